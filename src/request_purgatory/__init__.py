@@ -1,0 +1,35 @@
+"""A request purgatory: holds requests that can't be answered yet, and ends each exactly once."""
+
+from request_purgatory.clock import Clock, ManualClock, MonotonicClock
+from request_purgatory.errors import (
+    InvalidArgumentError,
+    PurgatoryClosedError,
+    PurgatoryError,
+    TaskInUseError,
+    TimerClosedError,
+)
+from request_purgatory.futures import DelayedFutures
+from request_purgatory.legacy import LegacyPurgatory
+from request_purgatory.metrics import PurgatoryMetrics
+from request_purgatory.operation import DelayedOperation
+from request_purgatory.purgatory import DelayedOperationPurgatory
+from request_purgatory.timer import SystemTimer, TimerHandle, TimerTask
+
+__all__ = [
+    "Clock",
+    "DelayedFutures",
+    "DelayedOperation",
+    "DelayedOperationPurgatory",
+    "InvalidArgumentError",
+    "LegacyPurgatory",
+    "ManualClock",
+    "MonotonicClock",
+    "PurgatoryClosedError",
+    "PurgatoryError",
+    "PurgatoryMetrics",
+    "SystemTimer",
+    "TaskInUseError",
+    "TimerClosedError",
+    "TimerHandle",
+    "TimerTask",
+]

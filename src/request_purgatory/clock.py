@@ -1,0 +1,143 @@
+"""The one module that knows what time it is.
+
+Everything else is handed a clock. A clock counts nanoseconds from an origin of its own; timers work in whole
+milliseconds and ask for two readings: `now_ms`, rounded down, for "has that moment come?", and `ceil_ms`, rounded up, for
+"when does a delay that starts now end?". With both, a delay is never cut short by the part of a millisecond that rounding
+throws away.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import weakref
+
+from request_purgatory.errors import InvalidArgumentError
+
+NS_PER_MS = 1_000_000
+
+
+class Clock:
+    """What timers need of a clock. Any thread may read it.
+
+    Subclasses give `now_ns` and `wait_until`.
+    """
+
+    __slots__ = ("__weakref__",)
+
+    @property
+    def now_ns(self) -> int:
+        """Nanoseconds since the clock's origin; never goes back."""
+        raise NotImplementedError
+
+    @property
+    def now_ms(self) -> int:
+        """Whole milliseconds that have passed since the clock's origin."""
+        return self.now_ns // NS_PER_MS
+
+    @property
+    def ceil_ms(self) -> int:
+        """The first whole millisecond that is not in the past."""
+        return -(-self.now_ns // NS_PER_MS)
+
+    def wait_until(self, condition: threading.Condition, until_ms: int | None) -> None:
+        """Sleep on `condition`, whose lock the caller holds, until `until_ms` (None: until notified).
+
+        May return early; the caller looks at the clock and at what it waits for, and waits again.
+        """
+        raise NotImplementedError
+
+
+class MonotonicClock(Clock):
+    """The machine's monotonic clock (`time.monotonic_ns`): wall-clock changes do not move it."""
+
+    __slots__ = ()
+
+    @property
+    def now_ns(self) -> int:
+        return time.monotonic_ns()
+
+    # Read at every operation: one call instead of two.
+    @property
+    def now_ms(self) -> int:
+        return time.monotonic_ns() // NS_PER_MS
+
+    @property
+    def ceil_ms(self) -> int:
+        return -(-time.monotonic_ns() // NS_PER_MS)
+
+    def wait_until(self, condition: threading.Condition, until_ms: int | None) -> None:
+        if until_ms is None:
+            condition.wait()
+            return
+        remaining_ns = until_ms * NS_PER_MS - time.monotonic_ns()
+        # A lock cannot be waited for longer than TIMEOUT_MAX; the caller waits again.
+        condition.wait(min(max(remaining_ns / 1e9, 0.0), threading.TIMEOUT_MAX))
+
+
+class ManualClock(Clock):
+    """A clock that stands still until it is told to move: for tests, and for replaying traces.
+
+    Threads that sleep on it (a purgatory's clock thread, say) are woken whenever it moves, so timeouts can be tested
+    without waiting for them. Any thread may move it; two that do so at once are put in order.
+
+    >>> clock = ManualClock(now_ms=100)
+    >>> clock.advance(50)
+    >>> clock.now_ms
+    150
+    """
+
+    __slots__ = ("_lock", "_now_ns", "_sleepers")
+
+    def __init__(self, now_ms: int = 0) -> None:
+        """Start at `now_ms` (whole milliseconds, not negative; InvalidArgumentError otherwise)."""
+        if now_ms < 0:
+            raise InvalidArgumentError("now_ms", "at least 0", now_ms)
+        self._lock = threading.Lock()
+        self._now_ns = now_ms * NS_PER_MS
+        self._sleepers: weakref.WeakSet[threading.Condition] = weakref.WeakSet()
+
+    @property
+    def now_ns(self) -> int:
+        return self._now_ns
+
+    @property
+    def now_ms(self) -> int:
+        return self._now_ns // NS_PER_MS
+
+    @property
+    def ceil_ms(self) -> int:
+        return -(-self._now_ns // NS_PER_MS)
+
+    def advance(self, ms: int) -> None:
+        """Move forward by `ms` whole milliseconds; InvalidArgumentError if negative."""
+        if ms < 0:
+            raise InvalidArgumentError("ms", "at least 0", ms)
+        with self._lock:
+            self._now_ns += ms * NS_PER_MS
+        self._wake_sleepers()
+
+    def advance_to_ns(self, now_ns: int) -> None:
+        """Move to `now_ns`, nanoseconds since the origin; InvalidArgumentError if that is in the past."""
+        with self._lock:
+            if now_ns < self._now_ns:
+                raise InvalidArgumentError("now_ns", f"at least {self._now_ns}, where the clock is", now_ns)
+            self._now_ns = now_ns
+        if self._sleepers:
+            self._wake_sleepers()
+
+    def wait_until(self, condition: threading.Condition, until_ms: int | None) -> None:
+        # Registered before the last look at the time: a move after that look finds the condition here, and its notify
+        # has to wait for the condition's lock, which is only free once this thread sleeps. So no move is missed.
+        with self._lock:
+            self._sleepers.add(condition)
+        if until_ms is not None and self.now_ms >= until_ms:
+            return
+        condition.wait()
+
+    def _wake_sleepers(self) -> None:
+        with self._lock:
+            sleepers = list(self._sleepers)
+        for condition in sleepers:
+            with condition:
+                condition.notify_all()

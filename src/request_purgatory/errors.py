@@ -1,0 +1,41 @@
+"""The errors this package raises: one small tree, each carrying the values that were wrong."""
+
+from __future__ import annotations
+
+
+class PurgatoryError(Exception):
+    """Base of every error that this package raises on purpose."""
+
+
+class InvalidArgumentError(PurgatoryError, ValueError):
+    """An argument is outside what is allowed.
+
+    Attributes:
+        name: the argument's name.
+        value: what was given.
+    """
+
+    def __init__(self, name: str, requirement: str, value: object) -> None:
+        super().__init__(f"{name} must be {requirement}, got {value!r}")
+        self.name = name
+        self.value = value
+
+
+class TaskInUseError(PurgatoryError, RuntimeError):
+    """A task or an operation was handed to a second timer or purgatory while the first still has it."""
+
+
+class TimerClosedError(PurgatoryError, RuntimeError):
+    """The timer has been shut down and takes no more tasks."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"timer {name!r} has been shut down")
+        self.name = name
+
+
+class PurgatoryClosedError(PurgatoryError, RuntimeError):
+    """The purgatory has been shut down: it holds nothing and takes nothing."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"purgatory {name!r} has been shut down")
+        self.name = name

@@ -1,0 +1,164 @@
+"""Delayed futures: operations that are ready to use, for those who want no subclass."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any, Protocol
+
+from request_purgatory.errors import InvalidArgumentError, PurgatoryClosedError
+from request_purgatory.operation import EXPIRED, DelayedOperation
+
+if TYPE_CHECKING:
+    from request_purgatory.purgatory import DelayedOperationPurgatory
+
+
+def timeout_to_ms(timeout: float) -> int:
+    """Seconds as whole milliseconds, rounded up; InvalidArgumentError if negative or not a finite number."""
+    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not math.isfinite(timeout) or timeout < 0:
+        raise InvalidArgumentError("timeout", "a finite number of seconds, not negative", timeout)
+    # 0.003 * 1000 is 3.0000000000000004... of nothing that anybody asked for; a microsecond's rounding first.
+    return math.ceil(round(timeout * 1000, 3))
+
+
+class HeldRequest(DelayedOperation):
+    """What `DelayedOperationPurgatory.hold` puts into the purgatory: a condition, and a future for its value."""
+
+    __slots__ = ("_error", "_until", "_value", "future")
+
+    def __init__(self, until: Callable[[], object], timeout: float) -> None:
+        if not callable(until):
+            raise InvalidArgumentError("until", "callable", until)
+        super().__init__(timeout_to_ms(timeout))
+        self.future: Future[Any] = Future()
+        self._until = until
+        self._value: object = None
+        self._error: Exception | None = None
+
+    def try_complete(self) -> bool:
+        try:
+            value = self._until()
+        except Exception as error:
+            # Whoever waits has to hear of it, and now: a condition that raises is not going to become true.
+            self._error = error
+            return self.force_complete()
+        if not value:
+            return False
+        self._value = value
+        return self.force_complete()
+
+    def on_complete(self) -> None:
+        future = self.future
+        if not future.set_running_or_notify_cancel():
+            return
+        if self._state == EXPIRED:
+            future.set_exception(TimeoutError(f"the condition did not hold within {self.delay_ms} ms"))
+        elif self._error is not None:
+            future.set_exception(self._error)
+        else:
+            future.set_result(self._value)
+
+    def on_cancellation(self) -> None:
+        purgatory = self._purgatory
+        if purgatory is None or not purgatory.is_closed:
+            self.future.cancel()
+        elif self.future.set_running_or_notify_cancel():
+            self.future.set_exception(PurgatoryClosedError(purgatory.name))
+
+    def future_done(self, future: Future[Any]) -> None:
+        """The future's own callback: one that its owner cancelled leaves the purgatory."""
+        if future.cancelled():
+            self.cancel()
+
+
+class FutureLike(Protocol):
+    """A future of `concurrent.futures` or `asyncio`, or anything with these two."""
+
+    def done(self) -> bool: ...
+    def add_done_callback(self, callback: Callable[[Any], object], /) -> object: ...
+
+
+class DelayedFutures(DelayedOperation):
+    """Waits until enough of several futures or callables are done: all of them, or a quorum.
+
+    A future is done when it has a result, an exception, or was cancelled; a callable when it returns a true value. Futures
+    bring their own events; callables are tried when one of the given keys is checked.
+
+    >>> from request_purgatory import DelayedOperationPurgatory
+    >>> acks = [Future() for replica in range(3)]
+    >>> with DelayedOperationPurgatory("writes") as purgatory:
+    ...     write = DelayedFutures(500, acks, lambda write: print(write.outcome, len(write.missing)), needed=2)
+    ...     write.watch_in(purgatory)
+    ...     acks[0].set_result("replica 0")
+    ...     acks[2].set_result("replica 2")
+    False
+    completed 1
+    """
+
+    __slots__ = ("_needed", "_on_done", "_waits")
+
+    def __init__(
+        self,
+        delay_ms: int,
+        waits: Sequence[FutureLike | Callable[[], object]],
+        on_done: Callable[[DelayedFutures], object],
+        *,
+        needed: int | None = None,
+    ) -> None:
+        """An operation for `waits`.
+
+        Args:
+            delay_ms: whole milliseconds until it expires.
+            waits: futures and callables, in any mix.
+            on_done: called once with this operation when enough are done, or when time ran out: see `outcome` and `missing`.
+            needed: how many must be done; all unless given.
+
+        Raises:
+            InvalidArgumentError: `needed` is negative or more than there are.
+        """
+        super().__init__(delay_ms)
+        self._waits = tuple(waits)
+        self._on_done = on_done
+        self._needed = len(self._waits) if needed is None else needed
+        if not 0 <= self._needed <= len(self._waits):
+            raise InvalidArgumentError("needed", f"from 0 to {len(self._waits)}, the number of waits", needed)
+
+    def watch_in(self, purgatory: DelayedOperationPurgatory, keys: Iterable[Hashable] = ()) -> bool:
+        """Put the operation into a purgatory, watched under itself and `keys`; True if it completed at once.
+
+        Raises:
+            InvalidArgumentError: there are callables but no key, so that nothing would ever try them.
+            PurgatoryClosedError: the purgatory has been shut down.
+        """
+        watch_keys: list[Hashable] = [self, *keys]
+        futures = [wait for wait in self._waits if not callable(wait)]
+        if len(watch_keys) == 1 and len(futures) < len(self._waits):
+            raise InvalidArgumentError("keys", "given where callables are waited for, as nothing else tries them", keys)
+        completed = purgatory.try_complete_else_watch(self, watch_keys)
+        if not completed:
+            for future in futures:
+                future.add_done_callback(self._future_done)
+        return completed
+
+    def _future_done(self, _future: Any) -> None:
+        purgatory = self._purgatory
+        if purgatory is None or self.is_completed:
+            return
+        try:
+            purgatory.check_and_complete(self)
+        except PurgatoryClosedError:
+            pass  # The shutdown has cancelled this operation, or is about to.
+
+    @property
+    def missing(self) -> list[FutureLike | Callable[[], object]]:
+        """Those that are not done now."""
+        return [wait for wait in self._waits if not (wait() if callable(wait) else wait.done())]
+
+    def try_complete(self) -> bool:
+        if len(self._waits) - len(self.missing) < self._needed:
+            return False
+        return self.force_complete()
+
+    def on_complete(self) -> None:
+        self._on_done(self)

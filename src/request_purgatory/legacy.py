@@ -1,0 +1,177 @@
+"""The request purgatory of Apache Kafka 0.8, kept as the baseline that the timing wheel is measured against.
+
+Its delay queue holds every request, completed ones too, until they come out at their deadline or a purge scans for them. With a
+high rate of requests that complete long before their timeout, the queue and the watcher lists fill with what nobody needs, and
+every insertion pays O(log n) for it.
+"""
+
+from __future__ import annotations
+
+import heapq
+import logging
+import threading
+
+from request_purgatory.clock import Clock, MonotonicClock
+from request_purgatory.errors import TimerClosedError
+from request_purgatory.operation import PENDING, DelayedOperation
+from request_purgatory.purgatory import DelayedOperationPurgatory
+from request_purgatory.timer.task import TimerTask, whole_ms
+
+logger = logging.getLogger(__name__)
+
+#: How long 0.8's reaper thread slept at most before it looked at the request counter again.
+POLL_MS = 200
+
+
+class DelayQueueTimer:
+    """A delay queue with one entry for every request: the 0.8 design's timer, for `LegacyPurgatory` only.
+
+    Cancelling removes nothing. What has ended meanwhile is skipped when it comes out, or dropped by `purge`. Any thread may
+    call every method.
+    """
+
+    def __init__(self, name: str, clock: Clock | None = None) -> None:
+        self.name = name
+        self.clock: Clock = clock if clock is not None else MonotonicClock()
+        self.callback_errors = 0
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
+        # The number in the middle keeps equal deadlines in order of arrival, and tasks from being compared.
+        self._heap: list[tuple[int, int, TimerTask]] = []
+        self._added = 0
+        self._woken = False
+        self._closed = False
+
+    @property
+    def size(self) -> int:
+        """Entries in the delay queue, ended requests among them."""
+        return len(self._heap)
+
+    @property
+    def next_expiration_ms(self) -> int | None:
+        """The deadline of the first entry, ended or not; None if the queue is empty."""
+        with self._lock:
+            return self._heap[0][0] if self._heap else None
+
+    def add(self, task: TimerTask) -> None:
+        """Queue a task for `task.delay_ms` from now.
+
+        Raises:
+            TimerClosedError: after `shutdown`.
+        """
+        delay_ms = whole_ms("delay_ms", task.delay_ms)
+        with self._lock:
+            if self._closed:
+                raise TimerClosedError(self.name)
+            task._expiration_ms = self.clock.ceil_ms + delay_ms
+            self._added += 1
+            entry = (task._expiration_ms, self._added, task)
+            heapq.heappush(self._heap, entry)
+            if self._heap[0] is entry:
+                self._changed.notify_all()
+
+    def advance_clock(self, timeout_ms: int | None) -> bool:
+        """Wait up to `timeout_ms` for the next deadline, then run what is due; as `SystemTimer.advance_clock`."""
+        with self._lock:
+            if self._closed:
+                raise TimerClosedError(self.name)
+            give_up_ms = None if timeout_ms is None else self.clock.ceil_ms + timeout_ms
+            while not self._is_due():
+                if self._woken or self._closed or (give_up_ms is not None and self.clock.now_ms >= give_up_ms):
+                    self._woken = False
+                    return False
+                until_ms = give_up_ms
+                if self._heap and (until_ms is None or self._heap[0][0] < until_ms):
+                    until_ms = self._heap[0][0]
+                self.clock.wait_until(self._changed, until_ms)
+        while True:
+            with self._lock:
+                if not self._is_due():
+                    return True
+                task = heapq.heappop(self._heap)[2]
+            try:
+                task.run()
+            except Exception:
+                with self._lock:
+                    self.callback_errors += 1
+                logger.exception("timer %r: %r raised", self.name, task)
+
+    def _is_due(self) -> bool:
+        return bool(self._heap) and self._heap[0][0] <= self.clock.now_ms
+
+    def purge(self) -> int:
+        """Scan the whole queue and drop the operations that have ended; how many went."""
+        with self._lock:
+            kept = [entry for entry in self._heap if not _has_ended(entry[2])]
+            dropped = len(self._heap) - len(kept)
+            heapq.heapify(kept)
+            self._heap = kept
+        return dropped
+
+    def wake(self) -> None:
+        """End the sleep of a thread in `advance_clock`; if none sleeps, the next one's."""
+        with self._lock:
+            self._woken = True
+            self._changed.notify_all()
+
+    def shutdown(self) -> list[TimerTask]:
+        """Empty the queue and return what was in it and had not ended."""
+        with self._lock:
+            self._closed = True
+            tasks = [entry[2] for entry in self._heap if not _has_ended(entry[2])]
+            self._heap = []
+            self._changed.notify_all()
+        return tasks
+
+    def check(self) -> None:
+        """Assert the heap's order."""
+        with self._lock:
+            for index, entry in enumerate(self._heap):
+                assert self._heap[(index - 1) // 2 if index else 0] <= entry, "the delay queue is out of order"
+
+
+def _has_ended(task: TimerTask) -> bool:
+    return isinstance(task, DelayedOperation) and task._state != PENDING
+
+
+class LegacyPurgatory(DelayedOperationPurgatory):
+    """Kafka 0.8's purgatory, under the interface of `DelayedOperationPurgatory`.
+
+    What differs, as 0.8 had it: a delay queue with every request in it instead of a timing wheel; ended requests stay in it
+    and in the watcher lists until they are met in passing or purged; a purge is due when `purge_interval` requests were added
+    since the last one, whether or not anything has ended; one reaper thread expires and purges, and looks at the request
+    counter only when it wakes, every 200 ms or at a deadline; one lock for all watcher lists. `num_delayed` counts the
+    pending exactly, as 0.8's `unsatisfied` did. `watched` counts the delay queue's entries too, as its PurgatorySize did.
+
+    For baselines and comparison, not for services.
+    """
+
+    def __init__(self, name: str, *, clock: Clock | None = None, purge_interval: int = 1000, reaper: bool = True) -> None:
+        """As `DelayedOperationPurgatory`; `clock` is a MonotonicClock unless given."""
+        self.delay_queue = DelayQueueTimer(name, clock)
+        super().__init__(name, timer=self.delay_queue, purge_interval=purge_interval, shards=1, reaper=reaper)
+
+    def _reap(self) -> None:
+        self.advance_clock(POLL_MS)
+
+    def _purge_due(self, unpurged: int) -> bool:  # noqa: ARG002 - 0.8 had no estimate, it counted what was added
+        return self._counters.since_purge >= max(self.purge_interval, 1)
+
+    def _request_purge(self) -> None:
+        """0.8's reaper found out by itself."""
+
+    def purge(self) -> int:
+        """Scan the delay queue and every watcher list for ended requests; how many entries went."""
+        dropped = self.delay_queue.purge()
+        return dropped + super().purge()
+
+    @property
+    def watched(self) -> int:
+        """Entries in all watcher lists and in the delay queue."""
+        return super().watched + self.delay_queue.size
+
+    def shutdown(self) -> list[DelayedOperation]:
+        """As `DelayedOperationPurgatory.shutdown`."""
+        cancelled = super().shutdown()
+        self.delay_queue.shutdown()
+        return cancelled

@@ -1,0 +1,373 @@
+"""The purgatory: delayed operations on watcher lists and a timer."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Hashable, Iterable
+from concurrent.futures import Future
+from types import TracebackType
+from typing import Any
+
+from request_purgatory.errors import InvalidArgumentError, PurgatoryClosedError, TaskInUseError, TimerClosedError
+from request_purgatory.futures import HeldRequest
+from request_purgatory.metrics import PurgatoryCounters, PurgatoryMetrics
+from request_purgatory.operation import CANCELLED, COMPLETED, PENDING, DelayedOperation
+from request_purgatory.timer.clock_thread import ClockThread
+from request_purgatory.timer.task import TimerTask
+from request_purgatory.timer.timer import SystemTimer, Timer
+from request_purgatory.watchers import WatcherLists
+
+logger = logging.getLogger(__name__)
+
+
+class DelayedOperationPurgatory:
+    """Holds operations until their condition holds or their time runs out, and ends each exactly once.
+
+    An operation is watched under one or more *watch keys*. Whoever changes something that conditions depend on calls
+    `check_and_complete(key)` afterwards, and the operations that watch the key are tried. Keys are anything hashable with
+    quick `__hash__` and `__eq__` that do not call back into the purgatory: strings, tuples, ints.
+
+    Every method may be called from any thread, from operations' callbacks too. Call `check_and_complete` holding no lock that
+    a `try_complete` or `on_complete` needs.
+
+    The story about locks, where the race is:
+
+    1. A thread tries an operation, and the condition is false. It watches the operation under its keys.
+    2. Between the try and the watch an event may come. Its `check_and_complete` finds no watcher, so the thread tries a
+       second time once it has watched every key. An event from then on finds the watcher.
+    3. That second try may meet a check by another thread. Tries of one operation never overlap, but nobody waits either: the
+       thread that finds a try running leaves a note, and the one that is trying tries again (`DelayedOperation._try`).
+    4. So no lock is held while user code runs, and none can be part of a deadlock with the locks that user code takes. (Kafka
+       holds the operation's lock from the first try to the second, and has to ask callers not to hold theirs.)
+    5. An operation that is still pending goes to the timer. If an end comes between that look and the adding, it found nothing
+       in the timer to remove; so the thread looks again after adding, and takes it out.
+    6. `shutdown` closes first and sweeps the lists then. An operation watched before the sweep is swept; one watched after it
+       was watched by a thread that sees the purgatory closed at its last look, and ends it itself.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        timer: Timer | None = None,
+        purge_interval: int = 1000,
+        shards: int = 512,
+        reaper: bool = True,
+    ) -> None:
+        """An empty purgatory.
+
+        Args:
+            name: shown in errors, logs and the thread's name.
+            timer: a SystemTimer of its own unless given. A given one is not shut down with the purgatory; it may serve several
+                purgatories if they have no reaper and its owner calls `advance_clock` of each.
+            purge_interval: purge the watcher lists once about this many ended operations are in them.
+            shards: parts the keys are spread over by hash, each with a lock of its own.
+            reaper: run a thread that advances the clock. Without it, call `advance_clock`.
+
+        Raises:
+            InvalidArgumentError: purge_interval below 0 or shards below 1.
+        """
+        if purge_interval < 0:
+            raise InvalidArgumentError("purge_interval", "at least 0", purge_interval)
+        if shards < 1:
+            raise InvalidArgumentError("shards", "at least 1", shards)
+        self.name = name
+        self.timer: Timer = timer if timer is not None else SystemTimer(name)
+        self.purge_interval = purge_interval
+        self._owns_timer = timer is None
+        self._shards = [WatcherLists() for _ in range(shards)]
+        self._counters = PurgatoryCounters()
+        self._closed = False
+        self._closing = threading.Lock()
+        self._purge_requested = False
+        self._reaper: ClockThread | None = None
+        if reaper:
+            self._reaper = ClockThread(f"{name}-reaper", self._reap, self.timer.wake)
+
+    # -- the way of a request
+
+    def try_complete_else_watch(self, operation: DelayedOperation, watch_keys: Iterable[Hashable]) -> bool:
+        """Try the operation; if its condition is false, watch it under every key until it ends.
+
+        Args:
+            operation: one that no purgatory has had yet.
+            watch_keys: one or more keys.
+
+        Returns:
+            True if this call completed it. False if it is pending, or something else ended it meanwhile.
+
+        Raises:
+            InvalidArgumentError: no key, or a string where a list of keys belongs.
+            TaskInUseError: the operation is or was in a purgatory.
+            PurgatoryClosedError: after `shutdown`; the operation has been cancelled if it was watched already.
+            Exception: what the operation's own code raises in these tries. The operation has left the purgatory then, and
+                has ended as cancelled if it had not ended otherwise.
+        """
+        if isinstance(watch_keys, (str, bytes)):
+            raise InvalidArgumentError("watch_keys", "a list of keys, not one string", watch_keys)
+        keys = watch_keys if type(watch_keys) is list or type(watch_keys) is tuple else list(watch_keys)
+        if not keys:
+            raise InvalidArgumentError("watch_keys", "at least one key", keys)
+        if self._closed:
+            raise PurgatoryClosedError(self.name)
+        if operation._purgatory is not None:
+            raise TaskInUseError(f"{operation!r} has been in purgatory {operation._purgatory.name!r}: use a new one")
+
+        if operation._try():
+            self._counters.end_at_once(COMPLETED)
+            return True
+
+        counters = self._counters
+        if self._purge_due(counters.enter()):
+            self._request_purge()
+        state = operation._enter(self, self.timer.clock.now_ms)
+        if state != PENDING:
+            counters.end(state, 0)
+            return False
+        try:
+            completed = self._watch_and_try(operation, keys)
+            if operation._state == PENDING:
+                self._await_timeout(operation)
+        except BaseException as error:
+            self._forget(operation, keys)
+            if self._closed and isinstance(error, TimerClosedError):
+                raise PurgatoryClosedError(self.name) from None
+            raise
+        if self._closed and operation._end(CANCELLED):
+            raise PurgatoryClosedError(self.name)
+        return completed
+
+    def _watch_and_try(self, operation: DelayedOperation, keys: list[Hashable] | tuple[Hashable, ...]) -> bool:
+        shards = self._shards
+        for key in keys:
+            if operation._state != PENDING:
+                break
+            shards[hash(key) % len(shards)].watch(key, operation)
+        return operation._try()
+
+    def _await_timeout(self, operation: DelayedOperation) -> None:
+        if operation.delay_ms <= 0:
+            # Not by way of the timer, which would contain what the callbacks raise: here it is the caller's.
+            operation._expire()
+            return
+        self.timer.add(operation)
+        if operation._state != PENDING:
+            TimerTask.cancel(operation)
+
+    def _forget(self, operation: DelayedOperation, keys: list[Hashable] | tuple[Hashable, ...]) -> None:
+        """Leave nothing behind of an operation whose own code raised."""
+        operation._end(CANCELLED)
+        for key in keys:
+            try:
+                shard = self._shards[hash(key) % len(self._shards)]
+            except TypeError:
+                continue  # An unhashable key is what raised; it has no list.
+            shard.drop_ended(key)
+
+    def check_and_complete(self, key: Hashable) -> int:
+        """Try the operations that watch `key`, in the order in which they came; how many this call completed.
+
+        Call it after a change that their conditions depend on. An operation that raises stays pending if it has not ended; it
+        is logged and counted, and the others are tried.
+
+        Raises:
+            PurgatoryClosedError: after `shutdown`.
+        """
+        if self._closed:
+            raise PurgatoryClosedError(self.name)
+        shards = self._shards
+        shard = shards[hash(key) % len(shards)]
+        watchers = shard.get(key)
+        if watchers is None:
+            return 0
+        completed = 0
+        ended = False
+        for index in range(len(watchers)):
+            operation = watchers[index]
+            if operation._state == PENDING:
+                try:
+                    if operation._try():
+                        completed += 1
+                except Exception as error:
+                    self._callback_failed(operation, error)
+                    if operation._state == COMPLETED:
+                        completed += 1
+            if operation._state != PENDING:
+                ended = True
+        if ended:
+            shard.drop_ended(key)
+        return completed
+
+    def cancel_for_key(self, key: Hashable) -> list[DelayedOperation]:
+        """Cancel the operations that watch `key`, which is gone; those that this call cancelled, for the caller to answer.
+
+        Raises:
+            PurgatoryClosedError: after `shutdown`.
+        """
+        if self._closed:
+            raise PurgatoryClosedError(self.name)
+        shard = self._shards[hash(key) % len(self._shards)]
+        return self._cancel_all(shard.remove(key))
+
+    def hold(self, keys: Iterable[Hashable], *, until: Callable[[], object], timeout: float) -> Future[Any]:
+        """Wait without a subclass: a future for the first true value that `until` returns.
+
+        `until` is called now, and whenever one of `keys` is checked, never by two threads at a time. The future gets what it
+        returned; TimeoutError after `timeout`; what it raised, if it raises; PurgatoryClosedError if the purgatory is shut
+        down; and is cancelled by `cancel_for_key`. Cancelling the future takes the request out.
+
+        Args:
+            keys: one or more watch keys.
+            until: the condition.
+            timeout: seconds, not negative; rounded up to whole milliseconds.
+
+        Raises:
+            InvalidArgumentError: no key, or a timeout that is negative or not a finite number.
+            PurgatoryClosedError: after `shutdown`.
+        """
+        request = HeldRequest(until, timeout)
+        self.try_complete_else_watch(request, keys)
+        request.future.add_done_callback(request.future_done)
+        return request.future
+
+    # -- the clock
+
+    def advance_clock(self, timeout_ms: int | None) -> bool:
+        """Wait up to `timeout_ms` for the next expirations, run them, and purge if it is time to.
+
+        Args:
+            timeout_ms: whole milliseconds on the timer's clock; 0 only looks, None waits until there is something.
+
+        Returns:
+            True if a bucket of the timer came due.
+
+        Raises:
+            PurgatoryClosedError: after `shutdown`.
+        """
+        if self._closed:
+            raise PurgatoryClosedError(self.name)
+        came_due = self.timer.advance_clock(timeout_ms)
+        if self._purge_due(self._counters.unpurged):
+            self.purge()
+        return came_due
+
+    def _reap(self) -> None:
+        # Without a limit: an idle purgatory uses no CPU. A purge that falls due wakes this thread (`_request_purge`).
+        self.advance_clock(None)
+
+    def _purge_due(self, unpurged: int) -> bool:
+        return unpurged > self.purge_interval
+
+    def _request_purge(self) -> None:
+        if not self._purge_requested:
+            self._purge_requested = True
+            if self._reaper is not None:
+                self.timer.wake()
+
+    def purge(self) -> int:
+        """Drop the ended operations from every watcher list; how many entries went. `advance_clock` calls it when due."""
+        self._purge_requested = False
+        # First the estimate, then the lists: what ends during the purge makes the estimate a little too high, never too low.
+        self._counters.begin_purge()
+        dropped = 0
+        for shard in self._shards:
+            dropped += shard.purge()
+        self._counters.end_purge(dropped)
+        logger.debug("purgatory %r: purged %d entries", self.name, dropped)
+        return dropped
+
+    # -- what it holds
+
+    @property
+    def is_closed(self) -> bool:
+        """True once `shutdown` was called."""
+        return self._closed
+
+    @property
+    def num_delayed(self) -> int:
+        """Exactly how many operations are pending."""
+        return self._counters.pending
+
+    @property
+    def watched(self) -> int:
+        """Entries in all watcher lists: an operation counts once a key, and until it is met or purged after its end.
+
+        O(keys): for a gauge, not for a hot path.
+        """
+        return sum(shard.watched for shard in self._shards)
+
+    def operations(self) -> list[DelayedOperation]:
+        """The operations in the watcher lists, each once, ended ones that were not purged yet among them. O(watched)."""
+        return list({id(op): op for shard in self._shards for op in shard.operations()}.values())
+
+    def metrics(self) -> PurgatoryMetrics:
+        """The counters at this moment."""
+        return self._counters.read(self.watched)
+
+    # -- the end
+
+    def shutdown(self) -> list[DelayedOperation]:
+        """Close, cancel every pending operation and return those; later calls raise PurgatoryClosedError.
+
+        Waits for the reaper to end, up to 10 seconds, unless called on it. A repeated shutdown returns an empty list.
+        """
+        with self._closing:
+            if self._closed:
+                return []
+            self._closed = True
+        if self._reaper is not None:
+            self._reaper.stop()
+        cancelled: list[DelayedOperation] = []
+        for shard in self._shards:
+            cancelled += self._cancel_all(shard.remove_all())
+        if self._owns_timer:
+            self.timer.shutdown()
+        if cancelled:
+            logger.info("purgatory %r: shut down with %d operations pending, now cancelled", self.name, len(cancelled))
+        return cancelled
+
+    def __enter__(self) -> DelayedOperationPurgatory:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        self.shutdown()
+
+    def _cancel_all(self, operations: list[DelayedOperation]) -> list[DelayedOperation]:
+        cancelled = []
+        for operation in operations:
+            try:
+                if not operation.cancel():
+                    continue
+            except Exception as error:
+                # Only its own on_cancellation can raise, and it is called by the thread that ended the operation.
+                self._callback_failed(operation, error)
+            cancelled.append(operation)
+        return cancelled
+
+    # -- called by operations
+
+    def _operation_ended(self, operation: DelayedOperation, state: int) -> None:
+        waited_ms = self.timer.clock.now_ms - operation._entered_ms
+        if self._purge_due(self._counters.end(state, waited_ms)):
+            self._request_purge()
+
+    def _callback_failed(self, operation: DelayedOperation, error: Exception) -> None:
+        self._counters.callback_failed()
+        logger.error("purgatory %r: %r raised", self.name, operation, exc_info=error)
+
+    def check(self) -> None:
+        """Assert every invariant of the purgatory and its timer. For tests, while no other thread is at work: O(watched)."""
+        self.timer.check()
+        pending = 0
+        for shard in self._shards:
+            shard.check()
+        for operation in self.operations():
+            assert operation._purgatory is self, f"{operation!r} is watched but belongs to another purgatory"
+            if operation._state == PENDING:
+                pending += 1
+            else:
+                assert operation._bucket is None, f"{operation!r} has ended but is still in the timer"
+        assert pending == self.num_delayed, f"{pending} pending operations are watched but {self.num_delayed} are counted"
+        if self._owns_timer:
+            assert self.timer.size == pending, f"the timer holds {self.timer.size} of {pending} pending operations"

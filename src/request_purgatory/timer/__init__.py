@@ -1,0 +1,6 @@
+"""Timers on a hierarchical timing wheel."""
+
+from request_purgatory.timer.task import TimerHandle, TimerTask
+from request_purgatory.timer.timer import SystemTimer, Timer
+
+__all__ = ["SystemTimer", "Timer", "TimerHandle", "TimerTask"]
