@@ -1,0 +1,38 @@
+"""Failures in words that say what to do next, and their exit codes."""
+
+from __future__ import annotations
+
+import re
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+
+from request_purgatory.errors import InvalidArgumentError
+from request_purgatory.pipeline.importers.imported import TraceFormatError
+from request_purgatory.pipeline.java import JavaNotFoundError
+from request_purgatory.pipeline.outputs import OutputExistsError
+from request_purgatory.pipeline.schema import SchemaError
+
+_FAILED = 1
+_BAD_INPUT = 2
+_MISSING_TOOL = 4
+
+#: What Spark says of files it can't read, somewhere in a message of many lines.
+_FILE = re.compile(r"(?:file:)?(/[^\s'\"]+\.(?:csv|parquet|gz|bz2))")
+_CORRUPT = ("ZipException", "EOFException", "not a Parquet file", "CANNOT_READ_FILE", "FAILED_READ_FILE", "DataFormatException")
+
+
+def describe_failure(error: Exception) -> tuple[int, str]:
+    """The exit code of a failed command, and what to tell its user."""
+    if isinstance(error, JavaNotFoundError):
+        return _MISSING_TOOL, str(error)
+    if isinstance(error, (InvalidArgumentError, TraceFormatError, SchemaError, OutputExistsError)):
+        return _BAD_INPUT, str(error)
+    if isinstance(error, (PySparkException, Py4JError)):
+        text = str(error)
+        file = _FILE.search(text)
+        if file and any(word in text for word in _CORRUPT):
+            return _BAD_INPUT, f"{file.group(1)}: can't be read to its end; the file is damaged or not what its name says"
+        first = next((line for line in text.splitlines() if line.strip()), "Spark failed")
+        return _FAILED, f"{first}\n(run it again with -v to see everything that Spark says)"
+    return _FAILED, f"{type(error).__name__}: {error}\n(run it again with -v to see where)"

@@ -1,0 +1,1 @@
+"""Formats of request traces, each turned into requests and events."""

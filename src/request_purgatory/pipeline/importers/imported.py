@@ -1,0 +1,122 @@
+"""What an importer gives, and how it sets rows aside."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - as Spark's own documentation imports it
+
+from request_purgatory.pipeline.schema import AGGREGATES, QUANTIFIERS
+
+#: The columns that `set_aside` and the readers work with, beside the input's own.
+SOURCE = "_source"
+RAW = "_raw"
+REASON = "_reason"
+
+US_PER_UNIT = {"s": 1_000_000.0, "ms": 1_000.0, "us": 1.0, "ns": 0.001}
+TIME_UNITS = ("iso", *US_PER_UNIT)
+
+
+class TraceFormatError(ValueError):
+    """The input is not a trace of the format it was taken for; the message names the file and what is wrong."""
+
+
+@dataclass
+class Imported:
+    """A trace in the pipeline's schema, before it is written.
+
+    Attributes:
+        requests, events: of the schemas `schema.REQUESTS` and `schema.EVENTS`.
+        rejects: of the schema `schema.REJECTS`.
+        rows: data frames whose rows were read, by name, for the row counts.
+        notes: what a reader of the report has to know.
+        cached: what to unpersist once all is written.
+    """
+
+    requests: DataFrame
+    events: DataFrame
+    rejects: DataFrame
+    rows: dict[str, DataFrame]
+    notes: list[str] = field(default_factory=list)
+    cached: list[DataFrame] = field(default_factory=list)
+
+
+def set_aside(table: DataFrame, checks: list[tuple[str, Column]]) -> DataFrame:
+    """`table` with `REASON`: the first check that holds, or null for a good row. A check that is null does not hold."""
+    reason = F.coalesce(*[F.when(holds, F.lit(name)) for name, holds in checks])
+    return table.withColumn(REASON, reason)
+
+
+def mark_repeats(table: DataFrame, keys: list[str], reason: str, order: list[str]) -> DataFrame:
+    """`table` with `REASON` set where a good row's `keys` stood in a good row before, in the order of `order`."""
+    from pyspark.sql import Window
+
+    good = table.where(F.col(REASON).isNull())
+    number = F.row_number().over(Window.partitionBy(*keys).orderBy(*order))
+    marked = good.withColumn("_number", number).withColumn(REASON, F.when(F.col("_number") > 1, F.lit(reason)))
+    return marked.drop("_number").unionByName(table.where(F.col(REASON).isNotNull()))
+
+
+def good_rows(table: DataFrame) -> DataFrame:
+    """The rows that no check held for."""
+    return table.where(F.col(REASON).isNull())
+
+
+def rejected_rows(table: DataFrame) -> DataFrame:
+    """The other rows, of the schema `schema.REJECTS`."""
+    return table.where(F.col(REASON).isNotNull()).select(
+        F.col(REASON).alias("reason"), F.col(SOURCE).alias("source"), F.col(RAW).alias("row")
+    )
+
+
+def parse_us(table: DataFrame, column: str, unit: str) -> Column:
+    """A column of times as whole microseconds since the epoch, rounded down; null where it can't be read as one.
+
+    Args:
+        unit: of numbers; with "iso" numbers are not times. Timestamps, and text that reads as one, need no unit (UTC unless
+            they name a zone).
+    """
+    kind = dict(table.dtypes)[column]
+    value = F.col(f"`{column}`")
+    if kind.startswith(("timestamp", "date")):
+        return F.unix_micros(value.cast("timestamp"))
+    text = value.cast("string")
+    moment = F.unix_micros(F.try_to_timestamp(text))
+    if unit == "iso":
+        return moment
+    if unit == "ns":
+        # Whole numbers of nanoseconds have more digits than a double holds.
+        number = F.floor(text.try_cast("decimal(38,6)") / F.lit(1000).cast("decimal(10,0)")).try_cast("bigint")
+    else:
+        scale = F.lit(int(US_PER_UNIT[unit])).cast("decimal(10,0)")
+        number = F.floor(text.try_cast("decimal(28,9)") * scale).try_cast("bigint")
+    return F.coalesce(number, F.when(~text.rlike(r"^\s*[-+]?\d+(\.\d*)?\s*$"), moment))
+
+
+def request_checks() -> list[tuple[str, Column]]:
+    """What no row of `schema.REQUESTS` may be."""
+    required = ("host", "request_id", "arrived_at", "timeout_ms", "watch_keys", "aggregate", "threshold", "quantifier")
+    return [
+        *[(f"null {name}", F.col(name).isNull()) for name in required],
+        ("null watch key", F.exists("watch_keys", lambda key: key.isNull())),
+        ("negative timeout", F.col("timeout_ms") < 0),
+        ("unknown aggregate", ~F.col("aggregate").isin(*AGGREGATES)),
+        ("unknown quantifier", ~F.col("quantifier").isin(*QUANTIFIERS)),
+        ("threshold is not a number", F.isnan("threshold")),
+    ]
+
+
+def event_checks() -> list[tuple[str, Column]]:
+    """What no row of `schema.EVENTS` may be."""
+    return [
+        *[(f"null {name}", F.col(name).isNull()) for name in ("host", "key", "occurred_at", "amount")],
+        ("amount is not a finite number", F.isnan("amount") | (F.abs("amount") == float("inf"))),
+        ("negative amount", F.col("amount") < 0),
+    ]
+
+
+def describe(parameters: dict[str, Any]) -> str:
+    """Parameters as they are shown: `name=value, ...`."""
+    return ", ".join(f"{name}={value}" for name, value in parameters.items())

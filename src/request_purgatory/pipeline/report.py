@@ -1,0 +1,138 @@
+"""The report: one HTML file that needs nothing else, made from analyses."""
+
+from __future__ import annotations
+
+import platform
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import pyspark
+from markupsafe import Markup
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from request_purgatory.pipeline import charts
+from request_purgatory.pipeline.analysis import BINS_PER_DECADE, QUANTILES, Analysis
+from request_purgatory.pipeline.units import bytes_text, ms_text, share_text
+
+Row = dict[str, Any]
+
+#: As many rows as a table of hosts or types shows; the Parquet tables have all.
+_MOST_ROWS = 40
+
+_QUANTILE_NAMES = {"p50_ms": "p50", "p99_ms": "p99", "p999_ms": "p99.9"}
+
+
+def write_report(spark: SparkSession, analyses: list[Analysis], target: Path, title: str = "Request purgatory report") -> Path:
+    """Write the report of one or more analyses into the file `target`, and return it."""
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=jinja2.StrictUndefined
+    )
+    environment.filters.update(number=lambda value: f"{value:,}", ms=ms_text, share=share_text, bytes=bytes_text)
+    page = environment.get_template("report.html").render(
+        title=title,
+        traces=[_trace(spark, analysis) for analysis in analyses],
+        version=version("request-purgatory"),
+        spark_version=pyspark.__version__,
+        python_version=platform.python_version(),
+    )
+    target.write_text(page, encoding="utf-8")
+    return target
+
+
+def _rows(table: DataFrame) -> list[Row]:
+    return [row.asDict(recursive=True) for row in table.collect()]
+
+
+def _trace(spark: SparkSession, analysis: Analysis) -> Row:
+    """Everything the page says of one trace. What is collected here is small whatever the trace's size: bins, timeouts, the
+    first hosts and types."""
+    manifest = analysis.manifest
+    trace = manifest["trace"]
+
+    def table(name: str) -> DataFrame:
+        return analysis.table(spark, name)
+
+    def optional(name: str) -> list[Row]:
+        return _rows(table(name)) if name in manifest["tables"] else []
+
+    summary = table("summary")
+    overall = _rows(summary.where("dimension = 'all'"))[0]
+    types = _most(summary.where("dimension = 'request_type'"), ["expired_share", "requests"], "value")
+    hosts = _most(summary.where("dimension = 'host'"), ["requests"], "value")
+    timeline = _rows(table("timeline").orderBy("from_at"))
+    what_if = _rows(table("what_if").orderBy("timeout_ms"))
+    marks = optional("marks")
+    designs: list[Row] = []
+    replayed_hosts: list[Row] = []
+    if "hosts" in manifest["tables"]:
+        designs = _rows(_by_design(table("hosts")))
+        replayed_hosts = _most(table("hosts"), ["requests"], "host", F.desc("design"))
+    in_use = sorted(set(manifest["timeout_ms"]))
+    quantiles = {_QUANTILE_NAMES[name]: overall[name] for name in QUANTILES if name in _QUANTILE_NAMES}
+    wheel = next((settings for settings in manifest["replays"] if settings["design"] == "wheel"), None)
+    return {
+        "name": trace["name"],
+        "format": trace["format"],
+        "notes": trace["notes"],
+        "parameters": ", ".join(f"{name}={value}" for name, value in trace["parameters"].items() if value not in ({}, None)),
+        "timeout": " to ".join(ms_text(timeout) for timeout in in_use),
+        "timeouts_in_use": in_use,
+        "all": overall,
+        "agreement": optional("agreement"),
+        "marks": marks,
+        "lateness": optional("lateness"),
+        "designs": designs,
+        "replayed_hosts": replayed_hosts,
+        "hosts": hosts,
+        "hosts_number": summary.where("dimension = 'host'").count(),
+        "types": types,
+        "types_number": summary.where("dimension = 'request_type'").count(),
+        "what_if": what_if,
+        "bin_ms": manifest["bin_ms"],
+        "bytes_per_operation": manifest["bytes_per_operation"],
+        "keys_per_request": manifest["keys_per_request"],
+        "wheel_size": wheel["wheel_size"] if wheel else "",
+        "rows": trace["rows"],
+        "rejected": trace["rejected"],
+        "settings": _settings(manifest),
+        # Markup: the pictures are ours, and everything in them that came from the trace is escaped by matplotlib.
+        "charts": {
+            "pending": Markup(charts.pending_over_time(timeline, marks)),
+            "expired": Markup(charts.expired_over_time(timeline, marks)),
+            "waits": Markup(charts.waiting_times(_rows(table("waits").orderBy("bin")), BINS_PER_DECADE, quantiles)),
+            "what_if": Markup(charts.what_if_curve(what_if, in_use)),
+            "types": Markup(charts.expired_by_type(types)) if len(types) > 1 and overall["expired"] else "",
+        },
+    }
+
+
+def _most(table: DataFrame, by: list[str], *then: str | Column) -> list[Row]:
+    return _rows(table.orderBy(*[F.desc(name) for name in by], *then).limit(_MOST_ROWS))
+
+
+def _by_design(hosts: DataFrame) -> DataFrame:
+    sums = ("requests", "completed", "expired", "purges", "purged_entries", "tries", "callbacks", "callback_errors")
+    return (
+        hosts.groupBy("design")
+        .agg(
+            *[F.sum(name).alias(name) for name in (*sums, "task_seconds")],
+            F.max("peak_pending").alias("peak_pending"),
+            F.max("peak_queued").alias("peak_queued"),
+        )
+        .orderBy(F.desc("design"))
+    )
+
+
+def _settings(manifest: Row) -> Row:
+    settings: Row = {"source": manifest["trace"]["source"], "format": manifest["trace"]["format"]}
+    settings |= {name: value for name, value in manifest["trace"]["parameters"].items() if value not in ({}, None)}
+    for replay in manifest["replays"]:
+        known = {name: value for name, value in replay.items() if name != "design"}
+        if replay["design"] == "legacy":
+            known = {"purge_interval": replay["purge_interval"]}
+        settings[f"replay, {replay['design']}"] = ", ".join(f"{name} {value}" for name, value in known.items())
+    settings["timeouts tried, ms"] = ", ".join(map(str, manifest["timeouts_ms"]))
+    return settings

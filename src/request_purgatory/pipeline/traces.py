@@ -1,0 +1,248 @@
+"""Traces on disk: requests and events in Parquet, what was set aside, and where it all came from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from request_purgatory.errors import InvalidArgumentError
+from request_purgatory.pipeline.importers import azure_llm, spans
+from request_purgatory.pipeline.importers.azure_llm import import_azure_llm
+from request_purgatory.pipeline.importers.columns import import_columns
+from request_purgatory.pipeline.importers.delimited import PARQUET_ENDING, header, trace_files
+from request_purgatory.pipeline.importers.imported import TIME_UNITS, Imported, TraceFormatError
+from request_purgatory.pipeline.importers.recorded import import_recorded, is_recorded
+from request_purgatory.pipeline.importers.spans import KEY_KINDS, import_spans
+from request_purgatory.pipeline.outputs import read_json, write_json
+from request_purgatory.pipeline.schema import EVENTS, REQUESTS, require
+from request_purgatory.pipeline.workload import Workload, workload_trace
+
+FORMATS = ("spans", "azure-llm", "columns", "recorded")
+_MANIFEST = "trace.json"
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A moment that reports compare before and after: a deployment, an injected fault.
+
+    Attributes:
+        at: when, with a time zone.
+        label: what happened.
+    """
+
+    at: datetime
+    label: str
+
+    @classmethod
+    def parse(cls, text: str) -> Mark:
+        """`TIME` or `TIME=LABEL`, the time as ISO 8601, UTC unless it names a zone; InvalidArgumentError otherwise."""
+        moment, _, label = text.partition("=")
+        try:
+            at = datetime.fromisoformat(moment.strip())
+        except ValueError:
+            raise InvalidArgumentError("mark", "TIME or TIME=LABEL with an ISO 8601 time", text) from None
+        return cls(at if at.tzinfo else at.replace(tzinfo=UTC), label.strip() or "mark")
+
+
+#: Published traces whose documentation tells of an incident, by a word of the folder's name and the day of the trace.
+_KNOWN_INCIDENTS = (("nezha", Mark(datetime(2022, 8, 22, 5, 27, 6, tzinfo=UTC), "network delay injected (Nezha, 2022-08-22)")),)
+
+
+@dataclass(frozen=True)
+class ImportSettings:
+    """How to read a trace.
+
+    Attributes:
+        format: one of `FORMATS`; found out from the files' columns unless given.
+        columns: our field names to the input's columns.
+        time_unit: of numeric times; the format's usual one unless given.
+        timeout_ms: every request's timeout; the format's default unless given.
+        keys: for spans, what requests watch, one of `KEY_KINDS`.
+        ms_per_context_token, ms_per_generated_token: for inference traces, the costs that service times are derived from.
+    """
+
+    format: str | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)
+    time_unit: str | None = None
+    timeout_ms: int | None = None
+    keys: str = "children"
+    ms_per_context_token: float | None = None
+    ms_per_generated_token: float | None = None
+    marks: tuple[Mark, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.format is not None and self.format not in FORMATS:
+            raise InvalidArgumentError("format", f"one of {', '.join(FORMATS)}", self.format)
+        if self.time_unit is not None and self.time_unit not in TIME_UNITS:
+            raise InvalidArgumentError("time_unit", f"one of {', '.join(TIME_UNITS)}", self.time_unit)
+        if self.keys not in KEY_KINDS:
+            raise InvalidArgumentError("keys", f"one of {', '.join(KEY_KINDS)}", self.keys)
+        if self.timeout_ms is not None and not 0 <= self.timeout_ms < 2**31:
+            raise InvalidArgumentError("timeout_ms", "from 0 to 2,147,483,647", self.timeout_ms)
+        for name in ("ms_per_context_token", "ms_per_generated_token"):
+            cost = getattr(self, name)
+            if cost is not None and not 0 <= cost < float("inf"):
+                raise InvalidArgumentError(name, "a finite number of milliseconds, not negative", cost)
+
+    def chosen(self, *names: str) -> dict[str, Any]:
+        """Those of the named settings that were given."""
+        return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+
+
+class Trace:
+    """A trace folder: `requests/`, `events/` and `rejects/` in Parquet, and `trace.json`.
+
+    Attributes:
+        path: the folder.
+        manifest: what `trace.json` says: name, source, format, parameters, rows, rejects by reason, notes, marks.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Open the folder; TraceFormatError if it is none."""
+        self.path = path
+        try:
+            self.manifest: dict[str, Any] = read_json(path / _MANIFEST)
+        except FileNotFoundError:
+            raise TraceFormatError(
+                f"{path}: not a trace folder, as it has no {_MANIFEST}; make one with `purgatory import` or `purgatory workload`"
+            ) from None
+
+    @property
+    def name(self) -> str:
+        """Shown in reports."""
+        return str(self.manifest["name"])
+
+    @property
+    def marks(self) -> list[Mark]:
+        """The moments to compare before and after."""
+        return [Mark(datetime.fromisoformat(mark["at"]), mark["label"]) for mark in self.manifest["marks"]]
+
+    def requests(self, spark: SparkSession) -> DataFrame:
+        """The requests (`schema.REQUESTS`)."""
+        return require(spark.read.parquet(str(self.path / "requests")), REQUESTS, f"{self.path}/requests")
+
+    def events(self, spark: SparkSession) -> DataFrame:
+        """The events (`schema.EVENTS`)."""
+        return require(spark.read.parquet(str(self.path / "events")), EVENTS, f"{self.path}/events")
+
+    def rejects(self, spark: SparkSession) -> DataFrame:
+        """What the import could not use (`schema.REJECTS`)."""
+        return spark.read.parquet(str(self.path / "rejects"))
+
+    def require_requests(self) -> None:
+        """TraceFormatError if there is nothing to replay."""
+        if not self.manifest["rows"]["requests out"]:
+            rejected = ", ".join(f"{count} {reason}" for reason, count in self.manifest["rejected"].items())
+            raise TraceFormatError(f"{self.path}: the trace has no requests" + (f"; rejected: {rejected}" if rejected else ""))
+
+
+def import_trace(spark: SparkSession, source: Path, target: Path, settings: ImportSettings | None = None) -> Trace:
+    """Read a trace of any known format into the trace folder `target`, which exists and is empty.
+
+    Rows that can't be used go to `rejects/` with the reason and are counted; none is dropped silently.
+
+    Raises:
+        TraceFormatError: the input is not of the format, or of none that is known; names the file.
+        SchemaError: a recorded trace lacks a column.
+    """
+    settings = settings or ImportSettings()
+    found, imported = _read(spark, source, settings)
+    marks = list(settings.marks)
+    marks += [mark for word, mark in _KNOWN_INCIDENTS if found == "spans" and word in source.absolute().name.lower()]
+    return _write(
+        target,
+        imported,
+        {
+            "name": source.absolute().name,
+            "source": source.name,
+            "format": found,
+            "parameters": settings.chosen("columns", "time_unit", "timeout_ms", "keys"),
+            "marks": [{"at": mark.at.isoformat(), "label": mark.label} for mark in marks],
+        },
+    )
+
+
+def make_workload_trace(spark: SparkSession, workload: Workload, target: Path) -> Trace:
+    """Write a synthetic workload as a trace folder; `target` exists and is empty."""
+    requests, events = workload_trace(spark, workload)
+    rejects = spark.createDataFrame([], "reason string, source string, row string")
+    return _write(
+        target,
+        Imported(requests, events, rejects, {}),
+        {
+            "name": f"workload {workload.name}",
+            "source": "synthetic",
+            "format": "workload",
+            "parameters": workload.parameters() | {"expected_expired_share": workload.expected_expired_share},
+            "marks": [],
+        },
+    )
+
+
+def detect_format(source: Path, columns: Mapping[str, str]) -> str:
+    """Which of `FORMATS` the files' columns are of; TraceFormatError, which lists the columns, if of none."""
+    if is_recorded(source):
+        return "recorded"
+    if columns:
+        return "spans" if "span_id" in columns else "columns"
+    file = trace_files(source)[0]
+    if file.name.endswith(PARQUET_ENDING):
+        import pyarrow.parquet as pq
+
+        try:
+            names = pq.read_schema(file).names
+        except (OSError, ValueError) as error:
+            raise TraceFormatError(f"{file}: can't be read as Parquet ({error})") from error
+    else:
+        names = header(file)
+    if set(spans.COLUMNS.values()) <= set(names):
+        return "spans"
+    if set(azure_llm.COLUMNS) <= set(names):
+        return "azure-llm"
+    raise TraceFormatError(
+        f"{file}: no known format has the columns {', '.join(names)}; say which is which, for example "
+        f"--map arrived_at={names[0]} --map ended_at=..."
+    )
+
+
+def _read(spark: SparkSession, source: Path, settings: ImportSettings) -> tuple[str, Imported]:
+    found = settings.format or detect_format(source, settings.columns)
+    timeout = settings.chosen("timeout_ms")
+    if found == "recorded":
+        if not is_recorded(source):
+            raise TraceFormatError(f"{source}: a recorded trace is a folder with the folders requests and events in it")
+        return found, import_recorded(spark, source)
+    files = trace_files(source)
+    if found == "azure-llm":
+        costs = settings.chosen("ms_per_context_token", "ms_per_generated_token")
+        return found, import_azure_llm(spark, files, **timeout, **costs)
+    unit = settings.chosen("time_unit")
+    if found == "spans":
+        unknown = sorted(set(settings.columns) - set(spans.COLUMNS))
+        if unknown:
+            raise TraceFormatError(f"the mapping names {unknown[0]!r}, which is none of {', '.join(spans.COLUMNS)}")
+        return found, import_spans(spark, files, columns=settings.columns, keys=settings.keys, **timeout, **unit)
+    return found, import_columns(spark, files, columns=settings.columns, **timeout, **unit)
+
+
+def _write(target: Path, imported: Imported, manifest: dict[str, Any]) -> Trace:
+    spark = imported.requests.sparkSession
+    imported.requests.write.parquet(str(target / "requests"))
+    imported.events.write.parquet(str(target / "events"))
+    imported.rejects.write.parquet(str(target / "rejects"))
+    # One row a reason: as many as there are checks.
+    rejected = spark.read.parquet(str(target / "rejects")).groupBy("reason").count().orderBy("reason").collect()
+    rows = {f"{name} in" if "kept" not in name else name: table.count() for name, table in imported.rows.items()}
+    rows["rejected"] = sum(row["count"] for row in rejected)
+    rows["requests out"] = spark.read.parquet(str(target / "requests")).count()
+    rows["events out"] = spark.read.parquet(str(target / "events")).count()
+    for table in imported.cached:
+        table.unpersist()
+    manifest |= {"rows": rows, "rejected": {row["reason"]: row["count"] for row in rejected}, "notes": imported.notes}
+    write_json(target / _MANIFEST, manifest)
+    return Trace(target)

@@ -1,0 +1,216 @@
+"""The published workload: Poisson arrivals, log-normal service times, reproducible from a seed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession
+
+from request_purgatory.errors import InvalidArgumentError
+from request_purgatory.pipeline.schema import EVENTS, REQUESTS
+
+#: Arrivals are drawn in blocks of this many, each from (seed, block) alone; so no partitioning changes a row.
+BLOCK = 65_536
+
+#: Distance of a normal distribution's 75th percentile from its median, in standard deviations.
+_Z75 = 0.6744897501960817
+
+#: The key of the random stream that the blocks' lengths come from; no block has this number.
+_LENGTHS = 2**64 - 1
+
+_US = 1_000_000
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A synthetic trace: how it is made, and so what it holds.
+
+    Each request waits for one event of its own (its acknowledgement) and is watched under `shared_keys` more keys out of a
+    pool, on which nothing happens: what completed stays there until it is purged, as in the benchmark that Kafka's
+    purgatory was published with.
+
+    Attributes:
+        name: shown in reports.
+        median_ms, p75_ms: the service time's log-normal distribution, by its median and 75th percentile.
+        requests: how many.
+        rate: arrivals a second, over all hosts.
+        hosts: how many processes the requests are spread over, evenly at random.
+        keys: size of a host's pool of shared keys.
+        shared_keys: under how many of them each request is watched, 0 for none.
+        timeout_ms: each request's timeout.
+        amount: bytes of each event.
+        seed: everything random follows from it.
+    """
+
+    name: str = "low"
+    median_ms: float = 20.0
+    p75_ms: float = 60.0
+    requests: int = 1_000_000
+    rate: float = 20_000.0
+    hosts: int = 8
+    keys: int = 1_000
+    shared_keys: int = 2
+    timeout_ms: int = 200
+    amount: float = 100.0
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        for field in ("requests", "hosts", "keys"):
+            if getattr(self, field) < 1:
+                raise InvalidArgumentError(field, "at least 1", getattr(self, field))
+        for field in ("shared_keys", "timeout_ms", "seed"):
+            if getattr(self, field) < 0:
+                raise InvalidArgumentError(field, "at least 0", getattr(self, field))
+        if not (self.rate > 0 and math.isfinite(self.rate)):
+            raise InvalidArgumentError("rate", "a positive number of requests a second", self.rate)
+        if not 0 < self.median_ms < self.p75_ms:
+            raise InvalidArgumentError("median_ms", f"positive and below p75_ms ({self.p75_ms})", self.median_ms)
+
+    @property
+    def sigma(self) -> float:
+        """Standard deviation of the service time's logarithm."""
+        return math.log(self.p75_ms / self.median_ms) / _Z75
+
+    @property
+    def expected_expired_share(self) -> float:
+        """The share of requests that expire, by the distribution: that of service times beyond the timeout."""
+        if self.timeout_ms == 0:
+            return 1.0
+        z = (math.log(self.timeout_ms) - math.log(self.median_ms)) / self.sigma
+        return 0.5 * math.erfc(z / math.sqrt(2))
+
+    def parameters(self) -> dict[str, Any]:
+        """All fields, for the record."""
+        return asdict(self)
+
+
+#: The two published cases: with 20/60 ms about 8 % of the requests run into the timeout of 200 ms, with 200/400 ms half of them.
+LOW_TIMEOUT = Workload(name="low", median_ms=20.0, p75_ms=60.0)
+HIGH_TIMEOUT = Workload(name="high", median_ms=200.0, p75_ms=400.0)
+CASES = {case.name: case for case in (LOW_TIMEOUT, HIGH_TIMEOUT)}
+
+#: When synthetic traces begin.
+START = datetime(2024, 1, 1, tzinfo=UTC)
+
+
+def workload_trace(spark: SparkSession, workload: Workload, *, partitions: int | None = None) -> tuple[DataFrame, DataFrame]:
+    """The workload's requests and events, of the schemas `REQUESTS` and `EVENTS`.
+
+    One pass each, no shuffle, and the same rows whatever the number of partitions. A longer workload of the same seed begins with
+    the shorter one's requests.
+
+    Args:
+        partitions: how many tasks make it; Spark's default parallelism unless given, and never more than there are blocks.
+    """
+    blocks = -(-workload.requests // BLOCK)
+    ends_s = np.cumsum(_stream(workload.seed, _LENGTHS).gamma(BLOCK, 1 / workload.rate, blocks))
+    starts_s = np.concatenate([[0.0], ends_s[:-1]])
+    partitions = min(blocks, partitions or spark.sparkContext.defaultParallelism)
+    numbers = spark.range(0, blocks, 1, partitions)
+
+    def requests(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for block in _blocks(batches):
+            yield _draw_block(workload, block, starts_s[block], ends_s[block]).requests()
+
+    def events(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for block in _blocks(batches):
+            yield _draw_block(workload, block, starts_s[block], ends_s[block]).events()
+
+    return numbers.mapInArrow(requests, REQUESTS), numbers.mapInArrow(events, EVENTS)
+
+
+def _blocks(batches: Iterator[pa.RecordBatch]) -> Iterator[int]:
+    for batch in batches:
+        yield from batch.column(0).to_pylist()
+
+
+def _stream(seed: int, stream: int) -> np.random.Generator:
+    return np.random.Generator(np.random.Philox(key=np.array([seed, stream], dtype=np.uint64)))
+
+
+@dataclass(frozen=True)
+class _Block:
+    """The draws of one block, as arrays with an element a request."""
+
+    workload: Workload
+    arrived_us: np.ndarray[Any, np.dtype[np.int64]]
+    service_us: np.ndarray[Any, np.dtype[np.int64]]
+    hosts: pa.StringArray
+    ids: pa.StringArray
+    shared: np.ndarray[Any, np.dtype[np.int64]]
+
+    def requests(self) -> pa.RecordBatch:
+        workload = self.workload
+        count = len(self.arrived_us)
+        keys = 1 + workload.shared_keys
+        names = pc.binary_join_element_wise("key", pa.array(np.arange(workload.keys)).cast(pa.string()), "-")
+        flat = pa.concat_arrays([self.own_keys(), names])
+        # Each row of `flat`'s positions: the request's own key, then its shared ones.
+        positions = np.column_stack([np.arange(count), count + self.shared]).ravel()
+        watch_keys = pa.ListArray.from_arrays(
+            pa.array(np.arange(0, count * keys + 1, keys), pa.int32()), flat.take(pa.array(positions))
+        )
+        return _batch(
+            {
+                "host": self.hosts,
+                "request_id": self.ids,
+                "request_type": pa.repeat(workload.name, count),
+                "arrived_at": _timestamps(self.arrived_us),
+                "timeout_ms": pa.repeat(pa.scalar(workload.timeout_ms, pa.int32()), count),
+                "watch_keys": watch_keys,
+                "aggregate": pa.repeat("count", count),
+                "threshold": pa.repeat(1.0, count),
+                "quantifier": pa.repeat("any", count),
+            }
+        )
+
+    def events(self) -> pa.RecordBatch:
+        return _batch(
+            {
+                "host": self.hosts,
+                "key": self.own_keys(),
+                "occurred_at": _timestamps(self.arrived_us + self.service_us),
+                "amount": pa.repeat(float(self.workload.amount), len(self.arrived_us)),
+            }
+        )
+
+    def own_keys(self) -> pa.StringArray:
+        return pc.binary_join_element_wise("ack", self.ids, "-")
+
+
+def _draw_block(workload: Workload, block: int, start_s: float, end_s: float) -> _Block:
+    draw = _stream(workload.seed, block)
+    # Given when the block's last arrival comes, those before it are uniform: together exactly a Poisson process.
+    arrived_s = np.append(np.sort(draw.uniform(start_s, end_s, BLOCK - 1)), end_s)
+    service_ms = draw.lognormal(math.log(workload.median_ms), workload.sigma, BLOCK)
+    host_numbers = draw.integers(0, workload.hosts, BLOCK)
+    shared = draw.integers(0, workload.keys, (BLOCK, workload.shared_keys))
+    # Every draw is of the whole block, and cut afterwards: the last block's rows do not depend on where the workload ends.
+    count = min(BLOCK, workload.requests - block * BLOCK)
+    width = len(str(workload.hosts - 1))
+    host_names = pa.array([f"host-{host:0{width}d}" for host in range(workload.hosts)])
+    numbers = pa.array(np.arange(block * BLOCK, block * BLOCK + count)).cast(pa.string())
+    start_us = int(START.timestamp()) * _US
+    return _Block(
+        workload=workload,
+        arrived_us=start_us + np.floor(arrived_s[:count] * _US).astype(np.int64),
+        service_us=np.ceil(service_ms[:count] * 1000).astype(np.int64),
+        hosts=host_names.take(pa.array(host_numbers[:count])),
+        ids=pc.utf8_lpad(numbers, 12, "0"),
+        shared=shared[:count],
+    )
+
+
+def _timestamps(us: np.ndarray[Any, np.dtype[np.int64]]) -> pa.Array:
+    return pa.array(us, pa.timestamp("us", tz="UTC"))
+
+
+def _batch(columns: dict[str, pa.Array]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))

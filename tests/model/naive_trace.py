@@ -1,0 +1,50 @@
+"""How a trace's requests end, computed request by request and event by event: slow, and plainly the definition."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class TraceRequest:
+    """A request; times in whole microseconds."""
+
+    request_id: str
+    arrived_us: int
+    timeout_ms: int
+    watch_keys: list[str]
+    aggregate: str
+    threshold: float
+    quantifier: str
+
+
+@dataclass(frozen=True)
+class TraceEvent:
+    """An event on the request's host."""
+
+    key: str
+    occurred_us: int
+    amount: float
+
+
+def aggregate_at(request: TraceRequest, key: str, events: list[TraceEvent], now_us: int) -> float:
+    """Where the request's aggregate of one key stands at a moment."""
+    seen = [event for event in events if event.key == key and event.occurred_us <= now_us]
+    since = [event for event in seen if event.occurred_us >= request.arrived_us]
+    if request.aggregate == "count":
+        return len(since)
+    if request.aggregate == "sum":
+        return sum(event.amount for event in since)
+    return max((event.amount for event in seen), default=0)
+
+
+def outcome(request: TraceRequest, events: list[TraceEvent]) -> tuple[str, int]:
+    """("completed" or "expired", the microsecond at which it ended)."""
+    deadline_us = request.arrived_us + request.timeout_ms * 1000
+    moments = {request.arrived_us} | {event.occurred_us for event in events}
+    for now_us in sorted(moments):
+        if request.arrived_us <= now_us <= deadline_us:
+            reached = [aggregate_at(request, key, events, now_us) >= request.threshold for key in request.watch_keys]
+            if (all if request.quantifier == "all" else any)(reached):
+                return "completed", now_us
+    return "expired", deadline_us

@@ -1,0 +1,18 @@
+"""Fixtures of the pipeline's tests: one Spark session for all of them, made when the first one asks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql import SparkSession
+
+from request_purgatory.pipeline.session import create_session
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """A local session, as users get it."""
+    session = create_session("request-purgatory tests", master="local[2]")
+    yield session
+    session.stop()

@@ -1,0 +1,65 @@
+"""Hypothesis strategies for traces full of ties, and their Arrow tables."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+from hypothesis import strategies as st
+
+from tests.model.naive_trace import TraceEvent, TraceRequest
+
+# Few values, close together: equal times, events at the deadline and at the arrival, and just beside them, are common.
+TIMES_US = st.one_of(
+    st.sampled_from([0, 1, 999, 1000, 1001, 2000, 2001, 3000, 5000, 39_999, 40_000, 40_001]), st.integers(0, 6000)
+)
+KEYS = st.sampled_from(["a", "b", "c", ""])
+# Eighths add up without rounding, in any order.
+AMOUNTS = st.integers(0, 32).map(lambda eighths: eighths / 8)
+THRESHOLDS = st.sampled_from([-1.0, 0.0, 0.125, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 1e18, float("inf")])
+
+EVENTS = st.builds(TraceEvent, key=KEYS, occurred_us=TIMES_US, amount=AMOUNTS)
+
+
+def requests() -> st.SearchStrategy[list[TraceRequest]]:
+    """Requests with ids of their own."""
+    rows = st.lists(
+        st.tuples(
+            TIMES_US,
+            st.sampled_from([0, 1, 2, 3, 40, 100_000]),
+            st.lists(KEYS, max_size=4),
+            st.sampled_from(["count", "sum", "max"]),
+            THRESHOLDS,
+            st.sampled_from(["all", "any"]),
+        ),
+        min_size=1,
+        max_size=12,
+    )
+    return rows.map(lambda found: [TraceRequest(f"r{number:02d}", *row) for number, row in enumerate(found)])
+
+
+def requests_table(requests: list[TraceRequest], host: str = "h") -> pa.Table:
+    """Requests as a host's Arrow table of the schema `REQUESTS`."""
+    return pa.table(
+        {
+            "host": pa.repeat(host, len(requests)),
+            "request_id": pa.array([request.request_id for request in requests], pa.string()),
+            "request_type": pa.array([request.aggregate for request in requests], pa.string()),
+            "arrived_at": pa.array([request.arrived_us for request in requests], pa.timestamp("us", tz="UTC")),
+            "timeout_ms": pa.array([request.timeout_ms for request in requests], pa.int32()),
+            "watch_keys": pa.array([request.watch_keys for request in requests], pa.list_(pa.string())),
+            "aggregate": pa.array([request.aggregate for request in requests], pa.string()),
+            "threshold": pa.array([request.threshold for request in requests], pa.float64()),
+            "quantifier": pa.array([request.quantifier for request in requests], pa.string()),
+        }
+    )
+
+
+def events_table(events: list[TraceEvent], host: str = "h") -> pa.Table:
+    """Events as a host's Arrow table of the schema `EVENTS`."""
+    return pa.table(
+        {
+            "host": pa.repeat(host, len(events)),
+            "key": pa.array([event.key for event in events], pa.string()),
+            "occurred_at": pa.array([event.occurred_us for event in events], pa.timestamp("us", tz="UTC")),
+            "amount": pa.array([event.amount for event in events], pa.float64()),
+        }
+    )
