@@ -102,7 +102,7 @@ def analyze(
     outcomes = spark.read.parquet(str(target / "outcomes")).persist()
     facts = requests.agg(F.avg(F.size("watch_keys")), F.min("timeout_ms"), F.max("timeout_ms")).first()
     assert facts is not None
-    keys_per_request = max(1, round(facts[0]))
+    keys_per_request = max(1, round(facts[0]))  # a whole number, as it is to be measured
     bytes_per_operation = bytes_per_pending_operation(keys_per_request)
     chosen = sorted({*(timeouts or suggest_timeouts(outcomes)), facts[1], facts[2]})
     span = outcomes.agg(F.min(F.unix_micros("arrived_at")), F.max(F.unix_micros("ended_at"))).first()
@@ -132,7 +132,7 @@ def analyze(
             "timeouts_ms": chosen,
             "timeout_ms": [facts[1], facts[2]],
             "bin_ms": bin_us / 1000,
-            "keys_per_request": facts[0],
+            "keys_per_request": keys_per_request,
             "bytes_per_operation": bytes_per_operation,
             "tables": sorted(small),
         },

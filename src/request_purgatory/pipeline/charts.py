@@ -15,7 +15,7 @@ import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, PercentFormatter
+from matplotlib.ticker import FuncFormatter, MaxNLocator, PercentFormatter
 
 from request_purgatory.pipeline.units import bytes_unit, ms_text
 
@@ -86,6 +86,7 @@ def pending_over_time(timeline: list[Row], marks: Sequence[Row]) -> str:
     axes.step(times, pending, where="post", color=LINE, linewidth=1.3)
     axes.set_ylim(bottom=0)
     axes.set_ylabel("pending requests")
+    axes.yaxis.set_major_locator(MaxNLocator(integer=True))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
     _mark_lines(axes, marks)
     _dates(axes)
@@ -119,6 +120,7 @@ def waiting_times(waits: list[Row], bins_per_decade: int, quantiles: dict[str, f
     axes.set_xscale("log")
     axes.set_xlabel("waiting time")
     axes.set_ylabel("requests")
+    axes.yaxis.set_major_locator(MaxNLocator(integer=True))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: ms_text(value)))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
     _, top = axes.get_ylim()

@@ -33,6 +33,8 @@ def describe_failure(error: Exception) -> tuple[int, str]:
         file = _FILE.search(text)
         if file and any(word in text for word in _CORRUPT):
             return _BAD_INPUT, f"{file.group(1)}: can't be read to its end; the file is damaged or not what its name says"
-        first = next((line for line in text.splitlines() if line.strip()), "Spark failed")
-        return _FAILED, f"{first}\n(run it again with -v to see everything that Spark says)"
+        lines = [line.strip() for line in text.splitlines() if line.strip()] or ["Spark failed"]
+        # A Python worker's message is a traceback, which ends with what it was; Spark's own begins with it.
+        told = lines[-1] if "Python worker" in lines[0] else lines[0]
+        return _FAILED, f"{told}\n(run it again with -v to see everything that Spark says)"
     return _FAILED, f"{type(error).__name__}: {error}\n(run it again with -v to see where)"

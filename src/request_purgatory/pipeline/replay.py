@@ -302,7 +302,7 @@ class HostReplay:
         interval_ms = self.purgatory.reap_interval_ms
         if due_ms is None or interval_ms is None:
             return due_ms
-        return min(due_ms, max(self._last_wake_ms + interval_ms, self.clock.now_ms))
+        return min(due_ms, max(self._last_wake_ms + interval_ms, self.clock.ceil_ms))
 
     def _move_to(self, now_us: int) -> None:
         self.now_us = now_us
