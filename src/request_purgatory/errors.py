@@ -12,13 +12,18 @@ class InvalidArgumentError(PurgatoryError, ValueError):
 
     Attributes:
         name: the argument's name.
+        requirement: what it must be.
         value: what was given.
     """
 
     def __init__(self, name: str, requirement: str, value: object) -> None:
         super().__init__(f"{name} must be {requirement}, got {value!r}")
         self.name = name
+        self.requirement = requirement
         self.value = value
+
+    def __reduce__(self) -> tuple[type[InvalidArgumentError], tuple[str, str, object]]:
+        return type(self), (self.name, self.requirement, self.value)
 
 
 class TaskInUseError(PurgatoryError, RuntimeError):
@@ -32,6 +37,9 @@ class TimerClosedError(PurgatoryError, RuntimeError):
         super().__init__(f"timer {name!r} has been shut down")
         self.name = name
 
+    def __reduce__(self) -> tuple[type[TimerClosedError], tuple[str]]:
+        return type(self), (self.name,)
+
 
 class PurgatoryClosedError(PurgatoryError, RuntimeError):
     """The purgatory has been shut down: it holds nothing and takes nothing."""
@@ -39,3 +47,6 @@ class PurgatoryClosedError(PurgatoryError, RuntimeError):
     def __init__(self, name: str) -> None:
         super().__init__(f"purgatory {name!r} has been shut down")
         self.name = name
+
+    def __reduce__(self) -> tuple[type[PurgatoryClosedError], tuple[str]]:
+        return type(self), (self.name,)

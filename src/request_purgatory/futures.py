@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from request_purgatory.errors import InvalidArgumentError, PurgatoryClosedError
 from request_purgatory.operation import EXPIRED, DelayedOperation
+from request_purgatory.timer.task import MAX_DELAY_MS
 
 if TYPE_CHECKING:
     from request_purgatory.purgatory import DelayedOperationPurgatory
 
 
 def timeout_to_ms(timeout: float) -> int:
-    """Seconds as whole milliseconds, rounded up; InvalidArgumentError if negative or not a finite number."""
-    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not math.isfinite(timeout) or timeout < 0:
-        raise InvalidArgumentError("timeout", "a finite number of seconds, not negative", timeout)
+    """Seconds as whole milliseconds, rounded up; InvalidArgumentError if negative, not a number or beyond 10,000 years."""
+    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 <= timeout <= MAX_DELAY_MS / 1000:
+        raise InvalidArgumentError("timeout", "a number of seconds, not negative and at most 10,000 years", timeout)
     # 0.003 * 1000 is 3.0000000000000004... of nothing that anybody asked for; a microsecond's rounding first.
     return math.ceil(round(timeout * 1000, 3))
 
@@ -63,7 +64,8 @@ class HeldRequest(DelayedOperation):
         purgatory = self._purgatory
         if purgatory is None or not purgatory.is_closed:
             self.future.cancel()
-        elif self.future.set_running_or_notify_cancel():
+        # Of a cancelled future this tells `concurrent.futures.wait` and `as_completed`, which `cancel` alone does not.
+        if self.future.set_running_or_notify_cancel() and purgatory is not None:
             self.future.set_exception(PurgatoryClosedError(purgatory.name))
 
     def future_done(self, future: Future[Any]) -> None:
@@ -128,9 +130,11 @@ class DelayedFutures(DelayedOperation):
         """Put the operation into a purgatory, watched under itself and `keys`; True if it completed at once.
 
         Raises:
-            InvalidArgumentError: there are callables but no key, so that nothing would ever try them.
+            InvalidArgumentError: there are callables but no key, so that nothing would ever try them; or `keys` is a string.
             PurgatoryClosedError: the purgatory has been shut down.
         """
+        if isinstance(keys, (str, bytes)):
+            raise InvalidArgumentError("keys", "a list of keys, not one string", keys)
         watch_keys: list[Hashable] = [self, *keys]
         futures = [wait for wait in self._waits if not callable(wait)]
         if len(watch_keys) == 1 and len(futures) < len(self._waits):

@@ -19,9 +19,6 @@ from request_purgatory.timer.task import TimerTask, whole_ms
 
 logger = logging.getLogger(__name__)
 
-#: How long 0.8's reaper thread slept at most before it looked at the request counter again.
-POLL_MS = 200
-
 
 class DelayQueueTimer:
     """A delay queue with one entry for every request: the 0.8 design's timer, for `LegacyPurgatory` only.
@@ -75,7 +72,10 @@ class DelayQueueTimer:
         with self._lock:
             if self._closed:
                 raise TimerClosedError(self.name)
-            give_up_ms = None if timeout_ms is None else self.clock.ceil_ms + timeout_ms
+            give_up_ms: int | None = None
+            if timeout_ms is not None:
+                # Rounded up, so that no wait is cut short; but 0 only looks, also between two milliseconds.
+                give_up_ms = self.clock.ceil_ms + timeout_ms if timeout_ms > 0 else self.clock.now_ms
             while not self._is_due():
                 if self._woken or self._closed or (give_up_ms is not None and self.clock.now_ms >= give_up_ms):
                     self._woken = False
@@ -95,6 +95,8 @@ class DelayQueueTimer:
                 with self._lock:
                     self.callback_errors += 1
                 logger.exception("timer %r: %r raised", self.name, task)
+            # The last reference to the task may go here, and its finalizer is user code: not under the lock.
+            del task
 
     def _is_due(self) -> bool:
         return bool(self._heap) and self._heap[0][0] <= self.clock.now_ms
@@ -102,11 +104,12 @@ class DelayQueueTimer:
     def purge(self) -> int:
         """Scan the whole queue and drop the operations that have ended; how many went."""
         with self._lock:
-            kept = [entry for entry in self._heap if not _has_ended(entry[2])]
-            dropped = len(self._heap) - len(kept)
+            # Kept until the lock is free: what is dropped may have finalizers.
+            heap = self._heap
+            kept = [entry for entry in heap if not _has_ended(entry[2])]
             heapq.heapify(kept)
             self._heap = kept
-        return dropped
+        return len(heap) - len(kept)
 
     def wake(self) -> None:
         """End the sleep of a thread in `advance_clock`; if none sleeps, the next one's."""
@@ -118,10 +121,10 @@ class DelayQueueTimer:
         """Empty the queue and return what was in it and had not ended."""
         with self._lock:
             self._closed = True
-            tasks = [entry[2] for entry in self._heap if not _has_ended(entry[2])]
+            heap = self._heap
             self._heap = []
             self._changed.notify_all()
-        return tasks
+        return [entry[2] for entry in heap if not _has_ended(entry[2])]
 
     def check(self) -> None:
         """Assert the heap's order."""
@@ -151,8 +154,8 @@ class LegacyPurgatory(DelayedOperationPurgatory):
         self.delay_queue = DelayQueueTimer(name, clock)
         super().__init__(name, timer=self.delay_queue, purge_interval=purge_interval, shards=1, reaper=reaper)
 
-    def _reap(self) -> None:
-        self.advance_clock(POLL_MS)
+    #: 0.8's reaper looked at its request counter this often, and at every deadline.
+    reap_interval_ms = 200
 
     def _purge_due(self, unpurged: int) -> bool:  # noqa: ARG002 - 0.8 had no estimate, it counted what was added
         return self._counters.since_purge >= max(self.purge_interval, 1)

@@ -114,11 +114,19 @@ class DelayedOperationPurgatory:
         if operation._purgatory is not None:
             raise TaskInUseError(f"{operation!r} has been in purgatory {operation._purgatory.name!r}: use a new one")
 
-        if operation._try():
-            self._counters.end_at_once(COMPLETED)
+        counters = self._counters
+        try:
+            completed = operation._try()
+        except BaseException:
+            operation._end(CANCELLED)
+            operation._purgatory = self
+            counters.end_at_once(operation._state)
+            raise
+        if completed:
+            operation._purgatory = self
+            counters.end_at_once(COMPLETED)
             return True
 
-        counters = self._counters
         if self._purge_due(counters.enter()):
             self._request_purge()
         state = operation._enter(self, self.timer.clock.now_ms)
@@ -130,11 +138,15 @@ class DelayedOperationPurgatory:
             if operation._state == PENDING:
                 self._await_timeout(operation)
         except BaseException as error:
-            self._forget(operation, keys)
-            if self._closed and isinstance(error, TimerClosedError):
+            cancelled = self._forget(operation, keys)
+            if not (self._closed and isinstance(error, TimerClosedError)):
+                raise
+            # The shutdown closed the timer before this operation came to it. If something else ended it meanwhile, somebody
+            # has been told of that already.
+            if cancelled:
                 raise PurgatoryClosedError(self.name) from None
-            raise
-        if self._closed and operation._end(CANCELLED):
+            return False
+        if self._closed and self._forget(operation, keys):
             raise PurgatoryClosedError(self.name)
         return completed
 
@@ -155,15 +167,15 @@ class DelayedOperationPurgatory:
         if operation._state != PENDING:
             TimerTask.cancel(operation)
 
-    def _forget(self, operation: DelayedOperation, keys: list[Hashable] | tuple[Hashable, ...]) -> None:
-        """Leave nothing behind of an operation whose own code raised."""
-        operation._end(CANCELLED)
+    def _forget(self, operation: DelayedOperation, keys: list[Hashable] | tuple[Hashable, ...]) -> bool:
+        """Leave nothing behind of an operation that the purgatory will not keep; True if this ended it."""
+        cancelled = operation._end(CANCELLED)
         for key in keys:
             try:
-                shard = self._shards[hash(key) % len(self._shards)]
-            except TypeError:
-                continue  # An unhashable key is what raised; it has no list.
-            shard.drop_ended(key)
+                self._shards[hash(key) % len(self._shards)].drop_ended(key)
+            except Exception:
+                continue  # A key that can't be hashed is what raised; it has no list.
+        return cancelled
 
     def check_and_complete(self, key: Hashable) -> int:
         """Try the operations that watch `key`, in the order in which they came; how many this call completed.
@@ -247,14 +259,30 @@ class DelayedOperationPurgatory:
         """
         if self._closed:
             raise PurgatoryClosedError(self.name)
-        came_due = self.timer.advance_clock(timeout_ms)
+        try:
+            came_due = self.timer.advance_clock(timeout_ms)
+        except TimerClosedError:
+            if self._closed:
+                raise PurgatoryClosedError(self.name) from None
+            raise
+        # Taken back before the look, and whether or not a purge turns out to be due: a request that is never taken back would
+        # be the last one that wakes the reaper.
+        self._purge_requested = False
         if self._purge_due(self._counters.unpurged):
             self.purge()
         return came_due
 
+    #: How long the reaper sleeps at most, in ms of the timer's clock. None is without limit: an idle purgatory uses no CPU, and a
+    #: purge that falls due wakes the reaper.
+    reap_interval_ms: int | None = None
+
     def _reap(self) -> None:
-        # Without a limit: an idle purgatory uses no CPU. A purge that falls due wakes this thread (`_request_purge`).
-        self.advance_clock(None)
+        self.advance_clock(self.reap_interval_ms)
+
+    @property
+    def purge_due(self) -> bool:
+        """True if the next `advance_clock` will purge."""
+        return self._purge_due(self._counters.unpurged)
 
     def _purge_due(self, unpurged: int) -> bool:
         return unpurged > self.purge_interval
@@ -267,7 +295,6 @@ class DelayedOperationPurgatory:
 
     def purge(self) -> int:
         """Drop the ended operations from every watcher list; how many entries went. `advance_clock` calls it when due."""
-        self._purge_requested = False
         # First the estimate, then the lists: what ends during the purge makes the estimate a little too high, never too low.
         self._counters.begin_purge()
         dropped = 0
@@ -323,6 +350,8 @@ class DelayedOperationPurgatory:
             cancelled += self._cancel_all(shard.remove_all())
         if self._owns_timer:
             self.timer.shutdown()
+        else:
+            self.timer.wake()  # Whoever sleeps in `advance_clock`, to find the purgatory closed.
         if cancelled:
             logger.info("purgatory %r: shut down with %d operations pending, now cancelled", self.name, len(cancelled))
         return cancelled

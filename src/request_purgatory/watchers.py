@@ -47,7 +47,9 @@ class WatcherLists:
         """Drop the ended operations of every list; how many entries went."""
         dropped = 0
         with self._lock:
-            for key, watchers in list(self._lists.items()):
+            # Named, so that what is dropped lives until the lock is free: its finalizers are user code.
+            lists = list(self._lists.items())
+            for key, watchers in lists:
                 for operation in watchers:
                     if operation._state != PENDING:
                         dropped += self._keep_pending(key, watchers)

@@ -87,7 +87,8 @@ class TimerHandle(TimerTask):
             callback(*args)
 
     def cancel(self) -> bool:
-        cancelled = super().cancel()
+        # By its class's name, as DelayedOperation does too: `super()` in an overridden method does not survive compilation.
+        cancelled = TimerTask.cancel(self)
         if cancelled:
             self._forget()
         return cancelled

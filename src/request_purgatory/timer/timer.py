@@ -12,7 +12,7 @@ from request_purgatory.clock import Clock, MonotonicClock
 from request_purgatory.errors import TaskInUseError, TimerClosedError
 from request_purgatory.timer.bucket import Bucket, PendingTasks
 from request_purgatory.timer.delay_queue import DelayQueue
-from request_purgatory.timer.task import TimerHandle, TimerTask, whole_ms
+from request_purgatory.timer.task import MAX_DELAY_MS, TimerHandle, TimerTask, whole_ms
 from request_purgatory.timer.wheel import TimingWheel
 
 logger = logging.getLogger(__name__)
@@ -131,7 +131,7 @@ class SystemTimer:
             InvalidArgumentError: `delay_ms` is not a whole number or beyond 10,000 years.
         """
         delay_ms = task.delay_ms
-        if type(delay_ms) is not int:
+        if type(delay_ms) is not int or delay_ms > MAX_DELAY_MS:
             delay_ms = whole_ms("delay_ms", delay_ms)
         with self._lock:
             if self._closed:
@@ -200,6 +200,8 @@ class SystemTimer:
             task = self._take_due()
         while task is not None:
             self._start(task)
+            # The last reference to the task may go here, and its finalizer is user code: not under the lock.
+            task = None
             with self._lock:
                 task = self._take_due()
         return came_due
@@ -277,7 +279,7 @@ class SystemTimer:
             self._changed.notify_all()
 
     def shutdown(self) -> list[TimerTask]:
-        """Cancel what is pending and return it; wake who sleeps. Later `add`s raise TimerClosedError. May be repeated."""
+        """Cancel what is pending and return it; wake who sleeps. To `add` later raises TimerClosedError. May be repeated."""
         with self._lock:
             self._closed = True
             cancelled = self._drain(self._due)

@@ -1,0 +1,93 @@
+"""Fixtures of all tests: virtual time, both designs of the purgatory, threads."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from hypothesis import settings
+
+from request_purgatory import DelayedOperationPurgatory, LegacyPurgatory, ManualClock, SystemTimer
+from tests.crew import Crew
+
+# Virtual time, so a slow example is a slow machine and no finding; the same examples each time, so a red test is a change.
+settings.register_profile("suite", deadline=None, derandomize=True, print_blob=True)
+settings.load_profile("suite")
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    """A clock that stands at 0 until the test moves it."""
+    return ManualClock()
+
+
+@pytest.fixture
+def timer(clock: ManualClock) -> SystemTimer:
+    """A timer with ticks of 1 ms on the test's clock."""
+    return SystemTimer("test", clock=clock)
+
+
+MakePurgatory = Callable[..., DelayedOperationPurgatory]
+
+
+@pytest.fixture
+def make_wheel_purgatory(clock: ManualClock) -> Iterator[MakePurgatory]:
+    """Makes purgatories of the new design on the test's clock, without a reaper unless asked for."""
+    made: list[tuple[DelayedOperationPurgatory, SystemTimer]] = []
+
+    def make(*, tick_ms: int = 1, wheel_size: int = 20, reaper: bool = False, **arguments: Any) -> DelayedOperationPurgatory:
+        timer = SystemTimer("test", tick_ms=tick_ms, wheel_size=wheel_size, clock=clock)
+        made.append((DelayedOperationPurgatory("test", timer=timer, reaper=reaper, **arguments), timer))
+        return made[-1][0]
+
+    yield make
+    for purgatory, timer in made:
+        purgatory.shutdown()
+        timer.shutdown()
+
+
+@pytest.fixture
+def make_legacy_purgatory(clock: ManualClock) -> Iterator[MakePurgatory]:
+    """Makes purgatories of the 0.8 design on the test's clock, without a reaper unless asked for."""
+    made: list[LegacyPurgatory] = []
+
+    def make(*, reaper: bool = False, **arguments: Any) -> LegacyPurgatory:
+        made.append(LegacyPurgatory("test", clock=clock, reaper=reaper, **arguments))
+        return made[-1]
+
+    yield make
+    for purgatory in made:
+        purgatory.shutdown()
+
+
+@pytest.fixture(params=["wheel", "legacy"])
+def make_purgatory(request: pytest.FixtureRequest) -> MakePurgatory:
+    """Makes purgatories of either design: the test runs once for each."""
+    make: MakePurgatory = request.getfixturevalue(f"make_{request.param}_purgatory")
+    return make
+
+
+@pytest.fixture
+def purgatory(make_purgatory: MakePurgatory) -> DelayedOperationPurgatory:
+    """A purgatory of either design, without a reaper, on the test's clock."""
+    return make_purgatory()
+
+
+@pytest.fixture
+def crew() -> Iterator[Crew]:
+    """Threads that must have ended, without an error, when the test ends."""
+    crew = Crew()
+    yield crew
+    crew.join()
+
+
+@pytest.fixture(params=[None, 1e-6], ids=["usual switching", "constant switching"])
+def switching(request: pytest.FixtureRequest) -> Iterator[None]:
+    """The test runs twice: as usual, and with the interpreter switching threads as often as it can."""
+    usual = sys.getswitchinterval()
+    if request.param is not None:
+        sys.setswitchinterval(request.param)
+    yield
+    sys.setswitchinterval(usual)

@@ -1,0 +1,171 @@
+"""Clocks: the machine's and the manual one."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+from request_purgatory import Clock, InvalidArgumentError, ManualClock, MonotonicClock
+from tests.crew import Crew
+from tests.sleepers import SleeperClock
+
+
+def test_manual_clock_stands_still() -> None:
+    """Until it is moved."""
+    clock = ManualClock(100)
+    assert (clock.now_ms, clock.ceil_ms, clock.now_ns) == (100, 100, 100_000_000)
+    clock.advance(0)
+    assert clock.now_ms == 100
+    clock.advance(50)
+    assert clock.now_ms == 150
+
+
+@pytest.mark.parametrize(
+    ("now_ns", "now_ms", "ceil_ms"),
+    [(0, 0, 0), (1, 0, 1), (999_999, 0, 1), (1_000_000, 1, 1), (1_000_001, 1, 2), (10**18 - 1, 10**12 - 1, 10**12)],
+)
+def test_milliseconds_are_rounded_down_and_up(now_ns: int, now_ms: int, ceil_ms: int) -> None:
+    """`now_ms` asks what has come, `ceil_ms` when what starts now ends."""
+    clock = ManualClock()
+    clock.advance_to_ns(now_ns)
+    assert (clock.now_ms, clock.ceil_ms) == (now_ms, ceil_ms)
+
+
+def test_manual_clock_never_goes_back() -> None:
+    """The message says where it is; staying is allowed."""
+    clock = ManualClock(5)
+    clock.advance_to_ns(5_000_000)
+    with pytest.raises(InvalidArgumentError, match="now_ns must be at least 5000000, where the clock is, got 4999999"):
+        clock.advance_to_ns(4_999_999)
+    with pytest.raises(InvalidArgumentError, match="ms must be at least 0, got -1"):
+        clock.advance(-1)
+    with pytest.raises(InvalidArgumentError, match="now_ms must be at least 0, got -1"):
+        ManualClock(-1)
+    assert clock.now_ns == 5_000_000
+
+
+@pytest.mark.parametrize("ms", [0.5, 2.0, "1", None, True])
+def test_manual_clock_takes_whole_numbers_only(ms: object) -> None:
+    """A float would make every later reading one, and the wheel's slots with it."""
+    clock = ManualClock()
+    with pytest.raises(InvalidArgumentError, match="ms must be"):
+        clock.advance(ms)  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgumentError, match="now_ms must be"):
+        ManualClock(ms)  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgumentError, match="now_ns must be"):
+        clock.advance_to_ns(ms)  # type: ignore[arg-type]
+    assert clock.now_ns == 0
+
+
+def test_manual_clock_takes_any_whole_number_type() -> None:
+    """NumPy's, say: the clock's own readings stay ints."""
+
+    class Index:
+        def __index__(self) -> int:
+            return 7
+
+    clock = ManualClock(Index())  # type: ignore[arg-type]
+    clock.advance(Index())  # type: ignore[arg-type]
+    assert (clock.now_ms, type(clock.now_ns)) == (14, int)
+    ahead = ManualClock()
+    ahead.advance_to_ns(Index())  # type: ignore[arg-type]
+    assert (ahead.now_ns, type(ahead.now_ns)) == (7, int)
+
+
+def test_threads_that_move_one_clock_lose_no_move(crew: Crew, switching: None) -> None:
+    """The moves are put in order."""
+    clock = ManualClock()
+
+    def move() -> None:
+        for _ in range(500):
+            clock.advance(1)
+
+    for _ in range(4):
+        crew.start(move)
+    crew.join()
+    assert clock.now_ms == 2_000
+
+
+@pytest.mark.parametrize("move", ["advance", "advance_to_ns"])
+def test_move_wakes_every_sleeper(crew: Crew, move: str) -> None:
+    """Those on other conditions too; each looks whether its time has come."""
+    clock = SleeperClock()
+
+    def sleep(until_ms: int | None) -> None:
+        condition = threading.Condition()
+        with condition:
+            clock.wait_until(condition, until_ms)
+
+    for until_ms in (5, 6, None):
+        crew.start(sleep, until_ms)
+    clock.wait_for_sleep(3)
+    if move == "advance":
+        clock.advance(1)
+    else:
+        clock.advance_to_ns(1)
+    crew.join()
+
+
+def test_manual_clock_does_not_sleep_towards_the_past(crew: Crew) -> None:
+    """What has come needs no waiting."""
+    clock = ManualClock(5)
+    condition = threading.Condition()
+    with condition:
+        clock.wait_until(condition, 5)
+        clock.wait_until(condition, 4)
+
+
+def test_monotonic_clock_is_the_machines() -> None:
+    """In nanoseconds, and in milliseconds rounded both ways."""
+    clock = MonotonicClock()
+    before = time.monotonic_ns()
+    now_ns, now_ms, ceil_ms = clock.now_ns, clock.now_ms, clock.ceil_ms
+    after = time.monotonic_ns()
+    assert before <= now_ns <= after
+    assert before // 1_000_000 <= now_ms <= after // 1_000_000
+    assert -(-before // 1_000_000) <= ceil_ms <= -(-after // 1_000_000)
+
+
+def test_monotonic_clock_does_not_sleep_towards_the_past() -> None:
+    """It returns at once, with the lock held again."""
+    clock = MonotonicClock()
+    condition = threading.Condition()
+    with condition:
+        clock.wait_until(condition, 0)
+
+
+def test_monotonic_clock_sleeps_until_notified(crew: Crew) -> None:
+    """However far away the time is: 10,000 years are more than a lock can wait for."""
+    clock = MonotonicClock()
+    condition = threading.Condition()
+    asleep = threading.Semaphore(0)
+
+    def sleep(until_ms: int | None) -> None:
+        with condition:
+            asleep.release()
+            clock.wait_until(condition, until_ms)
+
+    for until_ms in (None, 10_000 * 31_557_600_000):
+        crew.start(sleep, until_ms)
+    for _ in range(2):
+        assert asleep.acquire(timeout=20)
+    with condition:
+        condition.notify_all()
+    crew.join()
+
+
+def test_clock_of_ones_own_gives_now_ns_and_the_rest_follows() -> None:
+    """The base class rounds."""
+
+    class Fixed(Clock):
+        @property
+        def now_ns(self) -> int:
+            return 1_500_000
+
+    assert (Fixed().now_ms, Fixed().ceil_ms) == (1, 2)
+    with pytest.raises(NotImplementedError):
+        _ = Clock().now_ns
+    with pytest.raises(NotImplementedError):
+        Clock().wait_until(threading.Condition(), None)

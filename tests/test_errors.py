@@ -1,0 +1,68 @@
+"""The errors: one tree, and each says what was wrong."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import pytest
+
+from request_purgatory import (
+    InvalidArgumentError,
+    PurgatoryClosedError,
+    PurgatoryError,
+    TaskInUseError,
+    TimerClosedError,
+)
+
+EXAMPLES = [
+    InvalidArgumentError("tick_ms", "at least 1", 0),
+    TaskInUseError("in use"),
+    TimerClosedError("orders"),
+    PurgatoryClosedError("orders"),
+]
+
+
+@pytest.mark.parametrize("error", EXAMPLES, ids=lambda error: type(error).__name__)
+def test_every_error_is_a_purgatory_error(error: PurgatoryError) -> None:
+    """One except clause catches all that this package raises on purpose."""
+    assert isinstance(error, PurgatoryError)
+
+
+@pytest.mark.parametrize(
+    ("error", "builtin"), list(zip(EXAMPLES, [ValueError, RuntimeError, RuntimeError, RuntimeError], strict=True)), ids=repr
+)
+def test_errors_are_also_the_builtin_kind(error: PurgatoryError, builtin: type[Exception]) -> None:
+    """For those who expect a ValueError of a wrong value."""
+    assert isinstance(error, builtin)
+
+
+def test_invalid_argument_names_the_argument_and_the_value() -> None:
+    """In the message, and as attributes."""
+    error = InvalidArgumentError("tick_ms", "at least 1", 0)
+    assert str(error) == "tick_ms must be at least 1, got 0"
+    assert (error.name, error.requirement, error.value) == ("tick_ms", "at least 1", 0)
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (TimerClosedError("orders"), "timer 'orders' has been shut down"),
+        (PurgatoryClosedError("orders"), "purgatory 'orders' has been shut down"),
+    ],
+    ids=repr,
+)
+def test_closed_errors_name_what_is_closed(error: TimerClosedError | PurgatoryClosedError, message: str) -> None:
+    """In the message, and as an attribute."""
+    assert str(error) == message
+    assert error.name == "orders"
+
+
+@pytest.mark.parametrize("error", EXAMPLES, ids=lambda error: type(error).__name__)
+@pytest.mark.parametrize("again", [copy.copy, lambda error: pickle.loads(pickle.dumps(error))], ids=["copied", "pickled"])
+def test_errors_cross_to_another_process(error: PurgatoryError, again: object) -> None:
+    """Worker pools pickle what is raised; the message and the values survive it."""
+    arrived = again(error)  # type: ignore[operator]
+    assert type(arrived) is type(error)
+    assert str(arrived) == str(error)
+    assert arrived.__dict__ == error.__dict__

@@ -1,0 +1,223 @@
+"""The delayed operation by itself: one end, one try at a time."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from request_purgatory import DelayedOperation, DelayedOperationPurgatory, InvalidArgumentError, ManualClock, SystemTimer
+from tests.crew import Crew
+from tests.requests import Fault, Request, fail
+
+TIME_LIMIT = 20.0
+
+
+def test_new_operation_is_pending() -> None:
+    """It has no outcome."""
+    request = Request(500)
+    assert (request.delay_ms, request.is_completed, request.outcome) == (500, False, None)
+    assert repr(request) == "<Request delay_ms=500 pending>"
+
+
+@pytest.mark.parametrize("delay_ms", [0.5, None, "1"])
+def test_delay_is_validated(delay_ms: object) -> None:
+    """As a timer task's."""
+    with pytest.raises(InvalidArgumentError, match="delay_ms"):
+        Request(delay_ms)  # type: ignore[arg-type]
+
+
+def test_force_complete_is_true_once() -> None:
+    """on_complete is called by that call only."""
+    request = Request()
+    assert [request.force_complete(), request.force_complete(), request.cancel()] == [True, False, False]
+    assert (request.outcome, request.is_completed, request.calls) == ("completed", True, ["complete"])
+    assert repr(request) == "<Request delay_ms=1000 completed>"
+
+
+def test_cancel_is_true_once() -> None:
+    """on_cancellation is called instead of on_complete."""
+    request = Request()
+    assert [request.cancel(), request.cancel(), request.force_complete()] == [True, False, False]
+    assert (request.outcome, request.is_completed, request.calls) == ("cancelled", True, ["cancellation"])
+
+
+def test_expiration_calls_both_callbacks_in_order(clock: ManualClock, timer: SystemTimer) -> None:
+    """On a timer alone too, without a purgatory."""
+    request = Request(10)
+    timer.add(request)
+    clock.advance(10)
+    timer.advance_clock(0)
+    assert (request.outcome, request.calls) == ("expired", ["complete", "expiration"])
+    assert request.force_complete() is False
+
+
+@pytest.mark.parametrize("end", [Request.force_complete, Request.cancel])
+def test_end_takes_the_operation_out_of_its_timer(timer: SystemTimer, end: object) -> None:
+    """At once."""
+    request = Request(10)
+    timer.add(request)
+    end(request)  # type: ignore[operator]
+    assert timer.size == 0
+
+
+def test_on_expiration_is_called_even_if_on_complete_raises(clock: ManualClock, timer: SystemTimer) -> None:
+    """The timer contains and counts what was raised."""
+    request = Request(10, complete=fail)
+    timer.add(request)
+    clock.advance(10)
+    timer.advance_clock(0)
+    assert request.calls == ["complete", "expiration"]
+    assert timer.callback_errors == 1
+
+
+@pytest.mark.parametrize(
+    ("end", "callback", "outcome"),
+    [(Request.force_complete, "complete", "completed"), (Request.cancel, "cancellation", "cancelled")],
+)
+def test_what_a_callback_raises_reaches_who_ended_the_operation(end: object, callback: str, outcome: str) -> None:
+    """It has ended all the same, and is not told again."""
+    request = Request(**{callback: fail})
+    with pytest.raises(Fault):
+        end(request)  # type: ignore[operator]
+    assert (request.outcome, request.calls) == (outcome, [callback])
+    assert end(request) is False  # type: ignore[operator]
+
+
+def test_operation_without_its_methods_says_so(purgatory: DelayedOperationPurgatory) -> None:
+    """The base class is to be subclassed."""
+    with pytest.raises(NotImplementedError):
+        purgatory.try_complete_else_watch(DelayedOperation(10), ["a"])
+    with pytest.raises(NotImplementedError):
+        DelayedOperation(10).force_complete()
+
+
+def test_only_one_of_many_threads_ends_an_operation(crew: Crew, switching: None) -> None:
+    """Whatever they race for: completing, cancelling, or the timeout."""
+    clock = ManualClock()
+    timer = SystemTimer("test", clock=clock)
+    requests = [Request(10) for _ in range(200)]
+    for request in requests:
+        timer.add(request)
+    clock.advance(10)
+    start = threading.Barrier(5)
+    won: list[int] = []
+
+    def race(end: object) -> None:
+        start.wait(TIME_LIMIT)
+        won.append(sum(end(request) for request in requests))  # type: ignore[operator]
+
+    for end in (Request.force_complete, Request.cancel, Request.cancel, Request.force_complete):
+        crew.start(race, end)
+    start.wait(TIME_LIMIT)
+    timer.advance_clock(0)
+    crew.join()
+    expired = sum(request.outcome == "expired" for request in requests)
+    assert sum(won) + expired == len(requests)
+    for request in requests:
+        calls = {"completed": ["complete"], "cancelled": ["cancellation"], "expired": ["complete", "expiration"]}
+        assert request.calls == calls[str(request.outcome)]
+    assert timer.size == 0
+
+
+# -- one try at a time
+
+
+def test_event_that_a_try_causes_leads_to_another_try(purgatory: DelayedOperationPurgatory) -> None:
+    """The same thread checks from inside the try: no deadlock, no overlap, no missed event."""
+    request = Request()
+
+    def meddle() -> None:
+        if request.tries == 3:
+            request.ready = True
+            assert purgatory.check_and_complete("a") == 0
+
+    request.during["try"] = meddle
+    purgatory.try_complete_else_watch(request, ["a"])
+    assert request.tries == 2
+    assert purgatory.check_and_complete("a") == 1
+    assert (request.tries, request.outcome) == (4, "completed")
+
+
+def test_event_during_a_running_try_leads_to_another_try(purgatory: DelayedOperationPurgatory, crew: Crew) -> None:
+    """The thread that brings it does not wait; the one that is trying tries again."""
+    inside, release = threading.Event(), threading.Event()
+    request = Request()
+
+    def linger() -> None:
+        if request.tries == 3:
+            inside.set()
+            assert release.wait(TIME_LIMIT)
+
+    request.during["try"] = linger
+    purgatory.try_complete_else_watch(request, ["a"])
+    completed: list[int] = []
+    crew.start(lambda: completed.append(purgatory.check_and_complete("a")))
+    assert inside.wait(TIME_LIMIT)
+    request.ready = True
+    assert purgatory.check_and_complete("a") == 0
+    assert (request.tries, request.outcome) == (3, None)
+    release.set()
+    crew.join()
+    assert (completed, request.tries, request.outcome) == ([1], 4, "completed")
+
+
+def test_many_events_during_a_try_lead_to_one_more_try(purgatory: DelayedOperationPurgatory) -> None:
+    """One look after the last of them is enough."""
+    request = Request()
+
+    def meddle() -> None:
+        if request.tries == 3:
+            for _ in range(10):
+                purgatory.check_and_complete("a")
+
+    request.during["try"] = meddle
+    purgatory.try_complete_else_watch(request, ["a"])
+    purgatory.check_and_complete("a")
+    assert (request.tries, request.outcome) == (4, None)
+
+
+def test_event_during_a_try_that_raises_is_not_lost(purgatory: DelayedOperationPurgatory) -> None:
+    """The try that failed is counted, and the next one completes."""
+    request = Request()
+
+    def meddle() -> None:
+        if request.tries == 3:
+            request.ready = True
+            purgatory.check_and_complete("a")
+            fail()
+
+    request.during["try"] = meddle
+    purgatory.try_complete_else_watch(request, ["a"])
+    assert purgatory.check_and_complete("a") == 1
+    assert request.outcome == "completed"
+    assert purgatory.metrics().callback_errors == 1
+
+
+def test_operation_can_be_tried_again_after_a_try_that_raised(purgatory: DelayedOperationPurgatory) -> None:
+    """Whatever it raised."""
+    request = Request()
+
+    def leave() -> None:
+        if request.tries == 3:
+            raise KeyboardInterrupt
+
+    request.during["try"] = leave
+    purgatory.try_complete_else_watch(request, ["a"])
+    with pytest.raises(KeyboardInterrupt):
+        purgatory.check_and_complete("a")
+    request.ready = True
+    assert purgatory.check_and_complete("a") == 1
+
+
+def test_try_that_claims_completion_without_completing_is_not_believed(purgatory: DelayedOperationPurgatory) -> None:
+    """try_complete has to call force_complete; True alone ends nothing."""
+
+    class Liar(Request):
+        def try_complete(self) -> bool:
+            return True
+
+    liar = Liar(10)
+    assert purgatory.try_complete_else_watch(liar, ["a"]) is False
+    assert purgatory.check_and_complete("a") == 0
+    assert (liar.outcome, purgatory.num_delayed) == (None, 1)

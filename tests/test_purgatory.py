@@ -1,0 +1,409 @@
+"""The purgatory: watching, checking, expiring, cancelling. The same for both designs but where a test says otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from request_purgatory import (
+    DelayedOperationPurgatory,
+    InvalidArgumentError,
+    LegacyPurgatory,
+    ManualClock,
+    MonotonicClock,
+    SystemTimer,
+    TaskInUseError,
+    TimerClosedError,
+)
+from tests.conftest import MakePurgatory
+from tests.requests import Fault, Request, fail
+
+HOUR_MS = 3_600_000
+
+
+def watch(purgatory: DelayedOperationPurgatory, *keys: object, delay_ms: int = 1000) -> Request:
+    """A new pending request under the keys."""
+    request = Request(delay_ms)
+    assert purgatory.try_complete_else_watch(request, list(keys)) is False
+    return request
+
+
+# -- the way of a request
+
+
+def test_satisfied_request_is_never_watched(purgatory: DelayedOperationPurgatory) -> None:
+    """One try, one callback, no entry anywhere."""
+    request = Request(ready=True)
+    assert purgatory.try_complete_else_watch(request, ["a", "b"]) is True
+    assert (request.tries, request.calls) == (1, ["complete"])
+    assert (purgatory.num_delayed, purgatory.watched, purgatory.timer.size) == (0, 0, 0)
+    assert purgatory.metrics().completions == 1
+    assert purgatory.metrics().estimated_operations == 0
+
+
+def test_request_is_tried_before_and_after_it_is_watched(purgatory: DelayedOperationPurgatory) -> None:
+    """An event in between would find no watcher."""
+    request = watch(purgatory, "a")
+    assert request.tries == 2
+    assert (purgatory.num_delayed, request.outcome) == (1, None)
+
+
+def test_event_between_try_and_watch_is_not_missed(purgatory: DelayedOperationPurgatory) -> None:
+    """Its check finds no watcher; the second try sees what it changed."""
+    request = Request()
+
+    def event() -> None:
+        request.ready = True
+        assert purgatory.check_and_complete("a") == 0
+
+    request.during["try"] = event
+    assert purgatory.try_complete_else_watch(request, ["a"]) is True
+    assert (request.tries, request.calls) == (2, ["complete"])
+    assert purgatory.num_delayed == 0
+    purgatory.check()
+
+
+def test_check_completes_what_is_satisfied_and_leaves_the_rest(purgatory: DelayedOperationPurgatory) -> None:
+    """In the order in which they came."""
+    order: list[int] = []
+    requests = [watch(purgatory, "a") for _ in range(6)]
+    for number, request in enumerate(requests):
+        request.ready = number % 2 == 0
+        request.during["complete"] = lambda number=number: order.append(number)  # type: ignore[misc]
+    assert purgatory.check_and_complete("a") == 3
+    assert order == [0, 2, 4]
+    assert (purgatory.num_delayed, [request.outcome for request in requests[1::2]]) == (3, [None] * 3)
+    purgatory.check()
+
+
+def test_check_of_another_key_tries_nothing(purgatory: DelayedOperationPurgatory) -> None:
+    """A key that nobody watches is no error."""
+    request = watch(purgatory, "a")
+    request.ready = True
+    assert purgatory.check_and_complete("b") == 0
+    assert request.tries == 2
+
+
+def test_any_watched_key_can_complete_a_request(purgatory: DelayedOperationPurgatory) -> None:
+    """The other keys' entries go when they are met."""
+    request = watch(purgatory, "a", "b", "c")
+    request.ready = True
+    assert purgatory.check_and_complete("b") == 1
+    assert purgatory.operations() == [request]
+    assert purgatory.check_and_complete("a") == 0
+    assert purgatory.check_and_complete("c") == 0
+    assert (request.calls, purgatory.operations()) == (["complete"], [])
+
+
+def test_key_given_twice_is_watched_twice_and_ends_once(purgatory: DelayedOperationPurgatory) -> None:
+    """It costs a try more, no more."""
+    request = watch(purgatory, "a", "a")
+    assert purgatory.num_delayed == 1
+    assert purgatory.check_and_complete("a") == 0
+    assert request.tries == 4
+    request.ready = True
+    assert purgatory.check_and_complete("a") == 1
+    assert (request.calls, purgatory.operations()) == (["complete"], [])
+
+
+@pytest.mark.parametrize("key", [1, ("topic", 3), b"bytes", None, frozenset({1})], ids=repr)
+def test_anything_hashable_is_a_key(purgatory: DelayedOperationPurgatory, key: object) -> None:
+    """Equal keys are one key."""
+    request = watch(purgatory, key)
+    request.ready = True
+    assert purgatory.check_and_complete(key) == 1  # type: ignore[arg-type]
+
+
+def test_keys_may_come_from_any_iterable(purgatory: DelayedOperationPurgatory) -> None:
+    """It is gone through once."""
+    request = Request()
+    purgatory.try_complete_else_watch(request, (letter for letter in "ab"))
+    request.ready = True
+    assert purgatory.check_and_complete("b") == 1
+
+
+def test_watching_stops_once_something_ended_the_request(purgatory: DelayedOperationPurgatory) -> None:
+    """The rest of the keys gets no entry."""
+    request = Request()
+
+    class EndingKey:
+        """A key whose hash ends the request: an event on another thread, at the worst moment."""
+
+        def __hash__(self) -> int:
+            request.cancel()
+            return 1
+
+    assert purgatory.try_complete_else_watch(request, ["a", EndingKey(), "b", "c"]) is False
+    assert purgatory.check_and_complete("b") == 0
+    assert sum(request is watcher for watcher in purgatory.operations()) <= 1
+    assert (request.calls, purgatory.num_delayed, request.tries) == (["cancellation"], 0, 1)
+    assert purgatory.timer.size == 0
+
+
+@pytest.mark.parametrize("end", [Request.force_complete, Request.cancel])
+def test_request_that_ended_before_it_came_is_counted_and_not_kept(
+    purgatory: DelayedOperationPurgatory, end: Callable[[Request], bool]
+) -> None:
+    """Another thread may have had it already."""
+    request = Request()
+    end(request)
+    assert purgatory.try_complete_else_watch(request, ["a"]) is False
+    assert (request.tries, purgatory.num_delayed, purgatory.operations()) == (0, 0, [])
+    metrics = purgatory.metrics()
+    assert metrics.completions + metrics.cancellations == 1
+    purgatory.check()
+
+
+def test_request_that_ends_while_it_goes_to_the_timer_comes_out_again(clock: ManualClock) -> None:
+    """Its end found nothing in the timer to remove, so the thread that adds it looks again."""
+
+    class SlowTimer(SystemTimer):
+        def add(self, task: object) -> None:
+            assert isinstance(task, Request)
+            task.force_complete()
+            super().add(task)
+
+    purgatory = DelayedOperationPurgatory("test", timer=SlowTimer("test", clock=clock), reaper=False)
+    request = Request(10)
+    purgatory.try_complete_else_watch(request, ["a"])
+    assert (request.outcome, purgatory.timer.size, purgatory.num_delayed) == ("completed", 0, 0)
+    purgatory.check()
+
+
+# -- time
+
+
+@pytest.mark.parametrize("delay_ms", [0, -5])
+def test_request_without_a_delay_expires_after_its_tries(purgatory: DelayedOperationPurgatory, delay_ms: int) -> None:
+    """At once, on the caller's thread."""
+    request = Request(delay_ms)
+    assert purgatory.try_complete_else_watch(request, ["a"]) is False
+    assert (request.outcome, request.calls) == ("expired", ["complete", "expiration"])
+    assert (purgatory.num_delayed, purgatory.timer.size) == (0, 0)
+    assert purgatory.metrics().expirations == 1
+
+
+def test_request_expires_when_its_time_is_over_and_not_before(purgatory: DelayedOperationPurgatory, clock: ManualClock) -> None:
+    """To the millisecond."""
+    request = watch(purgatory, "a", delay_ms=50)
+    for _ in range(49):
+        clock.advance(1)
+        purgatory.advance_clock(0)
+    assert request.outcome is None
+    clock.advance(1)
+    assert purgatory.advance_clock(0) is True
+    assert (request.outcome, request.calls) == ("expired", ["complete", "expiration"])
+    assert request.tries == 2
+
+
+def test_expired_operation_leaves_every_watcher_list(purgatory: DelayedOperationPurgatory, clock: ManualClock) -> None:
+    """Each list drops it when it is met there; the purge finds the rest."""
+    watch(purgatory, "a", "b", "c", delay_ms=50)
+    clock.advance(50)
+    purgatory.advance_clock(0)
+    assert purgatory.num_delayed == 0
+    purgatory.check_and_complete("a")
+    assert len(purgatory.operations()) == 1
+    assert purgatory.purge() == 2
+    assert (purgatory.operations(), purgatory.watched) == ([], 0)
+
+
+def test_completed_request_does_not_expire(purgatory: DelayedOperationPurgatory, clock: ManualClock) -> None:
+    """Its time comes and goes."""
+    request = watch(purgatory, "a", delay_ms=50)
+    request.ready = True
+    purgatory.check_and_complete("a")
+    clock.advance(HOUR_MS)
+    purgatory.advance_clock(0)
+    assert request.calls == ["complete"]
+
+
+def test_event_at_the_deadline_completes_a_request_that_the_clock_has_not_reached(
+    purgatory: DelayedOperationPurgatory, clock: ManualClock
+) -> None:
+    """Whoever comes first: the check, or whoever advances the clock."""
+    request = watch(purgatory, "a", delay_ms=50)
+    clock.advance(50)
+    request.ready = True
+    assert purgatory.check_and_complete("a") == 1
+    purgatory.advance_clock(0)
+    assert request.calls == ["complete"]
+
+
+# -- the purge
+
+
+def test_purge_is_due_once_more_have_ended_than_the_interval(make_wheel_purgatory: MakePurgatory) -> None:
+    """E - num_delayed > purge_interval; E is num_delayed afterwards. The new design's rule."""
+    purgatory = make_wheel_purgatory(purge_interval=3)
+    requests = [watch(purgatory, number, "shared") for number in range(6)]
+    for request in requests[:3]:
+        request.force_complete()
+    purgatory.advance_clock(0)
+    assert (purgatory.metrics().purges, purgatory.metrics().estimated_operations, purgatory.watched) == (0, 6, 12)
+    requests[3].force_complete()
+    purgatory.advance_clock(0)
+    assert (purgatory.metrics().purges, purgatory.metrics().estimated_operations, purgatory.watched) == (1, 2, 4)
+    assert purgatory.metrics().purged_entries == 8
+    assert purgatory.operations() == requests[4:]
+
+
+def test_request_counts_once_in_the_estimate_however_many_its_keys(make_wheel_purgatory: MakePurgatory) -> None:
+    """The estimate is of operations, not of entries."""
+    purgatory = make_wheel_purgatory(purge_interval=1)
+    watch(purgatory, *range(50)).force_complete()
+    assert purgatory.metrics().estimated_operations == 1
+    purgatory.advance_clock(0)
+    assert purgatory.metrics().purges == 0
+
+
+def test_purge_interval_of_zero_purges_at_the_next_chance(make_wheel_purgatory: MakePurgatory) -> None:
+    """One ended operation is enough."""
+    purgatory = make_wheel_purgatory(purge_interval=0)
+    watch(purgatory, "a").force_complete()
+    purgatory.advance_clock(0)
+    assert (purgatory.metrics().purges, purgatory.watched) == (1, 0)
+    purgatory.advance_clock(0)
+    assert purgatory.metrics().purges == 1
+
+
+# -- cancelling
+
+
+def test_cancel_for_key_cancels_its_watchers_and_returns_them(purgatory: DelayedOperationPurgatory) -> None:
+    """Those of other keys stay; one that had ended is not returned."""
+    gone = [watch(purgatory, "a"), watch(purgatory, "a", "b")]
+    watch(purgatory, "a").force_complete()
+    kept = watch(purgatory, "b")
+    assert purgatory.cancel_for_key("a") == gone
+    assert [request.calls for request in gone] == [["cancellation"]] * 2
+    assert (kept.outcome, purgatory.num_delayed) == (None, 1)
+    assert purgatory.cancel_for_key("a") == []
+    purgatory.check()
+
+
+def test_request_can_be_cancelled_by_itself(purgatory: DelayedOperationPurgatory) -> None:
+    """It leaves the counts at once."""
+    request = watch(purgatory, "a")
+    assert request.cancel() is True
+    assert (purgatory.num_delayed, purgatory.metrics().cancellations) == (0, 1)
+    assert purgatory.check_and_complete("a") == 0
+    assert (request.tries, purgatory.operations()) == (2, [])
+
+
+# -- what is refused
+
+
+@pytest.mark.parametrize("keys", ["topic-0", b"topic-0"])
+def test_string_is_refused_as_a_list_of_keys(purgatory: DelayedOperationPurgatory, keys: str) -> None:
+    """It would be watched letter by letter."""
+    with pytest.raises(InvalidArgumentError, match=r"watch_keys must be a list of keys, not one string, got b?'topic-0'"):
+        purgatory.try_complete_else_watch(Request(), keys)
+
+
+def test_request_without_a_key_is_refused(purgatory: DelayedOperationPurgatory) -> None:
+    """No event could ever complete it. It has not been tried."""
+    request = Request()
+    with pytest.raises(InvalidArgumentError, match=r"watch_keys must be at least one key, got \[\]"):
+        purgatory.try_complete_else_watch(request, [])
+    assert request.tries == 0
+
+
+@pytest.mark.parametrize("first", ["pending", "completed", "expired", "at once", "raised"])
+def test_operation_that_a_purgatory_had_is_refused(
+    purgatory: DelayedOperationPurgatory, make_purgatory: MakePurgatory, first: str
+) -> None:
+    """However it went there: an operation is used once. The counts stay as they were."""
+    during = {"try": lambda: 1 / 0} if first == "raised" else {}
+    request = Request(0 if first == "expired" else 10, ready=first == "at once", **during)
+    try:
+        purgatory.try_complete_else_watch(request, ["a"])
+    except ZeroDivisionError:
+        assert first == "raised"
+    if first == "completed":
+        request.force_complete()
+    before = purgatory.metrics()
+    for again in (purgatory, make_purgatory()):
+        with pytest.raises(TaskInUseError, match="has been in purgatory 'test'"):
+            again.try_complete_else_watch(request, ["a"])
+    assert purgatory.metrics() == before
+    purgatory.check()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"purge_interval": -1}, "purge_interval must be at least 0, got -1"),
+        ({"shards": 0}, "shards must be at least 1, got 0"),
+    ],
+)
+def test_arguments_are_validated(arguments: dict[str, int], message: str) -> None:
+    """The message names the argument and the value; no thread is left behind."""
+    with pytest.raises(InvalidArgumentError, match=message):
+        DelayedOperationPurgatory("test", **arguments)  # type: ignore[arg-type]
+
+
+def test_unhashable_key_leaves_nothing_behind(purgatory: DelayedOperationPurgatory) -> None:
+    """The keys before it had been watched already."""
+    request = Request()
+    with pytest.raises(TypeError, match="unhashable"):
+        purgatory.try_complete_else_watch(request, ["a", [], "b"])
+    assert (request.outcome, purgatory.num_delayed, purgatory.operations()) == ("cancelled", 0, [])
+    purgatory.check()
+
+
+def test_key_whose_hash_begins_to_fail_does_not_hide_what_the_request_raised(purgatory: DelayedOperationPurgatory) -> None:
+    """The caller gets the request's own error, and the other keys' entries go."""
+
+    class Odd:
+        failing = False
+
+        def __hash__(self) -> int:
+            if self.failing:
+                raise ValueError("odd")
+            return 1
+
+    odd, request = Odd(), Request()
+
+    def fail_second_try() -> None:
+        if request.tries == 2:
+            odd.failing = True
+            fail()
+
+    request.during["try"] = fail_second_try
+    with pytest.raises(Fault):
+        purgatory.try_complete_else_watch(request, [odd, "b"])
+    assert (request.outcome, purgatory.num_delayed, purgatory.watched) == ("cancelled", 0, 1)
+
+
+# -- timers and names
+
+
+def test_purgatory_makes_a_timer_of_its_own() -> None:
+    """On the machine's clock, and shuts it down with itself."""
+    purgatory = DelayedOperationPurgatory("test", reaper=False)
+    assert isinstance(purgatory.timer.clock, MonotonicClock)
+    purgatory.try_complete_else_watch(Request(HOUR_MS), ["a"])
+    purgatory.check()
+    assert len(purgatory.shutdown()) == 1
+    with pytest.raises(TimerClosedError):
+        purgatory.timer.add(Request())
+
+
+def test_two_purgatories_can_share_a_timer(clock: ManualClock, timer: SystemTimer) -> None:
+    """Each counts its own; one's shutdown leaves the other's requests alone."""
+    first = DelayedOperationPurgatory("first", timer=timer, reaper=False)
+    second = DelayedOperationPurgatory("second", timer=timer, reaper=False)
+    cancelled, expired = watch(first, "a", delay_ms=10), watch(second, "a", delay_ms=10)
+    assert (first.num_delayed, second.num_delayed, timer.size) == (1, 1, 2)
+    assert first.shutdown() == [cancelled]
+    clock.advance(10)
+    second.advance_clock(0)
+    assert (cancelled.outcome, expired.outcome) == ("cancelled", "expired")
+
+
+def test_0_8_design_has_the_machines_clock_too() -> None:
+    """Unless it is given another."""
+    with LegacyPurgatory("test", reaper=False) as purgatory:
+        assert isinstance(purgatory.timer.clock, MonotonicClock)

@@ -1,0 +1,92 @@
+"""The delay queue: which bucket comes due next."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from request_purgatory import TimerTask
+from request_purgatory.timer.bucket import Bucket, PendingTasks
+from request_purgatory.timer.delay_queue import DelayQueue
+
+
+@pytest.fixture
+def queue() -> DelayQueue:
+    """An empty one."""
+    return DelayQueue()
+
+
+def push(queue: DelayQueue, expiration_ms: int, tasks: int = 1) -> Bucket:
+    """A new bucket with so many tasks, in the queue."""
+    bucket = Bucket(PendingTasks())
+    for _ in range(tasks):
+        bucket.append(TimerTask(1))
+    queue.push(bucket, expiration_ms)
+    return bucket
+
+
+def test_empty_queue_has_neither_a_head_nor_anything_due(queue: DelayQueue) -> None:
+    """Both say None."""
+    assert queue.head() is None
+    assert queue.poll(10**15) is None
+    assert len(queue) == 0
+
+
+def test_buckets_come_out_by_expiration_whatever_order_they_went_in(queue: DelayQueue) -> None:
+    """A hundred of them, shuffled."""
+    times = list(range(100))
+    random.Random(1).shuffle(times)
+    for time_ms in times:
+        push(queue, time_ms)
+        queue.check()
+    polled = []
+    while (bucket := queue.poll(1000)) is not None:
+        polled.append(bucket.expiration_ms)
+        queue.check()
+    assert polled == list(range(100))
+
+
+def test_bucket_is_due_at_its_expiration_and_not_before(queue: DelayQueue) -> None:
+    """The boundary counts as due."""
+    bucket = push(queue, 20)
+    assert queue.poll(19) is None
+    assert queue.head() is bucket
+    assert queue.poll(20) is bucket
+    assert queue.head() is None
+
+
+def test_polled_bucket_still_says_when_it_was_due(queue: DelayQueue) -> None:
+    """The wheel is advanced to that time."""
+    push(queue, 20)
+    bucket = queue.poll(500)
+    assert bucket is not None
+    assert bucket.expiration_ms == 20
+
+
+def test_bucket_that_cancelling_emptied_is_dropped(queue: DelayQueue) -> None:
+    """Nobody wakes for it, and it may be pushed again with another time."""
+    emptied = push(queue, 10, tasks=0)
+    kept = push(queue, 20)
+    assert queue.head() is kept
+    assert emptied.expiration_ms == -1
+    assert len(queue) == 1
+    emptied.append(TimerTask(1))
+    queue.push(emptied, 15)
+    assert queue.head() is emptied
+
+
+def test_empty_bucket_never_comes_due(queue: DelayQueue) -> None:
+    """poll looks past it."""
+    push(queue, 10, tasks=0)
+    kept = push(queue, 20)
+    assert queue.poll(15) is None
+    assert queue.poll(20) is kept
+
+
+def test_check_finds_a_bucket_that_is_in_the_queue_twice(queue: DelayQueue) -> None:
+    """The invariant check would notice."""
+    bucket = push(queue, 10)
+    queue.push(bucket, 10)
+    with pytest.raises(AssertionError, match="twice"):
+        queue.check()

@@ -1,0 +1,510 @@
+"""The timer: when tasks run, what cancelling and moving do, and what a sleeping thread is woken by."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from request_purgatory import (
+    InvalidArgumentError,
+    ManualClock,
+    SystemTimer,
+    TaskInUseError,
+    TimerClosedError,
+    TimerTask,
+)
+from request_purgatory.timer.task import MAX_DELAY_MS
+from tests.crew import Crew
+from tests.requests import Fault, fail
+from tests.sleepers import SleeperClock
+
+HOUR_MS = 3_600_000
+
+
+class Note(TimerTask):
+    """Writes down when it ran."""
+
+    def __init__(self, delay_ms: int, clock: ManualClock, runs_ms: list[int]) -> None:
+        super().__init__(delay_ms)
+        self.clock = clock
+        self.runs_ms = runs_ms
+
+    def run(self) -> None:
+        self.runs_ms.append(self.clock.now_ms)
+
+
+def step(clock: ManualClock, timer: SystemTimer, steps: int = 1000) -> None:
+    """Do as a clock thread does: go from bucket to bucket until nothing is pending."""
+    for _ in range(steps):
+        next_ms = timer.next_expiration_ms
+        if next_ms is None:
+            return
+        clock.advance(next_ms - clock.now_ms)
+        timer.advance_clock(0)
+        timer.check()
+    raise AssertionError(f"still pending after {steps} steps")
+
+
+# -- when tasks run
+
+
+@pytest.mark.parametrize("delay_ms", [1, 2, 19, 20, 21, 399, 400, 401, 8_000, 159_999, HOUR_MS, 1_000_000 * HOUR_MS])
+def test_task_runs_exactly_when_its_delay_has_passed(delay_ms: int) -> None:
+    """With ticks of 1 ms, through any number of levels."""
+    clock = ManualClock(5)
+    timer = SystemTimer("test", clock=clock)
+    runs_ms: list[int] = []
+    timer.add(Note(delay_ms, clock, runs_ms))
+    step(clock, timer)
+    assert runs_ms == [5 + delay_ms]
+
+
+@pytest.mark.parametrize(("delay_ms", "ran_at_ms"), [(1, 10), (7, 10), (8, 20), (17, 20), (18, 30), (250, 260)])
+def test_coarse_tick_makes_late_by_less_than_a_tick_and_never_early(delay_ms: int, ran_at_ms: int) -> None:
+    """Rounded up to the next multiple of 10, from 3 ms on."""
+    clock = ManualClock(3)
+    timer = SystemTimer("test", tick_ms=10, wheel_size=4, clock=clock)
+    runs_ms: list[int] = []
+    timer.add(Note(delay_ms, clock, runs_ms))
+    step(clock, timer)
+    assert runs_ms == [ran_at_ms]
+
+
+def test_delay_is_not_cut_short_by_a_fraction_of_a_millisecond(clock: ManualClock, timer: SystemTimer) -> None:
+    """Added at 0.000001 ms, a delay of 1 ms ends after 1 ms, not at it."""
+    runs_ms: list[int] = []
+    clock.advance_to_ns(1)
+    timer.add(Note(1, clock, runs_ms))
+    clock.advance_to_ns(1_999_999)
+    timer.advance_clock(0)
+    assert runs_ms == []
+    clock.advance_to_ns(2_000_000)
+    timer.advance_clock(0)
+    assert runs_ms == [2]
+
+
+@pytest.mark.parametrize("delay_ms", [0, -1, -(10**12)])
+def test_task_without_a_delay_runs_at_once(clock: ManualClock, timer: SystemTimer, delay_ms: int) -> None:
+    """Inside `add`, and it is never counted."""
+    runs_ms: list[int] = []
+    timer.add(Note(delay_ms, clock, runs_ms))
+    assert runs_ms == [0]
+    assert timer.size == 0
+
+
+def test_jump_of_an_hour_runs_all_that_came_due_in_order(clock: ManualClock, timer: SystemTimer) -> None:
+    """Each once, the earlier tick first; what is later stays."""
+    order: list[int] = []
+    delays = [HOUR_MS, 1, 50_000, 400, 20, 399, HOUR_MS + 1, 7]
+    for delay_ms in delays:
+        timer.call_later(delay_ms, order.append, delay_ms)
+    clock.advance(HOUR_MS)
+    assert timer.advance_clock(0) is True
+    assert order == sorted(delays)[:-1]
+    assert timer.size == 1
+    timer.check()
+
+
+def test_short_delay_after_an_idle_hour_enters_the_finest_wheel(clock: ManualClock, timer: SystemTimer) -> None:
+    """The wheel catches up when a task is added, although nobody advanced the clock."""
+    clock.advance(HOUR_MS + 13)
+    timer.call_later(7, fail)
+    assert timer.next_expiration_ms == HOUR_MS + 20
+    assert timer.used_buckets() == [(1, 1)]
+    timer.check()
+
+
+def test_idle_timer_with_something_far_away_catches_up_too(clock: ManualClock, timer: SystemTimer) -> None:
+    """A task that is due next year doesn't hold the wheel back."""
+    timer.call_later(365 * 24 * HOUR_MS, fail)
+    clock.advance(HOUR_MS)
+    timer.call_later(5, fail)
+    assert timer.next_expiration_ms == HOUR_MS + 5
+    timer.check()
+
+
+def test_task_added_while_others_are_overdue_waits_its_own_delay(clock: ManualClock, timer: SystemTimer) -> None:
+    """The wheel stands in the past then; the delay counts from the clock's present."""
+    runs_ms: list[int] = []
+    timer.add(Note(10, clock, runs_ms))
+    clock.advance(1_000)
+    timer.add(Note(10, clock, runs_ms))
+    timer.advance_clock(0)
+    assert runs_ms == [1_000]
+    step(clock, timer)
+    assert runs_ms == [1_000, 1_010]
+
+
+def test_task_that_callbacks_add_runs_in_its_turn(clock: ManualClock, timer: SystemTimer) -> None:
+    """A chain of a hundred, each added by the one before."""
+    runs_ms: list[int] = []
+
+    def again() -> None:
+        runs_ms.append(clock.now_ms)
+        if len(runs_ms) < 100:
+            timer.call_later(3, again)
+
+    timer.call_later(3, again)
+    step(clock, timer)
+    assert runs_ms == list(range(3, 301, 3))
+
+
+def test_next_expiration_is_none_once_all_is_cancelled(timer: SystemTimer) -> None:
+    """Nobody wakes for an empty bucket."""
+    handles = [timer.call_later(delay_ms, fail) for delay_ms in (5, 500, 50_000)]
+    for handle in handles:
+        handle.cancel()
+    assert timer.size == 0
+    assert timer.next_expiration_ms is None
+    timer.check()
+
+
+# -- cancelling and moving
+
+
+def test_cancelled_task_does_not_run(clock: ManualClock, timer: SystemTimer) -> None:
+    """Its neighbour in the bucket does."""
+    seen: list[str] = []
+    timer.call_later(5, seen.append, "kept")
+    timer.call_later(5, seen.append, "cancelled").cancel()
+    assert timer.size == 1
+    clock.advance(5)
+    timer.advance_clock(0)
+    assert seen == ["kept"]
+
+
+def test_due_task_that_an_earlier_one_cancels_does_not_run(clock: ManualClock, timer: SystemTimer) -> None:
+    """It has left the wheel, but it counts as pending until it starts."""
+    seen: list[object] = []
+    later = timer.call_later(6, seen.append, "cancelled")
+    timer.call_later(5, lambda: seen.append((timer.size, later.cancel(), timer.size)))
+    clock.advance(HOUR_MS)
+    timer.advance_clock(0)
+    assert seen == [(1, True, 0)]
+    timer.check()
+
+
+def test_due_task_can_be_moved_by_an_earlier_one(clock: ManualClock, timer: SystemTimer) -> None:
+    """It runs after its new delay only."""
+    runs_ms: list[int] = []
+    moved = Note(6, clock, runs_ms)
+    timer.add(moved)
+    timer.call_later(5, timer.add, moved)
+    clock.advance(100)
+    timer.advance_clock(0)
+    assert runs_ms == []
+    step(clock, timer)
+    assert runs_ms == [106]
+
+
+def test_adding_a_pending_task_moves_it(clock: ManualClock, timer: SystemTimer) -> None:
+    """To an earlier or a later time; it is counted once."""
+    runs_ms: list[int] = []
+    task = Note(1_000, clock, runs_ms)
+    for delay_ms in (1_000, 5, 40):
+        task.delay_ms = delay_ms
+        timer.add(task)
+        assert timer.size == 1
+        timer.check()
+    step(clock, timer)
+    assert runs_ms == [40]
+
+
+def test_moving_a_pending_task_to_now_runs_it_once(clock: ManualClock, timer: SystemTimer) -> None:
+    """It is no longer in its bucket."""
+    runs_ms: list[int] = []
+    task = Note(1_000, clock, runs_ms)
+    timer.add(task)
+    task.delay_ms = 0
+    timer.add(task)
+    assert (runs_ms, timer.size) == ([0], 0)
+    clock.advance(2_000)
+    timer.advance_clock(0)
+    assert runs_ms == [0]
+
+
+def test_task_may_be_added_again_after_its_run(clock: ManualClock, timer: SystemTimer) -> None:
+    """And after a cancel."""
+    runs_ms: list[int] = []
+    task = Note(10, clock, runs_ms)
+    for _ in range(3):
+        timer.add(task)
+        step(clock, timer)
+    timer.add(task)
+    task.cancel()
+    timer.add(task)
+    step(clock, timer)
+    assert runs_ms == [10, 20, 30, 40]
+
+
+def test_task_of_another_timer_is_refused(clock: ManualClock, timer: SystemTimer) -> None:
+    """It stays where it is; once cancelled there it may come."""
+    other = SystemTimer("other", clock=clock)
+    task = Note(10, clock, [])
+    other.add(task)
+    with pytest.raises(TaskInUseError, match="another timer than 'test'"):
+        timer.add(task)
+    assert (timer.size, other.size) == (0, 1)
+    task.cancel()
+    timer.add(task)
+    assert (timer.size, other.size) == (1, 0)
+
+
+@pytest.mark.parametrize("delay_ms", [2.5, True, MAX_DELAY_MS + 1])
+def test_delay_that_was_changed_to_nonsense_is_refused(clock: ManualClock, timer: SystemTimer, delay_ms: object) -> None:
+    """The attribute may be assigned, so `add` looks at it again; a pending task stays as it was."""
+    task = Note(10, clock, [])
+    timer.add(task)
+    task.delay_ms = delay_ms  # type: ignore[assignment]
+    with pytest.raises(InvalidArgumentError, match="delay_ms"):
+        timer.add(task)
+    assert (timer.size, timer.next_expiration_ms) == (1, 10)
+    timer.check()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"tick_ms": 0}, "tick_ms must be at least 1, got 0"),
+        ({"wheel_size": 1}, "wheel_size must be at least 2, got 1"),
+        ({"tick_ms": 0.5}, "tick_ms must be .* got 0.5"),
+    ],
+)
+def test_timer_that_could_not_turn_is_refused(arguments: dict[str, int], message: str) -> None:
+    """The message names the argument and the value."""
+    with pytest.raises(InvalidArgumentError, match=message):
+        SystemTimer("test", **arguments)  # type: ignore[arg-type]
+
+
+# -- tasks that raise, executors
+
+
+def test_task_that_raises_is_counted_and_the_next_one_runs(
+    clock: ManualClock, timer: SystemTimer, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is logged with the task."""
+    seen: list[str] = []
+    timer.call_later(1, fail)
+    timer.call_later(1, seen.append, "next")
+    timer.call_later(2, seen.append, "after")
+    clock.advance(2)
+    assert timer.advance_clock(0) is True
+    assert seen == ["next", "after"]
+    assert timer.callback_errors == 1
+    assert "TimerHandle" in caplog.text
+    assert "Fault" in caplog.text
+
+
+def test_task_without_a_delay_that_raises_is_contained_too(timer: SystemTimer, caplog: pytest.LogCaptureFixture) -> None:
+    """The caller of `add` has not asked for it to run here."""
+    timer.call_later(0, fail)
+    assert timer.callback_errors == 1
+    assert Fault.__name__ in caplog.text
+
+
+def test_exit_raised_by_a_task_loses_no_other_task(clock: ManualClock, timer: SystemTimer) -> None:
+    """SystemExit passes through; what was due is still pending, and due."""
+    seen: list[str] = []
+
+    def leave() -> None:
+        raise SystemExit
+
+    timer.call_later(1, leave)
+    timer.call_later(2, seen.append, "kept")
+    clock.advance(5)
+    with pytest.raises(SystemExit):
+        timer.advance_clock(0)
+    assert (timer.size, timer.next_expiration_ms) == (1, 5)
+    timer.check()
+    assert timer.advance_clock(0) is True
+    assert seen == ["kept"]
+
+
+def test_executor_runs_the_tasks(clock: ManualClock) -> None:
+    """On its thread, those without a delay too."""
+    with ThreadPoolExecutor(1, "executor") as executor:
+        timer = SystemTimer("test", clock=clock, executor=executor)
+        ran: list[str] = []
+        for delay_ms in (0, 1):
+            timer.call_later(delay_ms, lambda: ran.append(threading.current_thread().name))
+        clock.advance(1)
+        timer.advance_clock(0)
+    assert ran == ["executor_0", "executor_0"]
+
+
+def test_executor_that_was_shut_down_first_loses_no_task(clock: ManualClock) -> None:
+    """The thread that advances the clock runs it."""
+    executor = ThreadPoolExecutor(1)
+    timer = SystemTimer("test", clock=clock, executor=executor)
+    runs_ms: list[int] = []
+    timer.add(Note(1, clock, runs_ms))
+    executor.shutdown()
+    clock.advance(1)
+    timer.advance_clock(0)
+    assert runs_ms == [1]
+
+
+def test_finalizer_of_a_task_may_use_the_timer(clock: ManualClock, timer: SystemTimer, crew: Crew) -> None:
+    """The clock's thread often holds the last reference; it drops it without holding a lock."""
+    revived: list[str] = []
+
+    class Lease(TimerTask):
+        def run(self) -> None:
+            pass
+
+        def __del__(self) -> None:
+            timer.call_later(1, revived.append, "finalized")
+
+    for _ in range(3):
+        timer.add(Lease(1))
+    clock.advance(1)
+    crew.start(timer.advance_clock, 0)
+    crew.join()
+    clock.advance(1)
+    timer.advance_clock(0)
+    assert revived == ["finalized"] * 3
+
+
+# -- sleeping
+
+
+def test_looking_returns_at_once(clock: ManualClock, timer: SystemTimer) -> None:
+    """advance_clock(0) never sleeps, also between two milliseconds."""
+    clock.advance_to_ns(1)
+    assert timer.advance_clock(0) is False
+    timer.call_later(10, fail)
+    assert timer.advance_clock(0) is False
+
+
+def test_sleeping_thread_is_woken_when_the_clock_reaches_its_bucket(crew: Crew) -> None:
+    """It had asked the clock for exactly that time."""
+    clock = SleeperClock()
+    timer = SystemTimer("test", clock=clock)
+    runs_ms: list[int] = []
+    timer.add(Note(50, clock, runs_ms))
+    came_due: list[bool] = []
+    crew.start(lambda: came_due.append(timer.advance_clock(None)))
+    assert clock.wait_for_sleep(1) == 40  # The bucket of [40, 60) of the second wheel.
+    clock.advance(45)
+    crew.join()
+    assert (came_due, runs_ms) == ([True], [])
+    crew.start(lambda: came_due.append(timer.advance_clock(None)))
+    assert clock.wait_for_sleep(2) == 50
+    clock.advance(5)
+    crew.join()
+    assert (came_due, runs_ms) == ([True, True], [50])
+
+
+def test_sleeping_thread_is_woken_by_an_earlier_bucket(crew: Crew) -> None:
+    """It sleeps on, but for less long."""
+    clock = SleeperClock()
+    timer = SystemTimer("test", clock=clock)
+    timer.call_later(15, fail)
+    runs_ms: list[int] = []
+    crew.start(timer.advance_clock, None)
+    assert clock.wait_for_sleep(1) == 15
+    timer.add(Note(5, clock, runs_ms))
+    assert clock.wait_for_sleep(2) == 5
+    clock.advance(5)
+    crew.join()
+    assert runs_ms == [5]
+
+
+def test_sleeping_thread_is_not_woken_by_later_buckets(crew: Crew) -> None:
+    """Nor by a task that joins the next bucket, nor by cancels: it would wake for nothing."""
+    clock = SleeperClock()
+    timer = SystemTimer("test", clock=clock)
+    timer.call_later(5, lambda: None)
+    crew.start(timer.advance_clock, None)
+    clock.wait_for_sleep(1)
+    for delay_ms in (5, 6, 19, 500, HOUR_MS):
+        timer.call_later(delay_ms, lambda: None).cancel()
+        timer.call_later(delay_ms, lambda: None)
+        assert clock.asleep == 1
+    clock.advance(5)
+    crew.join()
+    assert clock.sleeps == [5]
+
+
+def test_sleep_ends_when_its_limit_is_over(crew: Crew) -> None:
+    """False says that nothing came due; the limit is not cut short by a fraction of a millisecond."""
+    clock = SleeperClock()
+    clock.advance_to_ns(1)
+    timer = SystemTimer("test", clock=clock)
+    timer.call_later(100, fail)
+    came_due: list[bool] = []
+    crew.start(lambda: came_due.append(timer.advance_clock(10)))
+    assert clock.wait_for_sleep(1) == 11
+    clock.advance_to_ns(11_000_000)
+    crew.join()
+    assert came_due == [False]
+
+
+def test_wake_ends_the_sleep(crew: Crew) -> None:
+    """Also one that has not begun yet."""
+    clock = SleeperClock()
+    timer = SystemTimer("test", clock=clock)
+    came_due: list[bool] = []
+    crew.start(lambda: came_due.append(timer.advance_clock(None)))
+    assert clock.wait_for_sleep(1) is None
+    timer.wake()
+    crew.join()
+    timer.wake()
+    crew.start(lambda: came_due.append(timer.advance_clock(None)))
+    crew.join()
+    assert came_due == [False, False]
+
+
+def test_shutdown_ends_the_sleep(crew: Crew) -> None:
+    """Of every thread."""
+    clock = SleeperClock()
+    timer = SystemTimer("test", clock=clock)
+    for _ in range(3):
+        crew.start(timer.advance_clock, None)
+    clock.wait_for_sleep(3)
+    timer.shutdown()
+    crew.join()
+
+
+# -- the end
+
+
+def test_shutdown_returns_what_was_pending(clock: ManualClock, timer: SystemTimer) -> None:
+    """From every level; it never runs, and may go to another timer."""
+    runs_ms: list[int] = []
+    tasks = [Note(delay_ms, clock, runs_ms) for delay_ms in (1, 100, 10_000, HOUR_MS)]
+    for task in tasks:
+        timer.add(task)
+    assert set(timer.shutdown()) == set(tasks)
+    assert (timer.size, timer.next_expiration_ms) == (0, None)
+    timer.check()
+    assert timer.shutdown() == []
+    other = SystemTimer("other", clock=clock)
+    for task in tasks:
+        other.add(task)
+    step(clock, other)
+    assert runs_ms == [1, 100, 10_000, HOUR_MS]
+
+
+def test_shutdown_by_a_task_returns_the_due_ones_that_have_not_started(clock: ManualClock, timer: SystemTimer) -> None:
+    """They don't run."""
+    cancelled: list[TimerTask] = []
+    timer.call_later(1, lambda: cancelled.extend(timer.shutdown()))
+    later = timer.call_later(2, fail)
+    clock.advance(10)
+    timer.advance_clock(0)
+    assert cancelled == [later]
+    assert timer.callback_errors == 0
+
+
+@pytest.mark.parametrize("delay_ms", [-1, 0, 10])
+def test_closed_timer_takes_nothing(timer: SystemTimer, delay_ms: int) -> None:
+    """The error names it."""
+    timer.shutdown()
+    with pytest.raises(TimerClosedError, match="timer 'test' has been shut down"):
+        timer.call_later(delay_ms, fail)
+    with pytest.raises(TimerClosedError):
+        timer.advance_clock(0)
+    assert timer.callback_errors == 0

@@ -1,0 +1,178 @@
+"""The timing wheel by itself: levels, slots, rounding."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from request_purgatory import InvalidArgumentError, TimerTask
+from request_purgatory.timer.bucket import PendingTasks
+from request_purgatory.timer.delay_queue import DelayQueue
+from request_purgatory.timer.wheel import TimingWheel
+
+
+def make_wheel(tick_ms: int = 1, wheel_size: int = 20, start_ms: int = 0) -> TimingWheel:
+    """A wheel with a queue of its own."""
+    return TimingWheel(tick_ms, wheel_size, start_ms, PendingTasks(), DelayQueue())
+
+
+def enter(wheel: TimingWheel, expiration_ms: int) -> TimerTask | None:
+    """A new task that is due then, in the wheel; None if the wheel finds that it is due already."""
+    task = TimerTask(1)
+    task._expiration_ms = wheel.round_up(expiration_ms)
+    return task if wheel.add(task) else None
+
+
+def way_of(wheel: TimingWheel, task: TimerTask) -> list[int]:
+    """When the buckets that hold the task on its way down come due; the last time is when it runs."""
+    way = []
+    while True:
+        bucket = wheel.queue.poll(10**18)
+        assert bucket is not None
+        way.append(bucket.expiration_ms)
+        wheel.advance(bucket.expiration_ms)
+        bucket.expiration_ms = -1
+        bucket.remove(task)
+        wheel.check()
+        if not wheel.add(task):
+            return way
+
+
+@pytest.mark.parametrize("expiration_ms", [0, 99, 100])
+def test_task_that_is_due_is_not_linked(expiration_ms: int) -> None:
+    """The wheel stands at 100."""
+    wheel = make_wheel(start_ms=100)
+    assert enter(wheel, expiration_ms) is None
+    assert wheel.check() == 0
+
+
+@pytest.mark.parametrize(("expiration_ms", "level"), [(1, 1), (19, 1), (20, 2), (399, 2), (400, 3), (7_999, 3), (8_000, 4)])
+def test_task_enters_at_the_finest_level_that_reaches_it(expiration_ms: int, level: int) -> None:
+    """A level takes what expires before its interval ends; the next is made when first needed."""
+    wheel = make_wheel()
+    assert enter(wheel, expiration_ms) is not None
+    assert wheel.levels == level
+    assert list(wheel)[level - 1].used_buckets == 1
+    wheel.check()
+
+
+@pytest.mark.parametrize(
+    ("expiration_ms", "way"),
+    [
+        (2, [2]),
+        (13, [9, 12, 13]),
+        (9, [9]),
+        (26, [18, 24, 26]),
+        (27, [27]),
+        (28, [27, 28]),
+        (80, [54, 72, 78, 80]),
+    ],
+)
+def test_task_goes_down_level_by_level_and_runs_on_its_tick(expiration_ms: int, way: list[int]) -> None:
+    """The class comment's wheel: 1 ms, 3 buckets."""
+    wheel = make_wheel(1, 3)
+    task = enter(wheel, expiration_ms)
+    assert task is not None
+    assert way_of(wheel, task) == way
+
+
+def test_smallest_wheel_reaches_years() -> None:
+    """Two buckets a level: one more level for each doubling."""
+    wheel = make_wheel(1, 2)
+    ten_years_ms = 10 * 31_557_600_000
+    task = enter(wheel, ten_years_ms)
+    assert task is not None
+    assert wheel.levels == ten_years_ms.bit_length()
+    assert way_of(wheel, task)[-1] == ten_years_ms
+
+
+@pytest.mark.parametrize(
+    ("expiration_ms", "rounded_ms"), [(0, 0), (1, 10), (9, 10), (10, 10), (11, 20), (10**15 + 1, 10**15 + 10)]
+)
+def test_expirations_are_rounded_up_to_the_tick(expiration_ms: int, rounded_ms: int) -> None:
+    """Never down: that would be early."""
+    assert make_wheel(10).round_up(expiration_ms) == rounded_ms
+
+
+@given(
+    tick_ms=st.integers(1, 100),
+    wheel_size=st.integers(2, 50),
+    start_ms=st.integers(0, 10**12),
+    delay_ms=st.one_of(st.integers(1, 1000), st.integers(1, 10**12)),
+)
+def test_any_task_runs_on_the_first_tick_not_before_its_time(tick_ms: int, wheel_size: int, start_ms: int, delay_ms: int) -> None:
+    """On its way down it is never overtaken by the clock."""
+    wheel = make_wheel(tick_ms, wheel_size, start_ms)
+    due_ms = start_ms + delay_ms
+    task = enter(wheel, due_ms)
+    assert task is not None
+    wheel.check()
+    way = way_of(wheel, task)
+    assert way == sorted(set(way)), "it was in two buckets of one time"
+    assert 0 <= way[-1] - due_ms < tick_ms
+    assert len(way) <= wheel.levels
+
+
+def test_wheel_starts_on_the_tick_before_its_start() -> None:
+    """All levels stand on whole ticks of theirs."""
+    wheel = make_wheel(10, 4, 1_234)
+    enter(wheel, 10_000)
+    assert [level.current_ms for level in wheel] == [1_230, 1_200, 1_120, 640, 0]
+    wheel.check()
+
+
+def test_advance_moves_every_level() -> None:
+    """The overflow wheels follow once their tick has passed."""
+    wheel = make_wheel(1, 10)
+    enter(wheel, 5_000)
+    wheel.advance(1_234)
+    assert [level.current_ms for level in wheel] == [1_234, 1_230, 1_200, 1_000]
+
+
+def test_bucket_is_used_again_in_the_next_round() -> None:
+    """Slot 3 is 3, then 13."""
+    wheel = make_wheel(1, 10)
+    first = enter(wheel, 3)
+    assert first is not None
+    assert way_of(wheel, first) == [3]
+    wheel.advance(4)
+    enter(wheel, 12)
+    second = enter(wheel, 13)
+    assert second is not None
+    assert wheel.levels == 1
+    assert [bucket.expiration_ms for bucket in wheel.buckets if bucket.head is not None] == [12, 13]
+    wheel.check()
+
+
+def test_tasks_of_one_tick_share_a_bucket_and_one_queue_entry() -> None:
+    """The delay queue holds buckets, never tasks."""
+    wheel = make_wheel(10)
+    for expiration_ms in range(11, 21):
+        enter(wheel, expiration_ms)
+    assert wheel.check() == 10
+    assert len(wheel.queue) == 1
+
+
+@pytest.mark.parametrize(
+    ("tick_ms", "wheel_size", "message"),
+    [
+        (0, 20, "tick_ms must be at least 1, got 0"),
+        (-5, 20, "tick_ms must be at least 1, got -5"),
+        (1, 1, "wheel_size must be at least 2, got 1"),
+    ],
+)
+def test_wheel_that_could_not_turn_is_refused(tick_ms: int, wheel_size: int, message: str) -> None:
+    """The message says what was given."""
+    with pytest.raises(InvalidArgumentError, match=message):
+        make_wheel(tick_ms, wheel_size)
+
+
+def test_check_finds_a_task_in_a_bucket_of_another_time() -> None:
+    """The invariant check would notice a wrong slot."""
+    wheel = make_wheel()
+    task = enter(wheel, 5)
+    assert task is not None
+    task._expiration_ms = 6
+    with pytest.raises(AssertionError, match="bucket of another time"):
+        wheel.check()
