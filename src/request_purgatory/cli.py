@@ -48,14 +48,14 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         from request_purgatory.pipeline.failures import describe_failure
     except ModuleNotFoundError as missing:
-        print(
-            f"purgatory: the Python package {missing.name!r} is not installed.\n"
-            "The pipeline needs the extra [spark]: pip install 'request-purgatory[spark]'",
-            file=sys.stderr,
-        )
-        return MISSING_TOOL
+        return _tell_missing(missing)
+    if not options.verbose:
+        # PySpark prints its errors as JSON, too; what they say is told below.
+        logging.getLogger("DataFrameQueryContextLogger").setLevel(logging.CRITICAL)
     try:
         code: int = options.command(options)
+    except ModuleNotFoundError as missing:
+        return _tell_missing(missing)
     except KeyboardInterrupt:
         print("purgatory: interrupted; nothing was left half-written", file=sys.stderr)
         return INTERRUPTED
@@ -65,6 +65,15 @@ def main(arguments: list[str] | None = None) -> int:
             logging.getLogger(__name__).exception("the command failed")
         print(f"purgatory: {message}", file=sys.stderr)
     return code
+
+
+def _tell_missing(missing: ModuleNotFoundError) -> int:
+    print(
+        f"purgatory: the Python package {missing.name!r} is not installed.\n"
+        "The pipeline needs the extra [spark]: pip install 'request-purgatory[spark]'",
+        file=sys.stderr,
+    )
+    return MISSING_TOOL
 
 
 # -- the commands
@@ -153,12 +162,19 @@ def _report(options: argparse.Namespace) -> int:
     analyses = [Analysis(path) for path in options.analysis]
     for analysis in analyses:
         analysis.manifest  # noqa: B018 - as above
-    if options.out.exists() and not options.force:
+    out = options.out.absolute()
+    if out.is_dir():
+        raise OutputExistsError(f"{options.out} is a folder, and the report is one file: choose another --out")
+    if out.exists() and not options.force:
         raise OutputExistsError(f"{options.out} exists already: choose another --out, or --force to replace it")
-    with _spark() as (spark, console), step(console, spark, "write the report"):
-        partial = options.out.with_name(f".{options.out.name}.partial")
-        write_report(spark, analyses, partial).replace(options.out)
-    console.print(f"report: [bold]{options.out}[/]")
+    out.parent.mkdir(parents=True, exist_ok=True)
+    partial = out.with_name(f".{out.name}.partial")
+    try:
+        with _spark() as (spark, console), step(console, spark, "write the report"):
+            write_report(spark, analyses, partial).replace(out)
+    finally:
+        partial.unlink(missing_ok=True)
+    _print_report(console, options.out)
     return OK
 
 
@@ -181,9 +197,9 @@ def _run(options: argparse.Namespace) -> int:
     with _spark() as (spark, console):
         with output_folder(out, replace=options.force) as target:
             analyses = run(spark, plan, target, console)
-        moved = [replace(analysis, path=out.absolute() / analysis.path.relative_to(target)) for analysis in analyses]
+        moved = [replace(analysis, path=out.resolve() / analysis.path.relative_to(target)) for analysis in analyses]
         differing = print_summary(console, spark, moved)
-    console.print(f"report: [bold]{out / 'report.html'}[/]", soft_wrap=True)
+    _print_report(console, out / "report.html")
     return _agreed(console, differing)
 
 
@@ -206,7 +222,15 @@ def _spark() -> Iterator[tuple[SparkSession, Console]]:
 
 
 def _next(console: Console, made: Path, command: str) -> None:
-    console.print(f"made [bold]{made}[/]; next: purgatory {command}", soft_wrap=True)
+    from rich.markup import escape
+
+    console.print(f"made [bold]{escape(str(made))}[/]; next: purgatory {escape(command)}", soft_wrap=True)
+
+
+def _print_report(console: Console, made: Path) -> None:
+    from rich.markup import escape
+
+    console.print(f"report: [bold]{escape(str(made))}[/]", soft_wrap=True)
 
 
 def _agreed(console: Console, differing: int) -> int:
@@ -234,11 +258,14 @@ def _import_settings(options: argparse.Namespace) -> ImportSettings:
 # -- the arguments
 
 
-def _number_list(text: str) -> list[int]:
+def _timeouts(text: str) -> list[int]:
     try:
-        return [int(part) for part in text.split(",")]
+        timeouts = [int(part) for part in text.split(",")]
     except ValueError:
         raise argparse.ArgumentTypeError(f"whole numbers of milliseconds with commas between them, not {text!r}") from None
+    if min(timeouts) < 0 or max(timeouts) >= 2**31:
+        raise argparse.ArgumentTypeError(f"from 0 to 2,147,483,647, not {text!r}")
+    return timeouts
 
 
 def _mapping(text: str) -> tuple[str, str]:
@@ -289,7 +316,7 @@ def _parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     run.add_argument("--trace", type=Path, action="append", default=[], metavar="PATH", help="a trace to import; may be repeated")
     run.add_argument(
-        "--workload", nargs="*", choices=("low", "high"), help="synthetic workloads to make (default: both, or none with --trace)"
+        "--workload", nargs="+", choices=("low", "high"), help="synthetic workloads to make (default: both, or none with --trace)"
     )
     run.add_argument("--requests", type=_count, default=1_000_000, metavar="N", help="requests in each workload (1,000,000)")
     run.add_argument("--out", type=Path, metavar="DIR", help="the run's folder (default: runs/ and the time)")
@@ -350,7 +377,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_timeouts(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--timeouts", type=_number_list, metavar="MS,MS,...", help="timeouts to try in what-if (chosen by trace)")
+    parser.add_argument("--timeouts", type=_timeouts, metavar="MS,MS,...", help="timeouts to try in what-if (chosen by trace)")
 
 
 def _add_import_options(parser: argparse.ArgumentParser) -> None:

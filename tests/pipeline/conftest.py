@@ -14,5 +14,7 @@ from request_purgatory.pipeline.session import create_session
 def spark() -> Iterator[SparkSession]:
     """A local session, as users get it."""
     session = create_session("request-purgatory tests", master="local[2]")
+    # What the tests shuffle is tiny: every task more is only time.
+    session.conf.set("spark.sql.shuffle.partitions", "3")
     yield session
     session.stop()

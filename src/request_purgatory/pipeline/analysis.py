@@ -12,12 +12,12 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812
 
 from request_purgatory.pipeline.batch import satisfactions
-from request_purgatory.pipeline.importers.imported import TraceFormatError
+from request_purgatory.pipeline.importers.delimited import spark_path
 from request_purgatory.pipeline.memory import bytes_per_pending_operation
-from request_purgatory.pipeline.outputs import read_json, write_json
+from request_purgatory.pipeline.outputs import write_json
 from request_purgatory.pipeline.replay import HOSTS
 from request_purgatory.pipeline.schema import COMPLETED, EXPIRED, OUTCOMES, require
-from request_purgatory.pipeline.traces import Mark, Trace
+from request_purgatory.pipeline.traces import Mark, Trace, read_manifest
 from request_purgatory.pipeline.what_if import suggest_timeouts, what_if
 
 #: Quantiles of the waiting times, by the name of their column.
@@ -52,36 +52,52 @@ class Analysis:
         Raises:
             TraceFormatError: the folder is not an analysis.
         """
-        try:
-            content: dict[str, Any] = read_json(self.path / _MANIFEST)
-        except FileNotFoundError:
-            raise TraceFormatError(f"{self.path}: not an analysis, as it has no {_MANIFEST}; see `purgatory analyze`") from None
-        return content
+        return read_manifest(self.path, "analysis folder", _MANIFEST, "make one with `purgatory analyze`")
 
     def table(self, spark: SparkSession, name: str) -> DataFrame:
         """One of `TABLES`, or `outcomes`."""
-        return spark.read.parquet(str(self.path / name))
+        return spark.read.parquet(spark_path(self.path / name))
 
 
 @dataclass(frozen=True)
 class Replayed:
-    """A replay folder: `outcomes/` with `late_ms`, and `hosts/`, in Parquet; and `replay.json`, its settings."""
+    """A replay folder: `outcomes/` with `late_ms`, and `hosts/`, in Parquet; and `replay.json`, its settings.
+
+    Attributes:
+        path: the folder.
+        label: what an analysis calls it, unless its design says enough.
+    """
 
     path: Path
+    label: str | None = None
 
     @property
     def settings(self) -> dict[str, Any]:
         """The purgatory's settings; TraceFormatError if the folder is no replay."""
-        try:
-            content: dict[str, Any] = read_json(self.path / "replay.json")
-        except FileNotFoundError:
-            raise TraceFormatError(f"{self.path}: not a replay, as it has no replay.json; see `purgatory replay`") from None
-        return content
+        return read_manifest(self.path, "replay folder", "replay.json", "make one with `purgatory replay`")
 
     @property
     def design(self) -> str:
-        """Which purgatory it was."""
-        return str(self.settings["design"])
+        """Which purgatory it was: the label, or else the design of its settings."""
+        return self.label or str(self.settings["design"])
+
+    def table(self, spark: SparkSession, name: str) -> DataFrame:
+        """`outcomes` or `hosts`."""
+        return spark.read.parquet(spark_path(self.path / name))
+
+
+def tell_apart(replays: list[Replayed]) -> list[Replayed]:
+    """The replays with labels, where there are more than one of a design: what they differ in, or else their number."""
+    names: list[str] = []
+    labelled = []
+    for replayed in replays:
+        settings = replayed.settings
+        alike = [other.settings for other in replays if other.settings["design"] == settings["design"]]
+        differing = [key for key in settings if any(other[key] != settings[key] for other in alike)]
+        names.append(" ".join([settings["design"], *[f"{key}={settings[key]}" for key in differing]]))
+        number = names.count(names[-1])
+        labelled.append(Replayed(replayed.path, names[-1] if number == 1 else f"{names[-1]} #{number}"))
+    return labelled
 
 
 def analyze(
@@ -97,9 +113,10 @@ def analyze(
         TraceFormatError: the trace has no requests.
     """
     trace.require_requests()
+    replays = tell_apart(replays)
     requests, events = trace.requests(spark), trace.events(spark)
     satisfactions(requests, events).write.parquet(str(target / "outcomes"))
-    outcomes = spark.read.parquet(str(target / "outcomes")).persist()
+    outcomes = spark.read.parquet(spark_path(target / "outcomes")).persist()
     facts = requests.agg(F.avg(F.size("watch_keys")), F.min("timeout_ms"), F.max("timeout_ms")).first()
     assert facts is not None
     keys_per_request = max(1, round(facts[0]))  # a whole number, as it is to be measured
@@ -120,7 +137,9 @@ def analyze(
     if replays:
         small["agreement"] = _union([compare(spark, outcomes, replayed) for replayed in replays])
         small["lateness"] = _union([lateness(spark, replayed) for replayed in replays])
-        small["hosts"] = _union([spark.read.parquet(str(replayed.path / "hosts")) for replayed in replays])
+        small["hosts"] = _union(
+            [replayed.table(spark, "hosts").withColumn("design", F.lit(replayed.design)) for replayed in replays]
+        )
     for name, table in small.items():
         table.coalesce(1).write.parquet(str(target / name))
     outcomes.unpersist()
@@ -128,7 +147,7 @@ def analyze(
         target / _MANIFEST,
         {
             "trace": trace.manifest,
-            "replays": [replayed.settings for replayed in replays],
+            "replays": [replayed.settings | {"label": replayed.design} for replayed in replays],
             "timeouts_ms": chosen,
             "timeout_ms": [facts[1], facts[2]],
             "bin_ms": bin_us / 1000,
@@ -217,7 +236,8 @@ def timeline(outcomes: DataFrame, first_us: int, last_us: int, bin_us: int) -> D
     bins = outcomes.sparkSession.range(first, last + 1).withColumnRenamed("id", "bin")
 
     def number(column: str) -> Column:
-        return F.floor(F.unix_micros(column) / bin_us).alias("bin")
+        # In whole numbers: a quotient of doubles may round up to the next bin.
+        return F.expr(f"(unix_micros({column}) - pmod(unix_micros({column}), {bin_us})) div {bin_us}").alias("bin")
 
     arrivals = outcomes.groupBy(number("arrived_at")).agg(F.count("*").alias("arrived"), _expired().alias("expired"))
     ends = outcomes.groupBy(number("ended_at")).agg(F.count("*").alias("ended"))
@@ -253,7 +273,7 @@ def compare(spark: SparkSession, outcomes: DataFrame, replayed: Replayed) -> Dat
         host and id of one of them, or null).
     """
     names = OUTCOMES.names
-    theirs = require(spark.read.parquet(str(replayed.path / "outcomes")), OUTCOMES, f"{replayed.path}/outcomes")
+    theirs = require(replayed.table(spark, "outcomes"), OUTCOMES, f"{replayed.path}/outcomes")
     one = outcomes.select("host", "request_id", F.struct(*names).alias("batch"))
     other = theirs.select("host", "request_id", F.struct(*names).alias("replay"))
     differs = ~F.col("batch").eqNullSafe(F.col("replay"))
@@ -267,7 +287,7 @@ def compare(spark: SparkSession, outcomes: DataFrame, replayed: Replayed) -> Dat
 
 def lateness(spark: SparkSession, replayed: Replayed) -> DataFrame:
     """How long after their deadlines timeouts fired on the replay's clock: `design`, `expired`, and the ms of lateness."""
-    outcomes = spark.read.parquet(str(replayed.path / "outcomes")).where(F.col("late_ms").isNotNull())
+    outcomes = replayed.table(spark, "outcomes").where(F.col("late_ms").isNotNull())
     return outcomes.agg(
         F.lit(replayed.design).alias("design"),
         F.count("*").alias("expired"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -55,7 +56,9 @@ def _figure(height: float = 2.9, width: float = 9.0) -> tuple[Figure, Axes]:
 
 def _svg(figure: Figure, title: str) -> str:
     text = io.StringIO()
-    with plt.rc_context(_STYLE):
+    with plt.rc_context(_STYLE), warnings.catch_warnings():
+        # The reader's browser draws the text, with fonts of its own for what this machine's have no glyphs for.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         figure.savefig(text, format="svg", metadata={"Date": None, "Title": title})
     plt.close(figure)
     svg = text.getvalue()
@@ -148,7 +151,7 @@ def expired_by_type(summary: list[Row], most: int = 12) -> str:
     names = [_short(row["value"]) for row in rows]
     shares = [row["expired_share"] for row in rows]
     axes.barh(range(len(rows)), shares, color=EXPIRED, height=0.62)
-    axes.set_yticks(range(len(rows)), names)
+    axes.set_yticks(range(len(rows)), names, parse_math=False)  # a name with two $ is no formula
     axes.set_xlim(0, max(*shares, 1e-4) * 1.18)
     axes.xaxis.set_major_formatter(PercentFormatter(1.0))
     axes.grid(axis="y", visible=False)

@@ -18,7 +18,7 @@ _BAD_INPUT = 2
 _MISSING_TOOL = 4
 
 #: What Spark says of files it can't read, somewhere in a message of many lines.
-_FILE = re.compile(r"(?:file:)?(/[^\s'\"]+\.(?:csv|parquet|gz|bz2))")
+_FILE = re.compile(r"(?:file:/*)?(/[^\s'\"]+\.(?:csv|parquet|gz|bz2))")
 _CORRUPT = ("ZipException", "EOFException", "not a Parquet file", "CANNOT_READ_FILE", "FAILED_READ_FILE", "DataFormatException")
 
 

@@ -28,8 +28,9 @@ def bytes_per_pending_operation(keys: int = 1, *, operations: int = 20_000) -> f
 
     Args:
         keys: watch keys an operation, at least 1.
-        operations: how many are put into a purgatory and measured with `tracemalloc`.
+        operations: how many are put into a purgatory and measured with `tracemalloc`; fewer if they have many keys.
     """
+    operations = max(1, min(operations, 2 * operations // max(keys, 1)))
     names = [tuple(f"{operation}/{key}" for key in range(max(keys, 1))) for operation in range(operations)]
     clock = ManualClock()
     purgatory = DelayedOperationPurgatory("measured", timer=SystemTimer("measured", clock=clock), reaper=False)

@@ -20,7 +20,7 @@ def output_folder(target: Path, *, replace: bool = False) -> Iterator[Path]:
     """A folder to write into, which becomes `target` at the end of the block.
 
     Until then it stands beside the target under another name. If the block raises, it is removed and what was at the target
-    before is untouched.
+    before is untouched. Of a link it is the folder behind it that is made or replaced.
 
     Args:
         target: the folder to make; its parents are made too.
@@ -29,11 +29,11 @@ def output_folder(target: Path, *, replace: bool = False) -> Iterator[Path]:
     Raises:
         OutputExistsError: `target` exists and `replace` is false, or something else made it.
     """
-    target = target.absolute()
+    target = target.resolve()
     if target.exists():
         if not replace:
             raise OutputExistsError(f"{target} exists already: choose another --out, or --force to replace it")
-        if not (target / _MADE_HERE).exists() and any(target.iterdir()):
+        if not target.is_dir() or (not (target / _MADE_HERE).exists() and any(target.iterdir())):
             raise OutputExistsError(f"{target} was not made by purgatory, so it is not replaced: choose another --out")
     partial = target.with_name(f".{target.name}.partial-{os.getpid()}")
     shutil.rmtree(partial, ignore_errors=True)
@@ -44,8 +44,12 @@ def output_folder(target: Path, *, replace: bool = False) -> Iterator[Path]:
         if target.exists():
             old = target.with_name(f".{target.name}.replaced-{os.getpid()}")
             target.rename(old)
-            partial.rename(target)
-            shutil.rmtree(old)
+            try:
+                partial.rename(target)
+            except BaseException:
+                old.rename(target)
+                raise
+            shutil.rmtree(old, ignore_errors=True)
         else:
             partial.rename(target)
     except BaseException:

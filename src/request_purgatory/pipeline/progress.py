@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 from pyspark.sql import SparkSession
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 
 #: How often Spark is asked how far it is.
@@ -18,6 +19,7 @@ _LOOK_EVERY_S = 0.2
 @contextmanager
 def step(console: Console, spark: SparkSession, description: str) -> Iterator[None]:
     """Show Spark's tasks while the block runs, and one line with the time it took at its end."""
+    description = escape(description)
     begun = time.monotonic()
     columns = (
         SpinnerColumn(),

@@ -86,6 +86,8 @@ class ReplaySettings:
     def __post_init__(self) -> None:
         if self.design not in DESIGNS:
             raise InvalidArgumentError("design", f"one of {', '.join(DESIGNS)}", self.design)
+        # What the purgatory does not take is better told here than by every task.
+        self.purgatory(ManualClock()).shutdown()
 
     def parameters(self) -> dict[str, Any]:
         """All fields, for the record."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -43,7 +44,13 @@ def write_report(spark: SparkSession, analyses: list[Analysis], target: Path, ti
 
 
 def _rows(table: DataFrame) -> list[Row]:
-    return [row.asDict(recursive=True) for row in table.collect()]
+    # By Arrow, whose times are in UTC; `collect` gives them in this machine's zone.
+    rows: list[Row] = table.toArrow().to_pylist()
+    return [{name: _utc(value) for name, value in row.items()} for row in rows]
+
+
+def _utc(value: Any) -> Any:
+    return value.astimezone(UTC).replace(tzinfo=None) if isinstance(value, datetime) else value
 
 
 def _trace(spark: SparkSession, analysis: Analysis) -> Row:
@@ -83,7 +90,7 @@ def _trace(spark: SparkSession, analysis: Analysis) -> Row:
         "all": overall,
         "agreement": optional("agreement"),
         "marks": marks,
-        "lateness": optional("lateness"),
+        "lateness": [row for row in optional("lateness") if row["expired"]],
         "designs": designs,
         "replayed_hosts": replayed_hosts,
         "hosts": hosts,
@@ -130,9 +137,9 @@ def _settings(manifest: Row) -> Row:
     settings: Row = {"source": manifest["trace"]["source"], "format": manifest["trace"]["format"]}
     settings |= {name: value for name, value in manifest["trace"]["parameters"].items() if value not in ({}, None)}
     for replay in manifest["replays"]:
-        known = {name: value for name, value in replay.items() if name != "design"}
+        known = {name: value for name, value in replay.items() if name not in ("design", "label")}
         if replay["design"] == "legacy":
             known = {"purge_interval": replay["purge_interval"]}
-        settings[f"replay, {replay['design']}"] = ", ".join(f"{name} {value}" for name, value in known.items())
+        settings[f"replay, {replay['label']}"] = ", ".join(f"{name} {value}" for name, value in known.items())
     settings["timeouts tried, ms"] = ", ".join(map(str, manifest["timeouts_ms"]))
     return settings

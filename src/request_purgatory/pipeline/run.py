@@ -9,6 +9,7 @@ from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from rich import box
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from request_purgatory.pipeline.analysis import Analysis, Replayed, analyze, write_replay
@@ -42,7 +43,7 @@ class RunPlan:
 
 def run(spark: SparkSession, plan: RunPlan, target: Path, console: Console) -> list[Analysis]:
     """Carry out the plan into `target`, which exists and is empty: `traces/`, `replays/`, `analyses/` and `report.html`."""
-    names = _folder_names([workload.name for workload in plan.workloads] + [source.absolute().name for source in plan.sources])
+    names = _folder_names([workload.name for workload in plan.workloads] + [source.resolve().name for source in plan.sources])
     analyses = []
     sources: list[Workload | Path] = [*plan.workloads, *plan.sources]
     for name, source in zip(names, sources, strict=True):
@@ -76,11 +77,11 @@ def replay_trace(spark: SparkSession, trace: Trace, settings: ReplaySettings, ta
 def print_rows(console: Console, trace: Trace) -> None:
     """Tell what came in, what was rejected and why, and what went out."""
     rows = ", ".join(f"{count:,} {name}" for name, count in trace.manifest["rows"].items())
-    console.print(f"  [dim]{rows}[/]")
+    console.print(f"  [dim]{escape(rows)}[/]")
     for reason, count in trace.manifest["rejected"].items():
-        console.print(f"  [yellow]rejected[/] {count:,}: {reason}")
+        console.print(f"  [yellow]rejected[/] {count:,}: {escape(reason)}")
     for note in trace.manifest["notes"]:
-        console.print(f"  [dim]{note}[/]")
+        console.print(f"  [dim]{escape(note)}[/]")
 
 
 def print_summary(console: Console, spark: SparkSession, analyses: list[Analysis]) -> int:
@@ -93,16 +94,17 @@ def print_summary(console: Console, spark: SparkSession, analyses: list[Analysis
     differing = 0
     for analysis in analyses:
         manifest = analysis.manifest
+        name = escape(manifest["trace"]["name"])
         overall = analysis.table(spark, "summary").where("dimension = 'all'").collect()[0]
         common = [f"{overall['requests']:,}", share_text(overall["expired_share"])]
         common += [ms_text(overall["p50_ms"]), ms_text(overall["p99_ms"])]
         if "hosts" not in manifest["tables"]:
-            table.add_row(manifest["trace"]["name"], "batch", *common, "", "", "", "")
+            table.add_row(name, "batch", *common, "", "", "", "")
             continue
         for row in _by_design(analysis, spark):
             differing += row["differing"]
             table.add_row(
-                manifest["trace"]["name"],
+                name,
                 row["design"],
                 *common,
                 f"{row['peak_pending']:,}",
@@ -116,7 +118,7 @@ def print_summary(console: Console, spark: SparkSession, analyses: list[Analysis
         if "marks" in analysis.manifest["tables"]:
             for mark in analysis.table(spark, "marks").collect():
                 share = share_text(mark["expired_share"])
-                console.print(f"{mark['side']} {mark['label']}: {share} of {mark['requests']:,} requests expired")
+                console.print(f"{mark['side']} {escape(mark['label'])}: {share} of {mark['requests']:,} requests expired")
     return differing
 
 

@@ -21,6 +21,8 @@ from pyspark.sql import types as T  # noqa: N812 - as Spark's own documentation 
 
 AGGREGATES = ("count", "sum", "max")
 QUANTIFIERS = ("all", "any")
+#: `timeout_ms` is an INT.
+LONGEST_TIMEOUT_MS = 2**31 - 1
 COMPLETED = "completed"
 EXPIRED = "expired"
 

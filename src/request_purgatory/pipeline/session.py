@@ -24,6 +24,8 @@ SETTINGS: Mapping[str, str] = {
     "spark.sql.shuffle.partitions": "16",
     # With column pruning, the CSV reader does not look at columns that nobody asks for, and a malformed row passes as good.
     "spark.sql.csv.parser.columnPruning.enabled": "false",
+    # pandas and Arrow write timestamps of nanoseconds, which Spark reads as whole numbers or not at all.
+    "spark.sql.legacy.parquet.nanosAsLong": "true",
     # pandas only where we ask for it; when we do, by Arrow.
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     # A Python worker that raises tells its own traceback, without the JVM's hundred lines around it.

@@ -14,12 +14,12 @@ from request_purgatory.errors import InvalidArgumentError
 from request_purgatory.pipeline.importers import azure_llm, spans
 from request_purgatory.pipeline.importers.azure_llm import import_azure_llm
 from request_purgatory.pipeline.importers.columns import import_columns
-from request_purgatory.pipeline.importers.delimited import PARQUET_ENDING, header, trace_files
+from request_purgatory.pipeline.importers.delimited import PARQUET_ENDING, header, parquet_schema, spark_path, trace_files
 from request_purgatory.pipeline.importers.imported import TIME_UNITS, Imported, TraceFormatError
 from request_purgatory.pipeline.importers.recorded import import_recorded, is_recorded
 from request_purgatory.pipeline.importers.spans import KEY_KINDS, import_spans
 from request_purgatory.pipeline.outputs import read_json, write_json
-from request_purgatory.pipeline.schema import EVENTS, REQUESTS, require
+from request_purgatory.pipeline.schema import EVENTS, LONGEST_TIMEOUT_MS, REQUESTS, require
 from request_purgatory.pipeline.workload import Workload, workload_trace
 
 FORMATS = ("spans", "azure-llm", "columns", "recorded")
@@ -82,8 +82,8 @@ class ImportSettings:
             raise InvalidArgumentError("time_unit", f"one of {', '.join(TIME_UNITS)}", self.time_unit)
         if self.keys not in KEY_KINDS:
             raise InvalidArgumentError("keys", f"one of {', '.join(KEY_KINDS)}", self.keys)
-        if self.timeout_ms is not None and not 0 <= self.timeout_ms < 2**31:
-            raise InvalidArgumentError("timeout_ms", "from 0 to 2,147,483,647", self.timeout_ms)
+        if self.timeout_ms is not None and not 0 <= self.timeout_ms <= LONGEST_TIMEOUT_MS:
+            raise InvalidArgumentError("timeout_ms", f"from 0 to {LONGEST_TIMEOUT_MS:,}", self.timeout_ms)
         for name in ("ms_per_context_token", "ms_per_generated_token"):
             cost = getattr(self, name)
             if cost is not None and not 0 <= cost < float("inf"):
@@ -92,6 +92,17 @@ class ImportSettings:
     def chosen(self, *names: str) -> dict[str, Any]:
         """Those of the named settings that were given."""
         return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+
+
+def read_manifest(folder: Path, what: str, file: str, hint: str) -> dict[str, Any]:
+    """What the folder says of itself in `file`; TraceFormatError, with what to do instead, if it is none of ours."""
+    try:
+        content: dict[str, Any] = read_json(folder / file)
+    except (FileNotFoundError, NotADirectoryError):
+        raise TraceFormatError(f"{folder}: no {what}, as there is no {file} in it; {hint}") from None
+    except ValueError as error:
+        raise TraceFormatError(f"{folder / file}: damaged, not the JSON that was written ({error})") from error
+    return content
 
 
 class Trace:
@@ -105,12 +116,7 @@ class Trace:
     def __init__(self, path: Path) -> None:
         """Open the folder; TraceFormatError if it is none."""
         self.path = path
-        try:
-            self.manifest: dict[str, Any] = read_json(path / _MANIFEST)
-        except FileNotFoundError:
-            raise TraceFormatError(
-                f"{path}: not a trace folder, as it has no {_MANIFEST}; make one with `purgatory import` or `purgatory workload`"
-            ) from None
+        self.manifest = read_manifest(path, "trace folder", _MANIFEST, "make one with `purgatory import` or `purgatory workload`")
 
     @property
     def name(self) -> str:
@@ -124,15 +130,15 @@ class Trace:
 
     def requests(self, spark: SparkSession) -> DataFrame:
         """The requests (`schema.REQUESTS`)."""
-        return require(spark.read.parquet(str(self.path / "requests")), REQUESTS, f"{self.path}/requests")
+        return require(spark.read.parquet(spark_path(self.path / "requests")), REQUESTS, f"{self.path}/requests")
 
     def events(self, spark: SparkSession) -> DataFrame:
         """The events (`schema.EVENTS`)."""
-        return require(spark.read.parquet(str(self.path / "events")), EVENTS, f"{self.path}/events")
+        return require(spark.read.parquet(spark_path(self.path / "events")), EVENTS, f"{self.path}/events")
 
     def rejects(self, spark: SparkSession) -> DataFrame:
         """What the import could not use (`schema.REJECTS`)."""
-        return spark.read.parquet(str(self.path / "rejects"))
+        return spark.read.parquet(spark_path(self.path / "rejects"))
 
     def require_requests(self) -> None:
         """TraceFormatError if there is nothing to replay."""
@@ -153,12 +159,12 @@ def import_trace(spark: SparkSession, source: Path, target: Path, settings: Impo
     settings = settings or ImportSettings()
     found, imported = _read(spark, source, settings)
     marks = list(settings.marks)
-    marks += [mark for word, mark in _KNOWN_INCIDENTS if found == "spans" and word in source.absolute().name.lower()]
+    marks += [mark for word, mark in _KNOWN_INCIDENTS if found == "spans" and word in source.resolve().name.lower()]
     return _write(
         target,
         imported,
         {
-            "name": source.absolute().name,
+            "name": source.resolve().name,
             "source": source.name,
             "format": found,
             "parameters": settings.chosen("columns", "time_unit", "timeout_ms", "keys"),
@@ -191,15 +197,7 @@ def detect_format(source: Path, columns: Mapping[str, str]) -> str:
     if columns:
         return "spans" if "span_id" in columns else "columns"
     file = trace_files(source)[0]
-    if file.name.endswith(PARQUET_ENDING):
-        import pyarrow.parquet as pq
-
-        try:
-            names = pq.read_schema(file).names
-        except (OSError, ValueError) as error:
-            raise TraceFormatError(f"{file}: can't be read as Parquet ({error})") from error
-    else:
-        names = header(file)
+    names = parquet_schema(file).names if file.name.endswith(PARQUET_ENDING) else header(file)
     if set(spans.COLUMNS.values()) <= set(names):
         return "spans"
     if set(azure_llm.COLUMNS) <= set(names):
@@ -236,10 +234,10 @@ def _write(target: Path, imported: Imported, manifest: dict[str, Any]) -> Trace:
     imported.events.write.parquet(str(target / "events"))
     imported.rejects.write.parquet(str(target / "rejects"))
     # One row a reason: as many as there are checks.
-    rejected = spark.read.parquet(str(target / "rejects")).groupBy("reason").count().orderBy("reason").collect()
+    rejected = spark.read.parquet(spark_path(target / "rejects")).groupBy("reason").count().orderBy("reason").collect()
     rows = {f"{name} in" if "kept" not in name else name: table.count() for name, table in imported.rows.items()}
     rows["rejected"] = sum(row["count"] for row in rejected)
-    rows["requests out"] = spark.read.parquet(str(target / "requests")).count()
+    rows["requests out"] = spark.read.parquet(spark_path(target / "requests")).count()
     rows["events out"] = spark.read.parquet(str(target / "events")).count()
     for table in imported.cached:
         table.unpersist()

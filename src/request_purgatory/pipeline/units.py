@@ -4,12 +4,21 @@ from __future__ import annotations
 
 
 def ms_text(ms: float) -> str:
-    """Milliseconds in the unit that suits them: `1.5 ms`, `20 s`."""
-    for unit, factor in (("h", 3_600_000.0), ("min", 60_000.0), ("s", 1_000.0), ("ms", 1.0)):
-        # Hours and minutes only for what is whole in them: 90 s reads better than 1.5 min.
-        if ms >= factor and (factor <= 1000 or ms % factor == 0):
-            return f"{ms / factor:.3g} {unit}"
-    return f"{ms * 1000:.3g} µs" if ms else "0"
+    """Milliseconds in the unit that suits them, with three digits: `1.5 ms`, `90 s`, `2.78 h`."""
+    if ms == 0:
+        return "0"
+    # Minutes and hours from two of them on: 90 s reads better than 1.5 min.
+    for unit, factor in (("h", 3_600_000.0), ("min", 60_000.0)):
+        if ms >= 2 * factor:
+            return f"{_three_digits(ms / factor)} {unit}"
+    for unit, factor in (("s", 1_000.0), ("ms", 1.0)):
+        if ms >= factor:
+            return f"{_three_digits(ms / factor)} {unit}"
+    return f"{_three_digits(ms * 1000)} µs"
+
+
+def _three_digits(number: float) -> str:
+    return f"{number:,.0f}" if number >= 999.5 else f"{number:.3g}"
 
 
 def bytes_unit(count: float) -> tuple[str, int]:

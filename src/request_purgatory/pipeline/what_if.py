@@ -13,6 +13,7 @@ from pyspark.sql import types as T  # noqa: N812
 
 from request_purgatory.errors import InvalidArgumentError
 from request_purgatory.pipeline.condition import NEVER, Ints, epoch_us
+from request_purgatory.pipeline.schema import LONGEST_TIMEOUT_MS
 
 #: A host under one timeout. `in_vain_ms` is the time that expired requests waited, `waited_ms` that of all.
 HOST_WHAT_IF = T.StructType(
@@ -36,7 +37,7 @@ def suggest_timeouts(satisfactions: DataFrame) -> list[int]:
     service_ms = (F.unix_micros("satisfied_at") - F.unix_micros("arrived_at")) / 1000
     row = (
         satisfactions.select(service_ms.alias("service_ms"))
-        .agg(F.percentile_approx("service_ms", [0.25, 0.9995], 1000).alias("span"))
+        .agg(F.percentile_approx("service_ms", [0.25, 0.9995], 100_000).alias("span"))
         .first()
     )
     low, high = row["span"] if row is not None and row["span"] else (1.0, 1000.0)
@@ -57,10 +58,10 @@ def what_if(satisfactions: DataFrame, timeouts: list[int], bytes_per_operation: 
         `peak_pending` and `peak_bytes` of the host where they are largest, as memory is a matter of the single process.
 
     Raises:
-        InvalidArgumentError: a timeout is negative, or there is none.
+        InvalidArgumentError: a timeout is negative or more than a trace's can be, or there is none.
     """
-    if not timeouts or min(timeouts) < 0:
-        raise InvalidArgumentError("timeouts", "one or more numbers of milliseconds, not negative", timeouts)
+    if not timeouts or min(timeouts) < 0 or max(timeouts) > LONGEST_TIMEOUT_MS:
+        raise InvalidArgumentError("timeouts", f"one or more numbers of milliseconds from 0 to {LONGEST_TIMEOUT_MS:,}", timeouts)
     hosts = satisfactions.select("host", "arrived_at", "satisfied_at").groupBy("host")
     by_host = hosts.applyInArrow(_host_what_if(sorted(set(timeouts))), HOST_WHAT_IF)
     return (
@@ -96,7 +97,7 @@ def _host_what_if(timeouts: list[int]) -> Callable[[pa.Table], pa.Table]:
                     "requests": len(arrived),
                     "expired": expired,
                     "in_vain_ms": float(expired * timeout_ms),
-                    "waited_ms": float(np.sum(ended - arrived)) / 1000,
+                    "waited_ms": float(np.sum(ended - arrived, dtype=np.float64)) / 1000,
                     "peak_pending": peak_pending(arrived, ended),
                 }
             )

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
 from request_purgatory.errors import InvalidArgumentError
-from request_purgatory.pipeline.schema import EVENTS, REQUESTS
+from request_purgatory.pipeline.schema import EVENTS, LONGEST_TIMEOUT_MS, REQUESTS
 
 #: Arrivals are drawn in blocks of this many, each from (seed, block) alone; so no partitioning changes a row.
 BLOCK = 65_536
@@ -26,6 +26,9 @@ _Z75 = 0.6744897501960817
 _LENGTHS = 2**64 - 1
 
 _US = 1_000_000
+
+#: Workloads end before the calendar does.
+_LONGEST_S = 100 * 365 * 86_400
 
 
 @dataclass(frozen=True)
@@ -68,8 +71,14 @@ class Workload:
         for field in ("shared_keys", "timeout_ms", "seed"):
             if getattr(self, field) < 0:
                 raise InvalidArgumentError(field, "at least 0", getattr(self, field))
+        if self.timeout_ms > LONGEST_TIMEOUT_MS:
+            raise InvalidArgumentError("timeout_ms", f"at most {LONGEST_TIMEOUT_MS:,}", self.timeout_ms)
+        if self.seed >= 2**64:
+            raise InvalidArgumentError("seed", "below 2**64", self.seed)
         if not (self.rate > 0 and math.isfinite(self.rate)):
             raise InvalidArgumentError("rate", "a positive number of requests a second", self.rate)
+        if self.requests / self.rate > _LONGEST_S:
+            raise InvalidArgumentError("rate", f"enough for {self.requests:,} requests in a hundred years", self.rate)
         if not 0 < self.median_ms < self.p75_ms:
             raise InvalidArgumentError("median_ms", f"positive and below p75_ms ({self.p75_ms})", self.median_ms)
 

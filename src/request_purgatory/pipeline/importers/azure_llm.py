@@ -9,13 +9,17 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from request_purgatory.pipeline.importers.delimited import malformed, read_rows
 from request_purgatory.pipeline.importers.imported import (
+    CORRUPT,
+    LAST_US,
     RAW,
     SOURCE,
     Imported,
     good_rows,
+    later_us,
     parse_us,
     rejected_rows,
     set_aside,
+    time_checks,
 )
 
 COLUMNS = ("TIMESTAMP", "ContextTokens", "GeneratedTokens")
@@ -44,12 +48,15 @@ def import_azure_llm(
     """
     rows = read_rows(spark, files, COLUMNS)
     context, generated = (F.col(name).cast("string").try_cast("bigint") for name in COLUMNS[1:])
+    arrived_us = parse_us(rows, "TIMESTAMP", "iso")
+    service_ms = context * F.lit(float(ms_per_context_token)) + generated * F.lit(float(ms_per_generated_token))
     parsed = rows.select(
         SOURCE,
         RAW,
-        "_corrupt",
+        CORRUPT,
         *COLUMNS,
-        parse_us(rows, "TIMESTAMP", "iso").alias("arrived_us"),
+        arrived_us.alias("arrived_us"),
+        later_us(arrived_us, service_ms).alias("ended_us"),
         context.alias("context"),
         generated.alias("generated"),
     )
@@ -58,22 +65,23 @@ def import_azure_llm(
         [
             malformed(),
             *[(f"null {name}", F.col(name).isNull()) for name in COLUMNS],
-            ("unparsable TIMESTAMP", F.col("arrived_us").isNull()),
+            *time_checks("TIMESTAMP", F.col("arrived_us")),
             ("unparsable ContextTokens", F.col("context").isNull()),
             ("unparsable GeneratedTokens", F.col("generated").isNull()),
             ("negative ContextTokens", F.col("context") < 0),
             ("negative GeneratedTokens", F.col("generated") < 0),
+            ("too many tokens", F.col("ended_us").isNull() | (F.col("ended_us") > LAST_US)),
         ],
     ).persist()
     host = F.regexp_replace(SOURCE, r"\.csv(\.gz|\.bz2)?$|\.parquet$", "")
-    service_us = F.ceil((F.col("context") * ms_per_context_token + F.col("generated") * ms_per_generated_token) * 1000)
-    # The rows have no ids. Numbered in order of time they get the same ones at every import.
-    number = F.row_number().over(Window.partitionBy(SOURCE).orderBy("arrived_us", "context", "generated"))
+    # The rows have no ids. Numbered in order of time they get the same ones at every import; by host, because two files may be
+    # of one (code.csv and code.csv.gz).
+    number = F.row_number().over(Window.partitionBy(host).orderBy("arrived_us", "context", "generated"))
     good = good_rows(flagged).select(
         host.alias("host"),
         F.concat_ws("-", host, F.lpad(number.cast("string"), 9, "0")).alias("request_id"),
         "arrived_us",
-        (F.col("arrived_us") + service_us).alias("ended_us"),
+        "ended_us",
         "generated",
     )
     requests = good.select(

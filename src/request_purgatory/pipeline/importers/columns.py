@@ -10,15 +10,20 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from request_purgatory.pipeline.importers.delimited import malformed, read_rows
 from request_purgatory.pipeline.importers.imported import (
+    CORRUPT,
+    LAST_US,
     RAW,
     SOURCE,
     Imported,
     TraceFormatError,
     good_rows,
+    later_us,
     mark_repeats,
     parse_us,
+    quoted,
     rejected_rows,
     set_aside,
+    time_checks,
 )
 
 #: What a mapping may name. `arrived_at` is required, and one of `ended_at` and `service_ms`.
@@ -57,19 +62,24 @@ def import_columns(
     rows = read_rows(spark, files, columns.values())
 
     def text(field: str) -> Column:
-        return F.nullif(F.trim(F.col(f"`{columns[field]}`").cast("string")), F.lit(""))
+        return F.nullif(F.trim(F.col(quoted(columns[field])).cast("string")), F.lit(""))
 
     arrived_us = parse_us(rows, columns["arrived_at"], time_unit)
     end_field = "ended_at" if "ended_at" in columns else "service_ms"
     if end_field == "ended_at":
         ended_us = parse_us(rows, columns["ended_at"], time_unit)
+        end_checks = time_checks(columns["ended_at"], F.col("ended_us"))
     else:
-        ended_us = arrived_us + F.ceil(text("service_ms").try_cast("double") * 1000).cast("bigint")
+        ended_us = later_us(arrived_us, text("service_ms").try_cast("double"))
+        end_checks = [
+            (f"unparsable {columns['service_ms']}", F.col("ended_us").isNull()),
+            (f"{columns['service_ms']} beyond the year 2199", F.col("ended_us") > LAST_US),
+        ]
     timeout = text("timeout_ms").try_cast("int") if "timeout_ms" in columns else F.lit(timeout_ms)
     parsed = rows.select(
         SOURCE,
         RAW,
-        "_corrupt",
+        CORRUPT,
         (text("host") if "host" in columns else F.lit("host-0")).alias("host"),
         (text("request_id") if "request_id" in columns else F.lit("")).alias("request_id"),
         (text("request_type") if "request_type" in columns else F.lit("request")).alias("request_type"),
@@ -84,8 +94,8 @@ def import_columns(
         malformed(),
         *[(f"null {columns[field]}", F.col(field).isNull()) for field in ("host", "request_id") if field in columns],
         (f"null {columns['arrived_at']}", F.col("no_arrival")),
-        (f"unparsable {columns['arrived_at']}", F.col("arrived_us").isNull()),
-        (f"unparsable {columns[end_field]}", ~F.col("no_end") & F.col("ended_us").isNull()),
+        *time_checks(columns["arrived_at"], F.col("arrived_us")),
+        *[(reason, ~F.col("no_end") & holds) for reason, holds in end_checks],
         ("end before start", F.col("ended_us") < F.col("arrived_us")),
     ]
     if "timeout_ms" in columns:

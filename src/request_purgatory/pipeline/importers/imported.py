@@ -10,13 +10,22 @@ from pyspark.sql import functions as F  # noqa: N812 - as Spark's own documentat
 
 from request_purgatory.pipeline.schema import AGGREGATES, QUANTIFIERS
 
-#: The columns that `set_aside` and the readers work with, beside the input's own.
-SOURCE = "_source"
-RAW = "_raw"
-REASON = "_reason"
+#: The columns that `set_aside` and the readers work with, beside the input's own; so no names that an input may well have.
+SOURCE = "_purgatory_source"
+RAW = "_purgatory_raw"
+CORRUPT = "_purgatory_corrupt"
+REASON = "_purgatory_reason"
 
 US_PER_UNIT = {"s": 1_000_000.0, "ms": 1_000.0, "us": 1.0, "ns": 0.001}
 TIME_UNITS = ("iso", *US_PER_UNIT)
+
+#: Times that are taken for those of a trace, in microseconds since the epoch: the years 1900 to 2199. Others are mistakes, most
+#: often of the unit, and deadlines and calendars beyond them do not fit everywhere.
+FIRST_US = -2_208_988_800_000_000
+LAST_US = 7_258_118_400_000_000 - 1
+
+#: No wait is this long, in ms; more would not fit the whole numbers of microseconds that times are.
+_LONGEST_MS = 1e15
 
 
 class TraceFormatError(ValueError):
@@ -79,11 +88,12 @@ def parse_us(table: DataFrame, column: str, unit: str) -> Column:
             they name a zone).
     """
     kind = dict(table.dtypes)[column]
-    value = F.col(f"`{column}`")
+    value = F.col(quoted(column))
     if kind.startswith(("timestamp", "date")):
         return F.unix_micros(value.cast("timestamp"))
     text = value.cast("string")
-    moment = F.unix_micros(F.try_to_timestamp(text))
+    # Spark also reads a year alone ("2022" may be a number of ms), and a time of day, which it takes for one of today.
+    moment = F.when(text.rlike(r"^\s*\d{4}-\d"), F.unix_micros(F.try_to_timestamp(text)))
     if unit == "iso":
         return moment
     if unit == "ns":
@@ -92,7 +102,28 @@ def parse_us(table: DataFrame, column: str, unit: str) -> Column:
     else:
         scale = F.lit(int(US_PER_UNIT[unit])).cast("decimal(10,0)")
         number = F.floor(text.try_cast("decimal(28,9)") * scale).try_cast("bigint")
-    return F.coalesce(number, F.when(~text.rlike(r"^\s*[-+]?\d+(\.\d*)?\s*$"), moment))
+    return F.coalesce(number, moment)
+
+
+def later_us(from_us: Column, ms: Column) -> Column:
+    """The time `ms` (a double) after a time, both times in whole microseconds, rounded up; null where it is no number or too far.
+
+    Spark's own arithmetic fails the whole query where a number does not fit.
+    """
+    return from_us + F.when(F.abs(ms) < _LONGEST_MS, F.ceil(ms * 1000))
+
+
+def time_checks(name: str, us: Column) -> list[tuple[str, Column]]:
+    """What no time may be: unreadable, or far from the times that requests are made in. `us` as from `parse_us`."""
+    return [
+        (f"unparsable {name}", us.isNull()),
+        (f"{name} not of the years 1900 to 2199", ~us.between(FIRST_US, LAST_US)),
+    ]
+
+
+def quoted(column: str) -> str:
+    """A column's name as it stands in an expression, whatever characters are in it."""
+    return "`" + column.replace("`", "``") + "`"
 
 
 def request_checks() -> list[tuple[str, Column]]:
@@ -100,6 +131,7 @@ def request_checks() -> list[tuple[str, Column]]:
     required = ("host", "request_id", "arrived_at", "timeout_ms", "watch_keys", "aggregate", "threshold", "quantifier")
     return [
         *[(f"null {name}", F.col(name).isNull()) for name in required],
+        *time_checks("arrived_at", F.unix_micros("arrived_at")),
         ("null watch key", F.exists("watch_keys", lambda key: key.isNull())),
         ("negative timeout", F.col("timeout_ms") < 0),
         ("unknown aggregate", ~F.col("aggregate").isin(*AGGREGATES)),
@@ -112,6 +144,7 @@ def event_checks() -> list[tuple[str, Column]]:
     """What no row of `schema.EVENTS` may be."""
     return [
         *[(f"null {name}", F.col(name).isNull()) for name in ("host", "key", "occurred_at", "amount")],
+        *time_checks("occurred_at", F.unix_micros("occurred_at")),
         ("amount is not a finite number", F.isnan("amount") | (F.abs("amount") == float("inf"))),
         ("negative amount", F.col("amount") < 0),
     ]

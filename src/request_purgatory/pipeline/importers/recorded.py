@@ -8,11 +8,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
+from request_purgatory.pipeline.importers.delimited import spark_path
 from request_purgatory.pipeline.importers.imported import (
     RAW,
     REASON,
     SOURCE,
     Imported,
+    TraceFormatError,
     event_checks,
     good_rows,
     mark_repeats,
@@ -33,9 +35,11 @@ def import_recorded(spark: SparkSession, path: Path) -> Imported:
 
     Raises:
         SchemaError: a column is missing or of another type; names the folder and the difference.
+        TraceFormatError: a folder has no Parquet file.
     """
     requests = _read(spark, path / "requests", REQUESTS)
     events = _read(spark, path / "events", EVENTS)
+    requests = requests.withColumn("request_type", F.coalesce("request_type", F.lit("request")))
     flagged_requests = mark_repeats(
         set_aside(requests, request_checks()), ["host", "request_id"], "repeated request_id", ["arrived_at", RAW]
     ).persist()
@@ -50,6 +54,8 @@ def import_recorded(spark: SparkSession, path: Path) -> Imported:
 
 
 def _read(spark: SparkSession, folder: Path, schema: T.StructType) -> DataFrame:
-    table = spark.read.parquet(str(folder))
+    if not any(folder.rglob("*.parquet")):
+        raise TraceFormatError(f"{folder}: no Parquet file in it")
+    table = spark.read.parquet(spark_path(folder))
     with_source = require(table, schema, str(folder)).withColumn(SOURCE, F.lit(folder.name))
     return with_source.withColumn(RAW, F.to_json(F.struct(*schema.names)))

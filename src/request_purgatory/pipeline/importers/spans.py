@@ -10,6 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from request_purgatory.pipeline.importers.delimited import malformed, read_rows
 from request_purgatory.pipeline.importers.imported import (
+    CORRUPT,
     RAW,
     REASON,
     SOURCE,
@@ -17,8 +18,10 @@ from request_purgatory.pipeline.importers.imported import (
     good_rows,
     mark_repeats,
     parse_us,
+    quoted,
     rejected_rows,
     set_aside,
+    time_checks,
 )
 
 #: Our names for what a span table has to tell, and the columns that hold it unless a mapping says otherwise.
@@ -64,11 +67,11 @@ def import_spans(
     """
     names = {**COLUMNS, **(columns or {})}
     rows = read_rows(spark, files, names.values())
-    text = {ours: F.nullif(F.trim(F.col(f"`{theirs}`").cast("string")), F.lit("")) for ours, theirs in names.items()}
+    text = {ours: F.nullif(F.trim(F.col(quoted(theirs)).cast("string")), F.lit("")) for ours, theirs in names.items()}
     spans = rows.select(
         SOURCE,
         RAW,
-        "_corrupt",
+        CORRUPT,
         *[text[name].alias(name) for name in ("trace_id", "span_id", "parent_id", "service", "operation")],
         parse_us(rows, names["start"], time_unit).alias("start_us"),
         parse_us(rows, names["end"], time_unit).alias("end_us"),
@@ -82,13 +85,13 @@ def import_spans(
             *[(f"null {names[name]}", F.col(name).isNull()) for name in ("span_id", "parent_id", "service", "operation")],
             (f"null {names['start']}", F.col("no_start")),
             (f"null {names['end']}", F.col("no_end")),
-            (f"unparsable {names['start']}", F.col("start_us").isNull()),
-            (f"unparsable {names['end']}", F.col("end_us").isNull()),
+            *time_checks(names["start"], F.col("start_us")),
+            *time_checks(names["end"], F.col("end_us")),
             ("end before start", F.col("end_us") < F.col("start_us")),
         ],
     )
     flagged = mark_repeats(flagged, ["span_id"], f"repeated {names['span_id']}", [SOURCE, "start_us", "end_us", RAW])
-    flagged = flagged.drop("no_start", "no_end", "_corrupt").persist()
+    flagged = flagged.drop("no_start", "no_end", CORRUPT).persist()
     good = good_rows(flagged).drop(REASON)
     pairs = _children_with_parents(good, keys)
     requests = (
