@@ -12,6 +12,7 @@ from request_purgatory.legacy import DelayQueueTimer
 from request_purgatory.metrics import PurgatoryMetrics
 from tests.conftest import MakePurgatory
 from tests.crew import Crew
+from tests.pending import watch
 from tests.requests import Request, fail
 from tests.sleepers import SleeperClock
 
@@ -22,13 +23,6 @@ def legacy(make_legacy_purgatory: MakePurgatory) -> LegacyPurgatory:
     purgatory = make_legacy_purgatory(purge_interval=4)
     assert isinstance(purgatory, LegacyPurgatory)
     return purgatory
-
-
-def watch(purgatory: DelayedOperationPurgatory, *keys: object, delay_ms: int = 1000) -> Request:
-    """A new pending request under the keys."""
-    request = Request(delay_ms)
-    assert purgatory.try_complete_else_watch(request, list(keys)) is False
-    return request
 
 
 # -- where it differs
@@ -182,6 +176,20 @@ def test_looking_at_the_delay_queue_returns_at_once(clock: ManualClock) -> None:
     assert timer.advance_clock(0) is False
     timer.add(Request(10))
     assert timer.advance_clock(0) is False
+
+
+def test_deadline_in_the_delay_queue_is_not_cut_short_by_a_fraction_of_a_millisecond(clock: ManualClock) -> None:
+    """Never early, in the 0.8 design too."""
+    timer = DelayQueueTimer("test", clock)
+    request = Request(10)
+    clock.advance_to_ns(1)
+    timer.add(request)
+    clock.advance_to_ns(10_999_999)
+    timer.advance_clock(0)
+    assert request.outcome is None
+    clock.advance_to_ns(11_000_000)
+    timer.advance_clock(0)
+    assert request.outcome == "expired"
 
 
 def test_sleeper_on_the_delay_queue_is_woken_by_an_earlier_deadline(crew: Crew) -> None:

@@ -8,25 +8,16 @@ import pytest
 
 from request_purgatory import (
     DelayedOperationPurgatory,
-    InvalidArgumentError,
     LegacyPurgatory,
     ManualClock,
     MonotonicClock,
     SystemTimer,
-    TaskInUseError,
     TimerClosedError,
 )
-from tests.conftest import MakePurgatory
-from tests.requests import Fault, Request, fail
+from tests.pending import watch
+from tests.requests import Request
 
 HOUR_MS = 3_600_000
-
-
-def watch(purgatory: DelayedOperationPurgatory, *keys: object, delay_ms: int = 1000) -> Request:
-    """A new pending request under the keys."""
-    request = Request(delay_ms)
-    assert purgatory.try_complete_else_watch(request, list(keys)) is False
-    return request
 
 
 # -- the way of a request
@@ -135,8 +126,7 @@ def test_watching_stops_once_something_ended_the_request(purgatory: DelayedOpera
             return 1
 
     assert purgatory.try_complete_else_watch(request, ["a", EndingKey(), "b", "c"]) is False
-    assert purgatory.check_and_complete("b") == 0
-    assert sum(request is watcher for watcher in purgatory.operations()) <= 1
+    assert purgatory.watched == 2
     assert (request.calls, purgatory.num_delayed, request.tries) == (["cancellation"], 0, 1)
     assert purgatory.timer.size == 0
 
@@ -231,43 +221,6 @@ def test_event_at_the_deadline_completes_a_request_that_the_clock_has_not_reache
     assert request.calls == ["complete"]
 
 
-# -- the purge
-
-
-def test_purge_is_due_once_more_have_ended_than_the_interval(make_wheel_purgatory: MakePurgatory) -> None:
-    """E - num_delayed > purge_interval; E is num_delayed afterwards. The new design's rule."""
-    purgatory = make_wheel_purgatory(purge_interval=3)
-    requests = [watch(purgatory, number, "shared") for number in range(6)]
-    for request in requests[:3]:
-        request.force_complete()
-    purgatory.advance_clock(0)
-    assert (purgatory.metrics().purges, purgatory.metrics().estimated_operations, purgatory.watched) == (0, 6, 12)
-    requests[3].force_complete()
-    purgatory.advance_clock(0)
-    assert (purgatory.metrics().purges, purgatory.metrics().estimated_operations, purgatory.watched) == (1, 2, 4)
-    assert purgatory.metrics().purged_entries == 8
-    assert purgatory.operations() == requests[4:]
-
-
-def test_request_counts_once_in_the_estimate_however_many_its_keys(make_wheel_purgatory: MakePurgatory) -> None:
-    """The estimate is of operations, not of entries."""
-    purgatory = make_wheel_purgatory(purge_interval=1)
-    watch(purgatory, *range(50)).force_complete()
-    assert purgatory.metrics().estimated_operations == 1
-    purgatory.advance_clock(0)
-    assert purgatory.metrics().purges == 0
-
-
-def test_purge_interval_of_zero_purges_at_the_next_chance(make_wheel_purgatory: MakePurgatory) -> None:
-    """One ended operation is enough."""
-    purgatory = make_wheel_purgatory(purge_interval=0)
-    watch(purgatory, "a").force_complete()
-    purgatory.advance_clock(0)
-    assert (purgatory.metrics().purges, purgatory.watched) == (1, 0)
-    purgatory.advance_clock(0)
-    assert purgatory.metrics().purges == 1
-
-
 # -- cancelling
 
 
@@ -290,91 +243,6 @@ def test_request_can_be_cancelled_by_itself(purgatory: DelayedOperationPurgatory
     assert (purgatory.num_delayed, purgatory.metrics().cancellations) == (0, 1)
     assert purgatory.check_and_complete("a") == 0
     assert (request.tries, purgatory.operations()) == (2, [])
-
-
-# -- what is refused
-
-
-@pytest.mark.parametrize("keys", ["topic-0", b"topic-0"])
-def test_string_is_refused_as_a_list_of_keys(purgatory: DelayedOperationPurgatory, keys: str) -> None:
-    """It would be watched letter by letter."""
-    with pytest.raises(InvalidArgumentError, match=r"watch_keys must be a list of keys, not one string, got b?'topic-0'"):
-        purgatory.try_complete_else_watch(Request(), keys)
-
-
-def test_request_without_a_key_is_refused(purgatory: DelayedOperationPurgatory) -> None:
-    """No event could ever complete it. It has not been tried."""
-    request = Request()
-    with pytest.raises(InvalidArgumentError, match=r"watch_keys must be at least one key, got \[\]"):
-        purgatory.try_complete_else_watch(request, [])
-    assert request.tries == 0
-
-
-@pytest.mark.parametrize("first", ["pending", "completed", "expired", "at once", "raised"])
-def test_operation_that_a_purgatory_had_is_refused(
-    purgatory: DelayedOperationPurgatory, make_purgatory: MakePurgatory, first: str
-) -> None:
-    """However it went there: an operation is used once. The counts stay as they were."""
-    during = {"try": lambda: 1 / 0} if first == "raised" else {}
-    request = Request(0 if first == "expired" else 10, ready=first == "at once", **during)
-    try:
-        purgatory.try_complete_else_watch(request, ["a"])
-    except ZeroDivisionError:
-        assert first == "raised"
-    if first == "completed":
-        request.force_complete()
-    before = purgatory.metrics()
-    for again in (purgatory, make_purgatory()):
-        with pytest.raises(TaskInUseError, match="has been in purgatory 'test'"):
-            again.try_complete_else_watch(request, ["a"])
-    assert purgatory.metrics() == before
-    purgatory.check()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"purge_interval": -1}, "purge_interval must be at least 0, got -1"),
-        ({"shards": 0}, "shards must be at least 1, got 0"),
-    ],
-)
-def test_arguments_are_validated(arguments: dict[str, int], message: str) -> None:
-    """The message names the argument and the value; no thread is left behind."""
-    with pytest.raises(InvalidArgumentError, match=message):
-        DelayedOperationPurgatory("test", **arguments)  # type: ignore[arg-type]
-
-
-def test_unhashable_key_leaves_nothing_behind(purgatory: DelayedOperationPurgatory) -> None:
-    """The keys before it had been watched already."""
-    request = Request()
-    with pytest.raises(TypeError, match="unhashable"):
-        purgatory.try_complete_else_watch(request, ["a", [], "b"])
-    assert (request.outcome, purgatory.num_delayed, purgatory.operations()) == ("cancelled", 0, [])
-    purgatory.check()
-
-
-def test_key_whose_hash_begins_to_fail_does_not_hide_what_the_request_raised(purgatory: DelayedOperationPurgatory) -> None:
-    """The caller gets the request's own error, and the other keys' entries go."""
-
-    class Odd:
-        failing = False
-
-        def __hash__(self) -> int:
-            if self.failing:
-                raise ValueError("odd")
-            return 1
-
-    odd, request = Odd(), Request()
-
-    def fail_second_try() -> None:
-        if request.tries == 2:
-            odd.failing = True
-            fail()
-
-    request.during["try"] = fail_second_try
-    with pytest.raises(Fault):
-        purgatory.try_complete_else_watch(request, [odd, "b"])
-    assert (request.outcome, purgatory.num_delayed, purgatory.watched) == ("cancelled", 0, 1)
 
 
 # -- timers and names

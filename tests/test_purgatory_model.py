@@ -34,7 +34,8 @@ PLANS = st.builds(
     delay_ms=st.one_of(st.integers(-1, 3), st.integers(1, 100), st.integers(1, 2 * HOUR_MS), st.just(YEAR_MS)),
     needs=st.integers(1, 12),
     every_key=st.booleans(),
-    meddling=st.one_of(st.none(), st.none(), EVENTS),
+    meddling=st.one_of(st.none(), EVENTS),
+    meddling_try=st.integers(1, 4),
     chain=st.one_of(st.none(), st.none(), EVENTS),
     failing_tries=st.one_of(st.just(frozenset()), st.just(frozenset()), st.frozensets(st.integers(1, 5), max_size=2)),
     failing_callbacks=st.one_of(
@@ -52,7 +53,6 @@ class PlannedRequest(DelayedOperation):
         self.plan = plan
         self.tries = 0
         self.calls: list[str] = []
-        self.meddled = False
         self.inside = False
 
     def try_complete(self) -> bool:
@@ -64,8 +64,7 @@ class PlannedRequest(DelayedOperation):
                 raise Fault
             if self.plan.satisfied(self.world.level):
                 return self.force_complete()
-            if self.plan.meddling is not None and not self.meddled:
-                self.meddled = True
+            if self.plan.meddling is not None and self.tries == self.plan.meddling_try:
                 self.world.event(*self.plan.meddling)
             return False
         finally:

@@ -77,7 +77,10 @@ class DelayedOperation(TimerTask):
         """Called once after `on_complete` when the timeout ended the operation."""
 
     def on_cancellation(self) -> None:
-        """Called once, instead of `on_complete`, when the operation was cancelled: nobody answered the request."""
+        """Called once, instead of `on_complete`, when the operation was cancelled: nobody answered the request.
+
+        Not called where `try_complete_else_watch` raises: its caller has been told by that.
+        """
 
     # -- the operation's end
 

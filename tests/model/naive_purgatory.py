@@ -16,7 +16,9 @@ class Plan:
     It is satisfied once the level of all (or any) of its keys is at least `needs`.
 
     Attributes:
-        meddling: an event that its first try that fails brings about, from the inside: (key, amount).
+        meddling: an event that one of its tries brings about, from the inside: (key, amount).
+        meddling_try: the number of that try. At the first one nobody watches yet, so only the second can see it; from the
+            second on it concerns a try that is running.
         chain: an event that its completion brings about, from on_complete: (key, amount).
         failing_tries: the numbers of its tries that raise, the first one being 1.
         failing_callbacks: those of "complete", "expiration" and "cancellation" that raise.
@@ -27,6 +29,7 @@ class Plan:
     needs: int
     every_key: bool
     meddling: tuple[str, int] | None = None
+    meddling_try: int = 1
     chain: tuple[str, int] | None = None
     failing_tries: frozenset[int] = frozenset()
     failing_callbacks: frozenset[str] = frozenset()
@@ -49,7 +52,6 @@ class NaiveRequest:
     due_ms: int | None = None
     trying: bool = False
     noted: bool = False
-    meddled: bool = False
 
 
 class NaivePurgatory:
@@ -208,8 +210,7 @@ class NaivePurgatory:
             raise Fault
         if plan.satisfied(self.level):
             return self.end(request, "completed")
-        if plan.meddling is not None and not request.meddled:
-            request.meddled = True
+        if plan.meddling is not None and request.tries == plan.meddling_try:
             self.event(*plan.meddling)
         return False
 

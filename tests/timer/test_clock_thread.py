@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 
 import pytest
 
@@ -21,9 +22,11 @@ class Advance:
         self.errors = list(errors)
         self.calls = 0
         self.called = threading.Event()
+        self.thread: threading.Thread | None = None
         self.wakes = threading.Semaphore(0)
 
     def __call__(self) -> None:
+        self.thread = threading.current_thread()
         self.calls += 1
         if self.errors:
             raise self.errors.pop(0)
@@ -74,10 +77,10 @@ def test_error_does_not_end_the_thread(error: BaseException, caplog: pytest.LogC
 def test_thread_ends_when_what_it_advances_is_closed(error: BaseException, caplog: pytest.LogCaptureFixture) -> None:
     """Silently."""
     advance = Advance(error)
-    thread = ClockThread("a-reaper", advance, advance.wake)
-    for other in threading.enumerate():
-        if other.name == "a-reaper":
-            other.join(TIME_LIMIT)
+    thread = ClockThread("a-reaper", advance, lambda: None)
+    while advance.thread is None:
+        time.sleep(0)
+    advance.thread.join(TIME_LIMIT)
     assert not thread.is_alive
     assert advance.calls == 1
     assert caplog.text == ""

@@ -1,0 +1,56 @@
+"""When a purge is due, by the new design's rule. The 0.8 design's is in test_legacy.py."""
+
+from __future__ import annotations
+
+from request_purgatory import (
+    DelayedOperationPurgatory,
+    LegacyPurgatory,
+)
+from tests.conftest import MakePurgatory
+from tests.pending import watch
+
+
+def test_purge_is_due_once_more_have_ended_than_the_interval(make_wheel_purgatory: MakePurgatory) -> None:
+    """E - num_delayed > purge_interval; E is num_delayed afterwards. The new design's rule."""
+    purgatory = make_wheel_purgatory(purge_interval=3)
+    requests = [watch(purgatory, number, "shared") for number in range(6)]
+    for request in requests[:3]:
+        request.force_complete()
+    purgatory.advance_clock(0)
+    assert (purgatory.metrics().purges, purgatory.metrics().estimated_operations, purgatory.watched) == (0, 6, 12)
+    requests[3].force_complete()
+    purgatory.advance_clock(0)
+    assert (purgatory.metrics().purges, purgatory.metrics().estimated_operations, purgatory.watched) == (1, 2, 4)
+    assert purgatory.metrics().purged_entries == 8
+    assert purgatory.operations() == requests[4:]
+
+
+def test_request_counts_once_in_the_estimate_however_many_its_keys(make_wheel_purgatory: MakePurgatory) -> None:
+    """The estimate is of operations, not of entries."""
+    purgatory = make_wheel_purgatory(purge_interval=1)
+    watch(purgatory, *range(50)).force_complete()
+    assert purgatory.metrics().estimated_operations == 1
+    purgatory.advance_clock(0)
+    assert purgatory.metrics().purges == 0
+
+
+def test_purge_that_is_due_is_said_to_be(purgatory: DelayedOperationPurgatory) -> None:
+    """For those who advance the clock themselves: in either design, until it has been done."""
+    purgatory.purge_interval = 2
+    said = []
+    for _ in range(3):
+        watch(purgatory, "a").force_complete()
+        said.append(purgatory.purge_due)
+    assert said == [False, isinstance(purgatory, LegacyPurgatory), True]
+    purgatory.advance_clock(0)
+    assert (purgatory.purge_due, purgatory.metrics().purges) == (False, 1)
+
+
+def test_purge_interval_of_zero_purges_at_the_next_chance(make_wheel_purgatory: MakePurgatory) -> None:
+    """One ended operation is enough."""
+    purgatory = make_wheel_purgatory(purge_interval=0)
+    watch(purgatory, "a").force_complete()
+    purgatory.advance_clock(0)
+    assert (purgatory.metrics().purges, purgatory.watched) == (1, 0)
+    purgatory.advance_clock(0)
+    assert purgatory.metrics().purges == 1

@@ -1,0 +1,29 @@
+"""Going through time as a clock thread does, and tasks that write down when they ran."""
+
+from __future__ import annotations
+
+from request_purgatory import ManualClock, SystemTimer, TimerTask
+
+
+class Note(TimerTask):
+    """Writes down when it ran."""
+
+    def __init__(self, delay_ms: int, clock: ManualClock, runs_ms: list[int]) -> None:
+        super().__init__(delay_ms)
+        self.clock = clock
+        self.runs_ms = runs_ms
+
+    def run(self) -> None:
+        self.runs_ms.append(self.clock.now_ms)
+
+
+def step(clock: ManualClock, timer: SystemTimer, steps: int = 1000) -> None:
+    """Do as a clock thread does: go from bucket to bucket until nothing is pending."""
+    for _ in range(steps):
+        next_ms = timer.next_expiration_ms
+        if next_ms is None:
+            return
+        clock.advance(next_ms - clock.now_ms)
+        timer.advance_clock(0)
+        timer.check()
+    raise AssertionError(f"still pending after {steps} steps")
