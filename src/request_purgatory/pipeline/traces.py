@@ -238,7 +238,7 @@ def _write(target: Path, imported: Imported, manifest: dict[str, Any]) -> Trace:
     rows = {f"{name} in" if "kept" not in name else name: table.count() for name, table in imported.rows.items()}
     rows["rejected"] = sum(row["count"] for row in rejected)
     rows["requests out"] = spark.read.parquet(spark_path(target / "requests")).count()
-    rows["events out"] = spark.read.parquet(str(target / "events")).count()
+    rows["events out"] = spark.read.parquet(spark_path(target / "events")).count()
     for table in imported.cached:
         table.unpersist()
     manifest |= {"rows": rows, "rejected": {row["reason"]: row["count"] for row in rejected}, "notes": imported.notes}
