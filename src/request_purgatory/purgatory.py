@@ -46,6 +46,10 @@ class DelayedOperationPurgatory:
        was watched by a thread that sees the purgatory closed at its last look, and ends it itself.
     """
 
+    #: How long the reaper sleeps at most, in ms of the timer's clock. None is without limit: an idle purgatory uses no CPU, and a
+    #: purge that falls due wakes the reaper.
+    reap_interval_ms: int | None = None
+
     def __init__(
         self,
         name: str,
@@ -271,10 +275,6 @@ class DelayedOperationPurgatory:
         if self._purge_due(self._counters.unpurged):
             self.purge()
         return came_due
-
-    #: How long the reaper sleeps at most, in ms of the timer's clock. None is without limit: an idle purgatory uses no CPU, and a
-    #: purge that falls due wakes the reaper.
-    reap_interval_ms: int | None = None
 
     def _reap(self) -> None:
         self.advance_clock(self.reap_interval_ms)
