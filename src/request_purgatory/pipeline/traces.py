@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
 
 from request_purgatory.errors import InvalidArgumentError
 from request_purgatory.pipeline.importers import azure_llm, spans
@@ -158,8 +159,8 @@ def import_trace(spark: SparkSession, source: Path, target: Path, settings: Impo
     """
     settings = settings or ImportSettings()
     found, imported = _read(spark, source, settings)
-    marks = list(settings.marks)
-    marks += [mark for word, mark in _KNOWN_INCIDENTS if found == "spans" and word in source.resolve().name.lower()]
+    known = [mark for word, mark in _KNOWN_INCIDENTS if found == "spans" and word in source.resolve().name.lower()]
+    marks = [*settings.marks, *_within(imported.requests, known)]
     return _write(
         target,
         imported,
@@ -171,6 +172,16 @@ def import_trace(spark: SparkSession, source: Path, target: Path, settings: Impo
             "marks": [{"at": mark.at.isoformat(), "label": mark.label} for mark in marks],
         },
     )
+
+
+def _within(requests: DataFrame, marks: list[Mark]) -> list[Mark]:
+    """Those of the marks that fall into the time of the trace: other days of a known trace had other incidents."""
+    if not marks:
+        return []
+    span = requests.agg(F.min(F.unix_micros("arrived_at")), F.max(F.unix_micros("arrived_at"))).first()
+    if span is None or span[0] is None:
+        return []
+    return [mark for mark in marks if span[0] <= mark.at.timestamp() * 1_000_000 <= span[1]]
 
 
 def make_workload_trace(spark: SparkSession, workload: Workload, target: Path) -> Trace:
@@ -211,6 +222,8 @@ def detect_format(source: Path, columns: Mapping[str, str]) -> str:
 def _read(spark: SparkSession, source: Path, settings: ImportSettings) -> tuple[str, Imported]:
     found = settings.format or detect_format(source, settings.columns)
     timeout = settings.chosen("timeout_ms")
+    if found in ("azure-llm", "recorded") and (settings.columns or settings.time_unit):
+        raise TraceFormatError(f"{source}: the columns of the format {found} are fixed: it takes no --map and no --time-unit")
     if found == "recorded":
         if not is_recorded(source):
             raise TraceFormatError(f"{source}: a recorded trace is a folder with the folders requests and events in it")

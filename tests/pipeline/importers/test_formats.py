@@ -262,6 +262,19 @@ def test_file_that_is_no_table_is_refused_by_name(spark: SparkSession, tmp_path:
         imported(spark, file)
 
 
+def test_formats_with_fixed_columns_take_no_mapping(spark: SparkSession, tmp_path: Path) -> None:
+    """Rather than leave it aside without a word."""
+    source = csv(tmp_path, TOKENS, "2023-11-16 18:17:03,1,1")
+    with pytest.raises(TraceFormatError, match=r"the columns of the format azure-llm are fixed: it takes no --map"):
+        imported(spark, source, format="azure-llm", columns={"arrived_at": "TIMESTAMP"})
+
+
+def test_known_incident_of_another_day_is_no_mark(spark: SparkSession, tmp_path: Path) -> None:
+    """A folder's name alone does not say that the fault was in it."""
+    source = csv(tmp_path, SPANS, "t,top,root,f,Get,1000,9000,", "t,kid,top,f,Get,2000,3000,", name="nezha.csv")
+    assert imported(spark, source).marks == []
+
+
 def test_table_with_no_rows_is_a_trace_without_requests(spark: SparkSession, tmp_path: Path) -> None:
     """Imported, and refused only where requests are needed."""
     trace = imported(spark, csv(tmp_path, SPANS))
