@@ -8,21 +8,13 @@ throws away.
 
 from __future__ import annotations
 
-import operator
 import threading
 import time
 import weakref
 
-from request_purgatory.errors import InvalidArgumentError
+from request_purgatory.errors import InvalidArgumentError, whole_number
 
 NS_PER_MS = 1_000_000
-
-
-def _whole(name: str, value: object) -> int:
-    """`value` as an int. One float let in here would make every later reading of the clock a float."""
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise InvalidArgumentError(name, "a whole number (an int)", value)
-    return operator.index(value)
 
 
 class Clock:
@@ -99,7 +91,8 @@ class ManualClock(Clock):
 
     def __init__(self, now_ms: int = 0) -> None:
         """Start at `now_ms` (whole milliseconds, not negative; InvalidArgumentError otherwise)."""
-        now_ms = _whole("now_ms", now_ms)
+        # One float let in here would make every later reading a float.
+        now_ms = whole_number("now_ms", now_ms)
         if now_ms < 0:
             raise InvalidArgumentError("now_ms", "at least 0", now_ms)
         self._lock = threading.Lock()
@@ -121,7 +114,7 @@ class ManualClock(Clock):
     def advance(self, ms: int) -> None:
         """Move forward by `ms` whole milliseconds; InvalidArgumentError if negative or not a whole number."""
         if type(ms) is not int:
-            ms = _whole("ms", ms)
+            ms = whole_number("ms", ms)
         if ms < 0:
             raise InvalidArgumentError("ms", "at least 0", ms)
         with self._lock:
@@ -131,7 +124,7 @@ class ManualClock(Clock):
     def advance_to_ns(self, now_ns: int) -> None:
         """Move to `now_ns`, whole nanoseconds since the origin; InvalidArgumentError if that is in the past."""
         if type(now_ns) is not int:
-            now_ns = _whole("now_ns", now_ns)
+            now_ns = whole_number("now_ns", now_ns)
         with self._lock:
             if now_ns < self._now_ns:
                 raise InvalidArgumentError("now_ns", f"at least {self._now_ns}, where the clock is", now_ns)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+
 
 class PurgatoryError(Exception):
     """Base of every error that this package raises on purpose."""
@@ -24,6 +26,13 @@ class InvalidArgumentError(PurgatoryError, ValueError):
 
     def __reduce__(self) -> tuple[type[InvalidArgumentError], tuple[str, str, object]]:
         return type(self), (self.name, self.requirement, self.value)
+
+
+def whole_number(name: str, value: object, requirement: str = "a whole number (an int)") -> int:
+    """`value` as an int, or InvalidArgumentError that names it: floats and bools are refused."""
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise InvalidArgumentError(name, requirement, value)
+    return operator.index(value)
 
 
 class TaskInUseError(PurgatoryError, RuntimeError):

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from request_purgatory.errors import InvalidArgumentError
+from request_purgatory.errors import InvalidArgumentError, whole_number
 
 if TYPE_CHECKING:
     from request_purgatory.timer.bucket import Bucket
@@ -17,12 +16,7 @@ MAX_DELAY_MS = 10_000 * 31_557_600_000
 
 def whole_ms(name: str, value: object) -> int:
     """`value` as whole milliseconds, or InvalidArgumentError that names it (floats and bools are refused)."""
-    if type(value) is int:
-        ms = value
-    elif isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise InvalidArgumentError(name, "whole milliseconds (an int)", value)
-    else:
-        ms = operator.index(value)
+    ms = value if type(value) is int else whole_number(name, value, "whole milliseconds (an int)")
     if ms > MAX_DELAY_MS:
         raise InvalidArgumentError(name, f"at most {MAX_DELAY_MS} (10,000 years)", value)
     return ms

@@ -9,7 +9,7 @@ from concurrent.futures import Executor
 from typing import Any, Protocol
 
 from request_purgatory.clock import Clock, MonotonicClock
-from request_purgatory.errors import TaskInUseError, TimerClosedError
+from request_purgatory.errors import TaskInUseError, TimerClosedError, whole_number
 from request_purgatory.timer.bucket import Bucket, PendingTasks
 from request_purgatory.timer.delay_queue import DelayQueue
 from request_purgatory.timer.task import MAX_DELAY_MS, TimerHandle, TimerTask, whole_ms
@@ -87,7 +87,7 @@ class SystemTimer:
         self._queue = DelayQueue()
         self._wheel = TimingWheel(
             whole_ms("tick_ms", tick_ms),
-            whole_ms("wheel_size", wheel_size),
+            whole_number("wheel_size", wheel_size),
             self.clock.now_ms,
             self._pending,
             self._queue,
