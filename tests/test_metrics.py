@@ -6,9 +6,8 @@ from dataclasses import FrozenInstanceError
 
 import pytest
 
-from request_purgatory import DelayedOperationPurgatory, ManualClock, PurgatoryMetrics
+from request_purgatory import DelayedOperationPurgatory, ManualClock, PurgatoryMetrics, states
 from request_purgatory.metrics import WAIT_BUCKETS, PurgatoryCounters
-from request_purgatory.operation import CANCELLED, COMPLETED, EXPIRED
 from tests.conftest import MakePurgatory
 from tests.crew import Crew
 from tests.requests import Request, fail
@@ -124,7 +123,7 @@ def test_counters_are_exact_whatever_threads_count(crew: Crew, switching: None) 
             reading = counters.read(0)
             assert 0 <= reading.num_delayed_operations <= 3
 
-    for state in (COMPLETED, EXPIRED, CANCELLED):
+    for state in (states.COMPLETED, states.EXPIRED, states.CANCELLED):
         crew.start(count, state)
     crew.join()
     reading = counters.read(0)

@@ -14,89 +14,119 @@ def lists() -> WatcherLists:
     return WatcherLists()
 
 
+def watched_by(lists: WatcherLists, key: str) -> list[object]:
+    """The operations that watch a key, in their order."""
+    return [lists.operation_of(watch) for watch in lists.watches(key)]
+
+
 def test_list_keeps_the_order_of_the_watches(lists: WatcherLists) -> None:
     """First come, first tried."""
     requests = [Request() for _ in range(5)]
     for request in requests:
-        lists.watch("a", request)
-    assert lists.get("a") == requests
+        lists.watch("a", request, None)
+    assert watched_by(lists, "a") == requests
     assert (lists.watched, lists.keys) == (5, 1)
+    lists.check()
 
 
 def test_key_that_nobody_watches_has_no_list(lists: WatcherLists) -> None:
     """Asking makes none."""
     assert lists.get("a") is None
-    assert lists.drop_ended("a") == 0
+    assert lists.watches("a") == []
     assert lists.remove("a") == []
     assert (lists.watched, lists.keys) == (0, 0)
 
 
-def test_dropping_keeps_the_pending_in_order(lists: WatcherLists) -> None:
-    """Only what has ended goes, however it ended."""
+@pytest.mark.parametrize("dropped", [[0], [2], [4], [0, 1], [3, 4], [1, 3], [4, 0, 2]])
+def test_dropping_keeps_the_others_in_order(lists: WatcherLists, dropped: list[int]) -> None:
+    """From the front, the middle and the back; a watch that is out is not dropped again."""
     requests = [Request() for _ in range(5)]
-    for request in requests:
-        lists.watch("a", request)
-    requests[0].force_complete()
-    requests[3].cancel()
-    assert lists.drop_ended("a") == 2
-    assert lists.get("a") == [requests[1], requests[2], requests[4]]
-    assert lists.drop_ended("a") == 0
+    watches = [lists.watch("a", request, None) for request in requests]
+    for index in dropped:
+        assert lists.drop(watches[index])
+        lists.check()
+    assert not lists.drop(watches[dropped[0]])
+    assert watched_by(lists, "a") == [request for index, request in enumerate(requests) if index not in dropped]
+    assert lists.watched == 5 - len(dropped)
 
 
-def test_list_goes_with_its_last_operation(lists: WatcherLists) -> None:
-    """Empty lists leave the map, by a drop as by a purge."""
-    for key in ("a", "b"):
-        request = Request()
-        lists.watch(key, request)
-        request.cancel()
-    assert lists.drop_ended("a") == 1
-    assert lists.keys == 1
-    assert lists.purge() == 1
-    assert lists.keys == 0
+def test_list_goes_with_its_last_watch(lists: WatcherLists) -> None:
+    """Empty lists leave the map, and the next watch of the key makes a new one."""
+    watch = lists.watch("a", Request(), None)
+    old = lists.get("a")
+    lists.drop(watch)
+    assert (lists.keys, old is not None and old.removed) == (0, True)
+    lists.watch("a", Request(), None)
+    assert lists.get("a") is not old
     lists.check()
 
 
-def test_purge_drops_the_ended_of_every_list(lists: WatcherLists) -> None:
-    """An operation counts once in each list, and twice in one that it watches twice."""
-    ended, pending = Request(), Request()
+def test_only_a_single_watch_is_the_first(lists: WatcherLists) -> None:
+    """Two have to be walked."""
+    first = lists.watch("a", Request(), None)
+    watchers = lists.get("a")
+    assert watchers is not None
+    assert lists.first(watchers) is first
+    second = lists.watch("a", Request(), None)
+    assert lists.first(watchers) is None
+    lists.drop(first)
+    assert lists.first(watchers) is second
+
+
+def test_watches_of_one_operation_are_chained(lists: WatcherLists) -> None:
+    """From the newest to the oldest, in one list or in several."""
+    request = Request()
+    chain = None
     for key in ("a", "b", "b"):
-        lists.watch(key, ended)
-    for key in ("b", "c"):
-        lists.watch(key, pending)
-    ended.force_complete()
-    assert lists.purge() == 3
-    assert lists.operations() == [pending, pending]
-    assert (lists.watched, lists.keys) == (2, 2)
+        chain = lists.watch(key, request, chain)
+    keys = []
+    while chain is not None:
+        assert chain.watchers is not None
+        keys.append(chain.watchers.key)
+        chain = chain.sibling
+    assert keys == ["b", "b", "a"]
 
 
-def test_list_that_is_being_walked_is_not_changed_by_a_drop(lists: WatcherLists) -> None:
-    """A drop makes a new list, so a thread may walk the old one without a lock."""
+def test_walk_is_not_disturbed_by_what_is_dropped_and_watched(lists: WatcherLists) -> None:
+    """A walk has the watches of its beginning; one that was dropped meanwhile has no operation any more."""
     requests = [Request() for _ in range(3)]
-    for request in requests:
-        lists.watch("a", request)
-    walked = lists.get("a")
-    requests[0].cancel()
-    lists.drop_ended("a")
-    lists.watch("a", Request())
-    assert walked == requests
+    watches = [lists.watch("a", request, None) for request in requests]
+    walked = lists.watches("a")
+    lists.drop(watches[1])
+    lists.watch("a", Request(), None)
+    assert [lists.operation_of(watch) for watch in walked] == [requests[0], None, requests[2]]
 
 
 def test_removed_key_is_gone_with_its_list(lists: WatcherLists) -> None:
     """The others stay."""
     first, second = Request(), Request()
-    lists.watch("a", first)
-    lists.watch("b", second)
+    lists.watch("a", first, None)
+    lists.watch("b", second, None)
     assert lists.remove("a") == [first]
     assert lists.get("a") is None
     assert lists.remove_all() == [second]
     assert (lists.watched, lists.keys) == (0, 0)
 
 
-def test_check_finds_an_empty_list(lists: WatcherLists) -> None:
-    """The invariant check would notice one that was left."""
-    lists.watch("a", Request())
-    watchers = lists.get("a")
-    assert watchers is not None
-    watchers.clear()
-    with pytest.raises(AssertionError, match="empty watcher list of 'a'"):
-        lists.check()
+def test_key_that_can_not_be_hashed_any_more_is_not_in_the_way(lists: WatcherLists, caplog: pytest.LogCaptureFixture) -> None:
+    """Its empty list stays, is logged, and is replaced when the key is watched again."""
+
+    class Odd:
+        failing = False
+
+        def __hash__(self) -> int:
+            if self.failing:
+                raise ValueError("odd")
+            return 1
+
+    odd = Odd()
+    watch = lists.watch(odd, Request(), None)
+    odd.failing = True
+    assert lists.drop(watch)
+    assert "watch key Odd can't be looked up" in caplog.text
+    assert (lists.watched, lists.keys) == (0, 1)
+    odd.failing = False
+    request = Request()
+    lists.watch(odd, request, None)
+    assert lists.operations() == [request]
+    lists.check()

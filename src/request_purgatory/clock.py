@@ -9,12 +9,15 @@ throws away.
 from __future__ import annotations
 
 import threading
-import time
 import weakref
 
+from request_purgatory import native
 from request_purgatory.errors import InvalidArgumentError, whole_number
 
 NS_PER_MS = 1_000_000
+
+#: How far a clock can count: 292 years of nanoseconds fit 64 bits.
+MAX_NOW_MS = (2**63 - 1) // NS_PER_MS
 
 
 class Clock:
@@ -33,12 +36,16 @@ class Clock:
     @property
     def now_ms(self) -> int:
         """Whole milliseconds that have passed since the clock's origin."""
-        return self.now_ns // NS_PER_MS
+        return native.floor_ms(self._read_ns())
 
     @property
     def ceil_ms(self) -> int:
         """The first whole millisecond that is not in the past."""
-        return -(-self.now_ns // NS_PER_MS)
+        return native.ceil_ms(self._read_ns())
+
+    def _read_ns(self) -> int:
+        """`now_ns` by a way that compiled code takes without a look-up: it is read at every operation."""
+        return self.now_ns
 
     def wait_until(self, condition: threading.Condition, until_ms: int | None) -> None:
         """Sleep on `condition`, whose lock the caller holds, until `until_ms` (None: until notified).
@@ -55,22 +62,16 @@ class MonotonicClock(Clock):
 
     @property
     def now_ns(self) -> int:
-        return time.monotonic_ns()
+        return native.monotonic_ns()
 
-    # Read at every operation: one call instead of two.
-    @property
-    def now_ms(self) -> int:
-        return time.monotonic_ns() // NS_PER_MS
-
-    @property
-    def ceil_ms(self) -> int:
-        return -(-time.monotonic_ns() // NS_PER_MS)
+    def _read_ns(self) -> int:
+        return native.monotonic_ns()
 
     def wait_until(self, condition: threading.Condition, until_ms: int | None) -> None:
         if until_ms is None:
             condition.wait()
             return
-        remaining_ns = until_ms * NS_PER_MS - time.monotonic_ns()
+        remaining_ns = until_ms * NS_PER_MS - native.monotonic_ns()
         # A lock cannot be waited for longer than TIMEOUT_MAX; the caller waits again.
         condition.wait(min(max(remaining_ns / 1e9, 0.0), threading.TIMEOUT_MAX))
 
@@ -93,8 +94,8 @@ class ManualClock(Clock):
         """Start at `now_ms` (whole milliseconds, not negative; InvalidArgumentError otherwise)."""
         # One float let in here would make every later reading a float.
         now_ms = whole_number("now_ms", now_ms)
-        if now_ms < 0:
-            raise InvalidArgumentError("now_ms", "at least 0", now_ms)
+        if not 0 <= now_ms <= MAX_NOW_MS:
+            raise InvalidArgumentError("now_ms", f"at least 0 and at most {MAX_NOW_MS} (292 years)", now_ms)
         self._lock = threading.Lock()
         self._now_ns = now_ms * NS_PER_MS
         self._sleepers: weakref.WeakSet[threading.Condition] = weakref.WeakSet()
@@ -103,21 +104,18 @@ class ManualClock(Clock):
     def now_ns(self) -> int:
         return self._now_ns
 
-    @property
-    def now_ms(self) -> int:
-        return self._now_ns // NS_PER_MS
-
-    @property
-    def ceil_ms(self) -> int:
-        return -(-self._now_ns // NS_PER_MS)
+    def _read_ns(self) -> int:
+        return self._now_ns
 
     def advance(self, ms: int) -> None:
-        """Move forward by `ms` whole milliseconds; InvalidArgumentError if negative or not a whole number."""
+        """Move forward by `ms` whole milliseconds; InvalidArgumentError if negative, not a whole number, or beyond 292 years."""
         if type(ms) is not int:
             ms = whole_number("ms", ms)
         if ms < 0:
             raise InvalidArgumentError("ms", "at least 0", ms)
         with self._lock:
+            if ms > MAX_NOW_MS - native.ceil_ms(self._now_ns):
+                raise InvalidArgumentError("ms", f"such that the clock does not pass {MAX_NOW_MS} (292 years)", ms)
             self._now_ns += ms * NS_PER_MS
         self._wake_sleepers()
 
@@ -128,6 +126,8 @@ class ManualClock(Clock):
         with self._lock:
             if now_ns < self._now_ns:
                 raise InvalidArgumentError("now_ns", f"at least {self._now_ns}, where the clock is", now_ns)
+            if now_ns > MAX_NOW_MS * NS_PER_MS:
+                raise InvalidArgumentError("now_ns", f"at most {MAX_NOW_MS * NS_PER_MS} (292 years)", now_ns)
             self._now_ns = now_ns
         if self._sleepers:
             self._wake_sleepers()

@@ -7,8 +7,9 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Protocol
 
+from request_purgatory import states
 from request_purgatory.errors import InvalidArgumentError, PurgatoryClosedError
-from request_purgatory.operation import EXPIRED, DelayedOperation
+from request_purgatory.operation import DelayedOperation
 from request_purgatory.timer.task import MAX_DELAY_MS
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class HeldRequest(DelayedOperation):
         future = self.future
         if not future.set_running_or_notify_cancel():
             return
-        if self._state == EXPIRED:
+        if self._state == states.EXPIRED:
             future.set_exception(TimeoutError(f"the condition did not hold within {self.delay_ms} ms"))
         elif self._error is not None:
             future.set_exception(self._error)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import threading
+from array import array
 from dataclasses import dataclass
 
-from request_purgatory.operation import CANCELLED, COMPLETED, EXPIRED
+from request_purgatory import native, states
 
 #: Buckets of the waiting-time histogram: bucket i counts waits below 2**i ms (and not below 2**(i-1)), the last one the rest.
 WAIT_BUCKETS = 32
@@ -67,8 +67,8 @@ class PurgatoryCounters:
     )
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._waits = [0] * WAIT_BUCKETS
+        self._lock = native.CoreLock()
+        self._waits = array("q", [0]) * WAIT_BUCKETS
         self.entered = 0
         self.completed = 0
         self.expired = 0
@@ -82,77 +82,100 @@ class PurgatoryCounters:
     @property
     def pending(self) -> int:
         """Operations that entered and have not ended."""
-        with self._lock:
-            return self.entered - self.completed - self.expired - self.cancelled
+        self._lock.acquire()
+        pending = self._pending()
+        self._lock.release()
+        return pending
 
     @property
     def unpurged(self) -> int:
         """E - pending: about how many operations ended without leaving the watcher lists."""
-        with self._lock:
-            return self.estimate - self.entered + self.completed + self.expired + self.cancelled
+        self._lock.acquire()
+        unpurged = self.estimate - self._pending()
+        self._lock.release()
+        return unpurged
+
+    def _pending(self) -> int:
+        return self.entered - self.completed - self.expired - self.cancelled
 
     def enter(self) -> int:
         """One operation is about to be watched; the new `unpurged`."""
-        with self._lock:
-            self.entered += 1
-            self.estimate += 1
-            self.since_purge += 1
-            return self.estimate - self.entered + self.completed + self.expired + self.cancelled
+        self._lock.acquire()
+        self.entered += 1
+        self.estimate += 1
+        self.since_purge += 1
+        unpurged = self.estimate - self._pending()
+        self._lock.release()
+        return unpurged
 
     def end(self, state: int, waited_ms: int) -> int:
         """One operation that entered has ended; the new `unpurged`."""
-        bucket = waited_ms.bit_length()
-        if bucket >= WAIT_BUCKETS:
-            bucket = WAIT_BUCKETS - 1
-        with self._lock:
-            self._waits[bucket] += 1
-            self._count_end(state)
-            return self.estimate - self.entered + self.completed + self.expired + self.cancelled
+        bucket = native.bit_length(waited_ms)
+        if bucket >= 32:  # WAIT_BUCKETS: a constant for the compiler, too
+            bucket = 31
+        self._lock.acquire()
+        self._waits[bucket] += 1
+        self._count_end(state)
+        unpurged = self.estimate - self._pending()
+        self._lock.release()
+        return unpurged
 
     def end_at_once(self, state: int) -> None:
         """One operation ended before it was watched."""
-        with self._lock:
-            self.entered += 1
-            self._count_end(state)
-            self._waits[0] += 1
+        self._lock.acquire()
+        self.entered += 1
+        self._waits[0] += 1
+        self._count_end(state)
+        self._lock.release()
 
     def _count_end(self, state: int) -> None:
-        if state == COMPLETED:
+        if state == states.COMPLETED:
             self.completed += 1
-        elif state == EXPIRED:
+        elif state == states.EXPIRED:
             self.expired += 1
-        elif state == CANCELLED:
+        elif state == states.CANCELLED:
             self.cancelled += 1
 
     def begin_purge(self) -> None:
         """E becomes the number pending: what has ended is about to be dropped."""
-        with self._lock:
-            self.estimate = self.entered - self.completed - self.expired - self.cancelled
-            self.since_purge = 0
+        self._lock.acquire()
+        self.estimate = self._pending()
+        self.since_purge = 0
+        self._lock.release()
 
     def end_purge(self, dropped: int) -> None:
         """A purge dropped `dropped` entries."""
-        with self._lock:
-            self.purges += 1
-            self.purged += dropped
+        self._lock.acquire()
+        self.purges += 1
+        self.purged += dropped
+        self._lock.release()
 
     def callback_failed(self) -> None:
         """An operation's code raised, and was contained."""
-        with self._lock:
-            self.callback_errors += 1
+        self._lock.acquire()
+        self.callback_errors += 1
+        self._lock.release()
 
     def read(self, purgatory_size: int) -> PurgatoryMetrics:
         """All counters at one moment."""
-        with self._lock:
-            return PurgatoryMetrics(
-                purgatory_size=purgatory_size,
-                num_delayed_operations=self.entered - self.completed - self.expired - self.cancelled,
-                estimated_operations=self.estimate,
-                completions=self.completed,
-                expirations=self.expired,
-                cancellations=self.cancelled,
-                purges=self.purges,
-                purged_entries=self.purged,
-                callback_errors=self.callback_errors,
-                wait_histogram_ms=tuple(self._waits),
-            )
+        waits = [0] * WAIT_BUCKETS
+        self._lock.acquire()
+        for bucket in range(WAIT_BUCKETS):
+            waits[bucket] = self._waits[bucket]
+        pending = self._pending()
+        estimate = self.estimate
+        completed, expired, cancelled = self.completed, self.expired, self.cancelled
+        purges, purged, callback_errors = self.purges, self.purged, self.callback_errors
+        self._lock.release()
+        return PurgatoryMetrics(
+            purgatory_size=purgatory_size,
+            num_delayed_operations=pending,
+            estimated_operations=estimate,
+            completions=completed,
+            expirations=expired,
+            cancellations=cancelled,
+            purges=purges,
+            purged_entries=purged,
+            callback_errors=callback_errors,
+            wait_histogram_ms=tuple(waits),
+        )

@@ -2,32 +2,25 @@
 
 from __future__ import annotations
 
-import threading
-from itertools import count
-from typing import TYPE_CHECKING
-
+from request_purgatory import native, states
 from request_purgatory.timer.task import TimerTask
-
-if TYPE_CHECKING:
-    from request_purgatory.purgatory import DelayedOperationPurgatory
-
-# How an operation stands. It leaves PENDING once, and never comes back.
-PENDING = 0
-COMPLETED = 1
-EXPIRED = 2
-CANCELLED = 3
+from request_purgatory.watch import Watch
 
 _OUTCOMES = (None, "completed", "expired", "cancelled")
 
-# Whether somebody is inside try_complete, and whether it has to be called again because of an event meanwhile.
-_IDLE = 0
-_TRYING = 1
-_TRY_AGAIN = 2
 
-# An operation's two words above change under a lock. It is held for a handful of loads and stores and never while anything
-# else is called, so operations can share locks: 64 of them keep threads apart, and cost an operation 8 bytes, not 100.
-_LOCKS = tuple(threading.Lock() for _ in range(64))
-_next_lock = count()
+class Keeper:
+    """What an operation knows of the purgatory that holds it."""
+
+    __slots__ = ()
+
+    def _operation_ended(self, operation: DelayedOperation, state: int) -> None:
+        """An operation of this purgatory has left PENDING for `state`."""
+        raise NotImplementedError
+
+    def _callback_failed(self, operation: DelayedOperation, error: Exception) -> None:
+        """An operation's own code raised where nobody else can be told."""
+        raise NotImplementedError
 
 
 class DelayedOperation(TimerTask):
@@ -49,16 +42,18 @@ class DelayedOperation(TimerTask):
     True
     """
 
-    __slots__ = ("_entered_ms", "_lock", "_purgatory", "_state", "_try_state")
+    __slots__ = ("_entered_ms", "_purgatory", "_state", "_try_state", "_watches")
+
+    # The state and the try state change under `native.lock_for(self)`, which is held for a handful of loads and stores.
 
     def __init__(self, delay_ms: int) -> None:
         """`delay_ms`: whole milliseconds until it expires; 0 or less expires as soon as one try has failed."""
         super().__init__(delay_ms)
-        self._state = PENDING
-        self._try_state = _IDLE
+        self._state = states.PENDING
+        self._try_state = states.IDLE
         self._entered_ms = 0
-        self._purgatory: DelayedOperationPurgatory | None = None
-        self._lock = _LOCKS[next(_next_lock) & 63]
+        self._purgatory: Keeper | None = None
+        self._watches: Watch | None = None  # the first of a chain
 
     # -- yours to write
 
@@ -87,7 +82,7 @@ class DelayedOperation(TimerTask):
     @property
     def is_completed(self) -> bool:
         """True once the operation has ended, however it did."""
-        return self._state != PENDING
+        return self._state != states.PENDING
 
     @property
     def outcome(self) -> str | None:
@@ -99,14 +94,14 @@ class DelayedOperation(TimerTask):
 
         What `on_complete` raises reaches the caller; the operation has ended all the same.
         """
-        if not self._end(COMPLETED):
+        if not self._end(states.COMPLETED):
             return False
         self.on_complete()
         return True
 
     def cancel(self) -> bool:
         """End the operation unanswered and call `on_cancellation`. True for the one caller that ended it."""
-        if not self._end(CANCELLED):
+        if not self._end(states.CANCELLED):
             return False
         self.on_cancellation()
         return True
@@ -123,7 +118,7 @@ class DelayedOperation(TimerTask):
 
     def _expire(self) -> bool:
         """End as expired. Both callbacks are called, even if the first one raises. True for the caller that did it."""
-        if not self._end(EXPIRED):
+        if not self._end(states.EXPIRED):
             return False
         try:
             self.on_complete()
@@ -136,12 +131,15 @@ class DelayedOperation(TimerTask):
 
         The order matters: whoever is told of the end, by a callback, finds `num_delayed` without this operation.
         """
-        with self._lock:
-            if self._state != PENDING:
-                return False
-            self._state = state
-            purgatory = self._purgatory
-        TimerTask.cancel(self)
+        lock = native.lock_for(self)
+        lock.acquire()
+        if self._state != states.PENDING:
+            lock.release()
+            return False
+        self._state = state
+        purgatory = self._purgatory
+        lock.release()
+        self._unlink()
         if purgatory is not None:
             purgatory._operation_ended(self, state)
         return True
@@ -155,28 +153,33 @@ class DelayedOperation(TimerTask):
         goes. So an event is never lost, and no thread holds a lock, or waits for one, while a condition is looked at. That
         also makes it safe for a try to cause an event for its own operation.
         """
-        with self._lock:
-            if self._state != PENDING:
-                return False
-            if self._try_state != _IDLE:
-                self._try_state = _TRY_AGAIN
-                return False
-            self._try_state = _TRYING
+        lock = native.lock_for(self)
+        lock.acquire()
+        if self._state != states.PENDING:
+            lock.release()
+            return False
+        if self._try_state != states.IDLE:
+            self._try_state = states.TRY_AGAIN
+            lock.release()
+            return False
+        self._try_state = states.TRYING
+        lock.release()
         while True:
             completed = False
             error: Exception | None = None
             try:
-                completed = self.try_complete() and self._state == COMPLETED
+                completed = self.try_complete() and self._state == states.COMPLETED
             except Exception as raised:
                 error = raised
             except BaseException:
-                self._try_state = _IDLE
+                self._try_state = states.IDLE
                 raise
-            with self._lock:
-                if self._try_state != _TRY_AGAIN or self._state != PENDING:
-                    self._try_state = _IDLE
-                    break
-                self._try_state = _TRYING
+            lock.acquire()
+            again = self._try_state == states.TRY_AGAIN and self._state == states.PENDING
+            self._try_state = states.TRYING if again else states.IDLE
+            lock.release()
+            if not again:
+                break
             if error is not None:
                 # The next try decides; this one's error is not swallowed for that.
                 purgatory = self._purgatory
@@ -186,12 +189,15 @@ class DelayedOperation(TimerTask):
             raise error
         return completed
 
-    def _enter(self, purgatory: DelayedOperationPurgatory, now_ms: int) -> int:
+    def _enter(self, purgatory: Keeper, now_ms: int) -> int:
         """Note whose operation this is; the state at that moment, which the purgatory has to count if it is an end."""
-        with self._lock:
-            self._entered_ms = now_ms
-            self._purgatory = purgatory
-            return self._state
+        lock = native.lock_for(self)
+        lock.acquire()
+        self._entered_ms = now_ms
+        self._purgatory = purgatory
+        state = self._state
+        lock.release()
+        return state
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} delay_ms={self.delay_ms} {self.outcome or 'pending'}>"

@@ -9,19 +9,20 @@ from concurrent.futures import Future
 from types import TracebackType
 from typing import Any
 
+from request_purgatory import native, states
 from request_purgatory.errors import InvalidArgumentError, PurgatoryClosedError, TaskInUseError, TimerClosedError
 from request_purgatory.futures import HeldRequest
 from request_purgatory.metrics import PurgatoryCounters, PurgatoryMetrics
-from request_purgatory.operation import CANCELLED, COMPLETED, PENDING, DelayedOperation
+from request_purgatory.operation import DelayedOperation, Keeper
 from request_purgatory.timer.clock_thread import ClockThread
-from request_purgatory.timer.task import TimerTask
 from request_purgatory.timer.timer import SystemTimer, Timer
+from request_purgatory.watch import Watch
 from request_purgatory.watchers import WatcherLists
 
 logger = logging.getLogger(__name__)
 
 
-class DelayedOperationPurgatory:
+class DelayedOperationPurgatory(Keeper):
     """Holds operations until their condition holds or their time runs out, and ends each exactly once.
 
     An operation is watched under one or more *watch keys*. Whoever changes something that conditions depend on calls
@@ -80,8 +81,14 @@ class DelayedOperationPurgatory:
         self.timer: Timer = timer if timer is not None else SystemTimer(name)
         self.purge_interval = purge_interval
         self._owns_timer = timer is None
-        self._shards = [WatcherLists() for _ in range(shards)]
+        # A SystemTimer is told when an operation's delay began, and spared a reading of the clock.
+        self._wheel_timer = self.timer if type(self.timer) is SystemTimer else None
+        self._clock = self.timer.clock
+        self._shards = [WatcherLists(index) for index in range(shards)]
         self._counters = PurgatoryCounters()
+        # Operations that ended elsewhere than under a key's check, and so may still be watched: what a purge has to take out.
+        # Thus it costs what it drops, and not a walk along all that is pending.
+        self._ended: list[DelayedOperation] = []
         self._closed = False
         self._closing = threading.Lock()
         self._purge_requested = False
@@ -122,27 +129,28 @@ class DelayedOperationPurgatory:
         try:
             completed = operation._try()
         except BaseException:
-            operation._end(CANCELLED)
+            operation._end(states.CANCELLED)
             operation._purgatory = self
             counters.end_at_once(operation._state)
             raise
         if completed:
             operation._purgatory = self
-            counters.end_at_once(COMPLETED)
+            counters.end_at_once(states.COMPLETED)
             return True
 
         if self._purge_due(counters.enter()):
             self._request_purge()
-        state = operation._enter(self, self.timer.clock.now_ms)
-        if state != PENDING:
+        now_ns = self._clock._read_ns()
+        state = operation._enter(self, native.floor_ms(now_ns))
+        if state != states.PENDING:
             counters.end(state, 0)
             return False
         try:
             completed = self._watch_and_try(operation, keys)
-            if operation._state == PENDING:
-                self._await_timeout(operation)
+            if operation._state == states.PENDING:
+                self._await_timeout(operation, native.ceil_ms(now_ns))
         except BaseException as error:
-            cancelled = self._forget(operation, keys)
+            cancelled = self._forget(operation)
             if not (self._closed and isinstance(error, TimerClosedError)):
                 raise
             # The shutdown closed the timer before this operation came to it. If something else ended it meanwhile, somebody
@@ -150,36 +158,58 @@ class DelayedOperationPurgatory:
             if cancelled:
                 raise PurgatoryClosedError(self.name) from None
             return False
-        if self._closed and self._forget(operation, keys):
+        if self._closed and self._forget(operation):
             raise PurgatoryClosedError(self.name)
+        if operation._state != states.PENDING:
+            # Whoever ended it may have done so before it was watched under the last key.
+            self._leave_to_purge(operation)
         return completed
 
     def _watch_and_try(self, operation: DelayedOperation, keys: list[Hashable] | tuple[Hashable, ...]) -> bool:
         shards = self._shards
         for key in keys:
-            if operation._state != PENDING:
+            if operation._state != states.PENDING:
                 break
-            shards[hash(key) % len(shards)].watch(key, operation)
+            operation._watches = shards[hash(key) % len(shards)].watch(key, operation, operation._watches)
         return operation._try()
 
-    def _await_timeout(self, operation: DelayedOperation) -> None:
-        if operation.delay_ms <= 0:
+    def _await_timeout(self, operation: DelayedOperation, start_ms: int) -> None:
+        if operation._delay_ms <= 0:
             # Not by way of the timer, which would contain what the callbacks raise: here it is the caller's.
             operation._expire()
             return
-        self.timer.add(operation)
-        if operation._state != PENDING:
-            TimerTask.cancel(operation)
+        if self._wheel_timer is not None and operation._bucket is None:
+            self._wheel_timer._add(operation, start_ms)
+        else:
+            self.timer.add(operation)
+        if operation._state != states.PENDING:
+            operation._unlink()
 
-    def _forget(self, operation: DelayedOperation, keys: list[Hashable] | tuple[Hashable, ...]) -> bool:
+    def _forget(self, operation: DelayedOperation) -> bool:
         """Leave nothing behind of an operation that the purgatory will not keep; True if this ended it."""
-        cancelled = operation._end(CANCELLED)
-        for key in keys:
-            try:
-                self._shards[hash(key) % len(self._shards)].drop_ended(key)
-            except Exception:
-                continue  # A key that can't be hashed is what raised; it has no list.
+        cancelled = operation._end(states.CANCELLED)
+        self._drop_watches(operation)
         return cancelled
+
+    def _drop_watches(self, operation: DelayedOperation) -> int:
+        """Take the operation out of every watcher list; from how many."""
+        dropped = 0
+        watch = operation._watches
+        while watch is not None:
+            watchers = watch.watchers
+            if watchers is not None and self._shards[watchers.shard].drop(watch):
+                dropped += 1
+            watch = watch.sibling
+        return dropped
+
+    def _leave_to_purge(self, operation: DelayedOperation) -> None:
+        """Remember an operation that has ended, if it may still be watched, for the next purge to take out."""
+        watch = operation._watches
+        while watch is not None:
+            if watch.operation is not None:
+                self._ended.append(operation)
+                return
+            watch = watch.sibling
 
     def check_and_complete(self, key: Hashable) -> int:
         """Try the operations that watch `key`, in the order in which they came; how many this call completed.
@@ -197,22 +227,40 @@ class DelayedOperationPurgatory:
         watchers = shard.get(key)
         if watchers is None:
             return 0
+        only = shard.first(watchers)
+        if only is not None:
+            return 1 if self._check(shard, only) else 0
         completed = 0
-        ended = False
-        for index in range(len(watchers)):
-            operation = watchers[index]
-            if operation._state == PENDING:
-                try:
-                    if operation._try():
-                        completed += 1
-                except Exception as error:
-                    self._callback_failed(operation, error)
-                    if operation._state == COMPLETED:
-                        completed += 1
-            if operation._state != PENDING:
-                ended = True
-        if ended:
-            shard.drop_ended(key)
+        for watch in shard.watches_of(watchers):
+            if self._check(shard, watch):
+                completed += 1
+        return completed
+
+    def _check(self, shard: WatcherLists, watch: Watch) -> bool:
+        """Try a watch's operation; True if this completed it. What has ended is taken out of the list."""
+        operation = shard.operation_of(watch)
+        if operation is None:
+            return False
+        completed = False
+        if operation._state == states.PENDING:
+            try:
+                completed = operation._try()
+            except Exception as error:
+                self._callback_failed(operation, error)
+                completed = operation._state == states.COMPLETED
+            except BaseException:
+                if operation._state != states.PENDING:
+                    self._leave_to_purge(operation)
+                raise
+            if operation._state == states.PENDING:
+                return False
+            shard.drop(watch)
+            watches = operation._watches
+            if watches is not watch or watch.sibling is not None:
+                # An end inside a try is left to whoever called for the try (`_operation_ended`): here are its other keys.
+                self._leave_to_purge(operation)
+        else:
+            shard.drop(watch)
         return completed
 
     def cancel_for_key(self, key: Hashable) -> list[DelayedOperation]:
@@ -297,11 +345,21 @@ class DelayedOperationPurgatory:
         """Drop the ended operations from every watcher list; how many entries went. `advance_clock` calls it when due."""
         # First the estimate, then the lists: what ends during the purge makes the estimate a little too high, never too low.
         self._counters.begin_purge()
-        dropped = 0
-        for shard in self._shards:
-            dropped += shard.purge()
+        dropped = self._drop_ended()
         self._counters.end_purge(dropped)
         logger.debug("purgatory %r: purged %d entries", self.name, dropped)
+        return dropped
+
+    def _drop_ended(self) -> int:
+        """Take what has ended out of the watcher lists; how many entries went."""
+        dropped = 0
+        ended = self._ended
+        for _ in range(len(ended)):
+            try:
+                operation = ended.pop()
+            except IndexError:
+                break  # Another thread purges, too.
+            dropped += self._drop_watches(operation)
         return dropped
 
     # -- what it holds
@@ -359,6 +417,12 @@ class DelayedOperationPurgatory:
     def __enter__(self) -> DelayedOperationPurgatory:
         return self
 
+    def __del__(self) -> None:
+        # A purgatory that is dropped with operations pending: lists and operations refer to one another, and in the compiled build
+        # nobody else takes that apart.
+        for shard in getattr(self, "_shards", None) or ():  # None yet if the arguments were refused.
+            shard.remove_all()
+
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
         self.shutdown()
 
@@ -377,7 +441,9 @@ class DelayedOperationPurgatory:
     # -- called by operations
 
     def _operation_ended(self, operation: DelayedOperation, state: int) -> None:
-        waited_ms = self.timer.clock.now_ms - operation._entered_ms
+        waited_ms = native.floor_ms(self._clock._read_ns()) - operation._entered_ms
+        if operation._try_state == states.IDLE:
+            self._leave_to_purge(operation)
         if self._purge_due(self._counters.end(state, waited_ms)):
             self._request_purge()
 
@@ -393,7 +459,7 @@ class DelayedOperationPurgatory:
             shard.check()
         for operation in self.operations():
             assert operation._purgatory is self, f"{operation!r} is watched but belongs to another purgatory"
-            if operation._state == PENDING:
+            if operation._state == states.PENDING:
                 pending += 1
             else:
                 assert operation._bucket is None, f"{operation!r} has ended but is still in the timer"

@@ -2,99 +2,174 @@
 
 from __future__ import annotations
 
-import threading
+import logging
 from collections.abc import Hashable
+from typing import TYPE_CHECKING
 
-from request_purgatory.operation import PENDING, DelayedOperation
+from request_purgatory import native
+from request_purgatory.watch import Watch, WatcherList
+
+if TYPE_CHECKING:
+    from request_purgatory.operation import DelayedOperation
+
+logger = logging.getLogger(__name__)
 
 
 class WatcherLists:
     """The watcher lists of the keys that hash to one shard.
 
-    A watcher list is a plain Python list that is only ever appended to. Dropping ended operations makes a new list and puts
-    it in the old one's place. So a thread may walk the first `len(list)` operations of a list it was given without a lock,
-    running user code as it goes, while others watch, check and purge; what is appended behind it tries itself.
-
-    The shard's lock guards the map; it is held for the map's own work, never while an operation's code runs.
+    The shard's lock guards the links of its lists and the map's changes. It is held for a handful of loads and stores, and for
+    the map's work when a key comes or goes, which may call the key's `__hash__` and `__eq__`; never while an operation's code
+    runs, and nothing that the collector counts is made under it. What is taken out is given to the caller, and freed when the lock
+    is free: its finalizers are user code.
     """
 
-    __slots__ = ("_lists", "_lock")
+    __slots__ = ("_lists", "_lock", "index")
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._lists: dict[Hashable, list[DelayedOperation]] = {}
+    def __init__(self, index: int = 0) -> None:
+        """The shard that is `index` of its purgatory."""
+        self.index = index
+        self._lock = native.CoreLock()
+        self._lists: dict[Hashable, WatcherList] = {}
 
-    def watch(self, key: Hashable, operation: DelayedOperation) -> None:
-        """Append the operation to the key's list."""
-        with self._lock:
-            watchers = self._lists.get(key)
+    def watch(self, key: Hashable, operation: DelayedOperation, sibling: Watch | None) -> Watch:
+        """Append the operation to the key's list; its watch, chained to `sibling`."""
+        watch = Watch.__new__(Watch)
+        watch.begin(operation, sibling)
+        lock = self._lock
+        watchers = self._lists.get(key)
+        while True:
             if watchers is None:
-                self._lists[key] = [operation]
-            else:
-                watchers.append(operation)
+                watchers = self._add_list(key)
+            lock.acquire()
+            if not watchers.removed:
+                watchers.append(watch)
+                lock.release()
+                return watch
+            lock.release()
+            watchers = None
 
-    def get(self, key: Hashable) -> list[DelayedOperation] | None:
-        """The key's list, to be read only; None if nobody watches the key."""
+    def _add_list(self, key: Hashable) -> WatcherList:
+        """The key's list, a new one if there is none."""
+        made = WatcherList.__new__(WatcherList)
+        made.begin(key, self.index)
+        self._lock.acquire()
+        try:
+            watchers = self._lists.setdefault(key, made)
+            if watchers.removed:  # Left here by a key whose __hash__ or __eq__ raised while the list was to leave.
+                self._lists[key] = watchers = made
+        finally:
+            self._lock.release()
+        return watchers
+
+    def get(self, key: Hashable) -> WatcherList | None:
+        """The key's list; None if nobody watches the key."""
         return self._lists.get(key)
 
-    def drop_ended(self, key: Hashable) -> int:
-        """Drop the key's ended operations, and the list with the last of them; how many went."""
-        with self._lock:
-            watchers = self._lists.get(key)
-            return 0 if watchers is None else self._keep_pending(key, watchers)
+    def watches(self, key: Hashable) -> list[Watch]:
+        """The watches of a key, in the order in which they came."""
+        watchers = self._lists.get(key)
+        return [] if watchers is None else self.watches_of(watchers)
 
-    def purge(self) -> int:
-        """Drop the ended operations of every list; how many entries went."""
-        dropped = 0
-        with self._lock:
-            # Named, so that what is dropped lives until the lock is free: its finalizers are user code.
-            lists = list(self._lists.items())
-            for key, watchers in lists:
-                for operation in watchers:
-                    if operation._state != PENDING:
-                        dropped += self._keep_pending(key, watchers)
-                        break
-        return dropped
+    def watches_of(self, watchers: WatcherList) -> list[Watch]:
+        """The watches of one of this shard's lists, in the order in which they came."""
+        watches: list[Watch] = []
+        self._lock.acquire()
+        watch = watchers.head
+        while watch is not None:
+            watches.append(watch)
+            watch = watch._next
+        self._lock.release()
+        return watches
+
+    def first(self, watchers: WatcherList) -> Watch | None:
+        """The only watch of one of this shard's lists; None if there are more, or none."""
+        self._lock.acquire()
+        watch = watchers.head if watchers.size == 1 else None
+        self._lock.release()
+        return watch
+
+    def lists(self) -> list[WatcherList]:
+        """The lists of all keys."""
+        return list(self._lists.values())
+
+    def operation_of(self, watch: Watch) -> DelayedOperation | None:
+        """The operation of one of this shard's watches; None if it was taken out."""
+        self._lock.acquire()
+        operation = watch.operation
+        self._lock.release()
+        return operation
+
+    def drop(self, watch: Watch) -> bool:
+        """Take one of this shard's watches out of its list, and the list out of the map with the last one. False if it is out."""
+        watchers = watch.watchers
+        lock = self._lock
+        lock.acquire()
+        operation = watch.operation  # Lives until the lock is free.
+        if operation is None or watchers is None:
+            lock.release()
+            return False
+        watchers.remove(watch)
+        if watchers.head is not None:
+            lock.release()
+            return True
+        watchers.removed = True
+        try:
+            self._lists.pop(watchers.key, None)
+        except Exception:
+            # The key's own __hash__ or __eq__. It stays in the map with an empty list, until it is watched again or all goes.
+            logger.exception("watch key %s can't be looked up any more", type(watchers.key).__name__)
+        finally:
+            lock.release()
+        return True
 
     def remove(self, key: Hashable) -> list[DelayedOperation]:
         """Take the key out of the map; the operations of its list."""
-        with self._lock:
-            return self._lists.pop(key, [])
+        operations: list[DelayedOperation] = []
+        for watch in self.watches(key):
+            operation = self.operation_of(watch)
+            if operation is not None and self.drop(watch):
+                operations.append(operation)
+        return operations
 
     def remove_all(self) -> list[DelayedOperation]:
-        """Take every key out of the map; the operations of all lists, one that watches several keys several times."""
-        with self._lock:
-            lists = self._lists
-            self._lists = {}
-        return [operation for watchers in lists.values() for operation in watchers]
+        """Empty the shard; the operations of all lists, one that watches several keys several times.
+
+        For a purgatory that is closed: whoever still comes to watch takes itself out again.
+        """
+        operations: list[DelayedOperation] = []
+        for watchers in self.lists():
+            for watch in self.watches_of(watchers):
+                operation = self.operation_of(watch)
+                self._lock.acquire()
+                if watch.operation is not None:
+                    watchers.remove(watch)
+                self._lock.release()
+                if operation is not None:
+                    operations.append(operation)
+        # Not key by key: a key may have a __hash__ that raises by now.
+        self._lists.clear()
+        return operations
 
     def operations(self) -> list[DelayedOperation]:
         """The entries of all lists, ended operations that nobody has met yet among them."""
-        with self._lock:
-            return [operation for watchers in self._lists.values() for operation in watchers]
+        watches = [watch for watchers in self.lists() for watch in self.watches_of(watchers)]
+        found = [self.operation_of(watch) for watch in watches]
+        return [operation for operation in found if operation is not None]
 
     @property
     def watched(self) -> int:
         """The number of entries of all lists."""
-        with self._lock:
-            return sum(map(len, self._lists.values()))
+        return sum([watchers.size for watchers in self.lists()])
 
     @property
     def keys(self) -> int:
         """The number of keys that have a list."""
         return len(self._lists)
 
-    def _keep_pending(self, key: Hashable, watchers: list[DelayedOperation]) -> int:
-        kept = [operation for operation in watchers if operation._state == PENDING]
-        dropped = len(watchers) - len(kept)
-        if not kept:
-            del self._lists[key]
-        elif dropped:
-            self._lists[key] = kept
-        return dropped
-
     def check(self) -> None:
-        """Assert that no list is empty."""
-        with self._lock:
-            for key, watchers in self._lists.items():
-                assert watchers, f"the empty watcher list of {key!r} was left in the map"
+        """Assert that the lists are in order, and none of them is empty."""
+        for key, watchers in self._lists.items():
+            assert watchers.head is not None, f"the empty watcher list of {key!r} was left in the map"
+            assert not watchers.removed, f"the watcher list of {key!r} is in the map although it was removed"
+            watchers.check()

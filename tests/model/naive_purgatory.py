@@ -114,8 +114,7 @@ class NaivePurgatory:
                     self.await_timeout(request)
         except Fault:
             self.cancel_untold(request)
-            for key in request.plan.keys:
-                self.drop_ended(key)
+            self.entries = [entry for entry in self.entries if entry[1] is not request]
             raise
         return completed
 
@@ -133,7 +132,6 @@ class NaivePurgatory:
     def check(self, key: str) -> int:
         """As check_and_complete."""
         completed = 0
-        met_an_ended_one = False
         for request in self.watchers(key):
             if request.outcome is None:
                 try:
@@ -141,9 +139,8 @@ class NaivePurgatory:
                 except Fault:
                     self.callback_errors += 1
                     completed += request.outcome == "completed"
-            met_an_ended_one |= request.outcome is not None
-        if met_an_ended_one:
-            self.drop_ended(key)
+            if request.outcome is not None and (key, request) in self.entries:
+                self.entries.remove((key, request))
         return completed
 
     def advance(self, now_ns: int) -> None:
@@ -253,5 +250,3 @@ class NaivePurgatory:
                     self.callback_errors += 1
         return cancelled
 
-    def drop_ended(self, key: str) -> None:
-        self.entries = [(k, request) for k, request in self.entries if k != key or request.outcome is None]

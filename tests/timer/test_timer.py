@@ -224,13 +224,12 @@ def test_task_of_another_timer_is_refused(clock: ManualClock, timer: SystemTimer
 
 @pytest.mark.parametrize("delay_ms", [2.5, True, MAX_DELAY_MS + 1])
 def test_delay_that_was_changed_to_nonsense_is_refused(clock: ManualClock, timer: SystemTimer, delay_ms: object) -> None:
-    """The attribute may be assigned, so `add` looks at it again; a pending task stays as it was."""
+    """The attribute may be assigned, and looks at what it is given; a pending task stays as it was."""
     task = Note(10, clock, [])
     timer.add(task)
-    task.delay_ms = delay_ms  # type: ignore[assignment]
     with pytest.raises(InvalidArgumentError, match="delay_ms"):
-        timer.add(task)
-    assert (timer.size, timer.next_expiration_ms) == (1, 10)
+        task.delay_ms = delay_ms  # type: ignore[assignment]
+    assert (task.delay_ms, timer.size, timer.next_expiration_ms) == (10, 1, 10)
     timer.check()
 
 

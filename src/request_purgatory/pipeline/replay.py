@@ -15,7 +15,8 @@ from pyspark.sql import types as T  # noqa: N812
 from request_purgatory.clock import ManualClock
 from request_purgatory.errors import InvalidArgumentError
 from request_purgatory.legacy import LegacyPurgatory
-from request_purgatory.operation import COMPLETED, DelayedOperation
+from request_purgatory import states
+from request_purgatory.operation import DelayedOperation
 from request_purgatory.pipeline.batch import outcome_table
 from request_purgatory.pipeline.condition import NEVER, Ints, epoch_us
 from request_purgatory.pipeline.schema import EVENTS, OUTCOMES, REQUESTS, require
@@ -191,7 +192,7 @@ class TraceOperation(DelayedOperation):
     def on_complete(self) -> None:
         host = self._host
         host.callbacks += 1
-        if self._state == COMPLETED:
+        if self._state == states.COMPLETED:
             host.satisfied[self._row] = host.now_us
 
     def on_expiration(self) -> None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import threading
-
-from request_purgatory.timer.task import TimerTask
+from request_purgatory import native
+from request_purgatory.timer.task import TaskList, TimerTask
 
 
 class PendingTasks:
@@ -16,12 +15,12 @@ class PendingTasks:
     __slots__ = ("count", "lock")
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
+        self.lock = native.CoreLock()
         self.count = 0
 
 
-class Bucket:
-    """The tasks of one slot of a wheel. Not safe by itself: callers hold `pending.lock`.
+class Bucket(TaskList):
+    """The tasks of one slot of a wheel. Not safe by itself, but for `take_out`: callers hold `pending.lock`.
 
     Attributes:
         pending: shared by all buckets of the timer.
@@ -66,6 +65,16 @@ class Bucket:
         task._bucket = None
         task._prev = None
         task._next = None
+
+    def take_out(self, task: TimerTask) -> bool:
+        pending = self.pending
+        pending.lock.acquire()
+        found = task._bucket is self
+        if found:
+            self.remove(task)
+            pending.count -= 1
+        pending.lock.release()
+        return found
 
     def pop_first(self) -> TimerTask | None:
         """Unlink the first task and return it; None if the bucket is empty."""

@@ -8,11 +8,12 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import Any, Protocol
 
+from request_purgatory import native
 from request_purgatory.clock import Clock, MonotonicClock
 from request_purgatory.errors import TaskInUseError, TimerClosedError, whole_number
 from request_purgatory.timer.bucket import Bucket, PendingTasks
 from request_purgatory.timer.delay_queue import DelayQueue
-from request_purgatory.timer.task import MAX_DELAY_MS, TimerHandle, TimerTask, whole_ms
+from request_purgatory.timer.task import TimerHandle, TimerTask, whole_ms
 from request_purgatory.timer.wheel import TimingWheel
 
 logger = logging.getLogger(__name__)
@@ -39,7 +40,9 @@ class SystemTimer:
 
     Somebody has to advance the clock: a `DelayedOperationPurgatory` does it with its reaper thread, other users call
     `advance_clock` in a loop of their own. Every method may be called from any thread, from inside a task too, also while
-    the clock is advancing. One lock guards the wheel; no task runs while it is held.
+    the clock is advancing. One lock guards the wheel; it is held for a handful of loads and stores, never while a task runs, the
+    clock is read, somebody sleeps, or anything is made that the collector counts (its passes run finalizers, which are user
+    code).
 
     A task never runs before its delay has passed, and at most one tick plus scheduling after it. Tasks of one tick run in no
     promised order. A task that raises is logged and counted in `callback_errors`, and the next one runs.
@@ -83,7 +86,6 @@ class SystemTimer:
         self._executor = executor
         self._pending = PendingTasks()
         self._lock = self._pending.lock
-        self._changed = threading.Condition(self._lock)
         self._queue = DelayQueue()
         self._wheel = TimingWheel(
             whole_ms("tick_ms", tick_ms),
@@ -92,9 +94,13 @@ class SystemTimer:
             self._pending,
             self._queue,
         )
+        self._top = self._wheel  # the coarsest level there is
         # Tasks whose time has come wait here, still linked, until each is started: so one that is cancelled meanwhile does
         # not run, and `size` stays exact.
         self._due = Bucket(self._pending)
+        # Sleeping has a lock of its own, so that nobody who adds or cancels waits for one that can be slept on.
+        self._changed = threading.Condition(threading.Lock())
+        self._changes = 0
         self._sleepers = 0
         self._woken = False
         self._closed = False
@@ -116,11 +122,16 @@ class SystemTimer:
         The time of the next bucket that has tasks: those of a coarse wheel are then moved to a finer one, so this may be
         before the first task is due.
         """
-        with self._lock:
-            if self._due.head is not None:
-                return self.clock.now_ms
-            bucket = self._queue.head()
-            return None if bucket is None else bucket.expiration_ms
+        now_ms = native.floor_ms(self.clock._read_ns())
+        self._lock.acquire()
+        expiration_ms = now_ms if self._due.head is not None else self._next_ms()
+        self._lock.release()
+        return None if expiration_ms < 0 else expiration_ms
+
+    def _next_ms(self) -> int:
+        """When the next bucket that has tasks comes due; -1 if there is none. The lock is held."""
+        bucket = self._queue.head()
+        return -1 if bucket is None else bucket.expiration_ms
 
     def add(self, task: TimerTask) -> None:
         """Run `task` in `task.delay_ms` from now; a delay of 0 or less runs it at once. A pending task is moved.
@@ -128,56 +139,100 @@ class SystemTimer:
         Raises:
             TimerClosedError: after `shutdown`.
             TaskInUseError: the task is pending in another timer.
-            InvalidArgumentError: `delay_ms` is not a whole number or beyond 10,000 years.
         """
-        delay_ms = task.delay_ms
-        if type(delay_ms) is not int or delay_ms > MAX_DELAY_MS:
-            delay_ms = whole_ms("delay_ms", delay_ms)
-        with self._lock:
-            if self._closed:
-                raise TimerClosedError(self.name)
+        bucket = task._bucket
+        while bucket is not None and not self._closed:
+            if not isinstance(bucket, Bucket) or bucket.pending is not self._pending:
+                raise TaskInUseError(f"{task!r} is pending in another timer than {self.name!r}")
+            bucket.take_out(task)
             bucket = task._bucket
-            if bucket is not None:
-                if bucket.pending is not self._pending:
-                    raise TaskInUseError(f"{task!r} is pending in another timer than {self.name!r}: cancel it there first")
-                bucket.remove(task)
-                self._pending.count -= 1
-            if delay_ms > 0:
-                self._link(task, delay_ms)
-                return
-        self._start(task)
+        self._add(task, native.ceil_ms(self.clock._read_ns()))
 
     def call_later(self, delay_ms: int, callback: Callable[..., object], *args: Any) -> TimerHandle:
         """Call `callback(*args)` in `delay_ms` whole milliseconds. The handle's `cancel()` calls it off.
 
-        Raises: as `add`.
+        Raises:
+            TimerClosedError: after `shutdown`.
+            InvalidArgumentError: `delay_ms` is not a whole number or beyond 10,000 years.
         """
-        handle = TimerHandle(delay_ms, callback, args)
-        self.add(handle)
+        return self._call_later(delay_ms, callback, args)
+
+    def _call_later(self, delay_ms: int, callback: Callable[..., object], args: tuple[Any, ...]) -> TimerHandle:
+        handle = TimerHandle.__new__(TimerHandle)
+        handle._begin(delay_ms, callback, args)
+        self._add(handle, native.ceil_ms(self.clock._read_ns()))
         return handle
 
-    def _link(self, task: TimerTask, delay_ms: int) -> None:
-        """Put a task that is in no bucket where it belongs. The lock is held."""
+    def _add(self, task: TimerTask, start_ms: int) -> None:
+        """Link a task that is in no bucket, its delay counted from `start_ms`; what has no delay runs."""
+        delay_ms = task._delay_ms
+        if delay_ms <= 0:
+            if self._closed:
+                raise TimerClosedError(self.name)
+            self._start(task)
+            return
         wheel = self._wheel
-        start_ms = self.clock.ceil_ms
-        if start_ms > wheel.current_ms + wheel.tick_ms:
-            self._catch_up(start_ms - 1)
-        task._expiration_ms = wheel.round_up(start_ms + delay_ms)
-        wheel.add(task)
-        self._pending.count += 1
-        if self._sleepers:
-            bucket = task._bucket
+        expiration_ms = wheel.round_up(start_ms + delay_ms)
+        top = self._top
+        if expiration_ms >= top.current_ms + top.interval_ms:
+            self._make_room(start_ms, expiration_ms)
+        stir = False
+        lock = self._lock
+        lock.acquire()
+        if self._closed:
+            lock.release()
+            raise TimerClosedError(self.name)
+        if task._bucket is not None:
+            lock.release()
+            self.add(task)  # Another thread added it meanwhile: this one moves it.
+            return
+        self._catch_up(start_ms - 1)
+        task._expiration_ms = expiration_ms
+        if not wheel.add(task):
+            # The clock has been advanced past it since it was read: due, and still pending until it is started.
+            self._due.append(task)
+            stir = self._sleepers > 0
+        elif self._sleepers > 0:
             # Only a bucket that is now the first can make a sleeper's plan wrong; `is` alone would also find later tasks of
-            # the same bucket, so the notify is for its first task.
-            if bucket is not None and bucket.head is task and self._queue.head() is bucket:
-                self._changed.notify_all()
+            # the same bucket, so the stir is for its first task.
+            bucket = self._queue.head()
+            stir = bucket is not None and bucket is task._bucket and bucket.head is task
+        self._pending.count += 1
+        lock.release()
+        if stir:
+            self._stir()
+
+    def _make_room(self, start_ms: int, expiration_ms: int) -> None:
+        """Put levels on top until they reach `expiration_ms`."""
+        lock = self._lock
+        lock.acquire()
+        self._catch_up(start_ms - 1)
+        top = self._top
+        while expiration_ms >= top.current_ms + top.interval_ms:
+            lock.release()
+            # Not under the lock: making objects may start the collector.
+            overflow = top.make_overflow()
+            lock.acquire()
+            if self._top is top:
+                top.set_overflow(overflow)
+                self._top = overflow
+            top = self._top
+        lock.release()
 
     def _catch_up(self, now_ms: int) -> None:
         """Move the wheel's clock towards `now_ms` where no task is in between, so that a timer that idled for an hour does
         not put a short delay into a coarse bucket. The lock is held."""
-        bucket = self._queue.head()
-        if bucket is None or bucket.expiration_ms > now_ms:
-            self._wheel.advance(now_ms)
+        wheel = self._wheel
+        if now_ms >= wheel.current_ms + wheel.tick_ms:
+            next_ms = self._next_ms()
+            if next_ms < 0 or next_ms > now_ms:
+                wheel.advance(now_ms)
+
+    def _stir(self) -> None:
+        """Make sleepers look again at what they wait for."""
+        with self._changed:
+            self._changes += 1
+            self._changed.notify_all()
 
     def advance_clock(self, timeout_ms: int | None) -> bool:
         """Wait up to `timeout_ms` for the next bucket, then run what is due, all of it.
@@ -191,46 +246,58 @@ class SystemTimer:
         Raises:
             TimerClosedError: after `shutdown`.
         """
-        with self._lock:
-            if self._closed:
-                raise TimerClosedError(self.name)
-            came_due = self._collect()
-            if not came_due and (timeout_ms is None or timeout_ms > 0):
-                came_due = self._wait(timeout_ms)
-            task = self._take_due()
+        if self._closed:
+            raise TimerClosedError(self.name)
+        came_due = self._collect()
+        if not came_due and (timeout_ms is None or timeout_ms > 0):
+            came_due = self._wait(timeout_ms)
+        task = self._take_due()
         while task is not None:
             self._start(task)
             # The last reference to the task may go here, and its finalizer is user code: not under the lock.
             task = None
-            with self._lock:
-                task = self._take_due()
+            task = self._take_due()
         return came_due
 
     def _wait(self, timeout_ms: int | None) -> bool:
-        """Sleep until something is due. The lock is held, and given up while asleep."""
-        give_up_ms = None if timeout_ms is None else self.clock.ceil_ms + timeout_ms
-        while not self._woken and not self._closed:
-            bucket = self._queue.head()
-            until_ms = give_up_ms
-            if bucket is not None and (until_ms is None or bucket.expiration_ms < until_ms):
-                until_ms = bucket.expiration_ms
+        """Sleep until something is due; True if it is."""
+        give_up_ms = None if timeout_ms is None else native.ceil_ms(self.clock._read_ns()) + timeout_ms
+        lock = self._lock
+        while True:
+            lock.acquire()
+            if self._woken or self._closed:
+                self._woken = False
+                lock.release()
+                return False
+            next_ms = self._next_ms()
             self._sleepers += 1
+            changes = self._changes
+            lock.release()
+            until_ms = give_up_ms
+            if next_ms >= 0 and (give_up_ms is None or next_ms < give_up_ms):
+                until_ms = next_ms
             try:
-                self.clock.wait_until(self._changed, until_ms)
+                # Whoever adds an earlier bucket after the look above has seen a sleeper, and stirs it: before it holds this
+                # lock, and then it does not go to sleep, or afterwards, which wakes it. So no change is missed.
+                with self._changed:
+                    if self._changes == changes:
+                        self.clock.wait_until(self._changed, until_ms)
             finally:
+                lock.acquire()
                 self._sleepers -= 1
+                lock.release()
             if self._collect():
                 return True
-            if give_up_ms is not None and self.clock.now_ms >= give_up_ms:
+            if give_up_ms is not None and native.floor_ms(self.clock._read_ns()) >= give_up_ms:
+                self._woken = False
                 return False
-        self._woken = False
-        return False
 
     def _collect(self) -> bool:
-        """Move every task that is due at the clock's present to `_due`. The lock is held."""
-        now_ms = self.clock.now_ms
+        """Move every task that is due at the clock's present to `_due`; True if there are any."""
+        now_ms = native.floor_ms(self.clock._read_ns())
         wheel = self._wheel
         due = self._due
+        self._lock.acquire()
         came_due = due.head is not None
         bucket = self._queue.poll(now_ms)
         while bucket is not None:
@@ -244,13 +311,16 @@ class SystemTimer:
                 task = bucket.pop_first()
             bucket = self._queue.poll(now_ms)
         wheel.advance(now_ms)
+        self._lock.release()
         return came_due
 
     def _take_due(self) -> TimerTask | None:
-        """The next due task, now no longer pending. The lock is held."""
+        """The next due task, now no longer pending."""
+        self._lock.acquire()
         task = self._due.pop_first()
         if task is not None:
             self._pending.count -= 1
+        self._lock.release()
         return task
 
     def _start(self, task: TimerTask) -> None:
@@ -268,41 +338,55 @@ class SystemTimer:
         try:
             task.run()
         except Exception:
-            with self._lock:
-                self.callback_errors += 1
+            self._lock.acquire()
+            self.callback_errors += 1
+            self._lock.release()
             logger.exception("timer %r: %r raised", self.name, task)
 
     def wake(self) -> None:
         """End the sleep of a thread in `advance_clock`; if none sleeps, the next one's."""
-        with self._lock:
-            self._woken = True
-            self._changed.notify_all()
+        self._lock.acquire()
+        self._woken = True
+        self._lock.release()
+        self._stir()
 
     def shutdown(self) -> list[TimerTask]:
         """Cancel what is pending and return it; wake who sleeps. To `add` later raises TimerClosedError. May be repeated."""
-        with self._lock:
-            self._closed = True
-            cancelled = self._drain(self._due)
-            for wheel in self._wheel:
-                for bucket in wheel.buckets:
-                    cancelled += self._drain(bucket)
-            self._changed.notify_all()
+        self._lock.acquire()
+        self._closed = True
+        self._lock.release()
+        cancelled = self._drain()
+        self._stir()
         return cancelled
 
-    def _drain(self, bucket: Bucket) -> list[TimerTask]:
-        tasks = bucket.tasks()
-        for task in tasks:
-            bucket.remove(task)
-        self._pending.count -= len(tasks)
-        return tasks
+    def _drain(self) -> list[TimerTask]:
+        """Unlink every task."""
+        drained: list[TimerTask] = []
+        # Once closed no bucket gets a task but from another one, above it, by a thread that is advancing the clock: so from the
+        # coarsest wheel down, each is met.
+        buckets = [bucket for wheel in reversed(list(self._wheel)) for bucket in wheel.buckets]
+        for bucket in [*buckets, self._due]:
+            self._lock.acquire()
+            task = bucket.pop_first()
+            while task is not None:
+                self._pending.count -= 1
+                drained.append(task)
+                task = bucket.pop_first()
+            self._lock.release()
+        return drained
+
+    def __del__(self) -> None:
+        # A timer that is dropped with tasks pending: bucket and tasks refer to one another, and in the compiled build nobody else
+        # takes that apart.
+        if getattr(self, "_wheel", None) is not None:  # It is if the arguments were refused.
+            self._drain()
 
     def used_buckets(self) -> list[tuple[int, int]]:
         """(tick_ms, buckets that hold tasks) of each wheel that exists, finest first."""
-        with self._lock:
-            return [(wheel.tick_ms, wheel.used_buckets) for wheel in self._wheel]
+        return [(wheel.tick_ms, wheel.used_buckets) for wheel in self._wheel]
 
     def check(self) -> None:
-        """Assert every invariant of the timer. For tests and for hunting bugs: O(pending)."""
-        with self._lock:
-            held = self._wheel.check() + self._due.check()
-            assert held == self._pending.count, f"{held} tasks are linked but {self._pending.count} are counted"
+        """Assert every invariant of the timer. For tests and for hunting bugs, while no other thread is at work: O(pending)."""
+        held = self._wheel.check() + self._due.check()
+        assert held == self._pending.count, f"{held} tasks are linked but {self._pending.count} are counted"
+        assert next(reversed(list(self._wheel))) is self._top, "the coarsest wheel is not the top"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from request_purgatory import native
 from request_purgatory.errors import InvalidArgumentError
 from request_purgatory.timer.bucket import Bucket, PendingTasks
 from request_purgatory.timer.delay_queue import DelayQueue
@@ -62,7 +63,8 @@ class TimingWheel:
             raise InvalidArgumentError("wheel_size", "at least 2", wheel_size)
         self.tick_ms = tick_ms
         self.wheel_size = wheel_size
-        self.interval_ms = tick_ms * wheel_size
+        # Cut where 64 bits end; no delay reaches so far, so there is never a wheel above such a one.
+        self.interval_ms = tick_ms * wheel_size if tick_ms <= native.LIMIT // wheel_size else native.LIMIT
         self.current_ms = start_ms - start_ms % tick_ms
         self.pending = pending
         self.queue = queue
@@ -81,7 +83,10 @@ class TimingWheel:
         wheel = self
         while expiration_ms >= wheel.current_ms + wheel.interval_ms:
             overflow = wheel._overflow
-            wheel = overflow if overflow is not None else wheel._make_overflow()
+            if overflow is None:
+                overflow = wheel.make_overflow()
+                wheel.set_overflow(overflow)
+            wheel = overflow
         slot = expiration_ms // wheel.tick_ms
         bucket = wheel.buckets[slot % wheel.wheel_size]
         bucket.append(task)
@@ -96,9 +101,14 @@ class TimingWheel:
             wheel.current_ms = now_ms - now_ms % wheel.tick_ms
             wheel = wheel._overflow
 
-    def _make_overflow(self) -> TimingWheel:
-        self._overflow = TimingWheel(self.interval_ms, self.wheel_size, self.current_ms, self.pending, self.queue)
-        return self._overflow
+    def make_overflow(self) -> TimingWheel:
+        """The wheel that belongs above this one, which is not there yet."""
+        return TimingWheel(self.interval_ms, self.wheel_size, self.current_ms, self.pending, self.queue)
+
+    def set_overflow(self, overflow: TimingWheel) -> None:
+        """Put a wheel that `make_overflow` made above this one; time may have passed meanwhile."""
+        overflow.current_ms = self.current_ms - self.current_ms % overflow.tick_ms
+        self._overflow = overflow
 
     def __iter__(self) -> Iterator[TimingWheel]:
         """This wheel and the overflow wheels above it that exist, finest first."""

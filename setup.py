@@ -1,0 +1,126 @@
+"""Compiles the core with Cython; everything else about the package is in pyproject.toml.
+
+The sources are plain Python with a `.pxd` beside each, and run as they stand where nothing was compiled. Switches, by environment
+variables:
+
+    REQUEST_PURGATORY_BUILD=interpreted   compile nothing
+    REQUEST_PURGATORY_BUILD=compiled      a failing compiler fails the installation, instead of leaving the core interpreted
+    REQUEST_PURGATORY_BUILD=checked       as compiled, with C assertions, and with AddressSanitizer and UndefinedBehaviorSanitizer
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+
+PACKAGE = Path("src/request_purgatory")
+BUILDS = ("", "interpreted", "compiled", "checked")
+BUILD = os.environ.get("REQUEST_PURGATORY_BUILD", "")
+
+# Modules whose objects the cyclic collector does not track, and which are kept for use again when they are freed. Cython takes
+# these two directives on a class only, and there only by way of an import that does not exist where Cython is not installed.
+UNTRACKED = ("timer/task.py", "watch.py")
+TRACKED = (
+    "native.pyx",
+    "clock.py",
+    "timer/bucket.py",
+    "timer/delay_queue.py",
+    "timer/wheel.py",
+    "timer/timer.py",
+    "watchers.py",
+    "operation.py",
+    "metrics.py",
+    "purgatory.py",
+    "legacy.py",
+)
+
+DIRECTIVES = {
+    "language_level": 3,
+    # The `.pxd` files say what is typed; annotations are for readers and mypy, and allow what C types do not.
+    "annotation_typing": False,
+    # Plain method descriptors: a call from Python costs 10 ns less than with bound Cython functions.
+    "binding": False,
+    "embedsignature": True,
+    "auto_pickle": False,
+    "boundscheck": False,
+    "wraparound": False,
+    "initializedcheck": False,
+    # No module needs the interpreter lock for what is right: see docs/design.md, "Free-threaded Python".
+    "freethreading_compatible": True,
+}
+
+
+def extension(source: str) -> Extension:
+    """The extension module of one source file."""
+    options: dict[str, Any] = {}
+    if os.name != "nt":
+        options["extra_compile_args"] = ["-O3"]
+    if BUILD == "checked":
+        options["extra_compile_args"] = ["-O1", "-g", "-UNDEBUG", "-fno-omit-frame-pointer", "-fsanitize=address,undefined"]
+        options["extra_link_args"] = ["-fsanitize=address,undefined"]
+        options["define_macros"] = [("REQUEST_PURGATORY_ASSERT", "1"), ("CYTHON_REFNANNY", "0")]
+    path = PACKAGE / source
+    name = ".".join(path.relative_to("src").with_suffix("").parts)
+    return Extension(name, [str(path)], include_dirs=[str(PACKAGE)], depends=[str(PACKAGE / "native.h")], **options)
+
+
+def extensions() -> list[Extension]:
+    """The compiled modules, as C; none where Cython fails and is allowed to."""
+    from Cython.Build import cythonize
+    from Cython.Compiler import Options
+
+    Options.get_directive_defaults().update(no_gc=False)
+    options: dict[str, Any] = {"build_dir": "build/cython", "include_path": ["src"]}
+    untracked = DIRECTIVES | {"no_gc": True}
+    modules = cythonize([extension(source) for source in UNTRACKED], compiler_directives=untracked, **options)
+    modules += cythonize([extension(source) for source in TRACKED], compiler_directives=DIRECTIVES, **options)
+    return list(modules)
+
+
+def warn(error: BaseException) -> None:
+    """Say on the console why the core stays interpreted."""
+    print(f"request-purgatory: the core could not be compiled and stays interpreted, several times slower: {error}", file=sys.stderr)
+    print("request-purgatory: a C compiler is needed, on Debian and Ubuntu: apt-get install gcc python3-dev", file=sys.stderr)
+
+
+class BuildCompiled(build_ext):
+    """`build_ext` that leaves the core interpreted if it can't be compiled: all modules or none."""
+
+    def run(self) -> None:
+        try:
+            super().run()
+        except Exception as error:
+            if BUILD:
+                raise
+            warn(error)
+            self.remove()
+
+    def remove(self) -> None:
+        """Take away what was built before the failure: half a core would not fit together."""
+        for module in self.extensions:
+            for path in {Path(self.get_ext_fullpath(module.name)), Path(self.build_lib) / self.get_ext_filename(module.name)}:
+                path.unlink(missing_ok=True)
+        self.extensions = []
+
+
+def main() -> None:
+    """Run setuptools."""
+    if BUILD not in BUILDS:
+        sys.exit(f"REQUEST_PURGATORY_BUILD must be one of {', '.join(filter(None, BUILDS))}, got {BUILD!r}")
+    modules: list[Extension] = []
+    if BUILD != "interpreted":
+        try:
+            modules = extensions()
+        except Exception as error:
+            if BUILD:
+                raise
+            warn(error)
+    setup(ext_modules=modules, cmdclass={"build_ext": BuildCompiled})
+
+
+main()

@@ -1,0 +1,20 @@
+from request_purgatory cimport native
+
+
+
+cdef class Clock:
+    cdef object __weakref__
+
+    cpdef long long _read_ns(self) except? -1
+
+
+cdef class MonotonicClock(Clock):
+    cpdef long long _read_ns(self) except? -1
+
+
+cdef class ManualClock(Clock):
+    cdef object _lock
+    cdef long long _now_ns
+    cdef object _sleepers
+
+    cpdef long long _read_ns(self) except? -1

@@ -1,0 +1,113 @@
+/* Locks, time and whole numbers for the compiled core. Included by every compiled module that uses them. */
+#ifndef REQUEST_PURGATORY_NATIVE_H
+#define REQUEST_PURGATORY_NATIVE_H
+
+#include <Python.h>
+
+/* ---- locks
+
+   With the interpreter lock held, code that calls nothing cannot be interrupted, so a flag is enough: measured on Python 3.11, a
+   pair of acquire and release is 1 ns, that of PyThread_acquire_lock 17 ns, that of threading.Lock called from C 70 ns. The flag
+   is found taken only where a holder gave the interpreter lock up, which is when a watch key's own __hash__ or __eq__ runs
+   Python code inside a dict: then the other thread waits until the flag is free. */
+
+#ifdef Py_GIL_DISABLED
+
+typedef PyMutex rp_lock;
+#define rp_lock_acquire(lock) PyMutex_Lock(lock)
+#define rp_lock_release(lock) PyMutex_Unlock(lock)
+
+#else
+
+typedef struct {
+    volatile char held;
+} rp_lock;
+
+#ifdef _WIN32
+#include <windows.h>
+#define rp_nap() Sleep(0)
+#else
+#include <time.h>
+static inline void rp_nap(void)
+{
+    struct timespec nap = {0, 20000};
+    nanosleep(&nap, NULL);
+}
+#endif
+
+static void rp_lock_wait(rp_lock *lock)
+{
+    while (lock->held) {
+        Py_BEGIN_ALLOW_THREADS
+        rp_nap();
+        Py_END_ALLOW_THREADS
+    }
+}
+
+static inline void rp_lock_acquire(rp_lock *lock)
+{
+    if (lock->held)
+        rp_lock_wait(lock);
+    lock->held = 1;
+}
+
+static inline void rp_lock_release(rp_lock *lock)
+{
+#ifdef REQUEST_PURGATORY_ASSERT
+    if (!lock->held)
+        Py_FatalError("request_purgatory: a lock is released that nobody holds");
+#endif
+    lock->held = 0;
+}
+
+#endif
+
+/* ---- time: the clock of time.monotonic_ns, without its call and its int */
+
+static inline long long rp_monotonic_ns(void)
+{
+#if PY_VERSION_HEX >= 0x030D0000
+    PyTime_t now;
+    (void)PyTime_MonotonicRaw(&now);
+    return (long long)now;
+#else
+    return (long long)_PyTime_GetMonotonicClock();
+#endif
+}
+
+/* Of times that are not negative. */
+#define rp_floor_ms(ns) ((ns) / 1000000)
+#define rp_ceil_ms(ns) (((ns) + 999999) / 1000000)
+
+/* ---- whole numbers */
+
+#define RP_LIMIT ((1LL << 62) - 1)
+
+static inline long long rp_clamp(PyObject *number)
+{
+    int overflow;
+    long long value = PyLong_AsLongLongAndOverflow(number, &overflow);
+    if (overflow > 0 || value > RP_LIMIT)
+        return RP_LIMIT;
+    if (overflow < 0 || value < -RP_LIMIT)
+        return -RP_LIMIT;
+    return value;
+}
+
+static inline int rp_bit_length(long long number)
+{
+    int bits = 0;
+    while (number > 0) {
+        bits++;
+        number >>= 1;
+    }
+    return bits;
+}
+
+/* Which of 64 shared locks an object has: objects lie 16 bytes apart at least, their neighbours should differ. */
+static inline size_t rp_slot(PyObject *thing)
+{
+    return ((size_t)thing >> 5) & 63;
+}
+
+#endif

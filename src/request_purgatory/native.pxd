@@ -1,0 +1,52 @@
+# Declarations of native.pyx, inlined where they are used.
+cimport cython
+
+cdef extern from "native.h":
+    ctypedef struct rp_lock:
+        pass
+    void rp_lock_acquire(rp_lock *lock) noexcept
+    void rp_lock_release(rp_lock *lock) noexcept
+    long long rp_monotonic_ns() noexcept
+    long long rp_clamp(object number) except? -1
+    long long rp_floor_ms(long long ns) noexcept
+    long long rp_ceil_ms(long long ns) noexcept
+    int rp_bit_length(long long number) noexcept
+    size_t rp_slot(object thing) noexcept
+    long long RP_LIMIT
+
+
+@cython.final
+cdef class CoreLock:
+    cdef rp_lock lock
+
+    cdef inline void acquire(self) noexcept:
+        rp_lock_acquire(&self.lock)
+
+    cdef inline void release(self) noexcept:
+        rp_lock_release(&self.lock)
+
+
+cdef inline long long monotonic_ns() noexcept:
+    return rp_monotonic_ns()
+
+
+cdef inline long long clamp(object number) except? -1:
+    return rp_clamp(number)
+
+
+# Of what is not negative, so that the compiler has to divide by a constant and nothing else.
+cdef inline long long floor_ms(long long ns) noexcept:
+    return rp_floor_ms(ns)
+
+
+cdef inline long long ceil_ms(long long ns) noexcept:
+    return rp_ceil_ms(ns)
+
+
+cdef inline int bit_length(long long number) noexcept:
+    return rp_bit_length(number)
+
+
+cdef tuple _LOCKS
+
+cdef CoreLock lock_for(object thing)

@@ -1,0 +1,47 @@
+"""The three things that compiled code does in another way than Python can: this is the interpreted one.
+
+The core is one source, plain Python, that Cython compiles as it stands. `native.pyx` takes this module's place then: with the
+interpreter lock around it, C needs no other lock for a handful of loads and stores, and reads the clock without a call into
+Python. Everything else has one text for both builds.
+"""
+
+from __future__ import annotations
+
+from threading import Lock as CoreLock
+from time import monotonic_ns
+
+__all__ = ["COMPILED", "LIMIT", "CoreLock", "bit_length", "ceil_ms", "clamp", "floor_ms", "lock_for", "monotonic_ns"]
+
+COMPILED = False
+
+#: What `clamp` cuts at: sums of two such numbers fit 64 bits.
+LIMIT = 2**62 - 1
+
+# Held for a handful of loads and stores and never while anything else is called, so objects can share them: 64 keep threads
+# apart, and cost an object nothing. (A lock of its own costs 100 bytes.)
+_LOCKS = tuple(CoreLock() for _ in range(64))
+
+
+def lock_for(thing: object) -> CoreLock:
+    """The lock, shared with other objects, that guards this object's own fields."""
+    return _LOCKS[id(thing) >> 5 & 63]
+
+
+def clamp(number: int) -> int:
+    """`number`, or what is nearest to it between -LIMIT and LIMIT."""
+    return max(-LIMIT, min(number, LIMIT))
+
+
+def floor_ms(ns: int) -> int:
+    """Nanoseconds as whole milliseconds, rounded down."""
+    return ns // 1_000_000
+
+
+def ceil_ms(ns: int) -> int:
+    """Nanoseconds as whole milliseconds, rounded up."""
+    return -(-ns // 1_000_000)
+
+
+def bit_length(number: int) -> int:
+    """Bits of a number that is not negative; 0 for 0."""
+    return number.bit_length()

@@ -1,0 +1,31 @@
+cimport cython
+
+from request_purgatory cimport native, states
+from request_purgatory.timer.task cimport TimerTask
+from request_purgatory.watch cimport Watch
+
+
+cdef class Keeper:
+    cpdef _operation_ended(self, DelayedOperation operation, int state)
+    cpdef _callback_failed(self, DelayedOperation operation, error)
+
+
+cdef class DelayedOperation(TimerTask):
+    cdef readonly Keeper _purgatory
+    cdef readonly Watch _watches
+    cdef readonly long long _entered_ms
+    cdef readonly signed char _state
+    cdef readonly signed char _try_state
+
+    cpdef bint force_complete(self) except -1
+    cpdef bint cancel(self) except -1
+    cpdef bint _expire(self) except -1
+
+    @cython.locals(lock=native.CoreLock, purgatory=Keeper)
+    cpdef bint _end(self, int state) except -1
+
+    @cython.locals(lock=native.CoreLock, purgatory=Keeper, completed=bint, again=bint)
+    cpdef bint _try(self) except -1
+
+    @cython.locals(lock=native.CoreLock, state=int)
+    cdef int _enter(self, Keeper purgatory, long long now_ms) except -1

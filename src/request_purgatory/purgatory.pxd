@@ -1,0 +1,66 @@
+cimport cython
+
+from request_purgatory cimport native, states
+from request_purgatory.clock cimport Clock
+from request_purgatory.metrics cimport PurgatoryCounters
+from request_purgatory.operation cimport DelayedOperation, Keeper
+from request_purgatory.timer.timer cimport SystemTimer
+from request_purgatory.watch cimport Watch, WatcherList
+from request_purgatory.watchers cimport WatcherLists
+
+
+cdef class DelayedOperationPurgatory(Keeper):
+    cdef readonly str name
+    cdef readonly object timer
+    cdef public long long purge_interval
+    cdef readonly bint _owns_timer
+    cdef SystemTimer _wheel_timer
+    cdef Clock _clock
+    cdef readonly list _shards
+    cdef readonly PurgatoryCounters _counters
+    cdef readonly list _ended
+    cdef readonly bint _closed
+    cdef object _closing
+    cdef readonly bint _purge_requested
+    cdef readonly object _reaper
+    cdef object __weakref__
+
+    @cython.locals(counters=PurgatoryCounters, completed=bint, state=int, now_ns=longlong, cancelled=bint)
+    cpdef bint try_complete_else_watch(self, DelayedOperation operation, watch_keys) except -1
+
+    @cython.locals(shards=list, shard=WatcherLists)
+    cdef bint _watch_and_try(self, DelayedOperation operation, keys) except -1
+
+    cdef _await_timeout(self, DelayedOperation operation, long long start_ms)
+
+    cdef bint _forget(self, DelayedOperation operation) except -1
+
+    @cython.locals(dropped=Py_ssize_t, watch=Watch, watchers=WatcherList, shard=WatcherLists)
+    cdef Py_ssize_t _drop_watches(self, DelayedOperation operation) except -1
+
+    @cython.locals(watch=Watch)
+    cdef _leave_to_purge(self, DelayedOperation operation)
+
+    @cython.locals(shards=list, shard=WatcherLists, watchers=WatcherList, only=Watch, watch=Watch, completed=Py_ssize_t)
+    cpdef Py_ssize_t check_and_complete(self, key) except -1
+
+    @cython.locals(operation=DelayedOperation, completed=bint, watches=Watch)
+    cdef bint _check(self, WatcherLists shard, Watch watch) except -1
+
+    cpdef bint advance_clock(self, timeout_ms) except -1
+
+    cpdef _reap(self)
+
+    cdef bint _purge_due(self, long long unpurged) except -1
+
+    cdef _request_purge(self)
+
+    cpdef purge(self)
+
+    @cython.locals(ended=list, operation=DelayedOperation, dropped=Py_ssize_t)
+    cdef _drop_ended(self)
+
+    @cython.locals(waited_ms=longlong)
+    cpdef _operation_ended(self, DelayedOperation operation, int state)
+
+    cpdef _callback_failed(self, DelayedOperation operation, error)

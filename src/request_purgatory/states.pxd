@@ -1,0 +1,11 @@
+# The numbers of states.py; a test compares the two.
+cdef enum:
+    PENDING = 0
+    COMPLETED = 1
+    EXPIRED = 2
+    CANCELLED = 3
+
+cdef enum:
+    IDLE = 0
+    TRYING = 1
+    TRY_AGAIN = 2

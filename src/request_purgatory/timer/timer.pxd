@@ -1,0 +1,67 @@
+cimport cython
+
+from request_purgatory cimport native
+from request_purgatory.clock cimport Clock
+from request_purgatory.timer.bucket cimport Bucket, PendingTasks
+from request_purgatory.timer.delay_queue cimport DelayQueue
+from request_purgatory.timer.task cimport TaskList, TimerHandle, TimerTask
+from request_purgatory.timer.wheel cimport TimingWheel
+
+
+cdef class SystemTimer:
+    cdef readonly str name
+    cdef readonly Clock clock
+    cdef public Py_ssize_t callback_errors
+    cdef object _executor
+    cdef readonly PendingTasks _pending
+    cdef native.CoreLock _lock
+    cdef readonly DelayQueue _queue
+    cdef readonly TimingWheel _wheel
+    cdef TimingWheel _top
+    cdef readonly Bucket _due
+    cdef readonly object _changed
+    cdef Py_ssize_t _changes
+    cdef readonly Py_ssize_t _sleepers
+    cdef bint _woken
+    cdef bint _closed
+    cdef object __weakref__
+
+    @cython.locals(bucket=TaskList)
+    cpdef add(self, TimerTask task)
+
+    @cython.locals(handle=TimerHandle)
+    cdef TimerHandle _call_later(self, object delay_ms, object callback, tuple args)
+
+    @cython.locals(bucket=Bucket)
+    cdef long long _next_ms(self) except? -2
+
+    @cython.locals(expiration_ms=longlong, wheel=TimingWheel, top=TimingWheel, stir=bint, lock=native.CoreLock, bucket=Bucket, delay_ms=longlong)
+    cdef _add(self, TimerTask task, long long start_ms)
+
+    @cython.locals(lock=native.CoreLock, top=TimingWheel, overflow=TimingWheel)
+    cdef _make_room(self, long long start_ms, long long expiration_ms)
+
+    @cython.locals(wheel=TimingWheel, next_ms=longlong)
+    cdef _catch_up(self, long long now_ms)
+
+    cdef _stir(self)
+
+    @cython.locals(came_due=bint, task=TimerTask)
+    cpdef advance_clock(self, timeout_ms)
+
+    @cython.locals(lock=native.CoreLock, next_ms=longlong, changes=Py_ssize_t)
+    cdef bint _wait(self, timeout_ms) except -1
+
+    @cython.locals(now_ms=longlong, wheel=TimingWheel, due=Bucket, came_due=bint, bucket=Bucket, task=TimerTask)
+    cdef bint _collect(self) except -1
+
+    cdef TimerTask _take_due(self)
+
+    cdef _start(self, TimerTask task)
+
+    cpdef _run(self, TimerTask task)
+
+    cpdef wake(self)
+
+    @cython.locals(bucket=Bucket, task=TimerTask)
+    cdef list _drain(self)

@@ -1,0 +1,29 @@
+cimport cython
+
+from request_purgatory.timer.bucket cimport Bucket, PendingTasks
+from request_purgatory.timer.delay_queue cimport DelayQueue
+from request_purgatory.timer.task cimport TimerTask
+
+
+@cython.final
+cdef class TimingWheel:
+    cdef readonly long long tick_ms
+    cdef readonly long long wheel_size
+    cdef readonly long long interval_ms
+    cdef readonly long long current_ms
+    cdef readonly PendingTasks pending
+    cdef readonly DelayQueue queue
+    cdef readonly list buckets
+    cdef readonly TimingWheel _overflow
+
+    cpdef long long round_up(self, long long expiration_ms) noexcept
+
+    @cython.locals(expiration_ms=longlong, slot=longlong, wheel=TimingWheel, overflow=TimingWheel, bucket=Bucket)
+    cpdef bint add(self, TimerTask task) except -1
+
+    @cython.locals(wheel=TimingWheel)
+    cpdef advance(self, long long now_ms)
+
+    cpdef TimingWheel make_overflow(self)
+
+    cpdef set_overflow(self, TimingWheel overflow)
