@@ -37,6 +37,7 @@ TRACKED = (
     "metrics.py",
     "purgatory.py",
     "legacy.py",
+    "collector.pyx",
 )
 
 DIRECTIVES = {

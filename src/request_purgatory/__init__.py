@@ -1,5 +1,11 @@
-"""A request purgatory: holds requests that can't be answered yet, and ends each exactly once."""
+"""A request purgatory: holds requests that can't be answered yet, and ends each exactly once.
 
+`__compiled__` is True where the core runs as C, False where it runs as plain Python.
+"""
+
+import importlib
+
+from request_purgatory import native
 from request_purgatory.clock import Clock, ManualClock, MonotonicClock
 from request_purgatory.errors import (
     InvalidArgumentError,
@@ -14,6 +20,11 @@ from request_purgatory.metrics import PurgatoryMetrics
 from request_purgatory.operation import DelayedOperation
 from request_purgatory.purgatory import DelayedOperationPurgatory
 from request_purgatory.timer import SystemTimer, TimerHandle, TimerTask
+
+__compiled__ = native.COMPILED
+
+if __compiled__:
+    importlib.import_module("request_purgatory.collector")
 
 __all__ = [
     "Clock",
@@ -32,4 +43,5 @@ __all__ = [
     "TimerClosedError",
     "TimerHandle",
     "TimerTask",
+    "__compiled__",
 ]

@@ -62,6 +62,19 @@ static inline void rp_lock_release(rp_lock *lock)
 
 #endif
 
+/* The lock of an object's own fields. Under it nothing is called, so the interpreter lock is enough where there is one; otherwise
+   objects share 64 mutexes. The mutexes belong to the module that includes this, so only one module may lock objects: operation. */
+
+#ifdef Py_GIL_DISABLED
+static PyMutex rp_thing_locks[64];
+#define rp_thing_lock(thing) (&rp_thing_locks[((size_t)(thing) >> 5) & 63])
+#define rp_lock_thing(thing) PyMutex_Lock(rp_thing_lock(thing))
+#define rp_unlock_thing(thing) PyMutex_Unlock(rp_thing_lock(thing))
+#else
+#define rp_lock_thing(thing) ((void)0)
+#define rp_unlock_thing(thing) ((void)0)
+#endif
+
 /* ---- time: the clock of time.monotonic_ns, without its call and its int */
 
 static inline long long rp_monotonic_ns(void)
@@ -82,6 +95,7 @@ static inline long long rp_monotonic_ns(void)
 /* ---- whole numbers */
 
 #define RP_LIMIT ((1LL << 62) - 1)
+#define RP_MAX_DELAY_MS (10000 * 31557600000LL)
 
 static inline long long rp_clamp(PyObject *number)
 {
@@ -102,12 +116,6 @@ static inline int rp_bit_length(long long number)
         number >>= 1;
     }
     return bits;
-}
-
-/* Which of 64 shared locks an object has: objects lie 16 bytes apart at least, their neighbours should differ. */
-static inline size_t rp_slot(PyObject *thing)
-{
-    return ((size_t)thing >> 5) & 63;
 }
 
 #endif

@@ -11,8 +11,14 @@ cdef extern from "native.h":
     long long rp_floor_ms(long long ns) noexcept
     long long rp_ceil_ms(long long ns) noexcept
     int rp_bit_length(long long number) noexcept
-    size_t rp_slot(object thing) noexcept
-    long long RP_LIMIT
+    void rp_lock_thing(object thing) noexcept
+    void rp_unlock_thing(object thing) noexcept
+    long long LIMIT "RP_LIMIT"
+    long long MAX_DELAY_MS "RP_MAX_DELAY_MS"
+
+
+cdef enum:
+    COMPILED = 1
 
 
 @cython.final
@@ -47,6 +53,9 @@ cdef inline int bit_length(long long number) noexcept:
     return rp_bit_length(number)
 
 
-cdef tuple _LOCKS
+cdef inline void lock(object thing) noexcept:
+    rp_lock_thing(thing)
 
-cdef CoreLock lock_for(object thing)
+
+cdef inline void unlock(object thing) noexcept:
+    rp_unlock_thing(thing)

@@ -10,21 +10,29 @@ from __future__ import annotations
 from threading import Lock as CoreLock
 from time import monotonic_ns
 
-__all__ = ["COMPILED", "LIMIT", "CoreLock", "bit_length", "ceil_ms", "clamp", "floor_ms", "lock_for", "monotonic_ns"]
+__all__ = ["COMPILED", "LIMIT", "MAX_DELAY_MS", "CoreLock", "bit_length", "ceil_ms", "clamp", "floor_ms", "lock", "monotonic_ns", "unlock"]
 
 COMPILED = False
 
 #: What `clamp` cuts at: sums of two such numbers fit 64 bits.
 LIMIT = 2**62 - 1
 
+#: The longest delay a timer takes: 10,000 years. Far beyond use, and every sum with it still fits 64 bits.
+MAX_DELAY_MS = 10_000 * 31_557_600_000
+
 # Held for a handful of loads and stores and never while anything else is called, so objects can share them: 64 keep threads
 # apart, and cost an object nothing. (A lock of its own costs 100 bytes.)
 _LOCKS = tuple(CoreLock() for _ in range(64))
 
 
-def lock_for(thing: object) -> CoreLock:
-    """The lock, shared with other objects, that guards this object's own fields."""
-    return _LOCKS[id(thing) >> 5 & 63]
+def lock(thing: object) -> None:
+    """Take the lock, shared with other objects, that guards this object's own fields."""
+    _LOCKS[id(thing) >> 5 & 63].acquire()
+
+
+def unlock(thing: object) -> None:
+    """Give back what `lock` took."""
+    _LOCKS[id(thing) >> 5 & 63].release()
 
 
 def clamp(number: int) -> int:

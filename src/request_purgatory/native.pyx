@@ -5,12 +5,5 @@ cdef class CoreLock:
     """A lock for a handful of loads and stores. Its methods are C only."""
 
 
-_LOCKS = tuple([CoreLock() for _ in range(64)])
-
-
-cdef CoreLock lock_for(object thing):
-    return <CoreLock> _LOCKS[rp_slot(thing)]
-
-
-COMPILED = True
-LIMIT = RP_LIMIT
+# In C these are constants, which have no names in Python.
+globals().update(COMPILED=True, LIMIT=LIMIT, MAX_DELAY_MS=MAX_DELAY_MS)

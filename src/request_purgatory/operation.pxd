@@ -21,11 +21,11 @@ cdef class DelayedOperation(TimerTask):
     cpdef bint cancel(self) except -1
     cpdef bint _expire(self) except -1
 
-    @cython.locals(lock=native.CoreLock, purgatory=Keeper)
+    @cython.locals(purgatory=Keeper)
     cpdef bint _end(self, int state) except -1
 
-    @cython.locals(lock=native.CoreLock, purgatory=Keeper, completed=bint, again=bint)
+    @cython.locals(purgatory=Keeper, completed=bint, again=bint)
     cpdef bint _try(self) except -1
 
-    @cython.locals(lock=native.CoreLock, state=int)
+    @cython.locals(state=int)
     cdef int _enter(self, Keeper purgatory, long long now_ms) except -1

@@ -44,16 +44,17 @@ class DelayedOperation(TimerTask):
 
     __slots__ = ("_entered_ms", "_purgatory", "_state", "_try_state", "_watches")
 
-    # The state and the try state change under `native.lock_for(self)`, which is held for a handful of loads and stores.
+    # The state and the try state change under `native.lock(self)`, which is held for a handful of loads and stores.
 
     def __init__(self, delay_ms: int) -> None:
         """`delay_ms`: whole milliseconds until it expires; 0 or less expires as soon as one try has failed."""
-        super().__init__(delay_ms)
-        self._state = states.PENDING
-        self._try_state = states.IDLE
-        self._entered_ms = 0
-        self._purgatory: Keeper | None = None
-        self._watches: Watch | None = None  # the first of a chain
+        self._begin(delay_ms)
+        if not native.COMPILED:  # A constant: compiled, they begin as this.
+            self._state = states.PENDING
+            self._try_state = states.IDLE
+            self._entered_ms = 0
+            self._purgatory: Keeper | None = None
+            self._watches: Watch | None = None  # the first of a chain
 
     # -- yours to write
 
@@ -131,14 +132,13 @@ class DelayedOperation(TimerTask):
 
         The order matters: whoever is told of the end, by a callback, finds `num_delayed` without this operation.
         """
-        lock = native.lock_for(self)
-        lock.acquire()
+        native.lock(self)
         if self._state != states.PENDING:
-            lock.release()
+            native.unlock(self)
             return False
         self._state = state
         purgatory = self._purgatory
-        lock.release()
+        native.unlock(self)
         self._unlink()
         if purgatory is not None:
             purgatory._operation_ended(self, state)
@@ -153,17 +153,16 @@ class DelayedOperation(TimerTask):
         goes. So an event is never lost, and no thread holds a lock, or waits for one, while a condition is looked at. That
         also makes it safe for a try to cause an event for its own operation.
         """
-        lock = native.lock_for(self)
-        lock.acquire()
+        native.lock(self)
         if self._state != states.PENDING:
-            lock.release()
+            native.unlock(self)
             return False
         if self._try_state != states.IDLE:
             self._try_state = states.TRY_AGAIN
-            lock.release()
+            native.unlock(self)
             return False
         self._try_state = states.TRYING
-        lock.release()
+        native.unlock(self)
         while True:
             completed = False
             error: Exception | None = None
@@ -174,10 +173,10 @@ class DelayedOperation(TimerTask):
             except BaseException:
                 self._try_state = states.IDLE
                 raise
-            lock.acquire()
+            native.lock(self)
             again = self._try_state == states.TRY_AGAIN and self._state == states.PENDING
             self._try_state = states.TRYING if again else states.IDLE
-            lock.release()
+            native.unlock(self)
             if not again:
                 break
             if error is not None:
@@ -191,12 +190,11 @@ class DelayedOperation(TimerTask):
 
     def _enter(self, purgatory: Keeper, now_ms: int) -> int:
         """Note whose operation this is; the state at that moment, which the purgatory has to count if it is an end."""
-        lock = native.lock_for(self)
-        lock.acquire()
+        native.lock(self)
         self._entered_ms = now_ms
         self._purgatory = purgatory
         state = self._state
-        lock.release()
+        native.unlock(self)
         return state
 
     def __repr__(self) -> str:

@@ -170,7 +170,8 @@ class DelayedOperationPurgatory(Keeper):
         for key in keys:
             if operation._state != states.PENDING:
                 break
-            operation._watches = shards[hash(key) % len(shards)].watch(key, operation, operation._watches)
+            shard = shards[hash(key) % len(shards)]
+            operation._watches = shard.watch(key, operation, operation._watches)
         return operation._try()
 
     def _await_timeout(self, operation: DelayedOperation, start_ms: int) -> None:
@@ -197,8 +198,10 @@ class DelayedOperationPurgatory(Keeper):
         watch = operation._watches
         while watch is not None:
             watchers = watch.watchers
-            if watchers is not None and self._shards[watchers.shard].drop(watch):
-                dropped += 1
+            if watchers is not None:
+                shard = self._shards[watchers.shard]
+                if shard.drop(watch):
+                    dropped += 1
             watch = watch.sibling
         return dropped
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from request_purgatory import TimerTask
-from request_purgatory.timer.bucket import Bucket, PendingTasks
+from request_purgatory.timer.bucket import Bucket
+from request_purgatory.timer.task import PendingTasks
 
 
 @pytest.fixture

@@ -1,10 +1,32 @@
+cimport cython
+
 from request_purgatory cimport native
 
 cpdef long long whole_ms(str name, object value) except? -1
 
 
+@cython.final
+cdef class PendingTasks:
+    cdef readonly native.CoreLock lock
+    cdef public Py_ssize_t count
+
+
 cdef class TaskList:
-    cdef bint take_out(self, TimerTask task) except -1
+    cdef readonly PendingTasks pending
+    cdef readonly TimerTask head
+    cdef readonly TimerTask tail
+
+    @cython.final
+    @cython.locals(tail=TimerTask)
+    cdef void _link(self, TimerTask task) noexcept
+
+    @cython.final
+    @cython.locals(before=TimerTask, after=TimerTask)
+    cdef void _unlink(self, TimerTask task) noexcept
+
+    @cython.final
+    @cython.locals(pending=PendingTasks, found=bint)
+    cdef bint take_out(self, TimerTask task) noexcept
 
 
 cdef class TimerTask:
@@ -15,7 +37,13 @@ cdef class TimerTask:
     cdef readonly TimerTask _next
 
     cpdef bint cancel(self) except -1
-    cdef bint _unlink(self) except -1
+
+    @cython.final
+    cdef _begin(self, object delay_ms)
+
+    @cython.final
+    @cython.locals(bucket=TaskList)
+    cdef bint _unlink(self) noexcept
 
 
 cdef class TimerHandle(TimerTask):
@@ -23,5 +51,10 @@ cdef class TimerHandle(TimerTask):
     cdef readonly tuple _args
 
     cpdef bint cancel(self) except -1
-    cdef _begin(self, object delay_ms, object callback, tuple args)
+
+    @cython.final
+    @cython.locals(args=tuple)
+    cdef _fire(self)
+
+    @cython.final
     cdef void _forget(self) noexcept

@@ -8,8 +8,8 @@ from typing import Any
 from request_purgatory import native
 from request_purgatory.errors import InvalidArgumentError, whole_number
 
-#: The longest delay a timer takes: 10,000 years. Far beyond use, and every sum with it still fits 64 bits.
-MAX_DELAY_MS = 10_000 * 31_557_600_000
+#: The longest delay a timer takes: 10,000 years.
+MAX_DELAY_MS = native.MAX_DELAY_MS
 
 
 def whole_ms(name: str, value: object) -> int:
@@ -18,19 +18,78 @@ def whole_ms(name: str, value: object) -> int:
     What is far below zero comes out as a number that is far below zero.
     """
     ms = native.clamp(value if type(value) is int else whole_number(name, value, "whole milliseconds (an int)"))
-    if ms > 315_576_000_000_000:  # MAX_DELAY_MS: a constant for the compiler, too
+    if ms > native.MAX_DELAY_MS:
         raise InvalidArgumentError(name, f"at most {MAX_DELAY_MS} (10,000 years)", value)
     return ms
 
 
-class TaskList:
-    """What a task knows of the bucket it is in."""
+class PendingTasks:
+    """What all buckets of one timer share: the lock that guards every link, and the number of tasks linked.
 
-    __slots__ = ()
+    One lock a timer, held for a few list operations and never while a task runs.
+    """
+
+    __slots__ = ("count", "lock")
+
+    def __init__(self) -> None:
+        self.lock = native.CoreLock()
+        self.count = 0
+
+
+class TaskList:
+    """A doubly linked list through the tasks themselves: what a task knows of the bucket it is in.
+
+    Not safe by itself, but for `take_out`: callers hold `pending.lock`.
+
+    Attributes:
+        pending: shared by all lists of the timer.
+        head, tail: the first and the last task.
+    """
+
+    __slots__ = ("head", "pending", "tail")
+
+    def __init__(self, pending: PendingTasks) -> None:
+        self.pending = pending
+        self.head: TimerTask | None = None
+        self.tail: TimerTask | None = None
+
+    def _link(self, task: TimerTask) -> None:
+        """Put a task that is in no list at the end."""
+        tail = self.tail
+        task._bucket = self
+        task._prev = tail
+        if tail is None:
+            self.head = task
+        else:
+            tail._next = task
+        self.tail = task
+
+    def _unlink(self, task: TimerTask) -> None:
+        """Take out a task that is in this list."""
+        before = task._prev
+        after = task._next
+        if before is None:
+            self.head = after
+        else:
+            before._next = after
+            task._prev = None
+        if after is None:
+            self.tail = before
+        else:
+            after._prev = before
+            task._next = None
+        task._bucket = None
 
     def take_out(self, task: TimerTask) -> bool:
         """Take a task out of this list and its timer, under the timer's lock. False if it is not in this list (any more)."""
-        raise NotImplementedError
+        pending = self.pending
+        pending.lock.acquire()
+        found = task._bucket is self
+        if found:
+            self._unlink(task)
+            pending.count -= 1
+        pending.lock.release()
+        return found
 
 
 class TimerTask:
@@ -46,12 +105,17 @@ class TimerTask:
     # the timer's work. A bucket shows the collector what its tasks refer to (`collector.pyx`).
 
     def __init__(self, delay_ms: int) -> None:
+        self._begin(delay_ms)
+
+    def _begin(self, delay_ms: int) -> None:
+        # Called by the subclasses' __init__, as `super().__init__` costs compiled code as much as all the rest.
         self._delay_ms = whole_ms("delay_ms", delay_ms)
-        # The four below belong to the timer and change only under its lock.
-        self._expiration_ms = 0
-        self._bucket: TaskList | None = None
-        self._prev: TimerTask | None = None
-        self._next: TimerTask | None = None
+        if not native.COMPILED:  # A constant: compiled, they begin as this.
+            # These belong to the timer and change only under its lock.
+            self._expiration_ms = 0
+            self._bucket: TaskList | None = None
+            self._prev: TimerTask | None = None
+            self._next: TimerTask | None = None
 
     @property
     def delay_ms(self) -> int:
@@ -90,19 +154,14 @@ class TimerHandle(TimerTask):
     __slots__ = ("_args", "_callback")
 
     def __init__(self, delay_ms: int, callback: Callable[..., object], args: tuple[Any, ...]) -> None:
-        self._begin(delay_ms, callback, args)
-
-    def _begin(self, delay_ms: int, callback: Callable[..., object], args: tuple[Any, ...]) -> None:
-        """In place of __init__ where a call of the type would cost more than all the rest."""
-        self._delay_ms = whole_ms("delay_ms", delay_ms)
-        self._expiration_ms = 0
-        self._bucket = None
-        self._prev = None
-        self._next = None
+        self._begin(delay_ms)
         self._callback: Callable[..., object] | None = callback
         self._args: tuple[Any, ...] | None = args
 
     def run(self) -> None:
+        self._fire()
+
+    def _fire(self) -> None:
         callback = self._callback
         args = self._args
         self._forget()

@@ -2,9 +2,9 @@ cimport cython
 
 from request_purgatory cimport native
 from request_purgatory.clock cimport Clock
-from request_purgatory.timer.bucket cimport Bucket, PendingTasks
+from request_purgatory.timer.bucket cimport Bucket
 from request_purgatory.timer.delay_queue cimport DelayQueue
-from request_purgatory.timer.task cimport TaskList, TimerHandle, TimerTask
+from request_purgatory.timer.task cimport PendingTasks, TaskList, TimerHandle, TimerTask
 from request_purgatory.timer.wheel cimport TimingWheel
 
 
@@ -13,6 +13,7 @@ cdef class SystemTimer:
     cdef readonly Clock clock
     cdef public Py_ssize_t callback_errors
     cdef object _executor
+    cdef bint _is_monotonic
     cdef readonly PendingTasks _pending
     cdef native.CoreLock _lock
     cdef readonly DelayQueue _queue
@@ -29,7 +30,7 @@ cdef class SystemTimer:
     @cython.locals(bucket=TaskList)
     cpdef add(self, TimerTask task)
 
-    @cython.locals(handle=TimerHandle)
+    @cython.locals(handle=TimerHandle, now_ns=longlong)
     cdef TimerHandle _call_later(self, object delay_ms, object callback, tuple args)
 
     @cython.locals(bucket=Bucket)
@@ -52,13 +53,14 @@ cdef class SystemTimer:
     @cython.locals(lock=native.CoreLock, next_ms=longlong, changes=Py_ssize_t)
     cdef bint _wait(self, timeout_ms) except -1
 
-    @cython.locals(now_ms=longlong, wheel=TimingWheel, due=Bucket, came_due=bint, bucket=Bucket, task=TimerTask)
+    @cython.locals(now_ms=longlong, wheel=TimingWheel, due=Bucket, came_due=bint, bucket=Bucket, task=TimerTask, after=TimerTask)
     cdef bint _collect(self) except -1
 
     cdef TimerTask _take_due(self)
 
     cdef _start(self, TimerTask task)
 
+    @cython.locals(handle=TimerHandle)
     cpdef _run(self, TimerTask task)
 
     cpdef wake(self)

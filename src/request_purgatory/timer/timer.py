@@ -11,9 +11,9 @@ from typing import Any, Protocol
 from request_purgatory import native
 from request_purgatory.clock import Clock, MonotonicClock
 from request_purgatory.errors import TaskInUseError, TimerClosedError, whole_number
-from request_purgatory.timer.bucket import Bucket, PendingTasks
+from request_purgatory.timer.bucket import Bucket
 from request_purgatory.timer.delay_queue import DelayQueue
-from request_purgatory.timer.task import TimerHandle, TimerTask, whole_ms
+from request_purgatory.timer.task import PendingTasks, TimerHandle, TimerTask, whole_ms
 from request_purgatory.timer.wheel import TimingWheel
 
 logger = logging.getLogger(__name__)
@@ -82,6 +82,7 @@ class SystemTimer:
         """
         self.name = name
         self.clock: Clock = clock if clock is not None else MonotonicClock()
+        self._is_monotonic = type(self.clock) is MonotonicClock
         self.callback_errors = 0
         self._executor = executor
         self._pending = PendingTasks()
@@ -158,9 +159,26 @@ class SystemTimer:
         return self._call_later(delay_ms, callback, args)
 
     def _call_later(self, delay_ms: int, callback: Callable[..., object], args: tuple[Any, ...]) -> TimerHandle:
+        # TimerHandle.__init__ by hand, as a call of the type costs more than all the rest.
         handle = TimerHandle.__new__(TimerHandle)
-        handle._begin(delay_ms, callback, args)
-        self._add(handle, native.ceil_ms(self.clock._read_ns()))
+        if type(delay_ms) is int:
+            handle._delay_ms = native.clamp(delay_ms)
+            if handle._delay_ms > native.MAX_DELAY_MS:
+                whole_ms("delay_ms", delay_ms)
+        else:
+            handle._delay_ms = whole_ms("delay_ms", delay_ms)
+        if not native.COMPILED:  # A constant: compiled, they begin as this.
+            handle._expiration_ms = 0
+            handle._bucket = None
+            handle._prev = None
+            handle._next = None
+        handle._callback = callback
+        handle._args = args
+        if self._is_monotonic:
+            now_ns = native.monotonic_ns()
+        else:
+            now_ns = self.clock._read_ns()
+        self._add(handle, native.ceil_ms(now_ns))
         return handle
 
     def _add(self, task: TimerTask, start_ms: int) -> None:
@@ -172,7 +190,9 @@ class SystemTimer:
             self._start(task)
             return
         wheel = self._wheel
-        expiration_ms = wheel.round_up(start_ms + delay_ms)
+        expiration_ms = start_ms + delay_ms
+        if wheel.tick_ms > 1:
+            expiration_ms = wheel.round_up(expiration_ms)
         top = self._top
         if expiration_ms >= top.current_ms + top.interval_ms:
             self._make_room(start_ms, expiration_ms)
@@ -186,11 +206,12 @@ class SystemTimer:
             lock.release()
             self.add(task)  # Another thread added it meanwhile: this one moves it.
             return
-        self._catch_up(start_ms - 1)
+        if start_ms > wheel.current_ms + wheel.tick_ms:
+            self._catch_up(start_ms - 1)
         task._expiration_ms = expiration_ms
         if not wheel.add(task):
             # The clock has been advanced past it since it was read: due, and still pending until it is started.
-            self._due.append(task)
+            self._due._link(task)
             stir = self._sleepers > 0
         elif self._sleepers > 0:
             # Only a bucket that is now the first can make a sleeper's plan wrong; `is` alone would also find later tasks of
@@ -304,11 +325,18 @@ class SystemTimer:
             came_due = True
             wheel.advance(bucket.expiration_ms)
             bucket.expiration_ms = -1
-            task = bucket.pop_first()
+            # The whole chain at once, which is less work than one by one.
+            task = bucket.head
+            bucket.head = None
+            bucket.tail = None
             while task is not None:
+                after = task._next
+                task._bucket = None
+                task._prev = None
+                task._next = None
                 if not wheel.add(task):
-                    due.append(task)
-                task = bucket.pop_first()
+                    due._link(task)
+                task = after
             bucket = self._queue.poll(now_ms)
         wheel.advance(now_ms)
         self._lock.release()
@@ -324,11 +352,12 @@ class SystemTimer:
         return task
 
     def _start(self, task: TimerTask) -> None:
-        if self._executor is None:
+        executor = self._executor
+        if executor is None:
             self._run(task)
             return
         try:
-            self._executor.submit(self._run, task)
+            executor.submit(self._run, task)
         except RuntimeError:
             # The executor was shut down before the timer: late on the wrong thread is better than never.
             logger.warning("timer %r: executor takes no more work, running %r on the clock's thread", self.name, task)
@@ -336,7 +365,11 @@ class SystemTimer:
 
     def _run(self, task: TimerTask) -> None:
         try:
-            task.run()
+            if type(task) is TimerHandle:
+                handle = task
+                handle._fire()
+            else:
+                task.run()
         except Exception:
             self._lock.acquire()
             self.callback_errors += 1

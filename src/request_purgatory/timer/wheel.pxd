@@ -1,8 +1,8 @@
 cimport cython
 
-from request_purgatory.timer.bucket cimport Bucket, PendingTasks
+from request_purgatory.timer.bucket cimport Bucket
 from request_purgatory.timer.delay_queue cimport DelayQueue
-from request_purgatory.timer.task cimport TimerTask
+from request_purgatory.timer.task cimport PendingTasks, TimerTask
 
 
 @cython.final
@@ -16,13 +16,14 @@ cdef class TimingWheel:
     cdef readonly list buckets
     cdef readonly TimingWheel _overflow
 
+    @cython.locals(tick_ms=longlong)
     cpdef long long round_up(self, long long expiration_ms) noexcept
 
-    @cython.locals(expiration_ms=longlong, slot=longlong, wheel=TimingWheel, overflow=TimingWheel, bucket=Bucket)
+    @cython.locals(expiration_ms=longlong, slot=longlong, tick_ms=longlong, wheel=TimingWheel, overflow=TimingWheel, bucket=Bucket)
     cpdef bint add(self, TimerTask task) except -1
 
     @cython.locals(wheel=TimingWheel)
-    cpdef advance(self, long long now_ms)
+    cpdef void advance(self, long long now_ms) noexcept
 
     cpdef TimingWheel make_overflow(self)
 

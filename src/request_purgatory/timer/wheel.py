@@ -1,3 +1,5 @@
+# cython: cdivision=True
+# (Nothing that is divided here is negative, and no divisor is 0: C's own division will do.)
 """The hierarchical timing wheel: O(1) insertion for any delay."""
 
 from __future__ import annotations
@@ -6,9 +8,9 @@ from collections.abc import Iterator
 
 from request_purgatory import native
 from request_purgatory.errors import InvalidArgumentError
-from request_purgatory.timer.bucket import Bucket, PendingTasks
+from request_purgatory.timer.bucket import Bucket
 from request_purgatory.timer.delay_queue import DelayQueue
-from request_purgatory.timer.task import TimerTask
+from request_purgatory.timer.task import PendingTasks, TimerTask
 
 
 class TimingWheel:
@@ -73,7 +75,10 @@ class TimingWheel:
 
     def round_up(self, expiration_ms: int) -> int:
         """The first tick that is not before `expiration_ms`."""
-        return expiration_ms + -expiration_ms % self.tick_ms
+        tick_ms = self.tick_ms
+        if tick_ms == 1:
+            return expiration_ms
+        return (expiration_ms + tick_ms - 1) // tick_ms * tick_ms
 
     def add(self, task: TimerTask) -> bool:
         """Link a task, whose `_expiration_ms` is a whole number of ticks. False if it is due already: not linked."""
@@ -87,11 +92,12 @@ class TimingWheel:
                 overflow = wheel.make_overflow()
                 wheel.set_overflow(overflow)
             wheel = overflow
-        slot = expiration_ms // wheel.tick_ms
+        tick_ms = wheel.tick_ms
+        slot = expiration_ms if tick_ms == 1 else expiration_ms // tick_ms
         bucket = wheel.buckets[slot % wheel.wheel_size]
-        bucket.append(task)
+        bucket._link(task)
         if bucket.expiration_ms < 0:
-            wheel.queue.push(bucket, slot * wheel.tick_ms)
+            wheel.queue.push(bucket, slot * tick_ms)
         return True
 
     def advance(self, now_ms: int) -> None:
