@@ -85,7 +85,9 @@ def extensions() -> list[Extension]:
 
 def warn(error: BaseException) -> None:
     """Say on the console why the core stays interpreted."""
-    print(f"request-purgatory: the core could not be compiled and stays interpreted, several times slower: {error}", file=sys.stderr)
+    print(
+        f"request-purgatory: the core could not be compiled and stays interpreted, several times slower: {error}", file=sys.stderr
+    )
     print("request-purgatory: a C compiler is needed, on Debian and Ubuntu: apt-get install gcc python3-dev", file=sys.stderr)
 
 
@@ -121,7 +123,8 @@ def main() -> None:
             if BUILD:
                 raise
             warn(error)
-    setup(ext_modules=modules, cmdclass={"build_ext": BuildCompiled})
+    parallel = {"build_ext": {"parallel": os.cpu_count() or 1}}
+    setup(ext_modules=modules, cmdclass={"build_ext": BuildCompiled}, options=parallel)
 
 
 main()

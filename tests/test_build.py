@@ -2,16 +2,59 @@
 
 from __future__ import annotations
 
+import importlib
 import os
+import re
 from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
 
+import pytest
+
+import request_purgatory
 import request_purgatory.timer.wheel
+from request_purgatory import InvalidArgumentError, TimerTask, native, states
+
+CORE = (
+    *("clock", "legacy", "metrics", "native", "operation", "purgatory", "watch", "watchers"),
+    *("timer.bucket", "timer.delay_queue", "timer.task", "timer.timer", "timer.wheel"),
+)
 
 
 def test_the_build_that_was_asked_for_is_loaded() -> None:
     """The variable REQUEST_PURGATORY_EXPECT says "interpreted", unless it says "compiled"."""
     expected = os.environ.get("REQUEST_PURGATORY_EXPECT", "interpreted")
     suffixes = {"interpreted": (".py",), "compiled": tuple(EXTENSION_SUFFIXES)}[expected]
-    file = request_purgatory.timer.wheel.__file__
-    assert file is not None
-    assert file.endswith(suffixes), f"expected the {expected} build, found {file}"
+    for name in CORE:
+        file = importlib.import_module(f"request_purgatory.{name}").__file__
+        assert file is not None
+        assert file.endswith(suffixes), f"expected the {expected} build, found {file}"
+    assert request_purgatory.__compiled__ == (expected == "compiled")
+
+
+def test_numbers_that_are_written_twice_agree() -> None:
+    """Compiled code has some constants from `.pxd` and `.h` files."""
+    names = re.findall(r"^    ([A-Z_]+) = (\d+)$", source("states.pxd"), re.MULTILINE)
+    assert len(names) == 7
+    assert all(getattr(states, name) == int(number) for name, number in names)
+    assert (native.LIMIT, native.MAX_DELAY_MS) == (2**62 - 1, 10_000 * 31_557_600_000)
+
+
+@pytest.mark.parametrize("number", [0, 1, -1, 2**31, -(2**40), native.LIMIT, -native.LIMIT])
+def test_delays_of_any_size_are_kept_or_cut(number: int) -> None:
+    """The compiled core's numbers have 64 bits."""
+    if number > native.MAX_DELAY_MS:
+        with pytest.raises(InvalidArgumentError, match=f"got {number}$"):
+            TimerTask(number)
+    else:
+        assert TimerTask(number).delay_ms == number
+    assert TimerTask(-(10**30)).delay_ms == -native.LIMIT
+    with pytest.raises(InvalidArgumentError, match=r"at most 315576000000000 .10,000 years., got 1000000"):
+        TimerTask(10**30)
+
+
+def source(name: str) -> str:
+    """A source file of the package, from the checkout or where it was installed."""
+    for folder in (Path(__file__).parent.parent / "src" / "request_purgatory", Path(request_purgatory.__file__).parent):
+        if (folder / name).exists():
+            return (folder / name).read_text()
+    pytest.skip(f"{name} is not installed")

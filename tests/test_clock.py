@@ -41,7 +41,7 @@ def test_manual_clock_never_goes_back() -> None:
         clock.advance_to_ns(4_999_999)
     with pytest.raises(InvalidArgumentError, match="ms must be at least 0, got -1"):
         clock.advance(-1)
-    with pytest.raises(InvalidArgumentError, match="now_ms must be at least 0 and at most 9223372036854 .292 years., got -1"):
+    with pytest.raises(InvalidArgumentError, match=r"now_ms must be at least 0 and at most 9223372036854 .292 years., got -1"):
         ManualClock(-1)
     assert clock.now_ns == 5_000_000
 

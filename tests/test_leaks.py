@@ -207,9 +207,7 @@ def test_requests_come_and_go_without_a_trace(design: type[DelayedOperationPurga
     if design is LegacyPurgatory:
         purgatory = LegacyPurgatory("leaks", clock=clock, purge_interval=0, reaper=False)
     else:
-        purgatory = DelayedOperationPurgatory(
-            "leaks", timer=SystemTimer("leaks", clock=clock), purge_interval=0, reaper=False
-        )
+        purgatory = DelayedOperationPurgatory("leaks", timer=SystemTimer("leaks", clock=clock), purge_interval=0, reaper=False)
 
     def step() -> None:
         completed, expired, cancelled = Request(1_000), Request(1), Request(1_000)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from request_purgatory import states
 from request_purgatory.errors import InvalidArgumentError, PurgatoryClosedError
@@ -22,6 +22,11 @@ def timeout_to_ms(timeout: float) -> int:
         raise InvalidArgumentError("timeout", "a number of seconds, not negative and at most 10,000 years", timeout)
     # 0.003 * 1000 is 3.0000000000000004... of nothing that anybody asked for; a microsecond's rounding first.
     return math.ceil(round(timeout * 1000, 3))
+
+
+def _purgatory_of(operation: DelayedOperation) -> DelayedOperationPurgatory | None:
+    # An operation knows only what any keeper of operations has to have; these two are kept by nothing but purgatories.
+    return cast("DelayedOperationPurgatory | None", operation._purgatory)
 
 
 class HeldRequest(DelayedOperation):
@@ -62,7 +67,7 @@ class HeldRequest(DelayedOperation):
             future.set_result(self._value)
 
     def on_cancellation(self) -> None:
-        purgatory = self._purgatory
+        purgatory = _purgatory_of(self)
         if purgatory is None or not purgatory.is_closed:
             self.future.cancel()
         # Of a cancelled future this tells `concurrent.futures.wait` and `as_completed`, which `cancel` alone does not.
@@ -147,7 +152,7 @@ class DelayedFutures(DelayedOperation):
         return completed
 
     def _future_done(self, _future: Any) -> None:
-        purgatory = self._purgatory
+        purgatory = _purgatory_of(self)
         if purgatory is None or self.is_completed:
             return
         try:

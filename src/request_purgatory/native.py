@@ -10,7 +10,19 @@ from __future__ import annotations
 from threading import Lock as CoreLock
 from time import monotonic_ns
 
-__all__ = ["COMPILED", "LIMIT", "MAX_DELAY_MS", "CoreLock", "bit_length", "ceil_ms", "clamp", "floor_ms", "lock", "monotonic_ns", "unlock"]
+__all__ = [
+    "COMPILED",
+    "LIMIT",
+    "MAX_DELAY_MS",
+    "CoreLock",
+    "bit_length",
+    "ceil_ms",
+    "clamp",
+    "floor_ms",
+    "lock",
+    "monotonic_ns",
+    "unlock",
+]
 
 COMPILED = False
 

@@ -123,7 +123,8 @@ class DelayedOperationPurgatory(Keeper):
         if self._closed:
             raise PurgatoryClosedError(self.name)
         if operation._purgatory is not None:
-            raise TaskInUseError(f"{operation!r} has been in purgatory {operation._purgatory.name!r}: use a new one")
+            name = getattr(operation._purgatory, "name", None)
+            raise TaskInUseError(f"{operation!r} has been in purgatory {name!r}: use a new one")
 
         counters = self._counters
         try:
@@ -421,8 +422,8 @@ class DelayedOperationPurgatory(Keeper):
         return self
 
     def __del__(self) -> None:
-        # A purgatory that is dropped with operations pending: lists and operations refer to one another, and in the compiled build
-        # nobody else takes that apart.
+        # A purgatory that is dropped with operations pending: lists and operations refer to one another, and in the compiled
+        # build nobody else takes that apart.
         for shard in getattr(self, "_shards", None) or ():  # None yet if the arguments were refused.
             shard.remove_all()
 

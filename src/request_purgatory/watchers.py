@@ -20,8 +20,8 @@ class WatcherLists:
 
     The shard's lock guards the links of its lists and the map's changes. It is held for a handful of loads and stores, and for
     the map's work when a key comes or goes, which may call the key's `__hash__` and `__eq__`; never while an operation's code
-    runs, and nothing that the collector counts is made under it. What is taken out is given to the caller, and freed when the lock
-    is free: its finalizers are user code.
+    runs, and nothing that the collector counts is made under it. What is taken out is given to the caller, and freed when the
+    lock is free: its finalizers are user code.
     """
 
     __slots__ = ("_lists", "_lock", "index")

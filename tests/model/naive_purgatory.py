@@ -249,4 +249,3 @@ class NaivePurgatory:
                 except Fault:
                     self.callback_errors += 1
         return cancelled
-

@@ -8,8 +8,8 @@ import pytest
 
 from request_purgatory import TimerTask
 from request_purgatory.timer.bucket import Bucket
-from request_purgatory.timer.task import PendingTasks
 from request_purgatory.timer.delay_queue import DelayQueue
+from request_purgatory.timer.task import PendingTasks
 
 
 @pytest.fixture

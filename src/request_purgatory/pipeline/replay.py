@@ -12,10 +12,10 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import types as T  # noqa: N812
 
+from request_purgatory import states
 from request_purgatory.clock import ManualClock
 from request_purgatory.errors import InvalidArgumentError
 from request_purgatory.legacy import LegacyPurgatory
-from request_purgatory import states
 from request_purgatory.operation import DelayedOperation
 from request_purgatory.pipeline.batch import outcome_table
 from request_purgatory.pipeline.condition import NEVER, Ints, epoch_us

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -16,6 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from request_purgatory.pipeline import charts
 from request_purgatory.pipeline.analysis import BINS_PER_DECADE, QUANTILES, Analysis
+from request_purgatory.pipeline.bench import figure
 from request_purgatory.pipeline.units import bytes_text, ms_text, share_text
 
 Row = dict[str, Any]
@@ -26,15 +28,24 @@ _MOST_ROWS = 40
 _QUANTILE_NAMES = {"p50_ms": "p50", "p99_ms": "p99", "p999_ms": "p99.9"}
 
 
-def write_report(spark: SparkSession, analyses: list[Analysis], target: Path, title: str = "Request purgatory report") -> Path:
-    """Write the report of one or more analyses into the file `target`, and return it."""
+def write_report(
+    spark: SparkSession,
+    analyses: list[Analysis],
+    target: Path,
+    title: str = "Request purgatory report",
+    benchmarks: Sequence[Row] = (),
+) -> Path:
+    """Write the report of analyses and of benchmarks' sections (`bench.benchmark_section`) into the file `target`; returns it."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=jinja2.StrictUndefined
     )
-    environment.filters.update(number=lambda value: f"{value:,}", ms=ms_text, share=share_text, bytes=bytes_text)
+    environment.filters.update(
+        number=lambda value: f"{value:,}", ms=ms_text, share=share_text, bytes=bytes_text, figure=lambda value: figure(value)
+    )
     page = environment.get_template("report.html").render(
         title=title,
         traces=[_trace(spark, analysis) for analysis in analyses],
+        benchmarks=benchmarks,
         version=version("request-purgatory"),
         spark_version=pyspark.__version__,
         python_version=platform.python_version(),

@@ -101,8 +101,8 @@ class TimerTask:
 
     __slots__ = ("_bucket", "_delay_ms", "_expiration_ms", "_next", "_prev")
 
-    # In the compiled build tasks are not tracked by the cyclic collector: a million of them would cost more in its passes than all
-    # the timer's work. A bucket shows the collector what its tasks refer to (`collector.pyx`).
+    # In the compiled build tasks are not tracked by the cyclic collector: a million of them would cost more in its passes than
+    # all the timer's work. A bucket shows the collector what its tasks refer to (`collector.pyx`).
 
     def __init__(self, delay_ms: int) -> None:
         self._begin(delay_ms)

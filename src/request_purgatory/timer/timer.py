@@ -174,7 +174,7 @@ class SystemTimer:
             handle._next = None
         handle._callback = callback
         handle._args = args
-        if self._is_monotonic:
+        if self._is_monotonic:  # noqa: SIM108 - an expression of both would be a Python int for the compiler
             now_ns = native.monotonic_ns()
         else:
             now_ns = self.clock._read_ns()

@@ -35,6 +35,8 @@ class TimingWheel:
     A task due at 13 enters at level 2, in the bucket of [9, 18). At 9 that bucket comes due and the task goes to level 1, where
     c is 9 and the bucket of [12, 15) takes it. At 12 it goes to level 0, bucket 13; at 13 it runs.
 
+    >>> from request_purgatory.timer.delay_queue import DelayQueue
+    >>> from request_purgatory.timer.task import PendingTasks, TimerTask
     >>> queue = DelayQueue()
     >>> wheel = TimingWheel(1, 3, 0, PendingTasks(), queue)
     >>> task = TimerTask(13)

@@ -1,0 +1,197 @@
+"""The arguments of the command `purgatory`."""
+
+from __future__ import annotations
+
+import argparse
+from importlib.metadata import version
+from pathlib import Path
+
+from request_purgatory import __compiled__
+
+_EXAMPLES = """\
+examples:
+  purgatory run                                    both published workloads, both designs, one report
+  purgatory run --trace spans/ --timeout-ms 1000   the same for a folder of spans
+  purgatory workload --case high --requests 100000 --out high
+  purgatory import spans/ --out spans.trace --mark 2022-08-22T05:27:06=incident
+  purgatory replay spans.trace --out spans.wheel --tick-ms 10
+  purgatory analyze spans.trace --replay spans.wheel --timeouts 100,500,1000 --out spans.analysis
+  purgatory report spans.analysis --out report.html
+  purgatory bench --out runs/bench                 the published benchmark, in real time
+
+exit codes: 0 done, 1 failed, 2 bad input, 3 replay and batch outcomes differ, 4 something to install is missing
+"""
+
+
+def _timeouts(text: str) -> list[int]:
+    try:
+        timeouts = [int(part) for part in text.split(",")]
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"whole numbers of milliseconds with commas between them, not {text!r}") from None
+    if min(timeouts) < 0 or max(timeouts) >= 2**31:
+        raise argparse.ArgumentTypeError(f"from 0 to 2,147,483,647, not {text!r}")
+    return timeouts
+
+
+def _mapping(text: str) -> tuple[str, str]:
+    ours, equals, theirs = text.partition("=")
+    if not (equals and ours and theirs):
+        raise argparse.ArgumentTypeError(f"OUR_FIELD=THEIR_COLUMN, not {text!r}")
+    return ours, theirs
+
+
+def _count(text: str) -> int:
+    try:
+        number = int(text.replace("_", "").replace(",", ""))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"a whole number, not {text!r}") from None
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"at least 1, not {text}")
+    return number
+
+
+def make_parser() -> argparse.ArgumentParser:
+    build = "compiled" if __compiled__ else "interpreted"
+    parser = argparse.ArgumentParser(
+        prog="purgatory",
+        description="Makes or imports request traces, replays them through a real request purgatory, and reports.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"request-purgatory {version('request-purgatory')}, core {build}")
+    common = argparse.ArgumentParser(add_help=False)
+    common.add_argument("-v", "--verbose", action="store_true", help="log more, and show the whole traceback of a failure")
+    common.add_argument("--force", action="store_true", help="replace an output that is there already")
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+
+    def command(name: str, what: str, example: str) -> argparse.ArgumentParser:
+        added = commands.add_parser(
+            name,
+            help=what,
+            description=what[0].upper() + what[1:] + ".",
+            epilog=f"example:\n  purgatory {example}",
+            parents=[common],
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        added.set_defaults(command=name)
+        return added
+
+    run = command(
+        "run", "do all of it: traces, replays in both designs, analyses, one report",
+        "run --trace spans/ --timeout-ms 1000 --timeouts 100,500,1000,5000",
+    )  # fmt: skip
+    run.add_argument("--trace", type=Path, action="append", default=[], metavar="PATH", help="a trace to import; may be repeated")
+    run.add_argument(
+        "--workload", nargs="+", choices=("low", "high"), help="synthetic workloads to make (default: both, or none with --trace)"
+    )
+    run.add_argument("--requests", type=_count, default=1_000_000, metavar="N", help="requests in each workload (1,000,000)")
+    run.add_argument("--out", type=Path, metavar="DIR", help="the run's folder (default: runs/ and the time)")
+    _add_timeouts(run)
+    _add_import_options(run)
+
+    workload = command("workload", "make the published workload as a trace", "workload --case high --requests 100000 --out high")
+    workload.add_argument("--case", choices=("low", "high"), default="low", help="low or high share of timeouts (low)")
+    workload.add_argument("--requests", type=_count, metavar="N", help="how many (1,000,000)")
+    workload.add_argument("--rate", type=float, metavar="PER_SECOND", help="arrivals a second, all hosts together (20,000)")
+    workload.add_argument("--hosts", type=_count, metavar="N", help="processes to spread them over (8)")
+    workload.add_argument("--keys", type=_count, metavar="N", help="shared watch keys of a host (1,000)")
+    workload.add_argument("--shared-keys", type=int, metavar="N", help="how many of them each request watches (2)")
+    workload.add_argument("--timeout-ms", type=int, metavar="MS", help="each request's timeout (200)")
+    workload.add_argument("--seed", type=int, metavar="N", help="everything random follows from it (1)")
+    workload.add_argument("--out", type=Path, required=True, metavar="DIR", help="the trace folder to make")
+
+    importer = command(
+        "import", "turn a recorded trace into requests and events",
+        "import calls.csv --map arrived_at=start --map ended_at=end --time-unit ms --timeout-ms 500 --out calls",
+    )  # fmt: skip
+    importer.add_argument("source", type=Path, help="a file, or a folder of files: CSV (also .gz, .bz2) or Parquet")
+    importer.add_argument("--out", type=Path, required=True, metavar="DIR", help="the trace folder to make")
+    _add_import_options(importer)
+
+    replay = command(
+        "replay", "drive a real purgatory with a trace, on virtual time", "replay high --design legacy --out high.legacy"
+    )
+    replay.add_argument("trace", type=Path, help="a trace folder")
+    replay.add_argument("--design", choices=("wheel", "legacy"), default="wheel", help="timing wheel, or Kafka 0.8's (wheel)")
+    replay.add_argument("--tick-ms", type=int, default=1, metavar="MS", help="the wheel's resolution (1)")
+    replay.add_argument("--wheel-size", type=int, default=20, metavar="N", help="buckets of a wheel (20)")
+    replay.add_argument(
+        "--purge-interval", type=int, default=1000, metavar="N", help="ended operations, or requests, to a purge (1000)"
+    )
+    replay.add_argument("--shards", type=int, default=512, metavar="N", help="parts of the watch keys' map (512)")
+    replay.add_argument("--out", type=Path, required=True, metavar="DIR", help="the replay folder to make")
+
+    analyze = command(
+        "analyze", "compute outcomes, compare replays with them, and ask what other timeouts would do",
+        "analyze high --replay high.wheel --replay high.legacy --out high.analysis",
+    )  # fmt: skip
+    analyze.add_argument("trace", type=Path, help="a trace folder")
+    analyze.add_argument(
+        "--replay", type=Path, action="append", default=[], metavar="DIR", help="a replay of it; may be repeated"
+    )
+    analyze.add_argument("--out", type=Path, required=True, metavar="DIR", help="the analysis folder to make")
+    _add_timeouts(analyze)
+
+    report = command("report", "write one HTML file with pictures", "report high.analysis low.analysis --out report.html")
+    report.add_argument("analysis", type=Path, nargs="*", help="an analysis folder")
+    report.add_argument(
+        "--bench", type=Path, action="append", default=[], metavar="DIR", help="a benchmark's folder; may be repeated"
+    )
+    report.add_argument("--out", type=Path, required=True, metavar="FILE", help="the HTML file to write")
+    bench = command(
+        "bench", "run the published benchmark on both designs, in real time, and report it",
+        "bench --case low --rates 100000,0 --rounds 1 --out runs/bench",
+    )  # fmt: skip
+    bench.add_argument("--case", nargs="+", choices=("low", "high"), default=["low", "high"], help="low or high latencies (both)")
+    bench.add_argument("--design", nargs="+", choices=("wheel", "legacy"), default=["wheel", "legacy"], help="which (both)")
+    bench.add_argument(
+        "--rates",
+        type=_rates,
+        metavar="N,N,...",
+        help="target rates, requests a second; 0 is no limit (25,000 to 400,000, and 0)",
+    )
+    bench.add_argument("--requests", type=_count, default=1_000_000, metavar="N", help="most requests in a run (1,000,000)")
+    bench.add_argument("--rounds", type=_count, default=3, metavar="N", help="how often each is run (3)")
+    bench.add_argument("--out", type=Path, required=True, metavar="DIR", help="the folder to make")
+    return parser
+
+
+def _rates(text: str) -> list[int]:
+    try:
+        rates = [int(part) for part in text.split(",")]
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"whole numbers of requests a second with commas between them, not {text!r}") from None
+    if min(rates) < 0:
+        raise argparse.ArgumentTypeError(f"at least 0 each, not {text!r}")
+    return rates
+
+
+def _add_timeouts(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--timeouts", type=_timeouts, metavar="MS,MS,...", help="timeouts to try in what-if (chosen by trace)")
+
+
+def _add_import_options(parser: argparse.ArgumentParser) -> None:
+    options = parser.add_argument_group("reading traces")
+    options.add_argument("--format", choices=("spans", "azure-llm", "columns", "recorded"), help="found out from the columns")
+    options.add_argument(
+        "--map",
+        type=_mapping,
+        action="append",
+        default=[],
+        metavar="FIELD=COLUMN",
+        help="which column holds what; may be repeated",
+    )
+    options.add_argument("--time-unit", choices=("iso", "s", "ms", "us", "ns"), help="of times that are numbers")
+    options.add_argument("--timeout-ms", type=int, metavar="MS", help="each request's timeout (1000; azure-llm: 10000)")
+    options.add_argument("--keys", choices=("children", "operations"), default="children", help="spans: what requests watch")
+    options.add_argument(
+        "--ms-per-context-token", type=float, metavar="MS", help="azure-llm: cost that service times derive from"
+    )
+    options.add_argument("--ms-per-generated-token", type=float, metavar="MS", help="azure-llm: likewise")
+    options.add_argument(
+        "--mark",
+        action="append",
+        default=[],
+        metavar="TIME[=LABEL]",
+        help="compare before and after this moment; may be repeated",
+    )

@@ -1,0 +1,29 @@
+"""The examples in docstrings do what they say, on either build."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import pkgutil
+
+import pytest
+
+import request_purgatory
+
+MODULES = [
+    module.name
+    for module in pkgutil.walk_packages(request_purgatory.__path__, "request_purgatory.")
+    if ".pipeline" not in module.name and not module.name.endswith("__main__")
+]
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples(name: str) -> None:
+    """Of every module that runs without Spark."""
+    assert doctest.testmod(importlib.import_module(name)).failed == 0
+
+
+def test_there_are_examples() -> None:
+    """Compiled classes show theirs, too."""
+    attempted = sum(doctest.testmod(importlib.import_module(name)).attempted for name in MODULES)
+    assert attempted >= 20, f"only {attempted} examples were found"
