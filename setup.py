@@ -22,9 +22,10 @@ PACKAGE = Path("src/request_purgatory")
 BUILDS = ("", "interpreted", "compiled", "checked")
 BUILD = os.environ.get("REQUEST_PURGATORY_BUILD", "")
 
-# Modules whose objects the cyclic collector does not track, and which are kept for use again when they are freed. Cython takes
-# these two directives on a class only, and there only by way of an import that does not exist where Cython is not installed.
-UNTRACKED = ("timer/task.py", "watch.py")
+# Modules whose objects the cyclic collector does not track, and how many freed ones are kept for use again (Cython can do that
+# for classes without a base only). Cython takes these two directives on a class only, and there only by way of an import that
+# does not exist where Cython is not installed.
+UNTRACKED = {"timer/task.py": 0, "watch.py": 1024}
 TRACKED = (
     "native.pyx",
     "clock.py",
@@ -75,10 +76,12 @@ def extensions() -> list[Extension]:
     from Cython.Build import cythonize
     from Cython.Compiler import Options
 
-    Options.get_directive_defaults().update(no_gc=False)
+    Options.get_directive_defaults().update(no_gc=False, freelist=0)
     options: dict[str, Any] = {"build_dir": "build/cython", "include_path": ["src"]}
-    untracked = DIRECTIVES | {"no_gc": True}
-    modules = cythonize([extension(source) for source in UNTRACKED], compiler_directives=untracked, **options)
+    modules = []
+    for source, kept in UNTRACKED.items():
+        untracked = DIRECTIVES | {"no_gc": True, "freelist": kept}
+        modules += cythonize([extension(source)], compiler_directives=untracked, **options)
     modules += cythonize([extension(source) for source in TRACKED], compiler_directives=DIRECTIVES, **options)
     return list(modules)
 

@@ -6,7 +6,7 @@ the purgatory, and when the program drops such a ring, nobody else would find it
 ones answer for them: a bucket visits what its tasks refer to, a shard what its lists and watches refer to. Each visit stands for one
 reference that exists.
 
-    timer -> wheel -> bucket ==> task -> its neighbours, its bucket, its callback and arguments
+    timer -> wheel -> bucket ==> task -> its bucket, its callback and arguments
     purgatory -> shard ==> watcher list ==> watch -> operation
 
 The finalizers of timer and purgatory (`__del__`) take such a ring apart. An operation that is an instance of a Python class is
@@ -39,19 +39,15 @@ cdef int visit_tasks(PyObject *bucket, visitproc visit, void *arg) noexcept:
     cdef int stop = traverse_bucket(bucket, visit, arg) if traverse_bucket != NULL else 0
     if stop:
         return stop
-    # These two are a bucket's own, but fields of its untracked base.
-    stop = visit_if_any(<PyObject *> (<Bucket> bucket).head, visit, arg)
-    if not stop:
-        stop = visit_if_any(<PyObject *> (<Bucket> bucket).tail, visit, arg)
-    if stop:
-        return stop
     task = <PyObject *> (<Bucket> bucket).head
     while task != NULL and task != <PyObject *> None:
-        stop = visit_if_any(<PyObject *> (<TimerTask> task)._bucket, visit, arg)
-        if not stop:
-            stop = visit_if_any(<PyObject *> (<TimerTask> task)._prev, visit, arg)
-        if not stop:
-            stop = visit_if_any(<PyObject *> (<TimerTask> task)._next, visit, arg)
+        stop = visit(bucket, arg)
+        if task.ob_type != <PyTypeObject *> TimerHandle:  # A plain handle is not tracked: nothing would come of a visit.
+            # Twice: the list has two references to each task, from both sides or from its ends.
+            if not stop:
+                stop = visit(task, arg)
+            if not stop:
+                stop = visit(task, arg)
         # A handle has two references from the list: from both sides, or from its end. With more, somebody else has it, and what it
         # refers to is not the bucket's alone: not visited, it counts as needed.
         if not stop and task.ob_refcnt <= 2 and PyObject_TypeCheck(task, <PyTypeObject *> TimerHandle):

@@ -2,8 +2,8 @@
 
 One thread enqueues requests with exponentially distributed gaps, at a target rate or as fast as it can. Each request is watched
 under a few shared keys, on which nothing happens, and has a latency, log-normal by its median and 75th percentile; a second
-thread completes it when that has passed. What has not been completed after the timeout is expired by the purgatory's reaper. Timings are
-real, nothing is virtual.
+thread completes it when that has passed. What has not been completed after the timeout is expired by the purgatory's reaper.
+Timings are real, nothing is virtual.
 
 As in Apache Kafka's own version (TestPurgatoryPerformance): gaps and latencies are drawn beforehand, a request carries 100 bytes,
 its `try_complete` looks at the clock, and waiting for the next arrival goes by whole milliseconds. What differs: the second
@@ -20,8 +20,10 @@ import random
 import sys
 import threading
 import time
+from array import array
 from collections import defaultdict
 from dataclasses import dataclass
+from time import monotonic
 from typing import Any
 
 from request_purgatory.errors import InvalidArgumentError
@@ -82,17 +84,16 @@ class Load:
 
 
 class TimedRequest(DelayedOperation):
-    """A request whose condition is that a time has come."""
+    """A request whose condition is that a time has come. Its attributes are set by whoever makes it: an __init__ in Python would
+    cost as much as the timer."""
 
     __slots__ = ("completes_at", "payload")
 
-    def __init__(self, delay_ms: int, completes_at: float) -> None:
-        super().__init__(delay_ms)
-        self.completes_at = completes_at
-        self.payload = bytes(100)
+    completes_at: float
+    payload: bytes
 
     def try_complete(self) -> bool:
-        return time.monotonic() >= self.completes_at and self.force_complete()
+        return monotonic() >= self.completes_at and self.force_complete()
 
     def on_complete(self) -> None:
         """There is nobody to answer."""
@@ -103,31 +104,25 @@ class Completer:
 
     def __init__(self, purgatory: DelayedOperationPurgatory) -> None:
         self._purgatory = purgatory
-        self._by_ms: defaultdict[int, list[TimedRequest]] = defaultdict(list)
-        self._done_ms = int(time.monotonic() * 1000)
+        #: Who is to be completed at each millisecond that has not been dealt with.
+        self.by_ms: defaultdict[int, list[TimedRequest]] = defaultdict(list)
+        #: The last millisecond that has.
+        self.done_ms = int(monotonic() * 1000)
         self._stopped = False
         self.peak_pending = 0
         self._thread = threading.Thread(target=self._run, name="completer", daemon=True)
         self._thread.start()
 
-    def add(self, request: TimedRequest) -> None:
-        """Complete the request at the first whole millisecond after its `completes_at`."""
-        at_ms = int(request.completes_at * 1000) + 1
-        self._by_ms[at_ms].append(request)
-        if at_ms <= self._done_ms:
-            # That millisecond was dealt with between the look at the clock and this line.
-            request.force_complete()
-
     def _run(self) -> None:
         while not self._stopped:
-            now = time.monotonic()
+            now = monotonic()
             now_ms = int(now * 1000)
-            while self._done_ms < now_ms:
-                self._done_ms += 1
-                for request in self._by_ms.pop(self._done_ms, ()):
+            while self.done_ms < now_ms:
+                self.done_ms += 1
+                for request in self.by_ms.pop(self.done_ms, ()):
                     request.force_complete()
             self.peak_pending = max(self.peak_pending, self._purgatory.num_delayed)
-            time.sleep(max((now_ms + 1) / 1000 - time.monotonic(), 0.0))
+            time.sleep(max((now_ms + 1) / 1000 - monotonic(), 0.0))
 
     def stop(self) -> None:
         """End the thread."""
@@ -163,22 +158,23 @@ def measure(load: Load) -> dict[str, float]:
     chance = random.Random(load.seed)
     median_ms, p75_ms = CASES[load.case]
     sigma = math.log(p75_ms / median_ms) / _Z75
-    latencies = [chance.lognormvariate(math.log(median_ms / 1000), sigma) for _ in range(load.count)]
-    gaps = [chance.expovariate(load.rate) for _ in range(load.count)] if load.rate else []
+    # Arrays, as Java has them: the collector would walk lists of a million numbers again and again.
+    latencies = array("d", [chance.lognormvariate(math.log(median_ms / 1000), sigma) for _ in range(load.count)])
+    gaps = array("d", [chance.expovariate(load.rate) for _ in range(load.count)] if load.rate else [])
     keys = [f"key-{number}" for number in range(load.keys)]
     purgatory = DESIGNS[load.design](f"published-{load.design}", purge_interval=1000)
     completer = Completer(purgatory)
     gc.collect()
     with CollectorTime() as collector:
         cpu_began = time.process_time()
-        began = time.monotonic()
+        began = monotonic()
         _enqueue(purgatory, completer, load.timeout_ms, keys, latencies, gaps)
-        enqueued = time.monotonic()
+        enqueued = monotonic()
         while purgatory.num_delayed:
-            if time.monotonic() - enqueued > _SETTLE_S:
+            if monotonic() - enqueued > _SETTLE_S:
                 raise RuntimeError(f"{purgatory.num_delayed} requests are pending {_SETTLE_S} s after the last one came")
             time.sleep(0.001)
-        ended = time.monotonic()
+        ended = monotonic()
         cpu_seconds = time.process_time() - cpu_began
     completer.stop()
     counted = purgatory.metrics()
@@ -204,23 +200,28 @@ def _enqueue(
     completer: Completer,
     timeout_ms: int,
     keys: list[str],
-    latencies: list[float],
-    gaps: list[float],
+    latencies: array[float],
+    gaps: array[float],
 ) -> None:
     watch = purgatory.try_complete_else_watch
-    complete_later = completer.add
-    clock = time.monotonic
-    arrives_at = clock()
+    by_ms = completer.by_ms
+    arrives_at = monotonic()
     for number, latency in enumerate(latencies):
-        now = clock()
+        now = monotonic()
         if gaps:
             arrives_at += gaps[number]
             # By whole milliseconds: who sleeps for each of 100,000 gaps a second measures how long sleeping takes.
             while arrives_at > now + 0.001:
                 time.sleep(0.001)
-                now = clock()
-        request = TimedRequest(timeout_ms, now + latency)
-        complete_later(request)
+                now = monotonic()
+        request = TimedRequest(timeout_ms)
+        request.completes_at = completes_at = now + latency
+        request.payload = bytes(100)
+        at_ms = int(completes_at * 1000) + 1
+        by_ms[at_ms].append(request)
+        if at_ms <= completer.done_ms:
+            # That millisecond was dealt with since the look at the clock.
+            request.force_complete()
         watch(request, keys)
 
 

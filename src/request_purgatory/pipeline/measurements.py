@@ -59,6 +59,7 @@ def summarize(spark: SparkSession, folder: Path) -> DataFrame:
     values = F.col("value")
     summary = (
         read_measurements(spark, folder)
+        .withColumn("position", F.monotonically_increasing_id())
         .groupBy(*_POINT)
         .agg(
             F.median(values).alias("median"),
@@ -66,7 +67,7 @@ def summarize(spark: SparkSession, folder: Path) -> DataFrame:
             F.max(values).alias("most"),
             F.count(values).alias("rounds"),
             # The order in which things were measured is the order in which tables show them.
-            F.min(F.monotonically_increasing_id()).alias("position"),
+            F.min("position").alias("position"),
         )
     )
     target = str(folder / SUMMARY_FOLDER)

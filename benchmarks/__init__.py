@@ -1,0 +1,1 @@
+"""Micro-benchmarks: one module per question, all run by `python -m benchmarks`."""

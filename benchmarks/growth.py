@@ -1,0 +1,104 @@
+"""What an operation costs as the number pending grows.
+
+`structure=timer`: schedule and cancel a timer, exactly as in timer_cycle, but what is pending is due in 5 to 15 minutes, because
+ten million take long to add. `structure=purgatory`: make, watch and complete a request, as in purgatory_cycle, while `pending`
+others with a timeout of an hour watch 65,536 other keys. Purges are part of it: they go through all lists, so that what is
+pending elsewhere does cost the requests that end. Ten million are for ours only, and only if the memory is free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from time import perf_counter_ns
+
+from benchmarks import peers, timer_cycle
+from benchmarks.question import Case, JvmCall, Parameter
+from benchmarks.request import ADVANCE_EVERY, TIMEOUT_MS, Request, keys_of, open_purgatory
+from benchmarks.stopwatch import per_operation, settled_ns
+
+QUESTION = "growth"
+METRICS = {"ns_per_operation": "ns", "cpu_ns_per_operation": "ns"}
+SIDES = (*(side for side in peers.TIMERS if side not in (peers.OURS_MANUAL, peers.SCHED, peers.THREADING)), peers.LEGACY)
+
+_SHORTEST_MS = 300_000
+_STANDING_TIMEOUT_MS = 3_600_000
+_STANDING_KEYS = 65_536
+_BATCHES = 5
+_BATCH = 4 * ADVANCE_EVERY
+_LARGEST_FOR_ALL = 1_000_000
+#: Generous, for Python objects that are not compiled: objects, entries in lists, and what the allocator leaves unused.
+_BYTES_EACH = {"timer": 400, "purgatory": 1_000}
+_MEMINFO = Path("/proc/meminfo")
+
+
+def cases(quick: bool) -> list[Case]:
+    """`pending` by powers of ten, for both structures."""
+    sizes = (1_000, 10_000, 100_000) if quick else (1_000, 10_000, 100_000, 1_000_000, 10_000_000)
+    return [
+        Case({"structure": structure, "pending": pending}, pending, _jvm_call(structure, pending))
+        for structure in ("timer", "purgatory")
+        for pending in sizes
+    ]
+
+
+def _jvm_call(structure: str, pending: int) -> JvmCall | None:
+    return timer_cycle.case(pending).jvm if structure == "timer" else None
+
+
+def left_out(side: str, case: Case) -> str | None:
+    """Sides that don't have the structure; others than ours at ten million; ours too if the memory is not free."""
+    structure = str(case.params["structure"])
+    if structure == "timer" and side == peers.LEGACY:
+        return "its timer is for purgatories only"
+    if structure == "purgatory" and side not in (peers.OURS, peers.LEGACY):
+        return "has no purgatory" if side != peers.KAFKA else "the harness has no purgatory with others pending"
+    if case.size > _LARGEST_FOR_ALL:
+        return "so many for ours only" if side != peers.OURS else _memory_lacks(case.params)
+    return None
+
+
+def _memory_lacks(params: Mapping[str, Parameter]) -> str | None:
+    needed = int(params["pending"]) * _BYTES_EACH[str(params["structure"])]
+    if not _MEMINFO.exists():
+        return f"needs {needed / 2**30:.0f} GiB, and how much is free can't be told without {_MEMINFO}"
+    lines = dict(line.split(":", 1) for line in _MEMINFO.read_text().splitlines())
+    available = int(lines["MemAvailable"].split()[0]) * 1024
+    if available < needed:
+        return f"needs {needed / 2**30:.0f} GiB of memory, of which {available / 2**30:.1f} are available"
+    return None
+
+
+def measure(side: str, structure: str, pending: int) -> dict[str, float]:
+    """ns_per_operation; RuntimeError if the pending ones did not stay so."""
+    if structure == "timer":
+        return timer_cycle.measure(side, pending, shortest_ms=_SHORTEST_MS)
+    return _purgatory(side, pending)
+
+
+def _purgatory(side: str, pending: int) -> dict[str, float]:
+    purgatory = open_purgatory(side)
+    watch = purgatory.try_complete_else_watch
+    check = purgatory.check_and_complete
+    keys = keys_of(_STANDING_KEYS)
+    for number in range(pending):
+        request = Request(_STANDING_TIMEOUT_MS)
+        request.ready = False
+        watch(request, [keys[number % _STANDING_KEYS]])
+    purgatory.purge()
+    elapsed_ns = []
+    settled_ns()
+    for _ in range(_BATCHES):
+        start_ns = perf_counter_ns()
+        for number in range(1, _BATCH + 1):
+            request = Request(TIMEOUT_MS)
+            request.ready = False
+            watch(request, ["event"])
+            request.ready = True
+            check("event")
+            if number % ADVANCE_EVERY == 0:
+                purgatory.advance_clock(0)
+        elapsed_ns.append(perf_counter_ns() - start_ns)
+    if purgatory.num_delayed != pending:
+        raise RuntimeError(f"{purgatory.num_delayed} requests are pending, not {pending}")
+    return per_operation(elapsed_ns, _BATCH)

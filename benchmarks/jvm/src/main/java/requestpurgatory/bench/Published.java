@@ -1,0 +1,47 @@
+package requestpurgatory.bench;
+
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+
+/**
+ * The published benchmark of the purgatory, as Kafka's TestPurgatoryPerformance does it: requests with log-normal latencies are
+ * enqueued by one thread, completed by a second one when their latency is over, and expired by the purgatory if that is later
+ * than their timeout. See {@link PublishedRun}.
+ */
+final class Published implements Question {
+    private static final String LOW = "low";
+    private static final String HIGH = "high";
+    private static final int WARM_UP_REQUESTS = 200_000;
+    /** A slower warm-up would take long, and leave less of the code compiled. */
+    private static final int WARM_UP_MINIMUM_RATE = 100_000;
+
+    private final int rate;
+    private final int count;
+    private final Workload.Case latency;
+    private final int timeoutMs;
+    private final int keys;
+    private final int seed;
+
+    Published(Params params) {
+        rate = params.integer("rate", 0);
+        count = params.integer("count", 2);
+        latency = Workload.Case.valueOf(params.choice("case", List.of(LOW, HIGH)).toUpperCase(Locale.ROOT));
+        timeoutMs = params.integerOr("timeout_ms", 1, 200);
+        keys = params.integerOr("keys", 1, 3);
+        seed = params.integerOr("seed", 0, 1);
+    }
+
+    @Override
+    public Map<String, Number> measure(Side side) throws Exception {
+        side.requirePurgatory();
+        int warmUpRate = rate == 0 ? 0 : Math.max(rate, WARM_UP_MINIMUM_RATE);
+        run(Workload.draw(WARM_UP_REQUESTS, warmUpRate, latency, seed));
+        return run(Workload.draw(count, rate, latency, seed));
+    }
+
+    private Map<String, Number> run(Workload workload) throws Exception {
+        System.gc();
+        return new PublishedRun(workload, timeoutMs, keys).metrics();
+    }
+}

@@ -1,0 +1,95 @@
+"""A request's way through the purgatory: made, watched, completed by an event on its key.
+
+One thread, no reaper; one operation is: make a request with a timeout of 60 s, `try_complete_else_watch` it under one key, set
+its flag, `check_and_complete` the key. With `watchers` above 1 so many requests come to watch the key, all flags are set, and
+one check completes them all; the time is per request. Several `keys` take turns. The request is a Python subclass with
+`__slots__`, a Python `try_complete` (called twice while the flag is false, once when it is true) and a Python `on_complete`.
+`advance_clock(0)` after every 1,000 requests, timed with the rest, lets the purgatory purge. Kafka's reaper runs in a thread
+of its own.
+"""
+
+from __future__ import annotations
+
+from itertools import cycle, islice
+from time import perf_counter_ns
+
+from benchmarks import peers
+from benchmarks.question import Case, JvmCall
+from benchmarks.request import ADVANCE_EVERY, TIMEOUT_MS, Request, keys_of, open_purgatory
+from benchmarks.stopwatch import per_operation, settled_ns
+from request_purgatory import DelayedOperationPurgatory
+
+QUESTION = "purgatory_cycle"
+METRICS = {"ns_per_operation": "ns", "cpu_ns_per_operation": "ns"}
+SIDES = (peers.OURS, peers.LEGACY, peers.KAFKA)
+
+_BATCHES = 5
+_JVM_OPERATIONS = 1_000_000
+
+
+def cases(quick: bool) -> list[Case]:
+    """Few and many keys with one watcher each, and one key with many watchers."""
+    points = ((1, 1), (1_000, 1), (1, 100)) if quick else ((1, 1), (1_000, 1), (65_536, 1), (1, 10), (1, 100), (1, 1_000))
+    return [
+        Case(
+            {"keys": keys, "watchers": watchers},
+            keys if watchers == 1 else watchers,
+            JvmCall(QUESTION, {"keys": keys, "watchers": watchers, "operations": _JVM_OPERATIONS}),
+        )
+        for keys, watchers in points
+    ]
+
+
+def left_out(side: str, case: Case) -> str | None:  # noqa: ARG001 - every side does every case
+    """None."""
+    return None
+
+
+def measure(side: str, keys: int, watchers: int, operations: int = 64_000) -> dict[str, float]:
+    """ns_per_operation of batches of `operations`, a multiple of 1,000; RuntimeError if a request was left pending."""
+    purgatory = open_purgatory(side)
+    turns = list(islice(cycle(keys_of(keys)), operations // watchers))
+    step = ADVANCE_EVERY // watchers
+    rounds = [turns[start : start + step] for start in range(0, len(turns), step)]
+    settled_ns()
+    if watchers == 1:
+        elapsed_ns = [_one_watcher(purgatory, rounds) for _ in range(_BATCHES)]
+    else:
+        elapsed_ns = [_many_watchers(purgatory, rounds, watchers) for _ in range(_BATCHES)]
+    counted = purgatory.metrics()
+    if counted.completions != _BATCHES * operations or counted.num_delayed_operations:
+        raise RuntimeError(f"not every request was completed: {counted}")
+    return per_operation(elapsed_ns, operations)
+
+
+def _one_watcher(purgatory: DelayedOperationPurgatory, rounds: list[list[str]]) -> int:
+    watch = purgatory.try_complete_else_watch
+    check = purgatory.check_and_complete
+    start_ns = perf_counter_ns()
+    for turns in rounds:
+        for key in turns:
+            request = Request(TIMEOUT_MS)
+            request.ready = False
+            watch(request, [key])
+            request.ready = True
+            check(key)
+        purgatory.advance_clock(0)
+    return perf_counter_ns() - start_ns
+
+
+def _many_watchers(purgatory: DelayedOperationPurgatory, rounds: list[list[str]], watchers: int) -> int:
+    watch = purgatory.try_complete_else_watch
+    check = purgatory.check_and_complete
+    requests = [Request(TIMEOUT_MS)] * watchers
+    start_ns = perf_counter_ns()
+    for turns in rounds:
+        for key in turns:
+            for index in range(watchers):
+                requests[index] = request = Request(TIMEOUT_MS)
+                request.ready = False
+                watch(request, [key])
+            for request in requests:
+                request.ready = True
+            check(key)
+        purgatory.advance_clock(0)
+    return perf_counter_ns() - start_ns

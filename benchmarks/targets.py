@@ -1,0 +1,171 @@
+"""What this project wants to reach, as data, and how a run compares."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rich.table import Table
+
+from benchmarks import peers
+from benchmarks.summary import Medians, number
+
+NOT_MEASURED = "not measured"
+NOT_MET = "not met"
+TARGET_MET = "target met"
+MOONSHOT_MET = "moonshot met"
+PUBLISHED = "published"  # where there is no target but to tell
+
+
+@dataclass(frozen=True)
+class Target:
+    """A figure to reach.
+
+    Attributes:
+        question, case, metric: what of the measurements it is about.
+        target, moonshot: what is wanted, and what would be splendid, in the metric's unit; None for none.
+        higher_is_better: False for times and bytes.
+        at_least_as: a side whose median in the same run is the target.
+        times: a side by whose median ours is divided; target and moonshot are about that ratio.
+    """
+
+    name: str
+    question: str
+    case: str
+    metric: str
+    target: float | None
+    moonshot: float | None
+    higher_is_better: bool = False
+    at_least_as: str | None = None
+    times: str | None = None
+
+    def verdict(self, measured: float | None, target: float | None = None) -> str:
+        """One of this module's four words for it; `target` where that is another side's figure."""
+        target = self.target if target is None else target
+        if measured is None or (target is None and (self.moonshot is None or self.at_least_as)):
+            return NOT_MEASURED
+        sign = -1 if self.higher_is_better else 1
+        if self.moonshot is not None and sign * measured <= sign * self.moonshot:
+            return MOONSHOT_MET
+        if target is None:
+            return PUBLISHED
+        return TARGET_MET if sign * measured <= sign * target else NOT_MET
+
+
+#: Add a row to have it reported.
+TARGETS = [
+    *(
+        Target(f"schedule and cancel, {pending:,} pending", "timer_cycle", f"pending={pending}", "ns_per_operation", 60, 35)
+        for pending in (1_000, 10_000, 100_000, 1_000_000)
+    ),
+    Target("add 1,000,000 timers", "timer_add", "count=1000000", "ns_per_operation", 100, 50),
+    Target("cancel 1,000,000 in random order", "timer_cancel_random", "count=1000000", "ns_per_operation", 100, 50),
+    Target("expire 1,000,000 timers", "timer_expire", "count=1000000 span_ms=60000", "ns_per_operation", 350, 250),
+    Target("watch and complete, one key", "purgatory_cycle", "keys=1 watchers=1", "ns_per_operation", 450, 300),
+    Target("bytes per pending handle", "memory", "kind=handle count=1000000", "bytes_per_pending", 100, 64),
+    Target(
+        "bytes per pending operation, 65,536 keys",
+        "memory",
+        "kind=operation count=1000000 keys=65536",
+        "bytes_per_pending",
+        250,
+        150,
+    ),
+    *(
+        target
+        for case in ("low", "high")
+        for target in (
+            Target(
+                f"published benchmark, saturation, {case}",
+                "published",
+                f"case={case} rate=0 count=1000000",
+                "enqueue_rate",
+                None,
+                1_000_000,
+                higher_is_better=True,
+                at_least_as=peers.KAFKA,
+            ),
+            Target(
+                f"the same, CPU seconds per million, {case}",
+                "published",
+                f"case={case} rate=0 count=1000000",
+                "cpu_seconds_per_million",
+                None,
+                1.5,
+                at_least_as=peers.KAFKA,
+            ),
+            Target(
+                f"the same, times the 0.8 design, {case}",
+                "published",
+                f"case={case} rate=0 count=1000000",
+                "enqueue_rate",
+                None,
+                4.2 if case == "high" else None,
+                higher_is_better=True,
+                times=peers.LEGACY,
+            ),
+        )
+    ),
+]
+
+
+def compare(found: Medians, targets: list[Target] | None = None) -> list[dict[str, object]]:
+    """A row for each target: what was measured (None if it was not), the verdict, and the best peer with its figure."""
+    rows: list[dict[str, object]] = []
+    for row in TARGETS if targets is None else targets:
+        measured = found.get((row.question, peers.OURS, row.case, row.metric))
+        target = row.target
+        best = _best_peer(found, row)
+        if row.at_least_as is not None:
+            target = found.get((row.question, row.at_least_as, row.case, row.metric))
+        if row.times is not None:
+            divisor = found.get((row.question, row.times, row.case, row.metric))
+            measured = measured / divisor if measured is not None and divisor else None
+            best = None
+        rows.append(
+            {
+                "name": row.name,
+                "question": row.question,
+                "case": row.case,
+                "metric": "ratio" if row.times else row.metric,
+                "target": target,
+                "moonshot": row.moonshot,
+                "measured": measured,
+                "verdict": _verdict(row, measured, target),
+                "best_peer": best[0] if best else None,
+                "best_peer_value": best[1] if best else None,
+            }
+        )
+    return rows
+
+
+def _verdict(row: Target, measured: float | None, target: float | None) -> str:
+    if row.times is not None and row.moonshot is None:
+        return NOT_MEASURED if measured is None else PUBLISHED
+    return row.verdict(measured, target)
+
+
+def _best_peer(found: Medians, target: Target) -> tuple[str, float] | None:
+    ours = (peers.OURS, peers.OURS_MANUAL, peers.LEGACY)
+    others = [
+        (side, value)
+        for (question, side, case, metric), value in found.items()
+        if (question, case, metric) == (target.question, target.case, target.metric) and side not in ours
+    ]
+    best = max if target.higher_is_better else min
+    return best(others, key=lambda other: other[1], default=None)
+
+
+def targets_table(rows: list[dict[str, object]]) -> Table:
+    """The rows of `compare` for the console."""
+    table = Table(title="targets", title_justify="left")
+    for column in ("what", "metric", "target", "moonshot", "measured", "verdict", "best peer"):
+        table.add_column(column, justify="right" if column in ("target", "moonshot", "measured") else "left")
+    for row in rows:
+        peer = f"{row['best_peer']} {_number(row['best_peer_value'])}" if row["best_peer"] else "-"
+        figures = (_number(row[column]) for column in ("target", "moonshot", "measured"))
+        table.add_row(str(row["name"]), str(row["metric"]), *figures, str(row["verdict"]), peer)
+    return table
+
+
+def _number(value: object) -> str:
+    return number(value) if isinstance(value, int | float) else "-"

@@ -1,0 +1,135 @@
+"""Add timers and keep them all.
+
+`count` timers with delays of 1 to 60,000 ms (uniform, seeded, drawn beforehand) are added to an empty timer; the handles go into
+a list made beforehand. No event loop runs and no clock is advanced meanwhile, so nothing expires. The time per timer includes
+what the garbage collector does because of the objects that are kept. Small counts are repeated in the process, each time with
+a new timer, and the median taken. trio opens scopes, one inside the other; threading.Timer starts a thread for each.
+"""
+
+from __future__ import annotations
+
+import sched
+import threading
+from collections.abc import Callable
+from time import perf_counter_ns
+
+from benchmarks import peers
+from benchmarks.delays import seconds, uniform_ms
+from benchmarks.peers import nothing
+from benchmarks.question import Case
+from benchmarks.stopwatch import per_operation, repeats, settled_ns
+from request_purgatory import ManualClock, SystemTimer
+from request_purgatory.clock import Clock
+
+QUESTION = "timer_add"
+METRICS = {"ns_per_operation": "ns", "cpu_ns_per_operation": "ns"}
+SIDES = peers.TIMERS
+
+
+def cases(quick: bool) -> list[Case]:
+    """`count` by powers of ten; 1,000 is what one thread per timer survives."""
+    return [Case({"count": count}, count) for count in ((1_000, 10_000) if quick else (1_000, 100_000, 1_000_000))]
+
+
+def left_out(side: str, case: Case) -> str | None:
+    """Threads don't survive as many."""
+    return peers.TOO_MANY_THREADS if side == peers.THREADING and case.size > peers.MOST_THREADS else None
+
+
+def measure(side: str, count: int) -> dict[str, float]:
+    """ns_per_operation."""
+    delays = uniform_ms(count, 1, 60_000)
+    add = _BY_SIDE[side]
+    return per_operation([add(delays, [None] * count) for _ in range(repeats(count))], count)
+
+
+def _system_timer(delays: list[int], handles: list[object], clock: Clock | None = None) -> int:
+    timer = SystemTimer("benchmark", clock=clock)
+    call_later = timer.call_later
+    start_ns = settled_ns()
+    for index, delay in enumerate(delays):
+        handles[index] = call_later(delay, nothing)
+    elapsed_ns = perf_counter_ns() - start_ns
+    if timer.size != len(delays):
+        raise RuntimeError(f"{timer.size} timers are pending, not {len(delays)}")
+    return elapsed_ns
+
+
+def _event_loop(side: str) -> Callable[[list[int], list[object]], int]:
+    def measured(delays: list[int], handles: list[object]) -> int:
+        loop = peers.open_loop(side)
+        call_later = loop.call_later
+        delays_s = seconds(delays)
+        start_ns = settled_ns()
+        for index, delay in enumerate(delays_s):
+            handles[index] = call_later(delay, nothing)
+        elapsed_ns = perf_counter_ns() - start_ns
+        loop.close()
+        return elapsed_ns
+
+    return measured
+
+
+def _heapq(delays: list[int], handles: list[object]) -> int:
+    call_later = peers.HeapTimer().call_later
+    delays_s = seconds(delays)
+    start_ns = settled_ns()
+    for index, delay in enumerate(delays_s):
+        handles[index] = call_later(delay, nothing)
+    return perf_counter_ns() - start_ns
+
+
+def _trio(delays: list[int], handles: list[object]) -> int:
+    import trio  # Not everywhere to be had.
+
+    async def add() -> int:
+        move_on_after = trio.move_on_after
+        delays_s = seconds(delays)
+        start_ns = settled_ns()
+        for index, delay in enumerate(delays_s):
+            handles[index] = scope = move_on_after(delay)
+            scope.__enter__()
+        elapsed_ns = perf_counter_ns() - start_ns
+        for opened in reversed(handles):
+            assert isinstance(opened, trio.CancelScope)
+            opened.__exit__(None, None, None)
+        return elapsed_ns
+
+    return trio.run(add)
+
+
+def _sched(delays: list[int], handles: list[object]) -> int:
+    enter = sched.scheduler().enter
+    delays_s = seconds(delays)
+    start_ns = settled_ns()
+    for index, delay in enumerate(delays_s):
+        handles[index] = enter(delay, 0, nothing)
+    return perf_counter_ns() - start_ns
+
+
+def _threading(delays: list[int], handles: list[object]) -> int:
+    # All threads have to be alive at the end, as every other side's timers are pending then: each delay is a minute longer.
+    delays_s = [60 + delay for delay in seconds(delays)]
+    start_ns = settled_ns()
+    for index, delay in enumerate(delays_s):
+        handles[index] = timer = threading.Timer(delay, nothing)
+        timer.start()
+    elapsed_ns = perf_counter_ns() - start_ns
+    timers = [timer for timer in handles if isinstance(timer, threading.Timer)]
+    for timer in timers:
+        timer.cancel()
+    for timer in timers:
+        timer.join()
+    return elapsed_ns
+
+
+_BY_SIDE: dict[str, Callable[[list[int], list[object]], int]] = {
+    peers.OURS: _system_timer,
+    peers.OURS_MANUAL: lambda delays, handles: _system_timer(delays, handles, ManualClock()),
+    peers.ASYNCIO: _event_loop(peers.ASYNCIO),
+    peers.UVLOOP: _event_loop(peers.UVLOOP),
+    peers.HEAPQ: _heapq,
+    peers.TRIO: _trio,
+    peers.SCHED: _sched,
+    peers.THREADING: _threading,
+}

@@ -1,0 +1,142 @@
+"""The runner, and the command around it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from benchmarks import peers, timer_add, timer_cycle
+from benchmarks.__main__ import main
+from benchmarks.measurement import Runner, Step, metric_values
+from benchmarks.question import Case, JvmCall
+
+_UNITS = {"ns_per_operation": "ns", "cpu_ns_per_operation": "ns"}
+
+
+class FakeJvm:
+    """JVM peers whose processes are Python's."""
+
+    versions: Mapping[str, str] = {}
+
+    def __init__(self, code: str) -> None:
+        self.code = code
+        self.asked: list[tuple[str, str, dict[str, object]]] = []
+
+    def command(self, question: str, side: str, params: Mapping[str, object]) -> list[str]:
+        """Runs the code, whatever is asked."""
+        self.asked.append((question, side, dict(params)))
+        return [sys.executable, "-c", self.code]
+
+
+def kafka_step(case: Case) -> Step:
+    """Kafka's turn at timer_cycle."""
+    return Step(timer_cycle, peers.KAFKA, case, 0)
+
+
+def test_sides_take_turns_within_a_round_and_every_other_round_is_reversed(monkeypatch: pytest.MonkeyPatch):
+    """So a disturbance hits all of them, and none is always first."""
+    monkeypatch.setattr(timer_cycle, "cases", lambda quick: [Case({"pending": 1}, 1), Case({"pending": 2}, 2)])
+    steps = Runner("no JVM").plan([timer_cycle], sides={peers.OURS, peers.HEAPQ}, rounds=2, quick=True)
+    assert [(step.round, step.case.size, step.side) for step in steps] == [
+        (0, 1, peers.OURS),
+        (0, 1, peers.HEAPQ),
+        (0, 2, peers.OURS),
+        (0, 2, peers.HEAPQ),
+        (1, 1, peers.HEAPQ),
+        (1, 1, peers.OURS),
+        (1, 2, peers.HEAPQ),
+        (1, 2, peers.OURS),
+    ]
+
+
+def test_what_is_left_out_is_planned_for_nobody_and_remembered_with_its_reason():
+    """No JVM, and more threads than there can be."""
+    runner = Runner("no JVM")
+    steps = runner.plan([timer_add], sides={peers.KAFKA, peers.THREADING}, rounds=1, quick=True)
+    assert [step.case.size for step in steps] == [1_000]
+    reasons = {(one.side, one.case): one.reason for one in runner.not_measured}
+    assert reasons[peers.KAFKA, "count=1000"] == "no JVM"
+    assert reasons[peers.THREADING, "count=10000"] == peers.TOO_MANY_THREADS
+    assert not any(one.failed for one in runner.not_measured)
+
+
+def test_a_value_of_the_jvm_is_recorded_in_long_form():
+    """Asked for by its own parameters, metrics that nobody knows dropped."""
+    jvm = FakeJvm('print(\'{"ns_per_operation": 41.5, "other": 1}\')')
+    case = Case({"pending": 10}, 10.0, JvmCall("timer_cycle", {"pending": 10, "operations": 5}))
+    (value,) = Runner(jvm).run(kafka_step(case))
+    assert jvm.asked == [("timer_cycle", "kafka", {"pending": 10, "operations": 5})]
+    assert json.loads(value.to_json()) == {
+        "question": "timer_cycle",
+        "side": "kafka",
+        "case": "pending=10",
+        "size": 10.0,
+        "metric": "ns_per_operation",
+        "unit": "ns",
+        "round": 0,
+        "value": 41.5,
+    }
+
+
+def test_exit_code_3_is_not_applicable_and_another_is_a_failure():
+    """Both with what stderr said last, and neither is tried again."""
+    for code, failed in ((3, False), (1, True)):
+        runner = Runner(FakeJvm(f"import sys; print('the reason', file=sys.stderr); sys.exit({code})"))
+        step = kafka_step(Case({"pending": 10}, 10.0))
+        assert list(runner.run(step)) == []
+        assert list(runner.run(step)) == []
+        assert [(one.reason, one.failed) for one in runner.not_measured] == [("the reason", failed)]
+
+
+def test_a_process_that_does_not_end_is_a_failure():
+    """It is ended, and told of."""
+    runner = Runner(FakeJvm("import time; time.sleep(60)"), timeout_s=0.2)
+    assert list(runner.run(kafka_step(Case({"pending": 10}, 10.0)))) == []
+    assert [(one.reason, one.failed) for one in runner.not_measured] == [("took longer than 0 s", True)]
+
+
+@pytest.mark.parametrize(
+    "output",
+    ["", "no JSON", "[1]", "7", '{"cpu_ns_per_operation": 1}', '{"ns_per_operation": "1"}', '{"ns_per_operation": NaN}',
+     '{"ns_per_operation": true}', '{"ns_per_operation": Infinity}'],
+)  # fmt: skip
+def test_output_without_a_finite_number_is_no_measurement(output: str):
+    """No number is made up."""
+    with pytest.raises(ValueError, match="ns_per_operation"):
+        metric_values(output, _UNITS)
+
+
+def test_only_the_last_line_of_the_output_counts():
+    """Libraries print."""
+    assert metric_values('hello\n{"ns_per_operation": 2}\n', _UNITS) == {"ns_per_operation": 2.0}
+
+
+def test_a_failing_worker_is_reported_and_the_run_goes_on(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    """Its stderr is shown, the other case is measured, the exit code is 1."""
+    monkeypatch.setattr(timer_add, "cases", lambda quick: [Case({"no_such_parameter": 1}, 1), Case({"count": 100}, 100)])
+    assert main(["timer_add", "--quick", "--sides", "heapq", "--out", str(tmp_path)]) == 1
+    printed = capsys.readouterr().out
+    assert "failed:" in printed
+    assert "unexpected keyword argument 'no_such_parameter'" in printed
+    values = [json.loads(line) for line in (tmp_path / "measurements.jsonl").read_text().splitlines()]
+    assert [(value["case"], value["round"]) for value in values] == [("count=100", 0), ("count=100", 1)]
+    (not_measured,) = [json.loads(line) for line in (tmp_path / "not_measured.jsonl").read_text().splitlines()]
+    assert not_measured["failed"]
+    assert not_measured["case"] == "no_such_parameter=1"
+
+
+def test_the_machine_is_described(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """With the versions of the peers and the build that was measured."""
+    monkeypatch.setattr(timer_add, "cases", lambda quick: [Case({"count": 10}, 10)])
+    assert main(["timer_add", "--rounds", "1", "--sides", "heapq,sched", "--out", str(tmp_path)]) == 0
+    machine = json.loads((tmp_path / "machine.json").read_text())
+    assert machine["rounds"] == 1
+    assert machine["python"] == ".".join(map(str, sys.version_info[:3]))
+    assert "request_purgatory_compiled" in machine
+    assert machine["versions"]["heapq"].startswith("Python")

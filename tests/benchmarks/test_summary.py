@@ -1,0 +1,61 @@
+"""Medians, ratios, and what is said of cases without a value."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks import peers, timer_cycle
+from benchmarks.measurement import Measurement, NotMeasured
+from benchmarks.question import Case
+from benchmarks.summary import medians, not_measured_lines, number, question_table, ratio
+
+
+def measurement(side: str, value: float, round: int = 0) -> Measurement:
+    """A value of timer_cycle with 10 pending."""
+    return Measurement("timer_cycle", side, "pending=10", 10.0, "ns_per_operation", "ns", round, value)
+
+
+def test_medians_are_taken_over_the_rounds_of_one_side_and_case():
+    """One disturbed round does not count."""
+    found = medians([measurement("heapq", value, round) for round, value in enumerate((3.0, 900.0, 4.0))])
+    assert found == {("timer_cycle", "heapq", "pending=10", "ns_per_operation"): 4.0}
+
+
+def test_an_even_number_of_rounds_has_the_middle_of_the_two_in_the_middle():
+    """As the median is defined."""
+    found = medians([measurement("heapq", 3.0), measurement("heapq", 5.0, 1)])
+    assert list(found.values()) == [4.0]
+
+
+def test_a_ratio_says_how_many_times_ours_a_value_is():
+    """None where that would mean nothing."""
+    assert ratio(150.0, 50.0) == 3.0
+    assert ratio(150.0, None) is None
+    assert ratio(150.0, 0.0) is None
+    assert ratio(-1.0, 50.0) is None
+
+
+def test_a_table_shows_the_median_and_the_ratio_of_each_side():
+    """And a dash where there is none."""
+    found = medians([measurement(peers.OURS, 50.0), measurement(peers.HEAPQ, 150.0)])
+    sides = {peers.OURS, peers.HEAPQ, peers.ASYNCIO}
+    table = question_table(timer_cycle, [Case({"pending": 10}, 10.0)], found, sides)
+    cells = {str(column.header): list(column.cells) for column in table.columns}
+    assert cells["heapq"] == ["150\n[dim]x 3.00[/]"]
+    assert cells["asyncio"] == ["-"]
+
+
+def test_a_reason_is_told_once_with_every_side_and_case_it_is_for():
+    """Failures apart from what was left out on purpose."""
+    left_out = [NotMeasured("timer_add", side, case, "no JVM", False) for side in ("kafka", "netty") for case in ("a=1", "a=2")]
+    failed = NotMeasured("timer_add", "heapq", "a=1", "MemoryError", True)
+    assert not_measured_lines([*left_out, failed], failed=False) == ["no JVM\n    timer_add (a=1; a=2): kafka, netty"]
+    assert not_measured_lines([*left_out, failed], failed=True) == ["MemoryError\n    timer_add (a=1): heapq"]
+
+
+@pytest.mark.parametrize(
+    ("value", "written"), [(123456.7, "123,457"), (99.94, "99.9"), (1.2345, "1.23"), (0.00123, "0.00123"), (-0.97, "-0.97")]
+)
+def test_numbers_are_written_with_about_three_digits(value: float, written: str):
+    """Not with more than the measurement has."""
+    assert number(value) == written
