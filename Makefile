@@ -14,6 +14,7 @@ REQUEST_PURGATORY_BUILD ?= compiled
 export REQUEST_PURGATORY_BUILD
 # The package as it is where nothing was compiled.
 INTERPRETED := build/interpreted
+BENCH := runs/bench
 CORE_TESTS := --ignore tests/pipeline --ignore tests/benchmarks
 
 # A trace to import and replay beside the published workloads: make run TRACE=path
@@ -21,7 +22,7 @@ TRACE ?=
 # Requests in each published workload.
 REQUESTS ?= 1000000
 
-.PHONY: run test test-all test-interpreted bench lint types docs check clean help
+.PHONY: run test test-all test-interpreted sanitize bench bench-docs lint types docs check clean help
 
 run: $(VENV)/.installed ## the published workloads, and TRACE=path, through both designs, into one report
 	$(BIN)/purgatory run --workload low high --requests $(REQUESTS) $(if $(TRACE),--trace "$(TRACE)")
@@ -34,8 +35,15 @@ test-all: $(VENV)/.installed-dev ## all tests on the build that is installed; AR
 test-interpreted: $(VENV)/.installed-dev $(INTERPRETED)/.installed ## the core's tests on the interpreted build
 	REQUEST_PURGATORY_EXPECT=interpreted PYTHONPATH=$(INTERPRETED) $(BIN)/pytest -q $(CORE_TESTS)
 
-bench: $(VENV)/.installed-dev ## all benchmarks against all peers, into one report (about half an hour); ARGS=--quick for a look
-	$(BIN)/python -m benchmarks $(ARGS)
+sanitize: $(VENV)/.installed-dev ## the core's tests on a build with C assertions and sanitizers (needs gcc)
+	tools/sanitize.sh
+
+bench: $(VENV)/.installed-dev ## all benchmarks against all peers, into one report (most of an hour); ARGS=--quick for a look
+	@code=0; $(BIN)/python -m benchmarks --out $(BENCH) $(ARGS) || code=$$?; \
+	$(BIN)/purgatory report --bench $(BENCH) --out $(BENCH)/report.html --force && exit $$code
+
+bench-docs: $(VENV)/.installed-dev ## the last run's figures and pictures into docs/benchmarks.md
+	$(BIN)/python -m benchmarks.page $(BENCH) --pictures
 
 lint: $(VENV)/.installed-dev ## ruff
 	$(BIN)/ruff check .
@@ -43,6 +51,7 @@ lint: $(VENV)/.installed-dev ## ruff
 
 types: $(VENV)/.installed-dev ## mypy --strict
 	$(BIN)/mypy
+	$(BIN)/mypy -p benchmarks
 
 docs: $(VENV)/.installed-docs $(INTERPRETED)/.installed ## the documentation, into build/docs; warnings are errors
 	PYTHONPATH=$(INTERPRETED) $(BIN)/sphinx-build -q -W --keep-going -b html docs build/docs

@@ -36,6 +36,7 @@ TRACKED = (
     "watchers.py",
     "operation.py",
     "metrics.py",
+    "purge.py",
     "purgatory.py",
     "legacy.py",
     "collector.pyx",

@@ -9,6 +9,8 @@ from rich.table import Table
 from benchmarks import peers
 from benchmarks.summary import Medians, number
 
+_COLUMNS = ("what", "metric", "target", "moonshot", "measured", "verdict", "best peer")
+
 NOT_MEASURED = "not measured"
 NOT_MET = "not met"
 TARGET_MET = "target met"
@@ -158,13 +160,22 @@ def _best_peer(found: Medians, target: Target) -> tuple[str, float] | None:
 def targets_table(rows: list[dict[str, object]]) -> Table:
     """The rows of `compare` for the console."""
     table = Table(title="targets", title_justify="left")
-    for column in ("what", "metric", "target", "moonshot", "measured", "verdict", "best peer"):
+    for column in _COLUMNS:
         table.add_column(column, justify="right" if column in ("target", "moonshot", "measured") else "left")
     for row in rows:
-        peer = f"{row['best_peer']} {_number(row['best_peer_value'])}" if row["best_peer"] else "-"
-        figures = (_number(row[column]) for column in ("target", "moonshot", "measured"))
-        table.add_row(str(row["name"]), str(row["metric"]), *figures, str(row["verdict"]), peer)
+        table.add_row(*_texts(row))
     return table
+
+
+def targets_rows(found: Medians) -> list[list[str]]:
+    """The same as text, a list of cells for each target."""
+    return [_texts(row) for row in compare(found)]
+
+
+def _texts(row: dict[str, object]) -> list[str]:
+    peer = f"{row['best_peer']} {_number(row['best_peer_value'])}" if row["best_peer"] else "-"
+    figures = [_number(row[column]) for column in ("target", "moonshot", "measured")]
+    return [str(row["name"]), str(row["metric"]), *figures, str(row["verdict"]), peer]
 
 
 def _number(value: object) -> str:

@@ -8,6 +8,7 @@ from request_purgatory import (
 )
 from tests.conftest import MakePurgatory
 from tests.pending import watch
+from tests.requests import Request
 
 
 def test_purge_is_due_once_more_have_ended_than_the_interval(make_wheel_purgatory: MakePurgatory) -> None:
@@ -54,3 +55,22 @@ def test_purge_interval_of_zero_purges_at_the_next_chance(make_wheel_purgatory: 
     assert (purgatory.metrics().purges, purgatory.watched) == (1, 0)
     purgatory.advance_clock(0)
     assert purgatory.metrics().purges == 1
+
+
+def test_what_checks_have_met_is_not_kept_for_a_purge_that_never_comes(make_wheel_purgatory: MakePurgatory) -> None:
+    """With a purge interval that nobody reaches, an ended request goes with the last list that had it."""
+    purgatory = make_wheel_purgatory(purge_interval=10**9)
+    for number in range(5_000):
+        request = Request(60_000)
+        purgatory.try_complete_else_watch(request, ["a", number])
+        request.force_complete()
+        purgatory.check_and_complete("a")
+        purgatory.check_and_complete(number)
+    assert purgatory.watched == 0
+    assert len(purgatory._unpurged) <= 1_001
+    kept = [Request(60_000) for _ in range(3_000)]
+    for request in kept:
+        purgatory.try_complete_else_watch(request, ["a"])
+        request.force_complete()
+    assert purgatory.purge() == 3_000
+    assert (purgatory.watched, len(purgatory._unpurged)) == (0, 0)

@@ -4,6 +4,7 @@ from request_purgatory cimport native, states
 from request_purgatory.clock cimport Clock
 from request_purgatory.metrics cimport PurgatoryCounters
 from request_purgatory.operation cimport DelayedOperation, Keeper
+from request_purgatory.purge cimport Unpurged
 from request_purgatory.timer.timer cimport SystemTimer
 from request_purgatory.watch cimport Watch, WatcherList
 from request_purgatory.watchers cimport WatcherLists
@@ -18,7 +19,7 @@ cdef class DelayedOperationPurgatory(Keeper):
     cdef Clock _clock
     cdef readonly list _shards
     cdef readonly PurgatoryCounters _counters
-    cdef readonly list _ended
+    cdef readonly Unpurged _unpurged
     cdef readonly bint _closed
     cdef object _closing
     cdef readonly bint _purge_requested
@@ -35,10 +36,6 @@ cdef class DelayedOperationPurgatory(Keeper):
 
     cdef bint _forget(self, DelayedOperation operation) except -1
 
-    @cython.locals(dropped=Py_ssize_t, watch=Watch, watchers=WatcherList, shard=WatcherLists)
-    cdef Py_ssize_t _drop_watches(self, DelayedOperation operation) except -1
-
-    @cython.locals(watch=Watch)
     cdef _leave_to_purge(self, DelayedOperation operation)
 
     @cython.locals(shards=list, shard=WatcherLists, watchers=WatcherList, only=Watch, watch=Watch, completed=Py_ssize_t)
@@ -57,7 +54,6 @@ cdef class DelayedOperationPurgatory(Keeper):
 
     cpdef purge(self)
 
-    @cython.locals(ended=list, operation=DelayedOperation, dropped=Py_ssize_t)
     cdef _drop_ended(self)
 
     @cython.locals(waited_ms=longlong)

@@ -14,6 +14,7 @@ from request_purgatory.errors import InvalidArgumentError, PurgatoryClosedError,
 from request_purgatory.futures import HeldRequest
 from request_purgatory.metrics import PurgatoryCounters, PurgatoryMetrics
 from request_purgatory.operation import DelayedOperation, Keeper
+from request_purgatory.purge import Unpurged
 from request_purgatory.timer.clock_thread import ClockThread
 from request_purgatory.timer.timer import SystemTimer, Timer
 from request_purgatory.watch import Watch
@@ -86,9 +87,7 @@ class DelayedOperationPurgatory(Keeper):
         self._clock = self.timer.clock
         self._shards = [WatcherLists(index) for index in range(shards)]
         self._counters = PurgatoryCounters()
-        # Operations that ended elsewhere than under a key's check, and so may still be watched: what a purge has to take out.
-        # Thus it costs what it drops, and not a walk along all that is pending.
-        self._ended: list[DelayedOperation] = []
+        self._unpurged = Unpurged(self._shards)
         self._closed = False
         self._closing = threading.Lock()
         self._purge_requested = False
@@ -190,30 +189,12 @@ class DelayedOperationPurgatory(Keeper):
     def _forget(self, operation: DelayedOperation) -> bool:
         """Leave nothing behind of an operation that the purgatory will not keep; True if this ended it."""
         cancelled = operation._end(states.CANCELLED)
-        self._drop_watches(operation)
+        self._unpurged.drop_watches(operation)
         return cancelled
 
-    def _drop_watches(self, operation: DelayedOperation) -> int:
-        """Take the operation out of every watcher list; from how many."""
-        dropped = 0
-        watch = operation._watches
-        while watch is not None:
-            watchers = watch.watchers
-            if watchers is not None:
-                shard = self._shards[watchers.shard]
-                if shard.drop(watch):
-                    dropped += 1
-            watch = watch.sibling
-        return dropped
-
     def _leave_to_purge(self, operation: DelayedOperation) -> None:
-        """Remember an operation that has ended, if it may still be watched, for the next purge to take out."""
-        watch = operation._watches
-        while watch is not None:
-            if watch.operation is not None:
-                self._ended.append(operation)
-                return
-            watch = watch.sibling
+        """An operation has ended and may still be watched."""
+        self._unpurged.remember(operation)
 
     def check_and_complete(self, key: Hashable) -> int:
         """Try the operations that watch `key`, in the order in which they came; how many this call completed.
@@ -356,15 +337,7 @@ class DelayedOperationPurgatory(Keeper):
 
     def _drop_ended(self) -> int:
         """Take what has ended out of the watcher lists; how many entries went."""
-        dropped = 0
-        ended = self._ended
-        for _ in range(len(ended)):
-            try:
-                operation = ended.pop()
-            except IndexError:
-                break  # Another thread purges, too.
-            dropped += self._drop_watches(operation)
-        return dropped
+        return self._unpurged.drop()
 
     # -- what it holds
 

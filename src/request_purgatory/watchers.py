@@ -75,11 +75,13 @@ class WatcherLists:
         """The watches of one of this shard's lists, in the order in which they came."""
         watches: list[Watch] = []
         self._lock.acquire()
-        watch = watchers.head
-        while watch is not None:
-            watches.append(watch)
-            watch = watch._next
-        self._lock.release()
+        try:
+            watch = watchers.head
+            while watch is not None:
+                watches.append(watch)
+                watch = watch._next
+        finally:
+            self._lock.release()
         return watches
 
     def first(self, watchers: WatcherList) -> Watch | None:
@@ -114,13 +116,16 @@ class WatcherLists:
             lock.release()
             return True
         watchers.removed = True
+        failed: Exception | None = None
         try:
             self._lists.pop(watchers.key, None)
-        except Exception:
-            # The key's own __hash__ or __eq__. It stays in the map with an empty list, until it is watched again or all goes.
-            logger.exception("watch key %s can't be looked up any more", type(watchers.key).__name__)
+        except Exception as error:
+            failed = error
         finally:
             lock.release()
+        if failed is not None:
+            # The key's own __hash__ or __eq__. It stays in the map with an empty list, until it is watched again or all goes.
+            logger.error("watch key %s can't be looked up any more", type(watchers.key).__name__, exc_info=failed)
         return True
 
     def remove(self, key: Hashable) -> list[DelayedOperation]:

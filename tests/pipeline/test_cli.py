@@ -18,7 +18,7 @@ from rich.console import Console
 from request_purgatory import cli
 from request_purgatory.pipeline.outputs import read_json
 
-COMMANDS = ("run", "workload", "import", "replay", "analyze", "report")
+COMMANDS = ("run", "workload", "import", "replay", "analyze", "report", "bench")
 
 SPANS = """\
 TraceID,SpanID,ParentID,PodName,OperationName,StartTimeUnixNano,EndTimeUnixNano,Duration
@@ -202,3 +202,37 @@ def test_installed_command_does_the_whole_run(tmp_path: Path) -> None:
     assert re.search(r"workload low +legacy +2,000 .* 0 *$", ran.stdout, re.MULTILINE)
     assert (tmp_path / "out" / "report.html").exists()
     assert "Traceback" not in ran.stderr
+
+
+def test_published_benchmark_from_the_command(purgatory: Purgatory, tmp_path: Path) -> None:
+    """Measured, reported, and reported again beside others."""
+    made = tmp_path / "bench"
+    code, said = purgatory("bench", "--case", "low", "--rates", "0", "--requests", 1_000, "--rounds", 1, "--out", made)
+    assert code == 0, said
+    assert "enqueue_rate" in said
+    assert "<svg" in (made / "report.html").read_text()
+    code, said = purgatory("report", "--bench", made, "--out", tmp_path / "again.html")
+    assert code == 0, said
+    assert "Benchmarks: bench" in (tmp_path / "again.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("bench", "--rates", "many", "--out", "x"), "whole numbers of requests a second"),
+        (("bench", "--rates", "-5", "--out", "x"), "expected one argument"),
+        (("bench", "--rates=-5,1", "--out", "x"), "at least 0 each, not '-5,1'"),
+    ],
+)
+def test_odd_rates_are_refused(arguments: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Before anything runs."""
+    with pytest.raises(SystemExit):
+        cli.main(list(arguments))
+    assert message in capsys.readouterr().err
+
+
+def test_report_of_nothing_is_refused(purgatory: Purgatory, tmp_path: Path) -> None:
+    """It would be an empty page."""
+    code, said = purgatory("report", "--out", tmp_path / "report.html")
+    assert code == 2
+    assert "at least one folder, or --bench with one" in said

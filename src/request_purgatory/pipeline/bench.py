@@ -34,7 +34,7 @@ _RUN_TIMEOUT_S = 900
 _FIGURES = (
     ("enqueue_rate", "enqueued a second", "Enqueue rate against target rate"),
     ("cpu_seconds_per_million", "CPU seconds per million", "CPU time per million requests"),
-    ("gc_seconds", "seconds", "Collector's time in a run"),
+    ("gc_seconds", "seconds per million", "Collector's time per million requests"),
 )
 #: Questions whose medians make a curve: the metric, and what the axis says.
 _CURVES = {

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
+import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter
 
-from request_purgatory.pipeline.charts import _figure, _svg
+from request_purgatory.pipeline.charts import _STYLE, _figure, _svg
 
 Row = dict[str, Any]
 
@@ -27,6 +29,9 @@ _COLOURS = {
     "sched": "#8a94a3",
     "threading.Timer": "#5a6475",
 }
+#: Metrics that are sums over a run.
+PER_RUN = ("gc_seconds",)
+
 _MARKS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*")
 
 
@@ -36,28 +41,35 @@ def published_figure(rows: Sequence[Row], metric: str, label: str, title: str) -
     Args:
         rows: summary rows of the question `published`; size is the rate, 0 for unthrottled, which is drawn beside the axis' end.
     """
-    figure, _ = _figure(3.3)
-    figure.clf()
-    panels = figure.subplots(1, 2, sharey=True)
+    with plt.rc_context(_STYLE):
+        figure, panels = plt.subplots(1, 2, sharey=True, figsize=(9.0, 3.3), layout="constrained")
     for axes, case in zip(panels, ("low", "high"), strict=True):
         chosen = [
             row for row in rows if row["metric"] == metric and f"case={case} " in row["case"] and "heap_mb" not in row["case"]
         ]
         rates = sorted({row["size"] for row in chosen if row["size"]})
         last = rates[-1] * 2 if rates else 1.0
-        _lines(axes, [row | {"size": row["size"] or last} for row in chosen])
+        _lines(axes, [(_per_million(row) if metric in PER_RUN else row) | {"size": row["size"] or last} for row in chosen])
         if metric == "enqueue_rate" and rates:
             axes.plot(rates, rates, color="#8a94a3", linewidth=1, linestyle=":", label="target")
             axes.set_yscale("log")
+            axes.set_yticks([*rates, last])
+            axes.minorticks_off()
         axes.set_xscale("log")
         axes.set_xticks([*rates, last], [f"{rate / 1000:g}k" for rate in rates] + ["no limit"])
         axes.minorticks_off()
         axes.set_xlabel(f"target rate, requests/s ({case} latencies)")
         axes.yaxis.set_major_formatter(FuncFormatter(_short_number))
-        axes.grid(visible=True)
     panels[0].set_ylabel(label)
     panels[1].legend(frameon=False, fontsize=8.5)
     return _svg(figure, title)
+
+
+def _per_million(row: Row) -> Row:
+    """A sum over a run as one for a million requests: runs at different rates have different lengths."""
+    found = re.search(r"\bcount=(\d+)", row["case"])
+    scale = 1e6 / int(found.group(1)) if found else 1.0
+    return row | {name: row[name] * scale for name in ("median", "least", "most")}
 
 
 def curve(rows: Sequence[Row], unit: str, title: str, label: str) -> str:
