@@ -22,6 +22,7 @@ from request_purgatory.watchers cimport WatcherLists
 
 cdef extern from "Python.h":
     int PyDict_Next(PyObject *mapping, Py_ssize_t *position, PyObject **key, PyObject **value) noexcept
+    Py_ssize_t Py_REFCNT(PyObject *thing) noexcept
     int PyObject_TypeCheck(PyObject *thing, PyTypeObject *kind) noexcept
 
 cdef traverseproc traverse_bucket = (<PyTypeObject *> Bucket).tp_traverse
@@ -50,7 +51,7 @@ cdef int visit_tasks(PyObject *bucket, visitproc visit, void *arg) noexcept:
                 stop = visit(task, arg)
         # A handle has two references from the list: from both sides, or from its end. With more, somebody else has it, and what it
         # refers to is not the bucket's alone: not visited, it counts as needed.
-        if not stop and task.ob_refcnt <= 2 and PyObject_TypeCheck(task, <PyTypeObject *> TimerHandle):
+        if not stop and Py_REFCNT(task) <= 2 and PyObject_TypeCheck(task, <PyTypeObject *> TimerHandle):
             stop = visit_if_any(<PyObject *> (<TimerHandle> task)._callback, visit, arg)
             if not stop:
                 stop = visit_if_any(<PyObject *> (<TimerHandle> task)._args, visit, arg)
