@@ -220,7 +220,6 @@ def test_published_benchmark_from_the_command(purgatory: Purgatory, tmp_path: Pa
     ("arguments", "message"),
     [
         (("bench", "--rates", "many", "--out", "x"), "whole numbers of requests a second"),
-        (("bench", "--rates", "-5", "--out", "x"), "expected one argument"),
         (("bench", "--rates=-5,1", "--out", "x"), "at least 0 each, not '-5,1'"),
     ],
 )

@@ -36,14 +36,16 @@ _MARKS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*")
 
 
 def published_figure(rows: Sequence[Row], metric: str, label: str, title: str) -> str:
-    """One metric of the published benchmark against the target rate, low and high side by side.
+    """One metric of the published benchmark against the target rate, low and high latencies side by side.
 
     Args:
         rows: summary rows of the question `published`; size is the rate, 0 for unthrottled, which is drawn beside the axis' end.
     """
+    cases = [case for case in ("low", "high") if any(f"case={case} " in row["case"] for row in rows)]
     with plt.rc_context(_STYLE):
-        figure, panels = plt.subplots(1, 2, sharey=True, figsize=(9.0, 3.3), layout="constrained")
-    for axes, case in zip(panels, ("low", "high"), strict=True):
+        figure, grid = plt.subplots(1, len(cases), sharey=True, squeeze=False, figsize=(9.0, 3.3), layout="constrained")
+    panels = list(grid[0])
+    for axes, case in zip(panels, cases, strict=True):
         chosen = [
             row for row in rows if row["metric"] == metric and f"case={case} " in row["case"] and "heap_mb" not in row["case"]
         ]
@@ -61,7 +63,7 @@ def published_figure(rows: Sequence[Row], metric: str, label: str, title: str) -
         axes.set_xlabel(f"target rate, requests/s ({case} latencies)")
         axes.yaxis.set_major_formatter(FuncFormatter(_short_number))
     panels[0].set_ylabel(label)
-    panels[1].legend(frameon=False, fontsize=8.5)
+    panels[-1].legend(frameon=False, fontsize=8.5)
     return _svg(figure, title)
 
 
