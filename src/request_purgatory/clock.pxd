@@ -16,5 +16,6 @@ cdef class ManualClock(Clock):
     cdef object _lock
     cdef long long _now_ns
     cdef object _sleepers
+    cdef bint _slept_on
 
     cpdef long long _read_ns(self) except? -1

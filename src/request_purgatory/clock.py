@@ -88,7 +88,7 @@ class ManualClock(Clock):
     150
     """
 
-    __slots__ = ("_lock", "_now_ns", "_sleepers")
+    __slots__ = ("_lock", "_now_ns", "_sleepers", "_slept_on")
 
     def __init__(self, now_ms: int = 0) -> None:
         """Start at `now_ms` (whole milliseconds, not negative; InvalidArgumentError otherwise)."""
@@ -99,6 +99,8 @@ class ManualClock(Clock):
         self._lock = threading.Lock()
         self._now_ns = now_ms * NS_PER_MS
         self._sleepers: weakref.WeakSet[threading.Condition] = weakref.WeakSet()
+        # A replay moves a clock on which nobody ever sleeps a million times: asking the set each time would cost most of it.
+        self._slept_on = False
 
     @property
     def now_ns(self) -> int:
@@ -117,7 +119,8 @@ class ManualClock(Clock):
             if ms > MAX_NOW_MS - native.ceil_ms(self._now_ns):
                 raise InvalidArgumentError("ms", f"such that the clock does not pass {MAX_NOW_MS} (292 years)", ms)
             self._now_ns += ms * NS_PER_MS
-        self._wake_sleepers()
+        if self._slept_on:
+            self._wake_sleepers()
 
     def advance_to_ns(self, now_ns: int) -> None:
         """Move to `now_ns`, whole nanoseconds since the origin; InvalidArgumentError if that is in the past."""
@@ -129,7 +132,7 @@ class ManualClock(Clock):
             if now_ns > MAX_NOW_MS * NS_PER_MS:
                 raise InvalidArgumentError("now_ns", f"at most {MAX_NOW_MS * NS_PER_MS} (292 years)", now_ns)
             self._now_ns = now_ns
-        if self._sleepers:
+        if self._slept_on:
             self._wake_sleepers()
 
     def wait_until(self, condition: threading.Condition, until_ms: int | None) -> None:
@@ -137,6 +140,7 @@ class ManualClock(Clock):
         # has to wait for the condition's lock, which is only free once this thread sleeps. So no move is missed.
         with self._lock:
             self._sleepers.add(condition)
+            self._slept_on = True
         if until_ms is not None and self.now_ms >= until_ms:
             return
         condition.wait()
