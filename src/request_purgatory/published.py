@@ -85,7 +85,7 @@ class Load:
 
 class TimedRequest(DelayedOperation):
     """A request whose condition is that a time has come. Its attributes are set by whoever makes it: an __init__ in Python would
-    cost as much as the timer."""
+    be two more calls each."""
 
     __slots__ = ("completes_at", "payload")
 

@@ -30,7 +30,7 @@ class Watch:
     _prev: Watch | None
     _next: Watch | None
 
-    # In place of __init__, whose call by way of the type costs compiled code several times as much.
+    # In place of __init__: a call of the type packs its arguments into a tuple and takes them out again.
     def begin(self, operation: DelayedOperation, sibling: Watch | None) -> None:
         """A watch that is in no list yet."""
         self.operation = operation

@@ -94,7 +94,7 @@ def test_exit_code_3_is_not_applicable_and_another_is_a_failure():
 
 def test_a_process_that_does_not_end_is_a_failure():
     """It is ended, and told of."""
-    runner = Runner(FakeJvm("import time; time.sleep(60)"), timeout_s=0.2)
+    runner = Runner(FakeJvm("import threading; threading.Event().wait()"), timeout_s=0.2)
     assert list(runner.run(kafka_step(Case({"pending": 10}, 10.0)))) == []
     assert [(one.reason, one.failed) for one in runner.not_measured] == [("took longer than 0 s", True)]
 

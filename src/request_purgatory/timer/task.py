@@ -108,7 +108,7 @@ class TimerTask:
         self._begin(delay_ms)
 
     def _begin(self, delay_ms: int) -> None:
-        # Called by the subclasses' __init__, as `super().__init__` costs compiled code as much as all the rest.
+        # Called by the subclasses' __init__ directly: `super().__init__` makes an object and looks the method up.
         self._delay_ms = whole_ms("delay_ms", delay_ms)
         if not native.COMPILED:  # A constant: compiled, they begin as this.
             # These belong to the timer and change only under its lock.

@@ -159,7 +159,7 @@ class SystemTimer:
         return self._call_later(delay_ms, callback, args)
 
     def _call_later(self, delay_ms: int, callback: Callable[..., object], args: tuple[Any, ...]) -> TimerHandle:
-        # TimerHandle.__init__ by hand, as a call of the type costs more than all the rest.
+        # TimerHandle.__init__ by hand: a call of the type packs its arguments into a tuple and takes them out again.
         handle = TimerHandle.__new__(TimerHandle)
         if type(delay_ms) is int:
             handle._delay_ms = native.clamp(delay_ms)
