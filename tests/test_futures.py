@@ -74,18 +74,18 @@ def test_futures_that_are_done_already_count(purgatory: DelayedOperationPurgator
     assert answers.given == ([("completed", 0)] if done == 2 else [])
 
 
-def test_future_that_is_done_between_the_tries_is_not_missed(purgatory: DelayedOperationPurgatory, answers: Answers) -> None:
+def test_future_that_is_done_right_after_the_try_is_not_missed(purgatory: DelayedOperationPurgatory, answers: Answers) -> None:
     """Its callback is added after the watch, and then called at once."""
     ack: Future[Any] = Future()
 
     class Late:
-        """Says for the two tries that it is not done; it is by the time that somebody asks to be told."""
+        """Says for the try that it is not done; it is by the time that somebody asks to be told."""
 
         looks = 0
 
         def done(self) -> bool:
             self.looks += 1
-            return self.looks > 2 and ack.done()
+            return self.looks > 1 and ack.done()
 
         def add_done_callback(self, callback: Any) -> None:
             ack.set_result(0)

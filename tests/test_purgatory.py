@@ -15,7 +15,7 @@ from request_purgatory import (
     TimerClosedError,
 )
 from tests.pending import watch
-from tests.requests import Request
+from tests.requests import Request, fail
 
 HOUR_MS = 3_600_000
 
@@ -23,7 +23,7 @@ HOUR_MS = 3_600_000
 # -- the way of a request
 
 
-def test_satisfied_request_is_never_watched(purgatory: DelayedOperationPurgatory) -> None:
+def test_satisfied_request_is_not_kept(purgatory: DelayedOperationPurgatory) -> None:
     """One try, one callback, no entry anywhere."""
     request = Request(ready=True)
     assert purgatory.try_complete_else_watch(request, ["a", "b"]) is True
@@ -33,15 +33,60 @@ def test_satisfied_request_is_never_watched(purgatory: DelayedOperationPurgatory
     assert purgatory.metrics().estimated_operations == 0
 
 
-def test_request_is_tried_before_and_after_it_is_watched(purgatory: DelayedOperationPurgatory) -> None:
-    """An event in between would find no watcher."""
-    request = watch(purgatory, "a")
-    assert request.tries == 2
+def test_request_is_tried_once_when_it_is_watched(purgatory: DelayedOperationPurgatory) -> None:
+    """After the watch: it sees what happened before, and what happens from then on finds the watcher."""
+    watched: list[int] = []
+    request = Request()
+    request.during["try"] = lambda: watched.append(purgatory.watched)
+    purgatory.try_complete_else_watch(request, ["a", "b"])
+    assert (request.tries, watched) == (1, [2])
     assert (purgatory.num_delayed, request.outcome) == (1, None)
 
 
-def test_event_between_try_and_watch_is_not_missed(purgatory: DelayedOperationPurgatory) -> None:
-    """Its check finds no watcher; the second try sees what it changed."""
+def test_event_between_two_watches_completes_the_request(purgatory: DelayedOperationPurgatory) -> None:
+    """A check on another thread finds it under its first key, before the thread that brought it has tried it."""
+    request = Request()
+    completed: list[int] = []
+
+    class EventKey:
+        """A key whose hash brings an event."""
+
+        def __hash__(self) -> int:
+            if not completed:
+                request.ready = True
+                completed.append(0)
+                completed.append(purgatory.check_and_complete("a"))
+            return 1
+
+    assert purgatory.try_complete_else_watch(request, ["a", EventKey(), "b"]) is False
+    assert (completed, request.tries, request.calls) == ([0, 1], 1, ["complete"])
+    assert (purgatory.num_delayed, purgatory.watched, purgatory.metrics().completions) == (0, 0, 1)
+    purgatory.check()
+
+
+def test_event_that_fails_between_two_watches_is_the_checks(purgatory: DelayedOperationPurgatory) -> None:
+    """It is contained there, and the request goes on."""
+    request = Request()
+    request.during["try"] = lambda: fail() if request.tries == 1 else None
+    checked: list[int] = []
+
+    class EventKey:
+        """A key whose hash brings an event."""
+
+        def __hash__(self) -> int:
+            if not checked:
+                checked.append(0)
+                checked.append(purgatory.check_and_complete("a"))
+            return 1
+
+    assert purgatory.try_complete_else_watch(request, ["a", EventKey()]) is False
+    assert (checked, request.tries, request.outcome) == ([0, 0], 2, None)
+    assert (purgatory.num_delayed, purgatory.metrics().callback_errors) == (1, 1)
+    purgatory.check()
+
+
+def test_event_during_the_try_is_not_missed(purgatory: DelayedOperationPurgatory) -> None:
+    """Its check finds a try running; another one sees what it changed."""
     request = Request()
 
     def event() -> None:
@@ -73,7 +118,7 @@ def test_check_of_another_key_tries_nothing(purgatory: DelayedOperationPurgatory
     request = watch(purgatory, "a")
     request.ready = True
     assert purgatory.check_and_complete("b") == 0
-    assert request.tries == 2
+    assert request.tries == 1
 
 
 def test_any_watched_key_can_complete_a_request(purgatory: DelayedOperationPurgatory) -> None:
@@ -92,7 +137,7 @@ def test_key_given_twice_is_watched_twice_and_ends_once(purgatory: DelayedOperat
     request = watch(purgatory, "a", "a")
     assert purgatory.num_delayed == 1
     assert purgatory.check_and_complete("a") == 0
-    assert request.tries == 4
+    assert request.tries == 3
     request.ready = True
     assert purgatory.check_and_complete("a") == 1
     assert (request.calls, purgatory.operations()) == (["complete"], [])
@@ -115,19 +160,22 @@ def test_keys_may_come_from_any_iterable(purgatory: DelayedOperationPurgatory) -
 
 
 def test_watching_stops_once_something_ended_the_request(purgatory: DelayedOperationPurgatory) -> None:
-    """The rest of the keys gets no entry."""
+    """The rest of the keys gets no entry, and no entry stays."""
     request = Request()
+    watched: list[int] = []
 
     class EndingKey:
         """A key whose hash ends the request: an event on another thread, at the worst moment."""
 
         def __hash__(self) -> int:
             request.cancel()
+            watched.append(purgatory.watched)
             return 1
 
     assert purgatory.try_complete_else_watch(request, ["a", EndingKey(), "b", "c"]) is False
-    assert purgatory.watched == 2
-    assert (request.calls, purgatory.num_delayed, request.tries) == (["cancellation"], 0, 1)
+    assert (set(watched), purgatory.watched) == ({1}, 0)
+    assert (request.calls, purgatory.num_delayed, request.tries) == (["cancellation"], 0, 0)
+    assert purgatory.metrics().cancellations == 1
     assert purgatory.timer.size == 0
 
 
@@ -184,7 +232,7 @@ def test_request_expires_when_its_time_is_over_and_not_before(purgatory: Delayed
     clock.advance(1)
     assert purgatory.advance_clock(0) is True
     assert (request.outcome, request.calls) == ("expired", ["complete", "expiration"])
-    assert request.tries == 2
+    assert request.tries == 1
 
 
 def test_expired_operation_leaves_every_watcher_list(purgatory: DelayedOperationPurgatory, clock: ManualClock) -> None:
@@ -242,7 +290,7 @@ def test_request_can_be_cancelled_by_itself(purgatory: DelayedOperationPurgatory
     assert request.cancel() is True
     assert (purgatory.num_delayed, purgatory.metrics().cancellations) == (0, 1)
     assert purgatory.check_and_complete("a") == 0
-    assert (request.tries, purgatory.operations()) == (2, [])
+    assert (request.tries, purgatory.operations()) == (1, [])
 
 
 # -- timers and names

@@ -84,12 +84,11 @@ def test_key_whose_hash_begins_to_fail_does_not_hide_what_the_request_raised(pur
 
     odd, request = Odd(), Request()
 
-    def fail_second_try() -> None:
-        if request.tries == 2:
-            odd.failing = True
-            fail()
+    def fail_from_now_on() -> None:
+        odd.failing = True
+        fail()
 
-    request.during["try"] = fail_second_try
+    request.during["try"] = fail_from_now_on
     with pytest.raises(Fault):
         purgatory.try_complete_else_watch(request, [odd, "b"])
     assert (request.outcome, purgatory.num_delayed, purgatory.watched) == ("cancelled", 0, 0)

@@ -85,13 +85,14 @@ def test_operation_that_is_watched_after_the_sweep_is_reported_by_an_error(clock
     assert purgatory.metrics().cancellations == 1
 
 
-def test_operation_that_shuts_the_purgatory_down_in_its_try_is_refused(purgatory: DelayedOperationPurgatory) -> None:
-    """It is not kept by a purgatory that is closed."""
+def test_operation_that_shuts_the_purgatory_down_in_its_try_is_swept(purgatory: DelayedOperationPurgatory) -> None:
+    """It is watched by then, and told of its end like the others."""
+    swept: list[object] = []
     request = Request()
-    request.during["try"] = purgatory.shutdown
-    with pytest.raises(PurgatoryClosedError):
-        purgatory.try_complete_else_watch(request, ["a"])
-    assert (request.outcome, request.calls) == ("cancelled", [])
+    request.during["try"] = lambda: swept.extend(purgatory.shutdown())
+    assert purgatory.try_complete_else_watch(request, ["a"]) is False
+    assert (swept, request.outcome, request.calls) == ([request], "cancelled", ["cancellation"])
+    assert purgatory.metrics().cancellations == 1
     assert (purgatory.num_delayed, purgatory.watched, purgatory.timer.size) == (0, 0, 0)
 
 

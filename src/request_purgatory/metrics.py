@@ -121,7 +121,7 @@ class PurgatoryCounters:
         return unpurged
 
     def end_at_once(self, state: int) -> None:
-        """One operation ended before it was watched."""
+        """One operation ended before it entered."""
         self._lock.acquire()
         self.entered += 1
         self._waits[0] += 1

@@ -28,4 +28,6 @@ cdef class DelayedOperation(TimerTask):
     cpdef bint _try(self) except -1
 
     @cython.locals(state=int)
-    cdef int _enter(self, Keeper purgatory, long long now_ms) except -1
+    cdef int _enter(self, long long now_ms) except -1
+
+    cdef void _meet(self, Keeper purgatory) noexcept

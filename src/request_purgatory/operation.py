@@ -137,7 +137,7 @@ class DelayedOperation(TimerTask):
             native.unlock(self)
             return False
         self._state = state
-        purgatory = self._purgatory
+        purgatory = self._purgatory if self._entered_ms >= 0 else None
         native.unlock(self)
         self._unlink()
         if purgatory is not None:
@@ -188,11 +188,15 @@ class DelayedOperation(TimerTask):
             raise error
         return completed
 
-    def _enter(self, purgatory: Keeper, now_ms: int) -> int:
-        """Note whose operation this is; the state at that moment, which the purgatory has to count if it is an end."""
+    def _meet(self, purgatory: Keeper) -> None:
+        """Note whose operation this is. Its end is not the purgatory's to be told of yet."""
+        self._entered_ms = -1
+        self._purgatory = purgatory
+
+    def _enter(self, now_ms: int) -> int:
+        """From here on the purgatory is told of the end; the state at that moment, which it has to count if it is an end."""
         native.lock(self)
         self._entered_ms = now_ms
-        self._purgatory = purgatory
         state = self._state
         native.unlock(self)
         return state

@@ -30,7 +30,7 @@ cdef class DelayedOperationPurgatory(Keeper):
     cpdef bint try_complete_else_watch(self, DelayedOperation operation, watch_keys) except -1
 
     @cython.locals(shards=list, shard=WatcherLists)
-    cdef bint _watch_and_try(self, DelayedOperation operation, keys) except -1
+    cdef _watch(self, DelayedOperation operation, keys)
 
     cdef _await_timeout(self, DelayedOperation operation, long long start_ms)
 

@@ -35,11 +35,12 @@ class DelayedOperationPurgatory(Keeper):
 
     The story about locks, where the race is:
 
-    1. A thread tries an operation, and the condition is false. It watches the operation under its keys.
-    2. Between the try and the watch an event may come. Its `check_and_complete` finds no watcher, so the thread tries a
-       second time once it has watched every key. An event from then on finds the watcher.
-    3. That second try may meet a check by another thread. Tries of one operation never overlap, but nobody waits either: the
-       thread that finds a try running leaves a note, and the one that is trying tries again (`DelayedOperation._try`).
+    1. A thread watches an operation under its keys, and tries it then. An event before the watch is seen by the try; an event
+       after it finds the watcher. So one try is enough. (Kafka tries, watches, and tries again.)
+    2. That try may meet a check by another thread. Tries of one operation never overlap, but nobody waits either: the thread
+       that finds a try running leaves a note, and the one that is trying tries again (`DelayedOperation._try`).
+    3. Only an operation that is pending after that enters the counts. Who ends it earlier leaves the counting to the thread that
+       brought it, and who ends it later counts: `_enter` and `_end` are put in order by the operation's own lock.
     4. So no lock is held while user code runs, and none can be part of a deadlock with the locks that user code takes. (Kafka
        holds the operation's lock from the first try to the second, and has to ask callers not to hold theirs.)
     5. An operation that is still pending goes to the timer. If an end comes between that look and the adding, it found nothing
@@ -126,29 +127,31 @@ class DelayedOperationPurgatory(Keeper):
             raise TaskInUseError(f"{operation!r} has been in purgatory {name!r}: use a new one")
 
         counters = self._counters
+        operation._meet(self)
         try:
+            self._watch(operation, keys)
             completed = operation._try()
         except BaseException:
             operation._end(states.CANCELLED)
-            operation._purgatory = self
+            self._unpurged.drop_watches(operation)
             counters.end_at_once(operation._state)
             raise
-        if completed:
-            operation._purgatory = self
-            counters.end_at_once(states.COMPLETED)
-            return True
+        state = operation._state
+        if state != states.PENDING:
+            self._unpurged.drop_watches(operation)
+            counters.end_at_once(state)
+            return completed
 
         if self._purge_due(counters.enter()):
             self._request_purge()
         now_ns = self._clock._read_ns()
-        state = operation._enter(self, native.floor_ms(now_ns))
+        state = operation._enter(native.floor_ms(now_ns))
         if state != states.PENDING:
+            self._unpurged.drop_watches(operation)
             counters.end(state, 0)
             return False
         try:
-            completed = self._watch_and_try(operation, keys)
-            if operation._state == states.PENDING:
-                self._await_timeout(operation, native.ceil_ms(now_ns))
+            self._await_timeout(operation, native.ceil_ms(now_ns))
         except BaseException as error:
             cancelled = self._forget(operation)
             if not (self._closed and isinstance(error, TimerClosedError)):
@@ -160,19 +163,15 @@ class DelayedOperationPurgatory(Keeper):
             return False
         if self._closed and self._forget(operation):
             raise PurgatoryClosedError(self.name)
-        if operation._state != states.PENDING:
-            # Whoever ended it may have done so before it was watched under the last key.
-            self._leave_to_purge(operation)
-        return completed
+        return False
 
-    def _watch_and_try(self, operation: DelayedOperation, keys: list[Hashable] | tuple[Hashable, ...]) -> bool:
+    def _watch(self, operation: DelayedOperation, keys: list[Hashable] | tuple[Hashable, ...]) -> None:
         shards = self._shards
         for key in keys:
             if operation._state != states.PENDING:
                 break
             shard = shards[hash(key) % len(shards)]
             operation._watches = shard.watch(key, operation, operation._watches)
-        return operation._try()
 
     def _await_timeout(self, operation: DelayedOperation, start_ms: int) -> None:
         if operation._delay_ms <= 0:

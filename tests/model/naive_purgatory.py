@@ -17,8 +17,7 @@ class Plan:
 
     Attributes:
         meddling: an event that one of its tries brings about, from the inside: (key, amount).
-        meddling_try: the number of that try. At the first one nobody watches yet, so only the second can see it; from the
-            second on it concerns a try that is running.
+        meddling_try: the number of that try; the event concerns the try that is running.
         chain: an event that its completion brings about, from on_complete: (key, amount).
         failing_tries: the numbers of its tries that raise, the first one being 1.
         failing_callbacks: those of "complete", "expiration" and "cancellation" that raise.
@@ -94,29 +93,32 @@ class NaivePurgatory:
 
     def watch(self, request: NaiveRequest) -> bool:
         """As try_complete_else_watch; raises the request's own Fault."""
+        self.entries += [(key, request) for key in request.plan.keys]
         try:
-            if self.attempt(request):
-                return True
+            completed = self.attempt(request)
         except Fault:
             self.cancel_untold(request)
+            self.leave(request)
             raise
+        if request.outcome is not None:
+            self.leave(request)
+            return completed
         request.entered = True
         self.entered += 1
         self.estimate += 1
         self.since_purge += 1
-        self.entries += [(key, request) for key in request.plan.keys]
+        if request.plan.delay_ms > 0:
+            self.await_timeout(request)
+            return False
         try:
-            completed = self.attempt(request)
-            if request.outcome is None:
-                if request.plan.delay_ms <= 0:
-                    self.end(request, "expired")
-                else:
-                    self.await_timeout(request)
+            self.end(request, "expired")
         except Fault:
-            self.cancel_untold(request)
-            self.entries = [entry for entry in self.entries if entry[1] is not request]
+            self.leave(request)
             raise
-        return completed
+        return False
+
+    def leave(self, request: NaiveRequest) -> None:
+        self.entries = [entry for entry in self.entries if entry[1] is not request]
 
     def await_timeout(self, request: NaiveRequest) -> None:
         tick_ns = (1 if self.legacy else self.tick_ms) * NS_PER_MS
