@@ -63,7 +63,7 @@ def _machine(machine: dict[str, Any]) -> str:
     optimized = "with" if machine["python_optimized"] else "without"
     return (
         f"Measured on {machine['date'][:10]}: {machine['cpu']}, {machine['usable_cores']} cores, {machine['kernel']}; "
-        f"{machine['python_implementation']} {machine['python']} built {optimized} `--enable-optimizations`; core "
+        f"{machine['python_implementation']} {machine['python']} configured {optimized} `--enable-optimizations`; core "
         f"{'compiled' if machine['request_purgatory_compiled'] else 'interpreted'}; {versions}. Load average when it began: "
         f"{', '.join(f'{load:.2f}' for load in machine['load_average'] or [])}. {machine['rounds']} rounds.\n"
     )

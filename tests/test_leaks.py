@@ -20,6 +20,7 @@ from request_purgatory import (
     SystemTimer,
     TimerHandle,
     TimerTask,
+    native,
 )
 from tests.requests import Request, fail
 
@@ -276,3 +277,157 @@ def test_ring_through_a_watch_key_is_found() -> None:
     del timer, purgatory, wait
     gc.collect()
     assert [ghost() for ghost in ghosts] == [None, None]
+
+
+def test_ring_through_a_request_that_its_caller_holds_is_found() -> None:
+    """The request knows what is to be answered, and that knows the request and the service."""
+    timer, _ = make_timer()
+    purgatory = DelayedOperationPurgatory("leaks", timer=timer, reaper=False)
+    ghosts: list[weakref.ref[object]] = [weakref.ref(purgatory)]
+    for end in (None, Request.force_complete, Request.cancel, Request._expire):
+        request, payload = Request(10), Payload()
+        payload.ring = (request, purgatory)
+        request.during["complete"] = payload
+        ghosts.append(weakref.ref(payload))
+        purgatory.try_complete_else_watch(request, ["a", "b"])
+        if end is not None:
+            end(request)
+    del timer, purgatory, request, payload
+    gc.collect()
+    assert [ghost() for ghost in ghosts] == [None] * 5
+
+
+# -- hiding: what waits is no work for the collector, but in a full collection
+
+needs_hiding = pytest.mark.skipif(not native.HIDES, reason="this build hides nothing from the collector")
+
+
+def hiding_purgatory(purge_interval: int = 1000) -> tuple[DelayedOperationPurgatory, ManualClock]:
+    timer, clock = make_timer()
+    return DelayedOperationPurgatory("leaks", timer=timer, purge_interval=purge_interval, reaper=False), clock
+
+
+def is_seen_in_a_full_collection(request: Request) -> bool:
+    seen: list[bool] = []
+
+    def look(phase: str, _info: dict[str, int]) -> None:
+        if phase == "start":
+            seen.append(gc.is_tracked(request))
+
+    gc.callbacks.append(look)
+    gc.collect()
+    gc.callbacks.remove(look)
+    return seen == [True]
+
+
+@needs_hiding
+def test_pending_request_is_hidden_between_full_collections() -> None:
+    """From when it waits; afterwards it is hidden again."""
+    purgatory, _ = hiding_purgatory()
+    request = Request(1_000)
+    assert gc.is_tracked(request)
+    purgatory.try_complete_else_watch(request, ["a", "b"])
+    for _ in range(2):
+        assert not gc.is_tracked(request)
+        assert is_seen_in_a_full_collection(request)
+    gc.collect(1)
+    assert not gc.is_tracked(request)
+    purgatory.shutdown()
+
+
+ENDS: dict[str, Callable[[DelayedOperationPurgatory, ManualClock, Request], object]] = {
+    "a check": lambda purgatory, _clock, _request: purgatory.check_and_complete("a"),
+    "time": lambda purgatory, clock, _request: (clock.advance(1_000), purgatory.advance_clock(0)),
+    "its owner": lambda _purgatory, _clock, request: request.force_complete(),
+    "cancelling": lambda _purgatory, _clock, request: request.cancel(),
+    "its key's end": lambda purgatory, _clock, _request: purgatory.cancel_for_key("a"),
+    "shutdown": lambda purgatory, _clock, _request: purgatory.shutdown(),
+}
+
+
+@needs_hiding
+@pytest.mark.parametrize("keys", [["a"], ["a", "b"]])
+@pytest.mark.parametrize("end", ENDS)
+def test_request_that_has_left_is_not_hidden_any_more(end: str, keys: list[str]) -> None:
+    """However it ended; at the latest when its last entry was met or purged. Till then full collections see it."""
+    purgatory, clock = hiding_purgatory()
+    request = Request(1_000)
+    purgatory.try_complete_else_watch(request, keys)
+    request.ready = True
+    ENDS[end](purgatory, clock, request)
+    assert request.is_completed
+    if not purgatory.is_closed:
+        assert is_seen_in_a_full_collection(request)
+        purgatory.purge()
+    assert gc.is_tracked(request)
+
+
+@needs_hiding
+def test_request_that_checks_have_met_under_all_keys_is_not_hidden_any_more() -> None:
+    """Those that wait for a purge are looked through now and then, as a large purge interval may never be reached."""
+    purgatory, _ = hiding_purgatory(purge_interval=1_000_000)
+    requests = [Request(1_000) for _ in range(1_002)]
+    for request in requests:
+        purgatory.try_complete_else_watch(request, ["a"])
+        request.force_complete()
+        assert not gc.is_tracked(request)
+    assert purgatory.check_and_complete("a") == 0
+    last = Request(1_000)
+    purgatory.try_complete_else_watch(last, ["a"])
+    for _ in range(1_001):
+        extra = Request(1_000)
+        purgatory.try_complete_else_watch(extra, ["b"])
+        extra.force_complete()
+    assert all(gc.is_tracked(request) for request in requests)
+    assert not gc.is_tracked(last)
+
+
+@needs_hiding
+def test_request_is_not_hidden_once_its_timer_was_shut_down() -> None:
+    """Full collections find it in no bucket any more."""
+    purgatory, _ = hiding_purgatory()
+    request = Request(1_000)
+    purgatory.try_complete_else_watch(request, ["a"])
+    assert purgatory.timer.shutdown() == [request]
+    assert gc.is_tracked(request)
+
+
+@needs_hiding
+def test_collector_is_left_alone_once_no_purgatory_hides_anything() -> None:
+    """The callback goes with the last of them, at the next full collection."""
+    gc.collect()
+    before = len(gc.callbacks)
+    purgatory, _ = hiding_purgatory()
+    other, _ = hiding_purgatory()
+    assert len(gc.callbacks) <= before + 1
+    request = Request(1_000)
+    purgatory.try_complete_else_watch(request, ["a"])
+    del other
+    gc.collect()
+    assert not gc.is_tracked(request)
+    del purgatory, request
+    gc.collect()
+    gc.collect()
+    assert len(gc.callbacks) <= before
+
+
+def test_requests_that_are_hidden_keep_what_they_refer_to() -> None:
+    """Young collections pass them by, and must not take that for unreachable."""
+    purgatory, clock = hiding_purgatory()
+    requests = []
+    for _ in range(200):
+        request = Request(10)
+        payload = Payload()
+        payload.ring = payload
+        request.during["complete"] = payload
+        requests.append(weakref.ref(payload))
+        purgatory.try_complete_else_watch(request, ["a"])
+        del payload, request
+        gc.collect(0)
+        gc.collect(1)
+    assert all(ghost() is not None for ghost in requests)
+    clock.advance(10)
+    purgatory.advance_clock(0)
+    purgatory.purge()
+    gc.collect()
+    assert [ghost() for ghost in requests] == [None] * 200

@@ -11,12 +11,26 @@ reference that exists.
 
 The finalizers of timer and purgatory (`__del__`) take such a ring apart. An operation that is an instance of a Python class is
 tracked by itself, with what that class adds; what its C part links it to is visited here.
+
+A pending operation that is tracked is looked at again and again: as a young object, once more as an older one, and in every full
+collection from then on. A purgatory on a `SystemTimer` spares it the first two: from the time when it waits until it leaves the
+purgatory, the operation is hidden (not tracked) between full collections. What it refers to counts as needed meanwhile. Before each
+full collection, `gc.collect()` among them, all that are hidden are tracked again, and hidden again after it. So nothing that a full
+collection could find is ever missed. Operations that have ended and wait for a purge are found in `Unpurged`, the others in buckets.
 """
+
+import gc
+import weakref
 
 from cpython.object cimport PyObject, PyTypeObject, traverseproc, visitproc
 
+from request_purgatory cimport native, states
+from request_purgatory.operation cimport DelayedOperation
+from request_purgatory.purgatory cimport DelayedOperationPurgatory
 from request_purgatory.timer.bucket cimport Bucket
 from request_purgatory.timer.task cimport TimerHandle, TimerTask
+from request_purgatory.timer.timer cimport SystemTimer
+from request_purgatory.timer.wheel cimport TimingWheel
 from request_purgatory.watch cimport Watch, WatcherList
 from request_purgatory.watchers cimport WatcherLists
 
@@ -83,3 +97,69 @@ cdef int visit_watches(PyObject *shard, visitproc visit, void *arg) noexcept:
 
 (<PyTypeObject *> Bucket).tp_traverse = <traverseproc> visit_tasks
 (<PyTypeObject *> WatcherLists).tp_traverse = <traverseproc> visit_watches
+
+
+# -- hidden operations
+
+#: Weak references to the purgatories that hide their operations.
+cdef set _hiding = set()
+
+
+def show_at_full_collections(DelayedOperationPurgatory purgatory):
+    """Track the purgatory's hidden operations during full collections, for as long as it exists."""
+    if not _hiding:
+        gc.callbacks.append(_around_collections)
+    _hiding.add(weakref.ref(purgatory, _hiding.discard))
+
+
+def _around_collections(phase, info):
+    # Called while no lock of the core is held: nothing is made under one that could start a collection.
+    if info["generation"] < 2:
+        return
+    cdef DelayedOperationPurgatory purgatory
+    for reference in list(_hiding):
+        purgatory = reference()
+        if purgatory is not None:
+            if phase == "start":
+                show_all(purgatory)
+            else:
+                hide_all(purgatory)
+    if not _hiding and _around_collections in gc.callbacks:
+        gc.callbacks.remove(_around_collections)
+
+
+cdef list buckets_of(SystemTimer timer):
+    cdef list buckets = [timer._due]
+    cdef TimingWheel wheel = timer._wheel
+    while wheel is not None:
+        buckets += wheel.buckets
+        wheel = wheel._overflow
+    return buckets
+
+
+cdef void show_all(DelayedOperationPurgatory purgatory):
+    cdef Bucket bucket
+    cdef TimerTask task
+    for bucket in buckets_of(purgatory._wheel_timer):
+        task = bucket.head
+        while task is not None:
+            native.show(task)
+            task = task._next
+    for task in purgatory._unpurged._operations:
+        native.show(task)
+
+
+cdef void hide_all(DelayedOperationPurgatory purgatory):
+    cdef Bucket bucket
+    cdef TimerTask task
+    cdef DelayedOperation operation
+    for bucket in buckets_of(purgatory._wheel_timer):
+        task = bucket.head
+        while task is not None:
+            if isinstance(task, DelayedOperation):
+                operation = <DelayedOperation> task
+                if operation._purgatory is purgatory and operation._state == states.PENDING:
+                    native.hide(operation)
+            task = task._next
+    for task in purgatory._unpurged._operations:
+        native.hide(task)

@@ -74,6 +74,25 @@ static PyMutex rp_thing_locks[64];
 #define rp_unlock_thing(thing) ((void)0)
 #endif
 
+/* ---- what the cyclic collector sees: collector.pyx has the story
+
+   Free-threaded builds have no generations that hiding could save work in, and from 3.14 on there are no full collections that
+   would find what is hidden. */
+
+#if defined(Py_GIL_DISABLED) || PY_VERSION_HEX >= 0x030E0000
+#define RP_HIDES 0
+#define rp_hide(thing) ((void)0)
+#define rp_show(thing) ((void)0)
+#else
+#define RP_HIDES 1
+#define rp_hide(thing) PyObject_GC_UnTrack(thing)
+static inline void rp_show(PyObject *thing)
+{
+    if (PyObject_IS_GC(thing) && !PyObject_GC_IsTracked(thing))
+        PyObject_GC_Track(thing);
+}
+#endif
+
 /* ---- time: the clock of time.monotonic_ns, without its call and its int */
 
 static inline long long rp_monotonic_ns(void)

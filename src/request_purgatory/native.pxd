@@ -13,6 +13,9 @@ cdef extern from "native.h":
     int rp_bit_length(long long number) noexcept
     void rp_lock_thing(object thing) noexcept
     void rp_unlock_thing(object thing) noexcept
+    void rp_hide(object thing) noexcept
+    void rp_show(object thing) noexcept
+    bint HIDES "RP_HIDES"
     long long LIMIT "RP_LIMIT"
     long long MAX_DELAY_MS "RP_MAX_DELAY_MS"
 
@@ -59,3 +62,11 @@ cdef inline void lock(object thing) noexcept:
 
 cdef inline void unlock(object thing) noexcept:
     rp_unlock_thing(thing)
+
+
+cdef inline void hide(object thing) noexcept:
+    rp_hide(thing)
+
+
+cdef inline void show(object thing) noexcept:
+    rp_show(thing)

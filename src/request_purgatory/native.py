@@ -1,4 +1,4 @@
-"""The three things that compiled code does in another way than Python can: this is the interpreted one.
+"""The few things that compiled code does in another way than Python can: this is the interpreted one.
 
 The core is one source, plain Python, that Cython compiles as it stands. `native.pyx` takes this module's place then: with the
 interpreter lock around it, C needs no other lock for a handful of loads and stores, and reads the clock without a call into
@@ -12,6 +12,7 @@ from time import monotonic_ns
 
 __all__ = [
     "COMPILED",
+    "HIDES",
     "LIMIT",
     "MAX_DELAY_MS",
     "CoreLock",
@@ -19,12 +20,17 @@ __all__ = [
     "ceil_ms",
     "clamp",
     "floor_ms",
+    "hide",
     "lock",
     "monotonic_ns",
+    "show",
     "unlock",
 ]
 
 COMPILED = False
+
+#: Whether `hide` hides anything.
+HIDES = False
 
 #: What `clamp` cuts at: sums of two such numbers fit 64 bits.
 LIMIT = 2**62 - 1
@@ -45,6 +51,14 @@ def lock(thing: object) -> None:
 def unlock(thing: object) -> None:
     """Give back what `lock` took."""
     _LOCKS[id(thing) >> 5 & 63].release()
+
+
+def hide(thing: object) -> None:
+    """Keep an object from the cyclic collector until its next full collection (compiled; `collector.pyx`)."""
+
+
+def show(thing: object) -> None:
+    """End what `hide` began."""
 
 
 def clamp(number: int) -> int:

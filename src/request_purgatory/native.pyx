@@ -6,4 +6,4 @@ cdef class CoreLock:
 
 
 # In C these are constants, which have no names in Python.
-globals().update(COMPILED=True, LIMIT=LIMIT, MAX_DELAY_MS=MAX_DELAY_MS)
+globals().update(COMPILED=True, HIDES=HIDES, LIMIT=LIMIT, MAX_DELAY_MS=MAX_DELAY_MS)

@@ -15,7 +15,8 @@ cdef class DelayedOperationPurgatory(Keeper):
     cdef readonly object timer
     cdef public long long purge_interval
     cdef readonly bint _owns_timer
-    cdef SystemTimer _wheel_timer
+    cdef readonly SystemTimer _wheel_timer
+    cdef bint _hides
     cdef Clock _clock
     cdef readonly list _shards
     cdef readonly PurgatoryCounters _counters

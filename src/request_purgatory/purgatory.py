@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import logging
 import threading
 from collections.abc import Callable, Hashable, Iterable
@@ -85,6 +86,7 @@ class DelayedOperationPurgatory(Keeper):
         self._owns_timer = timer is None
         # A SystemTimer is told when an operation's delay began, and spared a reading of the clock.
         self._wheel_timer = self.timer if type(self.timer) is SystemTimer else None
+        self._hides = native.HIDES and self._wheel_timer is not None
         self._clock = self.timer.clock
         self._shards = [WatcherLists(index) for index in range(shards)]
         self._counters = PurgatoryCounters()
@@ -92,6 +94,9 @@ class DelayedOperationPurgatory(Keeper):
         self._closed = False
         self._closing = threading.Lock()
         self._purge_requested = False
+        if self._hides:
+            # That module is made of this one and others. From here on a collection may ask for all of the above.
+            importlib.import_module("request_purgatory.collector").show_at_full_collections(self)
         self._reaper: ClockThread | None = None
         if reaper:
             self._reaper = ClockThread(f"{name}-reaper", self._reap, self.timer.wake)
@@ -184,6 +189,8 @@ class DelayedOperationPurgatory(Keeper):
             self.timer.add(operation)
         if operation._state != states.PENDING:
             operation._unlink()
+        elif self._hides:
+            native.hide(operation)  # No other thread comes between the look and this.
 
     def _forget(self, operation: DelayedOperation) -> bool:
         """Leave nothing behind of an operation that the purgatory will not keep; True if this ended it."""
@@ -243,6 +250,8 @@ class DelayedOperationPurgatory(Keeper):
             if watches is not watch or watch.sibling is not None:
                 # An end inside a try is left to whoever called for the try (`_operation_ended`): here are its other keys.
                 self._leave_to_purge(operation)
+            elif self._hides:
+                native.show(operation)
         else:
             shard.drop(watch)
         return completed
@@ -382,6 +391,7 @@ class DelayedOperationPurgatory(Keeper):
         cancelled: list[DelayedOperation] = []
         for shard in self._shards:
             cancelled += self._cancel_all(shard.remove_all())
+        self._unpurged.drop()
         if self._owns_timer:
             self.timer.shutdown()
         else:

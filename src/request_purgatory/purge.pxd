@@ -1,5 +1,6 @@
 cimport cython
 
+from request_purgatory cimport native
 from request_purgatory.operation cimport DelayedOperation
 from request_purgatory.watch cimport Watch, WatcherList
 from request_purgatory.watchers cimport WatcherLists
@@ -8,7 +9,7 @@ from request_purgatory.watchers cimport WatcherLists
 @cython.final
 cdef class Unpurged:
     cdef list _shards
-    cdef list _operations
+    cdef readonly list _operations
     cdef Py_ssize_t _most
 
     cpdef remember(self, DelayedOperation operation)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from request_purgatory import native
 from request_purgatory.operation import DelayedOperation
 from request_purgatory.watchers import WatcherLists
 
@@ -30,6 +31,8 @@ class Unpurged:
     def remember(self, operation: DelayedOperation) -> None:
         """Leave an operation that has ended to the next purge, if it is still watched."""
         if not self._is_watched(operation):
+            if native.HIDES:
+                native.show(operation)
             return
         self._operations.append(operation)
         if len(self._operations) > self._most:
@@ -54,6 +57,8 @@ class Unpurged:
                 break  # Another thread purges.
             if self._is_watched(operation):
                 still.append(operation)
+            elif native.HIDES:
+                native.show(operation)
         operations += still
         self._most = max(_FEW, 2 * len(still))
 
@@ -67,6 +72,8 @@ class Unpurged:
             except IndexError:
                 break  # Another thread purges, too.
             dropped += self.drop_watches(operation)
+            if native.HIDES:
+                native.show(operation)
         return dropped
 
     def drop_watches(self, operation: DelayedOperation) -> int:

@@ -403,6 +403,8 @@ class SystemTimer:
             task = bucket.pop_first()
             while task is not None:
                 self._pending.count -= 1
+                if native.HIDES:
+                    native.show(task)
                 drained.append(task)
                 task = bucket.pop_first()
             self._lock.release()
