@@ -80,7 +80,8 @@ def measure(side: str, kind: str, count: int, keys: int = 1) -> dict[str, float]
     return {"bytes_per_pending": _BY_SIDE[side](kept) / count}
 
 
-def _resident_bytes() -> int:
+def resident_bytes() -> int:
+    """Of this process, after a garbage collection."""
     gc.collect()
     if _STATM.exists():
         return int(_STATM.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
@@ -89,9 +90,9 @@ def _resident_bytes() -> int:
 
 
 def _growth(kept: list[object], add: _Add) -> int:
-    before = _resident_bytes()
+    before = resident_bytes()
     add(kept)
-    return _resident_bytes() - before
+    return resident_bytes() - before
 
 
 def _operations(side: str, count: int, keys: int) -> int:

@@ -19,6 +19,8 @@ import time
 from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 
+from request_purgatory.aio import new_event_loop
+
 OURS = "request_purgatory"
 OURS_MANUAL = "request_purgatory (manual clock)"
 LEGACY = "request_purgatory (0.8 design)"
@@ -31,9 +33,14 @@ TRIO = "trio"
 KAFKA = "kafka"
 NETTY = "netty"
 
+# Waiters of asyncio, and event loops.
+WAIT_FOR = "asyncio.wait_for"
+CONDITION = "asyncio.Condition"
+OURS_UVLOOP = "request_purgatory (uvloop)"
+
 JVM = (KAFKA, NETTY)
 TIMERS = (OURS, OURS_MANUAL, ASYNCIO, UVLOOP, HEAPQ, TRIO, SCHED, THREADING, KAFKA, NETTY)
-ALL = (OURS, OURS_MANUAL, LEGACY, *TIMERS[2:])
+ALL = (OURS, OURS_MANUAL, OURS_UVLOOP, LEGACY, *TIMERS[2:], WAIT_FOR, CONDITION)
 
 #: A thread for each pending timer: more of them are refused by many systems' limits.
 MOST_THREADS = 1_000
@@ -45,6 +52,8 @@ SCHED_IS_LINEAR = f"cancelling is O(pending): not run above {MOST_SCHED:,}"
 
 def unavailable(side: str) -> str | None:
     """Why a Python side can't be had here; None if it can."""
+    if side == OURS_UVLOOP:
+        side = UVLOOP
     if side in (UVLOOP, TRIO) and importlib.util.find_spec(side) is None:
         return f"ImportError: no module named {side!r} (pip install {side})"
     return None
@@ -66,7 +75,9 @@ def nothing() -> None:
 
 
 def open_loop(side: str) -> asyncio.AbstractEventLoop:
-    """A private event loop of asyncio or uvloop."""
+    """A private event loop of asyncio or uvloop, or either with our timers."""
+    if side in (OURS, OURS_UVLOOP):
+        return new_event_loop(uvloop=side == OURS_UVLOOP)
     if side == UVLOOP:
         import uvloop  # Not everywhere to be had.
 

@@ -3,7 +3,7 @@
 One thread, no reaper; one operation is: make a request with a timeout of 60 s, `try_complete_else_watch` it under one key, set
 its flag, `check_and_complete` the key. With `watchers` above 1 so many requests come to watch the key, all flags are set, and
 one check completes them all; the time is per request. Several `keys` take turns. The request is a Python subclass with
-`__slots__`, a Python `try_complete` (called twice while the flag is false, once when it is true) and a Python `on_complete`.
+`__slots__`, a Python `try_complete` (called once while the flag is false, once when it is true) and a Python `on_complete`.
 `advance_clock(0)` after every 1,000 requests, timed with the rest, lets the purgatory purge. Kafka's reaper runs in a thread
 of its own.
 """

@@ -22,6 +22,9 @@ NAMES = (
     "memory",
     "contention",
     "growth",
+    "aio_hold",
+    "aio_timers",
+    "aio_echo",
     "published",
 )
 

@@ -109,6 +109,42 @@ TARGETS = [
     ),
 ]
 
+# What asyncio's waiters and loops are measured for.
+TARGETS += [
+    *(
+        Target(
+            f"asyncio: hold and {what}, rate, times wait_for's",
+            "aio_hold",
+            f"what={what} count=100000",
+            "per_second",
+            5,
+            None,
+            higher_is_better=True,
+            times=peers.WAIT_FOR,
+        )
+        for what in ("complete", "expire", "cancel")
+    ),
+    Target(
+        "asyncio: bytes per waiter, times wait_for's",
+        "aio_hold",
+        "what=complete count=100000",
+        "bytes_per_waiter",
+        1 / 3,
+        None,
+        times=peers.WAIT_FOR,
+    ),
+    Target(
+        "asyncio: echo with a timeout per request, rate, times the standard loop's",
+        "aio_echo",
+        "clients=50",
+        "per_second",
+        1,
+        None,
+        higher_is_better=True,
+        times=peers.ASYNCIO,
+    ),
+]
+
 
 def compare(found: Medians, targets: list[Target] | None = None) -> list[dict[str, object]]:
     """A row for each target: what was measured (None if it was not), the verdict, and the best peer with its figure."""
@@ -141,7 +177,7 @@ def compare(found: Medians, targets: list[Target] | None = None) -> list[dict[st
 
 
 def _verdict(row: Target, measured: float | None, target: float | None) -> str:
-    if row.times is not None and row.moonshot is None:
+    if row.times is not None and row.moonshot is None and row.target is None:
         return NOT_MEASURED if measured is None else PUBLISHED
     return row.verdict(measured, target)
 

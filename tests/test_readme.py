@@ -1,4 +1,4 @@
-"""The README's example runs and prints what the README says."""
+"""The README's examples run and print what the README says."""
 
 from __future__ import annotations
 
@@ -7,23 +7,26 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 README = Path(__file__).parents[1] / "README.md"
 
 
-def block(language: str) -> str:
-    """The first fenced block of a language."""
-    found = re.search(rf"```{language}\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
-    assert found, f"the README has no {language} block"
-    return found.group(1)
+def blocks(language: str) -> list[str]:
+    """The fenced blocks of a language."""
+    return re.findall(rf"```{language}\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
 
 
-def test_library_example_prints_what_the_readme_says() -> None:
+@pytest.mark.parametrize("number", [0, 1], ids=["threads", "asyncio"])
+def test_example_prints_what_the_readme_says(number: int) -> None:
     """As a user would run it: in a process of its own, with the installed package."""
-    ran = subprocess.run([sys.executable, "-c", block("python")], capture_output=True, text=True, timeout=60, check=False)
+    command = [sys.executable, "-c", blocks("python")[number]]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert ran.stderr == ""
-    assert ran.stdout == block("text")
+    assert ran.stdout == blocks("text")[number]
 
 
-def test_library_example_has_about_twenty_lines() -> None:
+def test_every_example_is_run_and_has_about_twenty_lines() -> None:
     """Short enough to read in passing."""
-    assert len([line for line in block("python").splitlines() if line.strip()]) <= 22
+    assert len(blocks("python")) == len(blocks("text")) == 2
+    assert all(len([line for line in block.splitlines() if line.strip()]) <= 22 for block in blocks("python"))

@@ -9,6 +9,7 @@ from request_purgatory import native
 from request_purgatory.clock import Clock, ManualClock, MonotonicClock
 from request_purgatory.errors import (
     InvalidArgumentError,
+    OperationCancelledError,
     PurgatoryClosedError,
     PurgatoryError,
     TaskInUseError,
@@ -35,6 +36,7 @@ __all__ = [
     "LegacyPurgatory",
     "ManualClock",
     "MonotonicClock",
+    "OperationCancelledError",
     "PurgatoryClosedError",
     "PurgatoryError",
     "PurgatoryMetrics",

@@ -39,6 +39,23 @@ class TaskInUseError(PurgatoryError, RuntimeError):
     """A task or an operation was handed to a second timer or purgatory while the first still has it."""
 
 
+class OperationCancelledError(PurgatoryError, RuntimeError):
+    """The operation that somebody waits for was cancelled: its key is gone, or it was cancelled itself.
+
+    Attributes:
+        name: the purgatory's name.
+        operation: the operation.
+    """
+
+    def __init__(self, name: str, operation: object) -> None:
+        super().__init__(f"purgatory {name!r}: {operation!r} was cancelled")
+        self.name = name
+        self.operation = operation
+
+    def __reduce__(self) -> tuple[type[OperationCancelledError], tuple[str, object]]:
+        return type(self), (self.name, self.operation)
+
+
 class TimerClosedError(PurgatoryError, RuntimeError):
     """The timer has been shut down and takes no more tasks."""
 

@@ -17,6 +17,7 @@ cdef class DelayedOperationPurgatory(Keeper):
     cdef readonly bint _owns_timer
     cdef readonly SystemTimer _wheel_timer
     cdef bint _hides
+    cdef public object end_listener
     cdef Clock _clock
     cdef readonly list _shards
     cdef readonly PurgatoryCounters _counters
@@ -43,11 +44,13 @@ cdef class DelayedOperationPurgatory(Keeper):
     cpdef Py_ssize_t check_and_complete(self, key) except -1
 
     @cython.locals(operation=DelayedOperation, completed=bint, watches=Watch)
-    cdef bint _check(self, WatcherLists shard, Watch watch) except -1
+    cpdef bint _check(self, WatcherLists shard, Watch watch) except -1
 
     cpdef bint advance_clock(self, timeout_ms) except -1
 
     cpdef _reap(self)
+
+    cpdef purge_if_due(self)
 
     cdef bint _purge_due(self, long long unpurged) except -1
 

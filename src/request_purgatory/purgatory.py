@@ -94,6 +94,9 @@ class DelayedOperationPurgatory(Keeper):
         self._closed = False
         self._closing = threading.Lock()
         self._purge_requested = False
+        #: Called with each operation that entered and has ended, by the thread that ended it, before its callbacks; must not
+        #: raise.
+        self.end_listener: Callable[[DelayedOperation], object] | None = None
         if self._hides:
             # That module is made of this one and others. From here on a collection may ask for all of the above.
             importlib.import_module("request_purgatory.collector").show_at_full_collections(self)
@@ -267,6 +270,21 @@ class DelayedOperationPurgatory(Keeper):
         shard = self._shards[hash(key) % len(self._shards)]
         return self._cancel_all(shard.remove(key))
 
+    def discard(self, operation: DelayedOperation) -> bool:
+        """Cancel an operation that nobody waits for any more, and take it out of every watcher list at once; True if this ended
+        it.
+
+        What its `on_cancellation` raises is logged and counted.
+
+        Raises:
+            InvalidArgumentError: the operation is not this purgatory's.
+        """
+        if operation._purgatory is not self:
+            raise InvalidArgumentError("operation", f"one of purgatory {self.name!r}", operation)
+        cancelled = self._cancel_all([operation])
+        self._unpurged.drop_watches(operation)
+        return len(cancelled) > 0
+
     def hold(self, keys: Iterable[Hashable], *, until: Callable[[], object], timeout: float) -> Future[Any]:
         """Wait without a subclass: a future for the first true value that `until` returns.
 
@@ -310,12 +328,16 @@ class DelayedOperationPurgatory(Keeper):
             if self._closed:
                 raise PurgatoryClosedError(self.name) from None
             raise
+        self.purge_if_due()
+        return came_due
+
+    def purge_if_due(self) -> None:
+        """Purge if it is time to; `advance_clock` does that."""
         # Taken back before the look, and whether or not a purge turns out to be due: a request that is never taken back would
         # be the last one that wakes the reaper.
         self._purge_requested = False
         if self._purge_due(self._counters.unpurged):
             self.purge()
-        return came_due
 
     def _reap(self) -> None:
         self.advance_clock(self.reap_interval_ms)
@@ -432,6 +454,8 @@ class DelayedOperationPurgatory(Keeper):
             self._leave_to_purge(operation)
         if self._purge_due(self._counters.end(state, waited_ms)):
             self._request_purge()
+        if self.end_listener is not None:
+            self.end_listener(operation)
 
     def _callback_failed(self, operation: DelayedOperation, error: Exception) -> None:
         self._counters.callback_failed()

@@ -29,6 +29,9 @@ _TINY = {
     "memory": [{"kind": "handle", "count": 1_000}, {"kind": "operation", "count": 1_000, "keys": 10}],
     "contention": [{"threads": 2, "keys": 1, "shards": 1, "operations": 2_000}],
     "published": [{"case": "low", "rate": 0, "count": 2_000}, {"case": "high", "rate": 20_000, "count": 2_000}],
+    "aio_hold": [{"what": what, "count": 200} for what in ("complete", "expire", "cancel")],
+    "aio_timers": [{"pending": 10, "batches": 1}],
+    "aio_echo": [{"clients": 2, "requests": 40}],
     "growth": [{"structure": "timer", "pending": 10}, {"structure": "purgatory", "pending": 10}],
 }
 

@@ -27,8 +27,13 @@ cdef class SystemTimer:
     cdef bint _closed
     cdef object __weakref__
 
-    @cython.locals(bucket=TaskList)
     cpdef add(self, TimerTask task)
+
+    @cython.locals(now_ms=longlong)
+    cpdef add_at(self, TimerTask task, expiration_ms)
+
+    @cython.locals(bucket=TaskList)
+    cdef _leave_bucket(self, TimerTask task)
 
     @cython.locals(handle=TimerHandle, now_ns=longlong)
     cdef TimerHandle _call_later(self, object delay_ms, object callback, tuple args)
@@ -47,8 +52,13 @@ cdef class SystemTimer:
 
     cdef _stir(self)
 
-    @cython.locals(came_due=bint, task=TimerTask)
+    @cython.locals(came_due=bint)
     cpdef advance_clock(self, timeout_ms)
+
+    cpdef bint run_due(self, Py_ssize_t at_most) except -1
+
+    @cython.locals(task=TimerTask)
+    cdef _run_due(self, Py_ssize_t at_most)
 
     @cython.locals(lock=native.CoreLock, next_ms=longlong, changes=Py_ssize_t)
     cdef bint _wait(self, timeout_ms) except -1

@@ -141,13 +141,31 @@ class SystemTimer:
             TimerClosedError: after `shutdown`.
             TaskInUseError: the task is pending in another timer.
         """
+        self._leave_bucket(task)
+        self._add(task, native.ceil_ms(self.clock._read_ns()))
+
+    def _leave_bucket(self, task: TimerTask) -> None:
+        """Take a task out that is to be added again."""
         bucket = task._bucket
         while bucket is not None and not self._closed:
             if not isinstance(bucket, Bucket) or bucket.pending is not self._pending:
                 raise TaskInUseError(f"{task!r} is pending in another timer than {self.name!r}")
             bucket.take_out(task)
             bucket = task._bucket
-        self._add(task, native.ceil_ms(self.clock._read_ns()))
+
+    def add_at(self, task: TimerTask, expiration_ms: int) -> None:
+        """Run `task` when the timer's clock says `expiration_ms`; in the past, at once. A pending task is moved. Sets its
+        `delay_ms`.
+
+        Raises:
+            TimerClosedError: after `shutdown`.
+            TaskInUseError: the task is pending in another timer.
+            InvalidArgumentError: `expiration_ms` is not a whole number or more than 10,000 years ahead.
+        """
+        now_ms = native.floor_ms(self.clock._read_ns())
+        task.delay_ms = whole_ms("expiration_ms", expiration_ms) - now_ms
+        self._leave_bucket(task)
+        self._add(task, now_ms)
 
     def call_later(self, delay_ms: int, callback: Callable[..., object], *args: Any) -> TimerHandle:
         """Call `callback(*args)` in `delay_ms` whole milliseconds. The handle's `cancel()` calls it off.
@@ -272,13 +290,34 @@ class SystemTimer:
         came_due = self._collect()
         if not came_due and (timeout_ms is None or timeout_ms > 0):
             came_due = self._wait(timeout_ms)
-        task = self._take_due()
+        self._run_due(-1)
+        return came_due
+
+    def run_due(self, at_most: int) -> bool:
+        """Run what is due now, at most so many tasks; True if more is due. What is left stays pending, and `next_expiration_ms`
+        is now.
+
+        For a host that has other things to do in between: an event loop.
+
+        Raises:
+            TimerClosedError: after `shutdown`.
+        """
+        if self._closed:
+            raise TimerClosedError(self.name)
+        self._collect()
+        self._run_due(at_most)
+        return self._due.head is not None
+
+    def _run_due(self, at_most: int) -> None:
+        """Start the due tasks; all of them if `at_most` is negative."""
+        task = self._take_due() if at_most != 0 else None
         while task is not None:
             self._start(task)
             # The last reference to the task may go here, and its finalizer is user code: not under the lock.
             task = None
-            task = self._take_due()
-        return came_due
+            at_most -= 1
+            if at_most != 0:
+                task = self._take_due()
 
     def _wait(self, timeout_ms: int | None) -> bool:
         """Sleep until something is due; True if it is."""

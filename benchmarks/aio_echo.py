@@ -1,0 +1,76 @@
+"""An echo server on an event loop, each request under a timeout of its own.
+
+Server and clients share one loop and process, over TCP on this machine: `clients` connections, each of which sends 64 bytes,
+waits for them to come back, and goes on. The server reads under `asyncio.timeout(30)`, and so does the client: two timers are
+set and cancelled for each request, which is what services with timeouts do. No other timer is pending.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from time import perf_counter
+
+from benchmarks import peers
+from benchmarks.question import Case
+from benchmarks.stopwatch import settled_ns
+
+QUESTION = "aio_echo"
+METRICS = {"per_second": "1/s"}
+SIDES = (peers.OURS, peers.OURS_UVLOOP, peers.ASYNCIO, peers.UVLOOP)
+
+_MESSAGE = bytes(64)
+
+
+def cases(quick: bool) -> list[Case]:
+    """Some connections, and many."""
+    return [Case({"clients": clients}, clients) for clients in ((10,) if quick else (50, 500))]
+
+
+def left_out(side: str, case: Case) -> str | None:  # noqa: ARG001 - every side does every case
+    """None."""
+    return None
+
+
+def measure(side: str, clients: int, requests: int = 30_000) -> dict[str, float]:
+    """Requests answered per second."""
+    loop = peers.open_loop(side)
+    return loop.run_until_complete(_echo(clients, requests // clients))
+
+
+async def _serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    try:
+        while True:
+            async with asyncio.timeout(30):
+                message = await reader.readexactly(len(_MESSAGE))
+            writer.write(message)
+    except asyncio.IncompleteReadError:
+        writer.close()
+
+
+async def _ask(host: str, port: int, requests: int, go: asyncio.Event) -> int:
+    reader, writer = await asyncio.open_connection(host, port)
+    await go.wait()
+    answered = 0
+    for _ in range(requests):
+        async with asyncio.timeout(30):
+            writer.write(_MESSAGE)
+            answered += await reader.readexactly(len(_MESSAGE)) == _MESSAGE
+    writer.close()
+    return answered
+
+
+async def _echo(clients: int, requests: int) -> dict[str, float]:
+    server = await asyncio.start_server(_serve, "127.0.0.1", 0)
+    host, port = server.sockets[0].getsockname()[:2]
+    go = asyncio.Event()
+    asking = [asyncio.create_task(_ask(host, port, requests, go)) for _ in range(clients)]
+    await asyncio.sleep(0.2)
+    settled_ns()
+    began = perf_counter()
+    go.set()
+    answered = sum(await asyncio.gather(*asking))
+    elapsed = perf_counter() - began
+    server.close()
+    if answered != clients * requests:
+        raise RuntimeError(f"{answered} of {clients * requests} requests were answered")
+    return {"per_second": answered / elapsed}

@@ -1,0 +1,109 @@
+"""What a waiter awaits, and the operation behind it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Hashable
+from typing import TYPE_CHECKING, Any
+
+from request_purgatory import states
+from request_purgatory.errors import InvalidArgumentError, OperationCancelledError, PurgatoryClosedError
+from request_purgatory.futures import timeout_to_ms
+from request_purgatory.operation import DelayedOperation
+from request_purgatory.timer.task import MAX_DELAY_MS
+
+if TYPE_CHECKING:
+    from request_purgatory.purgatory import DelayedOperationPurgatory
+
+
+class Waiting(asyncio.Future[Any]):
+    """A future whose cancelling ends the operation that it waits for, at once."""
+
+    def __init__(
+        self, purgatory: DelayedOperationPurgatory, operation: DelayedOperation, loop: asyncio.AbstractEventLoop
+    ) -> None:
+        super().__init__(loop=loop)
+        self.purgatory = purgatory
+        self.operation = operation
+
+    def cancel(self, msg: Any | None = None) -> bool:
+        """As a future's, and the operation leaves the purgatory: no watcher and no timer stay behind."""
+        if not super().cancel(msg):
+            return False
+        self.purgatory.discard(self.operation)
+        return True
+
+
+class HeldRequest(DelayedOperation):
+    """What `Purgatory.hold` puts into the purgatory: a condition, and whoever waits for its value."""
+
+    __slots__ = ("_error", "_until", "_value", "waiting")
+
+    waiting: Waiting | None
+
+    def __init__(self, until: Callable[[], object], timeout: float | None) -> None:
+        if not callable(until):
+            raise InvalidArgumentError("until", "callable", until)
+        super().__init__(MAX_DELAY_MS if timeout is None else timeout_to_ms(timeout))
+        self._until: Callable[[], object] | None = until
+        self._value: object = None
+        self._error: Exception | None = None
+
+    def try_complete(self) -> bool:
+        until = self._until
+        if until is None:
+            return False
+        try:
+            value = until()
+        except StopIteration as error:
+            # No future takes this one: in a coroutine it would mean something else.
+            self._error = RuntimeError(f"the condition raised {error!r}")
+            return self.force_complete()
+        except Exception as error:
+            # Whoever waits has to hear of it, and now: a condition that raises is not going to become true.
+            self._error = error
+            return self.force_complete()
+        if not value:
+            return False
+        self._value = value
+        return self.force_complete()
+
+    def on_complete(self) -> None:
+        waiting = self._leave()
+        if waiting is None or waiting.done():
+            return
+        if self._state == states.EXPIRED:
+            waiting.set_exception(TimeoutError(f"the condition did not hold within {self.delay_ms} ms"))
+        elif self._error is not None:
+            waiting.set_exception(self._error)
+        else:
+            waiting.set_result(self._value)
+
+    def on_cancellation(self) -> None:
+        waiting = self._leave()
+        if waiting is not None:
+            end_unanswered(waiting, self)
+
+    def _leave(self) -> Waiting | None:
+        # Whoever keeps the future need not keep the condition, and the two need not keep one another for the collector to find.
+        waiting, self.waiting = self.waiting, None
+        self._until = None
+        return waiting
+
+
+def end_unanswered(waiting: Waiting, operation: DelayedOperation) -> None:
+    """Tell a waiter, if it still waits, that its operation was cancelled: with the purgatory, or by itself."""
+    if waiting.done():
+        return
+    purgatory = waiting.purgatory
+    if purgatory.is_closed:
+        waiting.set_exception(PurgatoryClosedError(purgatory.name))
+    else:
+        waiting.set_exception(OperationCancelledError(purgatory.name, operation))
+
+
+def checked_keys(keys: object) -> list[Hashable]:
+    """The watch keys as a list; InvalidArgumentError for one string where several keys belong."""
+    if isinstance(keys, (str, bytes)):
+        raise InvalidArgumentError("keys", "a list of keys, not one string", keys)
+    return list(keys)  # type: ignore[call-overload, no-any-return]

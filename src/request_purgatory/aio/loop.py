@@ -1,0 +1,197 @@
+"""Event loops whose timers are on the timing wheel: O(1) to set, gone when they are cancelled."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import math
+from collections.abc import Callable
+from contextvars import Context
+from typing import TYPE_CHECKING, Any, TypeVarTuple
+
+from request_purgatory.aio.clock import clock_of
+from request_purgatory.timer.task import MAX_DELAY_MS, TimerTask
+from request_purgatory.timer.timer import SystemTimer
+
+Ts = TypeVarTuple("Ts")
+
+#: Further ahead than this (some 30,000 years of monotonic time lie before it), a timer is left to the loop's own heap.
+_HORIZON = MAX_DELAY_MS / 1000
+
+
+class WheelHandle(asyncio.TimerHandle):
+    """What `call_later` and `call_at` return: as the standard loop's, and cancelling it leaves nothing behind in the wheel."""
+
+    __slots__ = ("_task",)
+
+    _task: HandleTask | None
+    # asyncio's own, not documented: whether it is in the loop's heap, and where it was made, in debug mode.
+    _scheduled: bool
+    _source_traceback: list[Any] | None
+
+    def cancel(self) -> None:
+        """Call it off. O(1)."""
+        task = self._task
+        if task is not None:
+            self._task = None
+            task.cancel()
+            task.handle = None
+        asyncio.TimerHandle.cancel(self)
+
+
+class HandleTask(TimerTask):
+    """A handle's place in the wheel."""
+
+    __slots__ = ("due", "handle")
+
+    due: list[WheelHandle]
+    handle: WheelHandle | None
+
+    def run(self) -> None:
+        handle, self.handle = self.handle, None
+        if handle is not None:
+            handle._task = None
+            self.due.append(handle)
+
+
+if TYPE_CHECKING:
+
+    class _Loop(asyncio.SelectorEventLoop):
+        """What the mix-in uses of a loop in the standard library, beyond the documented."""
+
+        _scheduled: list[asyncio.TimerHandle]
+        _debug: bool
+        _clock_resolution: float
+
+        def _check_closed(self) -> None: ...
+        def _check_thread(self) -> None: ...
+        def _check_callback(self, callback: object, method: str) -> None: ...
+        def _process_events(self, event_list: Any) -> None: ...
+else:
+    _Loop = object
+
+
+class TimingWheelTimers(_Loop):
+    """Puts the timers of an asyncio event loop on a timing wheel: mix it in before a loop class of the standard library.
+
+    The wheel keeps what is not due. What is due at a loop's round goes to the loop's own heap, which is empty otherwise, and the
+    loop takes it from there: so timers run in the same order and at the same instants as they would without the wheel, to the
+    standard loop's resolution. Cancelled timers do not wait in a heap for their time.
+
+    It rests on three things that `asyncio.BaseEventLoop` has had since 3.4, though they are not documented: `_scheduled`, the
+    heap; `_process_events`, which a round calls between waiting and looking at the heap; and `TimerHandle._scheduled`, true
+    while in it.
+    """
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._wheel = SystemTimer("event loop", clock=clock_of(self))
+        self._wheel_due: list[WheelHandle] = []
+        # The one entry of ours in the loop's heap, for the next bucket that is not empty, so that the loop wakes for it.
+        self._alarm: WheelHandle | None = None
+        self._alarm_at = math.inf
+
+    def call_later(
+        self, delay: float, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
+    ) -> WheelHandle:
+        """As the standard loop's."""
+        if delay is None:
+            raise TypeError("delay must not be None")
+        timer = self.call_at(self.time() + delay, callback, *args, context=context)
+        if timer._source_traceback:
+            del timer._source_traceback[-1]
+        return timer
+
+    def call_at(self, when: float, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None) -> WheelHandle:
+        """As the standard loop's."""
+        if when is None:
+            raise TypeError("when cannot be None")
+        self._check_closed()
+        if self._debug:
+            self._check_thread()
+            self._check_callback(callback, "call_at")
+        handle = WheelHandle(when, callback, args, self, context)
+        if handle._source_traceback:
+            del handle._source_traceback[-1]
+        if not -_HORIZON < when < _HORIZON:  # NaN is not either.
+            handle._task = None
+            self._to_heap(handle)
+            return handle
+        handle._task = task = HandleTask(0)
+        task.due = self._wheel_due
+        task.handle = handle
+        self._wheel.add_at(task, int(when * 1000))
+        if self._wheel_due:
+            # Due in this millisecond: it ran at once.
+            self._wheel_due.clear()
+            self._to_heap(handle)
+        elif when < self._alarm_at:
+            self._set_alarm(when)
+        return handle
+
+    def _to_heap(self, handle: WheelHandle) -> None:
+        heapq.heappush(self._scheduled, handle)
+        handle._scheduled = True
+
+    def _set_alarm(self, when: float) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
+        self._alarm = alarm = WheelHandle(when, self._look, (), self)
+        alarm._task = None
+        self._alarm_at = when
+        self._to_heap(alarm)
+
+    def _process_events(self, event_list: Any) -> None:
+        super()._process_events(event_list)
+        if self.time() + self._clock_resolution >= self._alarm_at:
+            self._look()
+
+    def _look(self) -> None:
+        """Move what is due from the wheel to the loop's heap, and see to the next alarm.
+
+        An alarm's own callback, too: should it come due between a round's two looks at the clock, nothing has been moved in that
+        round, and it is now.
+        """
+        if self.is_closed():
+            return
+        self._wheel.advance_clock(0)
+        for handle in self._wheel_due:
+            self._to_heap(handle)
+        self._wheel_due.clear()
+        next_ms = self._wheel.next_expiration_ms
+        if next_ms is None:
+            self._alarm_at = math.inf
+            alarm, self._alarm = self._alarm, None
+            if alarm is not None:
+                alarm.cancel()
+        elif self._alarm is None or not self._alarm._scheduled or next_ms / 1000 != self._alarm_at:
+            self._set_alarm(next_ms / 1000)
+
+    def close(self) -> None:
+        """As the standard loop's; timers that are pending are dropped."""
+        super().close()
+        wheel = getattr(self, "_wheel", None)  # Not there yet if the loop could not be made.
+        if wheel is not None:
+            wheel.shutdown()
+            self._alarm = None
+
+
+class TimingWheelEventLoop(TimingWheelTimers, asyncio.SelectorEventLoop):
+    """The standard loop with its timers on a timing wheel: `asyncio.timeout`, `wait_for`, `sleep` and all that is built on them.
+
+    `asyncio.Runner(loop_factory=TimingWheelEventLoop)`, and from Python 3.12 on `asyncio.run(main(),
+    loop_factory=TimingWheelEventLoop)`.
+
+    >>> with asyncio.Runner(loop_factory=TimingWheelEventLoop) as runner:
+    ...     runner.run(asyncio.sleep(0.001, "woken by the wheel"))
+    'woken by the wheel'
+    """
+
+
+def new_event_loop(*, uvloop: bool = False) -> asyncio.AbstractEventLoop:
+    """An event loop with its timers on the wheel, for `loop_factory=`; uvloop's if asked, ImportError if that is not there."""
+    if uvloop:
+        from request_purgatory.aio.uv import UvTimingWheelEventLoop
+
+        return UvTimingWheelEventLoop()
+    return TimingWheelEventLoop()

@@ -1,0 +1,321 @@
+"""The purgatory on an event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable, Hashable, Iterable
+from types import TracebackType
+from typing import Any
+
+from request_purgatory.aio.clock import clock_of
+from request_purgatory.aio.held import HeldRequest, Waiting, checked_keys, end_unanswered
+from request_purgatory.aio.sweep import Sweep
+from request_purgatory.errors import InvalidArgumentError, PurgatoryClosedError, whole_number
+from request_purgatory.metrics import PurgatoryMetrics
+from request_purgatory.operation import DelayedOperation
+from request_purgatory.purgatory import DelayedOperationPurgatory
+from request_purgatory.timer.timer import SystemTimer
+
+
+class Purgatory:
+    """Holds asyncio's waiters until their condition is met or their time runs out, and ends each exactly once.
+
+    Without a thread: conditions, callbacks and the clock run on the event loop that the block was entered on, and the loop has
+    one timer for the whole purgatory, at the next bucket that is not empty. Every method belongs to that loop's thread, but
+    `notify_threadsafe`.
+
+    >>> import asyncio
+    >>> async def main():
+    ...     acks = set()
+    ...     async with Purgatory("produce") as purgatory:
+    ...         def ack(replica):
+    ...             acks.add(replica)
+    ...             purgatory.notify("orders-0")
+    ...         loop = asyncio.get_running_loop()
+    ...         loop.call_soon(ack, "broker-2")
+    ...         loop.call_soon(ack, "broker-3")
+    ...         print(await purgatory.hold(["orders-0"], until=lambda: len(acks) >= 2 and sorted(acks), timeout=5))
+    ...         try:
+    ...             await purgatory.hold(["orders-0"], until=lambda: len(acks) >= 3, timeout=0.02)
+    ...         except TimeoutError as error:
+    ...             print(error)
+    >>> asyncio.run(main())
+    ['broker-2', 'broker-3']
+    the condition did not hold within 20 ms
+    """
+
+    def __init__(self, name: str = "aio", *, tick_ms: int = 1, purge_interval: int = 1000, batch: int = 1000) -> None:
+        """A purgatory for one `async with` block.
+
+        Args:
+            name: shown in errors and logs.
+            tick_ms: resolution of timeouts in whole milliseconds; a timeout is never early, and late by less than a tick plus
+                what the loop is busy with.
+            purge_interval: purge the watcher lists once about this many ended operations are in them.
+            batch: how many operations one `notify`, or one moment at which many time out, runs before the loop has its turn.
+
+        Raises:
+            InvalidArgumentError: tick_ms or batch below 1, or purge_interval below 0.
+        """
+        if whole_number("batch", batch) < 1:
+            raise InvalidArgumentError("batch", "at least 1", batch)
+        if whole_number("purge_interval", purge_interval) < 0:
+            raise InvalidArgumentError("purge_interval", "at least 0", purge_interval)
+        if whole_number("tick_ms", tick_ms) < 1:
+            raise InvalidArgumentError("tick_ms", "at least 1", tick_ms)
+        self.name = name
+        self.batch = batch
+        self._tick_ms = tick_ms
+        self._purge_interval = purge_interval
+        self._core: DelayedOperationPurgatory | None = None
+        self._sweeps: dict[Hashable, Sweep] = {}
+        self._waitings: dict[int, Waiting] = {}
+        self._alarm: asyncio.TimerHandle | None = None
+        self._alarm_ms: float = math.inf
+
+    async def __aenter__(self) -> Purgatory:
+        if self._core is not None:
+            raise RuntimeError(f"purgatory {self.name!r} was entered before: make a new one for each block")
+        self._loop = asyncio.get_running_loop()
+        self._timer = SystemTimer(self.name, tick_ms=self._tick_ms, clock=clock_of(self._loop))
+        self._core = DelayedOperationPurgatory(
+            self.name, timer=self._timer, purge_interval=self._purge_interval, shards=1, reaper=False
+        )
+        self._core.end_listener = self._operation_ended
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # -- waiting
+
+    def hold(self, keys: Iterable[Hashable], *, until: Callable[[], object], timeout: float | None) -> asyncio.Future[Any]:
+        """Wait until a condition holds: `value = await purgatory.hold(...)`.
+
+        `until` is called now, and whenever one of `keys` is notified, until it returns a true value. Cancelling whoever awaits
+        this, or the future itself, takes the request out at once.
+
+        Args:
+            keys: one or more watch keys, anything hashable.
+            until: the condition; it must not block.
+            timeout: seconds, not negative; rounded up to whole milliseconds. None waits for ever.
+
+        Returns:
+            A future for the first true value that `until` returns. It raises TimeoutError when time runs out; what `until`
+            raised, if it raises; PurgatoryClosedError when the block is left; OperationCancelledError after `cancel_for_key`.
+
+        Raises:
+            InvalidArgumentError: no key, or a timeout that is negative or no number.
+            PurgatoryClosedError: after the block; RuntimeError before it.
+        """
+        core = self._opened()
+        keys = checked_keys(keys)
+        request = HeldRequest(until, timeout)
+        request.waiting = waiting = Waiting(core, request, self._loop)
+        core.try_complete_else_watch(request, keys)
+        if not waiting.done():
+            self._await_alarm(core, request)
+        return waiting
+
+    def wait(self, operation: DelayedOperation, keys: Iterable[Hashable]) -> asyncio.Future[str]:
+        """Wait for an operation of a class of yours: `outcome = await purgatory.wait(operation, keys)`.
+
+        Its methods are called on the loop, as `DelayedOperationPurgatory` calls them, and it may be ended by any thread.
+        Cancelling whoever awaits this cancels the operation.
+
+        Returns:
+            A future for the operation's outcome: "completed", "expired", or "cancelled". It raises PurgatoryClosedError when the
+            block is left.
+
+        Raises:
+            InvalidArgumentError: no key.
+            TaskInUseError: the operation is or was in a purgatory.
+            PurgatoryClosedError: after the block; RuntimeError before it.
+            Exception: what the operation's own code raises in its first try; the operation has ended then.
+        """
+        core = self._opened()
+        waiting = Waiting(core, operation, self._loop)
+        self._waitings[id(operation)] = waiting
+        try:
+            core.try_complete_else_watch(operation, checked_keys(keys))
+        except BaseException:
+            self._waitings.pop(id(operation), None)
+            raise
+        if operation.is_completed:
+            # By its first try, of which nobody is told; or meanwhile by another thread, which has told it.
+            self._waitings.pop(id(operation), None)
+            _tell(waiting, operation)
+        else:
+            self._await_alarm(core, operation)
+        return waiting
+
+    def _operation_ended(self, operation: DelayedOperation) -> None:
+        """Called by whoever ended an operation that was pending, on any thread."""
+        waiting = self._waitings.pop(id(operation), None)
+        if waiting is None:
+            return
+        try:
+            running = asyncio.get_running_loop()
+        except RuntimeError:
+            running = None
+        if running is self._loop:
+            _tell(waiting, operation)
+        else:
+            self._loop.call_soon_threadsafe(_tell, waiting, operation)
+
+    # -- events
+
+    def notify(self, key: Hashable) -> None:
+        """Try the operations that watch `key`, in the order in which they came: call it after a change that conditions depend on.
+
+        At most `batch` of them before this returns; the loop runs the rest in its next rounds. A further call meanwhile makes
+        those that were tried before it be tried again, once.
+
+        Raises:
+            PurgatoryClosedError: after the block; RuntimeError before it.
+        """
+        core = self._opened()
+        sweep = self._sweeps.get(key)
+        if sweep is not None:
+            sweep.again = True
+            return
+        self._sweeps[key] = sweep = Sweep(core, key)
+        self._go_on(key, sweep)
+
+    def _go_on(self, key: Hashable, sweep: Sweep) -> None:
+        if self.is_closed:
+            return
+        done = True
+        try:
+            done = sweep.step(self.batch)
+        finally:
+            if done:
+                self._sweeps.pop(key, None)
+        if not done:
+            self._loop.call_soon(self._go_on, key, sweep)
+
+    def notify_threadsafe(self, key: Hashable) -> None:
+        """`notify`, from any thread: the loop does it soon. Nothing happens if the block has been left by then.
+
+        Raises:
+            PurgatoryClosedError: after the block, where the loop has been closed too; RuntimeError before the block.
+        """
+        self._entered()
+        try:
+            self._loop.call_soon_threadsafe(self._notify_if_open, key)
+        except RuntimeError:
+            if self._loop.is_closed():
+                raise PurgatoryClosedError(self.name) from None
+            raise
+
+    def _notify_if_open(self, key: Hashable) -> None:
+        if not self.is_closed:
+            self.notify(key)
+
+    def cancel_for_key(self, key: Hashable) -> list[DelayedOperation]:
+        """Cancel the operations that watch `key`, which is gone; those that this call cancelled.
+
+        Whoever awaits a `hold` gets OperationCancelledError.
+        """
+        return self._opened().cancel_for_key(key)
+
+    # -- the clock
+
+    def _await_alarm(self, core: DelayedOperationPurgatory, operation: DelayedOperation) -> None:
+        """See to it that the loop calls when an operation's time has come, or its bucket's, if that is earlier than all else."""
+        if operation._bucket is not None and operation._expiration_ms < self._alarm_ms:
+            self._set_alarm(operation._expiration_ms)
+        if core._purge_requested:
+            core.purge_if_due()
+
+    def _set_alarm(self, now_ms: float) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+        self._alarm_ms = now_ms
+        if now_ms < math.inf:
+            self._alarm = self._loop.call_at(now_ms / 1000, self._on_alarm)
+
+    def _on_alarm(self) -> None:
+        self._alarm = None
+        self._alarm_ms = math.inf
+        core = self._core
+        if core is None or core.is_closed:
+            return
+        self._timer.run_due(self.batch)
+        core.purge_if_due()
+        next_ms = self._timer.next_expiration_ms
+        # What ran may have put something in, and set an alarm for it.
+        if next_ms is not None and next_ms < self._alarm_ms:
+            self._set_alarm(next_ms)
+
+    # -- what it holds
+
+    @property
+    def is_closed(self) -> bool:
+        """True once the block was left."""
+        return self._core is not None and self._core.is_closed
+
+    @property
+    def num_delayed(self) -> int:
+        """Exactly how many operations are pending."""
+        return 0 if self._core is None else self._core.num_delayed
+
+    @property
+    def watched(self) -> int:
+        """Entries in all watcher lists. O(keys)."""
+        return 0 if self._core is None else self._core.watched
+
+    @property
+    def alarms(self) -> int:
+        """How many timers the purgatory has on the loop: 1 while anything is pending or was a moment ago, else 0."""
+        return 0 if self._alarm is None else 1
+
+    def metrics(self) -> PurgatoryMetrics:
+        """The counters at this moment; RuntimeError before the block."""
+        return self._entered().metrics()
+
+    def check(self) -> None:
+        """Assert every invariant. O(watched)."""
+        core = self._entered()
+        core.check()
+        assert self._alarm is None or not self._alarm.cancelled(), "the alarm was cancelled"
+        next_ms = self._timer.next_expiration_ms
+        assert next_ms is None or core.is_closed or self._alarm is not None, "something is pending and no alarm is set"
+        assert len(self._waitings) <= core.num_delayed, "a waiter of an ended operation is kept"
+
+    # -- the end
+
+    def close(self) -> list[DelayedOperation]:
+        """What leaving the block does; may be repeated. The operations that were pending: all who wait get PurgatoryClosedError."""
+        core = self._core
+        if core is None or core.is_closed:
+            return []
+        cancelled = core.shutdown()
+        self._timer.shutdown()
+        self._sweeps.clear()
+        self._set_alarm(math.inf)
+        return cancelled
+
+    def _opened(self) -> DelayedOperationPurgatory:
+        core = self._entered()
+        if core.is_closed:
+            raise PurgatoryClosedError(self.name)
+        return core
+
+    def _entered(self) -> DelayedOperationPurgatory:
+        if self._core is None:
+            raise RuntimeError(f"purgatory {self.name!r} has not been entered: use it inside `async with`")
+        return self._core
+
+
+def _tell(waiting: Waiting, operation: DelayedOperation) -> None:
+    if waiting.done():
+        return
+    if operation.outcome == "cancelled" and waiting.purgatory.is_closed:
+        end_unanswered(waiting, operation)
+    else:
+        waiting.set_result(operation.outcome)

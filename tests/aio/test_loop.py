@@ -1,0 +1,309 @@
+"""Event loops with their timers on the wheel behave as the standard loop does."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import importlib.util
+import logging
+import math
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from request_purgatory.aio import TimingWheelEventLoop, new_event_loop
+from tests.aio.virtual import VirtualLoop, VirtualWheelLoop
+
+TIME_LIMIT = 20.0
+LOOPS = ["wheel", "uvloop"]
+
+
+def make_loop(kind: str) -> asyncio.AbstractEventLoop:
+    if kind == "uvloop" and importlib.util.find_spec("uvloop") is None:
+        pytest.skip("uvloop is not there")
+    return new_event_loop(uvloop=kind == "uvloop")
+
+
+def run(kind: str, main: Callable[[], Any]) -> Any:
+    """Run a coroutine function on a real loop of a kind, with a time limit."""
+    with asyncio.Runner(loop_factory=lambda: make_loop(kind)) as runner:
+        return runner.run(asyncio.wait_for(main(), TIME_LIMIT))
+
+
+# -- compared with the standard loop, in virtual time
+
+seconds = st.sampled_from([-1.0, 0.0, 1e-9, 0.0004, 0.0005, 0.001, 0.0015, 0.0199, 0.02, 0.0201, 0.4, 7.3, 161.7, 90_000.0, 1e6])
+plans = st.lists(
+    st.fixed_dictionaries(
+        {
+            "delay": seconds | st.floats(0, 200) | st.just(math.inf),
+            "absolute": st.booleans(),
+            "takes": st.sampled_from([0.0, 0.0, 0.0003, 0.001, 0.05, 30.0]),
+            "cancels": st.none() | st.integers(0, 11),
+            "then": st.none() | seconds,
+            "soon": st.booleans(),
+        }
+    ),
+    max_size=12,
+)
+
+
+def history(loop_type: type[VirtualLoop], plan: list[dict[str, Any]], until: float) -> list[tuple[object, float]]:
+    """What ran, and when, on a loop that was given this to do."""
+    loop = loop_type()
+    began = loop.time()
+    found: list[tuple[object, float]] = []
+    handles: list[asyncio.TimerHandle] = []
+
+    def ran(name: object) -> None:
+        found.append((name, loop.time() - began))
+
+    def step(number: int, step: dict[str, Any]) -> None:
+        ran(number)
+        loop.pass_time(step["takes"])
+        if step["cancels"] is not None and step["cancels"] < len(handles):
+            handles[step["cancels"]].cancel()
+        if step["then"] is not None:
+            loop.call_later(step["then"], ran, f"after {number}")
+        if step["soon"]:
+            loop.call_soon(ran, f"soon after {number}")
+
+    for number, action in enumerate(plan):
+        if action["absolute"]:
+            handles.append(loop.call_at(began + action["delay"], step, number, action))
+        else:
+            handles.append(loop.call_later(action["delay"], step, number, action))
+    assert [handle.when() - began for handle in handles] == [action["delay"] + began - began for action in plan]
+    loop.call_at(began + until, loop.stop)
+    loop.run_forever()
+    found.append(("cancelled", sum(handle.cancelled() for handle in handles)))
+    loop.close()
+    return found
+
+
+@settings(max_examples=400, deadline=None)
+@given(plans, st.sampled_from([0.05, 200.0, 2e6]))
+def test_timers_run_in_the_same_order_and_at_the_same_times(plan: list[dict[str, Any]], until: float) -> None:
+    """Whatever is set, cancelled and set again inside callbacks, and however long those take."""
+    for number, action in enumerate(plan):
+        # Timers of exactly one instant run in no promised order.
+        action["delay"] += number * 1e-8
+        if action["then"] is not None:
+            action["then"] += (number + 1) * 3e-7
+    expected = history(VirtualLoop, plan, until)
+    found = history(VirtualWheelLoop, plan, until)
+    assert [name for name, _ in found] == [name for name, _ in expected]
+    # To the microsecond: floats that were added in another order.
+    assert [time for _, time in found] == pytest.approx([time for _, time in expected], abs=1e-6)
+
+
+def test_wheel_holds_what_is_not_due_and_the_heap_one_alarm() -> None:
+    """Of 10,000 timers; and cancelling leaves nothing in either."""
+    loop = VirtualWheelLoop()
+    handles = [loop.call_later(1 + number % 977, print) for number in range(10_000)]
+    assert (loop._wheel.size, len(loop._scheduled)) == (10_000, 1)
+    for handle in handles:
+        handle.cancel()
+    assert loop._wheel.size == 0
+    loop._wheel.check()
+    loop.call_later(2_000, loop.stop)
+    loop.run_forever()
+    assert loop._scheduled == []
+    loop.close()
+
+
+# -- as the documentation of asyncio has it
+
+
+@pytest.mark.parametrize("kind", LOOPS)
+def test_what_is_built_on_timers_works(kind: str) -> None:
+    """sleep, timeout, wait_for, wait; and timers run in the order of their times, none early."""
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        assert await asyncio.sleep(0.001, "slept") == "slept"
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.002):
+                await asyncio.sleep(3_600)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(asyncio.Event().wait(), 0.002)
+        done, pending = await asyncio.wait([asyncio.create_task(asyncio.sleep(delay)) for delay in (0.001, 3_600)], timeout=0.05)
+        assert (len(done), len(pending)) == (1, 1)
+        pending.pop().cancel()
+        order: list[tuple[float, float]] = []
+        began = loop.time()
+        delays = [0.004, 0.001, 0.0032, 0.0031, 0.0, 0.02, 0.0035]
+        for delay in delays:
+            loop.call_later(delay, lambda delay=delay: order.append((delay, loop.time() - began)))
+        await asyncio.sleep(0.03)
+        assert [delay for delay, _ in order] == sorted(delays)
+        assert all(late >= delay - 0.0011 for delay, late in order), "uvloop's own clock has whole milliseconds"
+
+    run(kind, main)
+
+
+@pytest.mark.parametrize("kind", LOOPS)
+def test_past_and_never(kind: str) -> None:
+    """A time in the past runs in the loop's next round, not inside the call; infinity does not run."""
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        called: list[str] = []
+        never = loop.call_at(math.inf, called.append, "never")
+        for when in (loop.time() - 5, loop.time(), -math.inf if kind == "wheel" else 0.0):
+            loop.call_at(when, called.append, "past")
+        assert called == []
+        await asyncio.sleep(0.01)
+        assert called == ["past"] * 3
+        assert never.when() == math.inf
+        never.cancel()
+        assert never.cancelled()
+
+    run(kind, main)
+
+
+@pytest.mark.parametrize("kind", LOOPS)
+def test_callback_may_cancel_the_next_one(kind: str) -> None:
+    """Of the same instant, that has been taken out of the wheel already."""
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        called: list[int] = []
+        handles: list[asyncio.TimerHandle] = []
+        when = loop.time() + 0.01
+
+        def first() -> None:
+            called.append(1)
+            handles[1].cancel()
+
+        handles.append(loop.call_at(when, first))
+        handles.append(loop.call_at(when + 1e-6, called.append, 2))
+        handles.append(loop.call_at(when + 2e-6, called.append, 3))
+        await asyncio.sleep(0.02)
+        assert called == [1, 3]
+        assert [handle.cancelled() for handle in handles] == [False, True, False]
+        handles[0].cancel()
+        handles[1].cancel()
+
+    run(kind, main)
+
+
+@pytest.mark.parametrize("kind", LOOPS)
+def test_handle_is_what_asyncio_promises(kind: str) -> None:
+    """A TimerHandle, with its time, its comparison, its context and its representation."""
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        handle = loop.call_later(3_600, print, "x")
+        assert isinstance(handle, asyncio.TimerHandle)
+        assert handle.when() == pytest.approx(loop.time() + 3_600, abs=1.0)
+        assert handle < loop.call_later(7_200, print)
+        assert "TimerHandle" in repr(handle) or "WheelHandle" in repr(handle)
+        assert not handle.cancelled()
+        handle.cancel()
+        assert handle.cancelled()
+        with pytest.raises(TypeError):
+            loop.call_at(None, print)  # type: ignore[arg-type]
+        with pytest.raises(TypeError):
+            loop.call_later(None, print)  # type: ignore[arg-type]
+
+    run(kind, main)
+
+
+@pytest.mark.parametrize("kind", LOOPS)
+def test_callback_that_raises_is_the_loops_to_report(kind: str) -> None:
+    """To its exception handler; the next timer runs."""
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        seen: list[object] = []
+        loop.set_exception_handler(lambda _loop, context: seen.append(context["exception"]))
+        loop.call_later(0.001, int, "odd")
+        loop.call_later(0.002, seen.append, "next")
+        await asyncio.sleep(0.01)
+        assert len(seen) == 2
+        assert isinstance(seen[0], ValueError)
+        assert seen[1] == "next"
+
+    run(kind, main)
+
+
+@pytest.mark.parametrize("kind", LOOPS)
+def test_closed_loop_takes_no_timers(kind: str) -> None:
+    """RuntimeError, and what was pending is gone."""
+    loop = make_loop(kind)
+    pending = loop.call_later(100, print)
+    loop.close()
+    with pytest.raises(RuntimeError, match="closed"):
+        loop.call_later(1, print)
+    pending.cancel()
+    loop.close()
+
+
+@pytest.mark.parametrize("kind", LOOPS)
+def test_slow_callback_is_warned_about_in_debug_mode(kind: str, caplog: pytest.LogCaptureFixture) -> None:
+    """With the callback's own name, not the wheel's."""
+
+    def busy() -> None:
+        """Takes longer than nothing."""
+
+    async def main() -> None:
+        loop: Any = asyncio.get_running_loop()
+        loop.set_debug(True)
+        loop.slow_callback_duration = 0.0
+        loop.call_later(0.002, busy)
+        await asyncio.sleep(0.01)
+        loop.set_debug(False)
+
+    with caplog.at_level(logging.WARNING, "asyncio"):
+        run(kind, main)
+    assert any("busy" in message and "Executing" in message for message in caplog.messages)
+
+
+def test_debug_mode_refuses_what_is_no_callback_or_comes_from_another_thread() -> None:
+    """As the standard loop's does."""
+    loop = TimingWheelEventLoop()
+    loop.set_debug(True)
+    with pytest.raises(TypeError, match="callable"):
+        loop.call_at(1, "callback")  # type: ignore[arg-type]
+
+    async def main() -> None:
+        with pytest.raises(RuntimeError, match="Non-thread-safe"):
+            await asyncio.to_thread(loop.call_later, 1, print)
+
+    loop.run_until_complete(main())
+    loop.close()
+
+
+def test_loop_that_is_dropped_is_freed() -> None:
+    """With timers pending, closed or not: loop, handles and callbacks are a ring that the collector finds."""
+
+    class Payload:
+        """What a callback refers to."""
+
+    for close in (True, False):
+        loop = VirtualWheelLoop()
+        payload = Payload()
+        ghosts = [weakref.ref(loop), weakref.ref(payload)]
+        kept = [loop.call_later(delay, print, payload, loop) for delay in (0.5, 100.0, 1e6)]
+        if close:
+            loop.close()
+        else:
+            loop._ssock.close()  # type: ignore[attr-defined]
+            loop._csock.close()  # type: ignore[attr-defined]
+            loop.jumping.close()
+            loop._closed = True  # type: ignore[attr-defined]  # So that nothing warns of a loop that was left open on purpose.
+        del loop, payload, kept
+        gc.collect()
+        assert [ghost() for ghost in ghosts] == [None, None]
+
+
+def test_uvloop_that_is_not_there_is_an_import_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is no dependency."""
+    monkeypatch.setitem(__import__("sys").modules, "request_purgatory.aio.uv", None)
+    with pytest.raises(ImportError):
+        new_event_loop(uvloop=True)
