@@ -33,6 +33,7 @@ TRACKED = (
     "timer/delay_queue.py",
     "timer/wheel.py",
     "timer/timer.py",
+    "timer/handle_task.py",
     "watchers.py",
     "operation.py",
     "metrics.py",

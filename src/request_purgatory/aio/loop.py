@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import heapq
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextvars import Context
 from typing import TYPE_CHECKING, Any, TypeVarTuple
 
 from request_purgatory.aio.clock import clock_of
-from request_purgatory.timer.task import MAX_DELAY_MS, TimerTask
+from request_purgatory.timer.handle_task import HandleTask, call_at
+from request_purgatory.timer.task import MAX_DELAY_MS
 from request_purgatory.timer.timer import SystemTimer
 
 Ts = TypeVarTuple("Ts")
@@ -25,9 +26,22 @@ class WheelHandle(asyncio.TimerHandle):
     __slots__ = ("_task",)
 
     _task: HandleTask | None
-    # asyncio's own, not documented: whether it is in the loop's heap, and where it was made, in debug mode.
+    # asyncio's own, not documented: when it is due, whether it is in the loop's heap, and where it was made, in debug mode.
+    _when: float
     _scheduled: bool
     _source_traceback: list[Any] | None
+    _loop: Any
+
+    def __init__(
+        self, when: float, callback: Callable[..., object], args: Sequence[Any], loop: Any, context: Context | None = None
+    ) -> None:
+        # As TimerHandle.__init__, less one call.
+        asyncio.Handle.__init__(self, callback, args, loop, context)
+        if self._source_traceback:
+            del self._source_traceback[-1]
+        self._when = when
+        self._scheduled = False
+        self._task = None
 
     def cancel(self) -> None:
         """Call it off. O(1)."""
@@ -35,23 +49,9 @@ class WheelHandle(asyncio.TimerHandle):
         if task is not None:
             self._task = None
             task.cancel()
-            task.handle = None
-        asyncio.TimerHandle.cancel(self)
-
-
-class HandleTask(TimerTask):
-    """A handle's place in the wheel."""
-
-    __slots__ = ("due", "handle")
-
-    due: list[WheelHandle]
-    handle: WheelHandle | None
-
-    def run(self) -> None:
-        handle, self.handle = self.handle, None
-        if handle is not None:
-            handle._task = None
-            self.due.append(handle)
+        elif not self._cancelled:
+            self._loop._timer_handle_cancelled(self)
+        asyncio.Handle.cancel(self)
 
 
 if TYPE_CHECKING:
@@ -61,6 +61,7 @@ if TYPE_CHECKING:
 
         _scheduled: list[asyncio.TimerHandle]
         _debug: bool
+        _closed: bool
         _clock_resolution: float
 
         def _check_closed(self) -> None: ...
@@ -97,39 +98,46 @@ class TimingWheelTimers(_Loop):
         """As the standard loop's."""
         if delay is None:
             raise TypeError("delay must not be None")
-        timer = self.call_at(self.time() + delay, callback, *args, context=context)
-        if timer._source_traceback:
-            del timer._source_traceback[-1]
-        return timer
+        handle = self._set_timer(self.time() + delay, callback, args, context, "call_later")
+        if handle._source_traceback:
+            del handle._source_traceback[-1]
+        return handle
 
     def call_at(self, when: float, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None) -> WheelHandle:
         """As the standard loop's."""
         if when is None:
             raise TypeError("when cannot be None")
-        self._check_closed()
+        handle = self._set_timer(when, callback, args, context, "call_at")
+        if handle._source_traceback:
+            del handle._source_traceback[-1]
+        return handle
+
+    def _set_timer(
+        self, when: float, callback: Callable[..., object], args: Sequence[Any], context: Context | None, method: str
+    ) -> WheelHandle:
+        if self._closed:
+            self._check_closed()  # Raises the loop's own error.
         if self._debug:
             self._check_thread()
-            self._check_callback(callback, "call_at")
+            self._check_callback(callback, method)
         handle = WheelHandle(when, callback, args, self, context)
         if handle._source_traceback:
             del handle._source_traceback[-1]
         if not -_HORIZON < when < _HORIZON:  # NaN is not either.
-            handle._task = None
             self._to_heap(handle)
             return handle
-        handle._task = task = HandleTask(0)
-        task.due = self._wheel_due
-        task.handle = handle
-        self._wheel.add_at(task, int(when * 1000))
-        if self._wheel_due:
-            # Due in this millisecond: it ran at once.
-            self._wheel_due.clear()
+        due = self._wheel_due
+        handle._task = call_at(self._wheel, int(when * 1000), due, handle)
+        if due:
+            # Due in this millisecond: it was appended at once.
+            due.clear()
             self._to_heap(handle)
         elif when < self._alarm_at:
             self._set_alarm(when)
         return handle
 
     def _to_heap(self, handle: WheelHandle) -> None:
+        handle._task = None
         heapq.heappush(self._scheduled, handle)
         handle._scheduled = True
 
@@ -137,7 +145,6 @@ class TimingWheelTimers(_Loop):
         if self._alarm is not None:
             self._alarm.cancel()
         self._alarm = alarm = WheelHandle(when, self._look, (), self)
-        alarm._task = None
         self._alarm_at = when
         self._to_heap(alarm)
 

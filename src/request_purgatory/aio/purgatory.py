@@ -290,7 +290,7 @@ class Purgatory:
     # -- the end
 
     def close(self) -> list[DelayedOperation]:
-        """What leaving the block does; may be repeated. The operations that were pending: all who wait get PurgatoryClosedError."""
+        """What leaving the block does; may be repeated. The operations that were pending; who waits gets PurgatoryClosedError."""
         core = self._core
         if core is None or core.is_closed:
             return []

@@ -14,7 +14,8 @@ from typing import Any
 import uvloop
 
 from request_purgatory.aio.clock import LoopClock
-from request_purgatory.aio.loop import HandleTask, Ts, WheelHandle
+from request_purgatory.aio.loop import Ts, WheelHandle
+from request_purgatory.timer.handle_task import call_at
 from request_purgatory.timer.task import MAX_DELAY_MS
 from request_purgatory.timer.timer import SystemTimer
 
@@ -52,14 +53,10 @@ class UvTimingWheelEventLoop(uvloop.Loop):
             raise RuntimeError("Event loop is closed")
         handle = WheelHandle(when, callback, args, self, context)
         if when == math.inf:  # Never: only its caller has it.
-            handle._task = None
             return handle
-        handle._task = task = HandleTask(0)
-        task.due = self._wheel_due
-        task.handle = handle
         # Rounded up, so that nothing is early; and not before the next millisecond, so that nothing runs inside this call.
         when_ms = max(math.ceil(min(when * 1000, MAX_DELAY_MS)), int(self.time() * 1000) + 1)
-        self._wheel.add_at(task, when_ms)
+        handle._task = call_at(self._wheel, when_ms, self._wheel_due, handle)
         if when_ms / 1000 < self._alarm_at:
             self._set_alarm(when_ms / 1000)
         return handle
@@ -84,6 +81,7 @@ class UvTimingWheelEventLoop(uvloop.Loop):
         due = sorted(self._wheel_due, key=attrgetter("_when"))
         self._wheel_due.clear()
         for handle in due:
+            handle._task = None
             if not handle.cancelled():
                 self._run(handle)
         next_ms = self._wheel.next_expiration_ms

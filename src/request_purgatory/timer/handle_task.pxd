@@ -1,0 +1,17 @@
+cimport cython
+
+from request_purgatory cimport native
+from request_purgatory.timer.task cimport TimerTask
+from request_purgatory.timer.timer cimport SystemTimer
+
+
+cdef class HandleTask(TimerTask):
+    cdef public list due
+    cdef public object handle
+
+    cpdef bint cancel(self) except -1
+    cdef _forget(self)
+
+
+@cython.locals(task=HandleTask, now_ms=longlong)
+cpdef HandleTask call_at(SystemTimer timer, expiration_ms, list due, handle)

@@ -1,0 +1,55 @@
+"""A timer of an event loop, in the wheel."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from request_purgatory import native
+from request_purgatory.timer.task import TimerTask
+from request_purgatory.timer.timer import SystemTimer
+
+
+class HandleTask(TimerTask):
+    """The place in the wheel of something that is to be appended to a list when its time has come: a handle of an event loop.
+
+    Unlike a `TimerHandle` it is tracked by the cyclic collector, as its handle refers to it.
+    """
+
+    __slots__ = ("due", "handle")
+
+    due: list[Any] | None
+    handle: Any
+
+    def run(self) -> None:
+        due = self.due
+        handle = self.handle
+        self._forget()
+        if due is not None:
+            due.append(handle)
+
+    def cancel(self) -> bool:
+        cancelled = self._unlink()
+        self._forget()
+        return cancelled
+
+    def _forget(self) -> None:
+        # Handle and task refer to one another only while the timer is pending.
+        self.due = None
+        self.handle = None
+
+
+def call_at(timer: SystemTimer, expiration_ms: int, due: list[Any], handle: Any) -> HandleTask:
+    """Append `handle` to `due` when the timer's clock says `expiration_ms`; at once if it does already.
+
+    Raises:
+        TimerClosedError: the timer was shut down.
+    """
+    task = HandleTask.__new__(HandleTask)
+    if not native.COMPILED:
+        task._begin(0)
+    task.due = due
+    task.handle = handle
+    now_ms = native.floor_ms(timer.clock._read_ns())
+    task._delay_ms = native.clamp(expiration_ms) - now_ms
+    timer._add(task, now_ms)
+    return task
