@@ -37,10 +37,11 @@ NETTY = "netty"
 WAIT_FOR = "asyncio.wait_for"
 CONDITION = "asyncio.Condition"
 OURS_UVLOOP = "request_purgatory (uvloop)"
+OURS_TASKS = "request_purgatory (in tasks)"
 
 JVM = (KAFKA, NETTY)
 TIMERS = (OURS, OURS_MANUAL, ASYNCIO, UVLOOP, HEAPQ, TRIO, SCHED, THREADING, KAFKA, NETTY)
-ALL = (OURS, OURS_MANUAL, OURS_UVLOOP, LEGACY, *TIMERS[2:], WAIT_FOR, CONDITION)
+ALL = (OURS, OURS_MANUAL, OURS_UVLOOP, OURS_TASKS, LEGACY, *TIMERS[2:], WAIT_FOR, CONDITION)
 
 #: A thread for each pending timer: more of them are refused by many systems' limits.
 MOST_THREADS = 1_000

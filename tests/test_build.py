@@ -16,7 +16,8 @@ from request_purgatory import InvalidArgumentError, TimerTask, native, states
 
 CORE = (
     *("clock", "legacy", "metrics", "native", "operation", "purgatory", "purge", "watch", "watchers"),
-    *("timer.bucket", "timer.delay_queue", "timer.task", "timer.timer", "timer.wheel"),
+    *("timer.bucket", "timer.delay_queue", "timer.handle_task", "timer.task", "timer.timer", "timer.wheel"),
+    "aio.held",
 )
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from request_purgatory import (
     DelayedOperationPurgatory,
+    InvalidArgumentError,
     LegacyPurgatory,
     ManualClock,
     MonotonicClock,
@@ -291,6 +292,42 @@ def test_request_can_be_cancelled_by_itself(purgatory: DelayedOperationPurgatory
     assert (purgatory.num_delayed, purgatory.metrics().cancellations) == (0, 1)
     assert purgatory.check_and_complete("a") == 0
     assert (request.tries, purgatory.operations()) == (1, [])
+
+
+def test_request_that_is_discarded_leaves_every_list(purgatory: DelayedOperationPurgatory) -> None:
+    """At once, where `cancel` leaves its entries to be met or purged. What its callback raises is contained."""
+    request = Request(1_000, cancellation=fail)
+    kept = watch(purgatory, "a", "b")
+    purgatory.try_complete_else_watch(request, ["a", "b"])
+    assert purgatory.discard(request) is True
+    assert purgatory.discard(request) is False
+    assert (request.calls, purgatory.operations(), purgatory.num_delayed) == (["cancellation"], [kept], 1)
+    assert purgatory.metrics().callback_errors == 1
+    purgatory.check()
+    with pytest.raises(InvalidArgumentError, match="one of purgatory 'test'"):
+        purgatory.discard(Request())
+
+
+def test_whether_a_key_is_watched_can_be_asked(purgatory: DelayedOperationPurgatory) -> None:
+    """Without a look at who does."""
+    request = watch(purgatory, "a")
+    assert (purgatory.is_watched("a"), purgatory.is_watched("b")) == (True, False)
+    purgatory.discard(request)
+    assert not purgatory.is_watched("a")
+
+
+def test_listener_is_told_of_every_end_of_what_was_pending(purgatory: DelayedOperationPurgatory, clock: ManualClock) -> None:
+    """Once, before the callbacks; not of what never waited."""
+    told: list[tuple[object, str | None, list[str]]] = []
+    purgatory.end_listener = lambda operation: told.append((operation, operation.outcome, list(operation.calls)))  # type: ignore[attr-defined]
+    completed, expired, cancelled = watch(purgatory, "a"), watch(purgatory, "b", delay_ms=5), watch(purgatory, "b")
+    purgatory.try_complete_else_watch(Request(ready=True), ["a"])
+    completed.ready = True
+    purgatory.check_and_complete("a")
+    clock.advance(5)
+    purgatory.advance_clock(0)
+    cancelled.cancel()
+    assert told == [(completed, "completed", []), (expired, "expired", []), (cancelled, "cancelled", [])]
 
 
 # -- timers and names

@@ -20,8 +20,9 @@ def timeout_to_ms(timeout: float) -> int:
     """Seconds as whole milliseconds, rounded up; InvalidArgumentError if negative, not a number or beyond 10,000 years."""
     if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 <= timeout <= MAX_DELAY_MS / 1000:
         raise InvalidArgumentError("timeout", "a number of seconds, not negative and at most 10,000 years", timeout)
-    # 0.003 * 1000 is 3.0000000000000004... of nothing that anybody asked for; a microsecond's rounding first.
-    return math.ceil(round(timeout * 1000, 3))
+    # 0.07 * 1000 is 70.00000000000001, of which nobody asked for the last: less than half a microsecond is
+    # not rounded up.
+    return math.ceil(timeout * 1000 - 0.0005)
 
 
 def _purgatory_of(operation: DelayedOperation) -> DelayedOperationPurgatory | None:

@@ -43,6 +43,9 @@ cdef class DelayedOperationPurgatory(Keeper):
     @cython.locals(shards=list, shard=WatcherLists, watchers=WatcherList, only=Watch, watch=Watch, completed=Py_ssize_t)
     cpdef Py_ssize_t check_and_complete(self, key) except -1
 
+    @cython.locals(shards=list, shard=WatcherLists)
+    cpdef bint is_watched(self, key) except -1
+
     @cython.locals(operation=DelayedOperation, completed=bint, watches=Watch)
     cpdef bint _check(self, WatcherLists shard, Watch watch) except -1
 

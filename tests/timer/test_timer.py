@@ -9,7 +9,9 @@ from request_purgatory import (
     ManualClock,
     SystemTimer,
     TaskInUseError,
+    TimerClosedError,
 )
+from request_purgatory.timer.handle_task import call_at
 from request_purgatory.timer.task import MAX_DELAY_MS
 from tests.requests import fail
 from tests.timer.steps import Note, step
@@ -245,3 +247,64 @@ def test_timer_that_could_not_turn_is_refused(arguments: dict[str, int], message
     """The message names the argument and the value."""
     with pytest.raises(InvalidArgumentError, match=message):
         SystemTimer("test", **arguments)  # type: ignore[arg-type]
+
+
+# -- for hosts that have a loop of their own
+
+
+def test_task_can_be_added_for_a_moment(clock: ManualClock, timer: SystemTimer) -> None:
+    """On the timer's clock; in the past it runs at once, and a pending task is moved."""
+    ran: list[int] = []
+    clock.advance(1_000)
+    task = Note(0, clock, ran)
+    timer.add_at(task, clock.now_ms + 500)
+    assert (timer.size, task.delay_ms) == (1, 500)
+    timer.add_at(task, clock.now_ms + 20)
+    assert (timer.size, task.delay_ms) == (1, 20)
+    clock.advance(19)
+    timer.advance_clock(0)
+    assert ran == []
+    clock.advance(1)
+    timer.advance_clock(0)
+    assert ran == [1_020]
+    for moment_ms in (clock.now_ms, clock.now_ms - 1, -5):
+        timer.add_at(task, moment_ms)
+    assert (ran, timer.size) == ([1_020] * 4, 0)
+    with pytest.raises(InvalidArgumentError, match=r"expiration_ms .*1\.5"):
+        timer.add_at(task, 1.5)  # type: ignore[arg-type]
+    timer.shutdown()
+    with pytest.raises(TimerClosedError):
+        timer.add_at(task, clock.now_ms + 1)
+
+
+def test_due_tasks_can_be_run_some_at_a_time(clock: ManualClock, timer: SystemTimer) -> None:
+    """What is left stays pending, can be cancelled, and is due now."""
+    ran: list[int] = []
+    handles = [timer.call_later(10, ran.append, number) for number in range(10)]
+    timer.call_later(500, ran.append, 99)
+    assert timer.run_due(3) is False
+    clock.advance(10)
+    assert timer.run_due(3) is True
+    assert (len(ran), timer.size, timer.next_expiration_ms) == (3, 8, clock.now_ms)
+    assert timer.run_due(0) is True
+    left = next(handle for number, handle in enumerate(handles) if number not in ran)
+    assert left.cancel() is True
+    assert timer.run_due(100) is False
+    assert (len(set(ran)), timer.size) == (9, 1)
+    timer.check()
+    timer.shutdown()
+    with pytest.raises(TimerClosedError):
+        timer.run_due(1)
+
+
+def test_handle_task_appends_its_handle_when_it_is_due(clock: ManualClock, timer: SystemTimer) -> None:
+    """Cancelled, or once it has, it keeps nothing."""
+    due: list[object] = []
+    soon, cancelled = call_at(timer, clock.now_ms + 5, due, "soon"), call_at(timer, clock.now_ms + 5, due, "cancelled")
+    assert cancelled.cancel() is True
+    call_at(timer, clock.now_ms, due, "now")
+    assert due == ["now"]
+    clock.advance(5)
+    timer.advance_clock(0)
+    assert due == ["now", "soon"]
+    assert (soon.handle, soon.due, cancelled.handle, soon.cancel()) == (None, None, None, False)

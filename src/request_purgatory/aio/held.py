@@ -1,45 +1,25 @@
-"""What a waiter awaits, and the operation behind it."""
+"""The operation behind a waiter. Compiled, as it is made, tried and ended for each of them."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Hashable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from request_purgatory import states
-from request_purgatory.errors import InvalidArgumentError, OperationCancelledError, PurgatoryClosedError
+from request_purgatory.aio.waiting import end_unanswered
+from request_purgatory.errors import InvalidArgumentError
 from request_purgatory.futures import timeout_to_ms
 from request_purgatory.operation import DelayedOperation
 from request_purgatory.timer.task import MAX_DELAY_MS
 
 if TYPE_CHECKING:
-    from request_purgatory.purgatory import DelayedOperationPurgatory
-
-
-class Waiting(asyncio.Future[Any]):
-    """A future whose cancelling ends the operation that it waits for, at once."""
-
-    def __init__(
-        self, purgatory: DelayedOperationPurgatory, operation: DelayedOperation, loop: asyncio.AbstractEventLoop
-    ) -> None:
-        super().__init__(loop=loop)
-        self.purgatory = purgatory
-        self.operation = operation
-
-    def cancel(self, msg: Any | None = None) -> bool:
-        """As a future's, and the operation leaves the purgatory: no watcher and no timer stay behind."""
-        if not super().cancel(msg):
-            return False
-        self.purgatory.discard(self.operation)
-        return True
+    from request_purgatory.aio.waiting import Waiting
 
 
 class HeldRequest(DelayedOperation):
     """What `Purgatory.hold` puts into the purgatory: a condition, and whoever waits for its value."""
 
     __slots__ = ("_error", "_until", "_value", "waiting")
-
-    waiting: Waiting | None
 
     def __init__(self, until: Callable[[], object], timeout: float | None) -> None:
         if not callable(until):
@@ -48,6 +28,7 @@ class HeldRequest(DelayedOperation):
         self._until: Callable[[], object] | None = until
         self._value: object = None
         self._error: Exception | None = None
+        self.waiting: Waiting | None = None
 
     def try_complete(self) -> bool:
         until = self._until
@@ -86,24 +67,7 @@ class HeldRequest(DelayedOperation):
 
     def _leave(self) -> Waiting | None:
         # Whoever keeps the future need not keep the condition, and the two need not keep one another for the collector to find.
-        waiting, self.waiting = self.waiting, None
+        waiting = self.waiting
+        self.waiting = None
         self._until = None
         return waiting
-
-
-def end_unanswered(waiting: Waiting, operation: DelayedOperation) -> None:
-    """Tell a waiter, if it still waits, that its operation was cancelled: with the purgatory, or by itself."""
-    if waiting.done():
-        return
-    purgatory = waiting.purgatory
-    if purgatory.is_closed:
-        waiting.set_exception(PurgatoryClosedError(purgatory.name))
-    else:
-        waiting.set_exception(OperationCancelledError(purgatory.name, operation))
-
-
-def checked_keys(keys: object) -> list[Hashable]:
-    """The watch keys as a list; InvalidArgumentError for one string where several keys belong."""
-    if isinstance(keys, (str, bytes)):
-        raise InvalidArgumentError("keys", "a list of keys, not one string", keys)
-    return list(keys)  # type: ignore[call-overload, no-any-return]

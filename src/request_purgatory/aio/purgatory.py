@@ -9,8 +9,9 @@ from types import TracebackType
 from typing import Any
 
 from request_purgatory.aio.clock import clock_of
-from request_purgatory.aio.held import HeldRequest, Waiting, checked_keys, end_unanswered
+from request_purgatory.aio.held import HeldRequest
 from request_purgatory.aio.sweep import Sweep
+from request_purgatory.aio.waiting import Waiting, checked_keys, end_unanswered
 from request_purgatory.errors import InvalidArgumentError, PurgatoryClosedError, whole_number
 from request_purgatory.metrics import PurgatoryMetrics
 from request_purgatory.operation import DelayedOperation
@@ -177,10 +178,14 @@ class Purgatory:
         Raises:
             PurgatoryClosedError: after the block; RuntimeError before it.
         """
-        core = self._opened()
+        core = self._core
+        if core is None or core.is_closed:
+            core = self._opened()  # Raises.
         sweep = self._sweeps.get(key)
         if sweep is not None:
             sweep.again = True
+            return
+        if not core.is_watched(key):
             return
         self._sweeps[key] = sweep = Sweep(core, key)
         self._go_on(key, sweep)

@@ -1,0 +1,51 @@
+"""What a waiter awaits."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Hashable
+from typing import TYPE_CHECKING, Any
+
+from request_purgatory.errors import InvalidArgumentError, OperationCancelledError, PurgatoryClosedError
+
+if TYPE_CHECKING:
+    from request_purgatory.operation import DelayedOperation
+    from request_purgatory.purgatory import DelayedOperationPurgatory
+
+
+class Waiting(asyncio.Future[Any]):
+    """A future whose cancelling ends the operation that it waits for, at once."""
+
+    __slots__ = ("operation", "purgatory")
+
+    def __init__(
+        self, purgatory: DelayedOperationPurgatory, operation: DelayedOperation, loop: asyncio.AbstractEventLoop
+    ) -> None:
+        super().__init__(loop=loop)
+        self.purgatory = purgatory
+        self.operation = operation
+
+    def cancel(self, msg: Any | None = None) -> bool:
+        """As a future's, and the operation leaves the purgatory: no watcher and no timer stay behind."""
+        if not super().cancel(msg):
+            return False
+        self.purgatory.discard(self.operation)
+        return True
+
+
+def end_unanswered(waiting: Waiting, operation: DelayedOperation) -> None:
+    """Tell a waiter, if it still waits, that its operation was cancelled: with the purgatory, or by itself."""
+    if waiting.done():
+        return
+    purgatory = waiting.purgatory
+    if purgatory.is_closed:
+        waiting.set_exception(PurgatoryClosedError(purgatory.name))
+    else:
+        waiting.set_exception(OperationCancelledError(purgatory.name, operation))
+
+
+def checked_keys(keys: object) -> list[Hashable]:
+    """The watch keys as a list; InvalidArgumentError for one string where several keys belong."""
+    if isinstance(keys, (str, bytes)):
+        raise InvalidArgumentError("keys", "a list of keys, not one string", keys)
+    return list(keys)  # type: ignore[call-overload, no-any-return]
