@@ -110,6 +110,9 @@ static inline long long rp_monotonic_ns(void)
 #define rp_floor_ms(ns) ((ns) / 1000000)
 #define rp_ceil_ms(ns) (((ns) + 999999) / 1000000)
 
+/* Of seconds that 64 bits of milliseconds can hold. */
+#define rp_whole_ms(seconds) ((long long)((seconds) * 1000))
+
 /* ---- whole numbers */
 
 #define RP_LIMIT ((1LL << 62) - 1)

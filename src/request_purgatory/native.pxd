@@ -10,6 +10,7 @@ cdef extern from "native.h":
     long long rp_clamp(object number) except? -1
     long long rp_floor_ms(long long ns) noexcept
     long long rp_ceil_ms(long long ns) noexcept
+    long long rp_whole_ms(double seconds) noexcept
     int rp_bit_length(long long number) noexcept
     void rp_lock_thing(object thing) noexcept
     void rp_unlock_thing(object thing) noexcept
@@ -50,6 +51,10 @@ cdef inline long long floor_ms(long long ns) noexcept:
 
 cdef inline long long ceil_ms(long long ns) noexcept:
     return rp_ceil_ms(ns)
+
+
+cdef inline long long whole_ms(double seconds) noexcept:
+    return rp_whole_ms(seconds)
 
 
 cdef inline int bit_length(long long number) noexcept:

@@ -25,6 +25,7 @@ __all__ = [
     "monotonic_ns",
     "show",
     "unlock",
+    "whole_ms",
 ]
 
 COMPILED = False
@@ -74,6 +75,11 @@ def floor_ms(ns: int) -> int:
 def ceil_ms(ns: int) -> int:
     """Nanoseconds as whole milliseconds, rounded up."""
     return -(-ns // 1_000_000)
+
+
+def whole_ms(seconds: float) -> int:
+    """The milliseconds that have passed after so many seconds; of what 64 bits can hold."""
+    return int(seconds * 1000)
 
 
 def bit_length(number: int) -> int:

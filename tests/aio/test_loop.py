@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import gc
+import importlib
 import importlib.util
 import logging
 import math
@@ -15,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from request_purgatory.aio import TimingWheelEventLoop, new_event_loop
+from request_purgatory.aio import Purgatory, TimingWheelEventLoop, new_event_loop
 from tests.aio.virtual import VirtualLoop, VirtualWheelLoop
 
 TIME_LIMIT = 20.0
@@ -307,3 +309,36 @@ def test_uvloop_that_is_not_there_is_an_import_error(monkeypatch: pytest.MonkeyP
     monkeypatch.setitem(__import__("sys").modules, "request_purgatory.aio.uv", None)
     with pytest.raises(ImportError):
         new_event_loop(uvloop=True)
+
+
+@pytest.mark.parametrize("kind", LOOPS)
+@pytest.mark.parametrize("wheel", [False, True])
+def test_purgatory_works_on_every_loop(kind: str, wheel: bool) -> None:
+    """On asyncio's and uvloop's, with their own timers and with ours: nothing is early, and nothing is lost."""
+    if kind == "uvloop":
+        pytest.importorskip("uvloop")
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        level = 0
+        async with Purgatory("test") as purgatory:
+            began = loop.time()
+            held = [purgatory.hold([number % 5], until=lambda: level, timeout=0.01 + number / 10_000) for number in range(200)]
+            lasting = [purgatory.hold([number], until=lambda: level, timeout=60) for number in range(5)]
+            for number, future in enumerate(held):
+                with pytest.raises(TimeoutError):
+                    await future
+                assert loop.time() - began >= 0.01 + number / 10_000 - 0.001
+            level = 7
+            for number in range(5):
+                purgatory.notify(number)
+            assert await asyncio.gather(*lasting) == [7] * 5
+            purgatory.check()
+
+    factory: Callable[[], asyncio.AbstractEventLoop] = asyncio.SelectorEventLoop
+    if wheel:
+        factory = functools.partial(make_loop, kind)
+    elif kind == "uvloop":
+        factory = importlib.import_module("uvloop").new_event_loop
+    with asyncio.Runner(loop_factory=factory) as runner:
+        runner.run(asyncio.wait_for(main(), TIME_LIMIT))

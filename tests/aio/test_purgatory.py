@@ -538,8 +538,8 @@ def test_what_the_first_try_raises_reaches_the_caller(play: Scenario) -> None:
             with pytest.raises(TaskInUseError):
                 purgatory.wait(request, ["a"])
             request.force_complete()
+            assert await waiting == "completed"
             assert purgatory._waitings == {}
-            del waiting
 
     play(scenario)
 

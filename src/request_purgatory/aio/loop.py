@@ -18,6 +18,11 @@ Ts = TypeVarTuple("Ts")
 
 #: Further ahead than this (some 30,000 years of monotonic time lie before it), a timer is left to the loop's own heap.
 _HORIZON = MAX_DELAY_MS / 1000
+_LONG_AGO = -_HORIZON
+
+# Looked up once: they are called for every timer.
+_init_handle: Any = asyncio.Handle.__init__
+_cancel_handle = asyncio.Handle.cancel
 
 
 class WheelHandle(asyncio.TimerHandle):
@@ -36,7 +41,7 @@ class WheelHandle(asyncio.TimerHandle):
         self, when: float, callback: Callable[..., object], args: Sequence[Any], loop: Any, context: Context | None = None
     ) -> None:
         # As TimerHandle.__init__, less one call.
-        asyncio.Handle.__init__(self, callback, args, loop, context)
+        _init_handle(self, callback, args, loop, context)
         if self._source_traceback:
             del self._source_traceback[-1]
         self._when = when
@@ -51,7 +56,7 @@ class WheelHandle(asyncio.TimerHandle):
             task.cancel()
         elif not self._cancelled:
             self._loop._timer_handle_cancelled(self)
-        asyncio.Handle.cancel(self)
+        _cancel_handle(self)
 
 
 if TYPE_CHECKING:
@@ -98,7 +103,7 @@ class TimingWheelTimers(_Loop):
         """As the standard loop's."""
         if delay is None:
             raise TypeError("delay must not be None")
-        handle = self._set_timer(self.time() + delay, callback, args, context, "call_later")
+        handle = self.call_at(self.time() + delay, callback, *args, context=context)
         if handle._source_traceback:
             del handle._source_traceback[-1]
         return handle
@@ -107,27 +112,19 @@ class TimingWheelTimers(_Loop):
         """As the standard loop's."""
         if when is None:
             raise TypeError("when cannot be None")
-        handle = self._set_timer(when, callback, args, context, "call_at")
-        if handle._source_traceback:
-            del handle._source_traceback[-1]
-        return handle
-
-    def _set_timer(
-        self, when: float, callback: Callable[..., object], args: Sequence[Any], context: Context | None, method: str
-    ) -> WheelHandle:
         if self._closed:
             self._check_closed()  # Raises the loop's own error.
         if self._debug:
             self._check_thread()
-            self._check_callback(callback, method)
+            self._check_callback(callback, "call_at")
         handle = WheelHandle(when, callback, args, self, context)
         if handle._source_traceback:
             del handle._source_traceback[-1]
-        if not -_HORIZON < when < _HORIZON:  # NaN is not either.
+        if not _LONG_AGO < when < _HORIZON:  # NaN is not either.
             self._to_heap(handle)
             return handle
         due = self._wheel_due
-        handle._task = call_at(self._wheel, int(when * 1000), due, handle)
+        handle._task = call_at(self._wheel, when, due, handle)
         if due:
             # Due in this millisecond: it was appended at once.
             due.clear()
@@ -150,7 +147,8 @@ class TimingWheelTimers(_Loop):
 
     def _process_events(self, event_list: Any) -> None:
         super()._process_events(event_list)
-        if self.time() + self._clock_resolution >= self._alarm_at:
+        # A wake-up for something else costs no look at the clock while nothing is in the wheel.
+        if self._alarm is not None and self.time() + self._clock_resolution >= self._alarm_at:
             self._look()
 
     def _look(self) -> None:

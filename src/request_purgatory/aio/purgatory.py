@@ -138,15 +138,11 @@ class Purgatory:
             Exception: what the operation's own code raises in its first try; the operation has ended then.
         """
         core = self._opened()
+        core.try_complete_else_watch(operation, checked_keys(keys))
         waiting = Waiting(core, operation, self._loop)
+        # Before the look at its state: another thread may end it, and finds the waiter from here on.
         self._waitings[id(operation)] = waiting
-        try:
-            core.try_complete_else_watch(operation, checked_keys(keys))
-        except BaseException:
-            self._waitings.pop(id(operation), None)
-            raise
         if operation.is_completed:
-            # By its first try, of which nobody is told; or meanwhile by another thread, which has told it.
             self._waitings.pop(id(operation), None)
             _tell(waiting, operation)
         else:

@@ -56,7 +56,8 @@ class UvTimingWheelEventLoop(uvloop.Loop):
             return handle
         # Rounded up, so that nothing is early; and not before the next millisecond, so that nothing runs inside this call.
         when_ms = max(math.ceil(min(when * 1000, MAX_DELAY_MS)), int(self.time() * 1000) + 1)
-        handle._task = call_at(self._wheel, when_ms, self._wheel_due, handle)
+        # In the middle of that millisecond, as a float may lie below what it stands for.
+        handle._task = call_at(self._wheel, (when_ms + 0.5) / 1000, self._wheel_due, handle)
         if when_ms / 1000 < self._alarm_at:
             self._set_alarm(when_ms / 1000)
         return handle

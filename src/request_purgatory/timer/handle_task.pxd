@@ -14,4 +14,4 @@ cdef class HandleTask(TimerTask):
 
 
 @cython.locals(task=HandleTask, now_ms=longlong)
-cpdef HandleTask call_at(SystemTimer timer, expiration_ms, list due, handle)
+cpdef HandleTask call_at(SystemTimer timer, double when, list due, handle)

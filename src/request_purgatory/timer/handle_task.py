@@ -38,8 +38,11 @@ class HandleTask(TimerTask):
         self.handle = None
 
 
-def call_at(timer: SystemTimer, expiration_ms: int, due: list[Any], handle: Any) -> HandleTask:
-    """Append `handle` to `due` when the timer's clock says `expiration_ms`; at once if it does already.
+def call_at(timer: SystemTimer, when: float, due: list[Any], handle: Any) -> HandleTask:
+    """Append `handle` to `due` in the millisecond in which the timer's clock says `when`; at once if that is not ahead.
+
+    Args:
+        when: seconds, less than 10,000 years.
 
     Raises:
         TimerClosedError: the timer was shut down.
@@ -50,6 +53,6 @@ def call_at(timer: SystemTimer, expiration_ms: int, due: list[Any], handle: Any)
     task.due = due
     task.handle = handle
     now_ms = native.floor_ms(timer.clock._read_ns())
-    task._delay_ms = native.clamp(expiration_ms) - now_ms
+    task._delay_ms = native.whole_ms(when) - now_ms
     timer._add(task, now_ms)
     return task
