@@ -42,7 +42,10 @@ async def measure(port: int, clients: int) -> None:
         writer.close()
 
     control = await asyncio.open_connection("127.0.0.1", port)
-    tasks = [asyncio.create_task(wait(number, *await asyncio.open_connection("127.0.0.1", port))) for number in range(clients)]
+    tasks = []
+    for number in range(clients):
+        tasks.append(asyncio.create_task(wait(number, *await asyncio.open_connection("127.0.0.1", port))))
+        await asyncio.sleep(0.001)  # All at once, the service would be behind from the start, and each time-out as late as that.
     await asyncio.sleep(2.0)  # Until the last of them waits there, too.
     print(f"{clients} clients wait on {topics} topics")
     for topic in range(topics // 2):
