@@ -20,6 +20,7 @@ class Policy(asyncio.DefaultEventLoopPolicy):
 def with_wheel(module_name: str) -> unittest.TestSuite:
     """The module's tests, with every standard loop that they make replaced."""
     asyncio.SelectorEventLoop = TimingWheelEventLoop  # type: ignore[misc]
+    asyncio.EventLoop = TimingWheelEventLoop  # type: ignore[attr-defined]  # Its name from 3.13 on.
     asyncio.set_event_loop_policy(Policy())
     module = importlib.import_module(f"test.test_asyncio.{module_name}")
     if hasattr(module, "tearDownModule"):
