@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import signal
 import sys
 import unittest
 import warnings
@@ -32,6 +33,8 @@ def with_wheel(module_name: str) -> unittest.TestSuite:
 def main(names: list[str]) -> int:
     """0 if all tests of all modules passed."""
     warnings.simplefilter("ignore", DeprecationWarning)
+    # Where the tests run in the background it is ignored, and tests of runners wait for it for ever.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     suite = unittest.TestSuite(with_wheel(name) for name in names)
     made_before = asyncio.new_event_loop()
     assert isinstance(made_before, TimingWheelEventLoop)
