@@ -156,8 +156,9 @@ class Http:
 
 async def until_waiting(http: Http, count: int) -> None:
     """Ask the service until so many clients wait there."""
-    while (await http.ask("GET", "/waiting"))[1]["waiting"] != count:
-        await asyncio.sleep(0.01)
+    waiting = -1
+    while waiting != count:
+        waiting = (await http.ask("GET", "/waiting"))[1]["waiting"]
 
 
 def test_waiting_client_is_answered_by_its_event_or_its_timeout() -> None:

@@ -121,6 +121,14 @@ def test_wheel_holds_what_is_not_due_and_the_heap_one_alarm() -> None:
 # -- as the documentation of asyncio has it
 
 
+async def last_timer(delay: float) -> None:
+    """Until a timer has run that is later than all that a test has set: timers run in order, so all of those have."""
+    loop = asyncio.get_running_loop()
+    ran = loop.create_future()
+    loop.call_later(delay, ran.set_result, None)
+    await ran
+
+
 @pytest.mark.parametrize("kind", LOOPS)
 def test_what_is_built_on_timers_works(kind: str) -> None:
     """sleep, timeout, wait_for, wait; and timers run in the order of their times, none early."""
@@ -130,7 +138,7 @@ def test_what_is_built_on_timers_works(kind: str) -> None:
         assert await asyncio.sleep(0.001, "slept") == "slept"
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.002):
-                await asyncio.sleep(3_600)
+                await asyncio.Event().wait()
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(asyncio.Event().wait(), 0.002)
         done, pending = await asyncio.wait([asyncio.create_task(asyncio.sleep(delay)) for delay in (0.001, 3_600)], timeout=0.05)
@@ -141,7 +149,7 @@ def test_what_is_built_on_timers_works(kind: str) -> None:
         delays = [0.004, 0.001, 0.0032, 0.0031, 0.0, 0.02, 0.0035]
         for delay in delays:
             loop.call_later(delay, lambda delay=delay: order.append((delay, loop.time() - began)))
-        await asyncio.sleep(0.03)
+        await last_timer(0.021)
         assert [delay for delay, _ in order] == sorted(delays)
         assert all(late >= delay - 0.0011 for delay, late in order), "uvloop's own clock has whole milliseconds"
 
@@ -159,7 +167,7 @@ def test_past_and_never(kind: str) -> None:
         for when in (loop.time() - 5, loop.time(), -math.inf if kind == "wheel" else 0.0):
             loop.call_at(when, called.append, "past")
         assert called == []
-        await asyncio.sleep(0.01)
+        await last_timer(0.002)
         assert called == ["past"] * 3
         assert never.when() == math.inf
         never.cancel()
@@ -185,7 +193,7 @@ def test_callback_may_cancel_the_next_one(kind: str) -> None:
         handles.append(loop.call_at(when, first))
         handles.append(loop.call_at(when + 1e-6, called.append, 2))
         handles.append(loop.call_at(when + 2e-6, called.append, 3))
-        await asyncio.sleep(0.02)
+        await last_timer(0.012)
         assert called == [1, 3]
         assert [handle.cancelled() for handle in handles] == [False, True, False]
         handles[0].cancel()
@@ -226,7 +234,7 @@ def test_callback_that_raises_is_the_loops_to_report(kind: str) -> None:
         loop.set_exception_handler(lambda _loop, context: seen.append(context["exception"]))
         loop.call_later(0.001, int, "odd")
         loop.call_later(0.002, seen.append, "next")
-        await asyncio.sleep(0.01)
+        await last_timer(0.004)
         assert len(seen) == 2
         assert isinstance(seen[0], ValueError)
         assert seen[1] == "next"
@@ -258,7 +266,7 @@ def test_slow_callback_is_warned_about_in_debug_mode(kind: str, caplog: pytest.L
         loop.set_debug(True)
         loop.slow_callback_duration = 0.0
         loop.call_later(0.002, busy)
-        await asyncio.sleep(0.01)
+        await last_timer(0.004)
         loop.set_debug(False)
 
     with caplog.at_level(logging.WARNING, "asyncio"):

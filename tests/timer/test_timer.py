@@ -252,31 +252,6 @@ def test_timer_that_could_not_turn_is_refused(arguments: dict[str, int], message
 # -- for hosts that have a loop of their own
 
 
-def test_task_can_be_added_for_a_moment(clock: ManualClock, timer: SystemTimer) -> None:
-    """On the timer's clock; in the past it runs at once, and a pending task is moved."""
-    ran: list[int] = []
-    clock.advance(1_000)
-    task = Note(0, clock, ran)
-    timer.add_at(task, clock.now_ms + 500)
-    assert (timer.size, task.delay_ms) == (1, 500)
-    timer.add_at(task, clock.now_ms + 20)
-    assert (timer.size, task.delay_ms) == (1, 20)
-    clock.advance(19)
-    timer.advance_clock(0)
-    assert ran == []
-    clock.advance(1)
-    timer.advance_clock(0)
-    assert ran == [1_020]
-    for moment_ms in (clock.now_ms, clock.now_ms - 1, -5):
-        timer.add_at(task, moment_ms)
-    assert (ran, timer.size) == ([1_020] * 4, 0)
-    with pytest.raises(InvalidArgumentError, match=r"expiration_ms .*1\.5"):
-        timer.add_at(task, 1.5)  # type: ignore[arg-type]
-    timer.shutdown()
-    with pytest.raises(TimerClosedError):
-        timer.add_at(task, clock.now_ms + 1)
-
-
 def test_due_tasks_can_be_run_some_at_a_time(clock: ManualClock, timer: SystemTimer) -> None:
     """What is left stays pending, can be cancelled, and is due now."""
     ran: list[int] = []

@@ -16,7 +16,7 @@ from request_purgatory.timer.timer import SystemTimer
 
 Ts = TypeVarTuple("Ts")
 
-#: Further ahead than this (some 30,000 years of monotonic time lie before it), a timer is left to the loop's own heap.
+#: 10,000 years in seconds: what is further ahead than a timer can count, infinity above all, is left to the loop's own heap.
 _HORIZON = MAX_DELAY_MS / 1000
 _LONG_AGO = -_HORIZON
 

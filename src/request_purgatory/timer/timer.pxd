@@ -27,13 +27,8 @@ cdef class SystemTimer:
     cdef bint _closed
     cdef object __weakref__
 
-    cpdef add(self, TimerTask task)
-
-    @cython.locals(now_ms=longlong)
-    cpdef add_at(self, TimerTask task, expiration_ms)
-
     @cython.locals(bucket=TaskList)
-    cdef _leave_bucket(self, TimerTask task)
+    cpdef add(self, TimerTask task)
 
     @cython.locals(handle=TimerHandle, now_ns=longlong)
     cdef TimerHandle _call_later(self, object delay_ms, object callback, tuple args)

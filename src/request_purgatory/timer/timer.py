@@ -141,31 +141,13 @@ class SystemTimer:
             TimerClosedError: after `shutdown`.
             TaskInUseError: the task is pending in another timer.
         """
-        self._leave_bucket(task)
-        self._add(task, native.ceil_ms(self.clock._read_ns()))
-
-    def _leave_bucket(self, task: TimerTask) -> None:
-        """Take a task out that is to be added again."""
         bucket = task._bucket
         while bucket is not None and not self._closed:
             if not isinstance(bucket, Bucket) or bucket.pending is not self._pending:
                 raise TaskInUseError(f"{task!r} is pending in another timer than {self.name!r}")
             bucket.take_out(task)
             bucket = task._bucket
-
-    def add_at(self, task: TimerTask, expiration_ms: int) -> None:
-        """Run `task` when the timer's clock says `expiration_ms`; in the past, at once. A pending task is moved. Sets its
-        `delay_ms`.
-
-        Raises:
-            TimerClosedError: after `shutdown`.
-            TaskInUseError: the task is pending in another timer.
-            InvalidArgumentError: `expiration_ms` is not a whole number or more than 10,000 years ahead.
-        """
-        now_ms = native.floor_ms(self.clock._read_ns())
-        task.delay_ms = whole_ms("expiration_ms", expiration_ms) - now_ms
-        self._leave_bucket(task)
-        self._add(task, now_ms)
+        self._add(task, native.ceil_ms(self.clock._read_ns()))
 
     def call_later(self, delay_ms: int, callback: Callable[..., object], *args: Any) -> TimerHandle:
         """Call `callback(*args)` in `delay_ms` whole milliseconds. The handle's `cancel()` calls it off.
