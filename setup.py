@@ -40,6 +40,7 @@ TRACKED = (
     "purge.py",
     "purgatory.py",
     "legacy.py",
+    "held.py",
     "aio/held.py",
     "collector.pyx",
 )

@@ -15,7 +15,7 @@ import request_purgatory.timer.wheel
 from request_purgatory import InvalidArgumentError, TimerTask, native, states
 
 CORE = (
-    *("clock", "legacy", "metrics", "native", "operation", "purgatory", "purge", "watch", "watchers"),
+    *("clock", "held", "legacy", "metrics", "native", "operation", "purgatory", "purge", "watch", "watchers"),
     *("timer.bucket", "timer.delay_queue", "timer.handle_task", "timer.task", "timer.timer", "timer.wheel"),
     "aio.held",
 )

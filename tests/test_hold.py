@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from request_purgatory import DelayedOperationPurgatory, InvalidArgumentError, ManualClock, PurgatoryClosedError
-from request_purgatory.futures import timeout_to_ms
+from request_purgatory.held import timeout_to_ms
 from tests.crew import Crew
 from tests.requests import Fault, fail
 

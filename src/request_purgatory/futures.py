@@ -2,27 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from request_purgatory import states
 from request_purgatory.errors import InvalidArgumentError, PurgatoryClosedError
+from request_purgatory.held import HeldCondition, timeout_to_ms
 from request_purgatory.operation import DelayedOperation
-from request_purgatory.timer.task import MAX_DELAY_MS
 
 if TYPE_CHECKING:
     from request_purgatory.purgatory import DelayedOperationPurgatory
-
-
-def timeout_to_ms(timeout: float) -> int:
-    """Seconds as whole milliseconds, rounded up; InvalidArgumentError if negative, not a number or beyond 10,000 years."""
-    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 <= timeout <= MAX_DELAY_MS / 1000:
-        raise InvalidArgumentError("timeout", "a number of seconds, not negative and at most 10,000 years", timeout)
-    # 0.07 * 1000 is 70.00000000000001, of which nobody asked for the last: less than half a microsecond is
-    # not rounded up.
-    return math.ceil(timeout * 1000 - 0.0005)
 
 
 def _purgatory_of(operation: DelayedOperation) -> DelayedOperationPurgatory | None:
@@ -30,42 +19,18 @@ def _purgatory_of(operation: DelayedOperation) -> DelayedOperationPurgatory | No
     return cast("DelayedOperationPurgatory | None", operation._purgatory)
 
 
-class HeldRequest(DelayedOperation):
+class HeldRequest(HeldCondition):
     """What `DelayedOperationPurgatory.hold` puts into the purgatory: a condition, and a future for its value."""
 
-    __slots__ = ("_error", "_until", "_value", "future")
+    __slots__ = ("future",)
 
     def __init__(self, until: Callable[[], object], timeout: float) -> None:
-        if not callable(until):
-            raise InvalidArgumentError("until", "callable", until)
-        super().__init__(timeout_to_ms(timeout))
+        super().__init__(until, timeout_to_ms(timeout))
         self.future: Future[Any] = Future()
-        self._until = until
-        self._value: object = None
-        self._error: Exception | None = None
-
-    def try_complete(self) -> bool:
-        try:
-            value = self._until()
-        except Exception as error:
-            # Whoever waits has to hear of it, and now: a condition that raises is not going to become true.
-            self._error = error
-            return self.force_complete()
-        if not value:
-            return False
-        self._value = value
-        return self.force_complete()
 
     def on_complete(self) -> None:
-        future = self.future
-        if not future.set_running_or_notify_cancel():
-            return
-        if self._state == states.EXPIRED:
-            future.set_exception(TimeoutError(f"the condition did not hold within {self.delay_ms} ms"))
-        elif self._error is not None:
-            future.set_exception(self._error)
-        else:
-            future.set_result(self._value)
+        if self.future.set_running_or_notify_cancel():
+            self._answer(self.future)
 
     def on_cancellation(self) -> None:
         purgatory = _purgatory_of(self)

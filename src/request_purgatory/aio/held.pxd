@@ -1,11 +1,7 @@
-from request_purgatory cimport states
-from request_purgatory.operation cimport DelayedOperation
+from request_purgatory.held cimport HeldCondition
 
 
-cdef class HeldRequest(DelayedOperation):
-    cdef object _until
-    cdef object _value
-    cdef object _error
+cdef class HeldRequest(HeldCondition):
     cdef public object waiting
 
     cdef _leave(self)
