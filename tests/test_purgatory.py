@@ -316,18 +316,24 @@ def test_whether_a_key_is_watched_can_be_asked(purgatory: DelayedOperationPurgat
     assert not purgatory.is_watched("a")
 
 
-def test_listener_is_told_of_every_end_of_what_was_pending(purgatory: DelayedOperationPurgatory, clock: ManualClock) -> None:
-    """Once, before the callbacks; not of what never waited."""
+def test_listener_is_told_of_every_end(purgatory: DelayedOperationPurgatory, clock: ManualClock) -> None:
+    """Once, after the callbacks, also of what never waited."""
     told: list[tuple[object, str | None, list[str]]] = []
     purgatory.end_listener = lambda operation: told.append((operation, operation.outcome, list(operation.calls)))  # type: ignore[attr-defined]
     completed, expired, cancelled = watch(purgatory, "a"), watch(purgatory, "b", delay_ms=5), watch(purgatory, "b")
-    purgatory.try_complete_else_watch(Request(ready=True), ["a"])
+    at_once = Request(ready=True)
+    purgatory.try_complete_else_watch(at_once, ["a"])
     completed.ready = True
     purgatory.check_and_complete("a")
     clock.advance(5)
     purgatory.advance_clock(0)
     cancelled.cancel()
-    assert told == [(completed, "completed", []), (expired, "expired", []), (cancelled, "cancelled", [])]
+    assert told == [
+        (at_once, "completed", ["complete"]),
+        (completed, "completed", ["complete"]),
+        (expired, "expired", ["complete", "expiration"]),
+        (cancelled, "cancelled", ["cancellation"]),
+    ]
 
 
 # -- timers and names

@@ -55,6 +55,13 @@ class Clock:
         raise NotImplementedError
 
 
+def check_range(clock: Clock) -> None:
+    """InvalidArgumentError if the clock reads what timers can't count from: less than 0, or beyond 292 years."""
+    now_ns = clock.now_ns
+    if not 0 <= now_ns <= MAX_NOW_MS * NS_PER_MS:
+        raise InvalidArgumentError("clock", f"one that reads from 0 to {MAX_NOW_MS * NS_PER_MS} ns (292 years)", f"{now_ns} ns")
+
+
 class MonotonicClock(Clock):
     """The machine's monotonic clock (`time.monotonic_ns`): wall-clock changes do not move it."""
 

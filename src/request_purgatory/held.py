@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from types import CoroutineType
 from typing import Any, Protocol
 
 from request_purgatory import states
@@ -39,7 +40,7 @@ class HeldCondition(DelayedOperation):
         super().__init__(delay_ms)
         self._until: Callable[[], object] | None = until
         self._value: object = None
-        self._error: Exception | None = None
+        self._error: BaseException | None = None
 
     def try_complete(self) -> bool:
         until = self._until
@@ -47,12 +48,17 @@ class HeldCondition(DelayedOperation):
             return False
         try:
             value = until()
-        except Exception as error:
+            if not value:
+                return False
+            if type(value) is CoroutineType:
+                value.close()
+                raise InvalidArgumentError("until", "a plain function, as nobody awaits what it returns", until)
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:
             # Whoever waits has to hear of it, and now: a condition that raises is not going to become true.
             self._error = error
             return self.force_complete()
-        if not value:
-            return False
         self._value = value
         return self.force_complete()
 

@@ -6,6 +6,8 @@ from request_purgatory.watch cimport Watch
 
 
 cdef class Keeper:
+    cdef public object end_listener
+
     cpdef _operation_ended(self, DelayedOperation operation, int state)
     cpdef _callback_failed(self, DelayedOperation operation, error)
 
@@ -20,6 +22,9 @@ cdef class DelayedOperation(TimerTask):
     cpdef bint force_complete(self) except -1
     cpdef bint cancel(self) except -1
     cpdef bint _expire(self) except -1
+
+    @cython.locals(purgatory=Keeper)
+    cdef _answered(self)
 
     @cython.locals(purgatory=Keeper)
     cpdef bint _end(self, int state) except -1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from request_purgatory import native, states
 from request_purgatory.timer.task import TimerTask
 from request_purgatory.watch import Watch
@@ -12,13 +14,16 @@ _OUTCOMES = (None, "completed", "expired", "cancelled")
 class Keeper:
     """What an operation knows of the purgatory that holds it."""
 
-    __slots__ = ()
+    __slots__ = ("end_listener",)
+
+    #: Called with each operation that has ended, by the thread that ended it, after its callbacks; must not raise.
+    end_listener: Callable[[DelayedOperation], object] | None
 
     def _operation_ended(self, operation: DelayedOperation, state: int) -> None:
         """An operation of this purgatory has left PENDING for `state`."""
         raise NotImplementedError
 
-    def _callback_failed(self, operation: DelayedOperation, error: Exception) -> None:
+    def _callback_failed(self, operation: DelayedOperation, error: BaseException) -> None:
         """An operation's own code raised where nobody else can be told."""
         raise NotImplementedError
 
@@ -97,21 +102,29 @@ class DelayedOperation(TimerTask):
         """
         if not self._end(states.COMPLETED):
             return False
-        self.on_complete()
+        try:
+            self.on_complete()
+        finally:
+            self._answered()
         return True
 
     def cancel(self) -> bool:
         """End the operation unanswered and call `on_cancellation`. True for the one caller that ended it."""
         if not self._end(states.CANCELLED):
             return False
-        self.on_cancellation()
+        try:
+            self.on_cancellation()
+        finally:
+            self._answered()
         return True
 
     def run(self) -> None:
         """Called by the timer when time has run out. What the callbacks raise is logged and counted by the purgatory."""
         try:
             self._expire()
-        except Exception as error:
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:
             purgatory = self._purgatory
             if purgatory is None:
                 raise  # Alone on a timer, which contains it.
@@ -124,8 +137,17 @@ class DelayedOperation(TimerTask):
         try:
             self.on_complete()
         finally:
-            self.on_expiration()
+            try:
+                self.on_expiration()
+            finally:
+                self._answered()
         return True
+
+    def _answered(self) -> None:
+        """The operation has ended and its callbacks have run."""
+        purgatory = self._purgatory
+        if purgatory is not None and purgatory.end_listener is not None:
+            purgatory.end_listener(self)
 
     def _end(self, state: int) -> bool:
         """Leave PENDING for `state`, then the timer and the purgatory's counts. True for the one caller that did it.
@@ -165,14 +187,14 @@ class DelayedOperation(TimerTask):
         native.unlock(self)
         while True:
             completed = False
-            error: Exception | None = None
+            error: BaseException | None = None
             try:
                 completed = self.try_complete() and self._state == states.COMPLETED
-            except Exception as raised:
-                error = raised
-            except BaseException:
+            except (KeyboardInterrupt, SystemExit):
                 self._try_state = states.IDLE
                 raise
+            except BaseException as raised:
+                error = raised
             native.lock(self)
             again = self._try_state == states.TRY_AGAIN and self._state == states.PENDING
             self._try_state = states.TRYING if again else states.IDLE

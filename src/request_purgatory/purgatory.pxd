@@ -17,7 +17,6 @@ cdef class DelayedOperationPurgatory(Keeper):
     cdef readonly bint _owns_timer
     cdef readonly SystemTimer _wheel_timer
     cdef bint _hides
-    cdef public object end_listener
     cdef Clock _clock
     cdef readonly list _shards
     cdef readonly PurgatoryCounters _counters

@@ -94,9 +94,7 @@ class DelayedOperationPurgatory(Keeper):
         self._closed = False
         self._closing = threading.Lock()
         self._purge_requested = False
-        #: Called with each operation that entered and has ended, by the thread that ended it, before its callbacks; must not
-        #: raise.
-        self.end_listener: Callable[[DelayedOperation], object] | None = None
+        self.end_listener = None
         if self._hides:
             # That module is made of this one and others. From here on a collection may ask for all of the above.
             importlib.import_module("request_purgatory.collector").show_at_full_collections(self)
@@ -239,13 +237,13 @@ class DelayedOperationPurgatory(Keeper):
         if operation._state == states.PENDING:
             try:
                 completed = operation._try()
-            except Exception as error:
-                self._callback_failed(operation, error)
-                completed = operation._state == states.COMPLETED
-            except BaseException:
+            except (KeyboardInterrupt, SystemExit):
                 if operation._state != states.PENDING:
                     self._leave_to_purge(operation)
                 raise
+            except BaseException as error:
+                self._callback_failed(operation, error)
+                completed = operation._state == states.COMPLETED
             if operation._state == states.PENDING:
                 return False
             shard.drop(watch)
@@ -417,13 +415,14 @@ class DelayedOperationPurgatory(Keeper):
         if self._reaper is not None:
             self._reaper.stop()
         cancelled: list[DelayedOperation] = []
-        for shard in self._shards:
-            cancelled += self._cancel_all(shard.remove_all())
-        self._unpurged.drop()
-        if self._owns_timer:
-            self.timer.shutdown()
-        else:
-            self.timer.wake()  # Whoever sleeps in `advance_clock`, to find the purgatory closed.
+        try:
+            cancelled = self._cancel_all([operation for shard in self._shards for operation in shard.remove_all()])
+        finally:
+            self._unpurged.drop()
+            if self._owns_timer:
+                self.timer.shutdown()
+            else:
+                self.timer.wake()  # Whoever sleeps in `advance_clock`, to find the purgatory closed.
         if cancelled:
             logger.info("purgatory %r: shut down with %d operations pending, now cancelled", self.name, len(cancelled))
         return cancelled
@@ -442,14 +441,19 @@ class DelayedOperationPurgatory(Keeper):
 
     def _cancel_all(self, operations: list[DelayedOperation]) -> list[DelayedOperation]:
         cancelled = []
+        leaving: BaseException | None = None
         for operation in operations:
+            # Only its own on_cancellation can raise, and it is called by the thread that ended the operation.
             try:
                 if not operation.cancel():
                     continue
-            except Exception as error:
-                # Only its own on_cancellation can raise, and it is called by the thread that ended the operation.
+            except (KeyboardInterrupt, SystemExit) as error:
+                leaving = error  # Not before the others were told: nobody else will.
+            except BaseException as error:
                 self._callback_failed(operation, error)
             cancelled.append(operation)
+        if leaving is not None:
+            raise leaving
         return cancelled
 
     # -- called by operations
@@ -460,10 +464,8 @@ class DelayedOperationPurgatory(Keeper):
             self._leave_to_purge(operation)
         if self._purge_due(self._counters.end(state, waited_ms)):
             self._request_purge()
-        if self.end_listener is not None:
-            self.end_listener(operation)
 
-    def _callback_failed(self, operation: DelayedOperation, error: Exception) -> None:
+    def _callback_failed(self, operation: DelayedOperation, error: BaseException) -> None:
         self._counters.callback_failed()
         logger.error("purgatory %r: %r raised", self.name, operation, exc_info=error)
 

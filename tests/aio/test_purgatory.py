@@ -7,8 +7,6 @@ import gc
 import pickle
 import threading
 import weakref
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -21,51 +19,11 @@ from request_purgatory import (
     TaskInUseError,
 )
 from request_purgatory.aio import Purgatory
-from tests.aio.virtual import VirtualLoop, VirtualWheelLoop, run
+from tests.aio.scenes import Condition, Scenario, now, opened, turns
+from tests.aio.virtual import VirtualLoop
 from tests.requests import Fault, Request, fail
 
 TIME_LIMIT = 20.0
-
-Scenario = Callable[[Callable[[], Coroutine[Any, Any, None]]], None]
-
-
-@pytest.fixture(params=[VirtualLoop, VirtualWheelLoop], ids=["heap", "wheel"])
-def play(request: pytest.FixtureRequest) -> Scenario:
-    """Runs a scenario on a loop in virtual time, with and without wheel timers."""
-    return lambda scenario: run(scenario, request.param)
-
-
-class Condition:
-    """A condition that the test switches, and counts its looks."""
-
-    def __init__(self, value: object = None) -> None:
-        self.value = value
-        self.looks = 0
-
-    def __call__(self) -> object:
-        self.looks += 1
-        return self.value
-
-
-async def turns(count: int = 3) -> None:
-    """Give the loop its turn."""
-    for _ in range(count):
-        await asyncio.sleep(0)
-
-
-def now() -> float:
-    return asyncio.get_running_loop().time()
-
-
-@asynccontextmanager
-async def opened(**options: Any) -> AsyncIterator[Purgatory]:
-    """A purgatory whose invariants hold before and after its end."""
-    async with Purgatory("test", **options) as purgatory:
-        yield purgatory
-        purgatory.check()
-    assert (purgatory.num_delayed, purgatory.watched, purgatory.alarms) == (0, 0, 0)
-    purgatory.check()
-
 
 # -- hold
 

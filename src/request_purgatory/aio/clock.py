@@ -31,6 +31,10 @@ class LoopClock(Clock):
         raise RuntimeError("nobody sleeps on an event loop's clock: the loop calls when it is time")
 
 
+#: The event loop that runs on this thread, or None.
+running_loop = asyncio._get_running_loop
+
+
 def clock_of(loop: asyncio.AbstractEventLoop) -> Clock:
     """The clock that agrees with `loop.time()`: the machine's monotonic one, read by C, where the loop uses that."""
     time: Any = getattr(type(loop), "time", None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -26,9 +27,11 @@ class HeldRequest(HeldCondition):
         waiting = self._leave()
         if waiting is None or waiting.done():
             return
-        if isinstance(self._error, StopIteration):
-            # No future of asyncio takes this one: in a coroutine it would mean something else.
-            self._error = RuntimeError(f"the condition raised {self._error!r}")
+        error = self._error
+        if isinstance(error, (StopIteration, asyncio.CancelledError)):
+            # In whoever waits these would mean something else: the end of a generator, a cancelled task.
+            self._error = RuntimeError(f"the condition raised {error!r}")
+            self._error.__cause__ = error
         self._answer(waiting)
 
     def on_cancellation(self) -> None:

@@ -10,7 +10,7 @@ from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, Any, TypeVarTuple
 
 from request_purgatory.aio.clock import clock_of
-from request_purgatory.timer.handle_task import HandleTask, call_at
+from request_purgatory.timer.handle_task import HandleTask, call_at, drop_all
 from request_purgatory.timer.task import MAX_DELAY_MS
 from request_purgatory.timer.timer import SystemTimer
 
@@ -98,7 +98,11 @@ class TimingWheelTimers(_Loop):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self._wheel = SystemTimer("event loop", clock=clock_of(self))
+        try:
+            self._wheel = SystemTimer("event loop", clock=clock_of(self))
+        except BaseException:
+            self.close()
+            raise
         self._wheel_due: list[WheelHandle] = []
         # The one entry of ours in the loop's heap, for the next bucket that is not empty, so that the loop wakes for it.
         self._alarm: WheelHandle | None = None
@@ -145,9 +149,10 @@ class TimingWheelTimers(_Loop):
             return handle
         due = self._wheel_due
         handle._task = call_at(self._wheel, when, due, handle)
-        if due:
-            # Due in this millisecond: it was appended at once.
-            due.clear()
+        if due and due[-1] is handle:
+            # Due in this millisecond: it was appended at once. (What else may be there is for `_look`, inside of which this
+            # may be called, by a finalizer.)
+            del due[-1]
             self._to_heap(handle)
         elif when < self._alarm_at:
             self._set_alarm(when)
@@ -180,9 +185,11 @@ class TimingWheelTimers(_Loop):
         if self.is_closed():
             return
         self._wheel.advance_clock(0)
-        for handle in self._wheel_due:
+        due = self._wheel_due
+        handles = due[:]
+        del due[: len(handles)]  # A finalizer may have come between, and left it as it was.
+        for handle in handles:
             self._to_heap(handle)
-        self._wheel_due.clear()
         next_ms = self._wheel.next_expiration_ms
         if next_ms is None:
             self._alarm_at = math.inf
@@ -197,7 +204,7 @@ class TimingWheelTimers(_Loop):
         super().close()
         wheel = getattr(self, "_wheel", None)  # Not there yet if the loop could not be made.
         if wheel is not None:
-            wheel.shutdown()
+            drop_all(wheel)
             self._alarm = None
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import math
+from collections import deque
 from collections.abc import Callable, Hashable, Iterable
 from types import TracebackType
 from typing import Any
 
-from request_purgatory.aio.clock import clock_of
+from request_purgatory.aio.clock import clock_of, running_loop
 from request_purgatory.aio.held import HeldRequest
 from request_purgatory.aio.sweep import Sweep
 from request_purgatory.aio.waiting import Waiting, checked_keys, end_unanswered
@@ -70,7 +72,13 @@ class Purgatory:
         self._tick_ms = tick_ms
         self._purge_interval = purge_interval
         self._core: DelayedOperationPurgatory | None = None
+        # The keys that are being notified; those whose turn is now, and those that wait for the loop's next round.
         self._sweeps: dict[Hashable, Sweep] = {}
+        self._turn: deque[Sweep] = deque()
+        self._rest: deque[Sweep] = deque()
+        self._sweeping = False
+        # The keys that other threads have notified and the loop has not come to.
+        self._posted: set[Hashable] = set()
         self._waitings: dict[int, Waiting] = {}
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_ms: float = math.inf
@@ -79,6 +87,8 @@ class Purgatory:
         if self._core is not None:
             raise RuntimeError(f"purgatory {self.name!r} was entered before: make a new one for each block")
         self._loop = asyncio.get_running_loop()
+        # What times out does so in the context of the block, not in that of whoever happened to set the alarm.
+        self._context = contextvars.copy_context()
         self._timer = SystemTimer(self.name, tick_ms=self._tick_ms, clock=clock_of(self._loop))
         self._core = DelayedOperationPurgatory(
             self.name, timer=self._timer, purge_interval=self._purge_interval, shards=1, reaper=False
@@ -109,10 +119,10 @@ class Purgatory:
             raised, if it raises; PurgatoryClosedError when the block is left; OperationCancelledError after `cancel_for_key`.
 
         Raises:
-            InvalidArgumentError: no key, or a timeout that is negative or no number.
-            PurgatoryClosedError: after the block; RuntimeError before it.
+            InvalidArgumentError: no key, or a timeout that is no number of seconds, negative, or beyond 10,000 years.
+            PurgatoryClosedError: after the block; RuntimeError before it, and on another loop or thread than the block's.
         """
-        core = self._opened()
+        core = self._here()
         keys = checked_keys(keys)
         request = HeldRequest(until, timeout)
         request.waiting = waiting = Waiting(core, request, self._loop)
@@ -134,34 +144,39 @@ class Purgatory:
         Raises:
             InvalidArgumentError: no key.
             TaskInUseError: the operation is or was in a purgatory.
-            PurgatoryClosedError: after the block; RuntimeError before it.
+            PurgatoryClosedError: after the block; RuntimeError before it, and on another loop or thread than the block's.
             Exception: what the operation's own code raises in its first try; the operation has ended then.
         """
-        core = self._opened()
-        core.try_complete_else_watch(operation, checked_keys(keys))
+        core = self._here()
+        keys = checked_keys(keys)
         waiting = Waiting(core, operation, self._loop)
-        # Before the look at its state: another thread may end it, and finds the waiter from here on.
-        self._waitings[id(operation)] = waiting
-        if operation.is_completed:
-            self._waitings.pop(id(operation), None)
-            _tell(waiting, operation)
-        else:
-            self._await_alarm(core, operation)
+        # Before it is tried: from then on any thread may end it, and looks for the waiter once its callbacks have run.
+        new = operation._purgatory is None
+        if new:
+            self._waitings[id(operation)] = waiting
+        try:
+            core.try_complete_else_watch(operation, keys)
+        except BaseException:
+            if new:
+                self._waitings.pop(id(operation), None)
+            raise
+        self._await_alarm(core, operation)
         return waiting
 
     def _operation_ended(self, operation: DelayedOperation) -> None:
-        """Called by whoever ended an operation that was pending, on any thread."""
+        """Called by whoever ended an operation, on any thread, after its callbacks."""
         waiting = self._waitings.pop(id(operation), None)
         if waiting is None:
             return
-        try:
-            running = asyncio.get_running_loop()
-        except RuntimeError:
-            running = None
-        if running is self._loop:
+        if running_loop() is self._loop:
             _tell(waiting, operation)
-        else:
+            return
+        try:
             self._loop.call_soon_threadsafe(_tell, waiting, operation)
+        except RuntimeError:
+            # A loop that is closed has nobody left who could be told.
+            if not self._loop.is_closed():
+                raise
 
     # -- events
 
@@ -169,7 +184,8 @@ class Purgatory:
         """Try the operations that watch `key`, in the order in which they came: call it after a change that conditions depend on.
 
         At most `batch` of them before this returns; the loop runs the rest in its next rounds. A further call meanwhile makes
-        those that were tried before it be tried again, once.
+        those that were tried before it be tried again, once. Called by a condition or a callback, it returns at once, and the
+        key's turn comes after the present one.
 
         Raises:
             PurgatoryClosedError: after the block; RuntimeError before it.
@@ -179,40 +195,65 @@ class Purgatory:
             core = self._opened()  # Raises.
         sweep = self._sweeps.get(key)
         if sweep is not None:
-            sweep.again = True
+            sweep.again = sweep.begun
             return
         if not core.is_watched(key):
             return
         self._sweeps[key] = sweep = Sweep(core, key)
-        self._go_on(key, sweep)
+        self._turn.append(sweep)
+        if not self._sweeping:
+            self._sweep(core)
 
-    def _go_on(self, key: Hashable, sweep: Sweep) -> None:
-        if self.is_closed:
-            return
-        done = True
+    def _sweep(self, core: DelayedOperationPurgatory) -> None:
+        """Go on with the keys whose turn it is, until `batch` operations have been tried."""
+        turn = self._turn
+        left = self.batch
+        self._sweeping = True
         try:
-            done = sweep.step(self.batch)
+            while turn and left > 0 and not core.is_closed:
+                sweep = turn[0]
+                left -= sweep.step(left)
+                if sweep.done:
+                    self._sweeps.pop(sweep.key, None)
+                    turn.popleft()
         finally:
-            if done:
-                self._sweeps.pop(key, None)
-        if not done:
-            self._loop.call_soon(self._go_on, key, sweep)
+            self._sweeping = False
+            if core.is_closed:
+                turn.clear()
+            elif turn:
+                if not self._rest:
+                    self._loop.call_soon(self._next_round, core)
+                self._rest.extend(turn)
+                turn.clear()
+
+    def _next_round(self, core: DelayedOperationPurgatory) -> None:
+        self._turn.extend(self._rest)
+        self._rest.clear()
+        self._sweep(core)
 
     def notify_threadsafe(self, key: Hashable) -> None:
-        """`notify`, from any thread: the loop does it soon. Nothing happens if the block has been left by then.
+        """`notify`, from any thread: the loop does it soon, once for all calls with that key until then.
+
+        Nothing happens if the block has been left by then.
 
         Raises:
             PurgatoryClosedError: after the block, where the loop has been closed too; RuntimeError before the block.
         """
         self._entered()
+        # What changed before a key was posted is seen when the loop comes to it: it takes the key out before it looks.
+        if key in self._posted and not self._loop.is_closed():
+            return
+        self._posted.add(key)
         try:
-            self._loop.call_soon_threadsafe(self._notify_if_open, key)
+            self._loop.call_soon_threadsafe(self._notify_posted, key)
         except RuntimeError:
+            self._posted.discard(key)
             if self._loop.is_closed():
                 raise PurgatoryClosedError(self.name) from None
             raise
 
-    def _notify_if_open(self, key: Hashable) -> None:
+    def _notify_posted(self, key: Hashable) -> None:
+        self._posted.discard(key)
         if not self.is_closed:
             self.notify(key)
 
@@ -238,7 +279,7 @@ class Purgatory:
             self._alarm = None
         self._alarm_ms = now_ms
         if now_ms < math.inf:
-            self._alarm = self._loop.call_at(now_ms / 1000, self._on_alarm)
+            self._alarm = self._loop.call_at(now_ms / 1000, self._on_alarm, context=self._context)
 
     def _on_alarm(self) -> None:
         self._alarm = None
@@ -246,12 +287,14 @@ class Purgatory:
         core = self._core
         if core is None or core.is_closed:
             return
-        self._timer.run_due(self.batch)
-        core.purge_if_due()
-        next_ms = self._timer.next_expiration_ms
-        # What ran may have put something in, and set an alarm for it.
-        if next_ms is not None and next_ms < self._alarm_ms:
-            self._set_alarm(next_ms)
+        try:
+            self._timer.run_due(self.batch)
+            core.purge_if_due()
+        finally:
+            next_ms = self._timer.next_expiration_ms
+            # What ran may have put something in, and set an alarm for it; or closed the purgatory.
+            if next_ms is not None and next_ms < self._alarm_ms and not core.is_closed:
+                self._set_alarm(next_ms)
 
     # -- what it holds
 
@@ -295,11 +338,21 @@ class Purgatory:
         core = self._core
         if core is None or core.is_closed:
             return []
-        cancelled = core.shutdown()
-        self._timer.shutdown()
-        self._sweeps.clear()
-        self._set_alarm(math.inf)
-        return cancelled
+        try:
+            return core.shutdown()
+        finally:
+            self._timer.shutdown()
+            self._sweeps.clear()
+            self._rest.clear()
+            if not self._sweeping:
+                self._turn.clear()
+            self._set_alarm(math.inf)
+
+    def _here(self) -> DelayedOperationPurgatory:
+        core = self._opened()
+        if running_loop() is not self._loop:
+            raise RuntimeError(f"purgatory {self.name!r} belongs to the running loop on which its block was entered")
+        return core
 
     def _opened(self) -> DelayedOperationPurgatory:
         core = self._entered()

@@ -13,9 +13,9 @@ from typing import Any
 
 import uvloop
 
-from request_purgatory.aio.clock import LoopClock
+from request_purgatory.aio.clock import LoopClock, running_loop
 from request_purgatory.aio.loop import Ts, WheelHandle
-from request_purgatory.timer.handle_task import call_at
+from request_purgatory.timer.handle_task import call_at, drop_all
 from request_purgatory.timer.task import MAX_DELAY_MS
 from request_purgatory.timer.timer import SystemTimer
 
@@ -26,8 +26,8 @@ logger = logging.getLogger("asyncio")
 class UvTimingWheelEventLoop(uvloop.Loop):
     """uvloop's loop, but `call_later` and `call_at` on a timing wheel that one timer of uvloop's drives.
 
-    uvloop's time stands still during a round of its loop and its timers have whole milliseconds; those of the wheel run in the
-    order of their times, never early, and less than 2 ms late on an idle loop.
+    Timers of uvloop have whole milliseconds, by a time that the loop reads once a round; those of the wheel run in the order of
+    their times, never before `loop.time()` says so, and less than 2 ms late on an idle loop.
     """
 
     def __init__(self) -> None:
@@ -43,7 +43,10 @@ class UvTimingWheelEventLoop(uvloop.Loop):
         """As uvloop's."""
         if delay is None:
             raise TypeError("delay must not be None")
-        return self.call_at(self.time() + delay, callback, *args, context=context)
+        handle = self.call_at(self.time() + float(delay), callback, *args, context=context)
+        if handle._source_traceback:
+            del handle._source_traceback[-1]
+        return handle
 
     def call_at(self, when: float, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None) -> WheelHandle:
         """As uvloop's."""
@@ -51,11 +54,20 @@ class UvTimingWheelEventLoop(uvloop.Loop):
             raise TypeError("when cannot be None")
         if self.is_closed():
             raise RuntimeError("Event loop is closed")
+        if self.get_debug() and self.is_running() and running_loop() is not self:
+            raise RuntimeError("Non-thread-safe operation invoked on an event loop other than the current one")
         handle = WheelHandle(when, callback, args, self, context)
+        if handle._source_traceback:
+            del handle._source_traceback[-1]
         if when == math.inf:  # Never: only its caller has it.
             return handle
+        now = self.time()
+        if not when > now:  # NaN is not, either.
+            self._wheel_due.append(handle)
+            self._set_alarm(now)
+            return handle
         # Rounded up, so that nothing is early; and not before the next millisecond, so that nothing runs inside this call.
-        when_ms = max(math.ceil(min(when * 1000, MAX_DELAY_MS)), int(self.time() * 1000) + 1)
+        when_ms = max(math.ceil(min(when * 1000, MAX_DELAY_MS)), int(now * 1000) + 1)
         # In the middle of that millisecond, as a float may lie below what it stands for.
         handle._task = call_at(self._wheel, (when_ms + 0.5) / 1000, self._wheel_due, handle)
         if when_ms / 1000 < self._alarm_at:
@@ -67,6 +79,8 @@ class UvTimingWheelEventLoop(uvloop.Loop):
 
     def _set_alarm(self, when: float) -> None:
         if self._alarm is not None:
+            if when == self._alarm_at:
+                return
             self._alarm.cancel()
         self._alarm_at = when
         self._alarm = super().call_later(max(when - self.time(), 0.0), self._look)
@@ -78,16 +92,25 @@ class UvTimingWheelEventLoop(uvloop.Loop):
         if self.is_closed():
             return
         self._wheel.advance_clock(0)
-        # What these callbacks set is not due before the next millisecond, so none of it is among them.
-        due = sorted(self._wheel_due, key=attrgetter("_when"))
-        self._wheel_due.clear()
-        for handle in due:
-            handle._task = None
-            if not handle.cancelled():
-                self._run(handle)
-        next_ms = self._wheel.next_expiration_ms
-        if next_ms is not None and next_ms / 1000 < self._alarm_at:
-            self._set_alarm(next_ms / 1000)
+        due = self._wheel_due
+        # What these callbacks set is not among them: it is run in another round.
+        handles = due[:]
+        del due[: len(handles)]
+        handles.sort(key=attrgetter("_when"), reverse=True)
+        try:
+            while handles:
+                handle = handles.pop()
+                handle._task = None
+                if not handle.cancelled():
+                    self._run(handle)
+        finally:
+            # A callback that ends the loop, by SystemExit say, has left some.
+            due.extend(handles)
+            next_ms = None if self.is_closed() else self._wheel.next_expiration_ms
+            if due and not self.is_closed():
+                self._set_alarm(self.time())
+            elif next_ms is not None and next_ms / 1000 < self._alarm_at:
+                self._set_alarm(next_ms / 1000)
 
     def _run(self, handle: WheelHandle) -> None:
         if not self.get_debug():
@@ -102,5 +125,6 @@ class UvTimingWheelEventLoop(uvloop.Loop):
     def close(self) -> None:
         """As uvloop's; timers that are pending are dropped."""
         super().close()
-        self._wheel.shutdown()
+        drop_all(self._wheel)
+        self._wheel_due.clear()
         self._alarm = None

@@ -45,7 +45,10 @@ def end_unanswered(waiting: Waiting, operation: DelayedOperation) -> None:
 
 
 def checked_keys(keys: object) -> list[Hashable]:
-    """The watch keys as a list; InvalidArgumentError for one string where several keys belong."""
+    """The watch keys as a list, each once; InvalidArgumentError for none, or one string where several keys belong."""
     if isinstance(keys, (str, bytes)):
         raise InvalidArgumentError("keys", "a list of keys, not one string", keys)
-    return list(keys)  # type: ignore[call-overload, no-any-return]
+    found: list[Hashable] = list(keys)  # type: ignore[call-overload]
+    if not found:
+        raise InvalidArgumentError("keys", "at least one key", found)
+    return found if len(found) == 1 else list(dict.fromkeys(found))

@@ -15,3 +15,6 @@ cdef class HandleTask(TimerTask):
 
 @cython.locals(task=HandleTask, now_ms=longlong)
 cpdef HandleTask call_at(SystemTimer timer, double when, list due, handle)
+
+@cython.locals(handle_task=HandleTask)
+cpdef drop_all(SystemTimer timer)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from request_purgatory import native
 from request_purgatory.timer.task import TimerTask
@@ -36,6 +36,13 @@ class HandleTask(TimerTask):
         # Handle and task refer to one another only while the timer is pending.
         self.due = None
         self.handle = None
+
+
+def drop_all(timer: SystemTimer) -> None:
+    """Shut a timer down that has no other tasks than these; nothing of theirs is left for the cyclic collector."""
+    for task in timer.shutdown():
+        handle_task = cast("HandleTask", task)
+        handle_task._forget()
 
 
 def call_at(timer: SystemTimer, when: float, due: list[Any], handle: Any) -> HandleTask:

@@ -9,7 +9,7 @@ from concurrent.futures import Executor
 from typing import Any, Protocol
 
 from request_purgatory import native
-from request_purgatory.clock import Clock, MonotonicClock
+from request_purgatory.clock import Clock, MonotonicClock, check_range
 from request_purgatory.errors import TaskInUseError, TimerClosedError, whole_number
 from request_purgatory.timer.bucket import Bucket
 from request_purgatory.timer.delay_queue import DelayQueue
@@ -74,14 +74,15 @@ class SystemTimer:
             name: shown in errors and logs.
             tick_ms: resolution in whole milliseconds, at least 1.
             wheel_size: buckets per wheel, at least 2.
-            clock: where the time comes from; a MonotonicClock unless given.
+            clock: where the time comes from, from 0 to 292 years; a MonotonicClock unless given.
             executor: runs the tasks; without one, the thread that advances the clock does.
 
         Raises:
-            InvalidArgumentError: tick_ms or wheel_size below its minimum.
+            InvalidArgumentError: tick_ms or wheel_size below its minimum, or a clock that reads less than 0 or too much.
         """
         self.name = name
         self.clock: Clock = clock if clock is not None else MonotonicClock()
+        check_range(self.clock)
         self._is_monotonic = type(self.clock) is MonotonicClock
         self.callback_errors = 0
         self._executor = executor
@@ -391,7 +392,9 @@ class SystemTimer:
                 handle._fire()
             else:
                 task.run()
-        except Exception:
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException:  # asyncio's CancelledError is none of Exception's
             self._lock.acquire()
             self.callback_errors += 1
             self._lock.release()

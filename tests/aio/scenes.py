@@ -1,0 +1,45 @@
+"""What scenarios on an event loop are made of."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any
+
+from request_purgatory.aio import Purgatory
+
+#: Runs a scenario on a loop: the fixture `play`.
+Scenario = Callable[[Callable[[], Coroutine[Any, Any, None]]], None]
+
+
+class Condition:
+    """A condition that the test switches, and counts its looks."""
+
+    def __init__(self, value: object = None) -> None:
+        self.value = value
+        self.looks = 0
+
+    def __call__(self) -> object:
+        self.looks += 1
+        return self.value
+
+
+async def turns(count: int = 3) -> None:
+    """Give the loop its turn."""
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+def now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+@asynccontextmanager
+async def opened(**options: Any) -> AsyncIterator[Purgatory]:
+    """A purgatory whose invariants hold before and after its end."""
+    async with Purgatory("test", **options) as purgatory:
+        yield purgatory
+        purgatory.check()
+    assert (purgatory.num_delayed, purgatory.watched, purgatory.alarms) == (0, 0, 0)
+    purgatory.check()
