@@ -308,12 +308,13 @@ def test_request_that_is_discarded_leaves_every_list(purgatory: DelayedOperation
         purgatory.discard(Request())
 
 
-def test_whether_a_key_is_watched_can_be_asked(purgatory: DelayedOperationPurgatory) -> None:
+def test_how_many_watch_a_key_can_be_asked(purgatory: DelayedOperationPurgatory) -> None:
     """Without a look at who does."""
     request = watch(purgatory, "a")
-    assert (purgatory.is_watched("a"), purgatory.is_watched("b")) == (True, False)
+    watch(purgatory, "a")
+    assert (purgatory.watched_under("a"), purgatory.watched_under("b")) == (2, 0)
     purgatory.discard(request)
-    assert not purgatory.is_watched("a")
+    assert purgatory.watched_under("a") == 1
 
 
 def test_listener_is_told_of_every_end(purgatory: DelayedOperationPurgatory, clock: ManualClock) -> None:

@@ -43,7 +43,7 @@ cdef class DelayedOperationPurgatory(Keeper):
     cpdef Py_ssize_t check_and_complete(self, key) except -1
 
     @cython.locals(shards=list, shard=WatcherLists)
-    cpdef bint is_watched(self, key) except -1
+    cpdef Py_ssize_t watched_under(self, key) except -1
 
     @cython.locals(operation=DelayedOperation, completed=bint, watches=Watch)
     cpdef bint _check(self, WatcherLists shard, Watch watch) except -1

@@ -257,11 +257,12 @@ class DelayedOperationPurgatory(Keeper):
             shard.drop(watch)
         return completed
 
-    def is_watched(self, key: Hashable) -> bool:
-        """Whether any operation watches `key`; one that has ended may be counted until it is met or purged. O(1)."""
+    def watched_under(self, key: Hashable) -> int:
+        """How many entries the watcher list of `key` has, ended ones that were not met or purged yet among them. O(1)."""
         shards = self._shards
         shard = shards[hash(key) % len(shards)]
-        return shard.get(key) is not None
+        watchers = shard.get(key)
+        return 0 if watchers is None else watchers.size
 
     def cancel_for_key(self, key: Hashable) -> list[DelayedOperation]:
         """Cancel the operations that watch `key`, which is gone; those that this call cancelled, for the caller to answer.

@@ -53,8 +53,8 @@ class Purgatory:
 
         Args:
             name: shown in errors and logs.
-            tick_ms: resolution of timeouts in whole milliseconds; a timeout is never early, and late by less than a tick plus
-                what the loop is busy with.
+            tick_ms: resolution of timeouts in whole milliseconds; by the loop's time a timeout is never early, and late by less
+                than a tick plus what the loop is busy with.
             purge_interval: purge the watcher lists once about this many ended operations are in them.
             batch: how many operations one `notify`, or one moment at which many time out, runs before the loop has its turn.
 
@@ -122,10 +122,14 @@ class Purgatory:
             InvalidArgumentError: no key, or a timeout that is no number of seconds, negative, or beyond 10,000 years.
             PurgatoryClosedError: after the block; RuntimeError before it, and on another loop or thread than the block's.
         """
-        core = self._here()
+        core = self._core
+        if core is None or core.is_closed or running_loop() is not self._loop:
+            core = self._here()  # Raises.
         keys = checked_keys(keys)
         request = HeldRequest(until, timeout)
-        request.waiting = waiting = Waiting(core, request, self._loop)
+        request.waiting = waiting = Waiting(loop=self._loop)
+        waiting.purgatory = core
+        waiting.operation = request
         core.try_complete_else_watch(request, keys)
         if not waiting.done():
             self._await_alarm(core, request)
@@ -149,7 +153,9 @@ class Purgatory:
         """
         core = self._here()
         keys = checked_keys(keys)
-        waiting = Waiting(core, operation, self._loop)
+        waiting = Waiting(loop=self._loop)
+        waiting.purgatory = core
+        waiting.operation = operation
         # Before it is tried: from then on any thread may end it, and looks for the waiter once its callbacks have run.
         new = operation._purgatory is None
         if new:
@@ -197,17 +203,35 @@ class Purgatory:
         if sweep is not None:
             sweep.again = sweep.begun
             return
-        if not core.is_watched(key):
+        count = core.watched_under(key)
+        if not count:
             return
+        if self._sweeping or count > self.batch:
+            self._plan(core, key)
+            if not self._sweeping:
+                self._sweep(core, self.batch)
+            return
+        # The usual case, without a sweep to remember how far it came.
+        self._sweeping = True
+        try:
+            core.check_and_complete(key)
+        except BaseException:
+            # The program is to end, or so it seems: if not, nobody who watches the key has missed the event.
+            self._sweeping = False
+            self._plan(core, key)
+            self._put_off(core)
+            raise
+        self._sweeping = False
+        if self._turn:
+            self._sweep(core, self.batch - count)
+
+    def _plan(self, core: DelayedOperationPurgatory, key: Hashable) -> None:
         self._sweeps[key] = sweep = Sweep(core, key)
         self._turn.append(sweep)
-        if not self._sweeping:
-            self._sweep(core)
 
-    def _sweep(self, core: DelayedOperationPurgatory) -> None:
-        """Go on with the keys whose turn it is, until `batch` operations have been tried."""
+    def _sweep(self, core: DelayedOperationPurgatory, left: int) -> None:
+        """Go on with the keys whose turn it is, until `left` operations have been tried."""
         turn = self._turn
-        left = self.batch
         self._sweeping = True
         try:
             while turn and left > 0 and not core.is_closed:
@@ -218,18 +242,21 @@ class Purgatory:
                     turn.popleft()
         finally:
             self._sweeping = False
-            if core.is_closed:
-                turn.clear()
-            elif turn:
-                if not self._rest:
-                    self._loop.call_soon(self._next_round, core)
-                self._rest.extend(turn)
-                turn.clear()
+            if turn:
+                self._put_off(core)
+
+    def _put_off(self, core: DelayedOperationPurgatory) -> None:
+        """Leave to the loop's next round what is left of this turn."""
+        if not core.is_closed:
+            if not self._rest:
+                self._loop.call_soon(self._next_round, core)
+            self._rest.extend(self._turn)
+        self._turn.clear()
 
     def _next_round(self, core: DelayedOperationPurgatory) -> None:
         self._turn.extend(self._rest)
         self._rest.clear()
-        self._sweep(core)
+        self._sweep(core, self.batch)
 
     def notify_threadsafe(self, key: Hashable) -> None:
         """`notify`, from any thread: the loop does it soon, once for all calls with that key until then.

@@ -14,16 +14,16 @@ if TYPE_CHECKING:
 
 
 class Waiting(asyncio.Future[Any]):
-    """A future whose cancelling ends the operation that it waits for, at once."""
+    """A future whose cancelling ends the operation that it waits for, at once.
+
+    Attributes:
+        purgatory, operation: set by whoever makes it. (An `__init__` for two attributes would be a tenth of a `hold`.)
+    """
 
     __slots__ = ("operation", "purgatory")
 
-    def __init__(
-        self, purgatory: DelayedOperationPurgatory, operation: DelayedOperation, loop: asyncio.AbstractEventLoop
-    ) -> None:
-        super().__init__(loop=loop)
-        self.purgatory = purgatory
-        self.operation = operation
+    purgatory: DelayedOperationPurgatory
+    operation: DelayedOperation
 
     def cancel(self, msg: Any | None = None) -> bool:
         """As a future's, and the operation leaves the purgatory: no watcher and no timer stay behind."""
