@@ -39,7 +39,7 @@ def left_out(side: str, case: Case) -> str | None:  # noqa: ARG001 - every side 
 
 
 def measure(side: str, clients: int, requests: int = 30_000) -> dict[str, float]:
-    """Requests answered per second, and what processor time one takes, client and server together: less a matter of neighbours."""
+    """Requests answered per second, and the processor time of one, client and server together: less a matter of neighbours."""
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:  # glibc
         mallopt(_M_TRIM_THRESHOLD, 64 * 2**20)
