@@ -197,7 +197,26 @@ def _run(options: argparse.Namespace) -> int:
     return _agreed(console, differing)
 
 
-# -- what they share
+def _stream(options: argparse.Namespace) -> int:
+    from request_purgatory.pipeline.stream.endpoints import Folders
+    from request_purgatory.pipeline.stream.job import StreamSettings
+    from request_purgatory.pipeline.stream.progress import print_batch
+    from request_purgatory.pipeline.stream.run import StreamPlan, run_stream
+
+    names = ("shards", "route", "delay_ms", "remember_ms", "max_shard_mb")
+    plan = StreamPlan(
+        folders=Folders(options.requests, options.events, options.out, options.format, options.files_per_batch),
+        checkpoint=options.checkpoint,
+        settings=StreamSettings(**{name: getattr(options, name) for name in names}),
+        every_s=options.every,
+        available=options.available,
+        finish=options.finish,
+        idle_s=options.idle,
+    )
+    with _spark() as (spark, console):
+        run_stream(spark, plan, lambda batch: print_batch(console, batch))
+    console.print(f"outcomes: [bold]{options.out}/kind=outcomes[/], late rows: [bold]{options.out}/kind=late[/]", soft_wrap=True)
+    return OK
 
 
 def _bench(options: argparse.Namespace) -> int:
@@ -225,6 +244,9 @@ def _console() -> Console:
     return Console(highlight=False, width=None if sys.stdout.isatty() else 120)
 
 
+# -- what they share
+
+
 COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "run": _run,
     "workload": _workload,
@@ -232,6 +254,7 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "replay": _replay,
     "analyze": _analyze,
     "report": _report,
+    "stream": _stream,
     "bench": _bench,
 }
 

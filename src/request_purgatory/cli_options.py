@@ -17,6 +17,8 @@ examples:
   purgatory replay spans.trace --out spans.wheel --tick-ms 10
   purgatory analyze spans.trace --replay spans.wheel --timeouts 100,500,1000 --out spans.analysis
   purgatory report spans.analysis --out report.html
+  purgatory stream in/requests in/events --out out --checkpoint out.checkpoint
+                                                   the same rules on rows as they come
   purgatory bench --out runs/bench                 the published benchmark, in real time
 
 exit codes: 0 done, 1 failed, 2 bad input, 3 replay and batch outcomes differ, 4 something to install is missing
@@ -61,16 +63,17 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"request-purgatory {version('request-purgatory')}, core {build}")
     common = argparse.ArgumentParser(add_help=False)
     common.add_argument("-v", "--verbose", action="store_true", help="log more, and show the whole traceback of a failure")
-    common.add_argument("--force", action="store_true", help="replace an output that is there already")
+    replaces = argparse.ArgumentParser(add_help=False)
+    replaces.add_argument("--force", action="store_true", help="replace an output that is there already")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
 
-    def command(name: str, what: str, example: str) -> argparse.ArgumentParser:
+    def command(name: str, what: str, example: str, *, makes_whole: bool = True) -> argparse.ArgumentParser:
         added = commands.add_parser(
             name,
             help=what,
             description=what[0].upper() + what[1:] + ".",
             epilog=f"example:\n  purgatory {example}",
-            parents=[common],
+            parents=[common, replaces] if makes_whole else [common],
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         added.set_defaults(command=name)
@@ -138,6 +141,10 @@ def make_parser() -> argparse.ArgumentParser:
         "--bench", type=Path, action="append", default=[], metavar="DIR", help="a benchmark's folder; may be repeated"
     )
     report.add_argument("--out", type=Path, required=True, metavar="FILE", help="the HTML file to write")
+    _add_stream(command(
+        "stream", "find out how requests end as they come, by a streaming job",
+        "stream low/requests low/events --finish --out low.stream --checkpoint low.checkpoint", makes_whole=False,
+    ))  # fmt: skip
     bench = command(
         "bench", "run the published benchmark on both designs, in real time, and report it",
         "bench --case low --rates 100000,0 --rounds 1 --out runs/bench",
@@ -164,6 +171,36 @@ def _rates(text: str) -> list[int]:
     if min(rates) < 0:
         raise argparse.ArgumentTypeError(f"at least 0 each, not {text!r}")
     return rates
+
+
+def _add_stream(stream: argparse.ArgumentParser) -> None:
+    stream.add_argument("requests", type=Path, help="a folder that files of requests are added to")
+    stream.add_argument("events", type=Path, help="a folder that files of events are added to")
+    stream.add_argument("--out", type=Path, required=True, metavar="DIR", help="where outcomes and late rows are added")
+    stream.add_argument(
+        "--checkpoint", type=Path, required=True, metavar="DIR", help="where the stream notes how far it is, and goes on from"
+    )
+    stream.add_argument("--format", choices=("parquet", "json"), default="parquet", help="of all files (parquet)")
+    stream.add_argument("--files-per-batch", type=_count, metavar="N", help="new files of an input in one batch (all)")
+    stream.add_argument("--shards", type=_count, default=16, metavar="N", help="parts of the state (16)")
+    stream.add_argument(
+        "--route", choices=("host", "key"), default="host", help="shards by host, or by key where each request has one (host)"
+    )
+    stream.add_argument("--delay-ms", type=int, default=10_000, metavar="MS", help="how far rows may be out of order (10000)")
+    stream.add_argument(
+        "--remember-ms", type=int, default=86_400_000, metavar="MS", help="how long keys that nobody watches are known (a day)"
+    )
+    stream.add_argument("--max-shard-mb", type=_count, default=512, metavar="MB", help="memory for one shard's rows (512)")
+    until = stream.add_mutually_exclusive_group()
+    until.add_argument("--available", action="store_true", help="take what is there now, and stop")
+    until.add_argument("--finish", action="store_true", help="take what is there now, settle all that waits, and stop")
+    until.add_argument(
+        "--idle",
+        type=float,
+        metavar="SECONDS",
+        help="times are the present: of a quiet input, nothing older than this is expected",
+    )
+    stream.add_argument("--every", type=float, default=0.0, metavar="SECONDS", help="from batch to batch (0: one after another)")
 
 
 def _add_timeouts(parser: argparse.ArgumentParser) -> None:

@@ -12,6 +12,7 @@ from request_purgatory.pipeline.importers.imported import TraceFormatError
 from request_purgatory.pipeline.java import JavaNotFoundError
 from request_purgatory.pipeline.outputs import OutputExistsError
 from request_purgatory.pipeline.schema import SchemaError
+from request_purgatory.pipeline.stream.checkpoint import CheckpointError
 
 _FAILED = 1
 _BAD_INPUT = 2
@@ -26,7 +27,7 @@ def describe_failure(error: Exception) -> tuple[int, str]:
     """The exit code of a failed command, and what to tell its user."""
     if isinstance(error, JavaNotFoundError):
         return _MISSING_TOOL, str(error)
-    if isinstance(error, (InvalidArgumentError, TraceFormatError, SchemaError, OutputExistsError)):
+    if isinstance(error, (InvalidArgumentError, TraceFormatError, SchemaError, OutputExistsError, CheckpointError)):
         return _BAD_INPUT, str(error)
     if isinstance(error, (PySparkException, Py4JError)):
         text = str(error)

@@ -43,6 +43,24 @@ LOCAL_SETTINGS: Mapping[str, str] = {
     "spark.driver.memory": "3g",
 }
 
+#: What streams add, and why; for their queries alone, so that they may be set while a session is running.
+STREAM_SETTINGS: Mapping[str, str] = {
+    # State outside of the JVM's heap, and commits that write what has changed instead of all; maps and timers need it.
+    "spark.sql.streaming.stateStore.providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    # A batch in Arrow is packed into one blob for each shard: larger ones make fewer blobs.
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+}
+
+
+def stream_settings(spark: SparkSession) -> None:
+    """Set what streams need, where the session was not told otherwise, and no more partitions of state than there are cores."""
+    for name, value in STREAM_SETTINGS.items():
+        spark.conf.set(name, value)
+    # Shards are spread over these; each partition costs a state store, and a task a batch. A checkpoint keeps its number.
+    partitions = min(int(spark.conf.get("spark.sql.shuffle.partitions") or 1), spark.sparkContext.defaultParallelism)
+    spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
+
 
 def create_session(app_name: str = "request-purgatory", *, master: str | None = None) -> SparkSession:
     """The running session, or a new one.

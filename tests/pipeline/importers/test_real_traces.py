@@ -10,6 +10,8 @@ from pyspark.sql import SparkSession
 from request_purgatory.pipeline.batch import batch_outcomes
 from request_purgatory.pipeline.replay import DESIGNS, ReplaySettings, replay
 from request_purgatory.pipeline.schema import OUTCOMES
+from request_purgatory.pipeline.stream.endpoints import Folders
+from request_purgatory.pipeline.stream.run import StreamPlan, run_stream
 from request_purgatory.pipeline.traces import Trace, import_trace
 
 TRACES = Path(__file__).parents[3].parent / "shared" / "traces"
@@ -64,6 +66,20 @@ def test_nezha_replay_agrees_with_batch_on_every_row(spark: SparkSession, nezha:
     replayed = replay(requests, events, ReplaySettings(design=design)).where("kind = 'outcomes'").select(*OUTCOMES.names)
     assert replayed.exceptAll(batch).count() == batch.exceptAll(replayed).count() == 0
     assert replayed.count() == 27_159
+
+
+def test_nezha_stream_agrees_with_batch_on_every_row(spark: SparkSession, nezha: Trace, tmp_path: Path) -> None:
+    """The streaming job on the imported tables."""
+    names = ("spark.sql.shuffle.partitions", "spark.sql.execution.arrow.maxRecordsPerBatch")
+    before = {name: str(spark.conf.get(name)) for name in names}
+    folders = Folders(nezha.path / "requests", nezha.path / "events", tmp_path / "out")
+    run_stream(spark, StreamPlan(folders, tmp_path / "checkpoint", finish=True), lambda batch: None)
+    for name, value in before.items():
+        spark.conf.set(name, value)
+    batch = batch_outcomes(nezha.requests(spark), nezha.events(spark))
+    streamed = spark.read.parquet(str(tmp_path / "out" / "kind=outcomes")).select(*OUTCOMES.names)
+    assert streamed.exceptAll(batch).count() == batch.exceptAll(streamed).count() == 0
+    assert streamed.count() == 27_159
 
 
 def test_azure_inference_rows_are_labelled_as_derived(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> None:

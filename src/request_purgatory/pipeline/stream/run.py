@@ -1,0 +1,89 @@
+"""Running a stream from one start to its end."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from request_purgatory.errors import InvalidArgumentError
+from request_purgatory.pipeline.session import stream_settings
+from request_purgatory.pipeline.stream.checkpoint import require_same
+from request_purgatory.pipeline.stream.endpoints import Folders, quiet_ticks, told_ticks
+from request_purgatory.pipeline.stream.job import StreamSettings, delayed_operations
+from request_purgatory.pipeline.stream.progress import BatchProgress, ProgressListener
+
+#: Later than any deadline: requests arrive until 2199 (`imported.LAST_US`) and wait for 25 days at most.
+_END = datetime(2201, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class StreamPlan:
+    """What a stream does.
+
+    Attributes:
+        folders: its inputs and its output.
+        checkpoint: the folder that makes it go on where it was stopped.
+        settings: shards and times.
+        every_s: seconds from one micro-batch to the next; 0 as soon as the one before is done. Not with `finish` or `available`.
+        available: take what is there now, in micro-batches, and stop.
+        finish: as `available`, and settle all that waits then, as nothing more is to come.
+        idle_s: for inputs whose times are the present: seconds after which nothing older is expected from a quiet input.
+    """
+
+    folders: Folders
+    checkpoint: Path
+    settings: StreamSettings = field(default_factory=StreamSettings)
+    every_s: float = 0.0
+    available: bool = False
+    finish: bool = False
+    idle_s: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.every_s < 0:
+            raise InvalidArgumentError("every_s", "at least 0 seconds", self.every_s)
+        if self.idle_s is not None and self.idle_s < 0:
+            raise InvalidArgumentError("idle_s", "at least 0 seconds", self.idle_s)
+        if self.idle_s is not None and (self.finish or self.available):
+            raise InvalidArgumentError("idle_s", "for a stream that goes on, without finish or available", self.idle_s)
+
+
+def run_stream(spark: SparkSession, plan: StreamPlan, told: Callable[[BatchProgress], object]) -> None:
+    """Run a stream until its input ends (`available`, `finish`), it is interrupted, or it fails.
+
+    Raises:
+        CheckpointError, SchemaError, TraceFormatError: before any row is read.
+        StreamingQueryException: a batch failed; what was committed before it stays, and the next start goes on from there.
+    """
+    plan.folders.read(spark)  # Says what is wrong with the inputs before the checkpoint is made.
+    require_same(plan.checkpoint, plan.settings, plan.folders.described())
+    stream_settings(spark)
+    listener = ProgressListener(told)
+    spark.streams.addListener(listener)
+    try:
+        _run_once(spark, plan)
+        if plan.finish:
+            (plan.checkpoint / "ticks" / "end.json").write_text(json.dumps({"at": _END.isoformat()}) + "\n", encoding="utf-8")
+            _run_once(spark, plan)
+    finally:
+        spark.streams.removeListener(listener)
+
+
+def _run_once(spark: SparkSession, plan: StreamPlan) -> None:
+    requests, events = plan.folders.read(spark)
+    ticks = told_ticks(spark, plan.checkpoint / "ticks") if plan.idle_s is None else quiet_ticks(spark, plan.idle_s)
+    results = delayed_operations(requests, events, settings=plan.settings, ticks=ticks)
+    trigger: dict[str, Any] = {"processingTime": f"{plan.every_s} seconds"}
+    if plan.available or plan.finish:
+        trigger = {"availableNow": True}
+    writer = plan.folders.write(results).queryName("purgatory").option("checkpointLocation", str(plan.checkpoint.resolve()))
+    query = writer.trigger(**trigger).start()
+    try:
+        query.awaitTermination()
+    finally:
+        query.stop()

@@ -1,0 +1,334 @@
+"""The streaming job against the batch job: on Spark, in files as they come, killed and started again."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from pyspark.sql import DataFrame, SparkSession
+
+from request_purgatory.errors import InvalidArgumentError
+from request_purgatory.pipeline.batch import batch_outcomes
+from request_purgatory.pipeline.schema import EVENTS, OUTCOMES, REQUESTS, SchemaError
+from request_purgatory.pipeline.session import stream_settings
+from request_purgatory.pipeline.stream import StreamSettings, delayed_operations
+from request_purgatory.pipeline.stream.checkpoint import CheckpointError, require_same
+from request_purgatory.pipeline.stream.endpoints import Folders, quiet_ticks
+from request_purgatory.pipeline.stream.progress import BatchProgress
+from request_purgatory.pipeline.stream.run import StreamPlan, run_stream
+from request_purgatory.pipeline.workload import CASES, workload_trace
+from tests.model.naive_trace import TraceEvent, TraceRequest
+from tests.pipeline.trace_strategies import EVENTS as ANY_EVENT
+from tests.pipeline.trace_strategies import events_table, requests, requests_table
+
+TIME_LIMIT = 120.0
+HOUR = timedelta(hours=1)
+
+
+@pytest.fixture
+def streaming(spark: SparkSession) -> Iterator[SparkSession]:
+    """The session with what streams set, taken back afterwards."""
+    names = ("spark.sql.shuffle.partitions", "spark.sql.execution.arrow.maxRecordsPerBatch")
+    before = {name: spark.conf.get(name) for name in names}
+    stream_settings(spark)
+    yield spark
+    for name, value in before.items():
+        spark.conf.set(name, str(value))
+
+
+def write(folder: Path, tables: list[pa.Table]) -> Path:
+    """Files of a stream, in the order in which they come: Spark takes the oldest first."""
+    folder.mkdir(parents=True)
+    for number, table in enumerate(tables):
+        file = folder / f"{number:03d}.parquet"
+        pq.write_table(table, file)
+        os.utime(file, (1e9 + number, 1e9 + number))
+    return folder
+
+
+def plan(folder: Path, **options: Any) -> StreamPlan:
+    """A stream of the files in a folder."""
+    endpoints = Folders(folder / "requests", folder / "events", folder / "out", files_per_batch=1)
+    return StreamPlan(endpoints, folder / "checkpoint", **options)
+
+
+def outcomes(spark: SparkSession, folder: Path) -> list[Any]:
+    """What the stream wrote, in order."""
+    found = spark.read.parquet(str(folder / "out" / "kind=outcomes")).select(*OUTCOMES.names)
+    return sorted(found.collect())
+
+
+def expected(spark: SparkSession, folder: Path) -> list[Any]:
+    """What the batch job makes of the same files."""
+    read = (
+        spark.read.schema(REQUESTS).parquet(str(folder / "requests")),
+        spark.read.schema(EVENTS).parquet(str(folder / "events")),
+    )
+    return sorted(batch_outcomes(*read).collect())
+
+
+@settings(max_examples=2, phases=[Phase.generate], suppress_health_check=list(HealthCheck), deadline=None, database=None)
+@given(data=st.lists(st.tuples(requests(), st.lists(ANY_EVENT, max_size=30)), min_size=12, max_size=12), order=st.randoms())
+def test_stream_and_batch_agree_row_for_row(
+    streaming: SparkSession,
+    tmp_path_factory: pytest.TempPathFactory,
+    data: list[tuple[list[TraceRequest], list[TraceEvent]]],
+    order: Any,
+) -> None:
+    """Hosts full of ties, in files that are cut anywhere in time, rows in any order within what the delay allows."""
+    folder = tmp_path_factory.mktemp("agree")
+    requests_all = pa.concat_tables([requests_table(found, f"host-{number}") for number, (found, _) in enumerate(data)])
+    events_all = pa.concat_tables([events_table(events, f"host-{number}") for number, (_, events) in enumerate(data)])
+    for name, table in (("requests", requests_all), ("events", events_all)):
+        rows = list(range(table.num_rows))
+        order.shuffle(rows)
+        cuts = [0, *sorted(order.choices(range(len(rows) + 1), k=2)), len(rows)]
+        write(folder / name, [table.take(pa.array(rows[start:end], pa.int64())) for start, end in pairwise(cuts)])
+    batches: list[BatchProgress] = []
+    # The times of these traces span 524 ms.
+    run_stream(streaming, plan(folder, settings=StreamSettings(shards=3, delay_ms=1000), finish=True), batches.append)
+    assert not (folder / "out" / "kind=late").exists()
+    assert outcomes(streaming, folder) == expected(streaming, folder)
+    assert sum(batch.completed + batch.expired for batch in batches) == requests_all.num_rows
+    assert sum(batch.late for batch in batches) == 0
+
+
+def workload_files(spark: SparkSession, folder: Path, *, hosts: int = 4, files: int = 4, count: int = 20_000) -> None:
+    """A workload in some files of each kind, in order of time."""
+    from dataclasses import replace
+
+    workload = replace(CASES["low"], requests=count, hosts=hosts)
+    for name, table in zip(("requests", "events"), workload_trace(spark, workload), strict=True):
+        time_column = "arrived_at" if name == "requests" else "occurred_at"
+        rows = table.orderBy(time_column).toArrow()
+        size = -(-rows.num_rows // files)
+        write(folder / name, [rows.slice(start, size) for start in range(0, rows.num_rows, size)])
+
+
+def command(folder: Path, *options: str) -> list[str]:
+    """The command line of a stream of a folder's files."""
+    return [
+        *(sys.executable, "-m", "request_purgatory.cli", "stream", str(folder / "requests"), str(folder / "events")),
+        *("--out", str(folder / "out"), "--checkpoint", str(folder / "checkpoint")),
+        *("--files-per-batch", "1", "--delay-ms", "100", "--shards", "4", *options),
+    ]
+
+
+class Running:
+    """A stream in a process of its own, whose lines are read as they come."""
+
+    def __init__(self, arguments: list[str]) -> None:
+        self.process = subprocess.Popen(
+            arguments, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, start_new_session=True
+        )
+        self.limit = threading.Timer(TIME_LIMIT, self.kill)
+        self.limit.start()
+
+    def until(self, beginning: str) -> None:
+        """Read lines until one begins so."""
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            if line.startswith(beginning):
+                return
+        pytest.fail(f"the stream ended without a line {beginning!r}")
+
+    def workers(self) -> list[int]:
+        """The processes of Spark's Python workers, the daemon they come from not among them."""
+        found = []
+        for status in Path("/proc").glob("[0-9]*/stat"):
+            try:
+                fields = status.read_text().rsplit(")", 1)[1].split()
+                line = (status.parent / "cmdline").read_bytes()
+                parent = (status.parents[1] / fields[1] / "cmdline").read_bytes()
+            except OSError:
+                continue
+            if int(fields[3]) == self.process.pid and b"pyspark.daemon" in line and b"pyspark.daemon" in parent:
+                found.append(int(status.parent.name))
+        return found
+
+    def kill(self) -> None:
+        """Kill -9, the JVM and all."""
+        self.limit.cancel()
+        try:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        self.process.wait(TIME_LIMIT)
+
+
+def test_killed_stream_loses_nothing_and_repeats_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    """The driver first, then a worker of Python's, each in the middle; the third start goes on to the end."""
+    workload_files(spark, tmp_path, files=6)
+    first = Running(command(tmp_path, "--available"))
+    first.until("batch 1:")
+    first.kill()
+    second = Running(command(tmp_path, "--available"))
+    second.until("batch 3:")
+    workers = second.workers()
+    assert workers
+    for worker in workers:
+        os.kill(worker, signal.SIGKILL)
+    second.process.communicate(timeout=TIME_LIMIT)
+    second.limit.cancel()
+    finished = subprocess.run(command(tmp_path, "--finish"), capture_output=True, text=True, timeout=TIME_LIMIT, check=False)
+    assert finished.returncode == 0, finished.stderr[-3000:]
+    assert outcomes(spark, tmp_path) == expected(spark, tmp_path)
+
+
+def test_late_and_unusable_rows_are_written_with_their_reasons(streaming: SparkSession, tmp_path: Path) -> None:
+    """And keep nothing else from being answered."""
+    base = datetime(2024, 1, 1, tzinfo=UTC)
+    schema = requests_table([]).schema
+
+    def row(name: str | None, at: datetime, keys: list[str] | None, timeout_ms: int = 1000) -> dict[str, Any]:
+        return {
+            "host": "h",
+            "request_id": name,
+            "request_type": "t",
+            "arrived_at": at,
+            "timeout_ms": timeout_ms,
+            "watch_keys": keys,
+            "aggregate": "count",
+            "threshold": 1.0,
+            "quantifier": "all",
+        }
+
+    given_requests = [
+        [row("in time", base, ["k"]), row(None, base, ["k"]), row("no keys", base, None), row("later", base + HOUR, ["k"])],
+        [row("late", base + HOUR / 2, ["k"]), row("last", base + HOUR, ["k"], timeout_ms=0)],
+        [row("last", base + HOUR, ["other"])],
+    ]
+    given_events = [
+        [
+            TraceEvent("other", microseconds(base + HOUR), 1.0),
+            TraceEvent("k", microseconds(base) + 1, 1.0),
+            TraceEvent("k", microseconds(base + HOUR), -1.0),
+        ],
+        [TraceEvent("k", microseconds(base), 1.0)],
+        [TraceEvent("k", microseconds(base + HOUR), 1.0)],
+    ]
+    write(tmp_path / "requests", [pa.Table.from_pylist(rows, schema) for rows in given_requests])
+    write(tmp_path / "events", [events_table(rows) for rows in given_events])
+    run_stream(streaming, plan(tmp_path, settings=StreamSettings(shards=2, delay_ms=1), finish=True), lambda batch: None)
+    ended = {row["request_id"]: row["outcome"] for row in outcomes(streaming, tmp_path)}
+    late = streaming.read.parquet(str(tmp_path / "out" / "kind=late")).collect()
+    told = sorted((row["reason"], json.loads(row["row"]).get("request_id")) for row in late)
+    assert ended == {"in time": "completed", "later": "completed", "last": "completed"}
+    assert told == [
+        ("late event", None),
+        ("late request", "late"),
+        ("negative amount", None),
+        ("null request_id", None),
+        ("null watch_keys", "no keys"),
+        ("repeated request", "last"),
+    ]
+
+
+def microseconds(moment: datetime) -> int:
+    """A moment as microseconds since the epoch."""
+    return int(moment.timestamp() * 1_000_000)
+
+
+def test_shards_by_key_agree_too_and_refuse_requests_of_several_keys(streaming: SparkSession, tmp_path: Path) -> None:
+    """One host, over several shards."""
+    found = [TraceRequest(f"r{number}", 10**15 + number, 5, [f"k{number % 7}"], "max", 3.0, "all") for number in range(200)]
+    several = [TraceRequest("several", 10**15, 5, ["a", "b"], "count", 1.0, "any")]
+    events = [TraceEvent(f"k{number % 7}", 10**15 + number * 50, number % 5) for number in range(200)]
+    write(tmp_path / "requests", [requests_table(found + several)])
+    write(tmp_path / "events", [events_table(events)])
+    chosen = StreamSettings(shards=5, route="key", delay_ms=1000)
+    run_stream(streaming, plan(tmp_path, settings=chosen, finish=True), lambda batch: None)
+    assert outcomes(streaming, tmp_path) == [row for row in expected(streaming, tmp_path) if row["request_id"] != "several"]
+    late = streaming.read.parquet(str(tmp_path / "out" / "kind=late")).collect()
+    assert [row["reason"] for row in late] == ["not one watch key, where shards are by key"]
+
+
+def test_quiet_stream_expires_its_requests(streaming: SparkSession, tmp_path: Path) -> None:
+    """The clock's ticks move the watermark while nothing comes."""
+    now = datetime.now(UTC)
+    request = TraceRequest("alone", microseconds(now), 500, ["never"], "count", 1.0, "all")
+    write(tmp_path / "requests", [requests_table([request])])
+    write(tmp_path / "events", [events_table([TraceEvent("other", microseconds(now), 1.0)])])
+    read = Folders(tmp_path / "requests", tmp_path / "events", tmp_path / "out").read(streaming)
+    results = delayed_operations(*read, settings=StreamSettings(shards=2, delay_ms=0), ticks=quiet_ticks(streaming, 0.0))
+    writer = results.writeStream.format("memory").queryName("quiet").option("checkpointLocation", str(tmp_path / "checkpoint"))
+    query = writer.start()
+    try:
+        found: list[Any] = []
+        until = time.monotonic() + TIME_LIMIT
+        while not found and time.monotonic() < until:
+            assert query.isActive, query.exception()
+            query.awaitTermination(1)
+            found = _table(streaming, "quiet").collect()
+    finally:
+        query.stop()
+    assert [(row["request_id"], row["outcome"], row["waited_ms"]) for row in found] == [("alone", "expired", 500.0)]
+
+
+def _table(spark: SparkSession, name: str) -> DataFrame:
+    return spark.table(name)
+
+
+def test_checkpoint_is_gone_on_with_only_as_it_was_made(tmp_path: Path) -> None:
+    """What decides where state is must be the same; what does not, may change."""
+    endpoints = {"requests": "/in"}
+    require_same(tmp_path / "checkpoint", StreamSettings(), endpoints)
+    require_same(tmp_path / "checkpoint", StreamSettings(delay_ms=5, remember_ms=7), endpoints)
+    with pytest.raises(CheckpointError, match="it was made with shards=16, not 8; it was made with route=host, not key"):
+        require_same(tmp_path / "checkpoint", StreamSettings(shards=8, route="key"), endpoints)
+    with pytest.raises(CheckpointError, match="its requests was /in, not /other"):
+        require_same(tmp_path / "checkpoint", StreamSettings(), {"requests": "/other"})
+    file = tmp_path / "checkpoint" / "purgatory-stream.json"
+    file.write_text(file.read_text().replace('"state_version": 1', '"state_version": 0'))
+    with pytest.raises(CheckpointError, match="its state has layout 0, and this version reads 1"):
+        require_same(tmp_path / "checkpoint", StreamSettings(), endpoints)
+    file.write_text("{")
+    with pytest.raises(CheckpointError, match=r"purgatory-stream\.json: damaged"):
+        require_same(tmp_path / "checkpoint", StreamSettings(), endpoints)
+
+
+def test_folder_that_is_no_checkpoint_is_refused(tmp_path: Path) -> None:
+    """Nothing is put into it."""
+    (tmp_path / "thesis.txt").write_text("important")
+    with pytest.raises(CheckpointError, match="no checkpoint of a purgatory stream, and not empty"):
+        require_same(tmp_path, StreamSettings(), {})
+    assert [file.name for file in tmp_path.iterdir()] == ["thesis.txt"]
+
+
+def test_inputs_that_do_not_match_are_refused_before_anything_is_made(streaming: SparkSession, tmp_path: Path) -> None:
+    """With the folder's name and the difference."""
+    write(tmp_path / "requests", [requests_table([]).drop(["threshold"])])
+    write(tmp_path / "events", [events_table([])])
+    with pytest.raises(SchemaError, match=r"requests: threshold \(double\) is missing"):
+        run_stream(streaming, plan(tmp_path), lambda batch: None)
+    assert not (tmp_path / "checkpoint").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"shards": 0}, "shards must be at least 1"),
+        ({"route": "topic"}, "route must be one of host, key"),
+        ({"delay_ms": -1}, "delay_ms"),
+    ],
+    ids=str,
+)
+def test_settings_out_of_range_are_refused(options: dict[str, Any], message: str) -> None:
+    """By name and value."""
+    with pytest.raises(InvalidArgumentError, match=message):
+        StreamSettings(**options)
