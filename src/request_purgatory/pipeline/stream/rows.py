@@ -65,7 +65,8 @@ RESULT_ROWS = pa.schema(
 #: A blob on its way to its shard.
 PACKED = pa.schema({"shard": pa.int32(), "kind": pa.string(), "blob": pa.binary()})
 
-_COMPRESSION = pa.ipc.IpcWriteOptions(compression="lz4")
+# Half the size of LZ4's, as quickly: it is bytes that the way through the state store costs.
+_COMPRESSION = pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd", compression_level=1))
 
 
 def to_blob(table: pa.Table | pa.RecordBatch) -> bytes:
