@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from request_purgatory.pipeline.condition import Bools, Floats, Ints
+from request_purgatory.pipeline.stream.columns import Columns
 
 #: A key that is watched: its aggregates now, how much of the total was there before it was watched last, and whether what was
 #: known of it from before has been added (it is not where only counts are asked for).
@@ -27,8 +28,10 @@ IDLE_KEYS = pa.schema({"key": pa.int64(), "total": pa.float64(), "high": pa.floa
 
 
 @dataclass
-class KeyTable:
+class KeyTable(Columns):
     """Aggregates of keys, in the order of the keys."""
+
+    SCHEMA = WATCHED_KEYS
 
     key: Ints
     count: Ints
@@ -39,24 +42,11 @@ class KeyTable:
     recalled: Ints
 
     @classmethod
-    def of(cls, table: pa.Table) -> KeyTable:
-        """From a table of `WATCHED_KEYS`, which is in order."""
-        return cls(*[np.asarray(table.column(name).to_numpy()) for name in WATCHED_KEYS.names])
-
-    @classmethod
     def unknown(cls, keys: Ints) -> KeyTable:
         """Keys of which nothing is known."""
         zeros = np.zeros(len(keys))
         nothing = np.zeros(len(keys), dtype=np.int64)
         return cls(keys, nothing, zeros, zeros.copy(), zeros.copy(), np.full(len(keys), -(2**62)), nothing.astype(np.int8))
-
-    def table(self) -> pa.Table:
-        """A table of `WATCHED_KEYS`."""
-        return pa.table([getattr(self, name) for name in WATCHED_KEYS.names], schema=WATCHED_KEYS)
-
-    def where(self, chosen: Bools | Ints) -> KeyTable:
-        """Some of the keys, by a mask or by positions in order."""
-        return KeyTable(*[getattr(self, name)[chosen] for name in WATCHED_KEYS.names])
 
     def put(self, other: KeyTable) -> None:
         """Take over what another table says of keys that are here, too."""

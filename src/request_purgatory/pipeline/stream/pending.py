@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from request_purgatory.pipeline.condition import NEVER, Bools, Floats, Ints, first_index
 from request_purgatory.pipeline.schema import COMPLETED, EXPIRED
+from request_purgatory.pipeline.stream.columns import Columns
 from request_purgatory.pipeline.stream.keys import EventRun, find
 from request_purgatory.pipeline.stream.rows import REQUEST_ROWS, RESULT_ROWS, results
 
@@ -27,19 +28,16 @@ _HIGH = 2  # `max` in `schema.AGGREGATES`
 
 
 @dataclass
-class Pairs:
-    """Columns of `PAIRS`."""
+class Pairs(Columns):
+    """Keys that requests wait for."""
+
+    SCHEMA = PAIRS
 
     request: Ints
     key: Ints
     aggregate: Ints
     before: Floats
     need: Floats
-
-    @classmethod
-    def of(cls, table: pa.Table) -> Pairs:
-        """From a table of `PAIRS`."""
-        return cls(*[np.asarray(table.column(name).to_numpy()) for name in PAIRS.names])
 
     @classmethod
     def of_requests(cls, requests: pa.Table, first_row: int) -> Pairs:
@@ -56,18 +54,6 @@ class Pairs:
             np.zeros(len(row)),
             np.asarray(requests.column("threshold").to_numpy())[row],
         )
-
-    def table(self) -> pa.Table:
-        """A table of `PAIRS`."""
-        return pa.table([getattr(self, name) for name in PAIRS.names], schema=PAIRS)
-
-    def where(self, chosen: Bools) -> Pairs:
-        """Some of the pairs."""
-        return Pairs(*[getattr(self, name)[chosen] for name in PAIRS.names])
-
-    def plus(self, others: Pairs) -> Pairs:
-        """These and others."""
-        return Pairs(*[np.concatenate([getattr(self, name), getattr(others, name)]) for name in PAIRS.names])
 
     def satisfied_us(self, run: EventRun, arrived: Ints | None) -> Ints:
         """When each pair is satisfied by the events of `run`, or NEVER.
