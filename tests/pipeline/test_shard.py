@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -80,6 +81,10 @@ class Stream:
         for table in step.results:
             self.rows += table.to_pylist()
 
+    def arrivals(self) -> dict[tuple[str, int], str]:
+        """How the requests ended, by id and arrival."""
+        return {(row["request_id"], _us(row["arrived_at"])): row["outcome"] for row in self.rows if row["kind"] == "outcomes"}
+
     def ended(self) -> dict[str, tuple[str, int]]:
         """How the requests ended, by id."""
         rows = [row for row in self.rows if row["kind"] == "outcomes"]
@@ -125,7 +130,8 @@ def test_outcomes_are_the_models_whatever_the_batches(
     assert stream.ended() == {request.request_id: outcome(request, events) for request in found}
     assert stream.pending == 0
     assert stream.next_us is None
-    assert not stream.blobs.kept.keys() - {"head"} - {name for name in stream.blobs.kept if name.startswith("idle")}
+    # What is remembered goes with a later step.
+    assert {name.partition("-")[0] for name in stream.blobs.kept} <= {"head", "idle", "ended"}
 
 
 def waits(
@@ -162,15 +168,47 @@ def test_rows_at_or_behind_the_watermark_are_late_and_told() -> None:
     assert stream.ended() == {"a": ("completed", 2001), "c": ("completed", 2001)}
 
 
-def test_request_id_that_waits_already_is_a_repetition() -> None:
-    """In the same batch, in another one, or while the first one waits; the earliest arrival is the request."""
+def test_request_id_is_not_used_again_before_its_deadline() -> None:
+    """In the same batch or another one, while the first one waits or has ended; the earliest arrival is the request."""
     stream = Stream()
-    stream.step(0, [waits("a", 1500, "k"), waits("a", 1000, "k", timeout_ms=20)])
+    stream.step(0, [waits("a", 1500, "k"), waits("a", 1000, "k", timeout_ms=20)], [TraceEvent("k", 4000, 1)])
     stream.step(1200, [waits("a", 1000, "k", timeout_ms=20)])
     stream.step(3000, [waits("a", 3500, "k")])
+    stream.step(5000)
+    assert stream.arrivals() == {("a", 1000): "completed"}
+    stream.step(6000, [waits("a", 21_000, "k"), waits("a", 21_001, "k")])
     stream.step(END_US)
-    assert stream.ended() == {"a": ("expired", 21_000)}
-    assert sorted(reason for reason, _ in stream.late()) == ["late request", "repeated request", "repeated request"]
+    assert stream.arrivals() == {("a", 1000): "completed", ("a", 21_001): "expired"}
+    assert sorted(reason for reason, _ in stream.late()) == ["late request", *["repeated request"] * 3]
+    assert not ShardStore(stream.blobs).segments("ended")
+
+
+@settings(max_examples=200)
+@given(
+    found=requests(),
+    names=st.lists(st.sampled_from("abc"), min_size=12, max_size=12),
+    events=st.lists(ANY_EVENT, max_size=15),
+    cuts=st.lists(st.sampled_from([0, 999, 1000, 2000, 3500, 5000, 40_000, 41_000, 600_000]), max_size=20),
+)
+def test_which_requests_are_repetitions_does_not_depend_on_batches(
+    found: list[TraceRequest], names: list[str], events: list[TraceEvent], cuts: list[int]
+) -> None:
+    """Nor on how the first ones ended."""
+    renamed = {(name, request.arrived_us): replace(request, request_id=name) for request, name in zip(found, names, strict=False)}
+    stream = Stream()
+    stream.step(-2, list(renamed.values()), events)
+    for watermark in sorted(cuts):
+        stream.step(watermark)
+    stream.step(END_US)
+    accepted: dict[str, TraceRequest] = {}
+    expected = {}
+    for (name, arrived_us), request in sorted(renamed.items(), key=lambda item: item[0][1]):
+        first = accepted.get(name)
+        if first is None or first.arrived_us + first.timeout_ms * 1000 < arrived_us:
+            accepted[name] = request
+            expected[name, arrived_us] = outcome(request, events)[0]
+    assert stream.arrivals() == expected
+    assert len(stream.late()) == len(renamed) - len(expected)
 
 
 def test_high_watermark_is_remembered_while_nobody_watches() -> None:

@@ -29,8 +29,11 @@ from request_purgatory.pipeline.stream.rows import (
 from request_purgatory.pipeline.stream.store import ShardStore
 
 _IDLE = "idle"
-#: So many segments of idle keys are made into one.
-_IDLE_SEGMENTS = 16
+_ENDED = "ended"
+#: So many segments of idle keys, or of ended ids, are made into one.
+_MOST_SEGMENTS = 16
+#: The ids of requests that ended before their deadline, which is `until_us`: not to be used again before.
+ENDED_IDS = pa.schema({"id": pa.int64(), "until_us": pa.int64()})
 _SUM = 1  # `sum` in `schema.AGGREGATES`; `max` is above it
 
 
@@ -135,7 +138,7 @@ class Shard:
         self._require_fit(requests, events, waiting)
         pairs = Pairs.of(store.table("pairs", PAIRS))
         watched = KeyTable.of(store.table("keys", WATCHED_KEYS))
-        requests = self._admit(requests, waiting, step)
+        requests = self._admit(requests, waiting, watermark_us, step)
         fresh = Pairs.of_requests(requests, waiting.num_rows)
         arrived = np.asarray(requests.column("arrived_us").to_numpy())
 
@@ -152,6 +155,7 @@ class Shard:
         outcomes, waiting, pairs = settle(everyone, pairs.plus(fresh), times, watermark_us)
         if outcomes.num_rows:
             step.results.append(outcomes)
+            self._note_ended(everyone, waiting, watermark_us)
 
         store.put_table("pending", waiting)
         store.put_table("pairs", pairs.table())
@@ -159,21 +163,56 @@ class Shard:
         store.head["pending"] = waiting.num_rows
         store.head["deadline_us"] = pc.min(waiting.column("deadline_us")).as_py() if waiting.num_rows else None
 
-    def _admit(self, requests: pa.Table, waiting: pa.Table, step: Step) -> pa.Table:
-        """The requests in the order of their arrivals, without those whose id is taken by one that waits or came before them."""
+    def _admit(self, requests: pa.Table, waiting: pa.Table, watermark_us: int, step: Step) -> pa.Table:
+        """The requests in the order of their arrivals, without those whose id was taken by one that came before them, and whose
+        deadline they came before."""
+        ended = self._ended_ids(watermark_us)
         if not requests.num_rows:
             return requests
         # Equal times in an order that does not depend on batches either.
         requests = requests.sort_by([("arrived_us", "ascending"), ("request_id", "ascending"), ("deadline_us", "ascending")])
         ids = np.asarray(requests.column("id").to_numpy())
-        _, first = np.unique(ids, return_index=True)
-        repeated = np.ones(len(ids), dtype=bool)
-        repeated[first] = False
-        repeated |= np.isin(ids, np.asarray(waiting.column("id").to_numpy()))
+        taken = np.concatenate([np.asarray(table.column("id").to_numpy()) for table in (waiting, ended)])
+        _, inverse, count = np.unique(ids, return_inverse=True, return_counts=True)
+        doubtful = np.flatnonzero((count[inverse] > 1) | np.isin(ids, taken))
+        if not len(doubtful):
+            return requests.combine_chunks()
+        until: dict[int, int] = {}
+        for table, column in ((waiting, "deadline_us"), (ended, "until_us")):
+            at = np.isin(np.asarray(table.column("id").to_numpy()), ids[doubtful])
+            chosen = table.filter(pa.array(at))
+            for number, deadline in zip(chosen.column("id").to_pylist(), chosen.column(column).to_pylist(), strict=True):
+                until[number] = max(deadline, until.get(number, deadline))
+        arrived, deadlines = requests.column("arrived_us").to_numpy(), requests.column("deadline_us").to_numpy()
+        repeated = np.zeros(len(ids), dtype=bool)
+        for row in doubtful.tolist():
+            number = int(ids[row])
+            repeated[row] = arrived[row] <= until.get(number, NO_WATERMARK_US)
+            if not repeated[row]:
+                until[number] = int(deadlines[row])
         if repeated.any():
             step.results.append(late_rows(REQUESTS, requests.filter(pa.array(repeated)), "repeated"))
-            requests = requests.filter(pa.array(~repeated))
-        return requests.combine_chunks()
+        return requests.filter(pa.array(~repeated)).combine_chunks()
+
+    def _ended_ids(self, watermark_us: int) -> pa.Table:
+        """Ids of ended requests that are not to be used again yet; what the watermark has passed is looked at once more."""
+        tables = [self._store.read_segment(_ENDED, segment) for segment in self._store.segments(_ENDED)]
+        ids = pa.concat_tables(tables).combine_chunks() if tables else ENDED_IDS.empty_table()
+        for segment in list(self._store.segments(_ENDED)):
+            if segment["until_us"] <= watermark_us:
+                self._store.drop_segment(_ENDED, segment)
+        return ids
+
+    def _note_ended(self, everyone: pa.Table, waiting: pa.Table, watermark_us: int) -> None:
+        ids, until = (np.asarray(everyone.column(name).to_numpy()) for name in ("id", "deadline_us"))
+        early = (until > watermark_us) & ~np.isin(ids, np.asarray(waiting.column("id").to_numpy()))
+        ended = pa.table([ids[early], until[early]], schema=ENDED_IDS)
+        if len(self._store.segments(_ENDED)) >= _MOST_SEGMENTS:
+            kept = [self._store.take_segment(_ENDED, segment) for segment in list(self._store.segments(_ENDED))]
+            ended = pa.concat_tables([*kept, ended])
+            ended = ended.filter(pc.greater(ended.column("until_us"), watermark_us))
+        if ended.num_rows:
+            self._store.add_segment(_ENDED, ended, until_us=pc.max(ended.column("until_us")).as_py())
 
     # -- keys
 
@@ -208,7 +247,7 @@ class Shard:
                 self._store.drop_segment(_IDLE, segment)
         if len(gone.key):
             self._store.add_segment(_IDLE, gone.idle(), last_us=int(gone.last_us.max()))
-        if len(self._store.segments(_IDLE)) >= _IDLE_SEGMENTS:
+        if len(self._store.segments(_IDLE)) >= _MOST_SEGMENTS:
             self._merge_idle(forget_us)
 
     def _merge_idle(self, forget_us: int) -> None:
