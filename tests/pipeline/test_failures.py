@@ -48,6 +48,10 @@ def test_damaged_file_is_bad_input_whatever_spark_calls_it(told: str) -> None:
     [
         ("[PATH_NOT_FOUND] Path does not exist: /a.\n  at org.apache", "[PATH_NOT_FOUND] Path does not exist: /a."),
         ("An exception was thrown from the Python worker:\nTraceback:\n  File x\nValueError: odd\n\n", "ValueError: odd"),
+        (
+            "[FAILED] in the Python worker: Traceback:\n  File x\nx.TooLargeError: 9 rows: use more\n SQLSTATE: 3\n+- Plan",
+            "x.TooLargeError: 9 rows: use more",
+        ),
         ("\n \n", "Spark failed"),
     ],
 )

@@ -17,7 +17,7 @@ class Waiting(asyncio.Future[Any]):
     """A future whose cancelling ends the operation that it waits for, at once.
 
     Attributes:
-        purgatory, operation: set by whoever makes it. (An `__init__` for two attributes would be a tenth of a `hold`.)
+        purgatory, operation: set by whoever makes it: an `__init__` in Python would be a call more for each waiter.
     """
 
     __slots__ = ("operation", "purgatory")

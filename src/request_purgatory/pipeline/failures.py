@@ -20,6 +20,8 @@ _MISSING_TOOL = 4
 
 #: What Spark says of files it can't read, somewhere in a message of many lines.
 _FILE = re.compile(r"(?:file:/*)?(/[^\s'\"]+\.(?:csv|parquet|gz|bz2))")
+#: The last line of a traceback.
+_RAISED = re.compile(r"[A-Za-z_][\w.]*(?:Error|Exception): ")
 _CORRUPT = ("ZipException", "EOFException", "not a Parquet file", "CANNOT_READ_FILE", "FAILED_READ_FILE", "DataFormatException")
 
 
@@ -35,7 +37,9 @@ def describe_failure(error: Exception) -> tuple[int, str]:
         if file and any(word in text for word in _CORRUPT):
             return _BAD_INPUT, f"{file.group(1)}: can't be read to its end; the file is damaged or not what its name says"
         lines = [line.strip() for line in text.splitlines() if line.strip()] or ["Spark failed"]
-        # A Python worker's message is a traceback, which ends with what it was; Spark's own begins with it.
-        told = lines[-1] if "Python worker" in lines[0] else lines[0]
+        # A Python worker's message is a traceback, which ends with what it was, and a stream's plan may follow; Spark's own
+        # begins with it.
+        raised = [line for line in lines if _RAISED.match(line)]
+        told = (raised or lines)[-1] if "Python worker" in lines[0] else lines[0]
         return _FAILED, f"{told}\n(run it again with -v to see everything that Spark says)"
     return _FAILED, f"{type(error).__name__}: {error}\n(run it again with -v to see where)"

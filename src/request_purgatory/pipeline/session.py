@@ -43,7 +43,7 @@ LOCAL_SETTINGS: Mapping[str, str] = {
     "spark.driver.memory": "3g",
 }
 
-#: What streams add, and why; for their queries alone, so that they may be set while a session is running.
+#: What streams add, and why. They may be set while a session is running, and stay set.
 STREAM_SETTINGS: Mapping[str, str] = {
     # State outside of the JVM's heap, and commits that write what has changed instead of all; maps and timers need it.
     "spark.sql.streaming.stateStore.providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
@@ -54,7 +54,7 @@ STREAM_SETTINGS: Mapping[str, str] = {
 
 
 def stream_settings(spark: SparkSession) -> None:
-    """Set what streams need, where the session was not told otherwise, and no more partitions of state than there are cores."""
+    """Set what streams need in a session, and no more shuffle partitions than there are cores."""
     for name, value in STREAM_SETTINGS.items():
         spark.conf.set(name, value)
     # Shards are spread over these; each partition costs a state store, and a task a batch. A checkpoint keeps its number.

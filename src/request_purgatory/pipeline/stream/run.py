@@ -61,7 +61,8 @@ def run_stream(spark: SparkSession, plan: StreamPlan, told: Callable[[BatchProgr
         StreamingQueryException: a batch failed; what was committed before it stays, and the next start goes on from there.
     """
     plan.folders.read(spark)  # Says what is wrong with the inputs before the checkpoint is made.
-    require_same(plan.checkpoint, plan.settings, plan.folders.described())
+    ticks = "told" if plan.idle_s is None else "the clock's"
+    require_same(plan.checkpoint, plan.settings, plan.folders.described() | {"ticks": ticks})
     stream_settings(spark)
     listener = ProgressListener(told)
     spark.streams.addListener(listener)
