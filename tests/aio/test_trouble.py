@@ -486,10 +486,11 @@ def test_uvloops_timers_that_are_due_already_run_in_the_next_round() -> None:
     pytest.importorskip("uvloop")
     loop = new_event_loop(uvloop=True)
     order: list[object] = []
-    loop.call_at(loop.time() + 0.02, order.append, "ahead")
+    now = loop.time()
+    loop.call_at(now + 0.02, order.append, "ahead")
     for delay in (0, -5, -math.inf):
-        loop.call_later(delay, order.append, delay)
-    loop.call_at(loop.time() + 0.04, loop.stop)
+        loop.call_at(now + delay, order.append, delay)
+    loop.call_at(now + 0.04, loop.stop)
     loop.run_forever()
     loop.close()
     assert order == [-math.inf, -5, 0, "ahead"]
