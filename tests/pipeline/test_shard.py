@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
+import random
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from request_purgatory.pipeline.schema import AGGREGATES
+from request_purgatory.pipeline.stream.keys import KEYS
+from request_purgatory.pipeline.stream.levels import absorbed
 from request_purgatory.pipeline.stream.rows import EVENT_INPUT, EVENTS, REJECTS, REQUEST_INPUT, REQUESTS
 from request_purgatory.pipeline.stream.shard import Shard, ShardTooLargeError
 from request_purgatory.pipeline.stream.store import MemoryBlobs, ShardStore
@@ -131,7 +136,7 @@ def test_outcomes_are_the_models_whatever_the_batches(
     assert stream.pending == 0
     assert stream.next_us is None
     # What is remembered goes with a later step.
-    assert {name.partition("-")[0] for name in stream.blobs.kept} <= {"head", "idle", "ended"}
+    assert {name.partition("-")[0] for name in stream.blobs.kept} <= {"head", "keys", "ids"}
 
 
 def waits(
@@ -180,7 +185,7 @@ def test_request_id_is_not_used_again_before_its_deadline() -> None:
     stream.step(END_US)
     assert stream.arrivals() == {("a", 1000): "completed", ("a", 21_001): "expired"}
     assert sorted(reason for reason, _ in stream.late()) == ["late request", *["repeated request"] * 3]
-    assert not ShardStore(stream.blobs).segments("ended")
+    assert not ShardStore(stream.blobs).segments("ids")
 
 
 @settings(max_examples=200)
@@ -225,31 +230,101 @@ def test_high_watermark_is_remembered_while_nobody_watches() -> None:
     assert stream.ended()["again"] == ("expired", 2_010_001)
 
 
-def test_totals_of_keys_that_are_put_away_again_and_again_are_added_up_once() -> None:
-    """The segments of idle keys are merged on the way."""
+def records(stream: Stream) -> pa.Table:
+    """What the shard remembers of its keys."""
+    store = ShardStore(stream.blobs)
+    tables = [store.read_segment("keys", segment) for segment in store.segments("keys")]
+    return pa.concat_tables(tables) if tables else KEYS.empty_table()
+
+
+def test_key_with_events_in_every_step_is_remembered_once_for_each_level() -> None:
+    """Segments are merged on the way, and what the newest says of a key counts."""
     stream = Stream()
     for number in range(50):
         at = 1000 * (number + 1)
         stream.step(at - 1, [waits(f"r{number}", at, "k", aggregate="sum", threshold=2, timeout_ms=0)], [TraceEvent("k", at, 1)])
+        assert len(ShardStore(stream.blobs).segments("keys")) < 4
     stream.step(END_US, [], [])
     assert {state for state, _ in stream.ended().values()} == {"expired"}
-    idle = list(ShardStore(stream.blobs).segments("idle"))
-    assert len(idle) < 16
-    store = ShardStore(stream.blobs)
-    tables = pa.concat_tables([store.read_segment("idle", segment) for segment in idle])
-    assert pa.compute.sum(tables.column("total")).as_py() == 50
+    assert max(records(stream).column("total").to_pylist()) == 50
+
+
+def test_key_is_forgotten_when_nobody_has_watched_it_for_long_enough() -> None:
+    """One that is watched is kept, however long its last event is ago; without a memory only watched keys are kept."""
+    for remember_us in (0, 500_000):
+        stream = Stream(remember_us=remember_us)
+        stream.step(
+            0, [waits("w", 1, "watched", threshold=2, timeout_ms=100_000)], [TraceEvent("watched", 2, 1), TraceEvent("k", 3, 1)]
+        )
+        for number in range(20):
+            at = 1000 * (number + 1)
+            stream.step(at, [], [TraceEvent("other", at + 1, 1)])
+        names = {hashed("k", name): name for name in ("watched", "k", "other")}
+        known = {names[key] for key in records(stream).column("key").to_pylist()}
+        assert known == ({"watched", "k", "other"} if remember_us else {"watched"})
+        for number in range(20):
+            at = 10_000_000 + 1000 * number
+            stream.step(at, [], [TraceEvent("other", at + 1, 1)])
+        known = {names[key] for key in records(stream).column("key").to_pylist()}
+        assert known == ({"watched", "other"} if remember_us else {"watched"})
+        stream.step(11_000_000, [], [TraceEvent("watched", 11_000_001, 1)])
+        stream.step(12_000_000)
+        assert stream.ended() == {"w": ("completed", 11_000_001)}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_many_steps_with_many_pending(seed: int) -> None:
+    """Generations are merged, thinned and rewritten on the way: hundreds of requests over dozens of steps, as in the model."""
+    draw = random.Random(seed)
+    keys = [f"k{number}" for number in range(120)]
+    found = []
+    for number in range(300):
+        aggregate = draw.choice(["count", "sum", "max"])
+        watched = [draw.choice(keys) for _ in range(draw.choice([0, 1, 1, 2, 3]))]
+        found.append(
+            TraceRequest(
+                f"r{number}",
+                draw.randrange(1, 1_000_000),
+                draw.choice([0, 50, 400, 900, 2000]),
+                watched,
+                aggregate,
+                draw.choice([0.5, 1, 2, 3.25, 7]),
+                draw.choice(["all", "any"]),
+            )
+        )
+    events = [TraceEvent(draw.choice(keys), draw.randrange(1, 1_000_000), draw.choice([0.25, 0.5, 1, 2, 5])) for _ in range(500)]
+    stream = Stream()
+    rows: list[tuple[int, Any]] = [(request.arrived_us, request) for request in found]
+    rows += [(event.occurred_us, event) for event in events]
+    rows.sort(key=lambda row: row[0])
+    most = 0
+    for start in range(0, len(rows), 20):
+        batch = [row for _, row in rows[start : start + 20]]
+        stream.step(
+            rows[start][0] - 1 if not start else rows[start - 1][0] - 5_000,
+            [row for row in batch if isinstance(row, TraceRequest)],
+            [row for row in batch if isinstance(row, TraceEvent)],
+        )
+        most = max(most, stream.pending)
+    stream.step(END_US)
+    assert most > 60
+    assert stream.ended() == {request.request_id: outcome(request, events) for request in found}
+    assert stream.pending == 0
+    assert stream.late() == []
 
 
 def test_rows_that_do_not_fit_are_refused_with_what_to_do() -> None:
-    """Before anything is written."""
-    stream = Stream(max_bytes=1000)
-    stream.step(0, [waits(f"{number:06d}", 1000 + number, "k") for number in range(200)])
-    kept = dict(stream.blobs.kept)
-    with pytest.raises(
-        ShardTooLargeError, match=r"200 rows of .* bytes to look at together, and may have 1,000 bytes: use more shards"
-    ):
-        stream.step(10_000)
-    assert stream.blobs.kept.keys() <= kept.keys()
+    """Those of one batch, and those that have come in several and that the watermark reaches at once; nothing is lost by it."""
+    found = [waits(f"{number:06d}", 1000 + number, "k") for number in range(200)]
+    stream = Stream(max_bytes=10_000)
+    with pytest.raises(ShardTooLargeError, match=r"has 200 rows of .* bytes to look at together, and may have 10,000 bytes"):
+        stream.step(0, found)
+    stream.step(0, found[:100])
+    stream.step(1, found[100:])
+    head = stream.blobs.kept["head"]
+    with pytest.raises(ShardTooLargeError, match=r"has 200 rows of .* bytes to look at together, .*: use more shards"):
+        stream.step(5000)
+    assert stream.blobs.kept["head"] == head
 
 
 def test_rejected_rows_are_told_as_they_came() -> None:
@@ -260,3 +335,56 @@ def test_rejected_rows_are_told_as_they_came() -> None:
     assert [(row["kind"], row["reason"], row["row"]) for row in step.results[0].to_pylist()] == [
         ("late", "null host", '{"host":null}')
     ]
+
+
+def test_segments_are_merged_so_that_few_are_looked_at_and_rows_are_rewritten_seldom() -> None:
+    """However many are added: the merged ones are the newest, and a row is rewritten once for each fourfold of the rows."""
+    sizes: list[int] = []
+    rewritten = 0
+    for number in range(1, 2001):
+        merged = absorbed([{"rows": rows} for rows in sizes], 1000)
+        assert [segment["rows"] for segment in merged] == sizes[len(sizes) - len(merged) :]
+        old = sum(segment["rows"] for segment in merged)
+        sizes[len(sizes) - len(merged) :] = [old + 1000]
+        rewritten += old
+        assert sum(sizes) == 1000 * number
+        assert len(sizes) <= 3 * (1 + math.log(number, 4))
+    assert rewritten / 2_000_000 <= 1 + math.log(2000, 4)
+
+
+def test_copies_are_read_in_place_of_the_state_and_never_out_of_date(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is missing or damaged is made anew from the state; those that nobody needs are removed."""
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", f"{tmp_path},elsewhere")
+    blobs = MemoryBlobs()
+    store = ShardStore(blobs, copies=True)
+    first, second = pa.table({"a": [1, 2]}), pa.table({"a": [3]})
+    store.add_segment("kind", rows=first, more=second)
+    store.save()
+    (folder,) = (tmp_path / "request-purgatory").iterdir()
+    assert len(list(folder.iterdir())) == 2
+
+    store = ShardStore(blobs, copies=True)
+    (segment,) = store.segments("kind")
+    (name,) = [name for name in blobs.kept if name.endswith("rows")]
+    blob = blobs.kept.pop(name)
+    assert store.read_segment("kind", segment).equals(first)
+    for file in folder.iterdir():
+        file.write_bytes(b"damaged")
+    with pytest.raises(RuntimeError, match="lost rows of segment 0 of kind"):
+        store.read_segment("kind", segment)
+    blobs.kept[name] = blob
+    assert store.read_segment("kind", segment).equals(first)
+    assert store.read_segment("kind", segment, "more").equals(second)
+    blobs.kept.pop(name)
+    assert store.read_segment("kind", segment).equals(first)
+
+    # A step that fails, and is tried again with other rows: the same number, and another copy.
+    ShardStore(blobs, copies=True).add_segment("kind", rows=second)
+    assert len(list(folder.iterdir())) == 3
+    store = ShardStore(blobs, copies=True)
+    store.add_segment("kind", rows=first)
+    assert store.read_segment("kind", store.segments("kind")[1]).equals(first)
+    blobs.kept[name] = blob
+    store.drop_segment("kind", store.segments("kind")[0])
+    store.save()
+    assert len(list(folder.iterdir())) == 1

@@ -7,75 +7,35 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from request_purgatory.pipeline.condition import Bools, Floats, Ints
-from request_purgatory.pipeline.stream.columns import Columns
+from request_purgatory.pipeline.condition import Floats, Ints
+from request_purgatory.pipeline.stream.columns import Columns, find
 
-#: A key that is watched: its aggregates now, how much of the total was there before it was watched last, and whether what was
-#: known of it from before has been added (it is not where only counts are asked for).
-WATCHED_KEYS = pa.schema(
-    {
-        "key": pa.int64(),
-        "count": pa.int64(),
-        "total": pa.float64(),
-        "carried": pa.float64(),
-        "high": pa.float64(),
-        "last_us": pa.int64(),
-        "recalled": pa.int8(),
-    }
-)
-#: What has come since a key was last put away; all of a key's rows together are what is known of it.
-IDLE_KEYS = pa.schema({"key": pa.int64(), "total": pa.float64(), "high": pa.float64(), "last_us": pa.int64()})
+#: A key's aggregates as of its last event: how many events it has had, their total and their largest amount.
+KEYS = pa.schema({"key": pa.int64(), "count": pa.int64(), "total": pa.float64(), "high": pa.float64(), "last_us": pa.int64()})
 
 
 @dataclass
 class KeyTable(Columns):
     """Aggregates of keys, in the order of the keys."""
 
-    SCHEMA = WATCHED_KEYS
+    SCHEMA = KEYS
 
     key: Ints
     count: Ints
     total: Floats
-    carried: Floats
     high: Floats
     last_us: Ints
-    recalled: Ints
 
     @classmethod
     def unknown(cls, keys: Ints) -> KeyTable:
-        """Keys of which nothing is known."""
+        """Keys that have had no events."""
         zeros = np.zeros(len(keys))
-        nothing = np.zeros(len(keys), dtype=np.int64)
-        return cls(keys, nothing, zeros, zeros.copy(), zeros.copy(), np.full(len(keys), -(2**62)), nothing.astype(np.int8))
+        return cls(keys, np.zeros(len(keys), dtype=np.int64), zeros, zeros.copy(), np.full(len(keys), -(2**62)))
 
-    def put(self, other: KeyTable) -> None:
-        """Take over what another table says of keys that are here, too."""
-        at, known = find(self.key, other.key)
-        for name in WATCHED_KEYS.names[1:]:
-            getattr(self, name)[at[known]] = getattr(other, name)[known]
-
-    def idle(self) -> pa.Table:
-        """A table of `IDLE_KEYS`: what has come since these keys were watched first."""
-        return pa.table([self.key, self.total - self.carried, self.high, self.last_us], schema=IDLE_KEYS)
-
-    def add_idle(self, idle: pa.Table) -> None:
-        """Take in what is known of keys from before they were watched."""
-        at, known = find(self.key, np.asarray(idle.column("key").to_numpy()))
-        at = at[known]
-        total = np.asarray(idle.column("total").to_numpy())[known]
-        np.add.at(self.total, at, total)
-        np.add.at(self.carried, at, total)
-        np.maximum.at(self.high, at, np.asarray(idle.column("high").to_numpy())[known])
-        np.maximum.at(self.last_us, at, np.asarray(idle.column("last_us").to_numpy())[known])
-
-
-def find(ordered: Ints, wanted: Ints) -> tuple[Ints, Bools]:
-    """Where each of `wanted` is in `ordered`, and whether it is there at all."""
-    at = np.searchsorted(ordered, wanted)
-    if not len(ordered):
-        return at, np.zeros(len(wanted), dtype=bool)
-    inside = np.minimum(at, len(ordered) - 1)
-    return inside, ordered[inside] == wanted
+    def put(self, at: Ints, other: KeyTable) -> None:
+        """Take over another table's aggregates, row by row, at these positions."""
+        for name in KEYS.names[1:]:
+            getattr(self, name)[at] = getattr(other, name)
 
 
 class EventRun:
@@ -132,13 +92,8 @@ class EventRun:
         return highs
 
     def after(self) -> KeyTable:
-        """The keys' aggregates after these events."""
-        keys = self.keys
-        known = self.ends > self.starts
+        """The aggregates after these events of the keys that had any."""
+        known = np.flatnonzero(self.ends > self.starts)
         last = self.ends[known] - 1
-        after = keys.where(np.arange(len(keys.key)))
-        after.count[known] = self.values[0][last].astype(np.int64)
-        after.total[known] = self.values[1][last]
-        after.high[known] = self.values[2][last]
-        after.last_us[known] = self.us[last]
-        return after
+        count, total, high = (values[last] for values in self.values)
+        return KeyTable(self.keys.key[known], count.astype(np.int64), total, high, self.us[last])

@@ -63,7 +63,7 @@ class ShardProcessor(StatefulProcessor):
         yield from self._step({}, timerValues.getCurrentWatermarkInMs())
 
     def _step(self, inputs: dict[str, list[pa.Table]], watermark_ms: int) -> Iterator[pd.DataFrame]:
-        store = ShardStore(StateBlobs(self._state))
+        store = ShardStore(StateBlobs(self._state), copies=True)
         shard = Shard(store, remember_us=self._remember_ms * 1000, max_bytes=self._max_shard_mb * 2**20)
         # Spark begins at 1970, and means that there is no watermark yet.
         step = shard.step(inputs, watermark_ms * 1000 if watermark_ms > 0 else NO_WATERMARK_US)

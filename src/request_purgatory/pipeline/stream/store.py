@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+import secrets
 from typing import Any, Protocol
 
 import pyarrow as pa
 
+from request_purgatory.pipeline.stream.copies import Copies
 from request_purgatory.pipeline.stream.rows import from_blob, to_blob
 
 #: The layout of a shard's state. A checkpoint of another one is refused when the stream starts.
-STATE_VERSION = 1
+STATE_VERSION = 2
 _HEAD = "head"
+_ROWS = "rows"
+
+Segment = dict[str, Any]
 
 
 class Blobs(Protocol):
@@ -39,64 +44,86 @@ class MemoryBlobs:
 
 
 class ShardStore:
-    """Tables by name, segments of tables, and a few numbers: what a shard keeps from one step to the next.
+    """Segments of tables, and a few numbers: what a shard keeps from one step to the next.
 
-    A segment is written once, read when the time has come to which its rows belong, and dropped: so what a step costs does not
-    depend on how much is waiting.
+    A segment is written once, and dropped when its rows have had their time or go into a larger one: so what a step writes does
+    not depend on how much is waiting.
+
+    Attributes:
+        head: the numbers; what is JSON may be added.
     """
 
-    def __init__(self, blobs: Blobs) -> None:
+    def __init__(self, blobs: Blobs, *, copies: bool = False) -> None:
+        """The store as the last `save` left it.
+
+        Args:
+            copies: keep copies of tables on this machine's disk, in a folder of Spark's, and read those.
+        """
         self._blobs = blobs
         head = blobs.get(_HEAD)
-        self.head: dict[str, Any] = {"next": 0, "tables": [], "segments": {}} if head is None else json.loads(head)
+        self.head: dict[str, Any] = (
+            {"next": 0, "lineage": secrets.token_hex(8), "segments": {}} if head is None else json.loads(head)
+        )
+        self._copies = Copies.of_worker(self.head["lineage"]) if copies else None
+        # A step that failed has used the same numbers.
+        self._step = secrets.token_hex(4)
 
-    def table(self, name: str, schema: pa.Schema) -> pa.Table:
-        """A table that is kept whole; empty if there is none yet."""
-        blob = self._blobs.get(name) if name in self.head["tables"] else None
-        return schema.empty_table() if blob is None else from_blob(blob)
-
-    def put_table(self, name: str, table: pa.Table) -> None:
-        """Keep a table in place of the one before."""
-        kept = name in self.head["tables"]
-        if table.num_rows:
-            self._blobs.put(name, to_blob(table.combine_chunks()))
-            if not kept:
-                self.head["tables"].append(name)
-        elif kept:
-            self._blobs.remove(name)
-            self.head["tables"].remove(name)
-
-    def segments(self, kind: str) -> list[dict[str, Any]]:
-        """What is known of the segments of a kind: number, rows, and what `add_segment` was told."""
-        found: list[dict[str, Any]] = self.head["segments"].get(kind, [])
+    def segments(self, kind: str) -> list[Segment]:
+        """What is known of the segments of a kind, from the oldest to the newest: rows, and what `add_segment` was told."""
+        found: list[Segment] = self.head["segments"].get(kind, [])
         return found
 
-    def add_segment(self, kind: str, table: pa.Table, **known: int) -> None:
-        """Keep a table's rows, if there are any."""
-        if table.num_rows:
-            number = self.head["next"]
-            self.head["next"] += 1
-            self._blobs.put(f"{kind}-{number}", to_blob(table.combine_chunks()))
-            self.head["segments"].setdefault(kind, []).append({"number": number, "rows": table.num_rows, **known})
+    def add_segment(self, kind: str, *, first: bool = False, known: dict[str, Any] | None = None, **parts: pa.Table) -> None:
+        """Keep a segment, as the newest or as the `first`, if it has rows.
 
-    def take_segment(self, kind: str, segment: dict[str, Any]) -> pa.Table:
-        """A segment's rows, which are not kept any longer."""
-        table = self.read_segment(kind, segment)
-        self.drop_segment(kind, segment)
+        Args:
+            known: what is to be told of it.
+            parts: its tables; its number of rows is that of the part `rows`.
+        """
+        count = parts[_ROWS].num_rows
+        if not count:
+            return
+        segment = {"number": self.head["next"], "step": self._step, "rows": count, "parts": list(parts), **(known or {})}
+        self.head["next"] += 1
+        for part, table in parts.items():
+            table = table.combine_chunks()
+            self._blobs.put(_blob_name(kind, segment, part), to_blob(table))
+            if self._copies is not None:
+                self._copies.put(_copy_name(segment, part), table)
+        segments = self.head["segments"].setdefault(kind, [])
+        segments.insert(0 if first else len(segments), segment)
+
+    def read_segment(self, kind: str, segment: Segment, part: str = _ROWS) -> pa.Table:
+        """One of a segment's tables, in one piece."""
+        if self._copies is not None:
+            copy = self._copies.get(_copy_name(segment, part))
+            if copy is not None:
+                return copy
+        blob = self._blobs.get(_blob_name(kind, segment, part))
+        if blob is None:
+            raise RuntimeError(f"the state store has lost {part} of segment {segment['number']} of {kind}")
+        table = from_blob(blob)
+        if self._copies is not None:
+            self._copies.put(_copy_name(segment, part), table)
         return table
 
-    def read_segment(self, kind: str, segment: dict[str, Any]) -> pa.Table:
-        """A segment's rows."""
-        blob = self._blobs.get(f"{kind}-{segment['number']}")
-        if blob is None:
-            raise RuntimeError(f"the state store has lost segment {segment['number']} of {kind}")
-        return from_blob(blob)
-
-    def drop_segment(self, kind: str, segment: dict[str, Any]) -> None:
+    def drop_segment(self, kind: str, segment: Segment) -> None:
         """Forget a segment."""
-        self._blobs.remove(f"{kind}-{segment['number']}")
+        for part in segment["parts"]:
+            self._blobs.remove(_blob_name(kind, segment, part))
         self.head["segments"][kind].remove(segment)
 
     def save(self) -> None:
         """Keep the head, after everything else."""
         self._blobs.put(_HEAD, json.dumps(self.head, separators=(",", ":")).encode())
+        if self._copies is not None:
+            kept = [segment for segments in self.head["segments"].values() for segment in segments]
+            self._copies.keep(_copy_name(segment, part) for segment in kept for part in segment["parts"])
+
+
+def _blob_name(kind: str, segment: Segment, part: str) -> str:
+    return f"{kind}-{segment['number']}-{part}"
+
+
+def _copy_name(segment: Segment, part: str) -> str:
+    return f"{segment['number']}-{segment['step']}-{part}"
