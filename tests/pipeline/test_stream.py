@@ -31,6 +31,7 @@ from request_purgatory.pipeline.stream.checkpoint import CheckpointError, requir
 from request_purgatory.pipeline.stream.endpoints import Folders, quiet_ticks
 from request_purgatory.pipeline.stream.progress import BatchProgress
 from request_purgatory.pipeline.stream.run import StreamPlan, run_stream
+from request_purgatory.pipeline.stream.store import STATE_VERSION
 from request_purgatory.pipeline.workload import CASES, workload_trace
 from tests.model.naive_trace import TraceEvent, TraceRequest
 from tests.pipeline.trace_strategies import EVENTS as ANY_EVENT
@@ -106,6 +107,7 @@ def test_stream_and_batch_agree_row_for_row(
     assert outcomes(streaming, folder) == expected(streaming, folder)
     assert sum(batch.completed + batch.expired for batch in batches) == requests_all.num_rows
     assert sum(batch.late for batch in batches) == 0
+    assert batches[-1].pending == 0
 
 
 def workload_files(spark: SparkSession, folder: Path, *, hosts: int = 4, files: int = 4, count: int = 20_000) -> None:
@@ -188,6 +190,27 @@ def test_killed_stream_loses_nothing_and_repeats_nothing(spark: SparkSession, tm
     finished = subprocess.run(command(tmp_path, "--finish"), capture_output=True, text=True, timeout=TIME_LIMIT, check=False)
     assert finished.returncode == 0, finished.stderr[-3000:]
     assert outcomes(spark, tmp_path) == expected(spark, tmp_path)
+
+
+def test_stream_goes_on_with_other_partitions_and_tells_what_is_pending(streaming: SparkSession, tmp_path: Path) -> None:
+    """Spark keeps the number of partitions of the first start; what waits is told again after each one."""
+    workload_files(streaming, tmp_path, files=4, count=4_000)
+    later = {name: (tmp_path / name / "003.parquet").rename(tmp_path / f"{name}.parquet") for name in ("requests", "events")}
+    chosen = StreamSettings(shards=4, delay_ms=20)
+    arrived = {name: len(pq.read_table(tmp_path / name).column(0)) for name in ("requests", "events")}
+    batches: list[BatchProgress] = []
+    run_stream(streaming, plan(tmp_path, settings=chosen, available=True), batches.append)
+    assert 0 < sum(batch.completed + batch.expired for batch in batches) < arrived["requests"]
+    pending = batches[-1].pending
+    assert pending > 0
+    streaming.conf.set("spark.sql.shuffle.partitions", "1")
+    for name, file in later.items():
+        file.rename(tmp_path / name / "003.parquet")
+    batches.clear()
+    run_stream(streaming, plan(tmp_path, settings=chosen, finish=True), batches.append)
+    assert batches[0].pending > pending // 2
+    assert batches[-1].pending == 0
+    assert outcomes(streaming, tmp_path) == expected(streaming, tmp_path)
 
 
 def test_late_and_unusable_rows_are_written_with_their_reasons(streaming: SparkSession, tmp_path: Path) -> None:
@@ -294,8 +317,8 @@ def test_checkpoint_is_gone_on_with_only_as_it_was_made(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="its requests was /in, not /other"):
         require_same(tmp_path / "checkpoint", StreamSettings(), {"requests": "/other"})
     file = tmp_path / "checkpoint" / "purgatory-stream.json"
-    file.write_text(file.read_text().replace('"state_version": 1', '"state_version": 0'))
-    with pytest.raises(CheckpointError, match="its state has layout 0, and this version reads 1"):
+    file.write_text(file.read_text().replace(f'"state_version": {STATE_VERSION}', '"state_version": 0'))
+    with pytest.raises(CheckpointError, match=f"its state has layout 0, and this version reads {STATE_VERSION}"):
         require_same(tmp_path / "checkpoint", StreamSettings(), endpoints)
     file.write_text("{")
     with pytest.raises(CheckpointError, match=r"purgatory-stream\.json: damaged"):

@@ -107,8 +107,10 @@ def delayed_operations(
         "completed": F.count_if(F.col("outcome") == COMPLETED),
         "expired": F.count_if(F.col("outcome") == EXPIRED),
         "late": F.count_if(F.col("kind") == "late"),
+        "pending_change": F.sum(F.when(F.col("kind") == rows.PENDING, F.col("waited_ms"))),
     }
-    return streamed.observe(OBSERVED, *[count.alias(name) for name, count in counted.items()])
+    observed = streamed.observe(OBSERVED, *[count.alias(name) for name, count in counted.items()])
+    return observed.where(F.col("kind") != rows.PENDING)
 
 
 def _packed_requests(requests: DataFrame, ticks: DataFrame | None, settings: StreamSettings) -> DataFrame:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import secrets
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,7 +12,7 @@ import pyarrow as pa
 from pyspark.sql import types as T  # noqa: N812
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from request_purgatory.pipeline.stream.rows import from_blob, to_blob
+from request_purgatory.pipeline.stream.rows import PENDING, from_blob, results, to_blob
 from request_purgatory.pipeline.stream.shard import NO_WATERMARK_US, Shard, Step
 from request_purgatory.pipeline.stream.store import ShardStore
 
@@ -42,6 +43,8 @@ class ShardProcessor(StatefulProcessor):
     """Steps a shard whenever it has rows, or its one timer says that the watermark has reached something of it."""
 
     def __init__(self, *, remember_ms: int, max_shard_mb: int) -> None:
+        # One for each start of a stream, as this is made on the driver.
+        self._start = secrets.token_hex(8)
         self._remember_ms = remember_ms
         self._max_shard_mb = max_shard_mb
 
@@ -68,9 +71,15 @@ class ShardProcessor(StatefulProcessor):
         # Spark begins at 1970, and means that there is no watermark yet.
         step = shard.step(inputs, watermark_ms * 1000 if watermark_ms > 0 else NO_WATERMARK_US)
         self._set_timer(store, step, watermark_ms)
+        self._tell_pending(store, step)
         store.save()
-        if step.results:
-            yield pd.DataFrame({"blob": [to_blob(pa.concat_tables(step.results).combine_chunks())]})
+        yield pd.DataFrame({"blob": [to_blob(pa.concat_tables(step.results).combine_chunks())]})
+
+    def _tell_pending(self, store: ShardStore, step: Step) -> None:
+        """How many more requests wait than before: they add up over shards and batches. All that wait, first in every start."""
+        change = step.pending_change if store.head.get("start") == self._start else step.pending
+        store.head["start"] = self._start
+        step.results.append(results(kind=PENDING, waited_ms=pa.array([float(change)])))
 
     def _set_timer(self, store: ShardStore, step: Step, watermark_ms: int) -> None:
         before = store.head.get("timer_ms")

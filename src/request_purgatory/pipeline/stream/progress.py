@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -26,6 +27,7 @@ class BatchProgress:
         seconds: how long it took, from trigger to commit.
         watermark: in ISO 8601; what is before it has been settled.
         completed, expired, late: what it gave.
+        pending: requests that have arrived and not ended, of the shards that had something to do since the stream was started.
         state_bytes: memory and files of the state store, as Spark tells.
     """
 
@@ -36,6 +38,7 @@ class BatchProgress:
     completed: int
     expired: int
     late: int
+    pending: int
     state_bytes: int
 
     @property
@@ -44,8 +47,8 @@ class BatchProgress:
         return self.rows / self.seconds if self.seconds else 0.0
 
     @classmethod
-    def of(cls, progress: Any) -> BatchProgress:
-        """From Spark's `StreamingQueryProgress`."""
+    def of(cls, progress: Any, pending: int) -> BatchProgress:
+        """From Spark's `StreamingQueryProgress`, and what was pending before it."""
         observed = progress.observedMetrics.get(OBSERVED)
         counts = observed.asDict() if observed is not None else {}
         return cls(
@@ -56,6 +59,7 @@ class BatchProgress:
             completed=counts.get("completed") or 0,
             expired=counts.get("expired") or 0,
             late=counts.get("late") or 0,
+            pending=pending + int(counts.get("pending_change") or 0),
             state_bytes=sum(operator.memoryUsedBytes for operator in progress.stateOperators),
         )
 
@@ -65,14 +69,21 @@ class ProgressListener(StreamingQueryListener):
 
     def __init__(self, told: Callable[[BatchProgress], object]) -> None:
         self._told = told
+        self._pending = 0
+        #: Set once all of the query's progress has been handed on.
+        self.ended = threading.Event()
 
     def onQueryStarted(self, event: Any) -> None:  # noqa: N802
         """Called by Spark."""
+        self._pending = 0
+        self.ended.clear()
         logger.info("stream %s has started", event.id)
 
     def onQueryProgress(self, event: Any) -> None:  # noqa: N802
         """Called by Spark."""
-        self._told(BatchProgress.of(event.progress))
+        batch = BatchProgress.of(event.progress, self._pending)
+        self._pending = batch.pending
+        self._told(batch)
 
     def onQueryIdle(self, event: Any) -> None:  # noqa: N802
         """Called by Spark."""
@@ -80,6 +91,7 @@ class ProgressListener(StreamingQueryListener):
     def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
         """Called by Spark."""
         logger.info("stream %s has ended", event.id)
+        self.ended.set()
 
 
 def print_batch(console: Console, batch: BatchProgress) -> None:
@@ -88,5 +100,5 @@ def print_batch(console: Console, batch: BatchProgress) -> None:
     gave = ", ".join(f"{count:,} {what}" for what, count in told.items() if count)
     if batch.rows or gave:
         rate = f"{batch.rows:,} rows in {batch.seconds:.1f} s, {batch.rows_per_second:,.0f}/s"
-        known = f"settled to {batch.watermark}, state {batch.state_bytes / 2**20:,.0f} MB"
+        known = f"{batch.pending:,} pending, settled to {batch.watermark}, state {batch.state_bytes / 2**20:,.0f} MB"
         console.print(f"batch {batch.batch}: {rate}; {gave or 'nothing ended'} [dim]{known}[/]", soft_wrap=True)

@@ -13,10 +13,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-#: The three kinds of input, and what a shard gives.
+#: The three kinds of input.
 REQUESTS = "requests"
 EVENTS = "events"
 REJECTS = "rejects"
+
+#: The kind of a result that is no row of the output: how many more requests wait than before, in `waited_ms`.
+PENDING = "pending"
 
 _KEYS = pa.list_(pa.int64())
 

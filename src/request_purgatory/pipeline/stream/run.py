@@ -18,6 +18,7 @@ from request_purgatory.pipeline.stream.endpoints import Folders, quiet_ticks, to
 from request_purgatory.pipeline.stream.job import StreamSettings, delayed_operations
 from request_purgatory.pipeline.stream.progress import BatchProgress, ProgressListener
 
+_LISTENER_LIMIT_S = 10.0
 #: Later than any deadline: requests arrive until 2199 (`imported.LAST_US`) and wait for 25 days at most.
 _END = datetime(2201, 1, 1, tzinfo=UTC)
 
@@ -67,15 +68,15 @@ def run_stream(spark: SparkSession, plan: StreamPlan, told: Callable[[BatchProgr
     listener = ProgressListener(told)
     spark.streams.addListener(listener)
     try:
-        _run_once(spark, plan)
+        _run_once(spark, plan, listener)
         if plan.finish:
             (plan.checkpoint / "ticks" / "end.json").write_text(json.dumps({"at": _END.isoformat()}) + "\n", encoding="utf-8")
-            _run_once(spark, plan)
+            _run_once(spark, plan, listener)
     finally:
         spark.streams.removeListener(listener)
 
 
-def _run_once(spark: SparkSession, plan: StreamPlan) -> None:
+def _run_once(spark: SparkSession, plan: StreamPlan, listener: ProgressListener) -> None:
     requests, events = plan.folders.read(spark)
     ticks = told_ticks(spark, plan.checkpoint / "ticks") if plan.idle_s is None else quiet_ticks(spark, plan.idle_s)
     results = delayed_operations(requests, events, settings=plan.settings, ticks=ticks)
@@ -88,3 +89,5 @@ def _run_once(spark: SparkSession, plan: StreamPlan) -> None:
         query.awaitTermination()
     finally:
         query.stop()
+        # Listeners hear of batches later than the query ends.
+        listener.ended.wait(_LISTENER_LIMIT_S)
