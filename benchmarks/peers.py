@@ -39,9 +39,15 @@ CONDITION = "asyncio.Condition"
 OURS_UVLOOP = "request_purgatory (uvloop)"
 OURS_TASKS = "request_purgatory (in tasks)"
 
+# What is written on Spark today.
+STREAM_JOIN = "stream-stream join"
+STREAM_TIMERS = "timer per request"
+SPARK_SQL = "Spark SQL"
+
 JVM = (KAFKA, NETTY)
 TIMERS = (OURS, OURS_MANUAL, ASYNCIO, UVLOOP, HEAPQ, TRIO, SCHED, THREADING, KAFKA, NETTY)
-ALL = (OURS, OURS_MANUAL, OURS_UVLOOP, OURS_TASKS, LEGACY, *TIMERS[2:], WAIT_FOR, CONDITION)
+ON_SPARK = (STREAM_JOIN, STREAM_TIMERS, SPARK_SQL)
+ALL = (OURS, OURS_MANUAL, OURS_UVLOOP, OURS_TASKS, LEGACY, *TIMERS[2:], WAIT_FOR, CONDITION, *ON_SPARK)
 
 #: A thread for each pending timer: more of them are refused by many systems' limits.
 MOST_THREADS = 1_000

@@ -26,6 +26,9 @@ NAMES = (
     "aio_timers",
     "aio_echo",
     "published",
+    "stream",
+    "batch",
+    "replay",
 )
 
 

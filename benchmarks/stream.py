@@ -1,0 +1,229 @@
+"""Requests that were not answered in time, as a stream on Spark: rows per second, beside what people write today.
+
+The join is Spark's stream-stream left outer join with watermarks on both sides: a request without an event within its timeout
+comes out with nulls. The timers are `transformWithState` (Row, the quickest of its Python forms for groups of two rows) with each
+request's watch key as the group, the request as its state and a timer at its deadline. All three run in a process with two cores,
+read the same files in micro-batches of a file of each kind, have the same settings of Spark and its state store, and write
+Parquet. What they write is checked against what the data must give. Rows are requests and events; "warm" leaves out the first two
+batches, in which the JVM compiles and Python's workers start.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import statistics
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+
+from benchmarks import peers
+from benchmarks.question import Case
+from benchmarks.stream_data import StreamData
+from request_purgatory.pipeline.schema import COMPLETED, EVENTS, EXPIRED, REQUESTS
+from request_purgatory.pipeline.session import create_session, stream_settings
+from request_purgatory.pipeline.stream import StreamSettings, delayed_operations
+
+QUESTION = "stream"
+METRICS = {
+    "warm_rows_per_second": "1/s",
+    "rows_per_second": "1/s",
+    "batch_seconds": "s",
+    "state_bytes": "bytes",
+    "checkpoint_bytes": "bytes",
+    "worker_bytes": "bytes",
+}
+SIDES = (peers.OURS, peers.STREAM_JOIN, peers.STREAM_TIMERS)
+
+#: Requests of the cases that all sides are measured at.
+COMPARED = 2_000_000
+_SHARDS = 8
+_DELAY_MS = 1_000
+_WARM_UP = 2
+
+
+def cases(quick: bool) -> list[Case]:
+    """The comparison; then more requests, more keys, and more pending, for ours."""
+    if quick:
+        return [_case(40_000, 1_000, per_file=10_000)]
+    return [
+        _case(COMPARED, 1_000),
+        *[_case(requests, 1_000, most_rounds=1) for requests in (100_000, 10_000_000)],
+        *[_case(COMPARED, 1_000, keys=keys, most_rounds=1) for keys in (100, 10_000, 1_000_000)],
+        *[_case(4_000_000, pending, most_rounds=1) for pending in (1_000, 10_000, 100_000, 1_000_000)],
+    ]
+
+
+def _case(requests: int, pending: int, keys: int = 0, per_file: int = 200_000, most_rounds: int | None = None) -> Case:
+    params = {"requests": requests, "pending": pending, "keys": keys, "per_file": per_file}
+    return Case(params, requests, most_rounds=most_rounds)
+
+
+def left_out(side: str, case: Case) -> str | None:
+    """The others are measured where all are compared."""
+    if side != peers.OURS and case.most_rounds is not None:
+        return "compared at one size"
+    return None
+
+
+def measure(side: str, requests: int, pending: int, keys: int = 0, per_file: int = 200_000) -> dict[str, float]:
+    """Of one run over all files; RuntimeError if what was written is not what the data must give."""
+    data = StreamData(requests, pending, keys, per_file)
+    spark = create_session("request-purgatory benchmarks", master="local[2]")
+    folder = data.make(spark)
+    stream_settings(spark)
+    tables = [
+        spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(folder / kind))
+        for kind, schema in (("requests", REQUESTS), ("events", EVENTS))
+    ]
+    work = Path(tempfile.mkdtemp(prefix="stream-"))
+    try:
+        progress = _run(_outcomes(side, data, *tables), work)
+        if not keys:
+            _check(spark, data, work / "out")
+        return _figures(progress) | {"checkpoint_bytes": _size(work / "checkpoint"), "worker_bytes": _largest_worker()}
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def _outcomes(side: str, data: StreamData, requests: DataFrame, events: DataFrame) -> DataFrame:
+    if side == peers.STREAM_JOIN:
+        return _joined(data, requests, events)
+    if side == peers.STREAM_TIMERS:
+        return _timed(requests, events)
+    streamed = delayed_operations(requests, events, settings=StreamSettings(shards=_SHARDS, delay_ms=_DELAY_MS))
+    return streamed.select("host", "request_id", "arrived_at", "ended_at", "outcome")
+
+
+def _joined(data: StreamData, requests: DataFrame, events: DataFrame) -> DataFrame:
+    delay = f"{_DELAY_MS} milliseconds"
+    left = requests.withColumn("key", F.col("watch_keys")[0]).withWatermark("arrived_at", delay).alias("r")
+    right = events.withWatermark("occurred_at", delay).alias("e")
+    timeout = F.expr(f"interval {data.timeout_ms} milliseconds")
+    deadline = F.col("arrived_at") + timeout
+    within = (F.col("occurred_at") >= F.col("arrived_at")) & (F.col("occurred_at") <= deadline)
+    same = (F.col("r.host") == F.col("e.host")) & (F.col("r.key") == F.col("e.key"))
+    return left.join(right, same & within, "leftOuter").select(
+        "r.host",
+        "request_id",
+        "arrived_at",
+        F.coalesce("occurred_at", deadline).alias("ended_at"),
+        F.when(F.col("occurred_at").isNull(), EXPIRED).otherwise(COMPLETED).alias("outcome"),
+    )
+
+
+class TimerPerRequest(StatefulProcessor):
+    """One request for each key, which its first event completes, or its timer expires."""
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Called by Spark."""
+        self._handle = handle
+        self._waiting = handle.getValueState("waiting", "request_id string, arrived_us long, deadline_us long")
+
+    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803, ARG002
+        """Called by Spark."""
+        waiting = self._waiting.get()
+        was_kept = waiting is not None
+        ended = None
+        for row in sorted(rows, key=lambda row: (row.us, row.request_id is None)):
+            if row.request_id is not None:
+                waiting = (row.request_id, row.us, row.us + row.timeout_ms * 1000)
+            elif waiting is not None and row.us <= waiting[2] and ended is None:
+                ended = Row(host=key[0], request_id=waiting[0], arrived_us=waiting[1], ended_us=row.us, outcome=COMPLETED)
+        if waiting is None:
+            return
+        # Timers have whole milliseconds.
+        timer_ms = -(-waiting[2] // 1000)
+        if ended is not None:
+            if was_kept:
+                self._handle.deleteTimer(timer_ms)
+                self._waiting.clear()
+            yield ended
+        elif not was_kept:
+            self._waiting.update(waiting)
+            self._handle.registerTimer(timer_ms)
+
+    def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:  # noqa: N802, N803, ARG002
+        """Called by Spark."""
+        request_id, arrived_us, deadline_us = self._waiting.get() or ("", 0, 0)
+        self._waiting.clear()
+        yield Row(host=key[0], request_id=request_id, arrived_us=arrived_us, ended_us=deadline_us, outcome=EXPIRED)
+
+    def close(self) -> None:
+        """Called by Spark."""
+
+
+def _timed(requests: DataFrame, events: DataFrame) -> DataFrame:
+    delay = f"{_DELAY_MS} milliseconds"
+    left = requests.select(
+        "host", F.col("watch_keys")[0].alias("key"), F.col("arrived_at").alias("at"), "request_id", "timeout_ms"
+    ).withWatermark("at", delay)
+    right = events.select("host", "key", F.col("occurred_at").alias("at")).withWatermark("at", delay)
+    rows = left.unionByName(right, allowMissingColumns=True).withColumn("us", F.unix_micros("at"))
+    schema = "host string, request_id string, arrived_us long, ended_us long, outcome string"
+    ended = rows.groupBy("host", "key").transformWithState(TimerPerRequest(), schema, "append", "eventtime")
+    times = {name: F.timestamp_micros(f"{name}_us").alias(f"{name}_at") for name in ("arrived", "ended")}
+    return ended.select("host", "request_id", times["arrived"], times["ended"], "outcome")
+
+
+def _run(outcomes: DataFrame, work: Path) -> list[Any]:
+    logging.getLogger("py4j").setLevel(logging.WARNING)
+    spark = outcomes.sparkSession
+    spark.conf.set("spark.sql.streaming.numRecentProgressUpdates", "1000")
+    writer = outcomes.writeStream.format("parquet").option("path", str(work / "out"))
+    query = writer.option("checkpointLocation", str(work / "checkpoint")).trigger(availableNow=True).start()
+    query.awaitTermination()
+    return list(query.recentProgress)
+
+
+def _figures(progress: list[Any]) -> dict[str, float]:
+    batches = [(batch.numInputRows, batch.durationMs["triggerExecution"] / 1000) for batch in progress]
+    full = [(rows, seconds) for rows, seconds in batches if rows]
+    warm = full[_WARM_UP:] or full
+    return {
+        "warm_rows_per_second": sum(rows for rows, _ in warm) / sum(seconds for _, seconds in warm),
+        "rows_per_second": sum(rows for rows, _ in full) / sum(seconds for _, seconds in batches),
+        "batch_seconds": statistics.median(seconds for _, seconds in warm),
+        "state_bytes": float(max(batch.stateOperators[0].memoryUsedBytes for batch in progress)),
+    }
+
+
+def _check(spark: SparkSession, data: StreamData, out: Path) -> None:
+    """Every row is right, none is there twice, and nearly all are there: what the last watermark has not passed is not."""
+    requests, events = data.tables(spark)
+    deadline = F.col("arrived_at") + F.expr(f"interval {data.timeout_ms} milliseconds")
+    expected = requests.join(events.select(F.col("key").alias("k"), "occurred_at"), F.col("watch_keys")[0] == F.col("k")).select(
+        "request_id", F.when(F.col("occurred_at") <= deadline, COMPLETED).otherwise(EXPIRED).alias("expected")
+    )
+    written = spark.read.parquet(str(out))
+    joined = expected.join(written.select("request_id", "outcome"), "request_id", "right")
+    found = joined.agg(
+        F.count("*").alias("rows"),
+        F.countDistinct("request_id").alias("requests"),
+        F.count_if(F.col("expected") == F.col("outcome")).alias("right"),
+    ).collect()[0]
+    least = data.requests - 3 * data.pending - 2 * _DELAY_MS - 10_000
+    if not (found.rows == found.requests == found.right) or found.rows < least:
+        raise RuntimeError(f"of {data.requests:,} requests, at least {least:,} of which had to end: {found}")
+
+
+def _size(folder: Path) -> float:
+    return float(sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()))
+
+
+def _largest_worker() -> float:
+    """The most that one of Spark's Python workers has had in memory of its own, as far as this system tells."""
+    peaks = [0.0]
+    for status in Path("/proc").glob("[0-9]*/status"):
+        try:
+            if b"pyspark.daemon" in (status.parent / "cmdline").read_bytes():
+                lines = dict(line.split(":", 1) for line in status.read_text().splitlines())
+                peaks.append(float(lines["VmHWM"].split()[0]) * 1024)
+        except (OSError, KeyError):
+            continue
+    return max(peaks)

@@ -1,0 +1,101 @@
+"""What the questions about Spark read: requests each with one watch key, and an event for each, in files in order of time.
+
+A request arrives every millisecond of event time. Its event follows after up to `2 * pending` milliseconds, all waits alike, and
+the timeout is nine tenths of that, so a tenth of the requests expire and `pending` of them wait at a time. With `keys`, request
+and event share a key with others, and the first event on it completes all that wait for it: then as many wait as there are keys,
+at most. Every column follows from the request's number by Spark's hash: the same rows on every machine.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+#: Of event time, between two arrivals.
+GAP_US = 1_000
+_BEGIN_US = 1_700_000_000_000_000
+_HOSTS = 64
+_MADE = Path(__file__).resolve().parent.parent / "build" / "stream-data"
+
+
+@dataclass(frozen=True)
+class StreamData:
+    """One data set.
+
+    Attributes:
+        requests: how many, and as many events.
+        pending: how many wait at a time.
+        keys: shared by all; 0 for a key of its own for each request.
+        per_file: requests in a file; the events of the same stretch of time are in a file beside it.
+    """
+
+    requests: int
+    pending: int
+    keys: int = 0
+    per_file: int = 200_000
+
+    @property
+    def timeout_ms(self) -> int:
+        """Of every request."""
+        return max(self.pending * 9 // 5 * GAP_US // 1_000, 1)
+
+    @property
+    def folder(self) -> Path:
+        """With `requests` and `events` in it, once `make` has been called."""
+        return _MADE / f"{self.requests}-{self.pending}-{self.keys}-{self.per_file}"
+
+    def tables(self, spark: SparkSession) -> tuple[DataFrame, DataFrame]:
+        """Requests and events of the schema, and each one's file number."""
+        numbers = spark.range(self.requests)
+        arrived = F.lit(_BEGIN_US) + F.col("id") * GAP_US + F.pmod(F.xxhash64("id", F.lit(1)), F.lit(GAP_US))
+        wait = F.pmod(F.xxhash64("id", F.lit(2)), F.lit(2 * self.pending * GAP_US)) + 1
+        key = F.col("id") if not self.keys else F.pmod(F.xxhash64("id", F.lit(3)), F.lit(self.keys))
+        host = F.format_string("host-%02d", F.pmod(F.xxhash64("id" if not self.keys else key, F.lit(4)), F.lit(_HOSTS)))
+        name = F.format_string("key-%d", key)
+        requests = numbers.select(
+            host.alias("host"),
+            F.format_string("r%011d", "id").alias("request_id"),
+            F.lit("benchmark").alias("request_type"),
+            F.timestamp_micros(arrived).alias("arrived_at"),
+            F.lit(self.timeout_ms).cast("int").alias("timeout_ms"),
+            F.array(name).alias("watch_keys"),
+            F.lit("count").alias("aggregate"),
+            F.lit(1.0).alias("threshold"),
+            F.lit("all").alias("quantifier"),
+            self._file(arrived),
+        )
+        events = numbers.select(
+            host.alias("host"),
+            name.alias("key"),
+            F.timestamp_micros(arrived + wait).alias("occurred_at"),
+            F.lit(1.0).alias("amount"),
+            self._file(arrived + wait),
+        )
+        return requests, events
+
+    def _file(self, us: Column) -> Column:
+        return ((us - _BEGIN_US) / F.lit(GAP_US * self.per_file)).cast("int").alias("file")
+
+    def make(self, spark: SparkSession) -> Path:
+        """The folder, with all files in it, made if they are not there."""
+        if (self.folder / "done").exists():
+            return self.folder
+        shutil.rmtree(self.folder, ignore_errors=True)
+        for kind, table in zip(("requests", "events"), self.tables(spark), strict=True):
+            time = "arrived_at" if kind == "requests" else "occurred_at"
+            made = self.folder / f"{kind}-made"
+            count = -(-self.requests // self.per_file) + 1 + 2 * self.pending // self.per_file
+            files = table.repartitionByRange(count, "file").sortWithinPartitions("file", time)
+            files.write.partitionBy("file").parquet(str(made))
+            (self.folder / kind).mkdir()
+            for number, file in enumerate(sorted(made.glob("file=*/*.parquet"), key=lambda file: int(file.parent.name[5:]))):
+                # Spark takes the oldest file first.
+                os.utime(file.rename(self.folder / kind / f"{number:05d}.parquet"), (1e9 + number, 1e9 + number))
+            shutil.rmtree(made)
+        (self.folder / "done").touch()
+        return self.folder
