@@ -1,7 +1,8 @@
 """Outcomes of a whole trace on Spark: rows per second, from Parquet files to rows that are counted and dropped.
 
 Spark's own side is one window over requests and events together, by key and in order of time: a request takes the next event's
-time. It can do that because these requests wait for one event; ours does all that the schema can say. Rows are requests and events.
+time. It can do that because these requests wait for one event; ours does all that the schema can say. Rows are requests and
+events.
 """
 
 from __future__ import annotations
