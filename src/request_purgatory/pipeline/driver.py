@@ -43,13 +43,14 @@ class EventPart:
 class TraceOperation(DelayedOperation):
     """A request of a trace, waiting in the purgatory for the trace's events."""
 
-    __slots__ = ("_any", "_host", "_missing", "_progress", "_threshold", "deadline_us", "row")
+    __slots__ = ("_any", "_host", "_missing", "_progress", "_threshold", "arrived_us", "deadline_us", "row")
 
     def __init__(self, host: HostDriver, part: RequestPart, row: int) -> None:
         timeout_ms = part.timeouts_ms[row]
         super().__init__(timeout_ms)
         self._host = host
         self.row = row
+        self.arrived_us = host.now_us
         self.deadline_us = host.now_us + timeout_ms * 1000
         self._any = part.quantifiers[row] == "any"
         self._threshold = part.thresholds[row]
