@@ -68,6 +68,7 @@ def _tell_missing(missing: ModuleNotFoundError) -> int:
 
 
 def _workload(options: argparse.Namespace) -> int:
+    from request_purgatory.errors import InvalidArgumentError
     from request_purgatory.pipeline.outputs import output_folder
     from request_purgatory.pipeline.progress import step
     from request_purgatory.pipeline.run import print_rows
@@ -77,6 +78,10 @@ def _workload(options: argparse.Namespace) -> int:
     names = ("requests", "rate", "hosts", "keys", "shared_keys", "timeout_ms", "seed")
     given = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
     workload = replace(CASES[options.case], **given)
+    if options.requests_per_host is not None:
+        if options.requests is not None:
+            raise InvalidArgumentError("requests_per_host", "given without requests, which follows", options.requests_per_host)
+        workload = replace(workload, requests=workload.hosts * options.requests_per_host, host_by_host=True)
     with _spark() as (spark, console), output_folder(options.out, replace=options.force) as target:
         with step(console, spark, f"make workload {workload.name}: {workload.requests:,} requests"):
             trace = make_workload_trace(spark, workload, target)
@@ -106,7 +111,7 @@ def _replay(options: argparse.Namespace) -> int:
     from request_purgatory.pipeline.outputs import output_folder
     from request_purgatory.pipeline.progress import step
     from request_purgatory.pipeline.replay import ReplaySettings
-    from request_purgatory.pipeline.run import replay_trace
+    from request_purgatory.pipeline.run import print_replay_rate, replay_trace
     from request_purgatory.pipeline.traces import Trace
 
     trace = Trace(options.trace)
@@ -115,9 +120,10 @@ def _replay(options: argparse.Namespace) -> int:
     with (
         _spark() as (spark, console),
         output_folder(options.out, replace=options.force) as target,
-        step(console, spark, f"replay {trace.name}, {settings.design}"),
     ):
-        replay_trace(spark, trace, settings, target)
+        with step(console, spark, f"replay {trace.name}, {settings.design}"):
+            replayed = replay_trace(spark, trace, settings, target)
+        print_replay_rate(console, spark, replayed)
     _next(console, options.out, f"analyze {options.trace} --replay {options.out} --out NAME")
     return OK
 
@@ -219,6 +225,36 @@ def _stream(options: argparse.Namespace) -> int:
     return OK
 
 
+def _simulate(options: argparse.Namespace) -> int:
+    from request_purgatory.pipeline.extrapolation import Target
+    from request_purgatory.pipeline.outputs import output_folder
+    from request_purgatory.pipeline.progress import step
+    from request_purgatory.pipeline.replay import ReplaySettings
+    from request_purgatory.pipeline.simulation import SimulationPlan, run_simulation
+    from request_purgatory.pipeline.simulation_text import print_simulation
+    from request_purgatory.pipeline.workload import CASES
+
+    names = ("hosts", "keys", "shared_keys", "timeout_ms", "median_ms", "p75_ms", "seed")
+    given = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
+    per_host = {"requests": options.hosts * options.requests_per_host, "rate": options.hosts * options.rate_per_host}
+    settings = ("design", "tick_ms", "wheel_size", "purge_interval", "shards")
+    plan = SimulationPlan(
+        workload=replace(CASES[options.case], **given, **per_host, host_by_host=True),
+        settings=ReplaySettings(**{name: getattr(options, name) for name in settings}),
+        target=Target(options.target_per_day, options.utilization, options.executor_cores),
+        partitions=options.partitions,
+        max_worker_mb=options.max_worker_mb,
+    )
+    sizes = plan.measure()
+    what = f"simulate {options.hosts:,} hosts, {plan.workload.name}: {plan.workload.requests:,} requests"
+    with _spark() as (spark, console):
+        with output_folder(options.out, replace=options.force) as target, step(console, spark, what):
+            summary = run_simulation(spark, plan, sizes, target)
+        print_simulation(console, summary)
+    _made(console, options.out)
+    return OK
+
+
 def _bench(options: argparse.Namespace) -> int:
     from request_purgatory.pipeline.bench import RATES, BenchPlan, benchmark_section, print_published, run_published
     from request_purgatory.pipeline.outputs import output_folder
@@ -255,6 +291,7 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "analyze": _analyze,
     "report": _report,
     "stream": _stream,
+    "simulate": _simulate,
     "bench": _bench,
 }
 
@@ -274,6 +311,12 @@ def _next(console: Console, made: Path, command: str) -> None:
     from rich.markup import escape
 
     console.print(f"made [bold]{escape(str(made))}[/]; next: purgatory {escape(command)}", soft_wrap=True)
+
+
+def _made(console: Console, made: Path) -> None:
+    from rich.markup import escape
+
+    console.print(f"made [bold]{escape(str(made))}[/]", soft_wrap=True)
 
 
 def _print_report(console: Console, made: Path) -> None:

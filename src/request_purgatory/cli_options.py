@@ -19,6 +19,8 @@ examples:
   purgatory report spans.analysis --out report.html
   purgatory stream in/requests in/events --out out --checkpoint out.checkpoint
                                                    the same rules on rows as they come
+  purgatory simulate --hosts 1000 --requests-per-host 100000 --out simulated
+                                                   a cluster larger than the machine, without a trace
   purgatory bench --out runs/bench                 the published benchmark, in real time
 
 exit codes: 0 done, 1 failed, 2 bad input, 3 replay and batch outcomes differ, 4 something to install is missing
@@ -101,6 +103,9 @@ def make_parser() -> argparse.ArgumentParser:
     workload.add_argument("--shared-keys", type=int, metavar="N", help="how many of them each request watches (2)")
     workload.add_argument("--timeout-ms", type=int, metavar="MS", help="each request's timeout (200)")
     workload.add_argument("--seed", type=int, metavar="N", help="everything random follows from it (1)")
+    workload.add_argument(
+        "--requests-per-host", type=_count, metavar="N", help="draw every host by itself, with so many, as simulate does"
+    )
     workload.add_argument("--out", type=Path, required=True, metavar="DIR", help="the trace folder to make")
 
     importer = command(
@@ -115,13 +120,7 @@ def make_parser() -> argparse.ArgumentParser:
         "replay", "drive a real purgatory with a trace, on virtual time", "replay high --design legacy --out high.legacy"
     )
     replay.add_argument("trace", type=Path, help="a trace folder")
-    replay.add_argument("--design", choices=("wheel", "legacy"), default="wheel", help="timing wheel, or Kafka 0.8's (wheel)")
-    replay.add_argument("--tick-ms", type=int, default=1, metavar="MS", help="the wheel's resolution (1)")
-    replay.add_argument("--wheel-size", type=int, default=20, metavar="N", help="buckets of a wheel (20)")
-    replay.add_argument(
-        "--purge-interval", type=int, default=1000, metavar="N", help="ended operations, or requests, to a purge (1000)"
-    )
-    replay.add_argument("--shards", type=int, default=512, metavar="N", help="parts of the watch keys' map (512)")
+    _add_purgatory_options(replay)
     replay.add_argument("--out", type=Path, required=True, metavar="DIR", help="the replay folder to make")
 
     analyze = command(
@@ -144,6 +143,10 @@ def make_parser() -> argparse.ArgumentParser:
     _add_stream(command(
         "stream", "find out how requests end as they come, by a streaming job",
         "stream low/requests low/events --finish --out low.stream --checkpoint low.checkpoint", makes_whole=False,
+    ))  # fmt: skip
+    _add_simulate(command(
+        "simulate", "make and replay the workload of a cluster larger than the machine, and extrapolate",
+        "simulate --hosts 1000 --requests-per-host 100000 --target-per-day 1e12 --out simulated",
     ))  # fmt: skip
     bench = command(
         "bench", "run the published benchmark on both designs, in real time, and report it",
@@ -201,6 +204,39 @@ def _add_stream(stream: argparse.ArgumentParser) -> None:
         help="times are the present: of a quiet input, nothing older than this is expected",
     )
     stream.add_argument("--every", type=float, default=0.0, metavar="SECONDS", help="from batch to batch (0: one after another)")
+
+
+def _add_simulate(simulate: argparse.ArgumentParser) -> None:
+    simulate.add_argument("--case", choices=("low", "high"), default="low", help="low or high share of timeouts (low)")
+    simulate.add_argument("--hosts", type=_count, default=1000, metavar="N", help="processes with a purgatory each (1,000)")
+    simulate.add_argument("--requests-per-host", type=_count, default=100_000, metavar="N", help="how many (100,000)")
+    simulate.add_argument("--rate-per-host", type=float, default=2500.0, metavar="PER_SECOND", help="arrivals a second (2,500)")
+    simulate.add_argument("--keys", type=_count, metavar="N", help="shared watch keys of a host (1,000)")
+    simulate.add_argument("--shared-keys", type=int, metavar="N", help="how many of them each request watches (2)")
+    simulate.add_argument("--timeout-ms", type=int, metavar="MS", help="each request's timeout (200)")
+    simulate.add_argument("--median-ms", type=float, metavar="MS", help="median of the service times (by case: 20, 200)")
+    simulate.add_argument("--p75-ms", type=float, metavar="MS", help="their 75th percentile (by case: 60, 400)")
+    simulate.add_argument("--seed", type=int, metavar="N", help="everything random follows from it (1)")
+    _add_purgatory_options(simulate)
+    simulate.add_argument("--partitions", type=_count, metavar="N", help="Spark tasks (16 to a core)")
+    simulate.add_argument(
+        "--max-worker-mb", type=_count, default=1024, metavar="MB", help="what one host may take in a Python worker (1024)"
+    )
+    target = simulate.add_argument_group("extrapolating")
+    target.add_argument("--target-per-day", type=float, default=1e12, metavar="N", help="requests a day (1e12)")
+    target.add_argument("--utilization", type=float, default=0.7, metavar="SHARE", help="busy share of the cores' time (0.7)")
+    target.add_argument("--executor-cores", type=_count, default=4, metavar="N", help="cores of an executor (4)")
+    simulate.add_argument("--out", type=Path, required=True, metavar="DIR", help="the folder to make")
+
+
+def _add_purgatory_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--design", choices=("wheel", "legacy"), default="wheel", help="timing wheel, or Kafka 0.8's (wheel)")
+    parser.add_argument("--tick-ms", type=int, default=1, metavar="MS", help="the wheel's resolution (1)")
+    parser.add_argument("--wheel-size", type=int, default=20, metavar="N", help="buckets of a wheel (20)")
+    parser.add_argument(
+        "--purge-interval", type=int, default=1000, metavar="N", help="ended operations, or requests, to a purge (1000)"
+    )
+    parser.add_argument("--shards", type=int, default=512, metavar="N", help="parts of the watch keys' map (512)")
 
 
 def _add_timeouts(parser: argparse.ArgumentParser) -> None:

@@ -1,9 +1,11 @@
-"""How much memory a pending request takes, measured on the build that is installed."""
+"""Memory, measured: what a pending request takes on the build that is installed, and what a process has taken."""
 
 from __future__ import annotations
 
 import gc
+import sys
 import tracemalloc
+from pathlib import Path
 
 from request_purgatory.clock import ManualClock
 from request_purgatory.operation import DelayedOperation
@@ -48,3 +50,20 @@ def bytes_per_pending_operation(keys: int = 1, *, operations: int = 20_000) -> f
             tracemalloc.stop()
         purgatory.shutdown()
     return (after - before) / operations
+
+
+def peak_memory_bytes() -> int:
+    """The most resident memory that this process has had so far; 0 where the system does not tell."""
+    try:
+        # Not `ru_maxrss`, where there is this: it keeps what the process was before its `exec`, which may have been a JVM's fork.
+        for line in Path("/proc/self/status").read_text(encoding="ascii", errors="replace").splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    try:
+        import resource
+    except ImportError:  # Windows
+        return 0
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024

@@ -74,6 +74,14 @@ def replay_trace(spark: SparkSession, trace: Trace, settings: ReplaySettings, ta
     return write_replay(replayed, settings.parameters(), target)
 
 
+def print_replay_rate(console: Console, spark: SparkSession, replayed: Replayed) -> None:
+    """Tell how fast the replay itself was, without reading, shuffling and writing."""
+    sums = replayed.table(spark, "hosts").agg(F.sum("requests"), F.sum("task_seconds")).first()
+    assert sums is not None
+    rate = f"{sums[0]:,} requests in {sums[1]:.1f} s of tasks: {sums[0] / sums[1]:,.0f} requests/s on a core"
+    console.print(f"  [dim]{rate}[/]")
+
+
 def print_rows(console: Console, trace: Trace) -> None:
     """Tell what came in, what was rejected and why, and what went out."""
     rows = ", ".join(f"{count:,} {name}" for name, count in trace.manifest["rows"].items())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -18,6 +18,9 @@ from request_purgatory.pipeline.schema import EVENTS, LONGEST_TIMEOUT_MS, REQUES
 
 #: Arrivals are drawn in blocks of this many, each from (seed, block) alone; so no partitioning changes a row.
 BLOCK = 65_536
+
+#: As many where hosts are drawn apart: a host's trace is made block by block, and few of them are in memory.
+HOST_BLOCK = 8_192
 
 #: Distance of a normal distribution's 75th percentile from its median, in standard deviations.
 _Z75 = 0.6744897501960817
@@ -50,6 +53,9 @@ class Workload:
         timeout_ms: each request's timeout.
         amount: bytes of each event.
         seed: everything random follows from it.
+        host_by_host: give every host a Poisson process of its own with an equal share of the requests and of the rate, drawn
+            from (seed, host, block): so one host's trace is made without the others', in blocks. Otherwise all arrivals are one
+            process, and each goes to a host at random.
     """
 
     name: str = "low"
@@ -63,6 +69,7 @@ class Workload:
     timeout_ms: int = 200
     amount: float = 100.0
     seed: int = 1
+    host_by_host: bool = False
 
     def __post_init__(self) -> None:
         for field in ("requests", "hosts", "keys"):
@@ -71,6 +78,8 @@ class Workload:
         for field in ("shared_keys", "timeout_ms", "seed"):
             if getattr(self, field) < 0:
                 raise InvalidArgumentError(field, "at least 0", getattr(self, field))
+        if self.host_by_host and self.requests % self.hosts:
+            raise InvalidArgumentError("requests", f"a multiple of the hosts ({self.hosts:,})", self.requests)
         if self.timeout_ms > LONGEST_TIMEOUT_MS:
             raise InvalidArgumentError("timeout_ms", f"at most {LONGEST_TIMEOUT_MS:,}", self.timeout_ms)
         if self.seed >= 2**64:
@@ -95,6 +104,20 @@ class Workload:
         z = (math.log(self.timeout_ms) - math.log(self.median_ms)) / self.sigma
         return 0.5 * math.erfc(z / math.sqrt(2))
 
+    @property
+    def expected_wait_ms(self) -> float:
+        """The mean time that a request waits, by the distribution: the service time or the timeout, whichever is less."""
+        if self.timeout_ms == 0:
+            return 0.0
+        z = (math.log(self.timeout_ms) - math.log(self.median_ms)) / self.sigma
+        served_in_time = 0.5 * math.erfc((self.sigma - z) / math.sqrt(2))
+        return self.expected_service_ms * served_in_time + self.timeout_ms * self.expected_expired_share
+
+    @property
+    def expected_service_ms(self) -> float:
+        """The mean service time, by the distribution."""
+        return self.median_ms * math.exp(self.sigma**2 / 2)
+
     def parameters(self) -> dict[str, Any]:
         """All fields, for the record."""
         return asdict(self)
@@ -118,21 +141,67 @@ def workload_trace(spark: SparkSession, workload: Workload, *, partitions: int |
     Args:
         partitions: how many tasks make it; Spark's default parallelism unless given, and never more than there are blocks.
     """
-    blocks = -(-workload.requests // BLOCK)
-    ends_s = np.cumsum(_stream(workload.seed, _LENGTHS).gamma(BLOCK, 1 / workload.rate, blocks))
-    starts_s = np.concatenate([[0.0], ends_s[:-1]])
+    make: Callable[[int], Block]
+    if workload.host_by_host:
+        per_host = _block_count(workload)
+        blocks = workload.hosts * per_host
+
+        def make(number: int) -> Block:
+            host, block = divmod(number, per_host)
+            return _host_block(workload, host, block, _block_bounds_s(workload, block + 1, host))
+    else:
+        blocks = _block_count(workload)
+        bounds_s = _block_bounds_s(workload, blocks)
+
+        def make(number: int) -> Block:
+            return _draw_block(workload, number, bounds_s[number], bounds_s[number + 1])
+
     partitions = min(blocks, partitions or spark.sparkContext.defaultParallelism)
     numbers = spark.range(0, blocks, 1, partitions)
 
     def requests(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for block in _blocks(batches):
-            yield _draw_block(workload, block, starts_s[block], ends_s[block]).requests()
+        for number in _blocks(batches):
+            yield make(number).requests()
 
     def events(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for block in _blocks(batches):
-            yield _draw_block(workload, block, starts_s[block], ends_s[block]).events()
+        for number in _blocks(batches):
+            yield make(number).events()
 
     return numbers.mapInArrow(requests, REQUESTS), numbers.mapInArrow(events, EVENTS)
+
+
+def host_blocks(workload: Workload, host: int) -> Iterator[Block]:
+    """One host's trace of a workload that is drawn `host_by_host`, in blocks in the order of their arrivals.
+
+    A block's events may be any time after its requests, also after those of later blocks.
+    """
+    blocks = _block_count(workload)
+    bounds_s = _block_bounds_s(workload, blocks, host)
+    for block in range(blocks):
+        yield _host_block(workload, host, block, bounds_s)
+
+
+def host_name(workload: Workload, host: int) -> str:
+    """What the traces call a host, by its number."""
+    return f"host-{host:0{len(str(workload.hosts - 1))}d}"
+
+
+def _block_count(workload: Workload) -> int:
+    """How many blocks there are: in all, or of each host where those are drawn apart."""
+    if workload.host_by_host:
+        return -(-workload.requests // workload.hosts // HOST_BLOCK)
+    return -(-workload.requests // BLOCK)
+
+
+def _block_bounds_s(workload: Workload, blocks: int, host: int | None = None) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """Where the blocks begin, in seconds from the trace's begin, and where the last one ends."""
+    size, rate = (BLOCK, workload.rate) if host is None else (HOST_BLOCK, workload.rate / workload.hosts)
+    lengths = _stream(workload.seed, _LENGTHS, host).gamma(size, 1 / rate, blocks)
+    return np.concatenate([[0.0], np.cumsum(lengths)])
+
+
+def _host_block(workload: Workload, host: int, block: int, bounds_s: np.ndarray[Any, np.dtype[np.float64]]) -> Block:
+    return _draw_block(workload, block, bounds_s[block], bounds_s[block + 1], host)
 
 
 def _blocks(batches: Iterator[pa.RecordBatch]) -> Iterator[int]:
@@ -140,22 +209,40 @@ def _blocks(batches: Iterator[pa.RecordBatch]) -> Iterator[int]:
         yield from batch.column(0).to_pylist()
 
 
-def _stream(seed: int, stream: int) -> np.random.Generator:
-    return np.random.Generator(np.random.Philox(key=np.array([seed, stream], dtype=np.uint64)))
+def _stream(seed: int, stream: int, host: int | None = None) -> np.random.Generator:
+    # The counter's highest word tells the hosts apart, and no draw comes so far as to move it.
+    counter = np.array([0, 0, 0, 0 if host is None else host + 1], dtype=np.uint64)
+    return np.random.Generator(np.random.Philox(key=np.array([seed, stream], dtype=np.uint64), counter=counter))
 
 
 @dataclass(frozen=True)
-class _Block:
-    """The draws of one block, as arrays with an element a request."""
+class Block:
+    """The draws of one block, as arrays with an element a request.
+
+    Attributes:
+        workload: whose block it is.
+        end_us: no request of a later block arrives before it, nor one of this block after it; microseconds since the epoch.
+        arrived_us: when the requests arrive, in order.
+        service_us: how long after that each one's event comes.
+        hosts, ids: each request's host and id.
+        shared: the numbers of the shared keys that each request watches.
+    """
 
     workload: Workload
+    end_us: int
     arrived_us: np.ndarray[Any, np.dtype[np.int64]]
     service_us: np.ndarray[Any, np.dtype[np.int64]]
     hosts: pa.StringArray
     ids: pa.StringArray
     shared: np.ndarray[Any, np.dtype[np.int64]]
 
+    @property
+    def occurred_us(self) -> np.ndarray[Any, np.dtype[np.int64]]:
+        """When each request's event happens."""
+        return self.arrived_us + self.service_us
+
     def requests(self) -> pa.RecordBatch:
+        """Rows of `REQUESTS`."""
         workload = self.workload
         count = len(self.arrived_us)
         keys = 1 + workload.shared_keys
@@ -181,37 +268,43 @@ class _Block:
         )
 
     def events(self) -> pa.RecordBatch:
+        """Rows of `EVENTS`."""
         return _batch(
             {
                 "host": self.hosts,
                 "key": self.own_keys(),
-                "occurred_at": _timestamps(self.arrived_us + self.service_us),
+                "occurred_at": _timestamps(self.occurred_us),
                 "amount": pa.repeat(float(self.workload.amount), len(self.arrived_us)),
             }
         )
 
     def own_keys(self) -> pa.StringArray:
+        """The key that each request alone watches, and its event is of."""
         return pc.binary_join_element_wise("ack", self.ids, "-")
 
 
-def _draw_block(workload: Workload, block: int, start_s: float, end_s: float) -> _Block:
-    draw = _stream(workload.seed, block)
+def _draw_block(workload: Workload, block: int, start_s: float, end_s: float, host: int | None = None) -> Block:
+    size, requests = (BLOCK, workload.requests) if host is None else (HOST_BLOCK, workload.requests // workload.hosts)
+    draw = _stream(workload.seed, block, host)
     # Given when the block's last arrival comes, those before it are uniform: together exactly a Poisson process.
-    arrived_s = np.append(np.sort(draw.uniform(start_s, end_s, BLOCK - 1)), end_s)
-    service_ms = draw.lognormal(math.log(workload.median_ms), workload.sigma, BLOCK)
-    host_numbers = draw.integers(0, workload.hosts, BLOCK)
-    shared = draw.integers(0, workload.keys, (BLOCK, workload.shared_keys))
+    arrived_s = np.append(np.sort(draw.uniform(start_s, end_s, size - 1)), end_s)
+    service_ms = draw.lognormal(math.log(workload.median_ms), workload.sigma, size)
+    host_numbers = draw.integers(0, workload.hosts, size) if host is None else None
+    shared = draw.integers(0, workload.keys, (size, workload.shared_keys))
     # Every draw is of the whole block, and cut afterwards: the last block's rows do not depend on where the workload ends.
-    count = min(BLOCK, workload.requests - block * BLOCK)
-    width = len(str(workload.hosts - 1))
-    host_names = pa.array([f"host-{host:0{width}d}" for host in range(workload.hosts)])
-    numbers = pa.array(np.arange(block * BLOCK, block * BLOCK + count)).cast(pa.string())
+    count = min(size, requests - block * size)
+    if host_numbers is None:
+        hosts = pa.repeat(host_name(workload, host or 0), count)
+    else:
+        hosts = pa.array([host_name(workload, number) for number in range(workload.hosts)]).take(pa.array(host_numbers[:count]))
+    numbers = pa.array(np.arange(block * size, block * size + count)).cast(pa.string())
     start_us = int(START.timestamp()) * _US
-    return _Block(
+    return Block(
         workload=workload,
+        end_us=start_us + math.floor(end_s * _US),
         arrived_us=start_us + np.floor(arrived_s[:count] * _US).astype(np.int64),
         service_us=np.ceil(service_ms[:count] * 1000).astype(np.int64),
-        hosts=host_names.take(pa.array(host_numbers[:count])),
+        hosts=hosts,
         ids=pc.utf8_lpad(numbers, 12, "0"),
         shared=shared[:count],
     )
