@@ -8,7 +8,8 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 # What the compiled core is made of: when one of these changes, it is built again.
 CORE := $(wildcard src/request_purgatory/*.py src/request_purgatory/*.p[xy][dx] src/request_purgatory/*.h \
-	src/request_purgatory/timer/*.py src/request_purgatory/timer/*.pxd src/request_purgatory/aio/held.p*)
+	src/request_purgatory/timer/*.py src/request_purgatory/timer/*.pxd src/request_purgatory/aio/held.p* \
+	src/request_purgatory/pipeline/driver.p*)
 # "interpreted" goes without a C compiler; "compiled", as here, fails if it can't compile. See setup.py.
 REQUEST_PURGATORY_BUILD ?= compiled
 export REQUEST_PURGATORY_BUILD

@@ -42,6 +42,7 @@ TRACKED = (
     "legacy.py",
     "held.py",
     "aio/held.py",
+    "pipeline/driver.py",
     "collector.pyx",
 )
 

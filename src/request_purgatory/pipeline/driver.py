@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from request_purgatory import states
 from request_purgatory.clock import ManualClock
 from request_purgatory.operation import DelayedOperation
 from request_purgatory.pipeline.condition import Ints
+from request_purgatory.pipeline.schema import AGGREGATES
 from request_purgatory.purgatory import DelayedOperationPurgatory
 from request_purgatory.timer import SystemTimer
 
@@ -40,24 +42,67 @@ class EventPart:
     amounts: list[float]
 
 
+class KeyState:
+    """What a key's events add up to: now, and before those of the latest instant in which it had any."""
+
+    __slots__ = ("_count", "_count_before", "_high", "_instant_us", "_total", "_total_before")
+
+    def __init__(self) -> None:
+        self._count = 0.0
+        self._total = 0.0
+        self._high = 0.0
+        self._count_before = 0.0
+        self._total_before = 0.0
+        self._instant_us = -1
+
+    def take_in(self, amount: float, now_us: int) -> None:
+        """An event of this instant."""
+        if self._instant_us != now_us:
+            self._instant_us = now_us
+            self._count_before = self._count
+            self._total_before = self._total
+        self._count += 1
+        self._total += amount
+        if amount > self._high:
+            self._high = amount
+
+    # Aggregates go by their position in `schema.AGGREGATES`: 0 is count, 1 is sum, 2 is max.
+
+    def now(self, aggregate: int) -> float:
+        """Where an aggregate stands."""
+        if aggregate == 0:
+            return self._count
+        return self._total if aggregate == 1 else self._high
+
+    def since(self, aggregate: int, now_us: int) -> float:
+        """What does not count for a request that comes in this instant, whose own events do."""
+        if aggregate == 0:
+            return self._count_before if self._instant_us == now_us else self._count
+        if aggregate == 1:
+            return self._total_before if self._instant_us == now_us else self._total
+        # A high watermark counts from the beginning of time.
+        return 0.0
+
+
+class Wait:
+    """One key that a request waits for, and the one after it."""
+
+    __slots__ = ("_key", "_next", "_since")
+
+    def __init__(self, key: KeyState, since: float, after: Wait | None) -> None:
+        self._key = key
+        self._since = since
+        self._next = after
+
+
 class TraceOperation(DelayedOperation):
     """A request of a trace, waiting in the purgatory for the trace's events."""
 
-    __slots__ = ("_any", "_host", "_missing", "_progress", "_threshold", "arrived_us", "deadline_us", "row")
+    __slots__ = ("_aggregate", "_any", "_host", "_threshold", "_waits", "arrived_us", "deadline_us", "row")
 
-    def __init__(self, host: HostDriver, part: RequestPart, row: int) -> None:
-        timeout_ms = part.timeouts_ms[row]
+    def __init__(self, host: HostDriver, timeout_ms: int) -> None:
         super().__init__(timeout_ms)
         self._host = host
-        self.row = row
-        self.arrived_us = host.now_us
-        self.deadline_us = host.now_us + timeout_ms * 1000
-        self._any = part.quantifiers[row] == "any"
-        self._threshold = part.thresholds[row]
-        self._progress = host.progress[part.aggregates[row]]
-        # Where each key's aggregate stood when the request came: that much does not count.
-        since = self._progress.since
-        self._missing = [(key, since(key)) for key in part.watch_keys[row] or ()]
 
     def try_complete(self) -> bool:
         host = self._host
@@ -66,16 +111,23 @@ class TraceOperation(DelayedOperation):
             # The purgatory's clock has whole ticks: it may still hold this request for the rest of the tick in which its
             # deadline was. The trace's rule is the exact one.
             return False
-        now = self._progress.now
-        threshold = self._threshold
-        if self._any:
-            if not any(now.get(key, 0) - since >= threshold for key, since in self._missing):
-                return False
-        elif self._missing:
-            self._missing = [(key, since) for key, since in self._missing if now.get(key, 0) - since < threshold]
-            if self._missing:
-                return False
-        return self.force_complete()
+        return self._holds() and self.force_complete()
+
+    def _holds(self) -> bool:
+        """Whether the condition does; keys that have had enough are not looked at again."""
+        last = None
+        wait = self._waits
+        while wait is not None:
+            if wait._key.now(self._aggregate) - wait._since < self._threshold:
+                last = wait
+            elif self._any:
+                return True
+            elif last is None:
+                self._waits = wait._next
+            else:
+                last._next = wait._next
+            wait = wait._next
+        return not self._any and self._waits is None
 
     def on_complete(self) -> None:
         host = self._host
@@ -89,23 +141,9 @@ class TraceOperation(DelayedOperation):
         host.expired(self)
 
 
-@dataclass(slots=True)
-class _Progress:
-    """One aggregate of every key's events: now, and where the events of the present instant found it.
-
-    `high_watermark` is for `max`, where nothing is taken off: all events so far count.
-    """
-
-    high_watermark: bool = False
-    now: dict[str, float] = field(default_factory=dict)
-    before: dict[str, float] = field(default_factory=dict)
-
-    def since(self, key: str) -> float:
-        """What to take off for a request that comes in this instant, whose own events count."""
-        if self.high_watermark:
-            return 0
-        earlier = self.before.get(key)
-        return self.now.get(key, 0) if earlier is None else earlier
+#: After every instant.
+_NO_INSTANT = 2**63 - 1
+_AGGREGATES = {name: number for number, name in enumerate(AGGREGATES)}
 
 
 class HostDriver:
@@ -128,11 +166,13 @@ class HostDriver:
         self.clock = clock
         self.purgatory = purgatory
         self.now_us = self._origin_us
-        self.progress = {"count": _Progress(), "sum": _Progress(), "max": _Progress(high_watermark=True)}
         self.tries = 0
         self.callbacks = 0
         self.arrivals = 0
         self.events = 0
+        self._interval_ms = purgatory.reap_interval_ms
+        self._timer = purgatory.timer
+        self._keys: dict[str, KeyState] = {}
         self._peak_pending = 0
         self._peak_queued = 0
         self._samples = 0
@@ -148,86 +188,133 @@ class HostDriver:
 
     def play(self, requests: RequestPart, events: EventPart) -> None:
         """The next part of the trace: all that happens from one instant on to another, of which nothing was in earlier parts."""
-        arrivals = np.argsort(requests.arrived_us, kind="stable").tolist()
+        arrivals = np.argsort(requests.arrived_us, kind="stable")
         # Equal times by amount: running totals are then the same whatever order the rows came in.
-        happenings = np.lexsort((np.asarray(events.amounts, dtype=np.float64), events.occurred_us)).tolist()
-        arrived, occurred = requests.arrived_us.tolist(), events.occurred_us.tolist()
-        keys, amounts = events.keys, events.amounts
-        instants = np.unique(np.concatenate([requests.arrived_us, events.occurred_us])).tolist()
+        happenings = np.lexsort((np.asarray(events.amounts, dtype=np.float64), events.occurred_us))
+        self._bind(requests)
+        collects = gc.isenabled()
+        # What is made here is in no cycle, and looking for one again and again costs a tenth of all.
+        gc.disable()
+        try:
+            self._play(
+                arrivals.tolist(),
+                requests.arrived_us[arrivals].tolist(),
+                happenings.tolist(),
+                events.occurred_us[happenings].tolist(),
+                events.keys,
+                events.amounts,
+            )
+        finally:
+            if collects:
+                gc.enable()
+        self.events += len(happenings)
+
+    def _play(
+        self,
+        arrivals: list[int],
+        arrived: list[int],
+        happenings: list[int],
+        occurred: list[int],
+        keys: list[str],
+        amounts: list[float],
+    ) -> None:
+        """`arrivals` and `happenings` are rows in order of time, `arrived` and `occurred` their times."""
+        purgatory = self.purgatory
+        arrivals_left, events_left = len(arrivals), len(happenings)
         next_arrival = next_event = 0
-        for instant in instants:
+        while next_arrival < arrivals_left or next_event < events_left:
+            instant = _NO_INSTANT
+            if next_arrival < arrivals_left:
+                instant = arrived[next_arrival]
+            if next_event < events_left and occurred[next_event] < instant:
+                instant = occurred[next_event]
             self._expire_before(instant)
             self._move_to(instant)
-            touched: list[str] = []
-            while next_event < len(happenings) and occurred[happenings[next_event]] == instant:
+            first_event = next_event
+            while next_event < events_left and occurred[next_event] == instant:
                 row = happenings[next_event]
-                self._take_in(keys[row], amounts[row])
-                touched.append(keys[row])
+                self._key(keys[row]).take_in(amounts[row], instant)
                 next_event += 1
-            while next_arrival < len(arrivals) and arrived[arrivals[next_arrival]] == instant:
-                self._arrive(requests, arrivals[next_arrival])
+            while next_arrival < arrivals_left and arrived[next_arrival] == instant:
+                self._arrive(arrivals[next_arrival])
                 next_arrival += 1
-            if touched:
-                for key in touched:
-                    self.purgatory.check_and_complete(key)
-                self.progress["count"].before.clear()
-                self.progress["sum"].before.clear()
-            if self.purgatory.reap_interval_ms is None and self.purgatory.purge_due:
-                self.purgatory.advance_clock(0)
-        self.events += len(happenings)
+            while first_event < next_event:
+                purgatory.check_and_complete(keys[happenings[first_event]])
+                first_event += 1
+            if self._interval_ms is None and purgatory.purge_due:
+                purgatory.advance_clock(0)
+
+    def _bind(self, requests: RequestPart) -> None:
+        self._timeouts = requests.timeouts_ms
+        self._watched = requests.watch_keys
+        # One number for each name, looked up once.
+        self._aggregates = [_AGGREGATES[name] for name in requests.aggregates]
+        self._thresholds = requests.thresholds
+        self._quantifiers = requests.quantifiers
 
     def finish(self) -> None:
         """After the last part: let time pass until every request has ended."""
-        self._expire_before(None)
+        self._expire_before(_NO_INSTANT)
         pending = self.purgatory.shutdown()
         assert not pending, f"{len(pending)} requests never ended"
 
     def forget(self, keys: Iterable[str]) -> None:
         """Drop what is known of keys that no request to come watches."""
-        for progress in self.progress.values():
-            now = progress.now
-            for key in keys:
-                now.pop(key, None)
+        for key in keys:
+            self._keys.pop(key, None)
 
-    def _expire_before(self, instant_us: int | None) -> None:
-        """Let the reaper do all that it does before the instant, each thing at its time; None: to the end."""
+    def _expire_before(self, instant_us: int) -> None:
+        """Let the reaper do all that it does before the instant, each thing at its time."""
         purgatory = self.purgatory
         wake_ms = self._reaper_wakes_ms()
-        while wake_ms is not None and (instant_us is None or self._origin_us + wake_ms * 1000 < instant_us):
+        while wake_ms >= 0 and self._origin_us + wake_ms * 1000 < instant_us:
             self._move_to(self._origin_us + wake_ms * 1000)
             purgatory.advance_clock(0)
             self._last_wake_ms = wake_ms
             wake_ms = self._reaper_wakes_ms()
 
-    def _reaper_wakes_ms(self) -> int | None:
-        due_ms = self.purgatory.timer.next_expiration_ms
-        interval_ms = self.purgatory.reap_interval_ms
-        if due_ms is None or interval_ms is None:
+    def _reaper_wakes_ms(self) -> int:
+        """When the reaper has something to do next; -1 for never."""
+        due_ms: int | None = self._timer.next_expiration_ms
+        if due_ms is None:
+            return -1
+        if self._interval_ms is None:
             return due_ms
-        return min(due_ms, max(self._last_wake_ms + interval_ms, self.clock.ceil_ms))
+        return min(due_ms, max(self._last_wake_ms + self._interval_ms, self.clock.ceil_ms))
 
     def _move_to(self, now_us: int) -> None:
         self.now_us = now_us
         self.clock.advance_to_ns((now_us - self._origin_us) * 1000)
 
-    def _take_in(self, key: str, amount: float) -> None:
-        count, total, mark = self.progress["count"], self.progress["sum"], self.progress["max"]
-        counted, added = count.now.get(key, 0), total.now.get(key, 0.0)
-        count.before.setdefault(key, counted)
-        total.before.setdefault(key, added)
-        count.now[key] = counted + 1
-        total.now[key] = added + amount
-        if amount > mark.now.get(key, 0.0):
-            mark.now[key] = amount
+    def _key(self, key: str) -> KeyState:
+        state = self._keys.get(key)
+        if state is None:
+            state = KeyState()
+            self._keys[key] = state
+        return state
 
-    def _arrive(self, requests: RequestPart, row: int) -> None:
-        operation = TraceOperation(self, requests, row)
-        # A request without keys is watched under itself: no event can reach it there, as none can in the trace.
-        self.purgatory.try_complete_else_watch(operation, requests.watch_keys[row] or [operation])
+    def _arrive(self, row: int) -> None:
+        operation = TraceOperation(self, self._timeouts[row])
+        operation.row = row
+        operation.arrived_us = self.now_us
+        operation.deadline_us = self.now_us + operation.delay_ms * 1000
+        operation._any = self._quantifiers[row] == "any"
+        operation._threshold = self._thresholds[row]
+        operation._aggregate = self._aggregates[row]
+        operation._waits = None
+        keys = self._watched[row]
+        if keys:
+            for key in keys:
+                state = self._key(key)
+                operation._waits = Wait(state, state.since(operation._aggregate, self.now_us), operation._waits)
+        else:
+            # A request without keys is watched under itself: no event can reach it there, as none can in the trace.
+            keys = [operation]
+        self.purgatory.try_complete_else_watch(operation, keys)
         pending = self.purgatory.num_delayed
         if pending > self._peak_pending:
             self._peak_pending = pending
-        queued = self.purgatory.timer.size
+        queued = self._timer.size
         if queued > self._peak_queued:
             self._peak_queued = queued
         if self.arrivals % SAMPLE_EVERY == 0:
