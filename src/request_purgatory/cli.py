@@ -232,14 +232,13 @@ def _simulate(options: argparse.Namespace) -> int:
     from request_purgatory.pipeline.replay import ReplaySettings
     from request_purgatory.pipeline.simulation import SimulationPlan, run_simulation
     from request_purgatory.pipeline.simulation_text import print_simulation
-    from request_purgatory.pipeline.workload import CASES
+    from request_purgatory.pipeline.workload import CASES, cluster_workload
 
-    names = ("hosts", "keys", "shared_keys", "timeout_ms", "median_ms", "p75_ms", "seed")
+    names = ("hosts", "requests_per_host", "rate_per_host", "keys", "shared_keys", "timeout_ms", "median_ms", "p75_ms", "seed")
     given = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
-    per_host = {"requests": options.hosts * options.requests_per_host, "rate": options.hosts * options.rate_per_host}
     settings = ("design", "tick_ms", "wheel_size", "purge_interval", "shards")
     plan = SimulationPlan(
-        workload=replace(CASES[options.case], **given, **per_host, host_by_host=True),
+        workload=cluster_workload(CASES[options.case], **given),
         settings=ReplaySettings(**{name: getattr(options, name) for name in settings}),
         target=Target(options.target_per_day, options.utilization, options.executor_cores),
         partitions=options.partitions,

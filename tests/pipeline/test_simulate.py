@@ -36,7 +36,15 @@ from request_purgatory.pipeline.replay import ReplaySettings, replay
 from request_purgatory.pipeline.schema import OUTCOMES
 from request_purgatory.pipeline.simulated import QUANTILES, SimulatedHost, parts, simulate_host
 from request_purgatory.pipeline.simulation import HOSTS, SimulationPlan, run_simulation, simulate
-from request_purgatory.pipeline.workload import HOST_BLOCK, LOW_TIMEOUT, START, Workload, host_blocks, workload_trace
+from request_purgatory.pipeline.workload import (
+    HOST_BLOCK,
+    LOW_TIMEOUT,
+    START,
+    Workload,
+    cluster_workload,
+    host_blocks,
+    workload_trace,
+)
 from tests.model.naive_trace import TraceEvent, TraceRequest, outcome
 from tests.pipeline.trace_strategies import EVENTS, requests
 
@@ -150,19 +158,21 @@ def test_hosts_drawn_apart_are_not_alike() -> None:
     assert gaps.std() == pytest.approx(400, rel=0.05)
 
 
-def test_part_ends_where_the_next_one_begins() -> None:
+@pytest.mark.parametrize("rate", [7_500.0, 9e7], ids=["few arrivals at once", "many arrivals at once"])
+def test_part_ends_where_the_next_one_begins(rate: float) -> None:
     """No instant is in two parts, and nothing is left out, twice or early."""
+    cluster = replace(CLUSTER, requests=3 * 20_000, rate=rate, median_ms=0.02, p75_ms=0.1)
     arrived: list[int] = []
     occurred: list[int] = []
     last_us = -1
-    for found, events in parts(host_blocks(CLUSTER, 2)):
+    for found, events in parts(host_blocks(cluster, 2)):
         times = np.concatenate([found.arrived_us, events.occurred_us])
         assert times.min() > last_us
         last_us = int(times.max())
         arrived += found.arrived_us.tolist()
         occurred += events.occurred_us.tolist()
         assert len(found.arrived_us) == len(found.watch_keys) == len(found.timeouts_ms)
-    blocks = list(host_blocks(CLUSTER, 2))
+    blocks = list(host_blocks(cluster, 2))
     assert arrived == np.concatenate([block.arrived_us for block in blocks]).tolist()
     assert sorted(occurred) == sorted(np.concatenate([block.occurred_us for block in blocks]).tolist())
 
@@ -215,7 +225,8 @@ def test_trace_in_parts_ends_as_the_plain_model_does(
         exact = Histogram()
         exact.add(np.array(waits, dtype=np.int64))
         assert [column.tolist() for column in histogram.counts()] == [column.tolist() for column in exact.counts()]
-        assert sum(row[kind] for row in pieces.ends.timeline.rows()) == len(waits)
+        bins = Counter(ended_us // 1000 for _, (how, ended_us) in told if how == kind)
+        assert bins == {row["bin"]: row[kind] for row in pieces.ends.timeline.rows() if row[kind]}
 
 
 def test_memory_is_for_what_is_pending_not_for_the_trace(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -231,6 +242,24 @@ def test_memory_is_for_what_is_pending_not_for_the_trace(monkeypatch: pytest.Mon
         assert row["requests"] == ends.waits().total == blocks * 512
     # The first one also pays for what is made once in a process.
     assert peaks[2] < 1.4 * peaks[1]
+
+
+def test_watched_keys_and_buckets_are_those_in_use() -> None:
+    """One request: its own key and two of a large pool, and a bucket of the wheel for each of its levels at most."""
+    row, _ = simulate_host(replace(CLUSTER, hosts=1, requests=1, keys=10_000), 0, ReplaySettings(), BIN_US)
+    assert row["peak_watched_keys"] == 3
+    assert [level["peak_used"] for level in row["wheel"]] == [0, 1]
+    row, _ = simulate_host(replace(CLUSTER, hosts=1, requests=5_000, rate=2_500.0), 0, ReplaySettings(), BIN_US)
+    assert row["peak_pending"] < row["peak_watched_keys"] <= row["peak_pending"] + CLUSTER.keys + 1_000
+
+
+@pytest.mark.parametrize("name", ["hosts", "requests_per_host", "rate_per_host"])
+@pytest.mark.parametrize("value", [0, -1])
+def test_cluster_that_can_not_be_is_refused(name: str, value: int) -> None:
+    """By the name that it was given."""
+    chosen = {"hosts": 2, "requests_per_host": 3, "rate_per_host": 1.0} | {name: value}
+    with pytest.raises(InvalidArgumentError, match=f"{name} must be .*got {value}"):
+        cluster_workload(LOW_TIMEOUT, **chosen)  # type: ignore[arg-type]
 
 
 def test_expected_waits_are_those_of_the_simulation() -> None:
@@ -398,7 +427,7 @@ def test_command_simulates_what_workload_and_replay_do(
     [
         (("--utilization", "2"), "utilization must be above 0 and up to 1, got 2.0"),
         (("--target-per-day", "-1"), "target_per_day must be a positive number of requests a day, got -1.0"),
-        (("--rate-per-host", "0"), "rate must be a positive number of requests a second, got 0.0"),
+        (("--rate-per-host", "0"), "rate_per_host must be a positive number of requests a second, got 0.0"),
         (("--rate-per-host", "1e9", "--requests-per-host", "1000000000"), "rate_per_host must be at most"),
         (("--timeout-ms", "-1"), "timeout_ms must be at least 0, got -1"),
         (("--median-ms", "70"), "median_ms must be positive and below p75_ms (60.0), got 70.0"),

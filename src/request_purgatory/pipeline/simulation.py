@@ -213,13 +213,13 @@ def run_simulation(spark: SparkSession, plan: SimulationPlan, sizes: Sizes, targ
     def kind(name: str) -> DataFrame:
         return simulated.where(F.col("kind") == name).select(f"{name}.*")
 
-    def summed(name: str, by: str) -> DataFrame:
+    def summed(name: str, by: str) -> pa.Table:
         columns = [column for column in kind(name).columns if column != by]
-        return kind(name).groupBy(by).agg(*[F.sum(column).alias(column) for column in columns]).orderBy(by)
+        return kind(name).groupBy(by).agg(*[F.sum(column).alias(column) for column in columns]).toArrow().sort_by(by)
 
     kind("hosts").coalesce(1).write.parquet(str(target / "hosts"))
     kind("tasks").coalesce(1).write.parquet(str(target / "tasks"))
-    waits, timeline = summed("waits", "bucket").toArrow(), summed("timeline", "bin").toArrow()
+    waits, timeline = summed("waits", "bucket"), summed("timeline", "bin")
     simulated.unpersist()
     spark.createDataFrame(_waits_table(waits)).coalesce(1).write.parquet(str(target / "waits"))
     spark.createDataFrame(_timeline_table(timeline, bin_us)).coalesce(1).write.parquet(str(target / "timeline"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -127,6 +127,25 @@ class Workload:
 LOW_TIMEOUT = Workload(name="low", median_ms=20.0, p75_ms=60.0)
 HIGH_TIMEOUT = Workload(name="high", median_ms=200.0, p75_ms=400.0)
 CASES = {case.name: case for case in (LOW_TIMEOUT, HIGH_TIMEOUT)}
+
+
+def cluster_workload(case: Workload, *, hosts: int, requests_per_host: int, rate_per_host: float, **chosen: Any) -> Workload:
+    """A workload like `case` whose hosts are drawn apart, so many requests and arrivals a second on each of them.
+
+    Args:
+        chosen: other fields of `Workload`.
+
+    Raises:
+        InvalidArgumentError: a field is outside what is allowed.
+    """
+    if not (rate_per_host > 0 and math.isfinite(rate_per_host)):
+        raise InvalidArgumentError("rate_per_host", "a positive number of requests a second", rate_per_host)
+    for name, value in (("hosts", hosts), ("requests_per_host", requests_per_host)):
+        if value < 1:
+            raise InvalidArgumentError(name, "at least 1", value)
+    requests, rate = hosts * requests_per_host, hosts * rate_per_host
+    return replace(case, hosts=hosts, requests=requests, rate=rate, host_by_host=True, **chosen)
+
 
 #: When synthetic traces begin.
 START = datetime(2024, 1, 1, tzinfo=UTC)
