@@ -100,6 +100,15 @@ class TraceOperation(DelayedOperation):
 
     __slots__ = ("_aggregate", "_any", "_host", "_threshold", "_waits", "arrived_us", "deadline_us", "row")
 
+    # Set where it arrives.
+    row: int
+    arrived_us: int
+    deadline_us: int
+    _aggregate: int
+    _any: bool
+    _threshold: float
+    _waits: Wait | None
+
     def __init__(self, host: HostDriver, timeout_ms: int) -> None:
         super().__init__(timeout_ms)
         self._host = host
@@ -303,14 +312,11 @@ class HostDriver:
         operation._aggregate = self._aggregates[row]
         operation._waits = None
         keys = self._watched[row]
-        if keys:
-            for key in keys:
-                state = self._key(key)
-                operation._waits = Wait(state, state.since(operation._aggregate, self.now_us), operation._waits)
-        else:
-            # A request without keys is watched under itself: no event can reach it there, as none can in the trace.
-            keys = [operation]
-        self.purgatory.try_complete_else_watch(operation, keys)
+        for key in keys or ():
+            state = self._key(key)
+            operation._waits = Wait(state, state.since(operation._aggregate, self.now_us), operation._waits)
+        # A request without keys is watched under itself: no event can reach it there, as none can in the trace.
+        self.purgatory.try_complete_else_watch(operation, keys or [operation])
         pending = self.purgatory.num_delayed
         if pending > self._peak_pending:
             self._peak_pending = pending
