@@ -140,12 +140,12 @@ class Running:
         self.limit = threading.Timer(TIME_LIMIT, self.kill)
         self.limit.start()
 
-    def until(self, beginning: str) -> None:
-        """Read lines until one begins so."""
+    def until(self, beginning: str, containing: str = "") -> str:
+        """Read lines until one begins so, and has that in it."""
         assert self.process.stdout is not None
         for line in self.process.stdout:
-            if line.startswith(beginning):
-                return
+            if line.startswith(beginning) and containing in line:
+                return line
         pytest.fail(f"the stream ended without a line {beginning!r}")
 
     def workers(self) -> list[int]:

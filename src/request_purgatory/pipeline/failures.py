@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from urllib.parse import unquote
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -41,12 +42,14 @@ def describe_failure(error: Exception) -> tuple[int, str]:
     if isinstance(error, (PySparkException, Py4JError)):
         text = str(error)
         file = _FILE.search(text)
+        # Spark names a file as a URL has it.
+        name = "" if not file else unquote(file.group(1)) if file.group(0).startswith("file:") else file.group(1)
         differs = _OTHER_TYPE.search(text)
         if file and differs:
             column, wanted, stored = differs.groups()
-            return _BAD_INPUT, f"{file.group(1)}: column {column} is of the Parquet type {stored}, not {wanted}"
+            return _BAD_INPUT, f"{name}: column {column} is of the Parquet type {stored}, not {wanted}"
         if file and any(word in text for word in _CORRUPT):
-            return _BAD_INPUT, f"{file.group(1)}: can't be read to its end; the file is damaged or not what its name says"
+            return _BAD_INPUT, f"{name}: can't be read to its end; the file is damaged or not what its name says"
         lines = [line.strip() for line in text.splitlines() if line.strip()] or ["Spark failed"]
         # A Python worker's message is a traceback, which ends with what it was, and a stream's plan may follow; Spark's own
         # begins with it.

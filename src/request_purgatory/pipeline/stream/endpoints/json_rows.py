@@ -29,7 +29,8 @@ def read_json_rows(values: DataFrame, schema: T.StructType) -> DataFrame:
     options = {"columnNameOfCorruptRecord": CORRUPT}
     parsed = read.withColumn(_PARSED, F.from_json(_VALUE, T.StructType([*schema.fields, _text_field(CORRUPT)]), options))
     reason = _reason(schema)
-    raw = F.when(F.is_valid_utf8(_VALUE), F.col(_VALUE)).otherwise(F.base64("value"))
+    # Spark's base64 has lines of 76 characters.
+    raw = F.when(F.is_valid_utf8(_VALUE), F.col(_VALUE)).otherwise(F.regexp_replace(F.base64("value"), r"\s", ""))
     return parsed.select(
         *[F.col(f"{_PARSED}.{name}").alias(name) for name in schema.names],
         reason.alias(CORRUPT),
