@@ -204,14 +204,23 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _stream(options: argparse.Namespace) -> int:
-    from request_purgatory.pipeline.stream.endpoints import Folders
+    from functools import partial
+
+    from rich.markup import escape
+
+    from request_purgatory.errors import InvalidArgumentError
+    from request_purgatory.pipeline.session import create_session
+    from request_purgatory.pipeline.stream.endpoints.address import AddressOptions, endpoints, is_kafka
+    from request_purgatory.pipeline.stream.endpoints.connector import session_with_connector
     from request_purgatory.pipeline.stream.job import StreamSettings
     from request_purgatory.pipeline.stream.progress import print_batch
     from request_purgatory.pipeline.stream.run import StreamPlan, run_stream
 
     names = ("shards", "route", "delay_ms", "remember_ms", "max_shard_mb")
+    addresses = (options.requests, options.events, options.out)
+    of_addresses = ("format", "files_per_batch", "rows_per_batch", "kafka_options")
     plan = StreamPlan(
-        folders=Folders(options.requests, options.events, options.out, options.format, options.files_per_batch),
+        endpoints=endpoints(*addresses, AddressOptions(**{name: getattr(options, name) for name in of_addresses})),
         checkpoint=options.checkpoint,
         settings=StreamSettings(**{name: getattr(options, name) for name in names}),
         every_s=options.every,
@@ -219,9 +228,14 @@ def _stream(options: argparse.Namespace) -> int:
         finish=options.finish,
         idle_s=options.idle,
     )
-    with _spark() as (spark, console):
+    with_kafka = any(is_kafka(address) for address in addresses)
+    if options.kafka_connector and not with_kafka:
+        raise InvalidArgumentError("kafka_connector", "for a kafka:// address", options.kafka_connector)
+    make = partial(session_with_connector, options.kafka_connector) if with_kafka else create_session
+    with _spark(make) as (spark, console):
         run_stream(spark, plan, lambda batch: print_batch(console, batch))
-    console.print(f"outcomes: [bold]{options.out}/kind=outcomes[/], late rows: [bold]{options.out}/kind=late[/]", soft_wrap=True)
+    outcomes, late = map(escape, plan.endpoints.out.places)
+    console.print(f"outcomes: [bold]{outcomes}[/], late rows: [bold]{late}[/]", soft_wrap=True)
     return OK
 
 
@@ -296,10 +310,10 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
 
 
 @contextmanager
-def _spark() -> Iterator[tuple[SparkSession, Console]]:
+def _spark(make: Callable[[], SparkSession] | None = None) -> Iterator[tuple[SparkSession, Console]]:
     from request_purgatory.pipeline.session import create_session
 
-    session = create_session()
+    session = (make or create_session)()
     try:
         yield session, _console()
     finally:

@@ -44,6 +44,14 @@ def _mapping(text: str) -> tuple[str, str]:
     return ours, theirs
 
 
+def _kafka_option(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not (equals and name):
+        # Not what was given: it may well be a password.
+        raise argparse.ArgumentTypeError("NAME=VALUE")
+    return name, value
+
+
 def _count(text: str) -> int:
     try:
         number = int(text.replace("_", "").replace(",", ""))
@@ -177,14 +185,29 @@ def _rates(text: str) -> list[int]:
 
 
 def _add_stream(stream: argparse.ArgumentParser) -> None:
-    stream.add_argument("requests", type=Path, help="a folder that files of requests are added to")
-    stream.add_argument("events", type=Path, help="a folder that files of events are added to")
-    stream.add_argument("--out", type=Path, required=True, metavar="DIR", help="where outcomes and late rows are added")
+    stream.add_argument("requests", help="a folder that files are added to; kafka://HOST:PORT/TOPIC; or rate://ROWS_PER_SECOND")
+    stream.add_argument("events", help="likewise")
+    stream.add_argument(
+        "--out", required=True, metavar="DIR", help="where outcomes and late rows are added: a folder, or kafka://HOST:PORT/TOPIC"
+    )
     stream.add_argument(
         "--checkpoint", type=Path, required=True, metavar="DIR", help="where the stream notes how far it is, and goes on from"
     )
     stream.add_argument("--format", choices=("parquet", "json"), default="parquet", help="of all files (parquet)")
     stream.add_argument("--files-per-batch", type=_count, metavar="N", help="new files of an input in one batch (all)")
+    stream.add_argument("--rows-per-batch", type=_count, metavar="N", help="messages of an input topic in one batch (all)")
+    stream.add_argument(
+        "--kafka-option",
+        dest="kafka_options",
+        type=_kafka_option,
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="of Kafka's clients, such as security.protocol=SSL; may be repeated",
+    )
+    stream.add_argument(
+        "--kafka-connector", metavar="WHICH", help="Maven coordinates or jars, or 'provided' (that of the installed Spark)"
+    )
     stream.add_argument("--shards", type=_count, default=16, metavar="N", help="parts of the state (16)")
     stream.add_argument(
         "--route", choices=("host", "key"), default="host", help="shards by host, or by key where each request has one (host)"

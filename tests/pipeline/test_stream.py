@@ -28,7 +28,8 @@ from request_purgatory.pipeline.schema import EVENTS, OUTCOMES, REQUESTS, Schema
 from request_purgatory.pipeline.session import stream_settings
 from request_purgatory.pipeline.stream import StreamSettings, delayed_operations
 from request_purgatory.pipeline.stream.checkpoint import CheckpointError, require_same
-from request_purgatory.pipeline.stream.endpoints import Folders, quiet_ticks
+from request_purgatory.pipeline.stream.endpoints import quiet_ticks
+from request_purgatory.pipeline.stream.endpoints.address import AddressOptions, endpoints
 from request_purgatory.pipeline.stream.progress import BatchProgress
 from request_purgatory.pipeline.stream.run import StreamPlan, run_stream
 from request_purgatory.pipeline.stream.store import STATE_VERSION
@@ -64,8 +65,8 @@ def write(folder: Path, tables: list[pa.Table]) -> Path:
 
 def plan(folder: Path, **options: Any) -> StreamPlan:
     """A stream of the files in a folder."""
-    endpoints = Folders(folder / "requests", folder / "events", folder / "out", files_per_batch=1)
-    return StreamPlan(endpoints, folder / "checkpoint", **options)
+    places = [str(folder / name) for name in ("requests", "events", "out")]
+    return StreamPlan(endpoints(*places, AddressOptions(files_per_batch=1)), folder / "checkpoint", **options)
 
 
 def outcomes(spark: SparkSession, folder: Path) -> list[Any]:
@@ -141,12 +142,12 @@ class Running:
         self.limit = threading.Timer(TIME_LIMIT, self.kill)
         self.limit.start()
 
-    def until(self, beginning: str) -> None:
-        """Read lines until one begins so."""
+    def until(self, beginning: str, containing: str = "") -> str:
+        """Read lines until one begins so, and has that in it."""
         assert self.process.stdout is not None
         for line in self.process.stdout:
-            if line.startswith(beginning):
-                return
+            if line.startswith(beginning) and containing in line:
+                return line
         pytest.fail(f"the stream ended without a line {beginning!r}")
 
     def workers(self) -> list[int]:
@@ -287,7 +288,7 @@ def test_quiet_stream_expires_its_requests(streaming: SparkSession, tmp_path: Pa
     request = TraceRequest("alone", microseconds(now), 500, ["never"], "count", 1.0, "all")
     write(tmp_path / "requests", [requests_table([request])])
     write(tmp_path / "events", [events_table([TraceEvent("other", microseconds(now), 1.0)])])
-    read = Folders(tmp_path / "requests", tmp_path / "events", tmp_path / "out").read(streaming)
+    read = plan(tmp_path).endpoints.read(streaming)
     results = delayed_operations(*read, settings=StreamSettings(shards=2, delay_ms=0), ticks=quiet_ticks(streaming, 0.0))
     writer = results.writeStream.format("memory").queryName("quiet").option("checkpointLocation", str(tmp_path / "checkpoint"))
     query = writer.start()

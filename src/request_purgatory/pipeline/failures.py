@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from urllib.parse import unquote
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -13,6 +14,8 @@ from request_purgatory.pipeline.java import JavaNotFoundError
 from request_purgatory.pipeline.outputs import OutputExistsError
 from request_purgatory.pipeline.schema import SchemaError
 from request_purgatory.pipeline.stream.checkpoint import CheckpointError
+from request_purgatory.pipeline.stream.endpoints.connector import ConnectorError
+from request_purgatory.pipeline.stream.endpoints.endpoint import EndpointError
 
 _FAILED = 1
 _BAD_INPUT = 2
@@ -22,24 +25,37 @@ _MISSING_TOOL = 4
 _FILE = re.compile(r"(?:file:/*)?(/[^\s'\"]+\.(?:csv|parquet|gz|bz2))")
 #: The last line of a traceback.
 _RAISED = re.compile(r"[A-Za-z_][\w.]*(?:Error|Exception): ")
+#: What Spark says of a Parquet file with another type than was asked for.
+_OTHER_TYPE = re.compile(r"reading Parquet column \[(.+?)\]\. Expected Spark type (.+?), actual Parquet type (.+?)\.")
+#: What a Python worker found out about an input.
+_WORKERS_FINDING = f"{TraceFormatError.__module__}.{TraceFormatError.__qualname__}: "
+_OF_INPUT = (InvalidArgumentError, TraceFormatError, SchemaError, OutputExistsError, CheckpointError, EndpointError)
 _CORRUPT = ("ZipException", "EOFException", "not a Parquet file", "CANNOT_READ_FILE", "FAILED_READ_FILE", "DataFormatException")
 
 
 def describe_failure(error: Exception) -> tuple[int, str]:
     """The exit code of a failed command, and what to tell its user."""
-    if isinstance(error, JavaNotFoundError):
+    if isinstance(error, (JavaNotFoundError, ConnectorError)):
         return _MISSING_TOOL, str(error)
-    if isinstance(error, (InvalidArgumentError, TraceFormatError, SchemaError, OutputExistsError, CheckpointError)):
+    if isinstance(error, _OF_INPUT):
         return _BAD_INPUT, str(error)
     if isinstance(error, (PySparkException, Py4JError)):
         text = str(error)
         file = _FILE.search(text)
+        # Spark names a file as a URL has it.
+        name = "" if not file else unquote(file.group(1)) if file.group(0).startswith("file:") else file.group(1)
+        differs = _OTHER_TYPE.search(text)
+        if file and differs:
+            column, wanted, stored = differs.groups()
+            return _BAD_INPUT, f"{name}: column {column} is of the Parquet type {stored}, not {wanted}"
         if file and any(word in text for word in _CORRUPT):
-            return _BAD_INPUT, f"{file.group(1)}: can't be read to its end; the file is damaged or not what its name says"
+            return _BAD_INPUT, f"{name}: can't be read to its end; the file is damaged or not what its name says"
         lines = [line.strip() for line in text.splitlines() if line.strip()] or ["Spark failed"]
         # A Python worker's message is a traceback, which ends with what it was, and a stream's plan may follow; Spark's own
         # begins with it.
         raised = [line for line in lines if _RAISED.match(line)]
+        if raised and raised[-1].startswith(_WORKERS_FINDING):
+            return _BAD_INPUT, raised[-1].removeprefix(_WORKERS_FINDING)
         told = (raised or lines)[-1] if "Python worker" in lines[0] else lines[0]
         return _FAILED, f"{told}\n(run it again with -v to see everything that Spark says)"
     return _FAILED, f"{type(error).__name__}: {error}\n(run it again with -v to see where)"

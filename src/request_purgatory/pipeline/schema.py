@@ -21,6 +21,8 @@ from pyspark.sql import types as T  # noqa: N812 - as Spark's own documentation 
 
 AGGREGATES = ("count", "sum", "max")
 QUANTIFIERS = ("all", "any")
+#: For Spark's JSON writers, which would cut times to milliseconds.
+JSON_TIMES = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"}
 #: `timeout_ms` is an INT.
 LONGEST_TIMEOUT_MS = 2**31 - 1
 COMPLETED = "completed"

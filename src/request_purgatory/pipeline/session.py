@@ -62,12 +62,15 @@ def stream_settings(spark: SparkSession) -> None:
     spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
 
 
-def create_session(app_name: str = "request-purgatory", *, master: str | None = None) -> SparkSession:
+def create_session(
+    app_name: str = "request-purgatory", *, master: str | None = None, settings: Mapping[str, str] | None = None
+) -> SparkSession:
     """The running session, or a new one.
 
     Args:
         app_name: shown by cluster managers.
         master: as Spark's; unless given, that of the environment (spark-submit), or else `local[*]`.
+        settings: further ones of Spark's, for a new session.
 
     Raises:
         JavaNotFoundError: no Java 17 or newer; says what to install.
@@ -79,7 +82,7 @@ def create_session(app_name: str = "request-purgatory", *, master: str | None = 
     # Workers must run this very interpreter: another one's NumPy or Arrow, or none, would fail far from here.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.Builder().appName(app_name)
-    for name, value in SETTINGS.items():
+    for name, value in {**SETTINGS, **(settings or {})}.items():
         builder = builder.config(name, value)
     submitted = "MASTER" in os.environ or "SPARK_REMOTE" in os.environ or "SPARK_ENV_LOADED" in os.environ
     if master is not None or not submitted:

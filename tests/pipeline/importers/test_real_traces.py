@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from request_purgatory.pipeline.batch import batch_outcomes
 from request_purgatory.pipeline.replay import DESIGNS, ReplaySettings, replay
 from request_purgatory.pipeline.schema import OUTCOMES
-from request_purgatory.pipeline.stream.endpoints import Folders
+from request_purgatory.pipeline.stream.endpoints.address import endpoints
 from request_purgatory.pipeline.stream.run import StreamPlan, run_stream
 from request_purgatory.pipeline.traces import Trace, import_trace
 
@@ -72,7 +72,7 @@ def test_nezha_stream_agrees_with_batch_on_every_row(spark: SparkSession, nezha:
     """The streaming job on the imported tables."""
     names = ("spark.sql.shuffle.partitions", "spark.sql.execution.arrow.maxRecordsPerBatch")
     before = {name: str(spark.conf.get(name)) for name in names}
-    folders = Folders(nezha.path / "requests", nezha.path / "events", tmp_path / "out")
+    folders = endpoints(str(nezha.path / "requests"), str(nezha.path / "events"), str(tmp_path / "out"))
     run_stream(spark, StreamPlan(folders, tmp_path / "checkpoint", finish=True), lambda batch: None)
     for name, value in before.items():
         spark.conf.set(name, value)

@@ -10,9 +10,11 @@ import re
 import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from functools import reduce
+from functools import lru_cache, reduce
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -90,6 +92,20 @@ def parquet_schema(file: Path) -> pa.Schema:
         return pq.read_schema(file)
     except (OSError, ValueError) as error:
         raise TraceFormatError(f"{file}: can't be read as Parquet ({error})") from error
+
+
+@lru_cache(maxsize=4096)
+def require_parquet_columns(location: str, required: tuple[str, ...]) -> None:
+    """TraceFormatError, naming the difference, unless a Parquet file has all columns.
+
+    Args:
+        location: the file as Spark gives it in `_metadata.file_path`.
+    """
+    file = Path(url2pathname(urlsplit(location).path))
+    given = parquet_schema(file).names
+    # Spark finds a column by its name in any case.
+    folded = {name.lower() for name in given}
+    require_columns(file, given, [name for name in required if name.lower() not in folded])
 
 
 def spark_path(path: Path) -> str:

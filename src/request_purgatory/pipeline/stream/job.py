@@ -12,9 +12,10 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
 from request_purgatory.errors import InvalidArgumentError
+from request_purgatory.pipeline.importers.delimited import require_parquet_columns
+from request_purgatory.pipeline.importers.imported import CORRUPT, RAW, SOURCE, event_checks, request_checks, set_aside
 from request_purgatory.pipeline.importers.imported import REASON as REASON_COLUMN
-from request_purgatory.pipeline.importers.imported import event_checks, request_checks, set_aside
-from request_purgatory.pipeline.schema import AGGREGATES, COMPLETED, EVENTS, EXPIRED, OUTCOMES, REQUESTS, require
+from request_purgatory.pipeline.schema import AGGREGATES, COMPLETED, EVENTS, EXPIRED, JSON_TIMES, OUTCOMES, REQUESTS, require
 from request_purgatory.pipeline.stream import rows
 from request_purgatory.pipeline.stream.processor import ShardProcessor
 from request_purgatory.pipeline.stream.progress import OBSERVED
@@ -41,6 +42,8 @@ _PACKED = T.StructType(
 #: column. This one is never late: shards find what is late themselves, and say so. (pandas' times end in 2262.)
 _NEVER_LATE = "2261-01-01"
 _WATERMARK_MARK = "spark.watermarkDelayMs"
+#: Columns by which a source says what it knows of a row.
+_SAID = (CORRUPT, RAW, SOURCE)
 
 
 @dataclass(frozen=True)
@@ -81,8 +84,10 @@ def delayed_operations(
     """How every request of a stream ends, given a stream of events: the same rules, and the same rows, as `batch_outcomes`.
 
     Args:
-        requests: streaming, of `schema.REQUESTS`.
-        events: streaming, of `schema.EVENTS`.
+        requests: streaming, of `schema.REQUESTS`. A row that is none, as the source found, may have the reason in a column
+            `imported.CORRUPT` and itself in `imported.RAW`; a row with nulls may have its Parquet file in `imported.SOURCE`,
+            which has to have all columns.
+        events: streaming, of `schema.EVENTS`; likewise.
         settings: see there.
         ticks: streaming, with a column `at TIMESTAMP`: a row says that neither input has anything more before that time, but for
             `delay_ms`. With it the watermark moves also while an input is quiet.
@@ -95,8 +100,8 @@ def delayed_operations(
         SchemaError: a column is missing or of another type.
     """
     settings = settings or StreamSettings()
-    packed = _packed_requests(require(requests, REQUESTS, "requests"), ticks, settings).unionByName(
-        _packed_events(require(events, EVENTS, "events"), ticks, settings)
+    packed = _packed_requests(_required(requests, REQUESTS, "requests"), ticks, settings).unionByName(
+        _packed_events(_required(events, EVENTS, "events"), ticks, settings)
     )
     never_late = F.lit(_NEVER_LATE).cast("timestamp").alias("never_late", metadata={_WATERMARK_MARK: 0})
     watched = packed.select("*", never_late)
@@ -111,6 +116,13 @@ def delayed_operations(
     }
     observed = streamed.observe(OBSERVED, *[count.alias(name) for name, count in counted.items()])
     return observed.where(F.col("kind") != rows.PENDING)
+
+
+def _required(table: DataFrame, schema: T.StructType, what: str) -> DataFrame:
+    """The columns of `schema`, and what the source says of the rows: null if it says nothing."""
+    require(table, schema, what)
+    said = [F.col(name) if name in table.columns else F.lit(None).cast("string").alias(name) for name in _SAID]
+    return table.select(*schema.names, *said)
 
 
 def _packed_requests(requests: DataFrame, ticks: DataFrame | None, settings: StreamSettings) -> DataFrame:
@@ -164,27 +176,31 @@ def _flagged(
     table: DataFrame, checks: list[tuple[str, Column]], time: str, ticks: DataFrame | None, settings: StreamSettings
 ) -> DataFrame:
     """The table with its watermark, and with the reason where a row can't be used. Ticks are rows where `is_row` is null."""
-    names = table.columns
+    names = [name for name in table.columns if name not in _SAID]
     table = set_aside(table.withColumn("is_row", F.lit(True)), checks)
+    table = table.withColumn(REASON_COLUMN, F.coalesce(CORRUPT, REASON_COLUMN))
     if ticks is not None:
         table = table.unionByName(ticks.select(F.col("at").alias(time)), allowMissingColumns=True)
     # A time that can't be used must not move the watermark either.
     table = table.withColumn("moves", F.when(F.col(REASON_COLUMN).isNull(), F.col(time)))
     table = table.withWatermark("moves", f"{settings.delay_ms} milliseconds")
-    as_json = F.when(F.col(REASON_COLUMN).isNotNull(), F.to_json(F.struct(*names)))
-    return table.withColumn("row", as_json)
+    as_json = F.when(F.col(REASON_COLUMN).isNotNull(), F.to_json(F.struct(*names), dict(JSON_TIMES)))
+    return table.withColumn("row", F.when(F.col(CORRUPT).isNotNull(), F.col(RAW)).otherwise(as_json))
 
 
 def _pack(table: DataFrame, kind: str, spread: Column, settings: StreamSettings, columns: dict[str, Column]) -> DataFrame:
     # Rows that can't be used may lack what they would be spread by; any shard will tell of them.
     shard = F.when(F.col(REASON_COLUMN).isNull(), F.pmod(spread, F.lit(settings.shards))).otherwise(0).cast("int")
-    known = [F.col("is_row"), shard.alias("shard"), F.col(REASON_COLUMN).alias("reason"), F.col("row")]
+    known = [F.col("is_row"), shard.alias("shard"), F.col(REASON_COLUMN).alias("reason"), F.col("row"), F.col(SOURCE)]
+    names = tuple((REQUESTS if kind == rows.REQUESTS else EVENTS).names)
     wanted = table.select(*known, *[column.alias(name) for name, column in columns.items()])
 
     def packed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             # Ticks have done their part. (A filter in Spark would be moved to before the watermark is taken.)
             batch = batch.filter(batch.column("is_row"))
+            for file in batch.column(SOURCE).drop_null().unique().to_pylist():
+                require_parquet_columns(file, names)
             good = batch.column("reason").is_null()
             found = [
                 *rows.pack(batch.filter(good), kind),

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from request_purgatory.errors import InvalidArgumentError
 from request_purgatory.pipeline.session import stream_settings
 from request_purgatory.pipeline.stream.checkpoint import require_same
-from request_purgatory.pipeline.stream.endpoints import Folders, quiet_ticks, told_ticks
+from request_purgatory.pipeline.stream.endpoints import Endpoints, quiet_ticks, told_ticks
 from request_purgatory.pipeline.stream.job import StreamSettings, delayed_operations
 from request_purgatory.pipeline.stream.progress import BatchProgress, ProgressListener
 
@@ -28,7 +28,7 @@ class StreamPlan:
     """What a stream does.
 
     Attributes:
-        folders: its inputs and its output.
+        endpoints: its inputs and its output.
         checkpoint: the folder that makes it go on where it was stopped.
         settings: shards and times.
         every_s: seconds from one micro-batch to the next; 0 as soon as the one before is done. Not with `finish` or `available`.
@@ -37,7 +37,7 @@ class StreamPlan:
         idle_s: for inputs whose times are the present: seconds after which nothing older is expected from a quiet input.
     """
 
-    folders: Folders
+    endpoints: Endpoints
     checkpoint: Path
     settings: StreamSettings = field(default_factory=StreamSettings)
     every_s: float = 0.0
@@ -50,20 +50,27 @@ class StreamPlan:
             raise InvalidArgumentError("every_s", "at least 0 seconds", self.every_s)
         if self.idle_s is not None and self.idle_s < 0:
             raise InvalidArgumentError("idle_s", "at least 0 seconds", self.idle_s)
-        if self.idle_s is not None and (self.finish or self.available):
+        if not (self.finish or self.available):
+            return
+        if self.idle_s is not None:
             raise InvalidArgumentError("idle_s", "for a stream that goes on, without finish or available", self.idle_s)
+        for source in (self.endpoints.requests, self.endpoints.events):
+            if source.endless:
+                raise InvalidArgumentError("an input", "one that has an end, with finish or available", source)
 
 
 def run_stream(spark: SparkSession, plan: StreamPlan, told: Callable[[BatchProgress], object]) -> None:
     """Run a stream until its input ends (`available`, `finish`), it is interrupted, or it fails.
 
     Raises:
-        CheckpointError, SchemaError, TraceFormatError: before any row is read.
+        CheckpointError, EndpointError, SchemaError, TraceFormatError: before any row is read.
         StreamingQueryException: a batch failed; what was committed before it stays, and the next start goes on from there.
     """
-    plan.folders.read(spark)  # Says what is wrong with the inputs before the checkpoint is made.
+    # Both say what is wrong with inputs and output before the checkpoint is made.
+    described = plan.endpoints.described(spark)
+    plan.endpoints.read(spark)
     ticks = "told" if plan.idle_s is None else "the clock's"
-    require_same(plan.checkpoint, plan.settings, plan.folders.described() | {"ticks": ticks})
+    require_same(plan.checkpoint, plan.settings, described | {"ticks": ticks})
     stream_settings(spark)
     listener = ProgressListener(told)
     spark.streams.addListener(listener)
@@ -77,14 +84,14 @@ def run_stream(spark: SparkSession, plan: StreamPlan, told: Callable[[BatchProgr
 
 
 def _run_once(spark: SparkSession, plan: StreamPlan, listener: ProgressListener) -> None:
-    requests, events = plan.folders.read(spark)
+    requests, events = plan.endpoints.read(spark)
     ticks = told_ticks(spark, plan.checkpoint / "ticks") if plan.idle_s is None else quiet_ticks(spark, plan.idle_s)
     results = delayed_operations(requests, events, settings=plan.settings, ticks=ticks)
     trigger: dict[str, Any] = {"processingTime": f"{plan.every_s} seconds"}
     if plan.available or plan.finish:
         trigger = {"availableNow": True}
-    writer = plan.folders.write(results).queryName("purgatory").option("checkpointLocation", str(plan.checkpoint.resolve()))
-    query = writer.trigger(**trigger).start()
+    writer = plan.endpoints.out.write(results).queryName("purgatory")
+    query = writer.option("checkpointLocation", str(plan.checkpoint.resolve())).trigger(**trigger).start()
     try:
         query.awaitTermination()
     finally:
