@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -50,8 +49,17 @@ def broker(library: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 
 @pytest.fixture(scope="module")
-def stream(library: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., list[str]]:
+def environment() -> Iterator[pytest.MonkeyPatch]:
+    """The environment of the streams' processes, taken back afterwards."""
+    with pytest.MonkeyPatch.context() as patch:
+        yield patch
+
+
+@pytest.fixture(scope="module")
+def stream(library: Path, environment: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., list[str]]:
     """Makes command lines of `purgatory stream`, with the connector that can be had."""
+    # A JVM that lives for seconds spends half of them on compiling well.
+    environment.setenv("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
     chosen: list[str] = []
     if jars(library, connector_of_spark(), dependencies=False) is None:
         helper = jars(library, OLDER[1], dependencies=False)
@@ -60,7 +68,7 @@ def stream(library: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[
         configuration = tmp_path_factory.mktemp("conf")
         settings = f"spark.jars.excludes {OLDER[1].rsplit(':', 1)[0]}\n"
         (configuration / "spark-defaults.conf").write_text(settings)
-        os.environ["SPARK_CONF_DIR"] = str(configuration)
+        environment.setenv("SPARK_CONF_DIR", str(configuration))
 
     def command(requests: str, events: str, out: str, checkpoint: Path, *options: str) -> list[str]:
         return [
@@ -69,16 +77,6 @@ def stream(library: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[
         ]
 
     return command
-
-
-@pytest.fixture(scope="module", autouse=True)
-def configuration_as_it_was() -> Iterator[None]:
-    """Takes back where Spark's configuration is."""
-    before = os.environ.get("SPARK_CONF_DIR")
-    yield
-    os.environ.pop("SPARK_CONF_DIR", None)
-    if before is not None:
-        os.environ["SPARK_CONF_DIR"] = before
 
 
 @pytest.fixture(scope="module")
