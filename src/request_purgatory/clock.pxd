@@ -19,3 +19,4 @@ cdef class ManualClock(Clock):
     cdef bint _slept_on
 
     cpdef long long _read_ns(self) except? -1
+    cpdef _move_to_ns(self, long long now_ns)

@@ -142,6 +142,12 @@ class ManualClock(Clock):
         if self._slept_on:
             self._wake_sleepers()
 
+    def _move_to_ns(self, now_ns: int) -> None:
+        """`advance_to_ns` for who alone moves the clock, and only ahead: a replay does it at every instant."""
+        self._now_ns = now_ns
+        if self._slept_on:
+            self._wake_sleepers()
+
     def wait_until(self, condition: threading.Condition, until_ms: int | None) -> None:
         # Registered before the last look at the time: a move after that look finds the condition here, and its notify
         # has to wait for the condition's lock, which is only free once this thread sleeps. So no move is missed.

@@ -2,8 +2,10 @@ cimport cython
 
 from request_purgatory cimport states
 from request_purgatory.clock cimport ManualClock
+from request_purgatory.metrics cimport PurgatoryCounters
 from request_purgatory.operation cimport DelayedOperation
 from request_purgatory.purgatory cimport DelayedOperationPurgatory
+from request_purgatory.timer.timer cimport SystemTimer
 
 
 cdef class KeyState:
@@ -51,6 +53,15 @@ cdef class HostDriver:
     cdef long long _origin_us
     cdef object _interval_ms
     cdef object _timer
+    cdef SystemTimer _wheel_timer
+    cdef PurgatoryCounters _counters
+    cdef Py_ssize_t _ended
+    cdef tuple _columns
+    cdef long long[::1] _rows
+    cdef long long[::1] _arrived_us
+    cdef long long[::1] _deadlines_us
+    cdef long long[::1] _ended_us
+    cdef long long[::1] _expired
     cdef long long _last_wake_ms
     cdef dict _keys
     cdef Py_ssize_t _peak_pending
@@ -63,8 +74,9 @@ cdef class HostDriver:
     cdef list _thresholds
     cdef list _quantifiers
 
-    cpdef completed(self, TraceOperation operation)
-    cpdef expired(self, TraceOperation operation)
+    @cython.locals(at=Py_ssize_t)
+    cpdef _note(self, TraceOperation operation, bint expired)
+
     cpdef play(self, requests, events)
     cpdef _bind(self, requests)
 

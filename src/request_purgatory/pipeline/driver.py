@@ -12,10 +12,10 @@ import numpy as np
 from request_purgatory import states
 from request_purgatory.clock import ManualClock
 from request_purgatory.operation import DelayedOperation
-from request_purgatory.pipeline.condition import Ints
+from request_purgatory.pipeline.condition import Bools, Ints
 from request_purgatory.pipeline.schema import AGGREGATES
 from request_purgatory.purgatory import DelayedOperationPurgatory
-from request_purgatory.timer import SystemTimer
+from request_purgatory.timer.timer import SystemTimer
 
 #: Timing wheels are looked at once in this many arrivals.
 SAMPLE_EVERY = 1024
@@ -40,6 +40,20 @@ class EventPart:
     occurred_us: Ints
     keys: list[str]
     amounts: list[float]
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """Requests that have ended, in columns; times in microseconds since the epoch.
+
+    `row` is that in the part that it came in. An expired request has ended when its timeout fired, at the deadline or later.
+    """
+
+    row: Ints
+    arrived_us: Ints
+    deadline_us: Ints
+    ended_us: Ints
+    expired: Bools
 
 
 class KeyState:
@@ -142,12 +156,12 @@ class TraceOperation(DelayedOperation):
         host = self._host
         host.callbacks += 1
         if self._state == states.COMPLETED:
-            host.completed(self)
+            host._note(self, False)
 
     def on_expiration(self) -> None:
         host = self._host
         host.callbacks += 1
-        host.expired(self)
+        host._note(self, True)
 
 
 #: After every instant.
@@ -165,7 +179,7 @@ class HostDriver:
     The reaper's part is played as each design's reaper would: it wakes when its timer has something due, and for a purge at
     once, or, in the 0.8 design, when its interval has passed.
 
-    Subclasses note how requests end, in `completed` and `expired`.
+    How requests end is noted as they do; `ended` gives it out after each part.
     """
 
     def __init__(self, purgatory: DelayedOperationPurgatory, clock: ManualClock, first_us: int) -> None:
@@ -181,6 +195,10 @@ class HostDriver:
         self.events = 0
         self._interval_ms = purgatory.reap_interval_ms
         self._timer = purgatory.timer
+        # The purgatory's own parts, which are asked at every instant.
+        self._wheel_timer = purgatory._wheel_timer
+        self._counters = purgatory._counters
+        self._make_room(0)
         self._keys: dict[str, KeyState] = {}
         self._peak_pending = 0
         self._peak_queued = 0
@@ -189,11 +207,26 @@ class HostDriver:
         self._used: dict[int, tuple[int, int]] = {}
         self._last_wake_ms = 0
 
-    def completed(self, operation: TraceOperation) -> None:
-        """A request has completed now."""
+    def _make_room(self, requests: int) -> None:
+        """For the ends of so many more requests than are pending."""
+        room = self.purgatory.num_delayed + requests
+        self._ended = 0
+        self._columns = tuple(np.empty(room, dtype=np.int64) for _ in range(5))
+        self._rows, self._arrived_us, self._deadlines_us, self._ended_us, self._expired = self._columns
 
-    def expired(self, operation: TraceOperation) -> None:
-        """A request's timeout has fired now, at its deadline or soon after it."""
+    def _note(self, operation: TraceOperation, expired: bool) -> None:
+        at = self._ended
+        self._rows[at] = operation.row
+        self._arrived_us[at] = operation.arrived_us
+        self._deadlines_us[at] = operation.deadline_us
+        self._ended_us[at] = self.now_us
+        self._expired[at] = expired
+        self._ended = at + 1
+
+    def ended(self) -> Ended:
+        """How requests have ended in the last part, or in `finish`."""
+        rows, arrived, deadlines, ended, expired = [column[: self._ended] for column in self._columns]
+        return Ended(rows, arrived, deadlines, ended, expired.astype(bool))
 
     def play(self, requests: RequestPart, events: EventPart) -> None:
         """The next part of the trace: all that happens from one instant on to another, of which nothing was in earlier parts."""
@@ -201,6 +234,7 @@ class HostDriver:
         # Equal times by amount: running totals are then the same whatever order the rows came in.
         happenings = np.lexsort((np.asarray(events.amounts, dtype=np.float64), events.occurred_us))
         self._bind(requests)
+        self._make_room(len(arrivals))
         collects = gc.isenabled()
         # What is made here is in no cycle, and looking for one again and again costs a tenth of all.
         gc.disable()
@@ -250,7 +284,7 @@ class HostDriver:
             while first_event < next_event:
                 purgatory.check_and_complete(keys[happenings[first_event]])
                 first_event += 1
-            if self._interval_ms is None and purgatory.purge_due:
+            if self._interval_ms is None and purgatory._purge_due(self._counters.estimate - self._counters._pending()):
                 purgatory.advance_clock(0)
 
     def _bind(self, requests: RequestPart) -> None:
@@ -263,6 +297,7 @@ class HostDriver:
 
     def finish(self) -> None:
         """After the last part: let time pass until every request has ended."""
+        self._make_room(0)
         self._expire_before(_NO_INSTANT)
         pending = self.purgatory.shutdown()
         assert not pending, f"{len(pending)} requests never ended"
@@ -284,16 +319,16 @@ class HostDriver:
 
     def _reaper_wakes_ms(self) -> int:
         """When the reaper has something to do next; -1 for never."""
+        if self._wheel_timer is not None and self._interval_ms is None:
+            return self._wheel_timer._next_due_ms()
         due_ms: int | None = self._timer.next_expiration_ms
-        if due_ms is None:
-            return -1
-        if self._interval_ms is None:
-            return due_ms
+        if due_ms is None or self._interval_ms is None:
+            return -1 if due_ms is None else due_ms
         return min(due_ms, max(self._last_wake_ms + self._interval_ms, self.clock.ceil_ms))
 
     def _move_to(self, now_us: int) -> None:
         self.now_us = now_us
-        self.clock.advance_to_ns((now_us - self._origin_us) * 1000)
+        self.clock._move_to_ns((now_us - self._origin_us) * 1000)
 
     def _key(self, key: str) -> KeyState:
         state = self._keys.get(key)
@@ -317,10 +352,10 @@ class HostDriver:
             operation._waits = Wait(state, state.since(operation._aggregate, self.now_us), operation._waits)
         # A request without keys is watched under itself: no event can reach it there, as none can in the trace.
         self.purgatory.try_complete_else_watch(operation, keys or [operation])
-        pending = self.purgatory.num_delayed
+        pending = self._counters._pending()
         if pending > self._peak_pending:
             self._peak_pending = pending
-        queued = self._timer.size
+        queued = self._timer.size if self._wheel_timer is None else self._wheel_timer._pending.count
         if queued > self._peak_queued:
             self._peak_queued = queued
         if self.arrivals % SAMPLE_EVERY == 0:

@@ -17,7 +17,7 @@ from request_purgatory.errors import InvalidArgumentError
 from request_purgatory.legacy import LegacyPurgatory
 from request_purgatory.pipeline.batch import outcome_table
 from request_purgatory.pipeline.condition import NEVER, Ints, epoch_us
-from request_purgatory.pipeline.driver import EventPart, HostDriver, RequestPart, TraceOperation
+from request_purgatory.pipeline.driver import Ended, EventPart, HostDriver, RequestPart
 from request_purgatory.pipeline.schema import EVENTS, OUTCOMES, REQUESTS, require
 from request_purgatory.purgatory import DelayedOperationPurgatory
 from request_purgatory.timer import SystemTimer
@@ -177,16 +177,17 @@ class HostReplay(HostDriver):
         self.satisfied: Ints = np.full(requests.num_rows, NEVER)
         self.late_us: Ints = np.zeros(requests.num_rows, dtype=np.int64)
 
-    def completed(self, operation: TraceOperation) -> None:
-        self.satisfied[operation.row] = self.now_us
-
-    def expired(self, operation: TraceOperation) -> None:
-        self.late_us[operation.row] = self.now_us - operation.deadline_us
-
     def run(self) -> None:
         """Replay the whole trace, until every request has ended."""
         self.play(self._requests, self._events)
+        self._take(self.ended())
         self.finish()
+        self._take(self.ended())
+
+    def _take(self, ended: Ended) -> None:
+        completed = ~ended.expired
+        self.satisfied[ended.row[completed]] = ended.ended_us[completed]
+        self.late_us[ended.row[ended.expired]] = (ended.ended_us - ended.deadline_us)[ended.expired]
 
     def outcomes(self) -> pa.Table:
         """How the requests ended: rows of `REPLAYED` with `kind` "outcomes"."""

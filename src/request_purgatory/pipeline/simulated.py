@@ -10,7 +10,7 @@ import numpy as np
 
 from request_purgatory.clock import ManualClock
 from request_purgatory.pipeline.condition import Ints
-from request_purgatory.pipeline.driver import EventPart, HostDriver, RequestPart, TraceOperation
+from request_purgatory.pipeline.driver import EventPart, HostDriver, RequestPart
 from request_purgatory.pipeline.histogram import Histogram
 from request_purgatory.pipeline.replay import ReplaySettings
 from request_purgatory.pipeline.workload import START, Block, Workload, host_blocks, host_name
@@ -101,22 +101,6 @@ class SimulatedHost(HostDriver):
         self._waited_us = 0
         self._longest_us = 0
         self._latest_us = 0
-        self._completed_us: list[int] = []
-        self._completed_waits: list[int] = []
-        self._expired_us: list[int] = []
-        self._expired_waits: list[int] = []
-
-    def completed(self, operation: TraceOperation) -> None:
-        self._completed_us.append(self.now_us)
-        self._completed_waits.append(self.now_us - operation.arrived_us)
-
-    def expired(self, operation: TraceOperation) -> None:
-        # By the trace's rule it ended at its deadline, whenever the timeout fired.
-        self._expired_us.append(operation.deadline_us)
-        self._expired_waits.append(operation.deadline_us - operation.arrived_us)
-        late_us = self.now_us - operation.deadline_us
-        if late_us > self._latest_us:
-            self._latest_us = late_us
 
     def sample(self) -> None:
         super().sample()
@@ -132,17 +116,21 @@ class SimulatedHost(HostDriver):
         self._count_ends()
 
     def _count_ends(self) -> None:
-        for column, histogram, times, waits in (
-            ("completed", self.ends.completed, self._completed_us, self._completed_waits),
-            ("expired", self.ends.expired, self._expired_us, self._expired_waits),
+        ended = self.ended()
+        # By the trace's rule a request that expires has ended at its deadline, whenever the timeout fired.
+        moments = np.where(ended.expired, ended.deadline_us, ended.ended_us)
+        waits = moments - ended.arrived_us
+        for column, histogram, chosen in (
+            ("completed", self.ends.completed, ~ended.expired),
+            ("expired", self.ends.expired, ended.expired),
         ):
-            if waits:
-                self.ends.timeline.add(column, np.array(times, dtype=np.int64))
-                histogram.add(np.array(waits, dtype=np.int64))
-                self._waited_us += sum(waits)
-                self._longest_us = max(self._longest_us, *waits)
-                times.clear()
-                waits.clear()
+            if chosen.any():
+                self.ends.timeline.add(column, moments[chosen])
+                histogram.add(waits[chosen])
+        if len(waits):
+            self._waited_us += int(waits.sum())
+            self._longest_us = max(self._longest_us, int(waits.max()))
+            self._latest_us = max(self._latest_us, int((ended.ended_us - moments).max()))
 
     def row(self) -> dict[str, Any]:
         """What happened on this host: a row of `simulation.HOSTS`, but for its name and what it cost."""

@@ -33,6 +33,9 @@ cdef class SystemTimer:
     @cython.locals(handle=TimerHandle, now_ns=longlong)
     cdef TimerHandle _call_later(self, object delay_ms, object callback, tuple args)
 
+    @cython.locals(now_ms=longlong, expiration_ms=longlong)
+    cpdef long long _next_due_ms(self) except? -2
+
     @cython.locals(bucket=Bucket)
     cdef long long _next_ms(self) except? -2
 

@@ -124,11 +124,16 @@ class SystemTimer:
         The time of the next bucket that has tasks: those of a coarse wheel are then moved to a finer one, so this may be
         before the first task is due.
         """
+        expiration_ms = self._next_due_ms()
+        return None if expiration_ms < 0 else expiration_ms
+
+    def _next_due_ms(self) -> int:
+        """`next_expiration_ms`, or -1, by a way that compiled code takes without a look-up: replays ask at every instant."""
         now_ms = native.floor_ms(self.clock._read_ns())
         self._lock.acquire()
         expiration_ms = now_ms if self._due.head is not None else self._next_ms()
         self._lock.release()
-        return None if expiration_ms < 0 else expiration_ms
+        return expiration_ms
 
     def _next_ms(self) -> int:
         """When the next bucket that has tasks comes due; -1 if there is none. The lock is held."""
