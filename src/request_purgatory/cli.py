@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import logging
+import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from rich.console import Console
 
+    from request_purgatory.pipeline.stream.progress import BatchProgress
     from request_purgatory.pipeline.traces import ImportSettings
 
 # Exit codes.
@@ -198,6 +201,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _stream(options: argparse.Namespace) -> int:
+    from request_purgatory.pipeline.signals import stop_on_signals
     from request_purgatory.pipeline.stream.endpoints import Folders
     from request_purgatory.pipeline.stream.job import StreamSettings
     from request_purgatory.pipeline.stream.progress import print_batch
@@ -213,9 +217,48 @@ def _stream(options: argparse.Namespace) -> int:
         finish=options.finish,
         idle_s=options.idle,
     )
-    with _spark() as (spark, console):
-        run_stream(spark, plan, lambda batch: print_batch(console, batch))
+    with ExitStack() as until_end:
+        # What can't be written or listened on is told before Spark is started.
+        heard = _stream_metrics(options, until_end)
+        spark, console = until_end.enter_context(_spark())
+
+        def told(batch: BatchProgress) -> None:
+            print_batch(console, batch)
+            for hear in heard:
+                hear(batch)
+
+        stop = until_end.enter_context(stop_on_signals())
+        run_stream(spark, plan, told, lambda: stop)
     console.print(f"outcomes: [bold]{options.out}/kind=outcomes[/], late rows: [bold]{options.out}/kind=late[/]", soft_wrap=True)
+    if stop:
+        print(f"purgatory: stopped by {stop.name}; the same command goes on from {options.checkpoint}", file=sys.stderr)
+        return stop.exit_code
+    return OK
+
+
+def _stream_metrics(options: argparse.Namespace, until_end: ExitStack) -> list[Callable[[BatchProgress], None]]:
+    from request_purgatory.pipeline.stream.metrics import StreamMetrics, metrics_file, parse_address, serve_metrics
+
+    heard: list[Callable[[BatchProgress], None]] = []
+    if options.metrics_listen is not None:
+        metrics = StreamMetrics()
+        host, port = parse_address(options.metrics_listen)
+        bound = until_end.enter_context(serve_metrics(metrics, host, port))
+        _console().print(f"metrics: http://{f'[{host}]' if ':' in host else host}:{bound}/metrics", soft_wrap=True)
+        heard.append(metrics.add)
+    if options.metrics is not None:
+        heard.append(until_end.enter_context(metrics_file(options.metrics)).add)
+    return heard
+
+
+def _archive(options: argparse.Namespace) -> int:
+    from request_purgatory.pipeline.archive import make_archive, usage
+
+    console = _console()
+    with console.status("make the environment, and pack it"):
+        archive = make_archive(options.out, source=options.source, replace=options.force)
+    console.print(f"made [bold]{options.out}[/], {archive.size / 2**20:,.0f} MB", soft_wrap=True)
+    console.print(usage(archive), soft_wrap=True, markup=False)
     return OK
 
 
@@ -255,15 +298,24 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "analyze": _analyze,
     "report": _report,
     "stream": _stream,
+    "archive": _archive,
     "bench": _bench,
 }
 
 
 @contextmanager
 def _spark() -> Iterator[tuple[SparkSession, Console]]:
+    from request_purgatory.pipeline.noise import quiet_interrupts, without_noise
     from request_purgatory.pipeline.session import create_session
 
-    session = create_session()
+    verbose = logging.getLogger().isEnabledFor(logging.DEBUG)
+    if not verbose:
+        quiet_interrupts()
+    with nullcontext() if verbose else without_noise():
+        session = create_session()
+    if threading.current_thread() is threading.main_thread():
+        # Spark's own handler calls the JVM in the middle of other calls. Jobs are cancelled when the session stops.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         yield session, _console()
     finally:

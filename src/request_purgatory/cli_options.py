@@ -19,6 +19,7 @@ examples:
   purgatory report spans.analysis --out report.html
   purgatory stream in/requests in/events --out out --checkpoint out.checkpoint
                                                    the same rules on rows as they come
+  purgatory archive purgatory.tar.gz               what a Spark cluster's machines need to take part
   purgatory bench --out runs/bench                 the published benchmark, in real time
 
 exit codes: 0 done, 1 failed, 2 bad input, 3 replay and batch outcomes differ, 4 something to install is missing
@@ -145,6 +146,14 @@ def make_parser() -> argparse.ArgumentParser:
         "stream", "find out how requests end as they come, by a streaming job",
         "stream low/requests low/events --finish --out low.stream --checkpoint low.checkpoint", makes_whole=False,
     ))  # fmt: skip
+    archive = command(
+        "archive", "pack the Python environment that a cluster's machines need, for spark-submit --archives",
+        "archive purgatory.tar.gz",
+    )  # fmt: skip
+    archive.add_argument("out", type=Path, help="the .tar.gz to make")
+    archive.add_argument(
+        "--source", metavar="WHAT", help="a wheel, a checkout or a requirement of pip (what this installation was made from)"
+    )
     bench = command(
         "bench", "run the published benchmark on both designs, in real time, and report it",
         "bench --case low --rates 100000,0 --rounds 1 --out runs/bench",
@@ -199,6 +208,10 @@ def _add_stream(stream: argparse.ArgumentParser) -> None:
         type=float,
         metavar="SECONDS",
         help="times are the present: of a quiet input, nothing older than this is expected",
+    )
+    stream.add_argument("--metrics", type=Path, metavar="FILE", help="add a line of JSON for each batch to this file")
+    stream.add_argument(
+        "--metrics-listen", metavar="[HOST:]PORT", help="answer /metrics there for Prometheus (host: 127.0.0.1; port 0: any)"
     )
     stream.add_argument("--every", type=float, default=0.0, metavar="SECONDS", help="from batch to batch (0: one after another)")
 

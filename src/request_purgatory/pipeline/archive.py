@@ -47,12 +47,13 @@ class Archive:
 def make_archive(target: Path, *, source: str | None = None, replace: bool = False) -> Archive:
     """Pack an environment with this package and all that it needs on a cluster, but Spark.
 
-    A new virtual environment is filled from a wheel, even if the package is installed here as an editable one, and packed. What it
-    needs of its own folder's place is found by `bin/python` when it starts; the interpreter and its standard library stay outside.
+    A new virtual environment is filled from a wheel, even if the package is installed here as an editable one, and packed. It
+    works wherever it is unpacked, by its `bin/python`; the interpreter itself and the standard library are not in it.
 
     Args:
         target: the `.tar.gz` to make; it appears whole or not at all.
-        source: what pip installs the package from: a wheel, a checkout, or a requirement; where it was installed from unless given.
+        source: what pip installs the package from: a wheel, a checkout, or a requirement; what this installation was made from
+            unless given.
 
     Raises:
         InvalidArgumentError: the target's ending.
@@ -116,9 +117,12 @@ def _installed() -> dict[str, str]:
 
 
 def _pack(environment: Path, target: Path) -> None:
-    with tarfile.open(target, "w:gz", compresslevel=6) as packed:
-        for entry in sorted(environment.iterdir()):
-            packed.add(entry, entry.name, filter=_without_owner)
+    # Its scripts name the folder that it was made in. The least compression is five times as fast as the usual, for a tenth more.
+    with tarfile.open(target, "w:gz", compresslevel=1) as packed:
+        packed.add(environment / "pyvenv.cfg", "pyvenv.cfg")
+        for script in sorted((environment / "bin").glob("python*")):
+            packed.add(script, f"bin/{script.name}", filter=_without_owner)
+        packed.add(environment / "lib", "lib", filter=_without_owner)
 
 
 def _without_owner(entry: tarfile.TarInfo) -> tarfile.TarInfo:

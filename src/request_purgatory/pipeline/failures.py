@@ -8,6 +8,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from request_purgatory.errors import InvalidArgumentError
+from request_purgatory.pipeline.archive import ArchiveError
 from request_purgatory.pipeline.importers.imported import TraceFormatError
 from request_purgatory.pipeline.java import JavaNotFoundError
 from request_purgatory.pipeline.outputs import OutputExistsError
@@ -31,6 +32,8 @@ def describe_failure(error: Exception) -> tuple[int, str]:
         return _MISSING_TOOL, str(error)
     if isinstance(error, (InvalidArgumentError, TraceFormatError, SchemaError, OutputExistsError, CheckpointError)):
         return _BAD_INPUT, str(error)
+    if isinstance(error, ArchiveError):
+        return _FAILED, str(error)
     if isinstance(error, (PySparkException, Py4JError)):
         text = str(error)
         file = _FILE.search(text)

@@ -18,6 +18,9 @@ from request_purgatory.pipeline.stream.endpoints import Folders, quiet_ticks, to
 from request_purgatory.pipeline.stream.job import StreamSettings, delayed_operations
 from request_purgatory.pipeline.stream.progress import BatchProgress, ProgressListener
 
+#: How soon a request to stop is heard.
+_LOOK_EVERY_S = 0.5
+
 #: Later than any deadline: requests arrive until 2199 (`imported.LAST_US`) and wait for 25 days at most.
 _END = datetime(2201, 1, 1, tzinfo=UTC)
 
@@ -53,8 +56,22 @@ class StreamPlan:
             raise InvalidArgumentError("idle_s", "for a stream that goes on, without finish or available", self.idle_s)
 
 
-def run_stream(spark: SparkSession, plan: StreamPlan, told: Callable[[BatchProgress], object]) -> None:
-    """Run a stream until its input ends (`available`, `finish`), it is interrupted, or it fails.
+def _never() -> bool:
+    return False
+
+
+def run_stream(
+    spark: SparkSession,
+    plan: StreamPlan,
+    told: Callable[[BatchProgress], object],
+    stopped: Callable[[], object] = _never,
+) -> None:
+    """Run a stream until its input ends (`available`, `finish`), it is to stop, or it fails.
+
+    Args:
+        told: called with every batch's progress, on a thread of Spark's.
+        stopped: asked twice a second; once it says something true, the query is stopped, in the middle of a batch. The next start
+            does that batch again.
 
     Raises:
         CheckpointError, SchemaError, TraceFormatError: before any row is read.
@@ -67,15 +84,15 @@ def run_stream(spark: SparkSession, plan: StreamPlan, told: Callable[[BatchProgr
     listener = ProgressListener(told)
     spark.streams.addListener(listener)
     try:
-        _run_once(spark, plan)
-        if plan.finish:
+        _run_once(spark, plan, stopped)
+        if plan.finish and not stopped():
             (plan.checkpoint / "ticks" / "end.json").write_text(json.dumps({"at": _END.isoformat()}) + "\n", encoding="utf-8")
-            _run_once(spark, plan)
+            _run_once(spark, plan, stopped)
     finally:
         spark.streams.removeListener(listener)
 
 
-def _run_once(spark: SparkSession, plan: StreamPlan) -> None:
+def _run_once(spark: SparkSession, plan: StreamPlan, stopped: Callable[[], object]) -> None:
     requests, events = plan.folders.read(spark)
     ticks = told_ticks(spark, plan.checkpoint / "ticks") if plan.idle_s is None else quiet_ticks(spark, plan.idle_s)
     results = delayed_operations(requests, events, settings=plan.settings, ticks=ticks)
@@ -85,6 +102,8 @@ def _run_once(spark: SparkSession, plan: StreamPlan) -> None:
     writer = plan.folders.write(results).queryName("purgatory").option("checkpointLocation", str(plan.checkpoint.resolve()))
     query = writer.trigger(**trigger).start()
     try:
-        query.awaitTermination()
+        # Not in one call: a signal's handler would wait for its end.
+        while not stopped() and not query.awaitTermination(_LOOK_EVERY_S):
+            continue
     finally:
         query.stop()
