@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from importlib.metadata import version
 from pathlib import Path
 
@@ -43,6 +44,15 @@ def _mapping(text: str) -> tuple[str, str]:
     return ours, theirs
 
 
+def _path(text: str) -> Path:
+    if re.match(r"[a-z][a-z0-9+.-]*://", text):
+        raise argparse.ArgumentTypeError(
+            f"a path of this machine's file system, on a cluster one that all machines have mounted, not {text!r}; "
+            "from Python, DataFrames of any source will do"
+        )
+    return Path(text)
+
+
 def _count(text: str) -> int:
     try:
         number = int(text.replace("_", "").replace(",", ""))
@@ -78,6 +88,7 @@ def make_parser() -> argparse.ArgumentParser:
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         added.set_defaults(command=name)
+        added.register("type", Path, _path)
         return added
 
     run = command(

@@ -14,6 +14,7 @@ from request_purgatory.pipeline.java import JavaNotFoundError
 from request_purgatory.pipeline.outputs import OutputExistsError
 from request_purgatory.pipeline.schema import SchemaError
 from request_purgatory.pipeline.stream.checkpoint import CheckpointError
+from request_purgatory.pipeline.workers import WorkersError
 
 _FAILED = 1
 _BAD_INPUT = 2
@@ -32,7 +33,7 @@ def describe_failure(error: Exception) -> tuple[int, str]:
         return _MISSING_TOOL, str(error)
     if isinstance(error, (InvalidArgumentError, TraceFormatError, SchemaError, OutputExistsError, CheckpointError)):
         return _BAD_INPUT, str(error)
-    if isinstance(error, ArchiveError):
+    if isinstance(error, (ArchiveError, WorkersError)):
         return _FAILED, str(error)
     if isinstance(error, (PySparkException, Py4JError)):
         text = str(error)

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
 from request_purgatory.errors import InvalidArgumentError
-from request_purgatory.pipeline.importers.delimited import spark_path
+from request_purgatory.pipeline.importers.delimited import spark_path, written_path
 from request_purgatory.pipeline.importers.imported import TraceFormatError
 from request_purgatory.pipeline.schema import EVENTS, REQUESTS, require
 
@@ -69,7 +69,7 @@ class Folders:
         """The output as a stream writer, whose checkpoint and trigger are not set yet. Each row is written exactly once."""
         return (
             results.writeStream.format(self.format)
-            .option("path", str(self.out.resolve()))
+            .option("path", written_path(self.out.resolve()))
             .partitionBy("kind")
             .outputMode("append")
         )

@@ -12,11 +12,13 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from request_purgatory.errors import InvalidArgumentError
+from request_purgatory.pipeline.importers.delimited import written_path
 from request_purgatory.pipeline.session import stream_settings
 from request_purgatory.pipeline.stream.checkpoint import require_same
 from request_purgatory.pipeline.stream.endpoints import Folders, quiet_ticks, told_ticks
 from request_purgatory.pipeline.stream.job import StreamSettings, delayed_operations
 from request_purgatory.pipeline.stream.progress import BatchProgress, ProgressListener
+from request_purgatory.pipeline.workers import require_workers
 
 #: How soon a request to stop is heard.
 _LOOK_EVERY_S = 0.5
@@ -74,12 +76,13 @@ def run_stream(
             does that batch again.
 
     Raises:
-        CheckpointError, SchemaError, TraceFormatError: before any row is read.
+        CheckpointError, SchemaError, TraceFormatError, WorkersError: before any row is read.
         StreamingQueryException: a batch failed; what was committed before it stays, and the next start goes on from there.
     """
     plan.folders.read(spark)  # Says what is wrong with the inputs before the checkpoint is made.
     ticks = "told" if plan.idle_s is None else "the clock's"
     require_same(plan.checkpoint, plan.settings, plan.folders.described() | {"ticks": ticks})
+    require_workers(spark, plan.checkpoint)
     stream_settings(spark)
     listener = ProgressListener(told)
     spark.streams.addListener(listener)
@@ -99,7 +102,9 @@ def _run_once(spark: SparkSession, plan: StreamPlan, stopped: Callable[[], objec
     trigger: dict[str, Any] = {"processingTime": f"{plan.every_s} seconds"}
     if plan.available or plan.finish:
         trigger = {"availableNow": True}
-    writer = plan.folders.write(results).queryName("purgatory").option("checkpointLocation", str(plan.checkpoint.resolve()))
+    writer = (
+        plan.folders.write(results).queryName("purgatory").option("checkpointLocation", written_path(plan.checkpoint.resolve()))
+    )
     query = writer.trigger(**trigger).start()
     try:
         # Not in one call: a signal's handler would wait for its end.
