@@ -8,7 +8,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -201,6 +201,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _stream(options: argparse.Namespace) -> int:
+    from request_purgatory.pipeline.noise import hush
     from request_purgatory.pipeline.signals import stop_on_signals
     from request_purgatory.pipeline.stream.endpoints import Folders
     from request_purgatory.pipeline.stream.job import StreamSettings
@@ -228,7 +229,13 @@ def _stream(options: argparse.Namespace) -> int:
                 hear(batch)
 
         stop = until_end.enter_context(stop_on_signals())
-        run_stream(spark, plan, told, lambda: stop)
+
+        def stopped() -> bool:
+            if stop and not options.verbose:
+                hush(spark)
+            return bool(stop)
+
+        run_stream(spark, plan, told, stopped)
     console.print(f"outcomes: [bold]{options.out}/kind=outcomes[/], late rows: [bold]{options.out}/kind=late[/]", soft_wrap=True)
     if stop:
         print(f"purgatory: stopped by {stop.name}; the same command goes on from {options.checkpoint}", file=sys.stderr)
@@ -305,7 +312,7 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
 
 @contextmanager
 def _spark() -> Iterator[tuple[SparkSession, Console]]:
-    from request_purgatory.pipeline.noise import quiet_interrupts, without_noise
+    from request_purgatory.pipeline.noise import hush, quiet_interrupts, without_noise
     from request_purgatory.pipeline.session import create_session
 
     verbose = logging.getLogger().isEnabledFor(logging.DEBUG)
@@ -318,8 +325,17 @@ def _spark() -> Iterator[tuple[SparkSession, Console]]:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         yield session, _console()
-    finally:
+    except KeyboardInterrupt:
+        # The call that was broken off may have taken the connection with it. The JVM ends with this process in any case.
+        with suppress(Exception):
+            if not verbose:
+                hush(session)
+            session.stop()
+        raise
+    except BaseException:
         session.stop()
+        raise
+    session.stop()
 
 
 def _next(console: Console, made: Path, command: str) -> None:

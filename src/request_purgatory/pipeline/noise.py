@@ -9,6 +9,8 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from pyspark.sql import SparkSession
+
 #: Java's word on a flag that Spark's launcher sets, and what the helper process of a stateful query prints at each start of one.
 _NOISE = re.compile(rb"WARNING: Using incubator modules: |(Starting )?Streaming TransformWithState\w* Python worker\b")
 _STDERR = 2
@@ -53,6 +55,13 @@ def quiet_interrupts() -> None:
     root = logging.getLogger()
     if _is_no_interrupt not in root.filters:
         root.addFilter(_is_no_interrupt)
+
+
+def hush(spark: SparkSession) -> None:
+    """Let Spark log nothing any more: of work that is stopped in the middle, it logs all that breaks off."""
+    context = getattr(spark, "sparkContext", None)
+    if context is not None:  # Connect's server logs on its own console.
+        context.setLogLevel("OFF")
 
 
 def _is_no_interrupt(record: logging.LogRecord) -> bool:
