@@ -18,7 +18,7 @@ from rich.console import Console
 from request_purgatory import cli
 from request_purgatory.pipeline.outputs import read_json
 
-COMMANDS = ("run", "workload", "import", "replay", "analyze", "report", "bench")
+COMMANDS = ("run", "workload", "import", "replay", "analyze", "report", "archive", "bench")
 
 SPANS = """\
 TraceID,SpanID,ParentID,PodName,OperationName,StartTimeUnixNano,EndTimeUnixNano,Duration

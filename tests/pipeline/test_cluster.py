@@ -52,6 +52,7 @@ class Job:
                 text=True,
                 start_new_session=True,
                 env=clean_environment(**environment),
+                cwd=log.parent,
             )
         self._limit = threading.Timer(TIME_LIMIT, self.kill)
         self._limit.start()
@@ -148,6 +149,8 @@ def test_submitted_to_two_workers_of_which_one_is_killed(spark: SparkSession, ar
         if part.name in ("bin", "jars", "python"):
             # Workers work in the folder beside these.
             (home / part.name).symlink_to(part)
+    # Spark starts a process on the driver by the name that the executors have for their interpreter.
+    (tmp_path / "env").symlink_to(sys.prefix)
     submit = [str(home / "bin" / "spark-submit"), "--master", "local-cluster[2,1,1024]", "--archives", f"{archive}#env"]
     submit += ["--driver-memory", "900m", "--name", "submitted"]
     given = {
@@ -289,6 +292,19 @@ def test_workers_are_asked_for_the_package_and_the_folder(
     looked = [("there", version, False)]
     with pytest.raises(workers.WorkersError, match=r"workers on there do not see this folder"):
         workers.require_workers(spark, tmp_path)
+
+
+def test_driver_without_the_workers_interpreter_is_told_what_to_do(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before a stateful query fails on it."""
+    monkeypatch.chdir(tmp_path)
+    workers.require_stream_helper(spark)
+    monkeypatch.setattr(spark.sparkContext, "pythonExec", "./env/bin/python")
+    with pytest.raises(workers.WorkersError, match=rf"no such file in .* ln -s {sys.prefix} env$"):
+        workers.require_stream_helper(spark)
+    (tmp_path / "env").symlink_to(sys.prefix)
+    workers.require_stream_helper(spark)
 
 
 def test_archive_is_refused_before_it_is_made(tmp_path: Path) -> None:

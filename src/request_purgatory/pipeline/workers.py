@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import sys
 import tempfile
 from collections.abc import Iterator
 from importlib.metadata import version
@@ -48,6 +49,23 @@ def require_workers(spark: SparkSession, folder: Path) -> None:
                 f"{folder}: Spark's workers on {machine} do not see this folder of {socket.gethostname()}; outputs and "
                 "checkpoints have to be on storage that is mounted at the same place on all machines"
             )
+
+
+def require_stream_helper(spark: SparkSession) -> None:
+    """See that the driver can start what a stateful query begins with: a helper process, by the workers' name of their interpreter.
+
+    Raises:
+        WorkersError: that is a path beside the executors, and not beside the driver. (Of a Connect server this is not known.)
+    """
+    context = getattr(spark, "sparkContext", None)
+    if context is None:
+        return
+    python = Path(context.pythonExec)
+    if len(python.parts) > 2 and not python.exists():
+        raise WorkersError(
+            f"{context.pythonExec}: no such file in {Path.cwd()}; Spark starts a process of a stateful stream by it on the driver, "
+            f"too. Lead it to the driver's own environment: ln -s {sys.prefix} {python.parents[1]}"
+        )
 
 
 def _look_from(spark: SparkSession, mark: str) -> list[tuple[str, str | None, bool]]:

@@ -18,7 +18,7 @@ from request_purgatory.pipeline.stream.checkpoint import require_same
 from request_purgatory.pipeline.stream.endpoints import Folders, quiet_ticks, told_ticks
 from request_purgatory.pipeline.stream.job import StreamSettings, delayed_operations
 from request_purgatory.pipeline.stream.progress import BatchProgress, ProgressListener
-from request_purgatory.pipeline.workers import require_workers
+from request_purgatory.pipeline.workers import require_stream_helper, require_workers
 
 #: How soon a request to stop is heard.
 _LOOK_EVERY_S = 0.5
@@ -83,6 +83,7 @@ def run_stream(
     ticks = "told" if plan.idle_s is None else "the clock's"
     require_same(plan.checkpoint, plan.settings, plan.folders.described() | {"ticks": ticks})
     require_workers(spark, plan.checkpoint)
+    require_stream_helper(spark)
     stream_settings(spark)
     listener = ProgressListener(told)
     spark.streams.addListener(listener)
