@@ -108,7 +108,7 @@ def create_session(app_name: str = "request-purgatory", *, master: str | None = 
     """The running session, or a new one.
 
     Args:
-        app_name: shown by cluster managers.
+        app_name: shown by cluster managers, unless spark-submit has another.
         master: as Spark's; unless given, what spark-submit or the environment say (a Spark Connect server by SPARK_REMOTE), or
             else `local[*]`.
 
@@ -118,7 +118,9 @@ def create_session(app_name: str = "request-purgatory", *, master: str | None = 
     active = SparkSession.getActiveSession()
     if active is not None:
         return active
-    builder = SparkSession.Builder().appName(app_name)
+    builder = SparkSession.Builder()
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:  # spark-submit, which always has a name
+        builder = builder.appName(app_name)
     if master is None and not _is_given(os.environ):
         master = "local[*]"
     if master is not None:

@@ -52,7 +52,7 @@ def require_workers(spark: SparkSession, folder: Path) -> None:
 
 
 def require_stream_helper(spark: SparkSession) -> None:
-    """See that the driver can start what a stateful query begins with: a helper process, by the workers' name of their interpreter.
+    """See that the driver can start a stateful query's helper process, by the workers' path of their interpreter.
 
     Raises:
         WorkersError: that is a path beside the executors, and not beside the driver. (Of a Connect server this is not known.)
@@ -63,8 +63,8 @@ def require_stream_helper(spark: SparkSession) -> None:
     python = Path(context.pythonExec)
     if len(python.parts) > 2 and not python.exists():
         raise WorkersError(
-            f"{context.pythonExec}: no such file in {Path.cwd()}; Spark starts a process of a stateful stream by it on the driver, "
-            f"too. Lead it to the driver's own environment: ln -s {sys.prefix} {python.parents[1]}"
+            f"{context.pythonExec}: no such file in {Path.cwd()}; Spark starts a stateful stream's helper by it on the driver "
+            f"as well. Lead it to the driver's own environment: ln -s {sys.prefix} {python.parents[1]}"
         )
 
 
