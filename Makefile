@@ -23,7 +23,7 @@ TRACE ?=
 # Requests in each published workload.
 REQUESTS ?= 1000000
 
-.PHONY: run test test-all test-interpreted sanitize bench bench-docs lint types docs check clean help
+.PHONY: run test test-all test-interpreted sanitize bench bench-docs archive lint types docs check clean help
 
 run: $(VENV)/.installed ## the published workloads, and TRACE=path, through both designs, into one report
 	$(BIN)/purgatory run --workload low high --requests $(REQUESTS) $(if $(TRACE),--trace "$(TRACE)")
@@ -45,6 +45,9 @@ bench: $(VENV)/.installed-dev ## all benchmarks against all peers, into one repo
 
 bench-docs: $(VENV)/.installed-dev ## the last run's figures and pictures into docs/benchmarks.md
 	$(BIN)/python -m benchmarks.page $(BENCH) --pictures
+
+archive: $(VENV)/.installed ## what the machines of a Spark cluster need, into dist/purgatory.tar.gz
+	$(BIN)/purgatory archive dist/purgatory.tar.gz --force
 
 lint: $(VENV)/.installed-dev ## ruff
 	$(BIN)/ruff check .

@@ -5,17 +5,17 @@ from __future__ import annotations
 import argparse
 import logging
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from request_purgatory.cli_options import make_parser
+from request_purgatory.cli_session import open_console, open_session
+from request_purgatory.cli_stream import stream
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
     from rich.console import Console
 
     from request_purgatory.pipeline.traces import ImportSettings
@@ -82,7 +82,7 @@ def _workload(options: argparse.Namespace) -> int:
         if options.requests is not None:
             raise InvalidArgumentError("requests_per_host", "given without requests, which follows", options.requests_per_host)
         workload = replace(workload, requests=workload.hosts * options.requests_per_host, host_by_host=True)
-    with _spark() as (spark, console), output_folder(options.out, replace=options.force) as target:
+    with open_session() as (spark, console), output_folder(options.out, replace=options.force) as target:
         with step(console, spark, f"make workload {workload.name}: {workload.requests:,} requests"):
             trace = make_workload_trace(spark, workload, target)
         print_rows(console, trace)
@@ -97,7 +97,7 @@ def _import(options: argparse.Namespace) -> int:
     from request_purgatory.pipeline.traces import import_trace
 
     settings = _import_settings(options)
-    with _spark() as (spark, console), output_folder(options.out, replace=options.force) as target:
+    with open_session() as (spark, console), output_folder(options.out, replace=options.force) as target:
         with step(console, spark, f"import {options.source}"):
             trace = import_trace(spark, options.source, target, settings)
         print_rows(console, trace)
@@ -118,7 +118,7 @@ def _replay(options: argparse.Namespace) -> int:
     names = ("design", "tick_ms", "wheel_size", "purge_interval", "shards")
     settings = ReplaySettings(**{name: getattr(options, name) for name in names})
     with (
-        _spark() as (spark, console),
+        open_session() as (spark, console),
         output_folder(options.out, replace=options.force) as target,
     ):
         with step(console, spark, f"replay {trace.name}, {settings.design}"):
@@ -139,7 +139,7 @@ def _analyze(options: argparse.Namespace) -> int:
     replays = [Replayed(path) for path in options.replay]
     for replayed in replays:
         replayed.settings  # noqa: B018 - tells of a folder that is none before any work is done
-    with _spark() as (spark, console):
+    with open_session() as (spark, console):
         with output_folder(options.out, replace=options.force) as target, step(console, spark, f"analyze {trace.name}"):
             analyze(spark, trace, replays, target, options.timeouts)
         differing = print_summary(console, spark, [Analysis(options.out)])
@@ -168,7 +168,7 @@ def _report(options: argparse.Namespace) -> int:
     out.parent.mkdir(parents=True, exist_ok=True)
     partial = out.with_name(f".{out.name}.partial")
     try:
-        with _spark() as (spark, console), step(console, spark, "write the report"):
+        with open_session() as (spark, console), step(console, spark, "write the report"):
             write_report(spark, analyses, partial, benchmarks=[benchmark_section(spark, path) for path in options.bench]).replace(
                 out
             )
@@ -194,49 +194,13 @@ def _run(options: argparse.Namespace) -> int:
         timeouts=options.timeouts,
     )
     out = options.out or Path("runs") / datetime.now().astimezone().strftime("%Y-%m-%d-%H%M%S")
-    with _spark() as (spark, console):
+    with open_session() as (spark, console):
         with output_folder(out, replace=options.force) as target:
             analyses = run(spark, plan, target, console)
         moved = [replace(analysis, path=out.resolve() / analysis.path.relative_to(target)) for analysis in analyses]
         differing = print_summary(console, spark, moved)
     _print_report(console, out / "report.html")
     return _agreed(console, differing)
-
-
-def _stream(options: argparse.Namespace) -> int:
-    from functools import partial
-
-    from rich.markup import escape
-
-    from request_purgatory.errors import InvalidArgumentError
-    from request_purgatory.pipeline.session import create_session
-    from request_purgatory.pipeline.stream.endpoints.address import AddressOptions, endpoints, is_kafka
-    from request_purgatory.pipeline.stream.endpoints.connector import session_with_connector
-    from request_purgatory.pipeline.stream.job import StreamSettings
-    from request_purgatory.pipeline.stream.progress import print_batch
-    from request_purgatory.pipeline.stream.run import StreamPlan, run_stream
-
-    names = ("shards", "route", "delay_ms", "remember_ms", "max_shard_mb")
-    addresses = (options.requests, options.events, options.out)
-    of_addresses = ("format", "files_per_batch", "rows_per_batch", "kafka_options")
-    plan = StreamPlan(
-        endpoints=endpoints(*addresses, AddressOptions(**{name: getattr(options, name) for name in of_addresses})),
-        checkpoint=options.checkpoint,
-        settings=StreamSettings(**{name: getattr(options, name) for name in names}),
-        every_s=options.every,
-        available=options.available,
-        finish=options.finish,
-        idle_s=options.idle,
-    )
-    with_kafka = any(is_kafka(address) for address in addresses)
-    if options.kafka_connector and not with_kafka:
-        raise InvalidArgumentError("kafka_connector", "for a kafka:// address", options.kafka_connector)
-    make = partial(session_with_connector, options.kafka_connector) if with_kafka else create_session
-    with _spark(make) as (spark, console):
-        run_stream(spark, plan, lambda batch: print_batch(console, batch))
-    outcomes, late = map(escape, plan.endpoints.out.places)
-    console.print(f"outcomes: [bold]{outcomes}[/], late rows: [bold]{late}[/]", soft_wrap=True)
-    return OK
 
 
 def _simulate(options: argparse.Namespace) -> int:
@@ -260,11 +224,22 @@ def _simulate(options: argparse.Namespace) -> int:
     )
     sizes = plan.measure()
     what = f"simulate {options.hosts:,} hosts, {plan.workload.name}: {plan.workload.requests:,} requests"
-    with _spark() as (spark, console):
+    with open_session() as (spark, console):
         with output_folder(options.out, replace=options.force) as target, step(console, spark, what):
             summary = run_simulation(spark, plan, sizes, target)
         print_simulation(console, summary)
     _made(console, options.out)
+    return OK
+
+
+def _archive(options: argparse.Namespace) -> int:
+    from request_purgatory.pipeline.archive import make_archive, usage
+
+    console = open_console()
+    with console.status("make the environment, and pack it"):
+        archive = make_archive(options.out, source=options.source, replace=options.force)
+    console.print(f"made [bold]{options.out}[/], {archive.size / 2**20:,.0f} MB", soft_wrap=True)
+    console.print(usage(archive), soft_wrap=True, markup=False)
     return OK
 
 
@@ -277,20 +252,13 @@ def _bench(options: argparse.Namespace) -> int:
     plan = BenchPlan(options.case, options.design, options.rates or RATES, options.requests, rounds=options.rounds)
     with output_folder(options.out, replace=options.force) as target:
         # Before Spark is started, which would take part in what is measured.
-        run_published(plan, target, _console())
-        with _spark() as (spark, console), step(console, spark, "summarize, and write the report"):
+        run_published(plan, target, open_console())
+        with open_session() as (spark, console), step(console, spark, "summarize, and write the report"):
             section = benchmark_section(spark, target)
             write_report(spark, [], target / "report.html", benchmarks=[section])
-    print_published(_console(), section)
-    _print_report(_console(), options.out / "report.html")
+    print_published(open_console(), section)
+    _print_report(open_console(), options.out / "report.html")
     return OK
-
-
-def _console() -> Console:
-    from rich.console import Console
-
-    # A file or a pipe has no width: then the tables' own, instead of the 80 columns of a terminal that nobody looks at.
-    return Console(highlight=False, width=None if sys.stdout.isatty() else 120)
 
 
 # -- what they share
@@ -303,21 +271,11 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "replay": _replay,
     "analyze": _analyze,
     "report": _report,
-    "stream": _stream,
+    "stream": stream,
     "simulate": _simulate,
+    "archive": _archive,
     "bench": _bench,
 }
-
-
-@contextmanager
-def _spark(make: Callable[[], SparkSession] | None = None) -> Iterator[tuple[SparkSession, Console]]:
-    from request_purgatory.pipeline.session import create_session
-
-    session = (make or create_session)()
-    try:
-        yield session, _console()
-    finally:
-        session.stop()
 
 
 def _next(console: Console, made: Path, command: str) -> None:

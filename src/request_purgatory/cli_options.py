@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from importlib.metadata import version
 from pathlib import Path
 
@@ -21,6 +22,7 @@ examples:
                                                    the same rules on rows as they come
   purgatory simulate --hosts 1000 --requests-per-host 100000 --out simulated
                                                    a cluster larger than the machine, without a trace
+  purgatory archive purgatory.tar.gz               what a Spark cluster's machines need to take part
   purgatory bench --out runs/bench                 the published benchmark, in real time
 
 exit codes: 0 done, 1 failed, 2 bad input, 3 replay and batch outcomes differ, 4 something to install is missing
@@ -50,6 +52,15 @@ def _kafka_option(text: str) -> tuple[str, str]:
         # Not what was given: it may well be a password.
         raise argparse.ArgumentTypeError("NAME=VALUE")
     return name, value
+
+
+def _path(text: str) -> Path:
+    if re.match(r"[a-z][a-z0-9+.-]*://", text):
+        raise argparse.ArgumentTypeError(
+            f"a path of this machine's file system, on a cluster one that all machines have mounted, not {text!r}; "
+            "from Python, DataFrames of any source will do"
+        )
+    return Path(text)
 
 
 def _count(text: str) -> int:
@@ -87,6 +98,7 @@ def make_parser() -> argparse.ArgumentParser:
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         added.set_defaults(command=name)
+        added.register("type", Path, _path)
         return added
 
     run = command(
@@ -156,6 +168,14 @@ def make_parser() -> argparse.ArgumentParser:
         "simulate", "make and replay the workload of a cluster larger than the machine, and extrapolate",
         "simulate --hosts 1000 --requests-per-host 100000 --target-per-day 1e12 --out simulated",
     ))  # fmt: skip
+    archive = command(
+        "archive", "pack the Python environment that a cluster's machines need, for spark-submit --archives",
+        "archive purgatory.tar.gz",
+    )  # fmt: skip
+    archive.add_argument("out", type=Path, help="the .tar.gz to make")
+    archive.add_argument(
+        "--source", metavar="WHAT", help="a wheel, a checkout or a requirement of pip (what this installation was made from)"
+    )
     bench = command(
         "bench", "run the published benchmark on both designs, in real time, and report it",
         "bench --case low --rates 100000,0 --rounds 1 --out runs/bench",
@@ -225,6 +245,10 @@ def _add_stream(stream: argparse.ArgumentParser) -> None:
         type=float,
         metavar="SECONDS",
         help="times are the present: of a quiet input, nothing older than this is expected",
+    )
+    stream.add_argument("--metrics", type=Path, metavar="FILE", help="add a line of JSON for each batch to this file")
+    stream.add_argument(
+        "--metrics-listen", metavar="[HOST:]PORT", help="answer /metrics there for Prometheus (host: 127.0.0.1; port 0: any)"
     )
     stream.add_argument("--every", type=float, default=0.0, metavar="SECONDS", help="from batch to batch (0: one after another)")
 

@@ -18,7 +18,7 @@ from rich.console import Console
 from request_purgatory import cli
 from request_purgatory.pipeline.outputs import read_json
 
-COMMANDS = ("run", "workload", "import", "replay", "analyze", "report", "simulate", "bench")
+COMMANDS = ("run", "workload", "import", "replay", "analyze", "report", "simulate", "archive", "bench")
 
 SPANS = """\
 TraceID,SpanID,ParentID,PodName,OperationName,StartTimeUnixNano,EndTimeUnixNano,Duration
@@ -41,7 +41,7 @@ def purgatory(spark: SparkSession, monkeypatch: pytest.MonkeyPatch, capsys: pyte
     def session() -> Iterator[tuple[SparkSession, Console]]:
         yield spark, Console(highlight=False, width=200, file=sys.stdout)
 
-    monkeypatch.setattr(cli, "_spark", session)
+    monkeypatch.setattr(cli, "open_session", session)
 
     def call(*arguments: object) -> tuple[int, str]:
         code = cli.main([str(argument) for argument in arguments])

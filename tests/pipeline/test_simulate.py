@@ -374,7 +374,7 @@ def called(spark: SparkSession, monkeypatch: pytest.MonkeyPatch, capsys: pytest.
     def session() -> Iterator[tuple[SparkSession, Console]]:
         yield spark, Console(highlight=False, width=200)
 
-    monkeypatch.setattr(cli, "_spark", session)
+    monkeypatch.setattr(cli, "open_session", session)
     code = cli.main([str(argument) for argument in arguments])
     said = capsys.readouterr()
     assert code == 0, said.err

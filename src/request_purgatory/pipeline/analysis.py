@@ -12,13 +12,14 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812
 
 from request_purgatory.pipeline.batch import satisfactions
-from request_purgatory.pipeline.importers.delimited import spark_path
+from request_purgatory.pipeline.importers.delimited import spark_path, written_path
 from request_purgatory.pipeline.memory import bytes_per_pending_operation
 from request_purgatory.pipeline.outputs import write_json
 from request_purgatory.pipeline.replay import HOSTS
 from request_purgatory.pipeline.schema import COMPLETED, EXPIRED, OUTCOMES, require
 from request_purgatory.pipeline.traces import Mark, Trace, read_manifest
 from request_purgatory.pipeline.what_if import suggest_timeouts, what_if
+from request_purgatory.pipeline.workers import require_workers
 
 #: Quantiles of the waiting times, by the name of their column.
 QUANTILES: Mapping[str, float] = {"p50_ms": 0.5, "p90_ms": 0.9, "p99_ms": 0.99, "p999_ms": 0.999}
@@ -114,8 +115,9 @@ def analyze(
     """
     trace.require_requests()
     replays = tell_apart(replays)
+    require_workers(spark, target)
     requests, events = trace.requests(spark), trace.events(spark)
-    satisfactions(requests, events).write.parquet(str(target / "outcomes"))
+    satisfactions(requests, events).write.parquet(written_path(target / "outcomes"))
     outcomes = spark.read.parquet(spark_path(target / "outcomes")).persist()
     facts = requests.agg(F.avg(F.size("watch_keys")), F.min("timeout_ms"), F.max("timeout_ms")).first()
     assert facts is not None
@@ -141,7 +143,7 @@ def analyze(
             [replayed.table(spark, "hosts").withColumn("design", F.lit(replayed.design)) for replayed in replays]
         )
     for name, table in small.items():
-        table.coalesce(1).write.parquet(str(target / name))
+        table.coalesce(1).write.parquet(written_path(target / name))
     outcomes.unpersist()
     write_json(
         target / _MANIFEST,
@@ -302,12 +304,13 @@ def write_replay(replayed: DataFrame, settings: dict[str, Any], target: Path) ->
     """Write what `replay.replay` gave as a replay folder into `target`, which exists and is empty."""
     from pyspark import StorageLevel
 
+    require_workers(replayed.sparkSession, target)
     # The replay is run once, for both tables; its rows do not have to stay in memory for that.
     replayed = replayed.persist(StorageLevel.DISK_ONLY)
     outcomes = replayed.where(F.col("kind") == "outcomes").select(*OUTCOMES.names, "late_ms")
-    outcomes.write.parquet(str(target / "outcomes"))
+    outcomes.write.parquet(written_path(target / "outcomes"))
     hosts = replayed.where(F.col("kind") == "hosts").select("host", "stats.*")
-    hosts.select("host", *HOSTS.names).write.parquet(str(target / "hosts"))
+    hosts.select("host", *HOSTS.names).write.parquet(written_path(target / "hosts"))
     replayed.unpersist()
     write_json(target / "replay.json", settings)
     return Replayed(target)

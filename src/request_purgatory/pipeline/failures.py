@@ -9,6 +9,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from request_purgatory.errors import InvalidArgumentError
+from request_purgatory.pipeline.archive import ArchiveError
 from request_purgatory.pipeline.importers.imported import TraceFormatError
 from request_purgatory.pipeline.java import JavaNotFoundError
 from request_purgatory.pipeline.outputs import OutputExistsError
@@ -16,6 +17,7 @@ from request_purgatory.pipeline.schema import SchemaError
 from request_purgatory.pipeline.stream.checkpoint import CheckpointError
 from request_purgatory.pipeline.stream.endpoints.connector import ConnectorError
 from request_purgatory.pipeline.stream.endpoints.endpoint import EndpointError
+from request_purgatory.pipeline.workers import WorkersError
 
 _FAILED = 1
 _BAD_INPUT = 2
@@ -39,6 +41,8 @@ def describe_failure(error: Exception) -> tuple[int, str]:
         return _MISSING_TOOL, str(error)
     if isinstance(error, _OF_INPUT):
         return _BAD_INPUT, str(error)
+    if isinstance(error, (ArchiveError, WorkersError)):
+        return _FAILED, str(error)
     if isinstance(error, (PySparkException, Py4JError)):
         text = str(error)
         file = _FILE.search(text)

@@ -42,7 +42,10 @@ def step(console: Console, spark: SparkSession, description: str) -> Iterator[No
 
 
 def _watch(spark: SparkSession, progress: Progress, bar: TaskID, done: threading.Event) -> None:
-    tracker = spark.sparkContext.statusTracker()
+    context = getattr(spark, "sparkContext", None)
+    if context is None:
+        return  # Connect's clients see no tasks of their own accord.
+    tracker = context.statusTracker()
     while not done.wait(_LOOK_EVERY_S):
         try:
             stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]

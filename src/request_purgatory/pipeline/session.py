@@ -3,35 +3,43 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812
 
 from request_purgatory.pipeline.java import require_java
 
-#: Every setting and why. A cluster's own values (spark-submit, SPARK_CONF_DIR) win over the ones marked "local".
+#: What results depend on, and why: set whatever a cluster says.
 SETTINGS: Mapping[str, str] = {
     # Timestamps mean UTC, whatever the machine's zone; traces are compared to the microsecond.
     "spark.sql.session.timeZone": "UTC",
     # Parquet's default, INT96, is deprecated, and few other readers keep its microseconds.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    # With column pruning, the CSV reader does not look at columns that nobody asks for, and a malformed row passes as good.
+    "spark.sql.csv.parser.columnPruning.enabled": "false",
+    # pandas and Arrow write timestamps of nanoseconds, which Spark reads as whole numbers or not at all.
+    "spark.sql.legacy.parquet.nanosAsLong": "true",
+}
+
+#: What suits this work, and why; what spark-submit, a Connect server or a cluster's spark-defaults.conf say wins over it.
+DEFAULTS: Mapping[str, str] = {
     # A shuffle by host must keep hosts apart: adaptive execution would join small partitions into one task, and the hosts of
     # a small but slow replay would run one after the other.
     "spark.sql.adaptive.coalescePartitions.enabled": "false",
     # Few enough to be cheap on two cores, enough that a handful of hosts seldom hash to one partition.
     "spark.sql.shuffle.partitions": "16",
-    # With column pruning, the CSV reader does not look at columns that nobody asks for, and a malformed row passes as good.
-    "spark.sql.csv.parser.columnPruning.enabled": "false",
-    # pandas and Arrow write timestamps of nanoseconds, which Spark reads as whole numbers or not at all.
-    "spark.sql.legacy.parquet.nanosAsLong": "true",
     # pandas only where we ask for it; when we do, by Arrow.
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     # A Python worker that raises tells its own traceback, without the JVM's hundred lines around it.
     "spark.sql.pyspark.jvmStacktrace.enabled": "false",
 }
 
+#: Where Spark runs inside this process's machine, and nobody else has said anything.
 LOCAL_SETTINGS: Mapping[str, str] = {
     # Nothing listens beyond this machine.
     "spark.driver.bindAddress": "127.0.0.1",
@@ -54,12 +62,46 @@ STREAM_SETTINGS: Mapping[str, str] = {
 
 
 def stream_settings(spark: SparkSession) -> None:
-    """Set what streams need in a session, and no more shuffle partitions than there are cores."""
+    """Set what streams need in a session; on one machine, no more shuffle partitions than there are cores."""
     for name, value in STREAM_SETTINGS.items():
         spark.conf.set(name, value)
-    # Shards are spread over these; each partition costs a state store, and a task a batch. A checkpoint keeps its number.
-    partitions = min(int(spark.conf.get("spark.sql.shuffle.partitions") or 1), spark.sparkContext.defaultParallelism)
-    spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
+    if on_one_machine(spark):
+        # Shards are spread over these; each partition costs a state store, and a task a batch. A checkpoint keeps its number. (A
+        # cluster may have few of its cores yet when a session begins.)
+        partitions = min(int(spark.conf.get("spark.sql.shuffle.partitions") or 1), parallelism(spark))
+        spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
+
+
+def parallelism(spark: SparkSession) -> int:
+    """How many tasks Spark makes of what says nothing about it: on one machine, its cores."""
+    context: Any = getattr(spark, "sparkContext", None)
+    if context is not None:
+        return int(context.defaultParallelism)
+    # Connect's clients are not told.
+    return spark.range(0, 2**16).select(F.spark_partition_id()).distinct().count()
+
+
+def on_one_machine(spark: SparkSession) -> bool:
+    """True if the driver's machine runs all tasks, and so has all files."""
+    return _is_local(spark.conf.get("spark.master", "") or "")
+
+
+def _is_local(master: str) -> bool:
+    return master == "local" or master.startswith("local[")
+
+
+def _is_given(environment: Mapping[str, str]) -> bool:
+    """True if somebody has said where Spark runs: spark-submit, or the environment, or a spark-defaults.conf."""
+    if environment.keys() & {"PYSPARK_GATEWAY_PORT", "SPARK_ENV_LOADED", "SPARK_REMOTE", "MASTER"}:
+        return True
+    if re.search(r"--master\b|--remote\b|\bspark\.(master|remote)\b", environment.get("PYSPARK_SUBMIT_ARGS", "")):
+        return True
+    folder = environment.get("SPARK_CONF_DIR") or os.path.join(environment.get("SPARK_HOME", ""), "conf")
+    try:
+        text = (Path(folder) / "spark-defaults.conf").read_text(encoding="utf-8")
+    except OSError:
+        return False
+    return re.search(r"^\s*spark\.(master|remote)[\s=:]", text, re.MULTILINE) is not None
 
 
 def create_session(
@@ -68,8 +110,9 @@ def create_session(
     """The running session, or a new one.
 
     Args:
-        app_name: shown by cluster managers.
-        master: as Spark's; unless given, that of the environment (spark-submit), or else `local[*]`.
+        app_name: shown by cluster managers, unless spark-submit has another.
+        master: as Spark's; unless given, what spark-submit or the environment say (a Spark Connect server by SPARK_REMOTE), or
+            else `local[*]`.
         settings: further ones of Spark's, for a new session.
 
     Raises:
@@ -78,18 +121,29 @@ def create_session(
     active = SparkSession.getActiveSession()
     if active is not None:
         return active
-    require_java()
-    # Workers must run this very interpreter: another one's NumPy or Arrow, or none, would fail far from here.
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    builder = SparkSession.Builder().appName(app_name)
-    for name, value in {**SETTINGS, **(settings or {})}.items():
+    builder = SparkSession.Builder()
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:  # spark-submit, which always has a name
+        builder = builder.appName(app_name)
+    if master is None and not _is_given(os.environ):
+        master = "local[*]"
+    for name, value in (settings or {}).items():
         builder = builder.config(name, value)
-    submitted = "MASTER" in os.environ or "SPARK_REMOTE" in os.environ or "SPARK_ENV_LOADED" in os.environ
-    if master is not None or not submitted:
-        builder = builder.master(master or "local[*]")
-        for name, value in LOCAL_SETTINGS.items():
-            builder = builder.config(name, value)
-        log_settings = Path(__file__).with_name("log4j2.properties").as_uri()
-        builder = builder.config("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile={log_settings}")
+    if master is not None:
+        builder = builder.master(master)
+        if _is_local(master):
+            for name, value in LOCAL_SETTINGS.items():
+                builder = builder.config(name, value)
+            log_settings = Path(__file__).with_name("log4j2.properties").as_uri()
+            builder = builder.config("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile={log_settings}")
+    if master is not None or not os.environ.get("SPARK_REMOTE", "").startswith("sc://"):
+        require_java()
+        # Workers must run this very interpreter: another one's NumPy or Arrow, or none, would fail far from here.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     session: SparkSession = builder.getOrCreate()
+    given: dict[str, str] = session.conf.getAll
+    for name, value in SETTINGS.items():
+        session.conf.set(name, value)
+    for name, value in DEFAULTS.items():
+        if name not in given:
+            session.conf.set(name, value)
     return session

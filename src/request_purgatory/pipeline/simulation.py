@@ -36,6 +36,7 @@ from request_purgatory.pipeline.importers.delimited import spark_path
 from request_purgatory.pipeline.memory import peak_memory_bytes
 from request_purgatory.pipeline.outputs import write_json
 from request_purgatory.pipeline.replay import ReplaySettings
+from request_purgatory.pipeline.session import parallelism
 from request_purgatory.pipeline.simulated import QUANTILES, Ends, Timeline, simulate_host, wait_quantiles
 from request_purgatory.pipeline.stream.job import StreamSettings
 from request_purgatory.pipeline.workload import START, Workload
@@ -148,7 +149,7 @@ def simulate(
         Rows of `SIMULATED`.
     """
     settings = settings or ReplaySettings()
-    tasks = min(workload.hosts, partitions or _TASKS_PER_CORE * spark.sparkContext.defaultParallelism)
+    tasks = min(workload.hosts, partitions or _TASKS_PER_CORE * parallelism(spark))
     return spark.range(0, workload.hosts, 1, tasks).mapInArrow(_simulate_hosts(workload, settings, bin_us), SIMULATED)
 
 
@@ -281,7 +282,7 @@ def _summary(
     levels = hosts.select(F.explode("wheel").alias("level")).select("level.*").groupBy("tick_ms", "buckets")
     wheel = levels.agg(F.avg("mean_used").alias("mean_used"), F.max("peak_used").alias("peak_used")).orderBy("tick_ms").collect()
     requests, cpu = sums["requests"], costs["cpu_seconds"]
-    cores = spark.sparkContext.defaultParallelism
+    cores = parallelism(spark)
     measured = Measured(requests, cpu, sums["mean_ms"], costs["peak_worker_bytes"], sizes)
     stream = StreamSettings()
     figures = extrapolate(

@@ -15,12 +15,20 @@ from request_purgatory.errors import InvalidArgumentError
 from request_purgatory.pipeline.importers import azure_llm, spans
 from request_purgatory.pipeline.importers.azure_llm import import_azure_llm
 from request_purgatory.pipeline.importers.columns import import_columns
-from request_purgatory.pipeline.importers.delimited import PARQUET_ENDING, header, parquet_schema, spark_path, trace_files
+from request_purgatory.pipeline.importers.delimited import (
+    PARQUET_ENDING,
+    header,
+    parquet_schema,
+    spark_path,
+    trace_files,
+    written_path,
+)
 from request_purgatory.pipeline.importers.imported import TIME_UNITS, Imported, TraceFormatError
 from request_purgatory.pipeline.importers.recorded import import_recorded, is_recorded
 from request_purgatory.pipeline.importers.spans import KEY_KINDS, import_spans
 from request_purgatory.pipeline.outputs import read_json, write_json
 from request_purgatory.pipeline.schema import EVENTS, LONGEST_TIMEOUT_MS, REQUESTS, require
+from request_purgatory.pipeline.workers import require_workers
 from request_purgatory.pipeline.workload import Workload, workload_trace
 
 FORMATS = ("spans", "azure-llm", "columns", "recorded")
@@ -243,9 +251,10 @@ def _read(spark: SparkSession, source: Path, settings: ImportSettings) -> tuple[
 
 def _write(target: Path, imported: Imported, manifest: dict[str, Any]) -> Trace:
     spark = imported.requests.sparkSession
-    imported.requests.write.parquet(str(target / "requests"))
-    imported.events.write.parquet(str(target / "events"))
-    imported.rejects.write.parquet(str(target / "rejects"))
+    require_workers(spark, target)
+    imported.requests.write.parquet(written_path(target / "requests"))
+    imported.events.write.parquet(written_path(target / "events"))
+    imported.rejects.write.parquet(written_path(target / "rejects"))
     # One row a reason: as many as there are checks.
     rejected = spark.read.parquet(spark_path(target / "rejects")).groupBy("reason").count().orderBy("reason").collect()
     rows = {f"{name} in" if "kept" not in name else name: table.count() for name, table in imported.rows.items()}

@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from request_purgatory.errors import InvalidArgumentError
 from request_purgatory.pipeline.schema import EVENTS, LONGEST_TIMEOUT_MS, REQUESTS
+from request_purgatory.pipeline.session import parallelism
 
 #: Arrivals are drawn in blocks of this many, each from (seed, block) alone; so no partitioning changes a row.
 BLOCK = 65_536
@@ -175,7 +176,7 @@ def workload_trace(spark: SparkSession, workload: Workload, *, partitions: int |
         def make(number: int) -> Block:
             return _draw_block(workload, number, bounds_s[number], bounds_s[number + 1])
 
-    partitions = min(blocks, partitions or spark.sparkContext.defaultParallelism)
+    partitions = min(blocks, partitions or parallelism(spark))
     numbers = spark.range(0, blocks, 1, partitions)
 
     def requests(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -134,4 +134,4 @@ def test_parquet_files_that_do_not_fit_together_are_refused(spark: SparkSession,
 def test_path_for_spark_is_absolute_and_literal(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """What comes before a colon is no protocol then."""
     monkeypatch.chdir(tmp_path)
-    assert spark_path(Path("a:b/[c]*?{d}\\.csv")) == f"{tmp_path}/a:b/\\[c\\]\\*\\?\\{{d\\}}\\\\.csv"
+    assert spark_path(Path("a:b/[c]*?{d}\\.csv")) == f"file://{tmp_path}/a:b/\\[c\\]\\*\\?\\{{d\\}}\\\\.csv"

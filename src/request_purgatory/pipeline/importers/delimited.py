@@ -111,10 +111,14 @@ def require_parquet_columns(location: str, required: tuple[str, ...]) -> None:
 def spark_path(path: Path) -> str:
     """A path as Spark's readers take it: a file of this machine whose name is meant as it stands.
 
-    To a reader `*`, `[` and `{` are patterns, and what comes before a colon in a relative path is a protocol. Writers take
-    paths literally.
+    To a reader `*`, `[` and `{` are patterns, and what comes before a colon in a relative path is a protocol.
     """
-    return re.sub(r"([\\*?\[\]{}])", r"\\\1", os.path.abspath(path))
+    return re.sub(r"([\\*?\[\]{}])", r"\\\1", written_path(path))
+
+
+def written_path(path: Path) -> str:
+    """A path as Spark's writers take it: as it stands, and of the mounted files even where a cluster has another default."""
+    return f"file://{os.path.abspath(path)}"
 
 
 def read_rows(spark: SparkSession, files: list[Path], required: Iterable[str]) -> DataFrame:

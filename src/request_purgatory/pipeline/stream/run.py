@@ -12,11 +12,16 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from request_purgatory.errors import InvalidArgumentError
+from request_purgatory.pipeline.importers.delimited import written_path
 from request_purgatory.pipeline.session import stream_settings
 from request_purgatory.pipeline.stream.checkpoint import require_same
 from request_purgatory.pipeline.stream.endpoints import Endpoints, quiet_ticks, told_ticks
 from request_purgatory.pipeline.stream.job import StreamSettings, delayed_operations
 from request_purgatory.pipeline.stream.progress import BatchProgress, ProgressListener
+from request_purgatory.pipeline.workers import require_stream_helper, require_workers
+
+#: How soon a request to stop is heard.
+_LOOK_EVERY_S = 0.5
 
 _LISTENER_LIMIT_S = 10.0
 #: Later than any deadline: requests arrive until 2199 (`imported.LAST_US`) and wait for 25 days at most.
@@ -59,11 +64,25 @@ class StreamPlan:
                 raise InvalidArgumentError("an input", "one that has an end, with finish or available", source)
 
 
-def run_stream(spark: SparkSession, plan: StreamPlan, told: Callable[[BatchProgress], object]) -> None:
-    """Run a stream until its input ends (`available`, `finish`), it is interrupted, or it fails.
+def _never() -> bool:
+    return False
+
+
+def run_stream(
+    spark: SparkSession,
+    plan: StreamPlan,
+    told: Callable[[BatchProgress], object],
+    stopped: Callable[[], object] = _never,
+) -> None:
+    """Run a stream until its input ends (`available`, `finish`), it is to stop, or it fails.
+
+    Args:
+        told: called with every batch's progress, on a thread of Spark's.
+        stopped: asked twice a second; once it says something true, the query is stopped, in the middle of a batch. The next start
+            does that batch again.
 
     Raises:
-        CheckpointError, EndpointError, SchemaError, TraceFormatError: before any row is read.
+        CheckpointError, EndpointError, SchemaError, TraceFormatError, WorkersError: before any row is read.
         StreamingQueryException: a batch failed; what was committed before it stays, and the next start goes on from there.
     """
     # Both say what is wrong with inputs and output before the checkpoint is made.
@@ -71,19 +90,21 @@ def run_stream(spark: SparkSession, plan: StreamPlan, told: Callable[[BatchProgr
     plan.endpoints.read(spark)
     ticks = "told" if plan.idle_s is None else "the clock's"
     require_same(plan.checkpoint, plan.settings, described | {"ticks": ticks})
+    require_workers(spark, plan.checkpoint)
+    require_stream_helper(spark)
     stream_settings(spark)
     listener = ProgressListener(told)
     spark.streams.addListener(listener)
     try:
-        _run_once(spark, plan, listener)
-        if plan.finish:
+        _run_once(spark, plan, listener, stopped)
+        if plan.finish and not stopped():
             (plan.checkpoint / "ticks" / "end.json").write_text(json.dumps({"at": _END.isoformat()}) + "\n", encoding="utf-8")
-            _run_once(spark, plan, listener)
+            _run_once(spark, plan, listener, stopped)
     finally:
         spark.streams.removeListener(listener)
 
 
-def _run_once(spark: SparkSession, plan: StreamPlan, listener: ProgressListener) -> None:
+def _run_once(spark: SparkSession, plan: StreamPlan, listener: ProgressListener, stopped: Callable[[], object]) -> None:
     requests, events = plan.endpoints.read(spark)
     ticks = told_ticks(spark, plan.checkpoint / "ticks") if plan.idle_s is None else quiet_ticks(spark, plan.idle_s)
     results = delayed_operations(requests, events, settings=plan.settings, ticks=ticks)
@@ -91,9 +112,11 @@ def _run_once(spark: SparkSession, plan: StreamPlan, listener: ProgressListener)
     if plan.available or plan.finish:
         trigger = {"availableNow": True}
     writer = plan.endpoints.out.write(results).queryName("purgatory")
-    query = writer.option("checkpointLocation", str(plan.checkpoint.resolve())).trigger(**trigger).start()
+    query = writer.option("checkpointLocation", written_path(plan.checkpoint.resolve())).trigger(**trigger).start()
     try:
-        query.awaitTermination()
+        # Not in one call: a signal's handler would wait for its end.
+        while not stopped() and not query.awaitTermination(_LOOK_EVERY_S):
+            continue
     finally:
         query.stop()
         # Listeners hear of batches later than the query ends.

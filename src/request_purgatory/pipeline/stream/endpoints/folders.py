@@ -12,7 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
 from request_purgatory.errors import InvalidArgumentError
-from request_purgatory.pipeline.importers.delimited import spark_path
+from request_purgatory.pipeline.importers.delimited import spark_path, written_path
 from request_purgatory.pipeline.importers.imported import SOURCE, TraceFormatError
 from request_purgatory.pipeline.schema import JSON_TIMES, require
 from request_purgatory.pipeline.stream.endpoints.json_rows import read_json_rows
@@ -96,7 +96,7 @@ class FolderSink:
 
     def write(self, results: DataFrame) -> Any:
         """The output as a stream writer."""
-        writer = results.writeStream.format(self.format).option("path", str(self.folder.resolve())).partitionBy("kind")
+        writer = results.writeStream.format(self.format).option("path", written_path(self.folder.resolve())).partitionBy("kind")
         if self.format == "json":
             writer = writer.options(**JSON_TIMES)
         return writer.outputMode("append")

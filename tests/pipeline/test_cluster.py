@@ -1,0 +1,324 @@
+"""Beyond one process: the archive, spark-submit on a cluster of two workers with one of them killed, Spark Connect."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tarfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyspark
+import pytest
+from pyspark.sql import SparkSession
+
+from request_purgatory.errors import InvalidArgumentError
+from request_purgatory.pipeline import session, workers
+from request_purgatory.pipeline.archive import make_archive, requirement
+from request_purgatory.pipeline.outputs import OutputExistsError
+from tests.pipeline.test_stream import command, expected, outcomes, workload_files
+
+#: Seconds; several JVMs and their Python workers start at once here, on a busy machine too.
+TIME_LIMIT = 280.0
+pytestmark = pytest.mark.timeout(3 * TIME_LIMIT)
+
+APPLICATION = Path(__file__).with_name("cluster_application.py")
+
+
+def clean_environment(**more: str) -> dict[str, str]:
+    """This process's, without what says where Spark and the package are."""
+    ours = ("SPARK_HOME", "SPARK_REMOTE", "SPARK_ENV_LOADED", "PYTHONPATH", "PYSPARK_PYTHON", "PYSPARK_GATEWAY_PORT", "MASTER")
+    # All on loopback, whatever name the machine has.
+    return {name: value for name, value in os.environ.items() if name not in ours} | {"SPARK_LOCAL_IP": "127.0.0.1"} | more
+
+
+class Job:
+    """A process and all that it starts, whose lines are read as they come; killed at the time limit."""
+
+    def __init__(self, arguments: list[str], log: Path, **environment: str) -> None:
+        self.log = log
+        with log.open("wb") as errors:
+            self.process = subprocess.Popen(
+                arguments,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+                start_new_session=True,
+                env=clean_environment(**environment),
+                cwd=log.parent,
+            )
+        self._limit = threading.Timer(TIME_LIMIT, self.kill)
+        self._limit.start()
+
+    def until(self, beginning: str) -> str:
+        """Read lines until one begins so; it."""
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            if line.startswith(beginning):
+                return line
+        pytest.fail(f"ended without a line {beginning!r}: {self.log.read_text(errors='replace')[-3000:]}")
+
+    def end(self) -> tuple[int, str]:
+        """The exit code, and the rest of what it said."""
+        said, _ = self.process.communicate(timeout=TIME_LIMIT)
+        self._limit.cancel()
+        return self.process.returncode, said
+
+    def with_word(self, word: bytes) -> list[int]:
+        """Its processes whose command line has the word."""
+        found = []
+        for status in Path("/proc").glob("[0-9]*/stat"):
+            try:
+                group = int(status.read_text().rsplit(")", 1)[1].split()[2])
+                line = (status.parent / "cmdline").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if group == self.process.pid and word in line:
+                found.append(int(status.parent.name))
+        return found
+
+    def kill(self) -> None:
+        """Kill -9, the JVMs and all."""
+        self._limit.cancel()
+        try:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        self.process.wait(TIME_LIMIT)
+
+
+@contextmanager
+def job(arguments: list[str], log: Path, **environment: str) -> Iterator[Job]:
+    """A job that does not outlive the block."""
+    running = Job(arguments, log, **environment)
+    try:
+        yield running
+    finally:
+        running.kill()
+        assert running.process.stdout is not None
+        running.process.stdout.close()
+
+
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The archive, made by the command."""
+    target = tmp_path_factory.mktemp("archive") / "env.tar.gz"
+    arguments = [sys.executable, "-m", "request_purgatory.cli", "archive", str(target)]
+    done = subprocess.run(arguments, capture_output=True, text=True, timeout=TIME_LIMIT, env=clean_environment(), check=False)
+    assert done.returncode == 0, done.stderr
+    assert f"--archives {target}#env" in done.stdout
+    return target
+
+
+@pytest.fixture(scope="module")
+def files(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Requests and events in six files each."""
+    folder = tmp_path_factory.mktemp("files")
+    workload_files(spark, folder, files=6, count=6_000)
+    return folder
+
+
+def stream(files: Path, out: Path, *options: str) -> list[str]:
+    """The arguments of `purgatory` for a stream of the files."""
+    arguments = command(files, *options)[3:]
+    moved = {str(files / name): str(out / name) for name in ("out", "checkpoint")}
+    return [moved.get(argument, argument) for argument in arguments]
+
+
+def test_archive_has_the_compiled_package_and_no_spark(archive: Path) -> None:
+    """From a wheel: this installation is an editable one."""
+    with tarfile.open(archive) as packed:
+        names = packed.getnames()
+    assert [name for name in names if "/request_purgatory/timer/wheel." in name and name.endswith(".so")]
+    assert "bin/python" in names
+    assert not [name for name in names if "/site-packages/pyspark/" in name or "__editable__" in name]
+
+
+def test_submitted_to_two_workers_of_which_one_is_killed(spark: SparkSession, archive: Path, files: Path, tmp_path: Path) -> None:
+    """The executors have the package from the archive alone, and the stream's rows are those of the batch job."""
+    home = tmp_path / "spark"
+    home.mkdir()
+    for part in Path(pyspark.__file__).parent.iterdir():
+        if part.name in ("bin", "jars", "python"):
+            # Workers work in the folder beside these.
+            (home / part.name).symlink_to(part)
+    # Spark starts a process on the driver by the name that the executors have for their interpreter.
+    (tmp_path / "env").symlink_to(sys.prefix)
+    submit = [str(home / "bin" / "spark-submit"), "--master", "local-cluster[2,1,1024]", "--archives", f"{archive}#env"]
+    submit += ["--driver-memory", "900m", "--name", "submitted"]
+    given = {
+        "spark.pyspark.python": "./env/bin/python",
+        "spark.pyspark.driver.python": sys.executable,
+        "spark.ui.enabled": "false",
+        "spark.sql.shuffle.partitions": "3",
+        "spark.sql.session.timeZone": "Asia/Tokyo",
+    }
+    for name, value in given.items():
+        submit += ["--conf", f"{name}={value}"]
+    metrics = tmp_path / "metrics.jsonl"
+    arguments = stream(files, tmp_path, "--finish", "--metrics", str(metrics))
+    with job([*submit, str(APPLICATION), *arguments], tmp_path / "log", SPARK_HOME=str(home)) as submitted:
+        found = json.loads(submitted.until("found: ").removeprefix("found: "))
+        submitted.until("batch 1:")
+        executors = submitted.with_word(b"org.apache.spark.executor.CoarseGrainedExecutorBackend")
+        assert len(executors) == 2
+        os.kill(executors[0], signal.SIGKILL)
+        code, said = submitted.end()
+    assert code == 0, said
+    assert {Path(worker["file"]).relative_to(worker["prefix"]).parts[0] for worker in found["workers"]} == {"lib"}
+    assert all(Path(worker["prefix"]).is_relative_to(home / "work") and worker["compiled"] for worker in found["workers"])
+    assert found["settings"] == {
+        "spark.master": "local-cluster[2,1,1024]",
+        "spark.sql.shuffle.partitions": "3",
+        # What results depend on is ours.
+        "spark.sql.session.timeZone": "UTC",
+        "spark.app.name": "submitted",
+    }
+    assert found["memory"] == "900m"
+    assert (found["requests"], found["alike"]) == (500, 500)
+    assert list((home / "work").glob("app-*/2")), "no executor took the killed one's place"
+    assert outcomes(spark, tmp_path) == expected(spark, files)
+    lines = [json.loads(line) for line in metrics.read_text().splitlines()]
+    assert sum(line["completed"] + line["expired"] for line in lines) == 6_000
+
+
+def test_spark_connect_gives_the_same_rows(spark: SparkSession, files: Path, tmp_path: Path) -> None:
+    """A server of its own; workload, replay, batch and stream by way of it."""
+    pytest.importorskip("grpc")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    server = [str(Path(pyspark.__file__).parent / "bin" / "spark-submit"), "--master", "local[2]"]
+    server += ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer"]
+    server += ["--conf", "spark.ui.enabled=false", "--conf", "spark.connect.grpc.binding.address=127.0.0.1"]
+    server += ["--conf", f"spark.connect.grpc.binding.port={port}"]
+    with job([*server, "spark-internal"], tmp_path / "server", PYSPARK_PYTHON=sys.executable):
+        _await_port(port)
+        arguments = [sys.executable, str(APPLICATION), *stream(files, tmp_path, "--finish")]
+        with job(arguments, tmp_path / "client", SPARK_REMOTE=f"sc://127.0.0.1:{port}") as client:
+            found = json.loads(client.until("found: ").removeprefix("found: "))
+            code, said = client.end()
+    assert code == 0, said
+    assert (found["requests"], found["alike"]) == (500, 500)
+    assert outcomes(spark, tmp_path) == expected(spark, files)
+    assert "batch 1:" in said
+
+
+def _await_port(port: int) -> None:
+    waiting = threading.Event()
+    for _ in range(int(TIME_LIMIT / 0.2)):
+        try:
+            socket.create_connection(("127.0.0.1", port), 1).close()
+        except OSError:
+            waiting.wait(0.2)
+        else:
+            return
+    pytest.fail(f"nothing listens on {port}")
+
+
+def test_stream_that_is_told_to_stop_says_so_and_goes_on_later(spark: SparkSession, files: Path, tmp_path: Path) -> None:
+    """By SIGINT, as Ctrl-C sends it to the whole group, and by SIGTERM: no traceback, nothing lost, no talk of Spark's own."""
+    arguments = [sys.executable, "-m", "request_purgatory.cli", *stream(files, tmp_path)]
+    with job(arguments, tmp_path / "log") as running:
+        running.until("batch 1:")
+        os.killpg(running.process.pid, signal.SIGINT)
+        code, _ = running.end()
+    assert code == 130
+    assert (tmp_path / "log").read_text() == _stopped("SIGINT", tmp_path)
+    with job(arguments, tmp_path / "log") as running:
+        running.until("batch 2:")
+        running.process.send_signal(signal.SIGTERM)
+        code, _ = running.end()
+    assert code == 143
+    assert (tmp_path / "log").read_text() == _stopped("SIGTERM", tmp_path)
+    with job([*arguments, "--finish"], tmp_path / "log") as running:
+        assert running.end()[0] == 0
+    assert outcomes(spark, tmp_path) == expected(spark, files)
+
+
+def _stopped(name: str, folder: Path) -> str:
+    return f"purgatory: stopped by {name}; the same command goes on from {folder / 'checkpoint'}\n"
+
+
+@pytest.mark.parametrize(
+    ("environment", "given"),
+    [
+        ({}, False),
+        ({"PYSPARK_GATEWAY_PORT": "1"}, True),
+        ({"SPARK_ENV_LOADED": "1"}, True),
+        ({"SPARK_REMOTE": "sc://host"}, True),
+        ({"PYSPARK_SUBMIT_ARGS": "--master yarn pyspark-shell"}, True),
+        ({"PYSPARK_SUBMIT_ARGS": "--conf spark.master=yarn pyspark-shell"}, True),
+        ({"PYSPARK_SUBMIT_ARGS": "--driver-memory 1g pyspark-shell"}, False),
+    ],
+    ids=str,
+)
+def test_what_says_where_spark_runs_is_seen(environment: dict[str, str], given: bool) -> None:
+    """And otherwise it is this machine."""
+    assert session._is_given(environment) is given
+
+
+@pytest.mark.parametrize(("line", "given"), [("spark.master  yarn", True), ("# spark.master yarn", False), ("", False)])
+def test_master_of_spark_defaults_is_seen(line: str, given: bool, tmp_path: Path) -> None:
+    """In the folder that Spark takes it from."""
+    (tmp_path / "spark-defaults.conf").write_text(f"spark.executor.cores 4\n{line}\n")
+    assert session._is_given({"SPARK_CONF_DIR": str(tmp_path)}) is given
+
+
+def test_workers_are_asked_for_the_package_and_the_folder(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker with another version, or that does not see the folder, ends it before any work."""
+    monkeypatch.setattr(workers, "on_one_machine", lambda spark: False)
+    workers.require_workers(spark, tmp_path)
+    assert not list(tmp_path.iterdir())
+    (machine, version, sees), *others = workers._look_from(spark, str(tmp_path / "nowhere"))
+    assert (machine, version, sees, others) == (socket.gethostname(), workers.version("request-purgatory"), False, [])
+
+    def differing(*arguments: Any) -> list[tuple[str, str | None, bool]]:
+        return looked
+
+    monkeypatch.setattr(workers, "_look_from", differing)
+    looked: list[tuple[str, str | None, bool]] = [("here", version, True), ("there", None, True)]
+    with pytest.raises(workers.WorkersError, match=r"workers on there have no request_purgatory, .* --archives"):
+        workers.require_workers(spark, tmp_path)
+    looked = [("there", version, False)]
+    with pytest.raises(workers.WorkersError, match=r"workers on there do not see this folder"):
+        workers.require_workers(spark, tmp_path)
+
+
+def test_driver_without_the_workers_interpreter_is_told_what_to_do(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before a stateful query fails on it."""
+    monkeypatch.chdir(tmp_path)
+    workers.require_stream_helper(spark)
+    monkeypatch.setattr(spark.sparkContext, "pythonExec", "./env/bin/python")
+    with pytest.raises(workers.WorkersError, match=rf"no such file in .* ln -s {sys.prefix} env$"):
+        workers.require_stream_helper(spark)
+    (tmp_path / "env").symlink_to(sys.prefix)
+    workers.require_stream_helper(spark)
+
+
+def test_archive_is_refused_before_it_is_made(tmp_path: Path) -> None:
+    """Another ending, or a file that is there."""
+    with pytest.raises(InvalidArgumentError, match=r"ends with \.tar\.gz or \.tgz, got"):
+        make_archive(tmp_path / "env.zip")
+    (tmp_path / "env.tgz").write_text("mine")
+    with pytest.raises(OutputExistsError, match="exists already"):
+        make_archive(tmp_path / "env.tgz")
+
+
+def test_archive_is_made_from_where_the_package_came_from_or_what_is_asked_for(tmp_path: Path) -> None:
+    """A folder, a wheel, or a requirement as it stands."""
+    assert requirement(str(tmp_path)) == f"request-purgatory[cluster] @ {tmp_path.as_uri()}"
+    assert requirement("request-purgatory[cluster]==9") == "request-purgatory[cluster]==9"
+    assert requirement("https://host/a.whl") == "request-purgatory[cluster] @ https://host/a.whl"
+    assert requirement().startswith("request-purgatory[cluster]")
