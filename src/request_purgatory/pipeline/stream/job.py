@@ -196,6 +196,7 @@ def _pack(table: DataFrame, kind: str, spread: Column, settings: StreamSettings,
     wanted = table.select(*known, *[column.alias(name) for name, column in columns.items()])
 
     def packed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        rows.settle_worker()
         for batch in batches:
             # Ticks have done their part. (A filter in Spark would be moved to before the watermark is taken.)
             batch = batch.filter(batch.column("is_row"))
@@ -213,6 +214,7 @@ def _pack(table: DataFrame, kind: str, spread: Column, settings: StreamSettings,
 
 
 def _unpack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    rows.settle_worker()
     for batch in batches:
         for blob in batch.column("blob").to_pylist():
             yield from rows.from_blob(blob).to_batches()

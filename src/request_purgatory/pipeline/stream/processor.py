@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyspark.sql import types as T  # noqa: N812
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from request_purgatory.pipeline.stream.rows import PENDING, from_blob, results, to_blob
+from request_purgatory.pipeline.stream.rows import PENDING, from_blob, results, settle_worker, to_blob
 from request_purgatory.pipeline.stream.shard import NO_WATERMARK_US, Shard, Step
 from request_purgatory.pipeline.stream.store import ShardStore
 
@@ -50,6 +50,7 @@ class ShardProcessor(StatefulProcessor):
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Called by Spark."""
+        settle_worker()
         self._handle = handle
         self._state = handle.getMapState("blobs", _NAME, _BLOB)
 
