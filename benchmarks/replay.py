@@ -1,9 +1,15 @@
-"""A trace through the real purgatory on Spark: requests per second of both cores, from Parquet files to rows that are counted."""
+"""A trace through the real purgatory on Spark: requests per second of both cores.
+
+`source=files` reads requests and events from Parquet, brings each host's together, replays them, and counts the rows that come
+out. `source=made` is what `purgatory simulate` does: each host's trace is made where it is replayed, and sums come out. Requests
+have one watch key each.
+"""
 
 from __future__ import annotations
 
 from time import perf_counter
 
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from benchmarks import peers
@@ -12,19 +18,26 @@ from benchmarks.stream_data import StreamData
 from request_purgatory.pipeline.replay import LEGACY, WHEEL, ReplaySettings, replay
 from request_purgatory.pipeline.schema import EVENTS, REQUESTS
 from request_purgatory.pipeline.session import create_session
+from request_purgatory.pipeline.simulation import simulate
+from request_purgatory.pipeline.workload import CASES, cluster_workload
 
 QUESTION = "replay"
 METRICS = {"requests_per_second": "1/s"}
 SIDES = (peers.OURS, peers.LEGACY)
 
+_HOSTS = 32
+_RATE_PER_HOST = 2_500.0
+_BIN_US = 1_000_000
+
 
 def cases(quick: bool) -> list[Case]:
-    """One key a request, and few or many pending."""
-    requests = 100_000 if quick else 2_000_000
-    return [
-        Case({"requests": requests, "pending": pending}, requests, most_rounds=1)
+    """From files with few and many pending, and made on the way."""
+    requests = 96_000 if quick else 1_920_000
+    files = [
+        Case({"source": "files", "requests": requests, "pending": pending}, requests, most_rounds=1)
         for pending in ((1_000,) if quick else (1_000, 100_000))
     ]
+    return [*files, Case({"source": "made", "requests": 2 * requests}, 2 * requests)]
 
 
 def left_out(side: str, case: Case) -> str | None:  # noqa: ARG001 - every side does every case
@@ -32,19 +45,32 @@ def left_out(side: str, case: Case) -> str | None:  # noqa: ARG001 - every side 
     return None
 
 
-def measure(side: str, requests: int, pending: int) -> dict[str, float]:
-    """The best of two passes in one process; RuntimeError if not every request has ended."""
+def measure(side: str, requests: int, source: str, pending: int = 0) -> dict[str, float]:
+    """The best of three passes in one process; RuntimeError if not every request has ended."""
     spark = create_session("request-purgatory benchmarks", master="local[2]")
-    folder = StreamData(requests, pending).make(spark)
-    tables = [
-        spark.read.schema(schema).parquet(str(folder / kind)) for kind, schema in (("requests", REQUESTS), ("events", EVENTS))
-    ]
+    settings = ReplaySettings(design=LEGACY if side == peers.LEGACY else WHEEL)
     seconds = []
-    for _ in range(2):
-        replayed = replay(tables[0], tables[1], ReplaySettings(design=LEGACY if side == peers.LEGACY else WHEEL))
+    for _ in range(3):
+        counted = _replayed(spark, settings, requests, pending) if source == "files" else _made(spark, settings, requests)
         begun = perf_counter()
-        ended = replayed.where(F.col("outcome").isNotNull()).agg(F.count("*"), F.sum("waited_ms")).collect()[0][0]
+        ended = counted.collect()[0][0]
         seconds.append(perf_counter() - begun)
         if ended != requests:
             raise RuntimeError(f"{ended:,} of {requests:,} requests have ended")
     return {"requests_per_second": requests / min(seconds)}
+
+
+def _replayed(spark: SparkSession, settings: ReplaySettings, requests: int, pending: int) -> DataFrame:
+    folder = StreamData(requests, pending).make(spark)
+    table, events = (
+        spark.read.schema(schema).parquet(str(folder / kind)) for kind, schema in (("requests", REQUESTS), ("events", EVENTS))
+    )
+    return replay(table, events, settings).where(F.col("outcome").isNotNull()).agg(F.count("*"), F.sum("waited_ms"))
+
+
+def _made(spark: SparkSession, settings: ReplaySettings, requests: int) -> DataFrame:
+    workload = cluster_workload(
+        CASES["low"], hosts=_HOSTS, requests_per_host=requests // _HOSTS, rate_per_host=_RATE_PER_HOST, shared_keys=0
+    )
+    hosts = simulate(spark, workload, settings, bin_us=_BIN_US).where("kind = 'hosts'")
+    return hosts.agg(F.sum("hosts.completed") + F.sum("hosts.expired"))

@@ -37,7 +37,7 @@ class StreamData:
     requests: int
     pending: int
     keys: int = 0
-    per_file: int = 200_000
+    per_file: int = 400_000
 
     @property
     def timeout_ms(self) -> int:

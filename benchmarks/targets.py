@@ -146,6 +146,45 @@ TARGETS += [
 ]
 
 
+# What the pipeline on Spark is measured for.
+TARGETS += [
+    *(
+        Target(
+            f"stream: rows a second, times those of the {what}",
+            "stream",
+            "requests=2400000 pending=1000 keys=0 per_file=400000",
+            "warm_rows_per_second",
+            times,
+            None,
+            higher_is_better=True,
+            times=side,
+        )
+        for what, side, times in (
+            ("stream-stream join", peers.STREAM_JOIN, 4),
+            ("timer per request", peers.STREAM_TIMERS, 2),
+        )
+    ),
+    Target(
+        "batch outcomes: rows a second",
+        "batch",
+        "requests=10000000 keys=0",
+        "rows_per_second",
+        1_200_000,
+        None,
+        higher_is_better=True,
+    ),
+    Target(
+        "replay through the purgatory: requests a second",
+        "replay",
+        "source=made requests=3840000",
+        "requests_per_second",
+        500_000,
+        None,
+        higher_is_better=True,
+    ),
+]
+
+
 def compare(found: Medians, targets: list[Target] | None = None) -> list[dict[str, object]]:
     """A row for each target: what was measured (None if it was not), the verdict, and the best peer with its figure."""
     rows: list[dict[str, object]] = []
