@@ -83,19 +83,23 @@ class StreamData:
 
     def make(self, spark: SparkSession) -> Path:
         """The folder, with all files in it, made if they are not there."""
-        if (self.folder / "done").exists():
+        if self.folder.exists():
             return self.folder
-        shutil.rmtree(self.folder, ignore_errors=True)
+        # Another process may be making the same.
+        folder = self.folder.with_name(f"{self.folder.name}.{os.getpid()}")
         for kind, table in zip(("requests", "events"), self.tables(spark), strict=True):
             time = "arrived_at" if kind == "requests" else "occurred_at"
-            made = self.folder / f"{kind}-made"
+            made = folder / f"{kind}-made"
             count = -(-self.requests // self.per_file) + 1 + 2 * self.pending // self.per_file
             files = table.repartitionByRange(count, "file").sortWithinPartitions("file", time)
             files.write.partitionBy("file").parquet(str(made))
-            (self.folder / kind).mkdir()
+            (folder / kind).mkdir()
             for number, file in enumerate(sorted(made.glob("file=*/*.parquet"), key=lambda file: int(file.parent.name[5:]))):
                 # Spark takes the oldest file first.
-                os.utime(file.rename(self.folder / kind / f"{number:05d}.parquet"), (1e9 + number, 1e9 + number))
+                os.utime(file.rename(folder / kind / f"{number:05d}.parquet"), (1e9 + number, 1e9 + number))
             shutil.rmtree(made)
-        (self.folder / "done").touch()
+        try:
+            folder.rename(self.folder)
+        except OSError:
+            shutil.rmtree(folder)
         return self.folder

@@ -17,6 +17,9 @@ from benchmarks.worker import EXIT_BAD_ARGUMENT, EXIT_NOT_APPLICABLE, parameter
 
 _ROOT = Path(__file__).resolve().parents[2]
 
+# All are started by the first test, and those on Spark take their time.
+pytestmark = pytest.mark.timeout(600)
+
 #: As small as they get.
 _TINY = {
     "timer_cycle": [{"pending": 10, "operations": 1}],
@@ -32,6 +35,9 @@ _TINY = {
     "aio_hold": [{"what": what, "count": 200} for what in ("complete", "expire", "cancel")],
     "aio_timers": [{"pending": 10, "batches": 1}],
     "aio_echo": [{"clients": 2, "requests": 40}],
+    "stream": [{"requests": 4_000, "pending": 100, "per_file": 2_000}],
+    "batch": [{"requests": 20_000, "keys": 0}],
+    "replay": [{"source": "files", "requests": 3_200, "pending": 100}],
     "growth": [{"structure": "timer", "pending": 10}, {"structure": "purgatory", "pending": 10}],
 }
 
@@ -53,7 +59,7 @@ _CASES = _tiny_cases()
 def work(*arguments: str) -> subprocess.CompletedProcess[str]:
     """A worker that has ended."""
     command = [sys.executable, "-m", "benchmarks.worker", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, cwd=_ROOT, timeout=120, check=False)
+    return subprocess.run(command, capture_output=True, text=True, cwd=_ROOT, timeout=240, check=False)
 
 
 @pytest.fixture(scope="module")
