@@ -232,12 +232,14 @@ def test_file_that_is_not_as_it_should_be_stops_the_stream_until_it_is_mended(st
     files = [tmp_path / "requests" / f"{number} a.parquet" for number in range(4)]
     for number, (file, table) in enumerate(zip(files, tables, strict=True)):
         pq.write_table(table, file)
-        os.utime(file, (1e9 + number, 1e9 + number))
     pq.write_table(events_table([TraceEvent("k", 10**15, 1.0)]), tmp_path / "events" / "0.parquet")
     text = pa.array([str(value) for value in tables[1].column("timeout_ms").to_pylist()])
     pq.write_table(tables[1].set_column(4, "timeout_ms", text), files[1])
     pq.write_table(tables[2].drop(["request_type"]), files[2])
     files[3].write_bytes(files[3].read_bytes()[:-50])
+    for number, file in enumerate(files):
+        # Spark takes the oldest first.
+        os.utime(file, (1e9 + number, 1e9 + number))
     wrong = {
         1: "column timeout_ms is of the Parquet type BINARY, not int",
         2: "no column request_type; it has host, request_id, arrived_at,",
