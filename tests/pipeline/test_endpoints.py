@@ -230,7 +230,7 @@ def test_file_that_is_not_as_it_should_be_stops_the_stream_until_it_is_mended(st
         for file in range(4)
     ]
     files = [tmp_path / "requests" / f"{number} a.parquet" for number in range(4)]
-    for number, (file, table) in enumerate(zip(files, tables, strict=True)):
+    for file, table in zip(files, tables, strict=True):
         pq.write_table(table, file)
     pq.write_table(events_table([TraceEvent("k", 10**15, 1.0)]), tmp_path / "events" / "0.parquet")
     text = pa.array([str(value) for value in tables[1].column("timeout_ms").to_pylist()])

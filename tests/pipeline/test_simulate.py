@@ -438,7 +438,7 @@ def test_command_refuses_by_name_before_spark_starts(
     arguments: tuple[str, ...], expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """And leaves nothing."""
-    monkeypatch.setattr(cli, "_spark", lambda: pytest.fail("Spark was started"))
+    monkeypatch.setattr(cli, "open_session", lambda: pytest.fail("Spark was started"))
     out = tmp_path / "out"
     assert cli.main(["simulate", "--hosts", "2", *arguments, "--out", str(out)]) == cli.BAD_INPUT
     assert expected in capsys.readouterr().err
