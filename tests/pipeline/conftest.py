@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from request_purgatory.pipeline.session import create_session
+from request_purgatory.pipeline.session import create_session, stream_settings
 
 
 @pytest.fixture(scope="session")
@@ -18,3 +18,14 @@ def spark() -> Iterator[SparkSession]:
     session.conf.set("spark.sql.shuffle.partitions", "3")
     yield session
     session.stop()
+
+
+@pytest.fixture
+def streaming(spark: SparkSession) -> Iterator[SparkSession]:
+    """The session with what streams set, taken back afterwards."""
+    names = ("spark.sql.shuffle.partitions", "spark.sql.execution.arrow.maxRecordsPerBatch")
+    before = {name: spark.conf.get(name) for name in names}
+    stream_settings(spark)
+    yield spark
+    for name, value in before.items():
+        spark.conf.set(name, str(value))

@@ -6,7 +6,6 @@ import base64
 import json
 import os
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -23,7 +22,6 @@ from request_purgatory.errors import InvalidArgumentError
 from request_purgatory.pipeline.failures import describe_failure
 from request_purgatory.pipeline.importers.imported import CORRUPT, RAW
 from request_purgatory.pipeline.schema import EVENTS, REQUESTS
-from request_purgatory.pipeline.session import stream_settings
 from request_purgatory.pipeline.stream import StreamSettings
 from request_purgatory.pipeline.stream.endpoints import FolderSink, FolderSource, KafkaCluster, KafkaSink, KafkaSource, RateSource
 from request_purgatory.pipeline.stream.endpoints.address import AddressOptions, endpoints
@@ -36,17 +34,6 @@ from tests.pipeline.trace_strategies import events_table, requests_table
 
 TIME_LIMIT = 120.0
 SECOND = timedelta(seconds=1)
-
-
-@pytest.fixture
-def streaming(spark: SparkSession) -> Iterator[SparkSession]:
-    """The session with what streams set, taken back afterwards."""
-    names = ("spark.sql.shuffle.partitions", "spark.sql.execution.arrow.maxRecordsPerBatch")
-    before = {name: spark.conf.get(name) for name in names}
-    stream_settings(spark)
-    yield spark
-    for name, value in before.items():
-        spark.conf.set(name, str(value))
 
 
 # -- addresses

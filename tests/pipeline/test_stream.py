@@ -9,7 +9,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -25,7 +24,6 @@ from pyspark.sql import DataFrame, SparkSession
 from request_purgatory.errors import InvalidArgumentError
 from request_purgatory.pipeline.batch import batch_outcomes
 from request_purgatory.pipeline.schema import EVENTS, OUTCOMES, REQUESTS, SchemaError
-from request_purgatory.pipeline.session import stream_settings
 from request_purgatory.pipeline.stream import StreamSettings, delayed_operations
 from request_purgatory.pipeline.stream.checkpoint import CheckpointError, require_same
 from request_purgatory.pipeline.stream.endpoints import quiet_ticks
@@ -40,17 +38,6 @@ from tests.pipeline.trace_strategies import events_table, requests, requests_tab
 
 TIME_LIMIT = 120.0
 HOUR = timedelta(hours=1)
-
-
-@pytest.fixture
-def streaming(spark: SparkSession) -> Iterator[SparkSession]:
-    """The session with what streams set, taken back afterwards."""
-    names = ("spark.sql.shuffle.partitions", "spark.sql.execution.arrow.maxRecordsPerBatch")
-    before = {name: spark.conf.get(name) for name in names}
-    stream_settings(spark)
-    yield spark
-    for name, value in before.items():
-        spark.conf.set(name, str(value))
 
 
 def write(folder: Path, tables: list[pa.Table]) -> Path:
