@@ -15,6 +15,7 @@ import pyarrow as pa
 from request_purgatory.errors import InvalidArgumentError
 from request_purgatory.pipeline.condition import Ints
 from request_purgatory.pipeline.driver import EventPart, RequestPart
+from request_purgatory.pipeline.memory import traced
 from request_purgatory.pipeline.replay import ReplaySettings
 from request_purgatory.pipeline.simulated import SimulatedHost, parts
 from request_purgatory.pipeline.workload import HOST_BLOCK, Workload, host_blocks
@@ -100,11 +101,7 @@ def _packed_bytes(rows: pa.RecordBatch) -> int:
 def _pending_bytes(workload: Workload, settings: ReplaySettings) -> int:
     """What a block of requests takes that all arrive at once and wait for nothing."""
     nothing = EventPart(np.zeros(0, dtype=np.int64), [], [])
-    gc.collect()
-    tracing = tracemalloc.is_tracing()
-    if not tracing:
-        tracemalloc.start()
-    try:
+    with traced():
         before, _ = tracemalloc.get_traced_memory()
         arrived: list[Ints] = []
         watched: list[list[str] | None] = []
@@ -119,9 +116,6 @@ def _pending_bytes(workload: Workload, settings: ReplaySettings) -> int:
         del requests, arrived, watched, timeouts, at_once
         gc.collect()
         after, _ = tracemalloc.get_traced_memory()
-    finally:
-        if not tracing:
-            tracemalloc.stop()
     host.finish()
     return after - before
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import sys
 import tracemalloc
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from request_purgatory.clock import ManualClock
@@ -23,6 +25,20 @@ class _Waiting(DelayedOperation):
         pass
 
 
+@contextmanager
+def traced() -> Iterator[None]:
+    """`tracemalloc` traces in the block, from a heap without garbage on; if it did so before, it goes on."""
+    gc.collect()
+    tracing = tracemalloc.is_tracing()
+    if not tracing:
+        tracemalloc.start()
+    try:
+        yield
+    finally:
+        if not tracing:
+            tracemalloc.stop()
+
+
 def bytes_per_pending_operation(keys: int = 1, *, operations: int = 20_000) -> float:
     """Bytes for each pending operation that is watched under `keys` keys of its own: itself, its links, its watcher lists.
 
@@ -36,18 +52,11 @@ def bytes_per_pending_operation(keys: int = 1, *, operations: int = 20_000) -> f
     names = [tuple(f"{operation}/{key}" for key in range(max(keys, 1))) for operation in range(operations)]
     clock = ManualClock()
     purgatory = DelayedOperationPurgatory("measured", timer=SystemTimer("measured", clock=clock), reaper=False)
-    gc.collect()
-    tracing = tracemalloc.is_tracing()
-    if not tracing:
-        tracemalloc.start()
-    try:
+    with traced():
         before, _ = tracemalloc.get_traced_memory()
         for watch_keys in names:
             purgatory.try_complete_else_watch(_Waiting(30_000), watch_keys)
         after, _ = tracemalloc.get_traced_memory()
-    finally:
-        if not tracing:
-            tracemalloc.stop()
         purgatory.shutdown()
     return (after - before) / operations
 
