@@ -122,7 +122,7 @@ def _replay(options: argparse.Namespace) -> int:
         output_folder(options.out, replace=options.force) as target,
     ):
         with step(console, spark, f"replay {trace.name}, {settings.design}"):
-            replayed = replay_trace(spark, trace, settings, target)
+            replayed = replay_trace(spark, trace, settings, target, options.max_worker_mb)
         print_replay_rate(console, spark, replayed)
     _next(console, options.out, f"analyze {options.trace} --replay {options.out} --out NAME")
     return OK
@@ -141,7 +141,7 @@ def _analyze(options: argparse.Namespace) -> int:
         replayed.settings  # noqa: B018 - tells of a folder that is none before any work is done
     with open_session() as (spark, console):
         with output_folder(options.out, replace=options.force) as target, step(console, spark, f"analyze {trace.name}"):
-            analyze(spark, trace, replays, target, options.timeouts)
+            analyze(spark, trace, replays, target, options.timeouts, options.max_worker_mb)
         differing = print_summary(console, spark, [Analysis(options.out)])
     _next(console, options.out, f"report {options.out} --out report.html")
     return _agreed(console, differing)
@@ -192,6 +192,7 @@ def _run(options: argparse.Namespace) -> int:
         imports=_import_settings(options),
         replays=tuple(ReplaySettings(design=design) for design in DESIGNS),
         timeouts=options.timeouts,
+        max_worker_mb=options.max_worker_mb,
     )
     out = options.out or Path("runs") / datetime.now().astimezone().strftime("%Y-%m-%d-%H%M%S")
     with open_session() as (spark, console):

@@ -112,6 +112,7 @@ def make_parser() -> argparse.ArgumentParser:
     run.add_argument("--requests", type=_count, default=1_000_000, metavar="N", help="requests in each workload (1,000,000)")
     run.add_argument("--out", type=Path, metavar="DIR", help="the run's folder (default: runs/ and the time)")
     _add_timeouts(run)
+    _add_max_worker_mb(run, 2048)
     _add_import_options(run)
 
     workload = command("workload", "make the published workload as a trace", "workload --case high --requests 100000 --out high")
@@ -141,6 +142,7 @@ def make_parser() -> argparse.ArgumentParser:
     )
     replay.add_argument("trace", type=Path, help="a trace folder")
     _add_purgatory_options(replay)
+    _add_max_worker_mb(replay, 2048)
     replay.add_argument("--out", type=Path, required=True, metavar="DIR", help="the replay folder to make")
 
     analyze = command(
@@ -153,6 +155,7 @@ def make_parser() -> argparse.ArgumentParser:
     )
     analyze.add_argument("--out", type=Path, required=True, metavar="DIR", help="the analysis folder to make")
     _add_timeouts(analyze)
+    _add_max_worker_mb(analyze, 2048)
 
     report = command("report", "write one HTML file with pictures", "report high.analysis low.analysis --out report.html")
     report.add_argument("analysis", type=Path, nargs="*", help="an analysis folder")
@@ -266,9 +269,7 @@ def _add_simulate(simulate: argparse.ArgumentParser) -> None:
     simulate.add_argument("--seed", type=int, metavar="N", help="everything random follows from it (1)")
     _add_purgatory_options(simulate)
     simulate.add_argument("--partitions", type=_count, metavar="N", help="Spark tasks (16 to a core)")
-    simulate.add_argument(
-        "--max-worker-mb", type=_count, default=1024, metavar="MB", help="what one host may take in a Python worker (1024)"
-    )
+    _add_max_worker_mb(simulate, 1024)
     target = simulate.add_argument_group("extrapolating")
     target.add_argument("--target-per-day", type=float, default=1e12, metavar="N", help="requests a day (1e12)")
     target.add_argument("--utilization", type=float, default=0.7, metavar="SHARE", help="busy share of the cores' time (0.7)")
@@ -284,6 +285,11 @@ def _add_purgatory_options(parser: argparse.ArgumentParser) -> None:
         "--purge-interval", type=int, default=1000, metavar="N", help="ended operations, or requests, to a purge (1000)"
     )
     parser.add_argument("--shards", type=int, default=512, metavar="N", help="parts of the watch keys' map (512)")
+
+
+def _add_max_worker_mb(parser: argparse.ArgumentParser, default: int) -> None:
+    told = f"what one host may take in a Python worker ({default})"
+    parser.add_argument("--max-worker-mb", type=_count, default=default, metavar="MB", help=told)
 
 
 def _add_timeouts(parser: argparse.ArgumentParser) -> None:

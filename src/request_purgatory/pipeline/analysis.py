@@ -12,6 +12,7 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812
 
 from request_purgatory.pipeline.batch import satisfactions
+from request_purgatory.pipeline.host_sizes import MAX_WORKER_MB, WHAT_IF, parts_of_hosts, require_hosts_fit
 from request_purgatory.pipeline.importers.delimited import spark_path, written_path
 from request_purgatory.pipeline.memory import bytes_per_pending_operation
 from request_purgatory.pipeline.outputs import write_json
@@ -102,22 +103,32 @@ def tell_apart(replays: list[Replayed]) -> list[Replayed]:
 
 
 def analyze(
-    spark: SparkSession, trace: Trace, replays: list[Replayed], target: Path, timeouts: list[int] | None = None
+    spark: SparkSession,
+    trace: Trace,
+    replays: list[Replayed],
+    target: Path,
+    timeouts: list[int] | None = None,
+    max_worker_mb: int = MAX_WORKER_MB,
 ) -> Analysis:
     """Compute a trace's outcomes, compare the replays with them, and write an analysis folder into `target`, which is empty.
 
     Args:
         replays: replays of this trace; their outcomes are compared row by row, their lateness and hosts are summed up.
         timeouts: for what-if, in ms; round steps over the span of the service times unless given.
+        max_worker_mb: what a host may take in a Python worker; a larger one is cut by watch key.
 
     Raises:
         TraceFormatError: the trace has no requests.
+        HostTooLargeError: a host is too large, and can't be cut.
     """
     trace.require_requests()
     replays = tell_apart(replays)
     require_workers(spark, target)
     requests, events = trace.requests(spark), trace.events(spark)
-    satisfactions(requests, events).write.parquet(written_path(target / "outcomes"))
+    parts = parts_of_hosts(requests, events, max_worker_mb)
+    if parts:
+        require_hosts_fit(requests, events, WHAT_IF, max_worker_mb)
+    satisfactions(requests, events, parts=parts).write.parquet(written_path(target / "outcomes"))
     outcomes = spark.read.parquet(spark_path(target / "outcomes")).persist()
     facts = requests.agg(F.avg(F.size("watch_keys")), F.min("timeout_ms"), F.max("timeout_ms")).first()
     assert facts is not None

@@ -97,17 +97,21 @@ def first_index(low: Ints, high: Ints, holds: Callable[[Ints, Ints], Bools]) -> 
     return high
 
 
+def flat_keys(watch_keys: pa.ChunkedArray) -> tuple[pa.Array, Ints]:
+    """All requests' watch keys in one array, and how many of them are each request's: null is none."""
+    array = watch_keys.combine_chunks()
+    if isinstance(array, pa.ChunkedArray):
+        array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
+    return pc.list_flatten(array), np.asarray(pc.fill_null(pc.list_value_length(array), 0).to_numpy(), dtype=np.int64)
+
+
 def satisfied_us(requests: pa.Table, events: pa.Table) -> Ints:
     """When each request's condition first holds, whatever its timeout: microseconds since the epoch, or NEVER.
 
     Args:
         requests, events: of one host, with the columns of `schema.REQUESTS` and `schema.EVENTS`.
     """
-    watch_keys = requests.column("watch_keys").combine_chunks()
-    if isinstance(watch_keys, pa.ChunkedArray):
-        watch_keys = pa.concat_arrays(watch_keys.chunks) if watch_keys.num_chunks else pa.array([], watch_keys.type)
-    lengths = np.asarray(pc.fill_null(pc.list_value_length(watch_keys), 0).to_numpy(), dtype=np.int64)
-    flat = pc.list_flatten(watch_keys)
+    flat, lengths = flat_keys(requests.column("watch_keys"))
     arrived = epoch_us(requests.column("arrived_at"))
     times = _pairs_satisfied_us(requests, KeyEvents(flat, events), flat, np.repeat(np.arange(len(lengths)), lengths), arrived)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +11,7 @@ import numpy as np
 from request_purgatory import states
 from request_purgatory.clock import ManualClock
 from request_purgatory.operation import DelayedOperation
+from request_purgatory.pipeline.collector import paused
 from request_purgatory.pipeline.condition import Bools, Ints
 from request_purgatory.pipeline.schema import AGGREGATES
 from request_purgatory.purgatory import DelayedOperationPurgatory
@@ -235,10 +235,7 @@ class HostDriver:
         happenings = np.lexsort((np.asarray(events.amounts, dtype=np.float64), events.occurred_us))
         self._bind(requests)
         self._make_room(len(arrivals))
-        collects = gc.isenabled()
-        # What is made here is in no cycle, and looking for one again and again costs a tenth of all.
-        gc.disable()
-        try:
+        with paused():
             self._play(
                 arrivals.tolist(),
                 requests.arrived_us[arrivals].tolist(),
@@ -247,9 +244,6 @@ class HostDriver:
                 events.keys,
                 events.amounts,
             )
-        finally:
-            if collects:
-                gc.enable()
         self.events += len(happenings)
 
     def _play(

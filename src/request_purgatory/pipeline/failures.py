@@ -10,6 +10,7 @@ from pyspark.errors import PySparkException
 
 from request_purgatory.errors import InvalidArgumentError
 from request_purgatory.pipeline.archive import ArchiveError
+from request_purgatory.pipeline.host_sizes import HostTooLargeError
 from request_purgatory.pipeline.importers.imported import TraceFormatError
 from request_purgatory.pipeline.java import JavaNotFoundError
 from request_purgatory.pipeline.outputs import OutputExistsError
@@ -31,7 +32,15 @@ _RAISED = re.compile(r"[A-Za-z_][\w.]*(?:Error|Exception): ")
 _OTHER_TYPE = re.compile(r"reading Parquet column \[(.+?)\]\. Expected Spark type (.+?), actual Parquet type (.+?)\.")
 #: What a Python worker found out about an input.
 _WORKERS_FINDING = f"{TraceFormatError.__module__}.{TraceFormatError.__qualname__}: "
-_OF_INPUT = (InvalidArgumentError, TraceFormatError, SchemaError, OutputExistsError, CheckpointError, EndpointError)
+_OF_INPUT = (
+    InvalidArgumentError,
+    TraceFormatError,
+    SchemaError,
+    OutputExistsError,
+    CheckpointError,
+    EndpointError,
+    HostTooLargeError,
+)
 _CORRUPT = ("ZipException", "EOFException", "not a Parquet file", "CANNOT_READ_FILE", "FAILED_READ_FILE", "DataFormatException")
 
 

@@ -15,12 +15,14 @@ from pyspark.sql import types as T  # noqa: N812
 from request_purgatory.clock import ManualClock
 from request_purgatory.errors import InvalidArgumentError
 from request_purgatory.legacy import LegacyPurgatory
-from request_purgatory.pipeline.batch import outcome_table
-from request_purgatory.pipeline.condition import NEVER, Ints, epoch_us
+from request_purgatory.pipeline.collector import paused, settle_worker
+from request_purgatory.pipeline.condition import NEVER, Ints, epoch_us, flat_keys
 from request_purgatory.pipeline.driver import Ended, EventPart, HostDriver, RequestPart
-from request_purgatory.pipeline.schema import EVENTS, OUTCOMES, REQUESTS, require
+from request_purgatory.pipeline.schema import COMPLETED, EVENTS, EXPIRED, OUTCOMES, REQUESTS, require
 from request_purgatory.purgatory import DelayedOperationPurgatory
 from request_purgatory.timer import SystemTimer
+
+Objects = np.ndarray[Any, np.dtype[np.object_]]
 
 WHEEL = "wheel"
 LEGACY = "legacy"
@@ -37,7 +39,8 @@ WHEEL_LEVEL = T.StructType(
 )
 
 #: What a host's purgatory did. `peak_queued` counts the timer's entries, in the 0.8 design ended ones too; the estimate's error
-#: is E less the operations that the watcher lists held, at each purge (null in the 0.8 design, which has no estimate).
+#: is E less the operations that the watcher lists held, at purges (null in the 0.8 design, which has no estimate): at all of
+#: them while what is held is at most 20 times the purge interval, and less often when it is more, as counting takes its time.
 HOSTS = T.StructType(
     [
         T.StructField("design", T.StringType()),
@@ -100,23 +103,33 @@ class ReplaySettings:
         return kind("replay", timer=timer, purge_interval=self.purge_interval, shards=self.shards, reaper=False)
 
 
+_COUNTED_PER_ENDED = 20
+
+
 class _MeasuredPurgatory(DelayedOperationPurgatory):
     """The purgatory itself; before it purges, the operations in its lists are counted to see how good the estimate was."""
 
     def __init__(self, name: str, **settings: Any) -> None:
         super().__init__(name, **settings)
         self.estimate_errors: list[int] = []
+        self._may_count = 0
 
     def purge(self) -> int:
-        estimate = self.metrics().estimated_operations
-        self.estimate_errors.append(estimate - len(self.operations()))
+        estimate = self._counters.estimate
+        # What is counted, all purges together, is a multiple of what has ended: otherwise a million that wait for long would be
+        # counted again and again.
+        self._may_count += _COUNTED_PER_ENDED * max(1, self.purge_interval)
+        if estimate <= self._may_count:
+            self._may_count -= estimate
+            self.estimate_errors.append(estimate - len(self.operations()))
         return super().purge()
 
 
 def replay(requests: DataFrame, events: DataFrame, settings: ReplaySettings | None = None) -> DataFrame:
     """Drive a real purgatory with a trace, one per host, and tell how each request ended (`REPLAYED`).
 
-    A task takes one host at a time; its requests and events have to fit in a Python worker's memory.
+    A task takes one host at a time; its requests and events have to fit in a Python worker's memory
+    (`host_sizes.require_hosts_fit`).
 
     Args:
         requests, events: of the schemas `schema.REQUESTS` and `schema.EVENTS`.
@@ -133,6 +146,7 @@ def replay(requests: DataFrame, events: DataFrame, settings: ReplaySettings | No
 
 def _replay_host(settings: ReplaySettings) -> Callable[[pa.Table, pa.Table], pa.Table]:
     def replay_host(requests: pa.Table, events: pa.Table) -> pa.Table:
+        settle_worker()
         if not requests.num_rows:
             return _arrow_schema().empty_table()
         begun = time.perf_counter()
@@ -152,25 +166,49 @@ def _arrow_schema() -> pa.Schema:
     return schema
 
 
+def _parts(requests: pa.Table, events: pa.Table) -> tuple[RequestPart, EventPart]:
+    flat, lengths = flat_keys(requests.column("watch_keys"))
+    with paused():
+        keys = _objects(pa.chunked_array([flat, *events.column("key").chunks], flat.type))
+        requests_part = RequestPart(
+            arrived_us=epoch_us(requests.column("arrived_at")),
+            timeouts_ms=requests.column("timeout_ms").to_numpy().tolist(),
+            watch_keys=_lists(keys[: len(flat)], lengths),
+            aggregates=_objects(requests.column("aggregate")).tolist(),
+            thresholds=requests.column("threshold").to_numpy().tolist(),
+            quantifiers=_objects(requests.column("quantifier")).tolist(),
+        )
+        events_part = EventPart(
+            occurred_us=epoch_us(events.column("occurred_at")),
+            keys=keys[len(flat) :].tolist(),
+            amounts=events.column("amount").to_numpy().tolist(),
+        )
+    return requests_part, events_part
+
+
+def _objects(column: pa.ChunkedArray) -> Objects:
+    """A column of strings. Equal ones become one object, which is hashed once, and found by what it is."""
+    encoded = column.dictionary_encode().combine_chunks()
+    objects: Objects = encoded.dictionary.to_numpy(zero_copy_only=False)[encoded.indices.to_numpy()]
+    return objects
+
+
+def _lists(flat: Objects, lengths: Ints) -> list[list[str]]:
+    """The elements in lists of these lengths."""
+    if len(lengths) and (lengths == lengths[0]).all():
+        lists: list[list[str]] = flat.reshape(len(lengths), lengths[0]).tolist()
+        return lists
+    objects, ends = flat.tolist(), np.cumsum(lengths).tolist()
+    return [objects[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+
+
 class HostReplay(HostDriver):
     """One host's whole trace on one purgatory, and how each of its requests ended."""
 
     def __init__(self, requests: pa.Table, events: pa.Table, settings: ReplaySettings) -> None:
         self._table = requests
         self._settings = settings
-        self._requests = RequestPart(
-            arrived_us=epoch_us(requests.column("arrived_at")),
-            timeouts_ms=requests.column("timeout_ms").to_pylist(),
-            watch_keys=requests.column("watch_keys").to_pylist(),
-            aggregates=requests.column("aggregate").to_pylist(),
-            thresholds=requests.column("threshold").to_pylist(),
-            quantifiers=requests.column("quantifier").to_pylist(),
-        )
-        self._events = EventPart(
-            occurred_us=epoch_us(events.column("occurred_at")),
-            keys=events.column("key").to_pylist(),
-            amounts=events.column("amount").to_pylist(),
-        )
+        self._requests, self._events = _parts(requests, events)
         firsts = [int(times.min()) for times in (self._requests.arrived_us, self._events.occurred_us) if len(times)]
         clock = ManualClock()
         super().__init__(settings.purgatory(clock, measured=True), clock, min(firsts))
@@ -193,10 +231,18 @@ class HostReplay(HostDriver):
         """How the requests ended: rows of `REPLAYED` with `kind` "outcomes"."""
         arrived = self._requests.arrived_us
         deadline = arrived + np.asarray(self._requests.timeouts_ms, dtype=np.int64) * 1000
-        table = outcome_table(self._table, arrived, deadline, self.satisfied)
+        completed = self.satisfied <= deadline
+        ended = np.where(completed, self.satisfied, deadline)
         schema = _arrow_schema()
-        late = pa.array(self.late_us / 1000, mask=self.satisfied != NEVER)
-        columns = [*table.columns, late, pa.nulls(len(late), schema.field("stats").type), pa.repeat("outcomes", len(late))]
+        columns = [
+            *[self._table.column(name) for name in OUTCOMES.names[:4]],
+            pa.array(ended, pa.timestamp("us", tz="UTC")),
+            pa.array([EXPIRED, COMPLETED]).take(pa.array(completed.astype(np.int8))),
+            pa.array((ended - arrived) / 1000),
+            pa.array(self.late_us / 1000, mask=self.satisfied != NEVER),
+            pa.nulls(len(ended), schema.field("stats").type),
+            pa.repeat("outcomes", len(ended)),
+        ]
         return pa.table(columns, names=schema.names).cast(schema)
 
     def stats(self, task_seconds: float) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from request_purgatory.pipeline.analysis import Analysis, Replayed, analyze, write_replay
+from request_purgatory.pipeline.host_sizes import MAX_WORKER_MB, REPLAY, require_hosts_fit
 from request_purgatory.pipeline.outputs import write_json
 from request_purgatory.pipeline.progress import step
 from request_purgatory.pipeline.replay import ReplaySettings, replay
@@ -32,6 +33,7 @@ class RunPlan:
         imports: how to read them.
         replays: the purgatories that each trace is replayed through.
         timeouts: for what-if, in ms; chosen by trace if None.
+        max_worker_mb: what one host may take in a Python worker.
     """
 
     workloads: list[Workload]
@@ -39,6 +41,7 @@ class RunPlan:
     imports: ImportSettings = field(default_factory=ImportSettings)
     replays: tuple[ReplaySettings, ...] = ()
     timeouts: list[int] | None = None
+    max_worker_mb: int = MAX_WORKER_MB
 
 
 def run(spark: SparkSession, plan: RunPlan, target: Path, console: Console) -> list[Analysis]:
@@ -58,19 +61,26 @@ def run(spark: SparkSession, plan: RunPlan, target: Path, console: Console) -> l
         replays = []
         for settings in plan.replays:
             with step(console, spark, f"replay {name}, {settings.design}"):
-                replays.append(replay_trace(spark, trace, settings, _made(target / "replays" / name / settings.design)))
+                replays.append(
+                    replay_trace(spark, trace, settings, _made(target / "replays" / name / settings.design), plan.max_worker_mb)
+                )
         with step(console, spark, f"analyze {name}"):
-            analyses.append(analyze(spark, trace, replays, _made(target / "analyses" / name), plan.timeouts))
+            folder = _made(target / "analyses" / name)
+            analyses.append(analyze(spark, trace, replays, folder, plan.timeouts, plan.max_worker_mb))
     with step(console, spark, "write the report"):
         write_report(spark, analyses, target / "report.html")
     write_json(target / "run.json", {"traces": names})
     return analyses
 
 
-def replay_trace(spark: SparkSession, trace: Trace, settings: ReplaySettings, target: Path) -> Replayed:
-    """Replay a trace into a replay folder; TraceFormatError if it has no requests."""
+def replay_trace(
+    spark: SparkSession, trace: Trace, settings: ReplaySettings, target: Path, max_worker_mb: int = MAX_WORKER_MB
+) -> Replayed:
+    """Replay a trace into a replay folder; TraceFormatError if it has no requests, HostTooLargeError if a host is too large."""
     trace.require_requests()
-    replayed = replay(trace.requests(spark), trace.events(spark), settings)
+    requests, events = trace.requests(spark), trace.events(spark)
+    require_hosts_fit(requests, events, REPLAY, max_worker_mb)
+    replayed = replay(requests, events, settings)
     return write_replay(replayed, settings.parameters(), target)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from request_purgatory.clock import ManualClock
+from request_purgatory.pipeline.collector import paused
 from request_purgatory.pipeline.condition import Ints
 from request_purgatory.pipeline.driver import EventPart, HostDriver, RequestPart
 from request_purgatory.pipeline.histogram import Histogram
@@ -203,7 +204,8 @@ def simulate_host(workload: Workload, host: int, settings: ReplaySettings, bin_u
     simulated: SimulatedHost | None = None
     while True:
         before = time.process_time()
-        part = next(trace, None)
+        with paused():
+            part = next(trace, None)
         making += time.process_time() - before
         if part is None:
             break

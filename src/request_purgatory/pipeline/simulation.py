@@ -22,6 +22,7 @@ from request_purgatory import __compiled__
 from request_purgatory.errors import InvalidArgumentError
 from request_purgatory.pipeline import replay
 from request_purgatory.pipeline.analysis import bin_width_us
+from request_purgatory.pipeline.collector import settle_worker
 from request_purgatory.pipeline.extrapolation import (
     Measured,
     Sizes,
@@ -157,6 +158,7 @@ def _simulate_hosts(
     workload: Workload, settings: ReplaySettings, bin_us: int
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def simulate_hosts(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        settle_worker()
         begun, cpu = time.perf_counter(), time.process_time()
         ends = Ends(bin_us)
         hosts = []

@@ -12,6 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
 from request_purgatory.errors import InvalidArgumentError
+from request_purgatory.pipeline.collector import settle_worker
 from request_purgatory.pipeline.importers.delimited import require_parquet_columns
 from request_purgatory.pipeline.importers.imported import CORRUPT, RAW, SOURCE, event_checks, request_checks, set_aside
 from request_purgatory.pipeline.importers.imported import REASON as REASON_COLUMN
@@ -196,7 +197,7 @@ def _pack(table: DataFrame, kind: str, spread: Column, settings: StreamSettings,
     wanted = table.select(*known, *[column.alias(name) for name, column in columns.items()])
 
     def packed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        rows.settle_worker()
+        settle_worker()
         for batch in batches:
             # Ticks have done their part. (A filter in Spark would be moved to before the watermark is taken.)
             batch = batch.filter(batch.column("is_row"))
@@ -214,7 +215,7 @@ def _pack(table: DataFrame, kind: str, spread: Column, settings: StreamSettings,
 
 
 def _unpack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    rows.settle_worker()
+    settle_worker()
     for batch in batches:
         for blob in batch.column("blob").to_pylist():
             yield from rows.from_blob(blob).to_batches()

@@ -12,7 +12,8 @@ import pyarrow as pa
 from pyspark.sql import types as T  # noqa: N812
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from request_purgatory.pipeline.stream.rows import PENDING, from_blob, results, settle_worker, to_blob
+from request_purgatory.pipeline.collector import settle_worker
+from request_purgatory.pipeline.stream.rows import PENDING, from_blob, results, to_blob
 from request_purgatory.pipeline.stream.shard import NO_WATERMARK_US, Shard, Step
 from request_purgatory.pipeline.stream.store import ShardStore
 

@@ -6,7 +6,6 @@ ours: a batch in Arrow's IPC format.
 
 from __future__ import annotations
 
-import gc
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -69,19 +68,8 @@ RESULT_ROWS = pa.schema(
 #: A blob on its way to its shard.
 PACKED = pa.schema({"shard": pa.int32(), "kind": pa.string(), "blob": pa.binary()})
 
-_settled = False
-
 # Half the size of LZ4's, as quickly: it is bytes that the way through the state store costs.
 _COMPRESSION = pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd", compression_level=1))
-
-
-def settle_worker() -> None:
-    """Have the cyclic collector leave alone what a Python worker of Spark's has imported: going through that again and again
-    took a sixth of a worker's time. Once in each process."""
-    global _settled
-    if not _settled:
-        gc.freeze()
-        _settled = True
 
 
 def to_blob(table: pa.Table | pa.RecordBatch) -> bytes:
