@@ -152,16 +152,16 @@ TARGETS += [
         Target(
             f"stream: rows a second, times those of the {what}",
             "stream",
-            "requests=2400000 pending=1000 keys=0 per_file=400000",
+            f"{case} pending=1000 keys=0 {per_file}",
             "warm_rows_per_second",
             times,
             None,
             higher_is_better=True,
             times=side,
         )
-        for what, side, times in (
-            ("stream-stream join", peers.STREAM_JOIN, 4),
-            ("timer per request", peers.STREAM_TIMERS, 2),
+        for what, side, times, case, per_file in (
+            ("stream-stream join", peers.STREAM_JOIN, 4, "requests=4800000", "per_file=400000"),
+            ("timer per request", peers.STREAM_TIMERS, 2, "requests=240000", "per_file=40000"),
         )
     ),
     Target(

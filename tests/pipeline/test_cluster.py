@@ -10,8 +10,6 @@ import subprocess
 import sys
 import tarfile
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,87 +21,12 @@ from request_purgatory.errors import InvalidArgumentError
 from request_purgatory.pipeline import session, workers
 from request_purgatory.pipeline.archive import make_archive, requirement
 from request_purgatory.pipeline.outputs import OutputExistsError
+from tests.pipeline.job import TIME_LIMIT, clean_environment, job
 from tests.pipeline.test_stream import command, expected, outcomes, workload_files
 
-#: Seconds; several JVMs and their Python workers start at once here, on a busy machine too.
-TIME_LIMIT = 280.0
 pytestmark = pytest.mark.timeout(3 * TIME_LIMIT)
 
 APPLICATION = Path(__file__).with_name("cluster_application.py")
-
-
-def clean_environment(**more: str) -> dict[str, str]:
-    """This process's, without what says where Spark and the package are."""
-    ours = ("SPARK_HOME", "SPARK_REMOTE", "SPARK_ENV_LOADED", "PYTHONPATH", "PYSPARK_PYTHON", "PYSPARK_GATEWAY_PORT", "MASTER")
-    # All on loopback, whatever name the machine has.
-    return {name: value for name, value in os.environ.items() if name not in ours} | {"SPARK_LOCAL_IP": "127.0.0.1"} | more
-
-
-class Job:
-    """A process and all that it starts, whose lines are read as they come; killed at the time limit."""
-
-    def __init__(self, arguments: list[str], log: Path, **environment: str) -> None:
-        self.log = log
-        with log.open("wb") as errors:
-            self.process = subprocess.Popen(
-                arguments,
-                stdout=subprocess.PIPE,
-                stderr=errors,
-                text=True,
-                start_new_session=True,
-                env=clean_environment(**environment),
-                cwd=log.parent,
-            )
-        self._limit = threading.Timer(TIME_LIMIT, self.kill)
-        self._limit.start()
-
-    def until(self, beginning: str) -> str:
-        """Read lines until one begins so; it."""
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
-            if line.startswith(beginning):
-                return line
-        pytest.fail(f"ended without a line {beginning!r}: {self.log.read_text(errors='replace')[-3000:]}")
-
-    def end(self) -> tuple[int, str]:
-        """The exit code, and the rest of what it said."""
-        said, _ = self.process.communicate(timeout=TIME_LIMIT)
-        self._limit.cancel()
-        return self.process.returncode, said
-
-    def with_word(self, word: bytes) -> list[int]:
-        """Its processes whose command line has the word."""
-        found = []
-        for status in Path("/proc").glob("[0-9]*/stat"):
-            try:
-                group = int(status.read_text().rsplit(")", 1)[1].split()[2])
-                line = (status.parent / "cmdline").read_bytes().split(b"\0")
-            except OSError:
-                continue
-            if group == self.process.pid and word in line:
-                found.append(int(status.parent.name))
-        return found
-
-    def kill(self) -> None:
-        """Kill -9, the JVMs and all."""
-        self._limit.cancel()
-        try:
-            os.killpg(self.process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
-        self.process.wait(TIME_LIMIT)
-
-
-@contextmanager
-def job(arguments: list[str], log: Path, **environment: str) -> Iterator[Job]:
-    """A job that does not outlive the block."""
-    running = Job(arguments, log, **environment)
-    try:
-        yield running
-    finally:
-        running.kill()
-        assert running.process.stdout is not None
-        running.process.stdout.close()
 
 
 @pytest.fixture(scope="module")

@@ -23,8 +23,8 @@ from request_purgatory.pipeline.stream.endpoints.connector import connector_of_s
 from request_purgatory.pipeline.stream.endpoints.json_rows import to_json_row
 from request_purgatory.pipeline.workload import CASES, workload_trace
 from tests.pipeline.checkpoints import as_before_its_end
+from tests.pipeline.job import job
 from tests.pipeline.kafka_broker import BROKER, TIME_LIMIT, Broker, jars, running_broker
-from tests.pipeline.test_stream import Running
 
 #: Where Maven Central lacks the connector of this very Spark: one that works with it, and the newest of its helper.
 OLDER = ("org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0", "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0")
@@ -132,9 +132,8 @@ def test_topics_to_topics_agrees_with_the_batch_over_a_kill_in_the_middle(
         broker.send(topic, [*rows[: len(rows) // 2], *unusable])
     addresses = [f"kafka://{broker.address}/{name}" for name in names[:3]]
     command = stream(*addresses, tmp_path / "checkpoint", "--rows-per-batch", "100", "--kafka-option", "linger.ms=5")
-    first = Running(command)
-    told = first.until("batch ", "completed")
-    first.kill()
+    with job(command, tmp_path / "first.log") as first:
+        told = first.until("batch ", "completed")
     as_before_its_end(tmp_path / "checkpoint", int(told.split()[1].rstrip(":")))
     before = len(broker.read("ended"))
     for topic, rows in zip(names, sent, strict=False):

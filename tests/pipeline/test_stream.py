@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
@@ -33,6 +32,7 @@ from request_purgatory.pipeline.stream.run import StreamPlan, run_stream
 from request_purgatory.pipeline.stream.store import STATE_VERSION
 from request_purgatory.pipeline.workload import CASES, workload_trace
 from tests.model.naive_trace import TraceEvent, TraceRequest
+from tests.pipeline.job import job
 from tests.pipeline.trace_strategies import EVENTS as ANY_EVENT
 from tests.pipeline.trace_strategies import events_table, requests, requests_table
 
@@ -119,62 +119,18 @@ def command(folder: Path, *options: str) -> list[str]:
     ]
 
 
-class Running:
-    """A stream in a process of its own, whose lines are read as they come."""
-
-    def __init__(self, arguments: list[str]) -> None:
-        self.process = subprocess.Popen(
-            arguments, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, start_new_session=True
-        )
-        self.limit = threading.Timer(TIME_LIMIT, self.kill)
-        self.limit.start()
-
-    def until(self, beginning: str, containing: str = "") -> str:
-        """Read lines until one begins so, and has that in it."""
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
-            if line.startswith(beginning) and containing in line:
-                return line
-        pytest.fail(f"the stream ended without a line {beginning!r}")
-
-    def workers(self) -> list[int]:
-        """The processes of Spark's Python workers, the daemon they come from not among them."""
-        found = []
-        for status in Path("/proc").glob("[0-9]*/stat"):
-            try:
-                fields = status.read_text().rsplit(")", 1)[1].split()
-                line = (status.parent / "cmdline").read_bytes()
-                parent = (status.parents[1] / fields[1] / "cmdline").read_bytes()
-            except OSError:
-                continue
-            if int(fields[3]) == self.process.pid and b"pyspark.daemon" in line and b"pyspark.daemon" in parent:
-                found.append(int(status.parent.name))
-        return found
-
-    def kill(self) -> None:
-        """Kill -9, the JVM and all."""
-        self.limit.cancel()
-        try:
-            os.killpg(self.process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
-        self.process.wait(TIME_LIMIT)
-
-
 def test_killed_stream_loses_nothing_and_repeats_nothing(spark: SparkSession, tmp_path: Path) -> None:
     """The driver first, then a worker of Python's, each in the middle; the third start goes on to the end."""
     workload_files(spark, tmp_path, files=6)
-    first = Running(command(tmp_path, "--available"))
-    first.until("batch 1:")
-    first.kill()
-    second = Running(command(tmp_path, "--available"))
-    second.until("batch 3:")
-    workers = second.workers()
-    assert workers
-    for worker in workers:
-        os.kill(worker, signal.SIGKILL)
-    second.process.communicate(timeout=TIME_LIMIT)
-    second.limit.cancel()
+    with job(command(tmp_path, "--available"), tmp_path / "first.log") as first:
+        first.until("batch 1:")
+    with job(command(tmp_path, "--available"), tmp_path / "second.log") as second:
+        second.until("batch 3:")
+        workers = second.workers()
+        assert workers
+        for worker in workers:
+            os.kill(worker, signal.SIGKILL)
+        second.end()
     finished = subprocess.run(command(tmp_path, "--finish"), capture_output=True, text=True, timeout=TIME_LIMIT, check=False)
     assert finished.returncode == 0, finished.stderr[-3000:]
     assert outcomes(spark, tmp_path) == expected(spark, tmp_path)

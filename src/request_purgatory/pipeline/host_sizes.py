@@ -25,7 +25,7 @@ class Need:
     """What a Python worker takes, in bytes: for itself, and for what it has of one host at a time.
 
     The figures are a tenth to a third above the most resident memory that was measured, with names of 12 and of 60 characters,
-    one key and three, no event and ten for each request.
+    one key and three, no event and ten for each request, few pending and all.
     """
 
     what: str
@@ -37,7 +37,8 @@ class Need:
 
 
 BATCH = Need("computing outcomes", worker=170 * _MB, request=120, watch_key=220, event=130, character=1.0)
-REPLAY = Need("a replay", worker=170 * _MB, request=270, watch_key=360, event=160, character=2.6)
+# As if all requests of a host were pending at once, which nobody knows before.
+REPLAY = Need("a replay", worker=170 * _MB, request=630, watch_key=360, event=160, character=2.6)
 WHAT_IF = Need("what-if", worker=170 * _MB, request=140, watch_key=0, event=0, character=0.0)
 
 
