@@ -239,7 +239,7 @@ def _add_stream(stream: argparse.ArgumentParser) -> None:
     stream.add_argument(
         "--remember-ms", type=int, default=86_400_000, metavar="MS", help="how long keys that nobody watches are known (a day)"
     )
-    stream.add_argument("--max-shard-mb", type=_count, default=512, metavar="MB", help="memory for one shard's rows (512)")
+    stream.add_argument("--max-shard-mb", type=_count, default=2048, metavar="MB", help="memory for one shard's rows (2048)")
     until = stream.add_mutually_exclusive_group()
     until.add_argument("--available", action="store_true", help="take what is there now, and stop")
     until.add_argument("--finish", action="store_true", help="take what is there now, settle all that waits, and stop")

@@ -58,14 +58,15 @@ class StreamSettings:
             at or before the watermark is late.
         remember_ms: how long after its last event a key that no request watches is remembered, for the `max` and `sum` of
             requests that come later; a key that was forgotten begins again at 0.
-        max_shard_mb: what the rows that a shard looks at together may take, in a Python worker's memory.
+        max_shard_mb: what a Python worker may take for the rows that a shard looks at together, besides some 200 MB that it takes
+            anyway; what waits, and what is remembered of keys, is in mapped files, and comes on top as far as there is room.
     """
 
     shards: int = 16
     route: str = BY_HOST
     delay_ms: int = 10_000
     remember_ms: int = 86_400_000
-    max_shard_mb: int = 512
+    max_shard_mb: int = 2048
 
     def __post_init__(self) -> None:
         if self.route not in ROUTES:
