@@ -10,9 +10,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
-from request_purgatory.pipeline.collector import settle_worker
 from request_purgatory.pipeline.condition import NEVER, satisfied_us
 from request_purgatory.pipeline.schema import AGGREGATES, COMPLETED, EVENTS, EXPIRED, OUTCOMES, QUANTIFIERS, REQUESTS, require
+from request_purgatory.pipeline.worker_collector import settle_worker
 
 #: The outcomes, and when each request's condition holds if nothing ends the wait (null if it never does).
 SATISFACTIONS = T.StructType([*OUTCOMES.fields, T.StructField("satisfied_at", T.TimestampType())])

@@ -11,9 +11,9 @@ import numpy as np
 from request_purgatory import states
 from request_purgatory.clock import ManualClock
 from request_purgatory.operation import DelayedOperation
-from request_purgatory.pipeline.collector import paused
 from request_purgatory.pipeline.condition import Bools, Ints
 from request_purgatory.pipeline.schema import AGGREGATES
+from request_purgatory.pipeline.worker_collector import paused
 from request_purgatory.purgatory import DelayedOperationPurgatory
 from request_purgatory.timer.timer import SystemTimer
 

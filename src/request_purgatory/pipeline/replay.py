@@ -15,10 +15,10 @@ from pyspark.sql import types as T  # noqa: N812
 from request_purgatory.clock import ManualClock
 from request_purgatory.errors import InvalidArgumentError
 from request_purgatory.legacy import LegacyPurgatory
-from request_purgatory.pipeline.collector import paused, settle_worker
 from request_purgatory.pipeline.condition import NEVER, Ints, epoch_us, flat_keys
 from request_purgatory.pipeline.driver import Ended, EventPart, HostDriver, RequestPart
 from request_purgatory.pipeline.schema import COMPLETED, EVENTS, EXPIRED, OUTCOMES, REQUESTS, require
+from request_purgatory.pipeline.worker_collector import paused, settle_worker
 from request_purgatory.purgatory import DelayedOperationPurgatory
 from request_purgatory.timer import SystemTimer
 

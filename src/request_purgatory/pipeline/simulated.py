@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from request_purgatory.clock import ManualClock
-from request_purgatory.pipeline.collector import paused
 from request_purgatory.pipeline.condition import Ints
 from request_purgatory.pipeline.driver import EventPart, HostDriver, RequestPart
 from request_purgatory.pipeline.histogram import Histogram
 from request_purgatory.pipeline.replay import ReplaySettings
+from request_purgatory.pipeline.worker_collector import paused
 from request_purgatory.pipeline.workload import START, Block, Workload, host_blocks, host_name
 
 Part = tuple[RequestPart, EventPart]

@@ -22,7 +22,6 @@ from request_purgatory import __compiled__
 from request_purgatory.errors import InvalidArgumentError
 from request_purgatory.pipeline import replay
 from request_purgatory.pipeline.analysis import bin_width_us
-from request_purgatory.pipeline.collector import settle_worker
 from request_purgatory.pipeline.extrapolation import (
     Measured,
     Sizes,
@@ -40,6 +39,7 @@ from request_purgatory.pipeline.replay import ReplaySettings
 from request_purgatory.pipeline.session import parallelism
 from request_purgatory.pipeline.simulated import QUANTILES, Ends, Timeline, simulate_host, wait_quantiles
 from request_purgatory.pipeline.stream.job import StreamSettings
+from request_purgatory.pipeline.worker_collector import settle_worker
 from request_purgatory.pipeline.workload import START, Workload
 
 #: Tasks to a core: enough that the last ones end together, and that progress is seen.
