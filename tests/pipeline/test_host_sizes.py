@@ -32,8 +32,13 @@ def test_hosts_that_fit_are_not_cut(spark: SparkSession) -> None:
 
 
 def test_large_host_is_cut_by_key_and_its_outcomes_are_the_same(spark: SparkSession) -> None:
-    """Only that one; and the parts meet the events of their keys."""
-    trace = one_large_host(spark, ONE_KEY)
+    """Only that one; the parts meet the events of their keys, and what has no key is in some part, too."""
+    requests, events = one_large_host(spark, ONE_KEY)
+    without = F.col("request_id").endswith("7")
+    trace = (
+        requests.withColumn("watch_keys", F.when(without, F.array().cast("array<string>")).otherwise(F.col("watch_keys"))),
+        events,
+    )
     parts = parts_of_hosts(*trace, MAX_WORKER_MB)
     assert parts.keys() == {"large"}
     assert parts["large"] > 1

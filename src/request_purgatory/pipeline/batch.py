@@ -43,7 +43,7 @@ def satisfactions(requests: DataFrame, events: DataFrame, *, parts: Mapping[str,
     requests = require(requests, REQUESTS, "requests")
     events = require(events, EVENTS, "events")
     # By a number, as Spark sorts numbers many times faster than names.
-    judged = requests.withColumn("group", _group(F.col("watch_keys")[0], parts)).select(
+    judged = requests.withColumn("group", _group(F.get("watch_keys", F.lit(0)), parts)).select(
         "group",
         *_JUDGED.names[:4],
         F.transform("watch_keys", lambda key: F.xxhash64("group", key)).alias("watch_keys"),

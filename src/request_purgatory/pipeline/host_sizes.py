@@ -101,7 +101,7 @@ def _large_hosts(requests: DataFrame, events: DataFrame, need: Need, max_worker_
 def _sums(requests: DataFrame, events: DataFrame, need: Need, *, by_key: bool = False) -> DataFrame:
     """By host, or by host and key of requests that have one: rows, bytes, and the most keys of a request."""
     keys = F.greatest(F.coalesce(F.size("watch_keys"), F.lit(0)), F.lit(0))
-    by = [F.col("watch_keys")[0].alias("key")] if by_key else []
+    by = [F.get("watch_keys", F.lit(0)).alias("key")] if by_key else []
     letters = _length(F.concat_ws("", "host", "request_id", "request_type", "watch_keys"))
     one = requests.select("host", *by, _row(1, 0, keys, need.request + keys * need.watch_key + letters * need.character))
     key = ["key"] if by_key else []
