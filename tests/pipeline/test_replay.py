@@ -10,13 +10,14 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from request_purgatory import InvalidArgumentError
+from request_purgatory import InvalidArgumentError, ManualClock
 from request_purgatory.pipeline.batch import batch_outcomes
 from request_purgatory.pipeline.replay import HostReplay, ReplaySettings, replay
 from request_purgatory.pipeline.schema import EVENTS as EVENTS_SCHEMA
 from request_purgatory.pipeline.schema import OUTCOMES, REQUESTS, SchemaError
 from tests.model.naive_trace import TraceEvent, TraceRequest, outcome
 from tests.pipeline.trace_strategies import EVENTS, events_table, requests, requests_table
+from tests.requests import Request
 
 SETTINGS = [
     ReplaySettings(),
@@ -92,6 +93,19 @@ def test_designs_agree_on_outcomes_and_differ_in_what_they_keep() -> None:
     assert wheel["purges"] == 5
     assert wheel["estimate_error_max"] == 0
     assert legacy["estimate_error_max"] is None
+
+
+def test_counting_what_is_held_is_bounded_however_many_wait() -> None:
+    """A thousand wait, and one at a time ends and is purged: at 20 for each that ended, every 50th or so counts them."""
+    purgatory = ReplaySettings(purge_interval=1).purgatory(ManualClock(), measured=True)
+    held = [Request(100) for _ in range(1000)]
+    for number, operation in enumerate(held):
+        purgatory.try_complete_else_watch(operation, [number])
+    for operation in held[:120]:
+        operation.force_complete()
+        purgatory.purge()
+    assert getattr(purgatory, "estimate_errors", None) == [0, 0]
+    assert len(purgatory.shutdown()) == 880
 
 
 def test_wheel_occupancy_is_sampled_by_level() -> None:
