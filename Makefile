@@ -78,7 +78,7 @@ $(VENV)/.created: tools/find_python.sh tools/check_compiler.sh | $(VENV)/.java
 $(VENV)/.installed: pyproject.toml setup.py $(CORE) $(VENV)/.created
 	@echo "installing request-purgatory, with its core $(REQUEST_PURGATORY_BUILD)"
 	@find src -name '*.so' -delete
-	$(PIP) install --editable '.[spark]'
+	$(PIP) install --editable '.[spark,broker]'
 	@touch $@
 
 $(VENV)/.installed-dev: pyproject.toml $(VENV)/.installed

@@ -169,6 +169,17 @@ class Purgatory:
         self._await_alarm(core, operation)
         return waiting
 
+    def try_complete_else_watch(self, operation: DelayedOperation, keys: Iterable[Hashable]) -> bool:
+        """`wait` for an operation that answers by itself, in its `on_complete`: nobody awaits it, and there is no future.
+
+        Returns and raises as `DelayedOperationPurgatory.try_complete_else_watch` does; RuntimeError before the block, and on
+        another loop or thread than the block's.
+        """
+        core = self._here()
+        completed = core.try_complete_else_watch(operation, keys)
+        self._await_alarm(core, operation)
+        return completed
+
     def _operation_ended(self, operation: DelayedOperation) -> None:
         """Called by whoever ended an operation, on any thread, after its callbacks."""
         waiting = self._waitings.pop(id(operation), None)

@@ -1,0 +1,9 @@
+"""Groups: Kafka's coordinator of the classic group protocol, and committed offsets, without I/O."""
+
+from request_purgatory.broker.groups.coordinator import GroupCoordinator
+from request_purgatory.broker.groups.errors import GroupError
+from request_purgatory.broker.groups.group import Group, GroupState
+from request_purgatory.broker.groups.rebalancer import GroupPurgatories
+from request_purgatory.broker.groups.shards import OffsetsStore, partition_of
+
+__all__ = ["Group", "GroupCoordinator", "GroupError", "GroupPurgatories", "GroupState", "OffsetsStore", "partition_of"]

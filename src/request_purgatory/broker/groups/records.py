@@ -1,0 +1,256 @@
+"""The records of the offsets topic `__consumer_offsets`, in Kafka's binary format.
+
+A key begins with its version, which says what kind of record it is; a value begins with its own. Kafka's tools read what is
+written here, and what Kafka 4.1 and its predecessors wrote is read.
+
+| record | key | value |
+|---|---|---|
+| committed offset | 1 (0 of old): group, topic, partition | 3; 1 with an expiration time |
+| group | 2: group | 3 |
+
+Source: Kafka's schemas OffsetCommitKey, OffsetCommitValue, GroupMetadataKey and GroupMetadataValue.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+from request_purgatory.errors import PurgatoryError
+
+_INT16 = struct.Struct(">h")
+_INT32 = struct.Struct(">i")
+_INT64 = struct.Struct(">q")
+
+_OFFSET_KEY_VERSIONS = (0, 1)
+_GROUP_KEY_VERSION = 2
+_LONGEST_STRING = 0x7FFF
+
+
+class RecordFormatError(PurgatoryError, ValueError):
+    """Bytes that are no such record, or a value that has no place in one."""
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetKey:
+    """Whose offset of which partition."""
+
+    group_id: str
+    topic: str
+    partition: int
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetValue:
+    """A committed offset. Timestamps are milliseconds since the epoch; `expire_timestamp_ms` of -1 is none of its own."""
+
+    offset: int
+    leader_epoch: int = -1
+    metadata: str = ""
+    commit_timestamp_ms: int = -1
+    expire_timestamp_ms: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class GroupKey:
+    """Which group."""
+
+    group_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class MemberValue:
+    """A member of a stored group."""
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    rebalance_timeout_ms: int
+    session_timeout_ms: int
+    subscription: bytes
+    assignment: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class GroupValue:
+    """A group at one generation."""
+
+    protocol_type: str
+    generation: int
+    protocol: str | None
+    leader: str | None
+    state_timestamp_ms: int
+    members: tuple[MemberValue, ...]
+
+
+Key = OffsetKey | GroupKey
+Value = OffsetValue | GroupValue
+
+
+def encode_key(key: Key) -> bytes:
+    """A record's key; RecordFormatError for a text that is longer than 32,767 bytes."""
+    if isinstance(key, OffsetKey):
+        return _INT16.pack(1) + _string(key.group_id) + _string(key.topic) + _INT32.pack(key.partition)
+    return _INT16.pack(_GROUP_KEY_VERSION) + _string(key.group_id)
+
+
+def encode_value(value: Value) -> bytes:
+    """A record's value; RecordFormatError for a text that is longer than 32,767 bytes."""
+    return _encode_offset(value) if isinstance(value, OffsetValue) else _encode_group(value)
+
+
+def decode_key(raw: bytes) -> Key | None:
+    """A record's key; None for kinds that only Kafka's newer group protocols write. RecordFormatError for bytes that are none."""
+    reader = _Reader(raw)
+    version = reader.int16()
+    if version in _OFFSET_KEY_VERSIONS:
+        return OffsetKey(reader.string(), reader.string(), reader.int32())
+    return GroupKey(reader.string()) if version == _GROUP_KEY_VERSION else None
+
+
+def decode_offset(raw: bytes) -> OffsetValue:
+    """The value of a committed offset, of any version up to 3; RecordFormatError for other bytes."""
+    reader = _Reader(raw)
+    version = reader.version(3)
+    return OffsetValue(
+        offset=reader.int64(),
+        leader_epoch=reader.int32() if version >= 3 else -1,
+        metadata=reader.string(),
+        commit_timestamp_ms=reader.int64(),
+        expire_timestamp_ms=reader.int64() if version == 1 else -1,
+    )
+
+
+def decode_group(raw: bytes) -> GroupValue:
+    """The value of a group, of any version up to 3; RecordFormatError for other bytes."""
+    reader = _Reader(raw)
+    version = reader.version(3)
+    return GroupValue(
+        protocol_type=reader.string(),
+        generation=reader.int32(),
+        protocol=reader.nullable_string(),
+        leader=reader.nullable_string(),
+        state_timestamp_ms=reader.int64() if version >= 2 else -1,
+        members=tuple(_decode_member(reader, version) for _ in range(reader.int32())),
+    )
+
+
+def _decode_member(reader: _Reader, version: int) -> MemberValue:
+    member_id = reader.string()
+    instance_id = reader.nullable_string() if version >= 3 else None
+    client_id, client_host = reader.string(), reader.string()
+    rebalance_timeout_ms = reader.int32() if version >= 1 else -1
+    session_timeout_ms = reader.int32()
+    if rebalance_timeout_ms == -1:
+        rebalance_timeout_ms = session_timeout_ms
+    subscription, assignment = reader.blob(), reader.blob()
+    return MemberValue(
+        member_id, instance_id, client_id, client_host, rebalance_timeout_ms, session_timeout_ms, subscription, assignment
+    )
+
+
+def _encode_offset(value: OffsetValue) -> bytes:
+    # Only version 1 has an expiration time, which OffsetCommit requests up to version 4 may set.
+    expires = value.expire_timestamp_ms != -1
+    return b"".join(
+        (
+            _INT16.pack(1 if expires else 3),
+            _INT64.pack(value.offset),
+            b"" if expires else _INT32.pack(value.leader_epoch),
+            _string(value.metadata),
+            _INT64.pack(value.commit_timestamp_ms),
+            _INT64.pack(value.expire_timestamp_ms) if expires else b"",
+        )
+    )
+
+
+def _encode_group(value: GroupValue) -> bytes:
+    parts = [
+        _INT16.pack(3),
+        _string(value.protocol_type),
+        _INT32.pack(value.generation),
+        _nullable_string(value.protocol),
+        _nullable_string(value.leader),
+        _INT64.pack(value.state_timestamp_ms),
+        _INT32.pack(len(value.members)),
+    ]
+    for member in value.members:
+        parts += (
+            _string(member.member_id),
+            _nullable_string(member.instance_id),
+            _string(member.client_id),
+            _string(member.client_host),
+            _INT32.pack(member.rebalance_timeout_ms),
+            _INT32.pack(member.session_timeout_ms),
+            _bytes(member.subscription),
+            _bytes(member.assignment),
+        )
+    return b"".join(parts)
+
+
+def _string(text: str) -> bytes:
+    raw = text.encode()
+    if len(raw) > _LONGEST_STRING:
+        raise RecordFormatError(f"a text in a record may have {_LONGEST_STRING} bytes, got {len(raw)}: {text[:40]!r}...")
+    return _INT16.pack(len(raw)) + raw
+
+
+def _nullable_string(text: str | None) -> bytes:
+    return _INT16.pack(-1) if text is None else _string(text)
+
+
+def _bytes(raw: bytes) -> bytes:
+    return _INT32.pack(len(raw)) + raw
+
+
+class _Reader:
+    """Reads one field after the other."""
+
+    def __init__(self, raw: bytes) -> None:
+        self._raw = raw
+        self._position = 0
+
+    def version(self, greatest: int) -> int:
+        version = self.int16()
+        if not 0 <= version <= greatest:
+            raise RecordFormatError(f"a value's version must be between 0 and {greatest}, got {version}")
+        return version
+
+    def int16(self) -> int:
+        return self._number(_INT16)
+
+    def int32(self) -> int:
+        return self._number(_INT32)
+
+    def int64(self) -> int:
+        return self._number(_INT64)
+
+    def string(self) -> str:
+        text = self.nullable_string()
+        if text is None:
+            raise RecordFormatError(f"null where a text must be, before byte {self._position} of {len(self._raw)}")
+        return text
+
+    def nullable_string(self) -> str | None:
+        length = self.int16()
+        if length == -1:
+            return None
+        try:
+            return self._take(length).decode()
+        except UnicodeDecodeError as error:
+            raise RecordFormatError(f"a text that is no UTF-8: {error}") from error
+
+    def blob(self) -> bytes:
+        return self._take(self.int32())
+
+    def _number(self, form: struct.Struct) -> int:
+        number: int = form.unpack(self._take(form.size))[0]
+        return number
+
+    def _take(self, size: int) -> bytes:
+        end = self._position + size
+        if size < 0 or end > len(self._raw):
+            raise RecordFormatError(f"{size} bytes must follow byte {self._position}, where {len(self._raw)} are all")
+        start, self._position = self._position, end
+        return bytes(self._raw[start:end])

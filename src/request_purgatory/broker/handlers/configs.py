@@ -1,0 +1,89 @@
+"""DescribeConfigs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from request_purgatory.broker.configs import TOPIC_CONFIGS, BrokerConfig, ConfigSource, ResourceType, broker_configs, topic_value
+from request_purgatory.broker.context import RequestContext
+from request_purgatory.broker.topics import Topic, name_fault
+from request_purgatory.broker.wire import apis
+from request_purgatory.broker.wire.error_code import ErrorCode
+
+if TYPE_CHECKING:
+    from request_purgatory.broker.node import Node
+
+_Result = apis.DESCRIBE_CONFIGS.response.DescribeConfigsResult
+_Config = _Result.DescribeConfigsResourceResult
+_Synonym = _Config.DescribeConfigsSynonym
+
+
+def describe_configs(node: Node, context: RequestContext, request: Any) -> None:
+    """The settings of topics and nodes."""
+    results = [_described(node, each, synonyms=bool(request.include_synonyms)) for each in request.resources]
+    context.reply(apis.DESCRIBE_CONFIGS.response(results=results))
+
+
+def _described(node: Node, asked: Any, *, synonyms: bool) -> Any:
+    name = asked.resource_name
+    keys = asked.configuration_keys
+
+    def result(code: ErrorCode, message: str | None, configs: list[Any]) -> Any:
+        return _Result(
+            error_code=int(code), error_message=message, resource_type=asked.resource_type, resource_name=name, configs=configs
+        )
+
+    if asked.resource_type == ResourceType.TOPIC:
+        fault = name_fault(name)
+        if fault is not None:
+            return result(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {fault}", [])
+        topic = node.topics.get(name)
+        if topic is None:
+            return result(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.", [])
+        return result(ErrorCode.NONE, None, _of_topic(node, topic, keys, synonyms=synonyms))
+    if asked.resource_type == ResourceType.BROKER:
+        if not name:
+            return result(ErrorCode.NONE, None, [])  # What is set for all brokers: nothing.
+        if not name.isdigit() or int(name) != node.node_id:
+            message = f"Unexpected broker id, expected {node.node_id} or empty string, but received {name}"
+            return result(ErrorCode.INVALID_REQUEST, message, [])
+        found = [_of_broker(each) for each in broker_configs(node.settings, node.node_id) if keys is None or each.name in keys]
+        return result(ErrorCode.NONE, None, found)
+    return result(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {asked.resource_type}", [])
+
+
+def _of_topic(node: Node, topic: Topic, keys: list[str] | None, *, synonyms: bool) -> list[Any]:
+    found = []
+    for name, config in TOPIC_CONFIGS.items():
+        if keys is not None and name not in keys:
+            continue
+        value = topic_value(name, topic.configs, node.settings)
+        default = config.default(node.settings)
+        same = [(value, ConfigSource.DYNAMIC_TOPIC_CONFIG)] if name in topic.configs else []
+        same.append((default, ConfigSource.DEFAULT_CONFIG))
+        found.append(
+            _Config(
+                name=name,
+                value=value,
+                read_only=False,
+                config_source=int(same[0][1]),
+                is_sensitive=False,
+                synonyms=[_Synonym(name=name, value=text, source=int(source)) for text, source in same] if synonyms else [],
+                config_type=int(config.type),
+                documentation=None,
+            )
+        )
+    return found
+
+
+def _of_broker(config: BrokerConfig) -> Any:
+    return _Config(
+        name=config.name,
+        value=config.value,
+        read_only=True,
+        config_source=int(config.source),
+        is_sensitive=False,
+        synonyms=[],
+        config_type=int(config.type),
+        documentation=None,
+    )

@@ -1,0 +1,138 @@
+"""The APIs of consumer groups, by way of the node's group coordinator."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from request_purgatory.broker.context import RequestContext
+from request_purgatory.broker.topics import NO_LEADER, OFFSETS_TOPIC, TopicPartition
+from request_purgatory.broker.wire import apis
+from request_purgatory.broker.wire.error_code import ErrorCode
+
+if TYPE_CHECKING:
+    from request_purgatory.broker.node import Node
+
+_Coordinator = apis.FIND_COORDINATOR.response.Coordinator
+
+GROUP = 0
+TRANSACTION = 1
+#: From this version on several are asked for at a time.
+_SEVERAL = 4
+
+
+def find_coordinator(node: Node, context: RequestContext, request: Any) -> None:
+    """The node that leads the partition of `__consumer_offsets` that a group's offsets are in."""
+    response = apis.FIND_COORDINATOR.response
+    key_type = request.key_type if context.version >= 1 else GROUP
+    if context.version >= _SEVERAL:
+        found = [_found(node, key, key_type) for key in request.coordinator_keys]
+        context.reply(
+            response(
+                coordinators=[_Coordinator(**each, key=key) for key, each in zip(request.coordinator_keys, found, strict=True)]
+            )
+        )
+        return
+    context.reply(response(**_found(node, request.key, key_type)))
+
+
+def _found(node: Node, key: str, key_type: int) -> dict[str, Any]:
+    code = ErrorCode.NONE
+    leader = NO_LEADER
+    if key_type not in (GROUP, TRANSACTION):
+        code = ErrorCode.INVALID_REQUEST
+    elif key_type == TRANSACTION or not node.reaches_controller:
+        code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    else:
+        node.cluster.create_offsets_topic()
+        partition = TopicPartition(OFFSETS_TOPIC, node.groups.partition_for(key))
+        leader, _ = node.leader_of(partition)
+        if leader == NO_LEADER:
+            code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    if code is not ErrorCode.NONE:
+        return {"error_code": int(code), "error_message": None, "node_id": -1, "host": "", "port": -1}
+    (endpoint,) = node.endpoints([leader])
+    return {
+        "error_code": 0,
+        "error_message": None,
+        "node_id": leader,
+        "host": endpoint["host"],
+        "port": endpoint["port"],
+    }
+
+
+def join_group(node: Node, context: RequestContext, request: Any) -> None:
+    """Join a group, or stay in it."""
+    node.groups.join_group(request, context.client, context.reply, context.version)
+
+
+def sync_group(node: Node, context: RequestContext, request: Any) -> None:
+    """Bring, or ask for, what each member is to do."""
+    node.groups.sync_group(request, context.reply)
+
+
+def heartbeat(node: Node, context: RequestContext, request: Any) -> None:
+    """Tell that a member is alive."""
+    context.reply(node.groups.heartbeat(request))
+
+
+def leave_group(node: Node, context: RequestContext, request: Any) -> None:
+    """Leave a group."""
+    context.reply(node.groups.leave_group(request))
+
+
+def offset_commit(node: Node, context: RequestContext, request: Any) -> None:
+    """Commit offsets; those of partitions that are not known are refused, the others go their way."""
+    response = apis.OFFSET_COMMIT.response
+    topic_class = response.OffsetCommitResponseTopic
+    partition_class = topic_class.OffsetCommitResponsePartition
+    unknown: dict[str, list[int]] = {}
+    known = []
+    for topic in request.topics:
+        missing = [
+            each.partition_index for each in topic.partitions if not node.knows(TopicPartition(topic.name, each.partition_index))
+        ]
+        if missing:
+            unknown[topic.name] = missing
+            topic.partitions = [each for each in topic.partitions if each.partition_index not in missing]
+        if topic.partitions:
+            known.append(topic)
+    request.topics = known
+
+    def reply(committed: Any) -> None:
+        topics = list(committed.topics)
+        for name, partitions in unknown.items():
+            refused = [
+                partition_class(partition_index=index, error_code=int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+                for index in partitions
+            ]
+            same = next((each for each in topics if each.name == name), None)
+            if same is None:
+                topics.append(topic_class(name=name, partitions=refused))
+            else:
+                same.partitions = [*same.partitions, *refused]
+        context.reply(response(topics=topics, throttle_time_ms=0))
+
+    if known or not unknown:
+        node.groups.commit_offsets(request, reply)
+    else:
+        reply(response(topics=[]))
+
+
+def offset_fetch(node: Node, context: RequestContext, request: Any) -> None:
+    """The offsets that a group has committed."""
+    context.reply(node.groups.fetch_offsets(request))
+
+
+def list_groups(node: Node, context: RequestContext, request: Any) -> None:
+    """The groups that this node coordinates."""
+    context.reply(node.groups.list_groups(request))
+
+
+def describe_groups(node: Node, context: RequestContext, request: Any) -> None:
+    """Groups with their members."""
+    context.reply(node.groups.describe_groups(request))
+
+
+def delete_groups(node: Node, context: RequestContext, request: Any) -> None:
+    """Delete groups that are empty."""
+    node.groups.delete_groups(request, context.reply)

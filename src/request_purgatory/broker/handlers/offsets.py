@@ -1,0 +1,90 @@
+"""ListOffsets and DeleteRecords: where a partition's records begin and end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from request_purgatory.broker.configs import topic_value
+from request_purgatory.broker.context import RequestContext
+from request_purgatory.broker.delayed.delete_records import DeletedPartition
+from request_purgatory.broker.replica import Replica, ReplicaError
+from request_purgatory.broker.topics import TopicPartition
+from request_purgatory.broker.wire import apis
+from request_purgatory.broker.wire.error_code import ErrorCode
+
+if TYPE_CHECKING:
+    from request_purgatory.broker.node import Node
+
+LATEST = -1
+EARLIEST = -2
+MAX_TIMESTAMP = -3
+
+_ListedTopic = apis.LIST_OFFSETS.response.ListOffsetsTopicResponse
+_Listed = _ListedTopic.ListOffsetsPartitionResponse
+_DeletedTopic = apis.DELETE_RECORDS.response.DeleteRecordsTopicResult
+_Deleted = _DeletedTopic.DeleteRecordsPartitionResult
+
+
+def list_offsets(node: Node, context: RequestContext, request: Any) -> None:
+    """The earliest and the latest offset, or the first at a time."""
+    topics = []
+    for topic in request.topics:
+        partitions = []
+        for each in topic.partitions:
+            found = _Listed(partition_index=each.partition_index, error_code=0, timestamp=-1, offset=-1, leader_epoch=-1)
+            try:
+                replica = node.leader_replica(TopicPartition(topic.name, each.partition_index), each.current_leader_epoch)
+                found.timestamp, found.offset, found.leader_epoch = _listed(
+                    replica, each.timestamp, follower=request.replica_id >= 0
+                )
+            except ReplicaError as error:
+                found.error_code = int(error.code)
+            partitions.append(found)
+        topics.append(_ListedTopic(name=topic.name, partitions=partitions))
+    context.reply(apis.LIST_OFFSETS.response(topics=topics))
+
+
+def _listed(replica: Replica, timestamp: int, *, follower: bool) -> tuple[int, int, int]:
+    """Timestamp, offset and leader epoch; -1 for what there is not."""
+    log = replica.log
+    limit = log.end_offset if follower else replica.high_watermark
+    if timestamp == LATEST:
+        return -1, limit, replica.leader_epoch
+    if timestamp == EARLIEST:
+        return -1, log.log_start_offset, log.epoch_at(log.log_start_offset)
+    found = log.max_timestamp_offset() if timestamp == MAX_TIMESTAMP else log.offset_at_time(timestamp, limit)
+    if found is None or found[1] >= limit:
+        return -1, -1, -1
+    return found[0], found[1], log.epoch_at(found[1])
+
+
+def delete_records(node: Node, context: RequestContext, request: Any) -> None:
+    """Delete what is before an offset, and answer when every replica has."""
+    unknown = []
+    wanted = []
+    for topic in request.topics:
+        for each in topic.partitions:
+            key = TopicPartition(topic.name, each.partition_index)
+            known = node.topics.get(topic.name)
+            if not node.knows(key):
+                unknown.append(DeletedPartition(key, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+            elif known is not None and known.is_internal:
+                unknown.append(DeletedPartition(key, ErrorCode.INVALID_TOPIC_EXCEPTION))
+            elif known is not None and "delete" not in topic_value("cleanup.policy", known.configs, node.settings):
+                unknown.append(DeletedPartition(key, ErrorCode.POLICY_VIOLATION))
+            else:
+                wanted.append((key, each.offset))
+
+    def reply(deleted: list[DeletedPartition]) -> None:
+        topics: dict[str, list[Any]] = {}
+        for each in [*unknown, *deleted]:
+            low = each.low_watermark if each.error is ErrorCode.NONE else -1
+            result = _Deleted(partition_index=each.key.partition, low_watermark=low, error_code=int(each.error))
+            topics.setdefault(each.key.topic, []).append(result)
+        context.reply(
+            apis.DELETE_RECORDS.response(
+                topics=[_DeletedTopic(name=name, partitions=partitions) for name, partitions in topics.items()]
+            )
+        )
+
+    node.replicas.delete_records(request.timeout_ms, wanted, reply)

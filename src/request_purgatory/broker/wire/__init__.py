@@ -1,0 +1,1 @@
+"""Kafka's wire protocol as bytes and messages, without I/O."""
