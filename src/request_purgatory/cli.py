@@ -11,6 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from request_purgatory.cli_broker import run_broker_command
 from request_purgatory.cli_options import make_parser
 from request_purgatory.cli_session import open_console, open_session
 from request_purgatory.cli_stream import stream
@@ -33,6 +34,8 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the command; the exit code."""
     options = make_parser().parse_args(arguments)
     logging.basicConfig(level=logging.DEBUG if options.verbose else logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    if options.command in ("broker", "control"):
+        return run_broker_command(options)
     try:
         from request_purgatory.pipeline.failures import describe_failure
     except ModuleNotFoundError as missing:

@@ -8,6 +8,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from request_purgatory import __compiled__
+from request_purgatory.cli_broker import add_broker_commands
 
 _EXAMPLES = """\
 examples:
@@ -23,6 +24,7 @@ examples:
   purgatory simulate --hosts 1000 --requests-per-host 100000 --out simulated
                                                    a cluster larger than the machine, without a trace
   purgatory archive purgatory.tar.gz               what a Spark cluster's machines need to take part
+  purgatory broker --nodes 3                       a light Kafka cluster, for tests and development
   purgatory bench --out runs/bench                 the published benchmark, in real time
 
 exit codes: 0 done, 1 failed, 2 bad input, 3 replay and batch outcomes differ, 4 something to install is missing
@@ -194,6 +196,7 @@ def make_parser() -> argparse.ArgumentParser:
     bench.add_argument("--requests", type=_count, default=1_000_000, metavar="N", help="most requests in a run (1,000,000)")
     bench.add_argument("--rounds", type=_count, default=3, metavar="N", help="how often each is run (3)")
     bench.add_argument("--out", type=Path, required=True, metavar="DIR", help="the folder to make")
+    add_broker_commands(command)
     return parser
 
 

@@ -2,8 +2,9 @@
 
 from request_purgatory.broker.async_cluster import AsyncCluster
 from request_purgatory.broker.cluster import Cluster
+from request_purgatory.broker.cluster_process import ClusterProcess
 from request_purgatory.broker.control import ClusterError
 from request_purgatory.broker.recorder import Recorder, RecorderError
 from request_purgatory.broker.settings import ClusterSettings
 
-__all__ = ["AsyncCluster", "Cluster", "ClusterError", "ClusterSettings", "Recorder", "RecorderError"]
+__all__ = ["AsyncCluster", "Cluster", "ClusterError", "ClusterProcess", "ClusterSettings", "Recorder", "RecorderError"]

@@ -226,7 +226,7 @@ class AsyncCluster:
         Raises:
             ControllerError: there is no such topic.
         """
-        return [self._describe(partition) for partition in self.controller._known(topic).partitions]
+        return [self._describe(partition) for partition in self.controller.known(topic).partitions]
 
     def _describe(self, partition: Partition) -> dict[str, Any]:
         found = {}

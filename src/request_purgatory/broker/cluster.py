@@ -6,20 +6,19 @@ import asyncio
 import threading
 from concurrent.futures import Future
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from request_purgatory.broker.async_cluster import AsyncCluster
-from request_purgatory.broker.commands import ClusterCommands
 from request_purgatory.broker.control import ClusterError, run_command
 from request_purgatory.broker.recorder import Recorder
+from request_purgatory.broker.running import RunningCluster
 from request_purgatory.broker.settings import ClusterSettings
 
 #: A command that is not done by then never will be.
 _TIME_LIMIT = 60.0
 
 
-class Cluster(ClusterCommands):
+class Cluster(RunningCluster):
     """A Kafka cluster for tests and development, on a thread of this process: `with Cluster(nodes=3) as cluster:`.
 
     Clients in the same process that keep the interpreter busy share its lock with the cluster; `ClusterProcess` has an
@@ -71,12 +70,6 @@ class Cluster(ClusterCommands):
         assert self._end is not None
         self._loop.call_soon_threadsafe(self._end.set)
         self._thread.join(_TIME_LIMIT)
-
-    def __enter__(self) -> Cluster:
-        return self.start()
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
-        self.close()
 
     def _run(self, started: Future[None]) -> None:
         try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from enum import IntEnum
 
@@ -120,7 +120,7 @@ TOPIC_CONFIGS = {
 }  # fmt: skip
 
 
-def config_fault(configs: dict[str, str | None]) -> str | None:
+def config_fault(configs: Mapping[str, str | None]) -> str | None:
     """What is wrong with a topic's settings, in Kafka's words; None if nothing is."""
     for name, value in configs.items():
         config = TOPIC_CONFIGS.get(name)
@@ -139,6 +139,30 @@ def topic_value(name: str, configs: dict[str, str], settings: ClusterSettings) -
     return settings.topic_defaults.get(name) or TOPIC_CONFIGS[name].default(settings)
 
 
+#: Kafka's names for a topic's settings where brokers have the default, but for those that are the topic's with `log.` before it.
+_AS_BROKER = {
+    "max.message.bytes": "message.max.bytes",
+    "compression.type": "compression.type",
+    "min.insync.replicas": "min.insync.replicas",
+    "unclean.leader.election.enable": "unclean.leader.election.enable",
+    "delete.retention.ms": "log.cleaner.delete.retention.ms",
+    "file.delete.delay.ms": "log.segment.delete.delay.ms",
+    "flush.messages": "log.flush.interval.messages",
+    "flush.ms": "log.flush.interval.ms",
+    "segment.index.bytes": "log.index.size.max.bytes",
+    "segment.ms": "log.roll.ms",
+    "segment.jitter.ms": "log.roll.jitter.ms",
+    "min.cleanable.dirty.ratio": "log.cleaner.min.cleanable.ratio",
+    "min.compaction.lag.ms": "log.cleaner.min.compaction.lag.ms",
+    "max.compaction.lag.ms": "log.cleaner.max.compaction.lag.ms",
+}
+
+
+def broker_name(topic_config: str) -> str:
+    """The broker's setting that is a topic's default."""
+    return _AS_BROKER.get(topic_config, f"log.{topic_config}")
+
+
 @dataclass(frozen=True, slots=True)
 class BrokerConfig:
     """A broker's setting as DescribeConfigs tells it."""
@@ -149,17 +173,29 @@ class BrokerConfig:
     source: ConfigSource
 
 
+#: Settings of this broker that Kafka's have not, or not as a broker's.
+_OWN = frozenset({"nodes", "port", "data_dir", "flush_messages", "topic_defaults", "producer_byte_rate", "consumer_byte_rate"})
+_LONGS = frozenset(
+    {
+        "connections_max_idle_ms",
+        "log_retention_bytes",
+        "log_retention_check_interval_ms",
+        "log_retention_ms",
+        "queued_max_request_bytes",
+        "replica_lag_time_max_ms",
+    }
+)
+
+
 def broker_configs(settings: ClusterSettings, node_id: int) -> list[BrokerConfig]:
     """A broker's settings, by Kafka's names."""
     default = ClusterSettings()
     found = [BrokerConfig("broker.id", str(node_id), ConfigType.INT, ConfigSource.STATIC_BROKER_CONFIG)]
-    for each in fields(settings):
-        if each.name in ("nodes", "topic_defaults"):
-            continue
-        value = getattr(settings, each.name)
-        kind = {bool: ConfigType.BOOLEAN, int: ConfigType.LONG, float: ConfigType.DOUBLE}.get(type(value), ConfigType.STRING)
-        text = str(value).lower() if isinstance(value, bool) else None if value is None else str(value)
-        changed = value != getattr(default, each.name)
+    for name in (each.name for each in fields(settings) if each.name not in _OWN):
+        value = getattr(settings, name)
+        kind = ConfigType.BOOLEAN if isinstance(value, bool) else ConfigType.LONG if name in _LONGS else ConfigType.INT
+        text = _flag(value) if isinstance(value, bool) else None if value is None else str(value)
+        changed = value != getattr(default, name)
         source = ConfigSource.STATIC_BROKER_CONFIG if changed else ConfigSource.DEFAULT_CONFIG
-        found.append(BrokerConfig(each.name.replace("_", "."), text, kind, source))
+        found.append(BrokerConfig(name.replace("_", "."), text, kind, source))
     return found

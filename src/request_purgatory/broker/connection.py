@@ -66,7 +66,8 @@ class Connection(asyncio.Protocol):
         self._transport = transport
         peer = transport.get_extra_info("peername")
         if peer:
-            self._client_host = peer[0]
+            # As Java writes an address that has no name.
+            self._client_host = f"/{peer[0]}"
         if not self._server.admit(self):
             self.close("there are max_connections already")
 

@@ -46,8 +46,8 @@ class ControllerError(Exception):
 class Controller:
     """The topics of a cluster and the nodes that are alive.
 
-    `changed` is called after each change with the partitions concerned, `removed` with a topic that was deleted: the cluster tells
-    the nodes.
+    `changed` is called after each change with the partitions concerned, `removed` with a topic that was deleted: the cluster
+    tells the nodes.
     """
 
     def __init__(self, settings: ClusterSettings) -> None:
@@ -157,7 +157,7 @@ class Controller:
         return default_assignment(nodes, partitions, factor, self._placed)
 
     def _checked_assignment(self, assignment: dict[int, list[int]], partitions: int, factor: int) -> list[list[int]]:
-        if partitions not in (-1, len(assignment)) or factor != -1:
+        if partitions != -1 or factor != -1:
             raise ControllerError(
                 ErrorCode.INVALID_REQUEST,
                 "A manual partition assignment was specified, but numPartitions or replicationFactor was not set to -1.",
@@ -197,7 +197,7 @@ class Controller:
         Raises:
             ControllerError: as Kafka's CreatePartitions answers.
         """
-        topic = self._known(name)
+        topic = self.known(name)
         present = len(topic.partitions)
         if count == present:
             raise ControllerError(ErrorCode.INVALID_PARTITIONS, f"Topic already has {present} partition(s).")
@@ -213,9 +213,7 @@ class Controller:
                 raise ControllerError(
                     ErrorCode.INVALID_REPLICATION_FACTOR, f"{factor} replicas, but {len(nodes)} broker(s) are registered."
                 )
-            assignments = default_assignment(
-                self.settings, nodes, count - present, factor, topic.partitions[0].replicas[0] + present
-            )
+            assignments = default_assignment(nodes, count - present, factor, topic.partitions[0].replicas[0] + present)
         elif len(assignments) != count - present:
             raise ControllerError(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,
@@ -235,29 +233,27 @@ class Controller:
         Raises:
             ControllerError: there is none of that name.
         """
-        topic = self._known(name)
+        topic = self.known(name)
         del self.topics[name]
         del self.names[topic.topic_id]
         self._save()
         self.removed(topic)
 
-    def set_config(self, name: str, key: str, value: str | None) -> None:
-        """Set a topic's setting, or with None go back to the default.
+    def set_configs(self, name: str, configs: dict[str, str]) -> None:
+        """Give a topic other settings; what is not among them is the default.
 
         Raises:
             ControllerError: no such topic, no such setting, or a value that it can't have.
         """
-        topic = self._known(name)
-        fault = config_fault({key: value if value is not None else topic_value(key, {}, self.settings)} if key else {key: value})
+        topic = self.known(name)
+        fault = config_fault(configs)
         if fault is not None:
             raise ControllerError(ErrorCode.INVALID_CONFIG, fault)
-        if value is None:
-            topic.configs.pop(key, None)
-        else:
-            topic.configs[key] = value
+        topic.configs = dict(configs)
         self._commit(topic.partitions)
 
-    def _known(self, name: str) -> Topic:
+    def known(self, name: str) -> Topic:
+        """A topic; ControllerError if there is none of that name."""
         topic = self.topics.get(name)
         if topic is None:
             raise ControllerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")

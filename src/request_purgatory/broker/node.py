@@ -79,6 +79,7 @@ class Node:
             self.actions,
             now_ms=self.now_ms,
             wall_ms=self.cluster.wall_ms,
+            knows=self.knows,
             alter_isr=self._alter_isr,
         )
         self.replicas.recorder = self.recorder

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+#: Errors of records that Kafka tells no log start with.
+_BEFORE_THE_LOG = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.CORRUPT_MESSAGE, ErrorCode.KAFKA_STORAGE_ERROR)
 #: What DeleteRecords names the high watermark by.
 TO_HIGH_WATERMARK = -1
 
@@ -59,6 +61,7 @@ class ReplicaManager:
         *,
         now_ms: Callable[[], int],
         wall_ms: Callable[[], int],
+        knows: Callable[[TopicPartition], bool],
         alter_isr: Callable[[Replica, list[int]], None],
     ) -> None:
         self.node_id = node_id
@@ -71,6 +74,7 @@ class ReplicaManager:
         #: The loop's time, for who lags; and the time of day, for records.
         self._now_ms = now_ms
         self._wall_ms = wall_ms
+        self._knows = knows
         self._alter_isr = alter_isr
 
     def find(self, key: TopicPartition) -> Replica | None:
@@ -80,7 +84,8 @@ class ReplicaManager:
     def _leader(self, key: TopicPartition, leader_epoch: int = -1, *, or_follower: bool = False) -> Replica:
         replica = self.replicas.get(key)
         if replica is None:
-            raise ReplicaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            known = self._knows(key)
+            raise ReplicaError(ErrorCode.NOT_LEADER_OR_FOLLOWER if known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         replica.require_leader(leader_epoch, or_follower=or_follower)
         return replica
 
@@ -125,6 +130,10 @@ class ReplicaManager:
         except (ReplicaError, RecordError) as error:
             produced.error = error.code
             produced.message = str(error)
+            if isinstance(error, RecordError):
+                produced.faults = error.faults
+                if error.code not in _BEFORE_THE_LOG:
+                    produced.log_start_offset = self.replicas[key].log.log_start_offset
             return produced
         produced.base_offset = appended.base_offset
         produced.log_append_time_ms = appended.log_append_time_ms

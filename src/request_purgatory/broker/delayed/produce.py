@@ -18,6 +18,8 @@ class ProducedPartition:
     key: TopicPartition
     error: ErrorCode = ErrorCode.NONE
     message: str | None = None
+    #: The records at fault, by their place in the batch, and what is wrong with each.
+    faults: tuple[tuple[int, str], ...] = ()
     base_offset: int = -1
     log_append_time_ms: int = -1
     log_start_offset: int = -1

@@ -21,13 +21,12 @@ logger = logging.getLogger(__name__)
 
 _CLASSIC = "classic"
 
-#: Everything that is allowed where nobody is refused anything: read, delete, describe, describe and alter configs.
-_ALL_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
-_NO_OPERATIONS_ASKED = -(2**31)
+#: Everything that there is for a group, since nobody is refused anything: read, delete, describe, describe and alter configs.
+_ALL_OPERATIONS = frozenset({3, 6, 8, 10, 11})
 
 
 class Administration:
-    """What administrators ask for."""
+    """What administrators ask for. They are told of groups that are in the log, as Kafka tells them."""
 
     def __init__(self, rebalancer: Rebalancer, committing: Committing) -> None:
         self._rebalancer = rebalancer
@@ -42,7 +41,7 @@ class Administration:
         types = {kind.lower() for kind in request.types_filter or ()}
         if any(shard.is_loading for shard in self._shards):
             return ListGroupsResponse(throttle_time_ms=0, error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, groups=[])
-        groups = [group for shard in self._shards for group in shard.groups.values()]
+        groups = [group for shard in self._shards for group in shard.groups.values() if group.was_stored]
         return ListGroupsResponse(
             throttle_time_ms=0,
             error_code=ErrorCode.NONE,
@@ -70,10 +69,12 @@ class Administration:
             group = self._shards.shard_of(group_id).groups.get(group_id)
         except GroupError as error:
             return _described(group_id, error_code=error.code)
+        if group is not None and not group.was_stored:
+            group = None
         if group is None and has_version(request, 6):
             error_code, message = ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found."
             return _described(group_id, error_code=error_code, error_message=message, group_state=GroupState.DEAD.value)
-        operations = _ALL_OPERATIONS if request.include_authorized_operations else _NO_OPERATIONS_ASKED
+        operations = _ALL_OPERATIONS if request.include_authorized_operations else None
         if group is None:
             return _described(group_id, group_state=GroupState.DEAD.value, authorized_operations=operations)
         is_stable = group.state is GroupState.STABLE
@@ -153,7 +154,7 @@ def _described(group_id: str, **fields: Any) -> Any:
             "protocol_type": "",
             "protocol_data": "",
             "members": [],
-            "authorized_operations": _NO_OPERATIONS_ASKED,
+            "authorized_operations": None,
         }
         | fields
     )

@@ -45,7 +45,7 @@ class Committing:
 
         def take(topic: Any, partition: Any) -> ErrorCode:
             metadata = partition.committed_metadata or ""
-            if len(metadata) > longest:
+            if len(metadata.encode("utf-16-be")) > 2 * longest:  # Java's characters are of two bytes.
                 return ErrorCode.OFFSET_METADATA_TOO_LARGE
             key = OffsetKey(request.group_id, topic.name, partition.partition_index)
             leader_epoch = partition.committed_leader_epoch
@@ -90,9 +90,8 @@ class Committing:
         if error is not ErrorCode.NONE:
             response = commit_response(request, lambda _topic, _partition: coordinator_error(error))
         else:
-            shard.ensure_group(request.group_id, self._rebalancer.now_ms())
             for key, value in values:
-                shard.offsets.put(key, value)
+                shard.put_offset(key, value, self._rebalancer.now_ms())
         self._rebalancer.reply(reply, response)
 
     # -- OffsetFetch

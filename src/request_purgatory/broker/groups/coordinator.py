@@ -27,6 +27,8 @@ logger = logging.getLogger(__name__)
 
 #: From the next version of JoinGroup's response on, its protocol's name may be null.
 _LAST_WITHOUT_NULL_PROTOCOL = 6
+#: Errors that say nothing of the member that asked to join: Kafka leaves its id out of the answer.
+_NOT_OF_A_MEMBER = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
 class GroupCoordinator:
@@ -123,7 +125,8 @@ class GroupCoordinator:
             try:
                 self._joining.join(JoinRequest.of(request, client, reply, version))
             except GroupError as error:
-                self._rebalancer.reply(reply, join_response(error.code, member_id=request.member_id))
+                member_id = "" if error.code in _NOT_OF_A_MEMBER else request.member_id
+                self._rebalancer.reply(reply, join_response(error.code, member_id=member_id))
 
     def sync_group(self, request: Any, reply: Reply) -> None:
         """Answer a SyncGroup request when the leader's assignment is stored; errors, and in a stable group, at once."""

@@ -55,7 +55,7 @@ class Group:
         pending_join: member ids that were given out with MEMBER_ID_REQUIRED and have not come back yet.
         pending_sync: members that have been answered with this generation and have not sent SyncGroup yet.
         delayed_join, delayed_sync, heartbeats: the operations that are in force; others for this group are void.
-        was_stored: its log has a record of it.
+        was_stored: the log has a record of it, if only of an offset that it has committed.
     """
 
     def __init__(self, group_id: str, now_ms: int, state: GroupState = GroupState.EMPTY) -> None:

@@ -98,7 +98,7 @@ class Joining:
         if group is None:
             if member_id:
                 raise GroupError(ErrorCode.UNKNOWN_MEMBER_ID, group_id)
-            group = shard.ensure_group(group_id, self._rebalancer.now_ms())
+            group = shard.add_group(group_id, self._rebalancer.now_ms())
             self._rebalancer.store(group, {}, partial(self._new_group_stored, shard, group))
         if not self._has_room(group, member_id):
             self._turn_away(group, request)
@@ -130,11 +130,11 @@ class Joining:
         self._rebalancer.reply(request.reply, join_response(ErrorCode.GROUP_MAX_SIZE_REACHED))
 
     def _new_group_stored(self, shard: Shard, group: Group, error: ErrorCode) -> None:
-        """A group is as good as not there until a record says that it is."""
+        """A group is as good as not there until a record says that it is, or its members have been told of a generation."""
         if error is ErrorCode.NONE or group.was_stored:
             return
         logger.warning("new group %r can't be stored: %s", group.group_id, error.name)
-        if group.state in (GroupState.EMPTY, GroupState.PREPARING_REBALANCE) and shard.groups.get(group.group_id) is group:
+        if group.generation == 0 and shard.groups.get(group.group_id) is group:
             del shard.groups[group.group_id]
             self._rebalancer.discard(group, coordinator_error(error))
 

@@ -36,6 +36,9 @@ class Membership:
 
     def sync(self, request: Any, reply: Reply) -> None:
         """Handle a SyncGroup request; GroupError where it is refused."""
+        if request.group_id and has_version(request, 5) and None in (request.protocol_type, request.protocol_name):
+            # From this version on both must be said.
+            raise GroupError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, request.group_id)
         group = self._group(request.group_id)
         member = group.validate_member(request.member_id, request.group_instance_id)
         if request.generation_id != group.generation:

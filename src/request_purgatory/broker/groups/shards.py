@@ -15,6 +15,7 @@ from request_purgatory.broker.groups.records import (
     GroupKey,
     Key,
     OffsetKey,
+    OffsetValue,
     RecordFormatError,
     Value,
     decode_group,
@@ -40,12 +41,15 @@ class OffsetsStore(Protocol):
 
 
 def partition_of(group_id: str, partitions: int) -> int:
-    """The partition of the offsets topic that a group's records are in: Java's `hashCode` of its id, without the sign."""
+    """The partition of the offsets topic, of so many, that has a group's records: by the absolute value of Java's `hashCode`."""
     code = 0
     raw = group_id.encode("utf-16-be", "surrogatepass")
     for position in range(0, len(raw), 2):
         code = (31 * code + (raw[position] << 8 | raw[position + 1])) & 0xFFFFFFFF
-    return (code & 0x7FFFFFFF) % partitions
+    if code >= 0x8000_0000:
+        code = (1 << 32) - code
+    # The least number has no absolute value in Java; Kafka takes 0 for it.
+    return (0 if code == 0x8000_0000 else code) % partitions
 
 
 class Shard:
@@ -57,12 +61,16 @@ class Shard:
         self.offsets = Offsets()
         self.is_loading = True
 
-    def ensure_group(self, group_id: str, now_ms: int) -> Group:
-        """The group; an empty one is made if it is not there, for a consumer that commits offsets and has no group."""
-        group = self.groups.get(group_id)
-        if group is None:
-            group = self.groups[group_id] = Group(group_id, now_ms)
+    def add_group(self, group_id: str, now_ms: int) -> Group:
+        """A new group, empty."""
+        group = self.groups[group_id] = Group(group_id, now_ms)
         return group
+
+    def put_offset(self, key: OffsetKey, value: OffsetValue, now_ms: int) -> None:
+        """An offset is committed; by a group that may be no more than that, for a consumer that has none otherwise."""
+        self.offsets.put(key, value)
+        group = self.groups.get(key.group_id) or self.add_group(key.group_id, now_ms)
+        group.was_stored = True
 
     def replay(self, records: Iterable[tuple[bytes, bytes | None]], now_ms: int) -> None:
         """Become what the partition's records say, oldest first. One that can't be read is logged and left out."""
@@ -84,8 +92,7 @@ class Shard:
             if raw_value is None:
                 self.offsets.remove(key)
             else:
-                self.offsets.put(key, decode_offset(raw_value))
-                self.ensure_group(key.group_id, now_ms)
+                self.put_offset(key, decode_offset(raw_value), now_ms)
 
 
 class Shards:
@@ -129,8 +136,8 @@ class Shards:
     def append(self, shard: Shard, records: list[Record], done: Callable[[ErrorCode], None]) -> None:
         """Append to the shard's partition, once the present block of actions is over.
 
-        `done` is called inside a block of its own; if the shard is no longer this node's then, with NOT_LEADER_OR_FOLLOWER, whatever
-        became of the records.
+        `done` is called inside a block of its own; with NOT_LEADER_OR_FOLLOWER, whatever became of the records, if another node
+        has the shard by then.
         """
         self._actions.add(partial(self._append, shard, records, done))
 

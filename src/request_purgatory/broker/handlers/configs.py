@@ -1,10 +1,19 @@
-"""DescribeConfigs."""
+"""DescribeConfigs and IncrementalAlterConfigs."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from request_purgatory.broker.configs import TOPIC_CONFIGS, BrokerConfig, ConfigSource, ResourceType, broker_configs, topic_value
+from request_purgatory.broker.configs import (
+    TOPIC_CONFIGS,
+    BrokerConfig,
+    ConfigSource,
+    ConfigType,
+    ResourceType,
+    broker_configs,
+    broker_name,
+    topic_value,
+)
 from request_purgatory.broker.context import RequestContext
 from request_purgatory.broker.topics import Topic, name_fault
 from request_purgatory.broker.wire import apis
@@ -15,6 +24,8 @@ if TYPE_CHECKING:
 
 _Result = apis.DESCRIBE_CONFIGS.response.DescribeConfigsResult
 _Config = _Result.DescribeConfigsResourceResult
+_Altered = apis.INCREMENTAL_ALTER_CONFIGS.response.AlterConfigsResourceResponse
+_SET, _DELETE, _APPEND, _SUBTRACT = _OPERATIONS = range(4)
 _Synonym = _Config.DescribeConfigsSynonym
 
 
@@ -59,21 +70,82 @@ def _of_topic(node: Node, topic: Topic, keys: list[str] | None, *, synonyms: boo
             continue
         value = topic_value(name, topic.configs, node.settings)
         default = config.default(node.settings)
-        same = [(value, ConfigSource.DYNAMIC_TOPIC_CONFIG)] if name in topic.configs else []
-        same.append((default, ConfigSource.DEFAULT_CONFIG))
+        same = [(name, value, ConfigSource.DYNAMIC_TOPIC_CONFIG)] if name in topic.configs else []
+        same.append((broker_name(name), default, ConfigSource.DEFAULT_CONFIG))
         found.append(
             _Config(
                 name=name,
                 value=value,
                 read_only=False,
-                config_source=int(same[0][1]),
+                config_source=int(same[0][2]),
                 is_sensitive=False,
-                synonyms=[_Synonym(name=name, value=text, source=int(source)) for text, source in same] if synonyms else [],
+                synonyms=[_Synonym(name=which, value=text, source=int(source)) for which, text, source in same]
+                if synonyms
+                else [],
                 config_type=int(config.type),
                 documentation=None,
             )
         )
     return found
+
+
+def incremental_alter_configs(node: Node, context: RequestContext, request: Any) -> None:
+    """Change settings of topics, one at a time or by what is in their lists."""
+    results = []
+    for each in request.resources:
+        code, message = _altered(node, each, validate_only=bool(request.validate_only))
+        results.append(
+            _Altered(
+                error_code=int(code), error_message=message, resource_type=each.resource_type, resource_name=each.resource_name
+            )
+        )
+    context.reply(apis.INCREMENTAL_ALTER_CONFIGS.response(responses=results))
+
+
+def _altered(node: Node, asked: Any, *, validate_only: bool) -> tuple[ErrorCode, str | None]:
+    controller = node.cluster.controller
+    if not node.reaches_controller:
+        return ErrorCode.REQUEST_TIMED_OUT, "The controller can't be reached."
+    if asked.resource_type != ResourceType.TOPIC:
+        return ErrorCode.INVALID_REQUEST, f"Only settings of topics can be changed here, not of type {asked.resource_type}."
+    topic = controller.topics.get(asked.resource_name)
+    if topic is None:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition."
+    configs = dict(topic.configs)
+    for change in asked.configs:
+        if change.config_operation not in _OPERATIONS:
+            return ErrorCode.UNKNOWN_SERVER_ERROR, f"Unknown operation {change.config_operation} for {change.name}"
+        fault = _change(node, configs, change)
+        if fault is not None:
+            return ErrorCode.INVALID_CONFIG, fault
+    if not validate_only:
+        controller.set_configs(topic.name, configs)
+    return ErrorCode.NONE, None
+
+
+def _change(node: Node, configs: dict[str, str], change: Any) -> str | None:
+    """Change one of a topic's settings; what is wrong with that, or None."""
+    config = TOPIC_CONFIGS.get(change.name)
+    if config is None:
+        return f"Unknown topic config name: {change.name}"
+    if change.config_operation == _DELETE:
+        configs.pop(change.name, None)
+        return None
+    value = change.value
+    if change.config_operation in (_APPEND, _SUBTRACT):
+        if config.type is not ConfigType.LIST:
+            return f"Config value append is not allowed for config key: {change.name}"
+        present = [each for each in topic_value(change.name, configs, node.settings).split(",") if each]
+        given = (value or "").split(",")
+        if change.config_operation == _APPEND:
+            present += [each for each in given if each not in present]
+        else:
+            present = [each for each in present if each not in given]
+        value = ",".join(present)
+    fault = config.fault(value)
+    if fault is None:
+        configs[change.name] = value
+    return fault
 
 
 def _of_broker(config: BrokerConfig) -> Any:

@@ -25,8 +25,7 @@ _Endpoint = _Response.NodeEndpoint
 #: From these versions on: topics go by their ids; the follower is named in a field of its own; a refusal says who the leader is.
 _USES_IDS = 13
 _HAS_REPLICA_STATE = 15
-_TELLS_LEADER = 12
-_TELLS_ENDPOINTS = 16
+_TELLS_LEADER = 16
 _HAS_SESSIONS = 7
 #: From this version on a client says where it is, and followers may answer (KIP-392).
 _MAY_ASK_FOLLOWERS = 11
@@ -145,7 +144,7 @@ class _Answer:
             if topic_id is None and self.by_id:
                 topic_id = self.node.topic_id(each.key.topic)
             topics.setdefault((each.key.topic, topic_id), []).append(self._partition(each, leaders))
-        endpoints = self.node.endpoints(leaders) if self.context.version >= _TELLS_ENDPOINTS else []
+        endpoints = self.node.endpoints(leaders)
         self.context.reply(
             _Response(
                 throttle_time_ms=self.context.throttle_ms,

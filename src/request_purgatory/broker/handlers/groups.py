@@ -38,9 +38,14 @@ def find_coordinator(node: Node, context: RequestContext, request: Any) -> None:
 def _found(node: Node, key: str, key_type: int) -> dict[str, Any]:
     code = ErrorCode.NONE
     leader = NO_LEADER
+    message = None
     if key_type not in (GROUP, TRANSACTION):
         code = ErrorCode.INVALID_REQUEST
-    elif key_type == TRANSACTION or not node.reaches_controller:
+    elif key_type == TRANSACTION:
+        # An error that clients give up at: what they try again they would try for ever.
+        code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        message = "This broker has no transactions."
+    elif not node.reaches_controller:
         code = ErrorCode.COORDINATOR_NOT_AVAILABLE
     else:
         node.cluster.create_offsets_topic()
@@ -49,7 +54,7 @@ def _found(node: Node, key: str, key_type: int) -> dict[str, Any]:
         if leader == NO_LEADER:
             code = ErrorCode.COORDINATOR_NOT_AVAILABLE
     if code is not ErrorCode.NONE:
-        return {"error_code": int(code), "error_message": None, "node_id": -1, "host": "", "port": -1}
+        return {"error_code": int(code), "error_message": message, "node_id": -1, "host": "", "port": -1}
     (endpoint,) = node.endpoints([leader])
     return {
         "error_code": 0,
@@ -121,6 +126,11 @@ def offset_commit(node: Node, context: RequestContext, request: Any) -> None:
 def offset_fetch(node: Node, context: RequestContext, request: Any) -> None:
     """The offsets that a group has committed."""
     context.reply(node.groups.fetch_offsets(request))
+
+
+def offset_delete(node: Node, context: RequestContext, request: Any) -> None:
+    """Forget offsets that a group has committed."""
+    node.groups.delete_offsets(request, context.reply)
 
 
 def list_groups(node: Node, context: RequestContext, request: Any) -> None:

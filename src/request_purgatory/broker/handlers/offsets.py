@@ -18,9 +18,14 @@ if TYPE_CHECKING:
 LATEST = -1
 EARLIEST = -2
 MAX_TIMESTAMP = -3
+#: What is not in tiered storage, of which there is none here; and the last that is.
+EARLIEST_LOCAL = -4
+LATEST_TIERED = -5
 
 _ListedTopic = apis.LIST_OFFSETS.response.ListOffsetsTopicResponse
 _Listed = _ListedTopic.ListOffsetsPartitionResponse
+_EpochTopic = apis.OFFSET_FOR_LEADER_EPOCH.response.OffsetForLeaderTopicResult
+_EpochEnd = _EpochTopic.EpochEndOffset
 _DeletedTopic = apis.DELETE_RECORDS.response.DeleteRecordsTopicResult
 _Deleted = _DeletedTopic.DeleteRecordsPartitionResult
 
@@ -50,12 +55,31 @@ def _listed(replica: Replica, timestamp: int, *, follower: bool) -> tuple[int, i
     limit = log.end_offset if follower else replica.high_watermark
     if timestamp == LATEST:
         return -1, limit, replica.leader_epoch
-    if timestamp == EARLIEST:
+    if timestamp == LATEST_TIERED:
+        return -1, -1, -1
+    if timestamp in (EARLIEST, EARLIEST_LOCAL):
         return -1, log.log_start_offset, log.epoch_at(log.log_start_offset)
     found = log.max_timestamp_offset() if timestamp == MAX_TIMESTAMP else log.offset_at_time(timestamp, limit)
     if found is None or found[1] >= limit:
         return -1, -1, -1
     return found[0], found[1], log.epoch_at(found[1])
+
+
+def offset_for_leader_epoch(node: Node, context: RequestContext, request: Any) -> None:
+    """Where leader epochs end, for clients that look whether the log was cut."""
+    topics = []
+    for topic in request.topics:
+        partitions = []
+        for each in topic.partitions:
+            found = _EpochEnd(partition=each.partition, error_code=0, leader_epoch=-1, end_offset=-1)
+            try:
+                replica = node.leader_replica(TopicPartition(topic.topic, each.partition), each.current_leader_epoch)
+                found.leader_epoch, found.end_offset = replica.log.epoch_end(each.leader_epoch)
+            except ReplicaError as error:
+                found.error_code = int(error.code)
+            partitions.append(found)
+        topics.append(_EpochTopic(topic=topic.topic, partitions=partitions))
+    context.reply(apis.OFFSET_FOR_LEADER_EPOCH.response(topics=topics))
 
 
 def delete_records(node: Node, context: RequestContext, request: Any) -> None:

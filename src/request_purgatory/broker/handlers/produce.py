@@ -17,11 +17,14 @@ if TYPE_CHECKING:
 _Response = apis.PRODUCE.response
 _Topic = _Response.TopicProduceResponse
 _Partition = _Topic.PartitionProduceResponse
+_RecordFault = _Partition.BatchIndexAndErrorMessage
 _Leader = _Partition.LeaderIdAndEpoch
 _Endpoint = _Response.NodeEndpoint
 
 #: From this version on a refusal says who the leader is.
 _TELLS_LEADER = 10
+#: From this version on topics go by their ids.
+_USES_IDS = 13
 
 
 def produce(node: Node, context: RequestContext, request: Any) -> None:
@@ -32,10 +35,15 @@ def produce(node: Node, context: RequestContext, request: Any) -> None:
     refused = []
     wanted = []
     size = 0
+    by_id = context.version >= _USES_IDS
+    ids: dict[str, Any] = {}
     for topic in request.topic_data:
+        # A topic that nobody knows has no name, and its id in its place.
+        name = node.names.get(topic.topic_id, str(topic.topic_id)) if by_id else topic.name
+        ids[name] = topic.topic_id
         for each in topic.partition_data:
-            key = TopicPartition(topic.name, each.index)
-            fault = _fault(node, key)
+            key = TopicPartition(name, each.index)
+            fault = _fault(node, key, by_id=by_id)
             if fault is not None:
                 refused.append(ProducedPartition(key, fault))
                 continue
@@ -45,13 +53,15 @@ def produce(node: Node, context: RequestContext, request: Any) -> None:
     context.throttle_ms = node.producer_quota.throttle_ms(context.client.client_id, size, node.now_ms())
 
     def reply(produced: list[ProducedPartition]) -> None:
-        _reply(node, context, request, [*refused, *produced])
+        _reply(node, context, request, ids, [*refused, *produced])
 
     context.operation = node.replicas.append(request.acks, request.timeout_ms, wanted, reply)
 
 
-def _fault(node: Node, key: TopicPartition) -> ErrorCode | None:
+def _fault(node: Node, key: TopicPartition, *, by_id: bool) -> ErrorCode | None:
     topic = node.topics.get(key.topic)
+    if topic is None and by_id:
+        return ErrorCode.UNKNOWN_TOPIC_ID
     if topic is None or not 0 <= key.partition < len(topic.partitions):
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if topic.is_internal:
@@ -59,7 +69,7 @@ def _fault(node: Node, key: TopicPartition) -> ErrorCode | None:
     return None
 
 
-def _reply(node: Node, context: RequestContext, request: Any, produced: list[ProducedPartition]) -> None:
+def _reply(node: Node, context: RequestContext, request: Any, ids: dict[str, Any], produced: list[ProducedPartition]) -> None:
     if request.acks == 0:
         if any(each.error is not ErrorCode.NONE for each in produced):
             # As in Kafka: the only way to tell a client that expects no answer that it should look for the leader again.
@@ -75,6 +85,7 @@ def _reply(node: Node, context: RequestContext, request: Any, produced: list[Pro
             base_offset=each.base_offset if each.error is ErrorCode.NONE else -1,
             log_append_time_ms=each.log_append_time_ms if each.error is ErrorCode.NONE else -1,
             log_start_offset=each.log_start_offset,
+            record_errors=[_RecordFault(batch_index=index, batch_index_error_message=message) for index, message in each.faults],
             error_message=each.message,
         )
         if each.error is ErrorCode.NOT_LEADER_OR_FOLLOWER and context.version >= _TELLS_LEADER:
@@ -84,7 +95,9 @@ def _reply(node: Node, context: RequestContext, request: Any, produced: list[Pro
         topics.setdefault(each.key.topic, []).append(partition)
     context.reply(
         _Response(
-            responses=[_Topic(name=name, partition_responses=partitions) for name, partitions in topics.items()],
+            responses=[
+                _Topic(name=name, topic_id=ids[name], partition_responses=partitions) for name, partitions in topics.items()
+            ],
             throttle_time_ms=context.throttle_ms,
             node_endpoints=[_Endpoint(**endpoint) for endpoint in node.endpoints(leaders)],
         )

@@ -225,7 +225,7 @@ class PartitionLog:
     def _append_as_is(self, headers: list[BatchHeader], data: bytes) -> None:
         self._write(data, [Placed(each.base_offset, each.next_offset, each.size, each.max_timestamp) for each in headers])
         for header in headers:
-            self._epochs.assign(header.leader_epoch, header.base_offset)
+            self._epochs.assign(header.leader_epoch, max(header.base_offset, self._start_offset))
             if header.producer_id > UNSET and not header.is_control:
                 self._producers.add(header, header.base_offset, header.max_timestamp)
 
@@ -381,14 +381,17 @@ class PartitionLog:
             self._start_at(offset)
 
     def delete_old(self, now_ms: int, high_watermark: int) -> int:
-        """Delete the segments at the log's beginning that are beyond `retention_bytes` or `retention_ms`; how many.
+        """Delete the segments at the log's beginning that are beyond `retention_bytes` or `retention_ms`, or before the start.
 
-        A segment's age is that of its latest timestamp; one whose records have none does not age. No segment goes that reaches
+        Returns how many. A segment's age is that of its latest timestamp; one whose records have none does not age. No segment goes that reaches
         beyond `high_watermark`; the last one may. Producers that have been away for long are forgotten too.
         """
         self._require_open()
         self._producers.expire(now_ms)
         settings = self.settings
+        before_start = len(self._segments)
+        self._segments.drop_before(self._start_offset)
+        before_start -= len(self._segments)
         surplus = UNSET if settings.retention_bytes is None else self.size_bytes - settings.retention_bytes
         oldest = UNSET if settings.retention_ms is None else now_ms - settings.retention_ms
         old = 0
@@ -406,7 +409,7 @@ class PartitionLog:
             if old == len(self._segments):
                 self._roll()
             self._start_at(max(self._start_offset, start_offset))
-        return old
+        return before_start + old
 
     def _start_at(self, offset: int) -> None:
         self._start_offset = offset
@@ -468,7 +471,7 @@ class PartitionLog:
         first_offset = self._segments.first_offset
         assert first_offset <= self._start_offset <= self.end_offset, (first_offset, self._start_offset, self.end_offset)
         second = next(iter(list(self._segments)[1:]), None)
-        assert second is None or self._start_offset < second.base_offset, (self._start_offset, second)
+        assert second is None or self._start_offset <= second.base_offset, (self._start_offset, second)
         headers = []
         for header, batch in self.batches():
             verify(header, batch)

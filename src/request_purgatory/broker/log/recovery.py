@@ -76,6 +76,7 @@ def recover(name: str, folder: Path, make_segment: Callable[[int], Segment], sta
         for segment in segments:
             segment.store.delete()
         segments.clear()
+        epochs.clear()
         producers.clear()
     if not segments:
         segments.append(make_segment(start_offset or 0))

@@ -127,7 +127,7 @@ def _check_records(header: BatchHeader, batch: Buffer, settings: LogSettings, no
     else:
         deltas = [each[0] for each in found]
         earliest = header.base_timestamp + min(deltas, default=0)
-        latest = header.base_timestamp + max(deltas, default=0)
+        latest = max(header.base_timestamp + max(deltas, default=0), UNSET)
     if not settings.log_append_time:
         before, after = settings.message_timestamp_before_max_ms, settings.message_timestamp_after_max_ms
         least = -(2**63) if before is None else now_ms - before

@@ -1,7 +1,6 @@
 """The APIs that the broker speaks, and at which versions.
 
-The messages are kafka-python's, one class for all versions of an API. The least versions are Apache Kafka's; the greatest are
-those that clients gain something by.
+The messages are kafka-python's, one class for all versions of an API. The versions are Apache Kafka 4.1's.
 """
 
 from __future__ import annotations
@@ -42,28 +41,31 @@ def _api(module: Any, name: str, least: int, greatest: int) -> Api:
     return Api(request.API_KEY, name, request, response, least, greatest, flexible_from if flexible_from >= 0 else never)
 
 
-PRODUCE = _api(producer, "Produce", 3, 12)
-FETCH = _api(consumer, "Fetch", 4, 16)
-LIST_OFFSETS = _api(consumer, "ListOffsets", 1, 7)
+PRODUCE = _api(producer, "Produce", 3, 13)
+FETCH = _api(consumer, "Fetch", 4, 18)
+LIST_OFFSETS = _api(consumer, "ListOffsets", 1, 10)
 METADATA = _api(metadata, "Metadata", 0, 13)
 OFFSET_COMMIT = _api(consumer, "OffsetCommit", 2, 9)
 OFFSET_FETCH = _api(consumer, "OffsetFetch", 1, 9)
-FIND_COORDINATOR = _api(metadata, "FindCoordinator", 0, 4)
+FIND_COORDINATOR = _api(metadata, "FindCoordinator", 0, 6)
 JOIN_GROUP = _api(consumer, "JoinGroup", 0, 9)
 HEARTBEAT = _api(consumer, "Heartbeat", 0, 4)
 LEAVE_GROUP = _api(consumer, "LeaveGroup", 0, 5)
 SYNC_GROUP = _api(consumer, "SyncGroup", 0, 5)
-DESCRIBE_GROUPS = _api(admin, "DescribeGroups", 0, 5)
-LIST_GROUPS = _api(admin, "ListGroups", 0, 4)
+DESCRIBE_GROUPS = _api(admin, "DescribeGroups", 0, 6)
+LIST_GROUPS = _api(admin, "ListGroups", 0, 5)
 API_VERSIONS = _api(metadata, "ApiVersions", 0, 4)
 CREATE_TOPICS = _api(admin, "CreateTopics", 2, 7)
 DELETE_TOPICS = _api(admin, "DeleteTopics", 1, 6)
 DELETE_RECORDS = _api(admin, "DeleteRecords", 0, 2)
-INIT_PRODUCER_ID = _api(producer, "InitProducerId", 0, 4)
+INIT_PRODUCER_ID = _api(producer, "InitProducerId", 0, 5)
 DESCRIBE_CONFIGS = _api(admin, "DescribeConfigs", 1, 4)
 CREATE_PARTITIONS = _api(admin, "CreatePartitions", 0, 3)
 DELETE_GROUPS = _api(admin, "DeleteGroups", 0, 2)
-DESCRIBE_CLUSTER = _api(admin, "DescribeCluster", 0, 1)
+OFFSET_FOR_LEADER_EPOCH = _api(consumer, "OffsetForLeaderEpoch", 2, 4)
+INCREMENTAL_ALTER_CONFIGS = _api(admin, "IncrementalAlterConfigs", 0, 1)
+OFFSET_DELETE = _api(consumer, "OffsetDelete", 0, 0)
+DESCRIBE_CLUSTER = _api(admin, "DescribeCluster", 0, 2)
 
 #: All of them by key.
 APIS = {
@@ -90,6 +92,9 @@ APIS = {
         DESCRIBE_CONFIGS,
         CREATE_PARTITIONS,
         DELETE_GROUPS,
+        OFFSET_FOR_LEADER_EPOCH,
+        INCREMENTAL_ALTER_CONFIGS,
+        OFFSET_DELETE,
         DESCRIBE_CLUSTER,
     )
 }

@@ -28,6 +28,7 @@ def _produce(response: Any, request: Any, code: int) -> Any:
         responses=[
             topic(
                 name=each.name,
+                topic_id=each.topic_id,
                 partition_responses=[partition(index=one.index, error_code=code, base_offset=-1) for one in each.partition_data],
             )
             for each in request.topic_data
@@ -206,6 +207,31 @@ def _init_producer_id(response: Any, request: Any, code: int) -> Any:
     return response(error_code=code, producer_id=-1, producer_epoch=-1)
 
 
+def _offset_for_leader_epoch(response: Any, request: Any, code: int) -> Any:
+    topic = response.OffsetForLeaderTopicResult
+    partition = topic.EpochEndOffset
+    return response(
+        topics=[
+            topic(topic=each.topic, partitions=[partition(partition=one.partition, error_code=code) for one in each.partitions])
+            for each in request.topics
+        ]
+    )
+
+
+def _incremental_alter_configs(response: Any, request: Any, code: int) -> Any:
+    result = response.AlterConfigsResourceResponse
+    return response(
+        responses=[
+            result(error_code=code, error_message=None, resource_type=each.resource_type, resource_name=each.resource_name)
+            for each in request.resources
+        ]
+    )
+
+
+def _offset_delete(response: Any, request: Any, code: int) -> Any:
+    return response(error_code=code, topics=[])
+
+
 _Build = Callable[[Any, Any, int], Any]
 
 _BUILDERS: dict[int, _Build] = {
@@ -230,4 +256,7 @@ _BUILDERS: dict[int, _Build] = {
     apis.LIST_GROUPS.key: _list_groups,
     apis.DESCRIBE_CLUSTER.key: _describe_cluster,
     apis.INIT_PRODUCER_ID.key: _init_producer_id,
+    apis.OFFSET_FOR_LEADER_EPOCH.key: _offset_for_leader_epoch,
+    apis.INCREMENTAL_ALTER_CONFIGS.key: _incremental_alter_configs,
+    apis.OFFSET_DELETE.key: _offset_delete,
 }

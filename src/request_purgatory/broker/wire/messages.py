@@ -97,11 +97,17 @@ def read_request(frame: bytes, header: Header) -> Any:
         require_few_partitions(frame, header)
     elif len(frame) > MAX_PLAIN_REQUEST_BYTES:
         raise WireError(f"{api.name} of {len(frame):,} bytes, where {MAX_PLAIN_REQUEST_BYTES:,} are allowed")
+    flexible = api.is_flexible(header.version)
+    # What `decode` does, but for where it ends: a text that is longer than the frame is cut there without a word.
+    decode = api.request._struct.compiled_decode_from(header.version, compact=flexible, tagged=flexible, data_class=api.request)
     try:
-        return api.request.decode(memoryview(frame)[header.body :], version=header.version)
+        request, end = decode(memoryview(frame), header.body)
     except Exception as error:
         # The library tells of bad bytes by whatever error they led to: struct's, a look-up's, a decoder's.
         raise WireError(f"{len(frame)} bytes are no {api.name} request of version {header.version}: {error!r}") from error
+    if end > len(frame):
+        raise WireError(f"{api.name} request of version {header.version}: {end} bytes are announced, {len(frame)} came")
+    return request
 
 
 def response_frame(header: Header, response: Any) -> bytes:

@@ -1,16 +1,36 @@
-"""The commands of a cluster as methods, whatever runs it."""
+"""A cluster that runs, wherever it does: its commands as methods."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 
-class ClusterCommands(ABC):
-    """What can be done to a running cluster. Any thread may call it; each call returns when it is done.
+class RunningCluster(ABC):
+    """A cluster for one `with` block, and what can be done to it. Any thread may call it; each call returns when it is done.
 
     Every method raises ClusterError or InvalidArgumentError for what can't be done, with the values.
     """
+
+    @abstractmethod
+    def start(self) -> Self:
+        """Start; what `with` does."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Stop all nodes in an orderly way; may be repeated."""
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        self.close()
+
+    @property
+    @abstractmethod
+    def bootstrap(self) -> str:
+        """What clients are given: the addresses of all nodes."""
 
     @abstractmethod
     def call(self, command: str, /, **arguments: Any) -> Any:
