@@ -16,7 +16,7 @@ export REQUEST_PURGATORY_BUILD
 # The package as it is where nothing was compiled.
 INTERPRETED := build/interpreted
 BENCH := runs/bench
-CORE_TESTS := --ignore tests/pipeline --ignore tests/benchmarks
+CORE_TESTS := --ignore tests/pipeline --ignore tests/benchmarks --ignore tests/broker
 
 # A trace to import and replay beside the published workloads: make run TRACE=path
 TRACE ?=

@@ -12,8 +12,10 @@ import os
 import uuid
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 from request_purgatory.broker.configs import config_fault, topic_value
+from request_purgatory.broker.log.checkpoint import flush_folder
 from request_purgatory.broker.settings import ClusterSettings
 from request_purgatory.broker.topics import (
     INTERNAL_TOPICS,
@@ -41,6 +43,17 @@ class ControllerError(Exception):
     def __init__(self, code: ErrorCode, message: str) -> None:
         super().__init__(message)
         self.code = code
+
+
+class IsrWish(NamedTuple):
+    """A leader's wish for other in-sync replicas of a partition, and which state of the partition it is meant for."""
+
+    key: TopicPartition
+    topic_id: uuid.UUID
+    leader: int
+    leader_epoch: int
+    partition_epoch: int
+    isr: list[int]
 
 
 class Controller:
@@ -250,6 +263,8 @@ class Controller:
         if fault is not None:
             raise ControllerError(ErrorCode.INVALID_CONFIG, fault)
         topic.configs = dict(configs)
+        # An unclean election may be allowed from now on.
+        self._led_now(topic.partitions)
         self._commit(topic.partitions)
 
     def known(self, name: str) -> Topic:
@@ -261,14 +276,21 @@ class Controller:
 
     # -- leaders and in-sync replicas
 
-    def alter_isr(self, key: TopicPartition, leader: int, leader_epoch: int, isr: list[int]) -> bool:
-        """A leader's wish for another set of in-sync replicas; False if it is not the leader any more."""
-        partition = self.partition(key)
-        if partition is None or partition.leader != leader or partition.leader_epoch != leader_epoch:
+    def alter_isr(self, wish: IsrWish) -> bool:
+        """Grant a leader other in-sync replicas; False if the partition has changed since it asked, or one of them is not alive.
+
+        A leader that asks on the strength of an older state may have stopped to wait for a replica that it would let in again,
+        and a node that is not alive is not to lead: the leader hears of what has changed and asks anew.
+        """
+        partition = self.partition(wish.key)
+        if partition is None or self.topics[wish.key.topic].topic_id != wish.topic_id:
             return False
-        partition.isr = [node for node in isr if node in self.alive]
+        present = (partition.leader, partition.leader_epoch, partition.partition_epoch)
+        if present != (wish.leader, wish.leader_epoch, wish.partition_epoch) or not self.alive.issuperset(wish.isr):
+            return False
+        partition.isr = list(wish.isr)
         partition.partition_epoch += 1
-        logger.info("%s: in-sync replicas are %s", key, partition.isr)
+        logger.info("%s: in-sync replicas are %s", wish.key, partition.isr)
         self._commit([partition])
         return True
 
@@ -290,10 +312,17 @@ class Controller:
             self._lead(partition, node)
             self._commit([partition])
 
-    def node_came(self, node: int) -> None:
-        """A node is alive (again): it may lead what has no leader."""
-        self.alive.add(node)
-        self._commit([each for each in self._partitions() if each.leader == NO_LEADER and self._elect(each)])
+    def node_came(self, *nodes: int) -> None:
+        """Nodes are alive (again): they may lead what has no leader.
+
+        Those that come together are to be told together: of each partition the best of them leads.
+        """
+        self.alive.update(nodes)
+        self._commit(self._led_now(self._partitions()))
+
+    def _led_now(self, partitions: list[Partition]) -> list[Partition]:
+        """Those of the partitions that had no leader and have got one."""
+        return [each for each in partitions if each.leader == NO_LEADER and self._elect(each)]
 
     def node_went(self, node: int) -> None:
         """A node is gone: others lead what it led, and it is in sync with nothing, but where nobody else is."""
@@ -320,7 +349,7 @@ class Controller:
                 self._lead(partition, node)
                 return True
         topic = self.topics[partition.topic]
-        if topic_value("unclean.leader.election.enable", topic.configs, self.settings) == "true":
+        if topic_value("unclean.leader.election.enable", topic.configs, self.settings).lower() == "true":
             for node in partition.replicas:
                 if node in self.alive:
                     logger.warning("%s: node %d leads, which was not in sync: what it lacks is lost", partition.key, node)
@@ -370,6 +399,7 @@ class Controller:
             file.flush()
             os.fsync(file.fileno())
         partial.replace(self._path)
+        flush_folder(self._path.parent)
 
     def _load(self, path: Path) -> None:
         data = json.loads(path.read_text())

@@ -4,82 +4,158 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import shutil
+import uuid
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
-from request_purgatory.broker.log import LogSettings, PartitionLog
+from request_purgatory.broker.log import LogSettings, PartitionLog, RecordError
+from request_purgatory.broker.log.errors import storage_error
+from request_purgatory.broker.log.store import OpenFiles
 from request_purgatory.broker.topics import TopicPartition
 
 logger = logging.getLogger(__name__)
 
 _WATERMARKS = "high-watermarks.json"
+#: In each log's folder: which topic of that name it is of. Kafka has it under this name too.
+_METADATA = "partition.metadata"
 
 
 class Disk:
-    """The logs of one node: in files below a folder, or in memory, which outlives the node but not the process."""
+    """The logs of one node: in files below a folder, or in memory, which outlives the node but not the process.
+
+    A log is of a topic's id, not only of its name: one of an earlier topic of the same name is never opened, but deleted.
+    """
 
     def __init__(self, node_id: int, folder: Path | None) -> None:
         self.node_id = node_id
         self.folder = folder
-        self._kept: dict[TopicPartition, PartitionLog] = {}
-        self._watermarks: dict[TopicPartition, int] = {}
+        self._files = OpenFiles()
+        self._kept: dict[TopicPartition, tuple[uuid.UUID, PartitionLog]] = {}
+        self._watermarks: dict[tuple[uuid.UUID, int], int] = {}
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
             self._watermarks = self._read_watermarks()
 
-    def open(self, key: TopicPartition, settings: LogSettings) -> PartitionLog:
-        """A partition's log, as it was when it was closed or the node was killed; empty if there is none."""
+    # -- logs
+
+    def open(self, key: TopicPartition, topic_id: uuid.UUID, settings: LogSettings) -> PartitionLog:
+        """A partition's log, as it was when it was closed or the node was killed; empty if there is none.
+
+        Raises:
+            RecordError: KAFKA_STORAGE_ERROR.
+        """
         if self.folder is None:
-            if key not in self._kept:
-                self._kept[key] = PartitionLog.in_memory(str(key), settings)
-            return self._kept[key]
-        return PartitionLog.open(str(key), self._folder_of(key), settings)
+            kept = self._kept.get(key)
+            if kept is None or kept[0] != topic_id:
+                kept = self._kept[key] = (topic_id, PartitionLog.in_memory(str(key), settings))
+            return kept[1]
+        folder = self.folder / str(key)
+        try:
+            if _topic_of(folder) != topic_id:
+                if folder.exists():
+                    logger.info("node %d deletes %s, which is of an earlier topic of this name", self.node_id, folder)
+                    shutil.rmtree(folder)
+                _mark(folder, topic_id)
+        except OSError as error:
+            raise storage_error(f"making {folder}", error) from error
+        return PartitionLog.open(str(key), folder, settings, files=self._files)
 
-    def _folder_of(self, key: TopicPartition) -> Path:
-        assert self.folder is not None
-        return self.folder / str(key)
+    def close(self, log: PartitionLog) -> None:
+        """The node stops in an orderly way: force what was appended to the disk."""
+        try:
+            log.flush()
+        except RecordError:
+            logger.exception("node %d can't force %s to the disk", self.node_id, log.name)
+        if self.folder is not None:
+            self._close(log)
 
-    def delete(self, log: PartitionLog, key: TopicPartition) -> None:
+    def abandon(self, log: PartitionLog) -> None:
+        """The node was killed: give back the log's files, and force nothing to the disk."""
+        if self.folder is not None:
+            self._close(log)
+
+    def _close(self, log: PartitionLog) -> None:
+        # With it, closing would force all to the disk once more, which only an orderly end does, and has done.
+        log.settings = replace(log.settings, flush_messages=None)
+        log.close()
+
+    def delete(self, log: PartitionLog, key: TopicPartition, topic_id: uuid.UUID) -> None:
         """A partition is gone for good."""
-        self._kept.pop(key, None)
-        self._watermarks.pop(key, None)
-        log.delete()
+        if self._kept.get(key, (None,))[0] == topic_id:
+            del self._kept[key]
+        self._watermarks.pop((topic_id, key.partition), None)
+        try:
+            log.delete()
+        except RecordError:
+            # What is left is found by its id, and deleted, when the node starts or the name is used again.
+            logger.exception("node %d can't delete %s", self.node_id, key)
 
-    def delete_unknown(self, known: Iterable[TopicPartition]) -> None:
-        """Delete the logs of partitions that were deleted while the node was not there."""
-        names = {str(key) for key in known}
+    def delete_unknown(self, known: Iterable[tuple[TopicPartition, uuid.UUID]]) -> None:
+        """Delete the logs of partitions that were deleted while the node was not there. None of them may be open."""
+        ids = dict(known)
+        for key in [key for key, (topic_id, _) in self._kept.items() if ids.get(key) != topic_id]:
+            del self._kept[key]
+        topic_ids = set(ids.values())
+        for mark in [mark for mark in self._watermarks if mark[0] not in topic_ids]:
+            del self._watermarks[mark]
         if self.folder is None:
-            for key in [key for key in self._kept if str(key) not in names]:
-                del self._kept[key]
             return
-        for path in self.folder.iterdir():
-            if path.is_dir() and path.name not in names:
+        by_name = {str(key): topic_id for key, topic_id in ids.items()}
+        for path in [path for path in self.folder.iterdir() if path.is_dir()]:
+            if path.name not in by_name or _topic_of(path) != by_name[path.name]:
                 logger.info("node %d deletes %s, which is no partition of this cluster any more", self.node_id, path.name)
-                shutil.rmtree(path)
+                shutil.rmtree(path, ignore_errors=True)
 
-    def high_watermark(self, key: TopicPartition) -> int:
+    # -- high watermarks
+
+    def high_watermark(self, key: TopicPartition, topic_id: uuid.UUID) -> int:
         """The high watermark that was kept last; 0 if none was."""
-        return self._watermarks.get(key, 0)
+        return self._watermarks.get((topic_id, key.partition), 0)
 
-    def keep_high_watermarks(self, offsets: dict[TopicPartition, int]) -> None:
-        """Keep the high watermarks of all partitions."""
+    def keep_high_watermarks(self, offsets: dict[tuple[uuid.UUID, int], int]) -> None:
+        """Keep the high watermarks of all partitions, by their topics' ids and their numbers."""
         self._watermarks.update(offsets)
         if self.folder is None:
             return
-        rows = [[key.topic, key.partition, offset] for key, offset in self._watermarks.items()]
+        rows = [[str(topic_id), partition, offset] for (topic_id, partition), offset in self._watermarks.items()]
         partial = self.folder / f"{_WATERMARKS}.partial"
-        partial.write_text(json.dumps(rows))
-        partial.replace(self.folder / _WATERMARKS)
+        try:
+            partial.write_text(json.dumps(rows))
+            partial.replace(self.folder / _WATERMARKS)
+        except OSError:
+            # They only spare a wait; those of the time before are as good.
+            logger.exception("node %d can't keep its high watermarks", self.node_id)
 
-    def _read_watermarks(self) -> dict[TopicPartition, int]:
+    def _read_watermarks(self) -> dict[tuple[uuid.UUID, int], int]:
         assert self.folder is not None
         try:
             rows = json.loads((self.folder / _WATERMARKS).read_text())
+            return {(uuid.UUID(topic_id), partition): int(offset) for topic_id, partition, offset in rows}
         except FileNotFoundError:
             return {}
-        except ValueError:
-            # They only spare a wait: a leader finds its high watermark anew from its followers.
+        except (ValueError, TypeError, AttributeError):
+            # A leader finds its high watermark anew from its followers.
             logger.warning("node %d: %s can't be read, and is made anew", self.node_id, _WATERMARKS)
             return {}
-        return {TopicPartition(topic, partition): offset for topic, partition, offset in rows}
+
+
+def _topic_of(folder: Path) -> uuid.UUID | None:
+    """The id of the topic that a folder's log is of; None where it does not say."""
+    try:
+        return uuid.UUID((folder / _METADATA).read_text("ascii").rpartition("topic_id: ")[2].strip())
+    except (FileNotFoundError, ValueError):
+        return None
+
+
+def _mark(folder: Path, topic_id: uuid.UUID) -> None:
+    """Make a folder for a log of a topic. Raises OSError."""
+    folder.mkdir(parents=True, exist_ok=True)
+    partial = folder / f"{_METADATA}.tmp"
+    with partial.open("w", encoding="ascii", newline="\n") as file:
+        file.write(f"version: 0\ntopic_id: {topic_id}\n")
+        file.flush()
+        os.fsync(file.fileno())
+    partial.replace(folder / _METADATA)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import uuid
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from request_purgatory.broker.topics import NO_LEADER, Partition, TopicPartition
@@ -14,6 +16,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 UNKNOWN_OFFSET = -1
+#: Of a follower that was not in sync when this node became the leader: it was caught up so long ago that it counts as never.
+_LONG_AGO_MS = -(2**62)
 
 
 class ReplicaError(Exception):
@@ -29,7 +33,7 @@ class FollowerState:
 
     __slots__ = ("caught_up_ms", "end_offset", "fetched_ms", "leader_end_offset", "log_start_offset")
 
-    def __init__(self, caught_up_ms: int) -> None:
+    def __init__(self, caught_up_ms: int = _LONG_AGO_MS) -> None:
         self.end_offset = UNKNOWN_OFFSET
         self.log_start_offset = UNKNOWN_OFFSET
         #: When it last had everything that the leader had then.
@@ -74,11 +78,17 @@ class Replica:
         "node_id",
         "partition_epoch",
         "replicas",
+        "topic_id",
+        "wished_isr",
     )
 
-    def __init__(self, node_id: int, key: TopicPartition, log: PartitionLog, high_watermark: int) -> None:
+    def __init__(
+        self, node_id: int, key: TopicPartition, topic_id: uuid.UUID, log: PartitionLog, high_watermark: int
+    ) -> None:
         self.node_id = node_id
         self.key = key
+        #: A topic that is deleted and made again has the same name, and nothing else of the old one.
+        self.topic_id = topic_id
         self.log = log
         #: Below it every in-sync replica has all; consumers see no further.
         self.high_watermark = min(max(high_watermark, log.log_start_offset), log.end_offset)
@@ -88,6 +98,8 @@ class Replica:
         self.partition_epoch = -1
         self.replicas: list[int] = []
         self.isr: list[int] = []
+        #: What a leader has asked the controller for and has not heard back of; None where there is nothing.
+        self.wished_isr: list[int] | None = None
         self.min_insync_replicas = 1
         self.followers: dict[int, FollowerState] = {}
 
@@ -99,6 +111,9 @@ class Replica:
         if partition.partition_epoch < self.partition_epoch:
             return False
         moved = partition.leader_epoch != self.leader_epoch or partition.leader != self.leader
+        if partition.partition_epoch > self.partition_epoch:
+            # What was wished for is in it, or will be refused, since it was meant for an earlier state.
+            self.wished_isr = None
         self.partition_epoch = partition.partition_epoch
         self.replicas = list(partition.replicas)
         self.isr = list(partition.isr)
@@ -110,7 +125,9 @@ class Replica:
         self.followers = {}
         if self.is_leader:
             self.log.begin_epoch(self.leader_epoch)
-            self.followers = {node: FollowerState(now_ms) for node in self.replicas if node != self.node_id}
+            for node in self.replicas:
+                if node != self.node_id:
+                    self.followers[node] = FollowerState(now_ms) if node in self.isr else FollowerState()
         return True
 
     def require_leader(self, leader_epoch: int = -1, *, or_follower: bool = False) -> None:
@@ -132,18 +149,35 @@ class Replica:
         """True if as many replicas are in sync as acks=all asks for."""
         return len(self.isr) >= self.min_insync_replicas
 
-    def advance_high_watermark(self) -> bool:
-        """The least log end over the in-sync replicas; True if the high watermark grew.
+    @property
+    def maximal_isr(self) -> set[int]:
+        """The nodes that may be in sync as far as this leader knows: those that are, and those that it has asked to be.
 
-        It stands still while fewer are in sync than `min.insync.replicas`, as in Kafka since KIP-966.
+        The controller may have let a follower in, and may make it the leader, before this node hears of it. So what a follower
+        has to have is reckoned with it from the moment at which it is asked for (KIP-497).
+        """
+        return set(self.isr) if self.wished_isr is None else {*self.isr, *self.wished_isr}
+
+    @property
+    def may_have_enough_replicas(self) -> bool:
+        """`has_enough_replicas`, with those that this leader has asked for."""
+        return len(self.maximal_isr) >= self.min_insync_replicas
+
+    def advance_high_watermark(self, now_ms: int, max_lag_ms: int, alive: Collection[int]) -> bool:
+        """The least log end over the in-sync replicas, and those about to be; True if the high watermark grew.
+
+        It stands still while fewer are in sync than `min.insync.replicas`, as in Kafka since KIP-966. A live follower that is
+        caught up and not in sync yet is waited for too: else it could never join where records come in steadily.
         """
         if not self.is_leader or not self.has_enough_replicas:
             return False
-        least = self.log.end_offset
-        for node in self.isr:
-            if node != self.node_id:
-                follower = self.followers.get(node)
-                least = min(least, UNKNOWN_OFFSET if follower is None else follower.end_offset)
+        end = least = self.log.end_offset
+        maximal = self.maximal_isr
+        for node, follower in self.followers.items():
+            if follower.end_offset < least and (
+                node in maximal or (node in alive and follower.is_caught_up(end, now_ms, max_lag_ms))
+            ):
+                least = follower.end_offset
         if least <= self.high_watermark:
             return False
         self.high_watermark = least
@@ -168,10 +202,9 @@ class Replica:
         """Where this leader's epoch begins in its log."""
         return self.log.epoch_start(self.leader_epoch)
 
-    @property
-    def low_watermark(self) -> int:
-        """Below it no replica has anything."""
-        known = [state.log_start_offset for state in self.followers.values()]
+    def low_watermark(self, alive: Collection[int]) -> int:
+        """Below it no replica has anything; those that are not alive do not count, as in Kafka: they learn of it once they are."""
+        known = [state.log_start_offset for node, state in self.followers.items() if node in alive]
         return min([self.log.log_start_offset, *known])
 
     # -- as a follower
@@ -199,9 +232,12 @@ class Replica:
             self.high_watermark,
             self.log.end_offset,
         )
-        assert self.is_leader == (self.leader == self.node_id)
-        if self.is_leader and self.has_enough_replicas:
-            for node in self.isr:
-                if node != self.node_id and self.followers[node].end_offset >= 0:
-                    assert self.followers[node].end_offset >= self.high_watermark or node not in self.isr
+        assert self.is_leader == (self.leader == self.node_id), (self.key, self.node_id, self.leader)
+        if self.is_leader:
+            assert self.node_id in self.isr, (self.key, self.node_id, self.isr)
+            for node in self.maximal_isr - {self.node_id}:
+                end = self.followers[node].end_offset
+                assert end == UNKNOWN_OFFSET or end >= self.high_watermark, (self.key, node, end, self.high_watermark)
+        else:
+            assert self.wished_isr is None, (self.key, self.wished_isr)
         self.log.check()

@@ -32,7 +32,14 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 #: Errors of records that Kafka tells no log start with.
-_BEFORE_THE_LOG = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.CORRUPT_MESSAGE, ErrorCode.KAFKA_STORAGE_ERROR)
+_BEFORE_THE_LOG = (
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.MESSAGE_TOO_LARGE,
+    ErrorCode.CORRUPT_MESSAGE,
+    ErrorCode.KAFKA_STORAGE_ERROR,
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+)
 #: What DeleteRecords names the high watermark by.
 TO_HIGH_WATERMARK = -1
 
@@ -132,8 +139,8 @@ class ReplicaManager:
             produced.message = str(error)
             if isinstance(error, RecordError):
                 produced.faults = error.faults
-                if error.code not in _BEFORE_THE_LOG:
-                    produced.log_start_offset = self.replicas[key].log.log_start_offset
+            if error.code not in _BEFORE_THE_LOG:
+                produced.log_start_offset = self.replicas[key].log.log_start_offset
             return produced
         produced.base_offset = appended.base_offset
         produced.log_append_time_ms = appended.log_append_time_ms

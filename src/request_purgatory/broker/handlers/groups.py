@@ -90,37 +90,43 @@ def offset_commit(node: Node, context: RequestContext, request: Any) -> None:
     response = apis.OFFSET_COMMIT.response
     topic_class = response.OffsetCommitResponseTopic
     partition_class = topic_class.OffsetCommitResponsePartition
+    unknown = _take_unknown(node, request)
+
+    def reply(committed: Any) -> None:
+        _add_refused(committed.topics, unknown, topic_class, partition_class)
+        context.reply(committed)
+
+    if request.topics or not unknown:
+        node.groups.commit_offsets(request, reply)
+    else:
+        reply(response(topics=[], throttle_time_ms=0))
+
+
+def _take_unknown(node: Node, request: Any) -> dict[str, list[int]]:
+    """Take out of a request the partitions that are not known: their numbers by topic."""
     unknown: dict[str, list[int]] = {}
     known = []
     for topic in request.topics:
-        missing = [
-            each.partition_index for each in topic.partitions if not node.knows(TopicPartition(topic.name, each.partition_index))
-        ]
+        missing = [each for each in topic.partitions if not node.knows(TopicPartition(topic.name, each.partition_index))]
         if missing:
-            unknown[topic.name] = missing
-            topic.partitions = [each for each in topic.partitions if each.partition_index not in missing]
+            unknown[topic.name] = [each.partition_index for each in missing]
+            topic.partitions = [each for each in topic.partitions if each not in missing]
         if topic.partitions:
             known.append(topic)
     request.topics = known
+    return unknown
 
-    def reply(committed: Any) -> None:
-        topics = list(committed.topics)
-        for name, partitions in unknown.items():
-            refused = [
-                partition_class(partition_index=index, error_code=int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
-                for index in partitions
-            ]
-            same = next((each for each in topics if each.name == name), None)
-            if same is None:
-                topics.append(topic_class(name=name, partitions=refused))
-            else:
-                same.partitions = [*same.partitions, *refused]
-        context.reply(response(topics=topics, throttle_time_ms=0))
 
-    if known or not unknown:
-        node.groups.commit_offsets(request, reply)
-    else:
-        reply(response(topics=[]))
+def _add_refused(topics: list[Any], unknown: dict[str, list[int]], topic_class: Any, partition_class: Any) -> None:
+    """Add to a response's topics those that are not known."""
+    code = int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    for name, partitions in unknown.items():
+        refused = [partition_class(partition_index=index, error_code=code) for index in partitions]
+        same = next((each for each in topics if each.name == name), None)
+        if same is None:
+            topics.append(topic_class(name=name, partitions=refused))
+        else:
+            same.partitions = [*same.partitions, *refused]
 
 
 def offset_fetch(node: Node, context: RequestContext, request: Any) -> None:
@@ -129,8 +135,18 @@ def offset_fetch(node: Node, context: RequestContext, request: Any) -> None:
 
 
 def offset_delete(node: Node, context: RequestContext, request: Any) -> None:
-    """Forget offsets that a group has committed."""
-    node.groups.delete_offsets(request, context.reply)
+    """Forget offsets that a group has committed; those of partitions that are not known are refused."""
+    response = apis.OFFSET_DELETE.response
+    topic_class = response.OffsetDeleteResponseTopic
+    partition_class = topic_class.OffsetDeleteResponsePartition
+    unknown = _take_unknown(node, request)
+
+    def reply(deleted: Any) -> None:
+        if deleted.error_code == 0:
+            _add_refused(deleted.topics, unknown, topic_class, partition_class)
+        context.reply(deleted)
+
+    node.groups.delete_offsets(request, reply)
 
 
 def list_groups(node: Node, context: RequestContext, request: Any) -> None:

@@ -56,7 +56,9 @@ def metadata(node: Node, context: RequestContext, request: Any) -> None:
     else:
         may_create = version < _HAS_NO_CREATION_FLAG or request.allow_auto_topic_creation
         once = {(each.name, each.topic_id): each for each in asked}
-        topics = [_looked_up(node, context, each, may_create=may_create) for each in once.values()]
+        looked_up = [_looked_up(node, context, each, may_create=may_create) for each in once.values()]
+        # As Kafka has them: those that are there first.
+        topics = sorted(looked_up, key=lambda topic: topic.error_code != 0)
     brokers = [
         _Broker(node_id=each["node_id"], host=each["host"], port=each["port"], rack=None)
         for each in node.endpoints(node.visible_nodes())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from request_purgatory.broker.configs import topic_value
@@ -22,6 +23,10 @@ MAX_TIMESTAMP = -3
 EARLIEST_LOCAL = -4
 LATEST_TIERED = -5
 
+#: From which version on each of these is served.
+_SPECIAL_SINCE = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
+_NEVER = 1 << 15
+
 _ListedTopic = apis.LIST_OFFSETS.response.ListOffsetsTopicResponse
 _Listed = _ListedTopic.ListOffsetsPartitionResponse
 _EpochTopic = apis.OFFSET_FOR_LEADER_EPOCH.response.OffsetForLeaderTopicResult
@@ -35,9 +40,17 @@ def list_offsets(node: Node, context: RequestContext, request: Any) -> None:
     topics = []
     for topic in request.topics:
         partitions = []
-        for each in topic.partitions:
+        counts = Counter(each.partition_index for each in topic.partitions)
+        # One that is asked for twice is answered once, with an error.
+        for each in {one.partition_index: one for one in topic.partitions}.values():
             found = _Listed(partition_index=each.partition_index, error_code=0, timestamp=-1, offset=-1, leader_epoch=-1)
+            if counts[each.partition_index] > 1:
+                found.error_code = int(ErrorCode.INVALID_REQUEST)
+                partitions.append(found)
+                continue
             try:
+                if each.timestamp < 0 and context.version < _SPECIAL_SINCE.get(each.timestamp, _NEVER):
+                    raise ReplicaError(ErrorCode.UNSUPPORTED_VERSION)
                 replica = node.leader_replica(TopicPartition(topic.name, each.partition_index), each.current_leader_epoch)
                 found.timestamp, found.offset, found.leader_epoch = _listed(
                     replica, each.timestamp, follower=request.replica_id >= 0

@@ -53,7 +53,7 @@ def produce(node: Node, context: RequestContext, request: Any) -> None:
     context.throttle_ms = node.producer_quota.throttle_ms(context.client.client_id, size, node.now_ms())
 
     def reply(produced: list[ProducedPartition]) -> None:
-        _reply(node, context, request, ids, [*refused, *produced])
+        _reply(node, context, request, ids, [*produced, *refused])
 
     context.operation = node.replicas.append(request.acks, request.timeout_ms, wanted, reply)
 

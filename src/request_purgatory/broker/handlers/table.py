@@ -45,6 +45,7 @@ HANDLERS: dict[int, Handler] = {
     apis.CREATE_PARTITIONS.key: topics.create_partitions,
     apis.DESCRIBE_CONFIGS.key: configs.describe_configs,
     apis.INCREMENTAL_ALTER_CONFIGS.key: configs.incremental_alter_configs,
+    apis.ALTER_CONFIGS.key: configs.alter_configs,
     apis.OFFSET_FOR_LEADER_EPOCH.key: offsets.offset_for_leader_epoch,
     apis.OFFSET_DELETE.key: groups.offset_delete,
 }

@@ -383,15 +383,13 @@ class PartitionLog:
     def delete_old(self, now_ms: int, high_watermark: int) -> int:
         """Delete the segments at the log's beginning that are beyond `retention_bytes` or `retention_ms`, or before the start.
 
-        Returns how many. A segment's age is that of its latest timestamp; one whose records have none does not age. No segment goes that reaches
-        beyond `high_watermark`; the last one may. Producers that have been away for long are forgotten too.
+        Returns how many. A segment's age is that of its latest timestamp; one whose records have none does not age. No segment
+        goes that reaches beyond `high_watermark`; the last one may. Producers that have been away for long are forgotten too.
         """
         self._require_open()
         self._producers.expire(now_ms)
         settings = self.settings
-        before_start = len(self._segments)
-        self._segments.drop_before(self._start_offset)
-        before_start -= len(self._segments)
+        before_start = self._segments.drop_before(self._start_offset)
         surplus = UNSET if settings.retention_bytes is None else self.size_bytes - settings.retention_bytes
         oldest = UNSET if settings.retention_ms is None else now_ms - settings.retention_ms
         old = 0

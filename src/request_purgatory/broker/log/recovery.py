@@ -40,7 +40,8 @@ def recover(name: str, folder: Path, make_segment: Callable[[int], Segment], sta
     """Read every batch in `folder`, and keep those that are whole, from the first on.
 
     After a batch that is torn or does not match its checksum, the rest of its segment and all later segments are cut off: that
-    is where an append was when the process or the machine died. Segments that end before `start_offset`, which is what a
+    is where an append was when the process or the machine died. Later segments stay only if no offset is missing before them:
+    what was cut off then is the part of an append that a full disk failed. Segments that end before `start_offset`, which is what a
     checkpoint says, were about to be deleted, and are.
 
     Raises:
@@ -48,10 +49,9 @@ def recover(name: str, folder: Path, make_segment: Callable[[int], Segment], sta
     """
     epochs, producers = LeaderEpochs(name), Producers()
     segments: list[Segment] = []
-    whole = True
     for base_offset in _found(folder):
         path = folder / segment_name(base_offset)
-        if segments and (not whole or base_offset != segments[-1].next_offset):
+        if segments and base_offset != segments[-1].next_offset:
             logger.warning(
                 "%s: %s is dropped with its %d bytes, since the log is whole only up to offset %d",
                 name,
@@ -63,9 +63,7 @@ def recover(name: str, folder: Path, make_segment: Callable[[int], Segment], sta
             continue
         segment = make_segment(base_offset)
         segments.append(segment)
-        reason = _index(segment, epochs, producers)
-        if reason is not None:
-            whole = False
+        _index(segment, epochs, producers)
     if segments and start_offset is not None and segments[-1].next_offset < start_offset:
         logger.warning(
             "%s: the log ends at offset %d, before its start offset %d, and begins there anew",
@@ -101,8 +99,8 @@ def _unlink(path: Path) -> None:
         raise storage_error(f"deleting {path}", error) from error
 
 
-def _index(segment: Segment, epochs: LeaderEpochs, producers: Producers) -> str | None:
-    """Index the whole batches of a segment and cut off what follows them; why something does, None if nothing did."""
+def _index(segment: Segment, epochs: LeaderEpochs, producers: Producers) -> None:
+    """Index the whole batches of a segment and cut off what follows them."""
     size = segment.size
     position = 0
     reason = None
@@ -126,7 +124,6 @@ def _index(segment: Segment, epochs: LeaderEpochs, producers: Producers) -> str 
             reason,
         )
         segment.store.truncate(position)
-    return reason
 
 
 def _index_chunk(segment: Segment, chunk: bytes, position: int, epochs: LeaderEpochs, producers: Producers) -> int:

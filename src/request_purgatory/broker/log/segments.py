@@ -90,11 +90,14 @@ class Segments:
         self._segments.append(self._make(self.active.next_offset))
         self.active = self._segments[-1]
 
-    def drop_before(self, offset: int) -> None:
-        """Delete the segments that end at `offset` or before, but not the active one."""
+    def drop_before(self, offset: int) -> int:
+        """Delete the segments that end at `offset` or before, but not the active one; how many."""
         # The oldest first: whatever is left when the process dies is the end of the log.
+        dropped = 0
         while len(self._segments) > 1 and self._segments[1].base_offset <= offset:
             self._drop(0)
+            dropped += 1
+        return dropped
 
     def cut(self, base_offset: int) -> None:
         """Cut off the batch that begins at `base_offset`, which is not the log's first, and all behind it."""

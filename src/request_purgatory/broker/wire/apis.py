@@ -64,6 +64,7 @@ CREATE_PARTITIONS = _api(admin, "CreatePartitions", 0, 3)
 DELETE_GROUPS = _api(admin, "DeleteGroups", 0, 2)
 OFFSET_FOR_LEADER_EPOCH = _api(consumer, "OffsetForLeaderEpoch", 2, 4)
 INCREMENTAL_ALTER_CONFIGS = _api(admin, "IncrementalAlterConfigs", 0, 1)
+ALTER_CONFIGS = _api(admin, "AlterConfigs", 0, 2)
 OFFSET_DELETE = _api(consumer, "OffsetDelete", 0, 0)
 DESCRIBE_CLUSTER = _api(admin, "DescribeCluster", 0, 2)
 
@@ -94,6 +95,7 @@ APIS = {
         DELETE_GROUPS,
         OFFSET_FOR_LEADER_EPOCH,
         INCREMENTAL_ALTER_CONFIGS,
+        ALTER_CONFIGS,
         OFFSET_DELETE,
         DESCRIBE_CLUSTER,
     )

@@ -9,6 +9,9 @@ from request_purgatory.broker.wire import apis
 from request_purgatory.broker.wire.apis import Api
 from request_purgatory.broker.wire.error_code import ErrorCode
 
+#: From this version on an OffsetFetch response has an error for the whole.
+_OFFSET_FETCH_HAS_ERROR = 2
+
 
 def error_response(api: Api, request: Any, code: ErrorCode) -> Any:
     """A response of `api` with `code` for every part of `request`; None for a Produce request that awaits no answer."""
@@ -94,9 +97,23 @@ def _offset_commit(response: Any, request: Any, code: int) -> Any:
 
 
 def _offset_fetch(response: Any, request: Any, code: int) -> Any:
+    topic = response.OffsetFetchResponseTopic
+    partition = topic.OffsetFetchResponsePartition
     group = response.OffsetFetchResponseGroup
+    topics = []
+    if request.version < _OFFSET_FETCH_HAS_ERROR:
+        topics = [
+            topic(
+                name=each.name,
+                partitions=[
+                    partition(partition_index=index, committed_offset=-1, metadata="", error_code=code)
+                    for index in each.partition_indexes
+                ],
+            )
+            for each in request.topics or []
+        ]
     groups = [group(group_id=each.group_id, topics=[], error_code=code) for each in request.groups or []]
-    return response(topics=[], error_code=code, groups=groups)
+    return response(topics=topics, error_code=code, groups=groups)
 
 
 def _find_coordinator(response: Any, request: Any, code: int) -> Any:
@@ -218,7 +235,7 @@ def _offset_for_leader_epoch(response: Any, request: Any, code: int) -> Any:
     )
 
 
-def _incremental_alter_configs(response: Any, request: Any, code: int) -> Any:
+def _alter_configs(response: Any, request: Any, code: int) -> Any:
     result = response.AlterConfigsResourceResponse
     return response(
         responses=[
@@ -257,6 +274,7 @@ _BUILDERS: dict[int, _Build] = {
     apis.DESCRIBE_CLUSTER.key: _describe_cluster,
     apis.INIT_PRODUCER_ID.key: _init_producer_id,
     apis.OFFSET_FOR_LEADER_EPOCH.key: _offset_for_leader_epoch,
-    apis.INCREMENTAL_ALTER_CONFIGS.key: _incremental_alter_configs,
+    apis.INCREMENTAL_ALTER_CONFIGS.key: _alter_configs,
+    apis.ALTER_CONFIGS.key: _alter_configs,
     apis.OFFSET_DELETE.key: _offset_delete,
 }

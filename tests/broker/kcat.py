@@ -1,0 +1,80 @@
+"""kcat: from the PATH, or else out of Debian's packages, which are unpacked into a folder and not installed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+TIME_LIMIT = 120.0
+
+# What is not on every Debian; the rest of what kcat needs (libc, OpenSSL, the codecs) comes with Python or Java.
+_PACKAGES = ("kcat", "librdkafka1", "libyajl2", "libsasl2-2", "liblz4-1", "libzstd1")
+
+
+@dataclass(frozen=True)
+class Kcat:
+    """A kcat that runs."""
+
+    command: str
+    environment: dict[str, str]
+
+    def start(self, *arguments: str) -> subprocess.Popen[bytes]:
+        """Start it, with pipes for what it reads and says."""
+        return subprocess.Popen(
+            [self.command, *arguments],
+            env=self.environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+
+    def run(self, *arguments: str, stdin: bytes = b"", timeout: float = TIME_LIMIT) -> bytes:
+        """What it prints; an AssertionError with its complaint if it fails."""
+        with self.start(*arguments) as process:
+            try:
+                printed, said = process.communicate(stdin, timeout)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                raise
+        assert process.returncode == 0, said.decode(errors="replace")
+        return printed
+
+
+def find_kcat(cache: Path) -> Kcat:
+    """The machine's kcat, or one unpacked in `cache`. The test is skipped, with the reason, if there is neither."""
+    found = shutil.which("kcat")
+    if found is not None:
+        return Kcat(found, dict(os.environ))
+    root = cache / "root"
+    kcat = root / "usr/bin/kcat"
+    if not kcat.exists():
+        _unpack(cache, root)
+    libraries = ":".join(sorted({str(each.parent) for each in root.glob("**/*.so.*")}))
+    usable = Kcat(str(kcat), os.environ | {"LD_LIBRARY_PATH": libraries})
+    ran = subprocess.run([usable.command, "-V"], env=usable.environment, capture_output=True, timeout=TIME_LIMIT, check=False)
+    if ran.returncode != 0:
+        pytest.skip(f"kcat does not run out of Debian's packages: {ran.stderr.decode(errors='replace').strip()}")
+    return usable
+
+
+def _unpack(cache: Path, root: Path) -> None:
+    if shutil.which("apt-get") is None or shutil.which("dpkg") is None:
+        pytest.skip("kcat is not on the PATH, and this is no Debian to take it from: install kcat")
+    for each in cache.glob("*.deb"):
+        each.unlink()
+    command = ["apt-get", "download", "-o", "APT::Sandbox::User=root", *_PACKAGES]
+    ran = subprocess.run(command, cwd=cache, capture_output=True, text=True, timeout=TIME_LIMIT, check=False)
+    if ran.returncode != 0:
+        pytest.skip(f"kcat is not on the PATH, and Debian's packages can't be had: {ran.stderr.strip()}")
+    # Whole or not at all, for the next run.
+    unpacked = cache / "unpacking"
+    shutil.rmtree(unpacked, ignore_errors=True)
+    for each in sorted(cache.glob("*.deb")):
+        subprocess.run(["dpkg", "-x", str(each), str(unpacked)], check=True, timeout=TIME_LIMIT)
+    shutil.rmtree(root, ignore_errors=True)
+    unpacked.rename(root)

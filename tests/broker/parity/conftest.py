@@ -1,0 +1,28 @@
+"""Fixtures of the comparison: Kafka's cluster and ours, each started once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.broker.kafka_server import SHARED_SETTINGS, KafkaCluster, broker_libraries, real_kafka
+from tests.broker.parity.scene import Cluster
+
+
+@pytest.fixture(scope="module")
+def kafka(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
+    """Kafka, with three nodes."""
+    assert pytestconfig.cache is not None
+    with real_kafka(broker_libraries(pytestconfig.cache.mkdir("kafka-jars")), tmp_path_factory.mktemp("kafka"), nodes=3) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def ours() -> Iterator[Cluster]:
+    """Our broker, with three nodes and the same settings."""
+    from request_purgatory import broker
+
+    settings = {name.replace(".", "_"): value for name, value in SHARED_SETTINGS.items()}
+    with broker.Cluster(nodes=3, log_retention_ms=None, **settings) as cluster:
+        yield cluster

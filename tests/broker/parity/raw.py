@@ -1,0 +1,178 @@
+"""A blocking client of Kafka's protocol without any of a client's kindness: it sends what it is told to and shows what comes back."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from kafka.protocol.admin import (
+    AlterConfigsRequest,
+    CreatePartitionsRequest,
+    CreateTopicsRequest,
+    DeleteGroupsRequest,
+    DeleteRecordsRequest,
+    DeleteTopicsRequest,
+    DescribeClusterRequest,
+    DescribeConfigsRequest,
+    DescribeGroupsRequest,
+    IncrementalAlterConfigsRequest,
+    ListGroupsRequest,
+)
+from kafka.protocol.api_header import ResponseClassRegistry
+from kafka.protocol.consumer import (
+    FetchRequest,
+    HeartbeatRequest,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    ListOffsetsRequest,
+    OffsetCommitRequest,
+    OffsetDeleteRequest,
+    OffsetFetchRequest,
+    OffsetForLeaderEpochRequest,
+    SyncGroupRequest,
+)
+from kafka.protocol.metadata import ApiVersionsRequest, FindCoordinatorRequest, MetadataRequest
+from kafka.protocol.producer import InitProducerIdRequest, ProduceRequest
+
+REQUESTS = {
+    each.__name__.removesuffix("Request"): each
+    for each in (
+        AlterConfigsRequest,
+        ApiVersionsRequest,
+        CreatePartitionsRequest,
+        CreateTopicsRequest,
+        DeleteGroupsRequest,
+        DeleteRecordsRequest,
+        DeleteTopicsRequest,
+        DescribeClusterRequest,
+        DescribeConfigsRequest,
+        DescribeGroupsRequest,
+        FetchRequest,
+        FindCoordinatorRequest,
+        HeartbeatRequest,
+        IncrementalAlterConfigsRequest,
+        InitProducerIdRequest,
+        JoinGroupRequest,
+        LeaveGroupRequest,
+        ListGroupsRequest,
+        ListOffsetsRequest,
+        MetadataRequest,
+        OffsetCommitRequest,
+        OffsetDeleteRequest,
+        OffsetFetchRequest,
+        OffsetForLeaderEpochRequest,
+        ProduceRequest,
+        SyncGroupRequest,
+    )
+}
+
+#: How long an answer may take that is not asked to take its time, in seconds.
+TIME_LIMIT = 30.0
+
+_SIZE = struct.Struct(">i")
+_HEADER = struct.Struct(">hhih")
+
+
+class ConnectionClosedError(Exception):
+    """The broker has closed the connection where an answer was due."""
+
+
+def message(kind: Any, fields: Mapping[str, Any]) -> Any:
+    """A message of the class `kind`, or a part of one, out of dicts and lists."""
+    made: dict[str, Any] = {}
+    for name, value in fields.items():
+        field = kind.fields[name]
+        if field.is_struct_array() and value is not None:
+            value = [message(field.data_class, each) for each in value]
+        elif field.is_struct() and value is not None:
+            value = message(field.data_class, value)
+        made[name] = value
+    return kind(**made)
+
+
+class RawClient:
+    """One connection to one broker. Not for several threads at once."""
+
+    def __init__(self, address: str, *, client_id: str = "parity") -> None:
+        host, port = address.rsplit(":", 1)
+        self.address = address
+        self._client_id = client_id.encode()
+        self._socket = socket.create_connection((host, int(port)), TIME_LIMIT)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._correlation = 0
+        self._awaited: list[tuple[int, Any, int]] = []
+
+    def call(self, api: str, version: int, /, **fields: Any) -> Any:
+        """What the broker answers to a request of these fields. Raises ConnectionClosedError if it closes the connection instead."""
+        return self.send(message(REQUESTS[api], fields), version)
+
+    def send(self, request: Any, version: int) -> Any:
+        """What the broker answers to the request."""
+        self.write(request, version)
+        return self.read()
+
+    def start(self, api: str, version: int, /, *, answered: bool = True, **fields: Any) -> None:
+        """As `call`, but leaves the answer to `read`; `answered` is False for a request that the broker does not answer."""
+        self.write(message(REQUESTS[api], fields), version, answered=answered)
+
+    def write(self, request: Any, version: int, *, answered: bool = True) -> None:
+        """Send a request."""
+        self._correlation += 1
+        header = _HEADER.pack(request.API_KEY, version, self._correlation, len(self._client_id)) + self._client_id
+        flexible = type(request).flexible_version_q(version)
+        self.write_frame(header + (b"\0" if flexible else b"") + request.encode(version=version))
+        if answered:
+            self._awaited.append((self._correlation, request, version))
+
+    def read(self, *, timeout: float = TIME_LIMIT) -> Any:
+        """The answer to the oldest request that has none yet; a connection's answers come in the order of its requests."""
+        correlation, request, version = self._awaited.pop(0)
+        frame = self.read_frame(timeout=timeout)
+        assert _SIZE.unpack_from(frame)[0] == correlation, "an answer out of order"
+        kind = ResponseClassRegistry._response_class_registry[request.API_KEY]
+        # ApiVersions is answered with the old header always, as the client can't know yet which one the broker has.
+        flexible = kind.flexible_version_q(version) and request.API_KEY != ApiVersionsRequest.API_KEY
+        return kind.decode(frame[5 if flexible else 4 :], version=version)
+
+    def write_frame(self, frame: bytes) -> None:
+        """Send the bytes of a request, with their length before them."""
+        self.write_bytes(_SIZE.pack(len(frame)) + frame)
+
+    def write_bytes(self, raw: bytes) -> None:
+        """Send bytes as they are."""
+        self._socket.sendall(raw)
+
+    def read_frame(self, *, timeout: float = TIME_LIMIT) -> bytes:
+        """The bytes of an answer without their length. Raises ConnectionClosedError, and TimeoutError after `timeout` seconds."""
+        until = time.monotonic() + timeout
+        return self._exactly(_SIZE.unpack(self._exactly(4, until))[0], until)
+
+    def is_closed(self, *, within: float = TIME_LIMIT) -> bool:
+        """Whether the broker closes the connection in this many seconds, and sends nothing before."""
+        try:
+            answer = self.read_frame(timeout=within)
+        except ConnectionClosedError:
+            return True
+        except TimeoutError:
+            return False
+        raise AssertionError(f"answered with {answer!r}")
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._socket.close()
+
+    def _exactly(self, size: int, until: float) -> bytes:
+        parts = bytearray()
+        while len(parts) < size:
+            self._socket.settimeout(max(until - time.monotonic(), 0.001))
+            try:
+                part = self._socket.recv(size - len(parts))
+            except ConnectionError as error:
+                raise ConnectionClosedError(self.address) from error
+            if not part:
+                raise ConnectionClosedError(self.address)
+            parts += part
+        return bytes(parts)

@@ -1,0 +1,41 @@
+"""Requests over the wire, as short as tests want them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from request_purgatory.broker.log import build
+from tests.broker.parity.raw import RawClient
+
+NOW_MS = 1_700_000_000_000
+
+
+def records(*values: bytes) -> bytes:
+    """A batch of records without keys."""
+    return bytes(build([(None, value) for value in values], NOW_MS))
+
+
+def produce(client: RawClient, topic: str, *values: bytes, acks: int = -1, timeout_ms: int = 5_000, partition: int = 0) -> Any:
+    """What became of records that were sent to a partition: the answer's `error_code`, `base_offset` and so on."""
+    data = [{"name": topic, "partition_data": [{"index": partition, "records": records(*values)}]}]
+    answer = client.call("Produce", 9, acks=acks, timeout_ms=timeout_ms, topic_data=data)
+    return answer.responses[0].partition_responses[0]
+
+
+def fetch_fields(topic: str, offset: int, *, max_wait_ms: int = 0, min_bytes: int = 1, partition: int = 0) -> dict[str, Any]:
+    """The fields of a fetch of one partition."""
+    wanted = {"partition": partition, "fetch_offset": offset, "partition_max_bytes": 2**20}
+    return {
+        "replica_id": -1,
+        "max_wait_ms": max_wait_ms,
+        "min_bytes": min_bytes,
+        "max_bytes": 2**25,
+        "isolation_level": 0,
+        "topics": [{"topic": topic, "partitions": [wanted]}],
+        "forgotten_topics_data": [],
+    }
+
+
+def fetch(client: RawClient, topic: str, offset: int, **options: Any) -> Any:
+    """What a fetch of one partition gave: `error_code`, `high_watermark`, `records`."""
+    return client.call("Fetch", 11, **fetch_fields(topic, offset, **options)).responses[0].partitions[0]

@@ -1,0 +1,118 @@
+"""Recorded traffic: what waited in the broker, replayed by the trace's rules."""
+
+from __future__ import annotations
+
+import builtins
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from request_purgatory.broker import Cluster, Recorder, RecorderError
+from request_purgatory.errors import InvalidArgumentError
+from tests.broker.parity.raw import RawClient
+from tests.broker.raw_requests import fetch, fetch_fields, produce
+from tests.model.naive_trace import TraceEvent, TraceRequest, outcome
+
+Connect = Callable[[str], RawClient]
+
+
+def recorded(folder: Path, table: str) -> list[dict[str, Any]]:
+    """The rows of a table, times in microseconds."""
+    rows = pq.read_table(folder / table)
+    moment = rows.schema.get_field_index("arrived_at" if table == "requests" else "occurred_at")
+    return rows.set_column(moment, "at_us", rows.column(moment).cast("int64")).to_pylist()
+
+
+def outcomes(folder: Path) -> Counter[tuple[str, str]]:
+    """How requests end by the trace's rules: how many of each type did so."""
+    events: dict[str, list[TraceEvent]] = {}
+    for row in recorded(folder, "events"):
+        events.setdefault(row["host"], []).append(TraceEvent(row["key"], row["at_us"], row["amount"]))
+    counted: Counter[tuple[str, str]] = Counter()
+    names = ("request_id", "timeout_ms", "watch_keys", "aggregate", "threshold", "quantifier")
+    for row in recorded(folder, "requests"):
+        request = TraceRequest(arrived_us=row["at_us"], **{name: row[name] for name in names})
+        counted[row["request_type"], outcome(request, events.get(row["host"], []))[0]] += 1
+    return counted
+
+
+def test_trace_ends_as_the_broker_did(tmp_path: Path, connect: Connect) -> None:
+    """Produce requests that are replicated and one that is not, a fetch that waits for bytes and one that gets none."""
+    folder = tmp_path / "trace"
+    with Cluster(nodes=2, record=folder) as cluster:
+        cluster.create_topic("t")
+        leader = cluster.describe("t")[0]["leader"]
+        writer, reader = (connect(cluster.bootstrap.split(",")[leader]) for _ in range(2))
+        assert produce(writer, "t", b"one").error_code == 0
+        assert produce(writer, "t", b"two").error_code == 0
+        assert produce(writer, "t", b"never waits", acks=1).error_code == 0
+        reader.start("Fetch", 11, **fetch_fields("t", 3, max_wait_ms=20_000))
+        # Answered by what follows it on another connection.
+        while cluster.metrics()[leader]["Fetch"]["NumDelayedOperations"] < 2:
+            pass
+        assert produce(writer, "t", b"three").error_code == 0
+        assert reader.read().responses[0].partitions[0].high_watermark == 4
+        assert fetch(reader, "t", 4, max_wait_ms=50).high_watermark == 4
+        cluster.freeze(1 - leader)
+        assert produce(writer, "t", b"late", timeout_ms=50).error_code == 7
+        metrics = cluster.metrics()[leader]
+    counted = outcomes(folder)
+    assert (counted["produce", "completed"], counted["produce", "expired"]) == (3, 1)
+    assert (counted["fetch.consumer", "completed"], counted["fetch.consumer", "expired"]) == (1, 1)
+    assert (metrics["Produce"]["Completions"], metrics["Produce"]["Expires"]) == (3, 1)
+    assert metrics["Fetch"]["consumer.Expires"] == 1
+
+
+def test_joins_wait_for_their_answers(tmp_path: Path, connect: Connect) -> None:
+    """A join that is answered is completed by its answer; one that never is expires with the rebalance."""
+    folder = tmp_path / "trace"
+    with Cluster(record=folder) as cluster:
+        client = connect(cluster.bootstrap)
+        fields = {"session_timeout_ms": 6_000, "rebalance_timeout_ms": 9_000, "member_id": "", "protocol_type": "consumer"}
+        found = client.call("FindCoordinator", 2, key="g", key_type=0)
+        for _ in range(1_000):
+            if found.error_code == 0:
+                break
+            found = client.call("FindCoordinator", 2, key="g", key_type=0)
+        joined = client.call("JoinGroup", 3, group_id="g", protocols=[{"name": "range", "metadata": b""}], **fields)
+        for _ in range(1_000):
+            if joined.error_code == 0:
+                break
+            joined = client.call("JoinGroup", 3, group_id="g", protocols=[{"name": "range", "metadata": b""}], **fields)
+        assert joined.error_code == 0
+    counted = outcomes(folder)
+    assert counted["JoinGroup", "expired"] == 0
+    assert counted["JoinGroup", "completed"] >= 1
+    assert {row["timeout_ms"] for row in recorded(folder, "requests") if row["request_type"] == "JoinGroup"} == {9_000}
+
+
+def test_folder_with_something_in_it_is_refused(tmp_path: Path) -> None:
+    """It might be somebody's trace."""
+    (tmp_path / "requests").mkdir()
+    with pytest.raises(InvalidArgumentError, match="record must be an empty folder"):
+        Recorder(tmp_path)
+
+
+def test_missing_library_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With what to install."""
+    usual = builtins.__import__
+
+    def without(name: str, *arguments: Any, **options: Any) -> Any:
+        if name.startswith("pyarrow"):
+            raise ImportError(name)
+        return usual(name, *arguments, **options)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(RecorderError, match="pip install"):
+        Recorder(tmp_path / "trace")
+
+
+def test_nothing_is_a_trace_too(tmp_path: Path) -> None:
+    """Both tables are there, and empty."""
+    recorder = Recorder(tmp_path / "trace")
+    recorder.close()
+    assert recorded(tmp_path / "trace", "requests") == recorded(tmp_path / "trace", "events") == []
