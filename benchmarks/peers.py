@@ -44,10 +44,16 @@ STREAM_JOIN = "stream-stream join"
 STREAM_TIMERS = "timer per request"
 SPARK_SQL = "Spark SQL"
 
+# Brokers.
+OURS_THREAD = "request_purgatory (in a thread)"
+MOCK_CLUSTER = "librdkafka's mock"
+KAFKA_BROKER = "Apache Kafka"
+
 JVM = (KAFKA, NETTY)
 TIMERS = (OURS, OURS_MANUAL, ASYNCIO, UVLOOP, HEAPQ, TRIO, SCHED, THREADING, KAFKA, NETTY)
 ON_SPARK = (STREAM_JOIN, STREAM_TIMERS, SPARK_SQL)
-ALL = (OURS, OURS_MANUAL, OURS_UVLOOP, OURS_TASKS, LEGACY, *TIMERS[2:], WAIT_FOR, CONDITION, *ON_SPARK)
+BROKERS = (OURS_THREAD, MOCK_CLUSTER, KAFKA_BROKER)
+ALL = (OURS, OURS_MANUAL, OURS_UVLOOP, OURS_TASKS, LEGACY, *TIMERS[2:], WAIT_FOR, CONDITION, *ON_SPARK, *BROKERS)
 
 #: A thread for each pending timer: more of them are refused by many systems' limits.
 MOST_THREADS = 1_000

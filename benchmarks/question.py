@@ -29,6 +29,9 @@ NAMES = (
     "stream",
     "batch",
     "replay",
+    "broker_start",
+    "broker_produce",
+    "broker_parked",
 )
 
 

@@ -1,0 +1,96 @@
+"""A broker's parked fetches: what 10,000 of them cost while nothing happens, how soon an append answers all, and how many expire.
+
+Each fetch has a connection of its own and waits for the same partition. `idle_cpu` is the broker's processor time while all wait, in
+hundredths of a second for each second; `answer_ms` the time from sending a record to the answer to half of them, `last_answer_ms` to
+all; `expiries_per_second` how many fetches of a maximal wait of 0.5 s are answered, each sent again at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+from time import perf_counter
+
+from benchmarks import peers
+from benchmarks.broker_client import Link, connect, fetch_frame, make_topic, produce_frame
+from benchmarks.broker_peers import cpu_seconds, running
+from benchmarks.question import Case, NotApplicableError
+
+QUESTION = "broker_parked"
+METRICS = {"answer_ms": "ms", "last_answer_ms": "ms", "idle_cpu": "%", "expiries_per_second": "1/s"}
+SIDES = (peers.OURS, peers.MOCK_CLUSTER, peers.KAFKA_BROKER)
+
+_TOPIC = "benchmark"
+_IDLE_SECONDS = 3.0
+_EXPIRY_MS = 500
+_EXPIRY_SECONDS = 3.0
+
+
+def cases(quick: bool) -> list[Case]:
+    """Few, or ten thousand."""
+    return [Case({"fetches": fetches}, fetches) for fetches in ((100,) if quick else (1_000, 10_000))]
+
+
+def left_out(side: str, case: Case) -> str | None:  # noqa: ARG001 - every side does every case
+    """None."""
+    return None
+
+
+def measure(side: str, fetches: int) -> dict[str, float]:
+    """See above."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = fetches + 1_000
+    if hard != resource.RLIM_INFINITY and hard < needed:
+        raise NotApplicableError(f"{needed} files are needed, {hard} allowed")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
+    with running(side, 1) as broker:
+        return asyncio.run(_measure(broker.addresses, broker.pids, fetches))
+
+
+async def _measure(addresses: list[str], pids: list[int], fetches: int) -> dict[str, float]:
+    leader = await make_topic(addresses, _TOPIC, 1)
+    links = [await connect(leader) for _ in range(fetches)]
+    writer = await connect(leader)
+    record = produce_frame(_TOPIC, 0, 100)
+
+    parked = [link.ask(fetch_frame(_TOPIC, 0, 0, 60_000)) for link in links]
+    await asyncio.sleep(1)
+    began_cpu, began = cpu_seconds(pids), perf_counter()
+    await asyncio.sleep(_IDLE_SECONDS)
+    idle = (cpu_seconds(pids) - began_cpu) / (perf_counter() - began)
+    if any(each.done() for each in parked):
+        raise RuntimeError("a fetch was answered before there was anything to read")
+
+    answered: list[float] = []
+    for each in parked:
+        each.add_done_callback(lambda _: answered.append(perf_counter()))
+    began = perf_counter()
+    await writer.ask(record)
+    await asyncio.gather(*parked)
+    answered.sort()
+    half, last = answered[len(answered) // 2] - began, answered[-1] - began
+
+    expired = await _expire(links)
+    for link in [*links, writer]:
+        link.close()
+    return {
+        "answer_ms": half * 1e3,
+        "last_answer_ms": last * 1e3,
+        "idle_cpu": idle * 100,
+        "expiries_per_second": expired / _EXPIRY_SECONDS,
+    }
+
+
+async def _expire(links: list[Link]) -> int:
+    """How many fetches run out of their time."""
+    request = fetch_frame(_TOPIC, 0, 1, _EXPIRY_MS)
+    until = perf_counter() + _EXPIRY_SECONDS
+
+    async def wait(link: Link) -> int:
+        count = 0
+        while perf_counter() < until:
+            await link.ask(request)
+            count += perf_counter() < until
+        return count
+
+    return sum(await asyncio.gather(*(wait(link) for link in links)))

@@ -1,0 +1,92 @@
+"""Brokers to be measured, each in a process of its own: ours, librdkafka's mock cluster, and Apache Kafka."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks import peers
+from benchmarks.question import NotApplicableError
+from request_purgatory.broker import ClusterProcess
+
+#: Where Kafka's artifacts are kept, the tests' own cache.
+_JARS = Path(__file__).resolve().parent.parent / ".pytest_cache" / "d" / "kafka-jars"
+
+#: A mock cluster lives in a client; this one lives for nothing else, and ends with its standard input.
+_MOCK = """
+import json, sys
+from confluent_kafka.admin import AdminClient
+client = AdminClient({"test.mock.num.brokers": int(sys.argv[1])})
+brokers = client.list_topics(timeout=10).brokers
+print(json.dumps([f"{each.host}:{each.port}" for each in brokers.values()]), flush=True)
+sys.stdin.read()
+"""
+
+
+@dataclass(frozen=True)
+class RunningBroker:
+    """A broker that runs.
+
+    Attributes:
+        addresses: of its nodes.
+        pids: its processes.
+    """
+
+    addresses: list[str]
+    pids: list[int]
+
+
+@contextmanager
+def running(side: str, nodes: int) -> Iterator[RunningBroker]:
+    """A broker of a side for a block; NotApplicableError where it can't be had."""
+    start = {peers.OURS: _ours, peers.MOCK_CLUSTER: _mock, peers.KAFKA_BROKER: _kafka}[side]
+    with start(nodes) as broker:
+        yield broker
+
+
+@contextmanager
+def _ours(nodes: int) -> Iterator[RunningBroker]:
+    with ClusterProcess(nodes=nodes, group_initial_rebalance_delay_ms=0) as cluster:
+        assert cluster._process is not None
+        yield RunningBroker(cluster.bootstrap.split(","), [cluster._process.pid])
+
+
+@contextmanager
+def _mock(nodes: int) -> Iterator[RunningBroker]:
+    process = subprocess.Popen([sys.executable, "-c", _MOCK, str(nodes)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        yield RunningBroker(json.loads(process.stdout.readline()), [process.pid])
+    finally:
+        process.stdin.close()
+        process.wait(30)
+        process.stdout.close()
+
+
+@contextmanager
+def _kafka(nodes: int) -> Iterator[RunningBroker]:
+    kafka_server: Any = __import__("tests.broker.kafka_server", fromlist=["real_kafka"])
+    _JARS.mkdir(parents=True, exist_ok=True)
+    try:
+        libraries = kafka_server.broker_libraries(_JARS)
+    except BaseException as error:  # What skips a test.
+        raise NotApplicableError(f"Kafka's artifacts can't be had: {error}") from error
+    with tempfile.TemporaryDirectory() as folder, kafka_server.real_kafka(libraries, Path(folder), nodes=nodes) as cluster:
+        yield RunningBroker(cluster.bootstrap.split(","), [process.pid for process in cluster.processes()])
+
+
+def cpu_seconds(pids: list[int]) -> float:
+    """Processor time that processes have taken so far (Linux)."""
+    ticks = 0
+    for pid in pids:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        ticks += int(fields[11]) + int(fields[12])
+    return ticks / 100
