@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from types import TracebackType
 from typing import Any
 
@@ -68,8 +69,9 @@ class AsyncCluster:
         except BaseException:
             self._stop_all()
             raise
+        # All at once: the first alone would lead everything, or, where that is allowed, what it was not in sync with.
+        self.controller.node_came(*range(len(self.nodes)))
         for node in self.nodes:
-            self.controller.node_came(node.node_id)
             node.find_controller()
         return self
 
@@ -99,9 +101,14 @@ class AsyncCluster:
     # -- what the controller tells the nodes
 
     def _tell(self, partitions: list[Partition]) -> None:
+        # As they are now: what changes while this is under way is told after it.
+        told = [
+            (self.controller.topics[each.topic].topic_id, replace(each, replicas=list(each.replicas), isr=list(each.isr)))
+            for each in partitions
+        ]
         for node in self.nodes:
             if not node.is_stopped:
-                self.network.send(CONTROLLER, node.node_id, lambda node=node: node.apply(partitions))  # type: ignore[misc]
+                self.network.send(CONTROLLER, node.node_id, lambda node=node: node.apply(told))  # type: ignore[misc]
 
     def _tell_removed(self, topic: Topic) -> None:
         for node in self.nodes:
@@ -169,6 +176,10 @@ class AsyncCluster:
         self._fencing.pop(node).cancel()
         if not self.nodes[node].is_stopped:
             self._came(node)
+        for other in self.nodes:
+            if not other.is_stopped:
+                other.reconnect(node)
+                self.nodes[node].reconnect(other.node_id)
 
     def kill(self, node: int) -> None:
         """End a node at once; what it has not forced to the disk stays, as after `kill -9`. In memory, the memory is its disk."""
@@ -187,10 +198,11 @@ class AsyncCluster:
         if self._running(node):
             raise InvalidArgumentError("node", "one that was killed or stopped", node)
         old = self.nodes[node]
-        self.nodes[node] = new = Node(self, node, old.disk, old.server.port)
+        new = Node(self, node, old.disk, old.server.port)
         await new.start()
+        self.nodes[node] = new
         if node in self.network.cut:
-            new.lose_controller()
+            new.start_alone()
         else:
             self._came(node)
 

@@ -49,7 +49,7 @@ class ClusterProcess(RunningCluster):
         settings = asdict(self.settings)
         if settings["data_dir"] is not None:
             settings["data_dir"] = os.fspath(settings["data_dir"])
-        command = [sys.executable, "-m", "request_purgatory.broker.serve"]
+        command = [sys.executable, "-m", "request_purgatory.broker_process"]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         assert self._process.stdin is not None
         try:

@@ -7,17 +7,21 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from request_purgatory.broker.context import Client, RequestContext
+from request_purgatory.broker.wire.apis import FETCH
 from request_purgatory.broker.wire.errors import WireError
 from request_purgatory.broker.wire.frame import SIZE_BYTES, frame_size
-from request_purgatory.broker.wire.messages import read_header, read_request
+from request_purgatory.broker.wire.messages import Header, read_header, read_request
 
 if TYPE_CHECKING:
     from request_purgatory.broker.server import Server
 
 logger = logging.getLogger(__name__)
 
-#: How much may come in while a request is handled, before the connection is not read on.
+#: How much may come in while a request is handled, before the connection is not read on. Every connection may have so much, and
+#: what the loop reads at a time (256 KiB); so requests up to this size need not be granted their bytes.
 READ_AHEAD_BYTES = 65_536
+#: Requests that came in together are handled without a pause for others, but no more than so many.
+REQUESTS_PER_TURN = 64
 
 
 class Connection(asyncio.Protocol):
@@ -28,14 +32,15 @@ class Connection(asyncio.Protocol):
     """
 
     __slots__ = (
+        "_awaited_since_ms",
         "_budgeted",
         "_buffer",
-        "_busy",
         "_client_host",
         "_context",
         "_handling",
         "_held_up",
         "_muted",
+        "_postponed",
         "_server",
         "_size",
         "_transport",
@@ -47,12 +52,16 @@ class Connection(asyncio.Protocol):
         self._server = server
         self._transport: asyncio.Transport | None = None
         self._buffer = bytearray()
-        #: The size of the frame that comes in, -1 between frames; and whether its bytes have been granted.
+        #: The size of the frame that comes in, -1 between frames; how many bytes were granted for it; and since when nothing but
+        #: the client keeps it from being complete.
         self._size = -1
         self._budgeted = 0
+        self._awaited_since_ms: int | None = None
+        #: A request that has come in, and waits for clients to take their answers.
+        self._postponed: bytes | None = None
         self._context: RequestContext | None = None
         self._handling = False
-        #: The client does not take what it was sent; the connection is throttled; there is no memory for its next request.
+        #: The client does not take what it was sent; the connection is throttled.
         self._held_up = False
         self._muted = False
         self._client_host = "unknown"
@@ -69,25 +78,44 @@ class Connection(asyncio.Protocol):
             # As Java writes an address that has no name.
             self._client_host = f"/{peer[0]}"
         if not self._server.admit(self):
-            self.close("there are max_connections already")
+            self.close("there are as many connections as there may be")
 
     def data_received(self, data: bytes) -> None:
         self.active_ms = self._server.now_ms()
         self._buffer += data
         self._advance()
 
+    def eof_received(self) -> bool:
+        """The client sends nothing more: as in Kafka, it is not answered any more either."""
+        self.is_closed = True
+        self.active_ms = self._server.now_ms()
+        self._abandon()
+        if self._held_up and self._transport is not None:
+            self._transport.abort()
+        return False
+
     def pause_writing(self) -> None:
         self._held_up = True
+        if self._transport is not None:
+            self._server.unread.add(self, self._transport.get_write_buffer_size(), self._server.now_ms())
 
     def resume_writing(self) -> None:
         self._held_up = False
+        self._server.unread.remove(self)
         self._advance()
 
     def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002
         self.is_closed = True
+        self._server.unread.remove(self)
+        self._abandon()
+        self._server.forget(self)
+
+    def _abandon(self) -> None:
         self._free()
         self._buffer.clear()
-        self._server.forget(self)
+        self._postponed = None
+        self._server.budget.forget(self._advance)
+        self._server.unread.forget(self._advance)
         if self._context is not None:
             self._context.abandon()
             self._context = None
@@ -99,12 +127,16 @@ class Connection(asyncio.Protocol):
         if self._handling:
             return  # By a reply inside the loop below.
         self._handling = True
+        turns = 0
         try:
             while self._context is None and not (self._held_up or self._muted or self.is_closed):
-                frame = self._next_frame()
-                if frame is None:
+                if turns == REQUESTS_PER_TURN:
+                    asyncio.get_running_loop().call_soon(self._advance)
                     break
-                self._handle(frame)
+                frame = self._postponed or self._next_frame()
+                if frame is None or not self._handle(frame):
+                    break
+                turns += 1
         except WireError as error:
             self.close(str(error))
         finally:
@@ -112,12 +144,15 @@ class Connection(asyncio.Protocol):
         self._read_on_or_pause()
 
     def _next_frame(self) -> bytes | None:
+        if self._awaited_since_ms is None and self._buffer:
+            self._awaited_since_ms = self._server.now_ms()
         if self._size < 0:
             if len(self._buffer) < SIZE_BYTES:
                 return None
             self._size = frame_size(self._buffer, self._server.settings.socket_request_max_bytes)
-        if not self._budgeted and self._size > 0:
+        if not self._budgeted and self._size > READ_AHEAD_BYTES:
             if not self._server.budget.take(self._size):
+                self._awaited_since_ms = None
                 self._server.budget.await_room(self._advance)
                 return None
             self._budgeted = self._size
@@ -127,14 +162,25 @@ class Connection(asyncio.Protocol):
         frame = bytes(memoryview(self._buffer)[SIZE_BYTES:end])
         del self._buffer[:end]
         self._size = -1
+        self._awaited_since_ms = None
         return frame
 
-    def _handle(self, frame: bytes) -> None:
+    def _handle(self, frame: bytes) -> bool:
+        """Have a request answered, now or later; False if it has to wait for other clients to take their answers."""
         header = read_header(frame)
+        if not self._server.unread.has_room(is_fetch=header.api is FETCH):
+            self._postponed = frame
+            self._server.unread.await_room(self._advance)
+            return False
+        self._postponed = None
         request = read_request(frame, header) if header.is_served else None
-        client = Client(header.client_id or "", self._client_host)
-        self._context = context = RequestContext(header, client, self._server.now_ms(), self._send, self.close)
+        self._context = context = self._new_context(header)
         self._server.handle(context, request)
+        return True
+
+    def _new_context(self, header: Header) -> RequestContext:
+        client = Client(header.client_id or "", self._client_host)
+        return RequestContext(header, client, self._server.now_ms(), self._send, self.close)
 
     def _send(self, context: RequestContext, response: Any) -> None:
         """The reply of a context; None is that there is none."""
@@ -172,7 +218,7 @@ class Connection(asyncio.Protocol):
         if transport is None or self.is_closed or transport.is_closing():
             return
         # A frame whose bytes are granted may come in whole; everything else only so far ahead.
-        waits = not self._budgeted or self._context is not None
+        waits = not self._budgeted or self._context is not None or self._postponed is not None
         full = waits and len(self._buffer) > READ_AHEAD_BYTES
         if full and transport.is_reading():
             transport.pause_reading()
@@ -181,20 +227,21 @@ class Connection(asyncio.Protocol):
 
     # -- the end
 
-    @property
-    def is_in_request(self) -> bool:
-        """True while a request has come in part."""
-        return self._context is None and not self._muted and bool(self._buffer)
+    def is_stalled(self, now_ms: int, longest_ms: int) -> bool:
+        """True if a request has been coming in for so long and is not complete, however many of its bytes still come."""
+        since_ms = self._awaited_since_ms
+        return since_ms is not None and now_ms - since_ms >= longest_ms
 
     @property
     def is_waiting(self) -> bool:
         """True while a request waits to be answered."""
-        return self._context is not None
+        return self._context is not None or self._postponed is not None
 
     def close(self, reason: str) -> None:
-        """End the connection; what was sent before is still sent."""
+        """End the connection; what was sent before is still sent, if the client takes it."""
         if not self.is_closed:
             logger.info("node %d ends the connection of %s: %s", self._server.node_id, self._client_host, reason)
+            self.active_ms = self._server.now_ms()
             if self._transport is not None:
                 self._transport.close()
             if self._held_up and self._transport is not None:

@@ -249,7 +249,7 @@ class Controller:
         topic = self.known(name)
         del self.topics[name]
         del self.names[topic.topic_id]
-        self._save()
+        self._keep()
         self.removed(topic)
 
     def set_configs(self, name: str, configs: dict[str, str]) -> None:
@@ -373,7 +373,7 @@ class Controller:
         """An id that no producer has had."""
         if self._next_producer_id >= self._producer_ids_taken:
             self._producer_ids_taken = self._next_producer_id + _PRODUCER_ID_BLOCK
-            self._save()
+            self._keep()
         self._next_producer_id += 1
         return self._next_producer_id - 1
 
@@ -381,8 +381,15 @@ class Controller:
 
     def _commit(self, partitions: list[Partition]) -> None:
         if partitions:
-            self._save()
+            self._keep()
             self.changed(partitions)
+
+    def _keep(self) -> None:
+        """Save, or go on without: a disk that is full is no reason for the nodes not to hear of what has changed."""
+        try:
+            self._save()
+        except OSError:
+            logger.exception("the cluster's state can't be written to %s", self._path)
 
     def _save(self) -> None:
         if self._path is None:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import shutil
 import uuid
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from request_purgatory.broker.log import LogSettings, PartitionLog, RecordError
+from request_purgatory.broker.configs import topic_value
+from request_purgatory.broker.log import LogSettings, OpenFiles, PartitionLog, RecordError
+from request_purgatory.broker.log.checkpoint import flush_folder
 from request_purgatory.broker.log.errors import storage_error
-from request_purgatory.broker.log.store import OpenFiles
-from request_purgatory.broker.topics import TopicPartition
+from request_purgatory.broker.settings import ClusterSettings
+from request_purgatory.broker.topics import Topic, TopicPartition
 
 logger = logging.getLogger(__name__)
 
@@ -54,11 +55,15 @@ class Disk:
             return kept[1]
         folder = self.folder / str(key)
         try:
-            if _topic_of(folder) != topic_id:
-                if folder.exists():
-                    logger.info("node %d deletes %s, which is of an earlier topic of this name", self.node_id, folder)
-                    shutil.rmtree(folder)
+            found = _topic_of(folder)
+            if found not in (None, topic_id):
+                logger.info("node %d deletes %s, which is of an earlier topic of this name", self.node_id, folder)
+                shutil.rmtree(folder)
+            if found != topic_id:
                 _mark(folder, topic_id)
+                if settings.flush_messages is not None:
+                    # The log forces its own folder to the disk, but not the name that the folder has in this one.
+                    flush_folder(self.folder)
         except OSError as error:
             raise storage_error(f"making {folder}", error) from error
         return PartitionLog.open(str(key), folder, settings, files=self._files)
@@ -105,7 +110,7 @@ class Disk:
             return
         by_name = {str(key): topic_id for key, topic_id in ids.items()}
         for path in [path for path in self.folder.iterdir() if path.is_dir()]:
-            if path.name not in by_name or _topic_of(path) != by_name[path.name]:
+            if path.name not in by_name or _topic_of(path) not in (None, by_name[path.name]):
                 logger.info("node %d deletes %s, which is no partition of this cluster any more", self.node_id, path.name)
                 shutil.rmtree(path, ignore_errors=True)
 
@@ -142,8 +147,33 @@ class Disk:
             return {}
 
 
+def log_settings(topic: Topic, settings: ClusterSettings) -> LogSettings:
+    """What a topic's logs go by: its own settings, or the cluster's."""
+
+    def value(name: str) -> str:
+        return topic_value(name, topic.configs, settings)
+
+    def limit(name: str) -> int | None:
+        number = int(value(name))
+        return None if number < 0 else number
+
+    flush = int(value("flush.messages"))
+    deletes = "delete" in value("cleanup.policy")
+    return LogSettings(
+        segment_bytes=int(value("segment.bytes")),
+        max_message_bytes=int(value("max.message.bytes")),
+        retention_ms=limit("retention.ms") if deletes else None,
+        retention_bytes=limit("retention.bytes") if deletes else None,
+        flush_messages=None if flush == 2**63 - 1 else flush,
+        message_timestamp_type=value("message.timestamp.type"),
+        message_timestamp_before_max_ms=int(value("message.timestamp.before.max.ms")),
+        message_timestamp_after_max_ms=int(value("message.timestamp.after.max.ms")),
+        compacted="compact" in value("cleanup.policy"),
+    )
+
+
 def _topic_of(folder: Path) -> uuid.UUID | None:
-    """The id of the topic that a folder's log is of; None where it does not say."""
+    """The id of the topic that a folder's log is of; None where it does not say, as after a power failure."""
     try:
         return uuid.UUID((folder / _METADATA).read_text("ascii").rpartition("topic_id: ")[2].strip())
     except (FileNotFoundError, ValueError):
@@ -154,8 +184,5 @@ def _mark(folder: Path, topic_id: uuid.UUID) -> None:
     """Make a folder for a log of a topic. Raises OSError."""
     folder.mkdir(parents=True, exist_ok=True)
     partial = folder / f"{_METADATA}.tmp"
-    with partial.open("w", encoding="ascii", newline="\n") as file:
-        file.write(f"version: 0\ntopic_id: {topic_id}\n")
-        file.flush()
-        os.fsync(file.fileno())
+    partial.write_text(f"version: 0\ntopic_id: {topic_id}\n", "ascii")
     partial.replace(folder / _METADATA)

@@ -14,6 +14,10 @@ FINAL_EPOCH = -1
 INITIAL_EPOCH = 0
 NO_SESSION = 0
 
+SLOTS = 1_000
+#: In all sessions of a node together, at some 500 bytes each; there need be no such partitions. Kafka limits sessions only.
+MAX_PARTITIONS = 200_000
+
 
 class FetchSessionError(Exception):
     """A session that the node does not know, or not at this epoch."""
@@ -44,14 +48,21 @@ class FetchSession:
 
 
 class FetchSessions:
-    """The sessions of one node, of which the one that was used longest ago gives way to a new one."""
+    """The sessions of one node, of which those that were used longest ago give way to one that is new or grows."""
 
-    def __init__(self, slots: int = 1_000) -> None:
+    def __init__(self, slots: int = SLOTS, max_partitions: int = MAX_PARTITIONS) -> None:
         self.slots = slots
+        self.max_partitions = max_partitions
         self._sessions: dict[int, FetchSession] = {}
+        self._partitions = 0
 
     def __len__(self) -> int:
         return len(self._sessions)
+
+    @property
+    def partitions(self) -> int:
+        """How many partitions all sessions have."""
+        return self._partitions
 
     def open(
         self,
@@ -62,15 +73,14 @@ class FetchSessions:
         *,
         uses_topic_ids: bool,
     ) -> FetchSession | None:
-        """The session of a request, changed as the request asks; None for one without.
+        """The session of a request, changed as the request asks; None for one without, or one of too many partitions.
 
         Raises:
             FetchSessionError: the session is not known, or the epoch is not the next one.
         """
         if epoch in (INITIAL_EPOCH, FINAL_EPOCH):
-            if session_id != NO_SESSION:
-                self._sessions.pop(session_id, None)
-            if epoch == FINAL_EPOCH or not targets:
+            self._drop(session_id)
+            if epoch == FINAL_EPOCH or not targets or len(targets) > self.max_partitions:
                 return None
             return self._begin(targets, uses_topic_ids=uses_topic_ids)
         session = self._sessions.pop(session_id, None)
@@ -81,6 +91,7 @@ class FetchSessions:
             raise FetchSessionError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
         if session.uses_topic_ids != uses_topic_ids:
             raise FetchSessionError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
+        before = len(session.partitions)
         for target in targets:
             known = session.partitions.get(target.key)
             if known is None:
@@ -89,19 +100,41 @@ class FetchSessions:
                 known.target = target
         for key in forgotten:
             session.partitions.pop(key, None)
+        self._partitions += len(session.partitions) - before
+        self._make_room(0, besides=session_id)
+        if self._partitions > self.max_partitions:
+            self._drop(session_id)
+            raise FetchSessionError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         session.epoch = _next_epoch(session.epoch)
         return session
 
     def _begin(self, targets: list[FetchTarget], *, uses_topic_ids: bool) -> FetchSession:
+        self._make_room(len(targets))
         while len(self._sessions) >= self.slots:
-            del self._sessions[next(iter(self._sessions))]
+            self._drop(next(iter(self._sessions)))
         session_id = NO_SESSION
         while session_id == NO_SESSION or session_id in self._sessions:
             session_id = random.randint(1, 2**31 - 1)
         session = FetchSession(session_id, INITIAL_EPOCH + 1, uses_topic_ids)
         session.partitions = {target.key: CachedPartition(target) for target in targets}
         self._sessions[session_id] = session
+        self._partitions += len(session.partitions)
         return session
+
+    def _make_room(self, partitions: int, *, besides: int = NO_SESSION) -> None:
+        """Drop the oldest sessions until there is room for so many partitions more, or only one is left that is not to go."""
+        if self._partitions + partitions <= self.max_partitions:
+            return
+        for session_id in list(self._sessions):
+            if self._partitions + partitions <= self.max_partitions:
+                return
+            if session_id != besides:
+                self._drop(session_id)
+
+    def _drop(self, session_id: int) -> None:
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            self._partitions -= len(session.partitions)
 
 
 def _next_epoch(epoch: int) -> int:

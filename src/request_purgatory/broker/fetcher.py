@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
 
 from request_purgatory.broker.delayed import DelayedFetch, FetchedPartition, FetchParams, FetchTarget
 from request_purgatory.broker.log import RecordError
@@ -14,23 +15,31 @@ from request_purgatory.broker.wire.error_code import ErrorCode
 
 if TYPE_CHECKING:
     from request_purgatory.broker.node import Node
+    from request_purgatory.broker.replica_manager import LogBounds
 
 logger = logging.getLogger(__name__)
 
-#: After an error, before the next fetch: Kafka's `replica.fetch.backoff.ms`.
+T = TypeVar("T")
+
+#: After an error with a partition, before it is fetched again: Kafka's `replica.fetch.backoff.ms`.
 BACKOFF_MS = 1_000
-#: A fetch that is not answered for so long past its time is given up: Kafka's `replica.socket.timeout.ms`, less patiently.
-ANSWER_MS = 1_000
+#: A request that is not answered for so long past its time is given up: Kafka's `replica.socket.timeout.ms`.
+ANSWER_MS = 30_000
 
 
 class Fetcher:
-    """Fetches from one leader all the partitions that a node follows it in, one request at a time."""
+    """Fetches from one leader all the partitions that a node follows it in, one request at a time.
+
+    All that it knows of the leader comes by messages: it asks by Fetch, and, where its offset is out of the leader's range, by
+    ListOffsets.
+    """
 
     def __init__(self, node: Node, leader: int) -> None:
         self.node = node
         self.leader = leader
         self.is_frozen = False
-        self._keys: dict[TopicPartition, None] = {}
+        #: The partitions, and since when, by the loop's time in milliseconds, each may be fetched (again).
+        self._keys: dict[TopicPartition, int] = {}
         #: The request that is out; answers of earlier ones are not listened to.
         self._request = 0
         self._parked: DelayedFetch | None = None
@@ -41,14 +50,14 @@ class Fetcher:
 
     def add(self, key: TopicPartition) -> None:
         """One more partition to fetch, now."""
-        self._keys[key] = None
-        self._again()
+        self._keys[key] = 0
+        self.again()
 
     def remove(self, key: TopicPartition) -> None:
         """One less."""
         if key in self._keys:
             del self._keys[key]
-            self._again()
+            self.again()
 
     def freeze(self) -> None:
         """Fetch no more until `thaw`."""
@@ -58,7 +67,7 @@ class Fetcher:
     def thaw(self) -> None:
         """Go on after `freeze`."""
         self.is_frozen = False
-        self._again()
+        self.again()
 
     def close(self) -> None:
         """Fetch no more."""
@@ -67,8 +76,8 @@ class Fetcher:
 
     # -- one request after the other
 
-    def _again(self) -> None:
-        """Give the present request up, whose partitions are not the right ones any more, and send another."""
+    def again(self) -> None:
+        """Give the present request up, which is not the right one any more or went over a link that was cut, and send another."""
         self._drop()
         self._plan(0)
 
@@ -84,27 +93,44 @@ class Fetcher:
         self._planned = self._overdue = None
 
     def _plan(self, delay_ms: int) -> None:
-        if self._planned is None and not self.is_frozen and self._keys and not self.node.is_stopped:
+        """Fetch after a while, unless that is planned already, a request is out, or there is nothing to be fetched."""
+        if self._planned is None and self._overdue is None and not self.is_frozen and self._keys and not self.node.is_stopped:
             loop = asyncio.get_running_loop()
             self._planned = loop.call_later(delay_ms / 1_000, self._fetch) if delay_ms else loop.call_soon(self._fetch)
 
     def _fetch(self) -> None:
         self._planned = None
-        targets = []
-        for key in self._keys:
-            replica = self.node.replicas.find(key)
-            if replica is not None and replica.leader == self.leader and not replica.is_leader:
-                log = replica.log
-                maximum = self.node.settings.replica_fetch_max_bytes
-                targets.append(
-                    FetchTarget(key, log.end_offset, maximum, replica.leader_epoch, log.latest_epoch, log.log_start_offset)
-                )
-        if not targets:
-            return
+        now_ms = self.node.now_ms()
+        targets = [self._target(key) for key, since_ms in self._keys.items() if since_ms <= now_ms]
         settings = self.node.settings
         params = FetchParams(
             self.node.node_id, settings.replica_fetch_wait_max_ms, settings.replica_fetch_min_bytes, settings.fetch_max_bytes
         )
+        if not targets:
+            self._plan(max(1, min(self._keys.values(), default=now_ms) - now_ms))
+            return
+
+        def ask(answer: Callable[[list[FetchedPartition]], None]) -> None:
+            self._parked = leader.replicas.fetch(params, targets, answer)
+
+        leader = self.node.cluster.nodes[self.leader]
+        self._send(params.max_wait_ms, ask, lambda fetched: self._take(targets, fetched))
+
+    def _target(self, key: TopicPartition) -> FetchTarget:
+        replica = self.node.replicas.replicas[key]
+        log = replica.log
+        return FetchTarget(
+            key,
+            log.end_offset,
+            self.node.settings.replica_fetch_max_bytes,
+            replica.leader_epoch,
+            log.latest_epoch,
+            log.log_start_offset,
+            replica.topic_id,
+        )
+
+    def _send(self, wait_ms: int, ask: Callable[[Callable[[T], None]], None], take: Callable[[T], None]) -> None:
+        """Have the leader asked, and what it answers taken, unless it is not heard of in time or the request is given up."""
         self._request += 1
         request = self._request
         node, leader, network = self.node, self.node.cluster.nodes[self.leader], self.node.cluster.network
@@ -113,76 +139,118 @@ class Fetcher:
             if leader.is_stopped or request != self._request:
                 return
             with leader.actions:
-                self._parked = leader.replicas.fetch(params, targets, answer)
+                ask(answer)
 
-        def answer(fetched: list[FetchedPartition]) -> None:
-            network.send(self.leader, node.node_id, lambda: self._take(request, targets, fetched))
+        def answer(answered: T) -> None:
+            network.send(self.leader, node.node_id, lambda: returned(answered))
+
+        def returned(answered: T) -> None:
+            if request != self._request or self.is_frozen or node.is_stopped:
+                return
+            self._drop()
+            try:
+                with node.actions:
+                    take(answered)
+            finally:
+                self._plan(0)
 
         network.send(node.node_id, self.leader, arrive)
-        wait_ms = params.max_wait_ms + ANSWER_MS
-        self._overdue = asyncio.get_running_loop().call_later(wait_ms / 1_000, self._again)
+        self._overdue = asyncio.get_running_loop().call_later((wait_ms + ANSWER_MS) / 1_000, self.again)
 
-    def _take(self, request: int, targets: list[FetchTarget], fetched: list[FetchedPartition]) -> None:
-        if request != self._request or self.is_frozen or self.node.is_stopped:
-            return
-        self._parked = None
-        if self._overdue is not None:
-            self._overdue.cancel()
-            self._overdue = None
-        failed = False
-        with self.node.actions:
-            for target, partition in zip(targets, fetched, strict=True):
-                replica = self.node.replicas.find(target.key)
-                if replica is None or replica.is_leader or replica.leader_epoch != target.current_leader_epoch:
-                    continue
-                failed = not self._take_partition(replica, target, partition) or failed
-        self._plan(BACKOFF_MS if failed else 0)
+    # -- answers
 
-    def _take_partition(self, replica: Replica, target: FetchTarget, fetched: FetchedPartition) -> bool:
-        """Append what came, or cut what the leader has not; False if the leader is to be left alone for a while."""
-        if replica.log.end_offset != target.offset:
-            return True  # The log was cut meanwhile: fetch again from where it ends.
-        if fetched.diverging is not None:
-            epoch, end = fetched.diverging
-            self._cut(replica, epoch, end)
-            return True
-        if fetched.error is ErrorCode.OFFSET_OUT_OF_RANGE:
-            return self._start_over(replica)
-        if fetched.error is not ErrorCode.NONE:
-            return False
+    def _take(self, targets: list[FetchTarget], fetched: list[FetchedPartition]) -> None:
+        out_of_range = []
+        for target, partition in zip(targets, fetched, strict=True):
+            replica = self._still_asked_of(target)
+            if replica is None:
+                continue
+            if partition.error is ErrorCode.OFFSET_OUT_OF_RANGE:
+                out_of_range.append(target)
+            elif partition.error is not ErrorCode.NONE:
+                logger.debug("node %d: %d answers %s for %s", self.node.node_id, self.leader, partition.error.name, target)
+                self._leave_alone(target.key)
+            else:
+                self._contained(target, self._take_partition, replica, partition)
+        if out_of_range:
+            self._ask_bounds(out_of_range)
+
+    def _still_asked_of(self, target: FetchTarget) -> Replica | None:
+        """The replica that an answer is for, if nothing has happened to it since it asked."""
+        replica = self.node.replicas.find(target.key)
+        if replica is None or replica.topic_id != target.topic_id or target.key not in self._keys:
+            return None
+        asked = (target.current_leader_epoch, target.offset, target.last_fetched_epoch)
+        present = (replica.leader_epoch, replica.log.end_offset, replica.log.latest_epoch)
+        return replica if asked == present else None
+
+    def _contained(self, target: FetchTarget, take: Callable[[Replica, T], None], replica: Replica, answered: T) -> None:
+        """Take what came for a partition; what is wrong with one does the others no harm."""
         try:
-            if fetched.records:
-                replica.log.append_as_follower(fetched.records)
-        except RecordError:
-            logger.exception("node %d can't append to %s", self.node.node_id, replica.key)
-            return False
+            take(replica, answered)
+        except RecordError as error:
+            logger.warning("node %d can't follow %d in %s: %s", self.node.node_id, self.leader, target.key, error)
+            self._leave_alone(target.key)
+        except Exception:
+            logger.exception("node %d can't follow %d in %s", self.node.node_id, self.leader, target.key)
+            self._leave_alone(target.key)
+
+    def _leave_alone(self, key: TopicPartition) -> None:
+        self._keys[key] = self.node.now_ms() + BACKOFF_MS
+
+    def _take_partition(self, replica: Replica, fetched: FetchedPartition) -> None:
+        """Append what came, or cut what the leader has not."""
+        if fetched.diverging is not None:
+            replica.truncate(self._parting(replica, *fetched.diverging))
+            self.node.replicas.wake(replica.key)
+            return
+        if fetched.records:
+            replica.log.append_as_follower(fetched.records, max_epoch=replica.leader_epoch)
         if fetched.log_start_offset > replica.log.log_start_offset:
             replica.log.advance_start(min(fetched.log_start_offset, replica.log.end_offset))
-        replica.follow(fetched.high_watermark)
-        return True
+        if replica.follow(fetched.high_watermark):
+            # Consumers may read from followers (KIP-392).
+            self.node.replicas.wake(replica.key)
 
-    def _cut(self, replica: Replica, epoch: int, end: int) -> None:
-        """Cut the log to where it can agree with the leader's: the leader's end of that epoch, or this log's, if that is less."""
-        own_epoch, own_end = replica.log.epoch_end(epoch)
-        if end < 0:
-            replica.truncate(replica.high_watermark)
-        elif own_end >= 0 and own_epoch == epoch:
-            replica.truncate(min(end, own_end))
-        elif own_end >= 0:
-            # This log has nothing of that epoch: what it has after the epoch before is not the leader's.
-            replica.truncate(min(own_end, end))
-        else:
-            replica.truncate(max(replica.log.log_start_offset, min(end, replica.high_watermark)))
+    @staticmethod
+    def _parting(replica: Replica, epoch: int, end: int) -> int:
+        """Up to where a log may agree with the leader's, whose largest epoch that is not larger than this log's ends at `end`.
 
-    def _start_over(self, replica: Replica) -> bool:
-        """The offset is not in the leader's log: it has let go of what is missing here, or ends before."""
-        leader = self.node.cluster.nodes[self.leader].replicas.find(replica.key)
-        if leader is None or not self.node.cluster.network.is_connected(self.node.node_id, self.leader):
-            return False
-        if replica.log.end_offset > leader.log.end_offset:
+        Where this log has nothing of that epoch, it is where the epoch before ends here: the next fetch tells whether that is
+        enough.
+        """
+        own_end = replica.log.epoch_end(epoch)[1]
+        return end if own_end < 0 else min(end, own_end)
+
+    def _ask_bounds(self, targets: list[FetchTarget]) -> None:
+        """Ask where the leader's logs begin and end; fetch again when that is known."""
+        leader = self.node.cluster.nodes[self.leader]
+
+        def ask(answer: Callable[[list[LogBounds]], None]) -> None:
+            answer([leader.replicas.bounds(target) for target in targets])
+
+        def take(answered: list[LogBounds]) -> None:
+            for target, bounds in zip(targets, answered, strict=True):
+                replica = self._still_asked_of(target)
+                if replica is None:
+                    continue
+                if bounds.error is ErrorCode.NONE:
+                    self._contained(target, self._start_over, replica, bounds)
+                else:
+                    self._leave_alone(target.key)
+
+        self._send(0, ask, take)
+
+    def _start_over(self, replica: Replica, bounds: LogBounds) -> None:
+        """The leader has let go of what is missing here, or its log ends before this one."""
+        end = replica.log.end_offset
+        if end > bounds.end_offset:
             logger.warning("%s: node %d is ahead of its leader, and cuts its log", replica.key, self.node.node_id)
-            replica.truncate(leader.log.end_offset)
+            replica.truncate(bounds.end_offset)
+        elif end < bounds.log_start_offset:
+            logger.info("%s: node %d has nothing left that its leader has, and begins anew", replica.key, self.node.node_id)
+            replica.start_at(bounds.log_start_offset)
         else:
-            replica.log.truncate_fully(leader.log.log_start_offset)
-            replica.high_watermark = leader.log.log_start_offset
-        return True
+            # The leader has got so far meanwhile, or knows this log's epoch no better than before.
+            self._leave_alone(replica.key)
+        self.node.replicas.wake(replica.key)

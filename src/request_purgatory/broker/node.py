@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 from request_purgatory.aio import Purgatory
 from request_purgatory.broker.actions import Actions
 from request_purgatory.broker.configs import topic_value
-from request_purgatory.broker.disk import Disk
+from request_purgatory.broker.controller import IsrWish
+from request_purgatory.broker.disk import Disk, log_settings
 from request_purgatory.broker.fetch_sessions import FetchSessions
 from request_purgatory.broker.fetcher import Fetcher
 from request_purgatory.broker.groups import GroupCoordinator, GroupPurgatories
-from request_purgatory.broker.log import LogSettings
+from request_purgatory.broker.log import RecordError
 from request_purgatory.broker.metrics import NodeMetrics
 from request_purgatory.broker.network import CONTROLLER
 from request_purgatory.broker.offsets_store import ReplicatedOffsets, stored_records
@@ -61,12 +62,11 @@ class Node:
         self._image: tuple[dict[str, Topic], dict[uuid.UUID, str], set[int]] | None = None
         self._stack = AsyncExitStack()
         self._timers: dict[str, asyncio.TimerHandle] = {}
-        self._isr_wishes: set[TopicPartition] = set()
 
     # -- beginning and end
 
     async def start(self) -> None:
-        """Listen, and take up the partitions that the controller knows to be here."""
+        """Listen. The node has no partition until `find_controller`."""
         interval = self.settings.purgatory_purge_interval_requests
         for name in PURGATORIES:
             purgatory = Purgatory(f"{name}-{self.node_id}", purge_interval=interval)
@@ -80,6 +80,7 @@ class Node:
             now_ms=self.now_ms,
             wall_ms=self.cluster.wall_ms,
             knows=self.knows,
+            alive=self.visible_nodes,
             alter_isr=self._alter_isr,
         )
         self.replicas.recorder = self.recorder
@@ -91,12 +92,12 @@ class Node:
             now_ms=self.cluster.wall_ms,
         )
         self.metrics = NodeMetrics(self.purgatories, self.replicas.fetch_expirations)
-        topics = self.cluster.controller.topics.values()
-        self.disk.delete_unknown(
-            partition.key for topic in topics for partition in topic.partitions if self.node_id in partition.replicas
-        )
+        try:
+            await self.server.start()
+        except BaseException:
+            self._halt()
+            raise
         self.is_stopped = False
-        await self.server.start()
         self._every("shrink", max(1, self.settings.replica_lag_time_max_ms // 2), self.replicas.shrink)
         self._every("watermarks", _WATERMARKS_EVERY_MS, self._keep_high_watermarks)
         self._every("retention", self.settings.log_retention_check_interval_ms, self._delete_old)
@@ -105,18 +106,14 @@ class Node:
         """Stop at once, as by `kill -9`: nobody is told, nothing is written any more."""
         self._halt()
         for replica in self.replicas.replicas.values():
-            if self.disk.folder is not None:
-                replica.log.close()
+            self.disk.abandon(replica.log)
 
     def stop(self) -> None:
         """Stop in an orderly way: what was appended is forced to the disk."""
         self._keep_high_watermarks()
         self._halt()
         for replica in self.replicas.replicas.values():
-            if self.disk.folder is not None:
-                replica.log.close()
-            else:
-                replica.log.flush()
+            self.disk.close(replica.log)
 
     def _halt(self) -> None:
         self.is_stopped = True
@@ -162,17 +159,30 @@ class Node:
         return self.cluster.network.is_connected(self.node_id, CONTROLLER)
 
     def lose_controller(self) -> None:
-        """From here on the node knows what it knew."""
+        """From here on the node knows what it knew; nothing, where it has just been started."""
         controller = self.cluster.controller
+        if self.is_stopped or self._image is not None:
+            return
         self._image = (copy.deepcopy(controller.topics), dict(controller.names), set(controller.alive))
 
+    def start_alone(self) -> None:
+        """The node has started, and the controller is out of reach: it knows of no topic yet."""
+        self._image = ({}, {}, {self.node_id})
+
     def find_controller(self) -> None:
-        """The node hears from the controller again, and of all that it has missed."""
+        """The node hears from the controller (again), and of all that it has missed."""
         self._image = None
-        topics = self.cluster.controller.topics
-        self.apply([partition for topic in topics.values() for partition in topic.partitions])
-        for key in [key for key in self.replicas.replicas if key.topic not in topics]:
-            self._delete(key)
+        topics = self.cluster.controller.topics.values()
+        partitions = [(topic, partition) for topic in topics for partition in topic.partitions]
+        here = {partition.key: topic.topic_id for topic, partition in partitions if self.node_id in partition.replicas}
+        with self.actions:
+            for replica in list(self.replicas.replicas.values()):
+                # What was asked for on a link that was cut is not answered any more.
+                replica.wished_isr = None
+                if here.get(replica.key) != replica.topic_id:
+                    self._delete(replica)
+        self.disk.delete_unknown(here.items())
+        self.apply([(topic.topic_id, partition) for topic, partition in partitions])
 
     def knows(self, key: TopicPartition) -> bool:
         """True if there is such a partition."""
@@ -212,63 +222,62 @@ class Node:
 
     # -- what the controller tells
 
-    def apply(self, partitions: list[Partition]) -> None:
-        """Lead, follow or leave what the controller has changed."""
+    def apply(self, partitions: list[tuple[uuid.UUID, Partition]]) -> None:
+        """Lead, follow or leave what the controller has changed: partitions as they were then, each with its topic's id."""
         if self.is_stopped:
             return
         with self.actions:
-            for partition in partitions:
-                topic = self.topics.get(partition.topic)
+            for topic_id, partition in partitions:
+                replica = self.replicas.find(partition.key)
+                if replica is not None and replica.topic_id != topic_id and self._topic(partition, topic_id) is not None:
+                    # Of an earlier topic of this name. Whoever waits for it is told before the new one takes its place.
+                    self._delete(replica)
+        with self.actions:
+            for topic_id, partition in partitions:
+                topic = self._topic(partition, topic_id)
                 if self.node_id in partition.replicas and topic is not None:
-                    self._apply(partition, topic)
+                    try:
+                        self._apply(partition, topic)
+                    except RecordError:
+                        # The others are not to suffer from it. It is tried again with the partition's next change.
+                        logger.exception("node %d can't take up %s", self.node_id, partition.key)
+
+    def _topic(self, partition: Partition, topic_id: uuid.UUID) -> Topic | None:
+        """The topic of a notice; None if it has been deleted meanwhile."""
+        topic = self.topics.get(partition.topic)
+        return topic if topic is not None and topic.topic_id == topic_id else None
 
     def _apply(self, partition: Partition, topic: Topic) -> None:
         key = partition.key
         replica = self.replicas.find(key)
-        settings = self._log_settings(topic)
+        settings = log_settings(topic, self.settings)
         if replica is None:
-            replica = Replica(self.node_id, key, self.disk.open(key, settings), self.disk.high_watermark(key))
+            log = self.disk.open(key, topic.topic_id, settings)
+            high_watermark = self.disk.high_watermark(key, topic.topic_id)
+            replica = Replica(self.node_id, key, topic.topic_id, log, high_watermark)
             self.replicas.replicas[key] = replica
-        else:
-            replica.log.settings = settings
+        replica.log.settings = settings
         least = int(topic_value("min.insync.replicas", topic.configs, self.settings))
         led = replica.is_leader
-        moved = replica.apply(partition, least, self.now_ms())
-        self._isr_wishes.discard(key)
-        if moved:
+        if replica.apply(partition, least, self.now_ms()):
             for fetcher in self.fetchers.values():
                 fetcher.remove(key)
             if not replica.is_leader and replica.leader != NO_LEADER:
                 self._fetcher(replica.leader).add(key)
-            if key.topic == OFFSETS_TOPIC:
-                if replica.is_leader:
-                    self.groups.load(key.partition, stored_records(replica.log))
-                elif led:
-                    self.groups.unload(key.partition)
+            if key.topic == OFFSETS_TOPIC and replica.is_leader:
+                self._load_groups(replica)
+            elif key.topic == OFFSETS_TOPIC and led:
+                self.groups.unload(key.partition)
         if replica.is_leader:
             self.replicas.advance(replica)
         self.replicas.wake(key)
 
-    def _log_settings(self, topic: Topic) -> LogSettings:
-        def value(name: str) -> str:
-            return topic_value(name, topic.configs, self.settings)
-
-        def limit(name: str) -> int | None:
-            number = int(value(name))
-            return None if number < 0 else number
-
-        flush = int(value("flush.messages"))
-        return LogSettings(
-            segment_bytes=int(value("segment.bytes")),
-            max_message_bytes=int(value("max.message.bytes")),
-            retention_ms=limit("retention.ms") if "delete" in value("cleanup.policy") else None,
-            retention_bytes=limit("retention.bytes") if "delete" in value("cleanup.policy") else None,
-            flush_messages=None if flush == 2**63 - 1 else flush,
-            message_timestamp_type=value("message.timestamp.type"),
-            message_timestamp_before_max_ms=int(value("message.timestamp.before.max.ms")),
-            message_timestamp_after_max_ms=int(value("message.timestamp.after.max.ms")),
-            compacted="compact" in value("cleanup.policy"),
-        )
+    def _load_groups(self, replica: Replica) -> None:
+        try:
+            self.groups.load(replica.key.partition, stored_records(replica.log))
+        except RecordError:
+            logger.exception("node %d can't read %s, and does not coordinate its groups", self.node_id, replica.key)
+            self.groups.unload(replica.key.partition)
 
     def _fetcher(self, leader: int) -> Fetcher:
         fetcher = self.fetchers.get(leader)
@@ -277,43 +286,67 @@ class Node:
             fetcher.is_frozen = self.node_id in self.cluster.frozen
         return fetcher
 
+    def reconnect(self, other: int) -> None:
+        """The link to another node was cut, and is there again: requests that were on it are made anew."""
+        if other in self.fetchers:
+            self.fetchers[other].again()
+
     def remove(self, topic: Topic) -> None:
         """A topic was deleted."""
         if self.is_stopped:
             return
         with self.actions:
             for partition in topic.partitions:
-                if partition.key in self.replicas.replicas:
-                    self._delete(partition.key)
+                replica = self.replicas.find(partition.key)
+                if replica is not None and replica.topic_id == topic.topic_id:
+                    self._delete(replica)
             self.groups.forget_topic(topic.name)
 
-    def _delete(self, key: TopicPartition) -> None:
+    def _delete(self, replica: Replica) -> None:
+        key = replica.key
         for fetcher in self.fetchers.values():
             fetcher.remove(key)
-        replica = self.replicas.replicas.pop(key)
-        self.disk.delete(replica.log, key)
+        del self.replicas.replicas[key]
+        self.disk.delete(replica.log, key, replica.topic_id)
+        if key.topic == OFFSETS_TOPIC:
+            self.groups.unload(key.partition)
         self.replicas.wake(key)
 
     def _alter_isr(self, replica: Replica, isr: list[int]) -> None:
         """Ask the controller for other in-sync replicas of a partition; one wish at a time."""
-        if replica.key in self._isr_wishes or not self.reaches_controller:
+        if replica.wished_isr is not None or not self.reaches_controller:
             return
-        self._isr_wishes.add(replica.key)
-        epoch = replica.leader_epoch
+        replica.wished_isr = isr
+        wish = IsrWish(replica.key, replica.topic_id, self.node_id, replica.leader_epoch, replica.partition_epoch, isr)
+        controller, network = self.cluster.controller, self.cluster.network
 
         def arrive() -> None:
-            if not self.cluster.controller.alter_isr(replica.key, self.node_id, epoch, isr):
-                self._isr_wishes.discard(replica.key)
+            if not controller.alter_isr(wish):
+                network.send(CONTROLLER, self.node_id, refused)
 
-        self.cluster.network.send(self.node_id, CONTROLLER, arrive)
+        def refused() -> None:
+            # A wish that was granted is over with what the controller tells then, which comes first.
+            if self.is_stopped or replica.wished_isr is not isr:
+                return
+            replica.wished_isr = None
+            with self.actions:
+                self.replicas.advance(replica)
+
+        network.send(self.node_id, CONTROLLER, arrive)
 
     # -- from time to time
 
     def _keep_high_watermarks(self) -> None:
-        self.disk.keep_high_watermarks({key: each.high_watermark for key, each in self.replicas.replicas.items()})
+        replicas = self.replicas.replicas.values()
+        self.disk.keep_high_watermarks({(each.topic_id, each.key.partition): each.high_watermark for each in replicas})
 
     def _delete_old(self) -> None:
         now_ms = self.cluster.wall_ms()
         for replica in self.replicas.replicas.values():
-            if replica.log.delete_old(now_ms, replica.high_watermark):
+            try:
+                deleted = replica.log.delete_old(now_ms, replica.high_watermark)
+            except RecordError:
+                logger.exception("node %d can't delete what is old in %s", self.node_id, replica.key)
+                continue
+            if deleted:
                 self.replicas.wake(replica.key)

@@ -9,7 +9,7 @@ class SampledRate:
     """A rate over the last few windows, as Kafka's `Rate` with `SampledStat` reckons it.
 
     Amounts are summed by windows of `window_ms`; the rate is what the windows kept have together, over the time since the oldest
-    began, but over all windows but the present one at the least.
+    began, to which the windows are added that are missing, as if nothing had been counted in them.
     """
 
     __slots__ = ("_samples", "_window_ms", "_windows")
@@ -17,27 +17,30 @@ class SampledRate:
     def __init__(self, windows: int, window_ms: int) -> None:
         self._windows = windows
         self._window_ms = window_ms
-        self._samples: deque[list[float]] = deque()  # [begin in ms, amount]
+        # [begin in ms, last count in ms, amount]; one more than there are windows, since the oldest may overlap their beginning.
+        self._samples: deque[list[float]] = deque(maxlen=windows + 1)
 
     def add(self, amount: float, now_ms: int) -> None:
         """Count an amount."""
         if not self._samples or now_ms - self._samples[-1][0] >= self._window_ms:
-            self._samples.append([now_ms, 0.0])
-        self._samples[-1][1] += amount
+            self._samples.append([now_ms, now_ms, 0.0])
+        self._samples[-1][1] = now_ms
+        self._samples[-1][2] += amount
+
+    def span_ms(self, now_ms: int) -> int:
+        """The time that the rate is over."""
         self._forget(now_ms)
+        elapsed_ms = now_ms - int(self._samples[0][0]) if self._samples else 0
+        missing = max(0, self._windows - 1 - elapsed_ms // self._window_ms)
+        return elapsed_ms + missing * self._window_ms
 
     def per_second(self, now_ms: int) -> float:
         """The rate as of now."""
-        self._forget(now_ms)
-        if not self._samples:
-            return 0.0
-        least_ms = (self._windows - 1) * self._window_ms
-        elapsed_ms = max(now_ms - self._samples[0][0], least_ms)
-        return sum(amount for _, amount in self._samples) * 1_000 / elapsed_ms
+        span_ms = self.span_ms(now_ms)
+        return sum(amount for _, _, amount in self._samples) * 1_000 / span_ms
 
     def _forget(self, now_ms: int) -> None:
-        oldest = now_ms - self._windows * self._window_ms
-        while self._samples and self._samples[0][0] < oldest:
+        while self._samples and now_ms - self._samples[0][1] >= self._windows * self._window_ms:
             self._samples.popleft()
 
     @property
@@ -61,7 +64,7 @@ class ByteRateQuota:
     def throttle_ms(self, client_id: str, size_bytes: int, now_ms: int) -> int:
         """Count bytes of a client, and tell for how many milliseconds to leave it unread: 0 while it keeps to its rate.
 
-        As in Kafka: long enough for the rate over the windows to come down to the limit, and no longer than the windows are.
+        As in Kafka: long enough for the rate to come down to the limit, if it counts nothing meanwhile.
         """
         limit = self.bytes_per_second
         if limit is None:
@@ -75,10 +78,8 @@ class ByteRateQuota:
         per_second = rate.per_second(now_ms)
         if per_second <= limit:
             return 0
-        span_ms = self._windows * self._window_ms
-        if limit <= 0:
-            return span_ms
-        return min(round((per_second - limit) / limit * span_ms), span_ms)
+        span_ms = rate.span_ms(now_ms)
+        return round((per_second - limit) / limit * span_ms) if limit > 0 else span_ms
 
     def _forget_silent(self, now_ms: int) -> None:
         for client_id, rate in list(self._rates.items()):

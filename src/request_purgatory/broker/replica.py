@@ -82,9 +82,7 @@ class Replica:
         "wished_isr",
     )
 
-    def __init__(
-        self, node_id: int, key: TopicPartition, topic_id: uuid.UUID, log: PartitionLog, high_watermark: int
-    ) -> None:
+    def __init__(self, node_id: int, key: TopicPartition, topic_id: uuid.UUID, log: PartitionLog, high_watermark: int) -> None:
         self.node_id = node_id
         self.key = key
         #: A topic that is deleted and made again has the same name, and nothing else of the old one.
@@ -203,7 +201,7 @@ class Replica:
         return self.log.epoch_start(self.leader_epoch)
 
     def low_watermark(self, alive: Collection[int]) -> int:
-        """Below it no replica has anything; those that are not alive do not count, as in Kafka: they learn of it once they are."""
+        """Below it no replica has anything; who is not alive does not count, as in Kafka, and learns of it later."""
         known = [state.log_start_offset for node, state in self.followers.items() if node in alive]
         return min([self.log.log_start_offset, *known])
 
@@ -223,6 +221,11 @@ class Replica:
         # Even at the end: an epoch in which this replica led and appended nothing is not the leader's either.
         self.log.truncate_to(offset)
         self.high_watermark = min(self.high_watermark, self.log.end_offset)
+
+    def start_at(self, offset: int) -> None:
+        """Drop all records, and go on where the leader's log begins."""
+        self.log.truncate_fully(offset)
+        self.high_watermark = offset
 
     def check(self) -> None:
         """Assert every invariant that holds between events."""

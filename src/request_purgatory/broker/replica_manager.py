@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from request_purgatory.broker.actions import Actions
 from request_purgatory.broker.delayed import (
@@ -18,7 +18,7 @@ from request_purgatory.broker.delayed import (
 )
 from request_purgatory.broker.delayed.delete_records import DelayedDeleteRecords, DeletedPartition
 from request_purgatory.broker.delayed.fetch import diverges
-from request_purgatory.broker.log import RecordError
+from request_purgatory.broker.log import NoBatchError, RecordError
 from request_purgatory.broker.metrics import FetchExpirations
 from request_purgatory.broker.replica import Replica, ReplicaError
 from request_purgatory.broker.settings import ClusterSettings
@@ -42,6 +42,14 @@ _BEFORE_THE_LOG = (
 )
 #: What DeleteRecords names the high watermark by.
 TO_HIGH_WATERMARK = -1
+
+
+class LogBounds(NamedTuple):
+    """What a leader tells of its log."""
+
+    error: ErrorCode
+    log_start_offset: int = -1
+    end_offset: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +77,7 @@ class ReplicaManager:
         now_ms: Callable[[], int],
         wall_ms: Callable[[], int],
         knows: Callable[[TopicPartition], bool],
+        alive: Callable[[], Collection[int]],
         alter_isr: Callable[[Replica, list[int]], None],
     ) -> None:
         self.node_id = node_id
@@ -82,6 +91,7 @@ class ReplicaManager:
         self._now_ms = now_ms
         self._wall_ms = wall_ms
         self._knows = knows
+        self._alive = alive
         self._alter_isr = alter_isr
 
     def find(self, key: TopicPartition) -> Replica | None:
@@ -139,7 +149,7 @@ class ReplicaManager:
             produced.message = str(error)
             if isinstance(error, RecordError):
                 produced.faults = error.faults
-            if error.code not in _BEFORE_THE_LOG:
+            if error.code not in _BEFORE_THE_LOG and not isinstance(error, NoBatchError):
                 produced.log_start_offset = self.replicas[key].log.log_start_offset
             return produced
         produced.base_offset = appended.base_offset
@@ -147,6 +157,7 @@ class ReplicaManager:
         produced.log_start_offset = replica.log.log_start_offset
         produced.required_offset = appended.last_offset + 1
         produced.pending = acks == -1
+        produced.replica = replica
         if not appended.duplicate:
             self._appended(replica, len(batch or b""))
         return produced
@@ -161,7 +172,7 @@ class ReplicaManager:
     def advance(self, replica: Replica) -> None:
         """Move a leader's high watermark as far as it may, and have those tried who wait for it."""
         before = replica.high_watermark
-        if replica.advance_high_watermark():
+        if replica.advance_high_watermark(self._now_ms(), self.settings.replica_lag_time_max_ms, self._alive()):
             if self.recorder is not None:
                 self.recorder.high_watermark(replica, replica.log.bytes_between(before, replica.high_watermark))
             self.wake(replica.key)
@@ -212,45 +223,61 @@ class ReplicaManager:
     def _read(self, params: FetchParams, target: FetchTarget, max_bytes: int, *, at_least_one: bool) -> FetchedPartition:
         fetched = FetchedPartition(target.key)
         try:
-            replica = self._leader(target.key, target.current_leader_epoch, or_follower=not params.leader_only)
-        except ReplicaError as error:
-            fetched.error = error.code
-            return fetched
-        log = replica.log
-        if params.is_follower and params.replica_id not in replica.followers:
-            fetched.error = ErrorCode.UNKNOWN_LEADER_EPOCH
-            return fetched
-        fetched.diverging = diverges(replica, target)
-        if fetched.diverging is not None:
-            if fetched.diverging[1] < 0:
-                # An epoch that this log knows nothing of.
-                fetched.diverging, fetched.error = None, ErrorCode.OFFSET_OUT_OF_RANGE
-            return fetched
-        if not log.log_start_offset <= target.offset <= log.end_offset:
-            fetched.error = ErrorCode.OFFSET_OUT_OF_RANGE
-            return fetched
-        fetched.high_watermark = replica.high_watermark
-        fetched.log_start_offset = log.log_start_offset
-        limit = log.end_offset if params.is_follower else replica.high_watermark
-        if target.offset < limit:
-            fetched.records = log.read(target.offset, max_bytes, limit, at_least_one=at_least_one)
+            replica, fetched.diverging = self._fetched_from(params, target)
+            if fetched.diverging is not None:
+                return fetched
+            fetched.high_watermark = replica.high_watermark
+            fetched.log_start_offset = replica.log.log_start_offset
+            limit = replica.log.end_offset if params.is_follower else replica.high_watermark
+            if target.offset < limit:
+                fetched.records = replica.log.read(target.offset, max_bytes, limit, at_least_one=at_least_one)
+        except (ReplicaError, RecordError) as error:
+            # As a whole: what was found out before the disk failed is not told.
+            return FetchedPartition(target.key, error.code)
         return fetched
+
+    def _fetched_from(self, params: FetchParams, target: FetchTarget) -> tuple[Replica, tuple[int, int] | None]:
+        """The replica that a fetch may read, and where the fetching log parts from that replica's, if it does.
+
+        Raises:
+            ReplicaError: as Kafka answers.
+        """
+        replica = self._leader(target.key, target.current_leader_epoch, or_follower=not params.leader_only)
+        if target.topic_id not in (None, replica.topic_id):
+            raise ReplicaError(ErrorCode.INCONSISTENT_TOPIC_ID)
+        if params.is_follower and params.replica_id not in replica.followers:
+            raise ReplicaError(ErrorCode.UNKNOWN_LEADER_EPOCH)
+        parts = diverges(replica, target)
+        log = replica.log
+        # A log that goes on differently may be the longer one, which is for its follower to cut; if this one knows the epoch.
+        if target.offset < log.log_start_offset or (target.offset > log.end_offset if parts is None else parts[1] < 0):
+            raise ReplicaError(ErrorCode.OFFSET_OUT_OF_RANGE)
+        return replica, parts
+
+    def bounds(self, target: FetchTarget) -> LogBounds:
+        """Where a leader's log begins and ends: ListOffsets, as a follower asks whose offset is out of range."""
+        try:
+            replica = self._leader(target.key, target.current_leader_epoch)
+        except ReplicaError as error:
+            return LogBounds(error.code)
+        if target.topic_id not in (None, replica.topic_id):
+            return LogBounds(ErrorCode.INCONSISTENT_TOPIC_ID)
+        return LogBounds(ErrorCode.NONE, replica.log.log_start_offset, replica.log.end_offset)
 
     def _note_follower(self, params: FetchParams, targets: list[FetchTarget]) -> None:
         """A follower has all before the offset that it fetches from."""
         now_ms = self._now_ms()
         for target in targets:
-            replica = self.replicas.get(target.key)
-            if replica is None or not replica.is_leader:
+            try:
+                replica, parts = self._fetched_from(params, target)
+            except ReplicaError:
                 continue
-            if target.current_leader_epoch not in (-1, replica.leader_epoch) or diverges(replica, target) is not None:
+            if parts is not None:
                 continue
-            follower = replica.followers.get(params.replica_id)
-            if follower is None or target.offset > replica.log.end_offset:
-                continue
+            follower = replica.followers[params.replica_id]
             before = follower.log_start_offset
             follower.fetched(target.offset, target.log_start_offset, replica.log.end_offset, now_ms)
-            if replica.may_join(params.replica_id):
+            if replica.may_join(params.replica_id) and params.replica_id in self._alive():
                 self._alter_isr(replica, [*replica.isr, params.replica_id])
             self.advance(replica)
             if follower.log_start_offset != before:
@@ -262,7 +289,7 @@ class ReplicaManager:
         for replica in self.replicas.values():
             if replica.is_leader:
                 lagging = replica.lagging(now_ms, self.settings.replica_lag_time_max_ms)
-                if lagging:
+                if lagging and replica.wished_isr is None:
                     logger.warning("%s: %s lag behind and are not in sync any more", replica.key, lagging)
                     self._alter_isr(replica, [node for node in replica.isr if node not in lagging])
 
@@ -279,13 +306,16 @@ class ReplicaManager:
             try:
                 replica = self._leader(key)
                 partition.required_offset = self._delete_before(replica, offset)
+                partition.replica = replica
                 partition.pending = True
             except (ReplicaError, RecordError) as error:
                 partition.error = error.code
         if not any(each.pending for each in deleted):
             reply(deleted)
             return
-        operation = DelayedDeleteRecords(timeout_ms, deleted, self.find, reply)
+        operation = DelayedDeleteRecords(
+            timeout_ms, deleted, self.find, lambda replica: replica.low_watermark(self._alive()), reply
+        )
         self.purgatories.delete_records.try_complete_else_watch(operation, [each.key for each in deleted])
 
     def _delete_before(self, replica: Replica, offset: int) -> int:

@@ -1,7 +1,4 @@
-"""A cluster in a process of its own, for `ClusterProcess`: settings come in on standard input, which ends when it is to end.
-
-python -m request_purgatory.broker.serve
-"""
+"""A cluster in a process of its own, for `ClusterProcess`: settings come in on standard input, which ends when it is to end."""
 
 from __future__ import annotations
 
@@ -67,6 +64,3 @@ def main() -> int:
         return 130
     return 0
 
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 from typing import TYPE_CHECKING, Any
 
-from request_purgatory.broker.budget import RequestBudget
+from request_purgatory.broker.budget import RequestBudget, UnreadAnswers
 from request_purgatory.broker.connection import Connection
 from request_purgatory.broker.context import RequestContext
 from request_purgatory.broker.delayed import ThrottledChannel
 from request_purgatory.broker.faults import ResponseFault
 from request_purgatory.broker.handlers import handle
 from request_purgatory.broker.wire.error_response import error_response
+from request_purgatory.broker.wire.errors import WireError
 from request_purgatory.broker.wire.messages import response_frame
 
 if TYPE_CHECKING:
@@ -20,9 +22,25 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-#: A request that has come in part, and of which nothing more came for so long, ends its connection.
+#: A request that is not complete so long after it was let in ends its connection; so does, once it is closed, one whose client
+#: does not take what it was sent.
 STALLED_MS = 30_000
+#: Where others wait for answers to be taken, who has not taken one for so long is cut off.
+UNREAD_MS = 10_000
+SWEEP_EVERY_MS = 5_000
+#: How much of the process's open files the connections of all nodes may be.
+_FILES_FOR_CONNECTIONS = 0.75
 BACKLOG = 4_096
+
+
+def _most_connections() -> int:
+    """Beyond which the loop could soon accept none; where the system does not say, without limit."""
+    try:
+        import resource
+    except ImportError:
+        return sys.maxsize
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return sys.maxsize if files == resource.RLIM_INFINITY else int(files * _FILES_FOR_CONNECTIONS)
 
 
 class Server:
@@ -35,6 +53,7 @@ class Server:
         self.host = host
         self.port = port
         self.budget = RequestBudget(self.settings.queued_max_request_bytes)
+        self.unread = UnreadAnswers(self.settings.queued_max_request_bytes)
         self.connections: set[Connection] = set()
         self._listener: asyncio.Server | None = None
         self._sweep: asyncio.TimerHandle | None = None
@@ -63,8 +82,9 @@ class Server:
     # -- connections
 
     def admit(self, connection: Connection) -> bool:
-        """A new connection; False if there are too many."""
-        if len(self.connections) >= self.settings.max_connections:
+        """A new connection; False if there are too many, or would soon be too many files open for any more to be accepted."""
+        everywhere = sum(len(node.server.connections) for node in self.node.cluster.nodes)
+        if len(self.connections) >= self.settings.max_connections or everywhere >= _most_connections():
             return False
         self.connections.add(connection)
         return True
@@ -79,15 +99,20 @@ class Server:
         self.node.purgatories["Throttle"].try_complete_else_watch(operation, [id(connection)])
 
     def _plan_sweep(self) -> None:
-        every_ms = min(STALLED_MS, self.settings.connections_max_idle_ms)
+        every_ms = max(1, min(SWEEP_EVERY_MS, self.settings.connections_max_idle_ms))
         self._sweep = asyncio.get_running_loop().call_later(every_ms / 1_000, self._close_idle)
 
     def _close_idle(self) -> None:
         now_ms = self.now_ms()
         for connection in list(self.connections):
             silent_ms = now_ms - connection.active_ms
-            if connection.is_in_request and silent_ms >= STALLED_MS:
-                connection.close(f"a request has been coming in for {silent_ms} ms and is not complete")
+            if connection.is_closed:
+                if silent_ms >= STALLED_MS:
+                    connection.abort()
+            elif connection.is_stalled(now_ms, STALLED_MS):
+                connection.close(f"a request has been coming in for {STALLED_MS} ms and is not complete")
+            elif not self.unread.has_room(is_fetch=True) and self.unread.age_ms(connection, now_ms) >= UNREAD_MS:
+                connection.close(f"its client has not taken an answer for {UNREAD_MS} ms, and others wait")
             elif not connection.is_waiting and silent_ms >= self.settings.connections_max_idle_ms:
                 connection.close(f"silent for {silent_ms} ms")
         self._plan_sweep()
@@ -116,6 +141,9 @@ class Server:
             return
         try:
             frame = response_frame(context.header, response)
+        except WireError as error:
+            connection.close(str(error))
+            return
         except Exception:
             logger.exception("node %d can't write its %s response: %r", self.node_id, api.name, response)
             connection.close(f"its {api.name} response can't be written")

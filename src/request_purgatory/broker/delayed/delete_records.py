@@ -21,6 +21,7 @@ class DeletedPartition:
     required_offset: int = -1
     low_watermark: int = -1
     pending: bool = False
+    replica: Replica | None = None
 
 
 class DelayedDeleteRecords(DelayedOperation):
@@ -29,18 +30,20 @@ class DelayedDeleteRecords(DelayedOperation):
     Watch keys: the partitions. Call `reply` with what became of each when it ends; what is pending then has timed out.
     """
 
-    __slots__ = ("find", "partitions", "reply")
+    __slots__ = ("find", "low_watermark", "partitions", "reply")
 
     def __init__(
         self,
         timeout_ms: int,
         partitions: list[DeletedPartition],
         find: Callable[[TopicPartition], Replica | None],
+        low_watermark: Callable[[Replica], int],
         reply: Callable[[list[DeletedPartition]], None],
     ) -> None:
         super().__init__(timeout_ms)
         self.partitions = partitions
         self.find = find
+        self.low_watermark = low_watermark
         self.reply = reply
 
     def try_complete(self) -> bool:
@@ -49,13 +52,16 @@ class DelayedDeleteRecords(DelayedOperation):
             if not partition.pending:
                 continue
             replica = self.find(partition.key)
-            if replica is None or not replica.is_leader:
+            if replica is None or replica is not partition.replica:
+                partition.error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            elif not replica.is_leader:
                 partition.error = ErrorCode.NOT_LEADER_OR_FOLLOWER
-            elif replica.low_watermark < partition.required_offset:
-                waits = True
-                continue
             else:
-                partition.low_watermark = replica.low_watermark
+                low_watermark = self.low_watermark(replica)
+                if low_watermark < partition.required_offset:
+                    waits = True
+                    continue
+                partition.low_watermark = low_watermark
             partition.pending = False
         return not waits and self.force_complete()
 

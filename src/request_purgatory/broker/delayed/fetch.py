@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
@@ -25,6 +26,8 @@ class FetchTarget(NamedTuple):
     last_fetched_epoch: int = -1
     #: Of the follower's log; -1 for consumers.
     log_start_offset: int = -1
+    #: Of followers: a topic that was deleted and made again has the same name, and may be in the same epoch.
+    topic_id: uuid.UUID | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +93,9 @@ class DelayedFetch(DelayedOperation):
         available = 0
         for target in self.targets:
             replica = self.find(target.key)
-            if replica is None or (not replica.is_leader and self.params.leader_only):
+            if replica is None or target.topic_id not in (None, replica.topic_id):
+                return self.force_complete()
+            if not replica.is_leader and self.params.leader_only:
                 return self.force_complete()
             epoch = target.current_leader_epoch
             if epoch >= 0 and epoch != replica.leader_epoch:

@@ -25,8 +25,9 @@ class ProducedPartition:
     log_start_offset: int = -1
     #: The high watermark that is waited for: one beyond the last record.
     required_offset: int = -1
-    #: True while it is waited for.
+    #: True while it is waited for; and the replica that it was appended to, since one of the same name may take its place.
     pending: bool = False
+    replica: Replica | None = None
 
 
 class DelayedProduce(DelayedOperation):
@@ -55,14 +56,14 @@ class DelayedProduce(DelayedOperation):
             if not partition.pending:
                 continue
             replica = self.find(partition.key)
-            if replica is None:
+            if replica is None or replica is not partition.replica:
                 partition.error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             elif not replica.is_leader:
                 partition.error = ErrorCode.NOT_LEADER_OR_FOLLOWER
             elif replica.high_watermark < partition.required_offset:
                 waits = True
                 continue
-            elif not replica.has_enough_replicas:
+            elif not replica.may_have_enough_replicas:
                 # It is in the log, and too few have it: the client may send it once more, or not.
                 partition.error = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
             partition.pending = False

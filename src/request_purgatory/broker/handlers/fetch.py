@@ -129,7 +129,10 @@ class _Answer:
         self.by_id = by_id
 
     def send(self, fetched: list[FetchedPartition]) -> None:
-        """Answer with what was read."""
+        """Answer with what was read; without records where clients leave too many unread (see `UnreadAnswers`)."""
+        if not self.node.server.unread.has_room(is_fetch=True):
+            for each in fetched:
+                each.records = b""
         told = fetched
         if self.session is not None:
             known = [each for topic_id, each in self.refused if topic_id is None]

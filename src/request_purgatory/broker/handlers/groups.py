@@ -8,6 +8,8 @@ from request_purgatory.broker.context import RequestContext
 from request_purgatory.broker.topics import NO_LEADER, OFFSETS_TOPIC, TopicPartition
 from request_purgatory.broker.wire import apis
 from request_purgatory.broker.wire.error_code import ErrorCode
+from request_purgatory.broker.wire.errors import WireError
+from request_purgatory.broker.wire.limits import MAX_TEXT_BYTES
 
 if TYPE_CHECKING:
     from request_purgatory.broker.node import Node
@@ -16,8 +18,16 @@ _Coordinator = apis.FIND_COORDINATOR.response.Coordinator
 
 GROUP = 0
 TRANSACTION = 1
-#: From this version on several are asked for at a time.
+#: From these versions on FindCoordinator and OffsetFetch ask for several at a time.
 _SEVERAL = 4
+_FETCHES_SEVERAL = 8
+
+#: Assignors that a member may offer; consumers have two or three. Each is kept as long as the member is.
+MAX_PROTOCOLS = 1_000
+#: What a member's id has behind the name of its client or instance: a dash and a UUID.
+_AFTER_NAME_BYTES = 37
+_LONGEST_RETENTION_MS = 2**62
+_LONGEST_RETENTION_MS = 2**62
 
 
 def find_coordinator(node: Node, context: RequestContext, request: Any) -> None:
@@ -66,7 +76,16 @@ def _found(node: Node, key: str, key_type: int) -> dict[str, Any]:
 
 
 def join_group(node: Node, context: RequestContext, request: Any) -> None:
-    """Join a group, or stay in it."""
+    """Join a group, or stay in it.
+
+    Raises:
+        WireError: more protocols than any client offers, or a name that is too long for the member id that is made of it.
+    """
+    if len(request.protocols) > MAX_PROTOCOLS:
+        raise WireError(f"JoinGroup with {len(request.protocols):,} protocols, where {MAX_PROTOCOLS:,} are allowed")
+    named_after = (request.group_instance_id or context.client.client_id).encode()
+    if len(named_after) > MAX_TEXT_BYTES - _AFTER_NAME_BYTES:
+        raise WireError(f"JoinGroup of a client or instance whose name has {len(named_after):,} bytes")
     node.groups.join_group(request, context.client, context.reply, context.version)
 
 
@@ -91,6 +110,8 @@ def offset_commit(node: Node, context: RequestContext, request: Any) -> None:
     topic_class = response.OffsetCommitResponseTopic
     partition_class = topic_class.OffsetCommitResponsePartition
     unknown = _take_unknown(node, request)
+    # For ever, and no longer than a record of it can tell.
+    request.retention_time_ms = min(request.retention_time_ms, _LONGEST_RETENTION_MS)
 
     def reply(committed: Any) -> None:
         _add_refused(committed.topics, unknown, topic_class, partition_class)
@@ -107,11 +128,14 @@ def _take_unknown(node: Node, request: Any) -> dict[str, list[int]]:
     unknown: dict[str, list[int]] = {}
     known = []
     for topic in request.topics:
-        missing = [each for each in topic.partitions if not node.knows(TopicPartition(topic.name, each.partition_index))]
-        if missing:
-            unknown[topic.name] = [each.partition_index for each in missing]
-            topic.partitions = [each for each in topic.partitions if each not in missing]
-        if topic.partitions:
+        found = []
+        for each in topic.partitions:
+            if node.knows(TopicPartition(topic.name, each.partition_index)):
+                found.append(each)
+            else:
+                unknown.setdefault(topic.name, []).append(each.partition_index)
+        topic.partitions = found
+        if found:
             known.append(topic)
     request.topics = known
     return unknown
@@ -120,9 +144,10 @@ def _take_unknown(node: Node, request: Any) -> dict[str, list[int]]:
 def _add_refused(topics: list[Any], unknown: dict[str, list[int]], topic_class: Any, partition_class: Any) -> None:
     """Add to a response's topics those that are not known."""
     code = int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    by_name = {each.name: each for each in topics}
     for name, partitions in unknown.items():
         refused = [partition_class(partition_index=index, error_code=code) for index in partitions]
-        same = next((each for each in topics if each.name == name), None)
+        same = by_name.get(name)
         if same is None:
             topics.append(topic_class(name=name, partitions=refused))
         else:
@@ -130,7 +155,12 @@ def _add_refused(topics: list[Any], unknown: dict[str, list[int]], topic_class: 
 
 
 def offset_fetch(node: Node, context: RequestContext, request: Any) -> None:
-    """The offsets that a group has committed."""
+    """The offsets that a group has committed; of a group that is asked for twice, what was asked first."""
+    if context.version >= _FETCHES_SEVERAL:
+        once: dict[str, Any] = {}
+        for each in request.groups:
+            once.setdefault(each.group_id, each)
+        request.groups = list(once.values())
     context.reply(node.groups.fetch_offsets(request))
 
 
@@ -155,7 +185,8 @@ def list_groups(node: Node, context: RequestContext, request: Any) -> None:
 
 
 def describe_groups(node: Node, context: RequestContext, request: Any) -> None:
-    """Groups with their members."""
+    """Groups with their members; each once, however often it is asked for."""
+    request.groups = list(dict.fromkeys(request.groups))
     context.reply(node.groups.describe_groups(request))
 
 

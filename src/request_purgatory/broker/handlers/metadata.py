@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from request_purgatory.broker.context import RequestContext
 from request_purgatory.broker.controller import ControllerError
+from request_purgatory.broker.handlers.growth import MAX_TOPICS_PER_METADATA, room
 from request_purgatory.broker.topics import NO_LEADER, OFFSETS_TOPIC, Partition, Topic, name_fault
 from request_purgatory.broker.wire import apis
 from request_purgatory.broker.wire.error_code import ErrorCode
@@ -56,7 +57,8 @@ def metadata(node: Node, context: RequestContext, request: Any) -> None:
     else:
         may_create = version < _HAS_NO_CREATION_FLAG or request.allow_auto_topic_creation
         once = {(each.name, each.topic_id): each for each in asked}
-        looked_up = [_looked_up(node, context, each, may_create=may_create) for each in once.values()]
+        most = len(node.topics) + MAX_TOPICS_PER_METADATA
+        looked_up = [_looked_up(node, context, each, may_create=may_create and len(node.topics) < most) for each in once.values()]
         # As Kafka has them: those that are there first.
         topics = sorted(looked_up, key=lambda topic: topic.error_code != 0)
     brokers = [
@@ -100,6 +102,8 @@ def _create(node: Node, name: str) -> ErrorCode:
     try:
         if name == OFFSETS_TOPIC:
             node.cluster.create_offsets_topic()
+        elif room(node) < node.settings.num_partitions:
+            return ErrorCode.POLICY_VIOLATION
         else:
             node.cluster.controller.create_topic(name)
     except ControllerError as error:

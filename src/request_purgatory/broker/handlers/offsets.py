@@ -38,20 +38,21 @@ _Deleted = _DeletedTopic.DeleteRecordsPartitionResult
 def list_offsets(node: Node, context: RequestContext, request: Any) -> None:
     """The earliest and the latest offset, or the first at a time."""
     topics = []
+    counts = Counter(TopicPartition(topic.name, each.partition_index) for topic in request.topics for each in topic.partitions)
     for topic in request.topics:
         partitions = []
-        counts = Counter(each.partition_index for each in topic.partitions)
         # One that is asked for twice is answered once, with an error.
         for each in {one.partition_index: one for one in topic.partitions}.values():
             found = _Listed(partition_index=each.partition_index, error_code=0, timestamp=-1, offset=-1, leader_epoch=-1)
-            if counts[each.partition_index] > 1:
+            key = TopicPartition(topic.name, each.partition_index)
+            if counts[key] > 1:
                 found.error_code = int(ErrorCode.INVALID_REQUEST)
                 partitions.append(found)
                 continue
             try:
                 if each.timestamp < 0 and context.version < _SPECIAL_SINCE.get(each.timestamp, _NEVER):
                     raise ReplicaError(ErrorCode.UNSUPPORTED_VERSION)
-                replica = node.leader_replica(TopicPartition(topic.name, each.partition_index), each.current_leader_epoch)
+                replica = node.leader_replica(key, each.current_leader_epoch)
                 found.timestamp, found.offset, found.leader_epoch = _listed(
                     replica, each.timestamp, follower=request.replica_id >= 0
                 )
@@ -73,6 +74,9 @@ def _listed(replica: Replica, timestamp: int, *, follower: bool) -> tuple[int, i
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         return -1, log.log_start_offset, log.epoch_at(log.log_start_offset)
     found = log.max_timestamp_offset() if timestamp == MAX_TIMESTAMP else log.offset_at_time(timestamp, limit)
+    if found is None and timestamp == MAX_TIMESTAMP and log.log_start_offset < limit:
+        # Records without a time, the first of which is the latest.
+        return -1, log.log_start_offset, log.epoch_at(log.log_start_offset)
     if found is None or found[1] >= limit:
         return -1, -1, -1
     return found[0], found[1], log.epoch_at(found[1])
@@ -97,24 +101,25 @@ def offset_for_leader_epoch(node: Node, context: RequestContext, request: Any) -
 
 def delete_records(node: Node, context: RequestContext, request: Any) -> None:
     """Delete what is before an offset, and answer when every replica has."""
-    unknown = []
-    wanted = []
+    # A partition that is there twice is as in Kafka: what is said last is done.
+    unknown: dict[TopicPartition, DeletedPartition] = {}
+    wanted: dict[TopicPartition, int] = {}
     for topic in request.topics:
         for each in topic.partitions:
             key = TopicPartition(topic.name, each.partition_index)
             known = node.topics.get(topic.name)
             if not node.knows(key):
-                unknown.append(DeletedPartition(key, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+                unknown[key] = DeletedPartition(key, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             elif known is not None and known.is_internal:
-                unknown.append(DeletedPartition(key, ErrorCode.INVALID_TOPIC_EXCEPTION))
+                unknown[key] = DeletedPartition(key, ErrorCode.INVALID_TOPIC_EXCEPTION)
             elif known is not None and "delete" not in topic_value("cleanup.policy", known.configs, node.settings):
-                unknown.append(DeletedPartition(key, ErrorCode.POLICY_VIOLATION))
+                unknown[key] = DeletedPartition(key, ErrorCode.POLICY_VIOLATION)
             else:
-                wanted.append((key, each.offset))
+                wanted[key] = each.offset
 
     def reply(deleted: list[DeletedPartition]) -> None:
         topics: dict[str, list[Any]] = {}
-        for each in [*unknown, *deleted]:
+        for each in [*unknown.values(), *deleted]:
             low = each.low_watermark if each.error is ErrorCode.NONE else -1
             result = _Deleted(partition_index=each.key.partition, low_watermark=low, error_code=int(each.error))
             topics.setdefault(each.key.topic, []).append(result)
@@ -124,4 +129,4 @@ def delete_records(node: Node, context: RequestContext, request: Any) -> None:
             )
         )
 
-    node.replicas.delete_records(request.timeout_ms, wanted, reply)
+    node.replicas.delete_records(request.timeout_ms, list(wanted.items()), reply)

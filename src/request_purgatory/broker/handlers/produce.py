@@ -32,8 +32,9 @@ def produce(node: Node, context: RequestContext, request: Any) -> None:
     if request.acks not in (-1, 0, 1):
         context.reply(error_response(apis.PRODUCE, request, ErrorCode.INVALID_REQUIRED_ACKS))
         return
-    refused = []
-    wanted = []
+    # A partition that is there twice is as in Kafka: what is said last is done.
+    refused: dict[TopicPartition, ProducedPartition] = {}
+    wanted: dict[TopicPartition, Any] = {}
     size = 0
     by_id = context.version >= _USES_IDS
     ids: dict[str, Any] = {}
@@ -45,17 +46,17 @@ def produce(node: Node, context: RequestContext, request: Any) -> None:
             key = TopicPartition(name, each.index)
             fault = _fault(node, key, by_id=by_id)
             if fault is not None:
-                refused.append(ProducedPartition(key, fault))
+                refused[key] = ProducedPartition(key, fault)
                 continue
             records = each.records
             size += 0 if records is None else len(records)
-            wanted.append((key, records))
+            wanted[key] = records
     context.throttle_ms = node.producer_quota.throttle_ms(context.client.client_id, size, node.now_ms())
 
     def reply(produced: list[ProducedPartition]) -> None:
-        _reply(node, context, request, ids, [*produced, *refused])
+        _reply(node, context, request, ids, [*produced, *refused.values()])
 
-    context.operation = node.replicas.append(request.acks, request.timeout_ms, wanted, reply)
+    context.operation = node.replicas.append(request.acks, request.timeout_ms, list(wanted.items()), reply)
 
 
 def _fault(node: Node, key: TopicPartition, *, by_id: bool) -> ErrorCode | None:

@@ -8,10 +8,19 @@ from typing import TYPE_CHECKING, Any
 from request_purgatory.broker.configs import TOPIC_CONFIGS, ConfigSource, topic_value
 from request_purgatory.broker.context import RequestContext
 from request_purgatory.broker.controller import ControllerError
+from request_purgatory.broker.handlers.growth import (
+    MAX_PARTITIONS_PER_REQUEST,
+    TOO_MANY,
+    TOO_MANY_PER_REQUEST,
+    asked_for,
+    is_excessive,
+    room,
+)
 from request_purgatory.broker.topics import Topic
 from request_purgatory.broker.wire import apis
 from request_purgatory.broker.wire.error_code import ErrorCode
 from request_purgatory.broker.wire.error_response import error_response
+from request_purgatory.broker.wire.limits import told
 
 if TYPE_CHECKING:
     from request_purgatory.broker.node import Node
@@ -30,13 +39,22 @@ def create_topics(node: Node, context: RequestContext, request: Any) -> None:
     if _is_away(node, context, request):
         return
     names = Counter(each.name for each in request.topics)
+    asked = {each.name: each for each in request.topics}
+    if is_excessive(node, request.topics):
+        results = [_refused(name, ErrorCode.POLICY_VIOLATION, TOO_MANY_PER_REQUEST) for name in names]
+        context.reply(apis.CREATE_TOPICS.response(topics=results))
+        return
     results = []
+    left = room(node)
     for name, count in names.items():
         if count > 1:
             results.append(_refused(name, ErrorCode.INVALID_REQUEST, "Duplicate topic name."))
-            continue
-        asked = next(each for each in request.topics if each.name == name)
-        results.append(_create(node, asked, validate_only=bool(request.validate_only)))
+        elif asked_for(node, asked[name]) > left:
+            results.append(_refused(name, ErrorCode.POLICY_VIOLATION, TOO_MANY))
+        else:
+            created = _create(node, asked[name], validate_only=bool(request.validate_only))
+            left -= max(created.num_partitions, 0)
+            results.append(created)
     context.reply(apis.CREATE_TOPICS.response(topics=results))
 
 
@@ -91,7 +109,9 @@ def _configs(node: Node, topic: Topic) -> list[Any]:
 
 
 def _refused(name: str, code: ErrorCode, message: str | None) -> Any:
-    return _Created(name=name, error_code=int(code), error_message=message, num_partitions=-1, replication_factor=-1, configs=[])
+    return _Created(
+        name=name, error_code=int(code), error_message=told(message), num_partitions=-1, replication_factor=-1, configs=[]
+    )
 
 
 def delete_topics(node: Node, context: RequestContext, request: Any) -> None:
@@ -124,7 +144,7 @@ def _delete(node: Node, name: str | None, topic_id: Any) -> Any:
     try:
         controller.delete_topic(name)
     except ControllerError as error:
-        return _Deleted(name=name, topic_id=topic_id, error_code=int(error.code), error_message=str(error))
+        return _Deleted(name=name, topic_id=topic_id, error_code=int(error.code), error_message=told(str(error)))
     return _Deleted(name=name, topic_id=topic.topic_id if topic is not None else None, error_code=0, error_message=None)
 
 
@@ -141,13 +161,22 @@ def create_partitions(node: Node, context: RequestContext, request: Any) -> None
     for each in request.topics:
         if names[each.name] > 1:
             continue
-        assignments = None if each.assignments is None else [list(one.broker_ids) for one in each.assignments]
-        code, message = ErrorCode.NONE, None
-        try:
-            node.cluster.controller.create_partitions(
-                each.name, each.count, assignments, validate_only=bool(request.validate_only)
-            )
-        except ControllerError as error:
-            code, message = error.code, str(error)
-        results.append(_Grown(name=each.name, error_code=int(code), error_message=message))
+        code, message = _grow(node, each, validate_only=bool(request.validate_only))
+        results.append(_Grown(name=each.name, error_code=int(code), error_message=told(message)))
     context.reply(apis.CREATE_PARTITIONS.response(results=results))
+
+
+def _grow(node: Node, asked: Any, *, validate_only: bool) -> tuple[ErrorCode, str | None]:
+    topic = node.topics.get(asked.name)
+    more = 0 if topic is None else asked.count - len(topic.partitions)
+    if more > MAX_PARTITIONS_PER_REQUEST:
+        # In Kafka's words.
+        return ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation."
+    if more > 0 and more > room(node):
+        return ErrorCode.POLICY_VIOLATION, TOO_MANY
+    assignments = None if asked.assignments is None else [list(one.broker_ids) for one in asked.assignments]
+    try:
+        node.cluster.controller.create_partitions(asked.name, asked.count, assignments, validate_only=validate_only)
+    except ControllerError as error:
+        return error.code, str(error)
+    return ErrorCode.NONE, None

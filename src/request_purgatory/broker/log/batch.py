@@ -21,7 +21,7 @@ from typing import NamedTuple, TypeAlias
 
 from crc32c import crc32c
 
-from request_purgatory.broker.log.errors import RecordError
+from request_purgatory.broker.log.errors import NoBatchError, RecordError
 from request_purgatory.broker.wire.error_code import ErrorCode
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
@@ -124,7 +124,7 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
     if length < _LEAST_LENGTH or not 0 <= magic <= MAGIC:
         raise RecordError(ErrorCode.CORRUPT_MESSAGE, f"no batch has length {length} and magic {magic}, at {position}")
     if magic != MAGIC:
-        raise RecordError(ErrorCode.INVALID_RECORD, f"only batches of magic {MAGIC} are taken, got {magic} at {position}")
+        raise NoBatchError(ErrorCode.INVALID_RECORD, f"only batches of magic {MAGIC} are taken, got {magic} at {position}")
     size = min(remaining, length + _LENGTH_BYTES)
     raise RecordError(ErrorCode.CORRUPT_MESSAGE, f"a batch has at least {HEADER_BYTES} bytes, got {size} at {position}")
 

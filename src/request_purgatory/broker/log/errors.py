@@ -23,6 +23,11 @@ class RecordError(PurgatoryError):
         return type(self), (self.code, str(self), self.faults)
 
 
+class NoBatchError(RecordError):
+    """What should be the one batch of a partition is none, or more, or of an old format: Kafka finds that out before it looks for
+    the log, and tells of no log start in its answer."""
+
+
 def storage_error(doing: str, error: OSError) -> RecordError:
     """What the system said while `doing`, as the error that clients are answered with: they find another leader and try again."""
     return RecordError(ErrorCode.KAFKA_STORAGE_ERROR, f"{doing}: {error}")

@@ -41,15 +41,18 @@ def recover(name: str, folder: Path, make_segment: Callable[[int], Segment], sta
 
     After a batch that is torn or does not match its checksum, the rest of its segment and all later segments are cut off: that
     is where an append was when the process or the machine died. Later segments stay only if no offset is missing before them:
-    what was cut off then is the part of an append that a full disk failed. Segments that end before `start_offset`, which is what a
-    checkpoint says, were about to be deleted, and are.
+    what was cut off then is the part of an append that a full disk failed. Segments that end before `start_offset`, which is
+    what a checkpoint says, were about to be deleted, and are, without being read.
 
     Raises:
         RecordError: KAFKA_STORAGE_ERROR if the system fails to read or cut a file.
     """
     epochs, producers = LeaderEpochs(name), Producers()
     segments: list[Segment] = []
-    for base_offset in _found(folder):
+    found = _found(folder)
+    while start_offset is not None and len(found) > 1 and found[1] <= start_offset:
+        _unlink(folder / segment_name(found.pop(0)))
+    for base_offset in found:
         path = folder / segment_name(base_offset)
         if segments and base_offset != segments[-1].next_offset:
             logger.warning(
@@ -79,8 +82,6 @@ def recover(name: str, folder: Path, make_segment: Callable[[int], Segment], sta
     if not segments:
         segments.append(make_segment(start_offset or 0))
     start_offset = max(start_offset or 0, segments[0].base_offset)
-    while len(segments) > 1 and segments[1].base_offset <= start_offset:
-        segments.pop(0).store.delete()
     epochs.truncate_end(segments[-1].next_offset)
     epochs.truncate_start(start_offset)
     return Recovered(segments, start_offset, epochs, producers)
@@ -107,9 +108,9 @@ def _index(segment: Segment, epochs: LeaderEpochs, producers: Producers) -> None
     while position < size and reason is None:
         chunk = segment.store.read(position, min(_CHUNK_BYTES, size - position))
         read = _index_chunk(segment, chunk, position, epochs, producers)
-        if read == 0 and len(chunk) < size - position:  # A batch that is larger than a chunk, or so it says.
-            said = int.from_bytes(chunk[8:12], signed=True) + 12
-            chunk = segment.store.read(position, min(max(said, 0), size - position))
+        said = int.from_bytes(chunk[8:12], signed=True) + 12
+        if read == 0 and len(chunk) < min(said, size - position):  # A batch that is larger than a chunk, or says so.
+            chunk = segment.store.read(position, min(said, size - position))
             read = _index_chunk(segment, chunk, position, epochs, producers)
         if read == 0:
             reason = _fault(segment, chunk)

@@ -23,7 +23,7 @@ from request_purgatory.broker.log.batch import (
     verify,
 )
 from request_purgatory.broker.log.codec import NAMES
-from request_purgatory.broker.log.errors import RecordError
+from request_purgatory.broker.log.errors import NoBatchError, RecordError
 from request_purgatory.broker.log.record import body, layouts
 from request_purgatory.broker.log.settings import LogSettings
 from request_purgatory.broker.wire.error_code import ErrorCode
@@ -54,6 +54,11 @@ def accepted(records: Buffer, settings: LogSettings, now_ms: int, *, internal: b
         RecordError: what Kafka answers.
     """
     header, batch = _only_batch(records)
+    if header.attributes & TRANSACTIONAL and not internal:
+        # Kafka's answer where the request names no transactional id; with one there would have to be transactions.
+        raise RecordError(
+            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, f"producer {header.producer_id} has no transaction: there are none"
+        )
     if header.base_offset != 0 and not internal:
         raise _invalid(f"the base offset of a client's batch is 0, got {header.base_offset}")
     if len(batch) > settings.max_message_bytes:
@@ -67,9 +72,6 @@ def accepted(records: Buffer, settings: LogSettings, now_ms: int, *, internal: b
     if not internal:
         _check_header(header)
     latest = _check_records(header, batch, settings, now_ms)
-    if attributes & TRANSACTIONAL:
-        # Kafka's answer to a producer whose transaction the coordinator does not know; here it knows none.
-        raise RecordError(ErrorCode.INVALID_TXN_STATE, f"producer {header.producer_id} has no transaction")
     if settings.log_append_time:
         latest = now_ms
         batch = retimed(batch, attributes & _KEPT | LOG_APPEND_TIME, latest)
@@ -86,9 +88,10 @@ def _only_batch(records: Buffer) -> tuple[BatchHeader, Buffer]:
     batches = split(records, torn_tail=True)
     first = next(batches, None)
     if first is None:
-        raise _invalid(f"a partition's records have at least one batch, got {len(records)} bytes without one")
+        message = f"a partition's records have at least one batch, got {len(records)} bytes without one"
+        raise NoBatchError(ErrorCode.INVALID_RECORD, message)
     if next(batches, None) is not None:
-        raise _invalid("a partition's records have exactly one batch, got more")
+        raise NoBatchError(ErrorCode.INVALID_RECORD, "a partition's records have exactly one batch, got more")
     return first
 
 

@@ -6,14 +6,22 @@ import struct
 from dataclasses import dataclass
 from typing import Any
 
-from request_purgatory.broker.wire.apis import API_VERSIONS, APIS, PRODUCE, Api
+from kafka.protocol.schemas.fields.codecs import EncodeBuffer
+
+from request_purgatory.broker.wire.apis import API_VERSIONS, APIS, FETCH, PRODUCE, Api
 from request_purgatory.broker.wire.errors import WireError
-from request_purgatory.broker.wire.limits import MAX_PLAIN_REQUEST_BYTES, require_few_partitions
+from request_purgatory.broker.wire.limits import MAX_ELEMENTS, MAX_PLAIN_REQUEST_BYTES, require_bounds, unsigned
+from request_purgatory.broker.wire.nulls import require_no_nulls
+
+#: Of any response but Fetch's, which has a limit of its own in its request and another in the settings. Clients take no more from
+#: a broker by themselves: librdkafka's `receive.message.max.bytes` is 100 MB.
+MAX_PLAIN_RESPONSE_BYTES = 100 * 2**20
 
 _HEADER = struct.Struct(">hhi")
 _LENGTH = struct.Struct(">h")
-_CORRELATION = struct.Struct(">i")
 _FRAMED_CORRELATION = struct.Struct(">ii")
+_SIZE_BYTES = 4
+_WHY_CHARACTERS = 200
 
 
 @dataclass(slots=True)
@@ -62,28 +70,16 @@ def read_header(frame: bytes) -> Header:
 
 def _after_tagged_fields(frame: bytes, position: int) -> int:
     """Where the tagged fields end that begin at `position`; a header has none that is known."""
-    count, position = _unsigned(frame, position)
+    count, position = unsigned(frame, position)
+    if count > MAX_ELEMENTS:
+        raise WireError(f"a header with {count:,} tagged fields, where {MAX_ELEMENTS:,} are allowed")
     for _ in range(count):
-        _, position = _unsigned(frame, position)
-        size, position = _unsigned(frame, position)
+        _, position = unsigned(frame, position)
+        size, position = unsigned(frame, position)
         position += size
         if position > len(frame):
             raise WireError(f"a tagged field of {size} bytes in a frame of {len(frame)}")
     return position
-
-
-def _unsigned(frame: bytes, position: int) -> tuple[int, int]:
-    """A number of variable length and where it ends."""
-    value = shift = 0
-    while True:
-        byte = frame[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, position
-        shift += 7
-        if shift > 28:
-            raise WireError("a number of more than five bytes")
 
 
 def read_request(frame: bytes, header: Header) -> Any:
@@ -93,10 +89,9 @@ def read_request(frame: bytes, header: Header) -> Any:
         WireError: bytes that are no such request, or one of more parts than any client sends.
     """
     api = header.api
-    if api is PRODUCE:
-        require_few_partitions(frame, header)
-    elif len(frame) > MAX_PLAIN_REQUEST_BYTES:
+    if api is not PRODUCE and len(frame) > MAX_PLAIN_REQUEST_BYTES:
         raise WireError(f"{api.name} of {len(frame):,} bytes, where {MAX_PLAIN_REQUEST_BYTES:,} are allowed")
+    require_bounds(frame, header.body, api, header.version)
     flexible = api.is_flexible(header.version)
     # What `decode` does, but for where it ends: a text that is longer than the frame is cut there without a word.
     decode = api.request._struct.compiled_decode_from(header.version, compact=flexible, tagged=flexible, data_class=api.request)
@@ -104,18 +99,41 @@ def read_request(frame: bytes, header: Header) -> Any:
         request, end = decode(memoryview(frame), header.body)
     except Exception as error:
         # The library tells of bad bytes by whatever error they led to: struct's, a look-up's, a decoder's.
-        raise WireError(f"{len(frame)} bytes are no {api.name} request of version {header.version}: {error!r}") from error
+        why = f"{type(error).__name__}: {str(error)[:_WHY_CHARACTERS]}"
+        raise WireError(f"{len(frame)} bytes are no {api.name} request of version {header.version}: {why}") from error
     if end > len(frame):
         raise WireError(f"{api.name} request of version {header.version}: {end} bytes are announced, {len(frame)} came")
+    require_no_nulls(api, request, header.version)
     return request
 
 
+class _Answer(EncodeBuffer):  # type: ignore[misc]
+    """A buffer that a response is written to: not larger than it may be, and gone with it, unlike the library's own."""
+
+    def __init__(self, size: int, limit_bytes: int | None) -> None:
+        super().__init__(size)
+        self.limit_bytes = limit_bytes
+
+    def ensure(self, needed: int) -> None:
+        if self.limit_bytes is not None and self.pos + needed > self.limit_bytes:
+            raise WireError(f"an answer of more than {self.limit_bytes:,} bytes")
+        super().ensure(needed)
+
+
 def response_frame(header: Header, response: Any) -> bytes:
-    """A response as it is sent: size, correlation id, and the message."""
+    """A response as it is sent: size, correlation id, and the message.
+
+    Raises:
+        WireError: it is larger than MAX_PLAIN_RESPONSE_BYTES.
+    """
     api = header.api
     # Who asks for versions that this broker does not have, can only read the answer of the first version.
     version = header.version if header.is_served else 0
-    payload: bytes = response.encode(version=version)
-    if api.is_flexible(version) and api is not API_VERSIONS:
-        return _FRAMED_CORRELATION.pack(len(payload) + 5, header.correlation_id) + b"\0" + payload
-    return _FRAMED_CORRELATION.pack(len(payload) + 4, header.correlation_id) + payload
+    flexible = api.is_flexible(version)
+    answer = _Answer(1_024, None if api is FETCH else MAX_PLAIN_RESPONSE_BYTES)
+    # No tagged fields of the header's; that of ApiVersions has no room for them.
+    answer.pos = _FRAMED_CORRELATION.size + (flexible and api is not API_VERSIONS)
+    encode = api.response._struct.compiled_encode_into(version, compact=flexible, tagged=flexible)
+    encode(response, answer)
+    _FRAMED_CORRELATION.pack_into(answer.buf, 0, answer.pos - _SIZE_BYTES, header.correlation_id)
+    return bytes(memoryview(answer.buf)[: answer.pos])

@@ -1,0 +1,160 @@
+"""The records inside a batch, and the codecs."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kafka.record.default_records import DefaultRecordBatch
+
+from request_purgatory.broker.log import Record, RecordError, build, read_header, read_records, verify
+from request_purgatory.broker.log.codec import GZIP, LZ4, NAMES, SNAPPY, ZSTD, unpack
+from request_purgatory.broker.log.record import body, first_at_or_after
+from request_purgatory.broker.wire.error_code import ErrorCode
+from tests.broker.log.batches import NOW, batch, changed
+
+COMPRESSED = {GZIP: None, SNAPPY: "snappy", LZ4: "lz4.frame", ZSTD: "zstandard"}
+
+
+def need(codec: int) -> None:
+    """Skip a test whose codec is not installed."""
+    if codec and COMPRESSED[codec]:
+        pytest.importorskip(COMPRESSED[codec])
+
+
+@pytest.mark.parametrize("codec", range(5), ids=NAMES)
+def test_records_of_every_codec_are_read(codec: int) -> None:
+    """As kafka-python's producer writes them."""
+    need(codec)
+    data = batch(
+        b"a" * 1_000,
+        None,
+        b"",
+        b"b" * 100_000,
+        timestamps=[NOW, NOW + 2, NOW - 5, NOW],
+        headers=[("h", b"1"), ("i", None)],
+        codec=codec,
+    )
+    header = read_header(data)
+    assert header.codec == codec
+    theirs = [(each.offset, each.key, each.value, each.timestamp) for each in DefaultRecordBatch(data)]
+    assert [tuple(each) for each in read_records(header, data)] == theirs
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.none() | st.binary(max_size=200),
+            st.integers(-(2**40), 2**40),
+            st.lists(st.tuples(st.text(max_size=3), st.none() | st.binary(max_size=3)), max_size=3),
+        ),
+        min_size=1,
+        max_size=70,
+    ),
+    st.none() | st.binary(max_size=70),
+    st.sampled_from([0, GZIP]),
+)
+def test_any_records_are_read_as_kafka_python_does(rows: list[tuple], key: bytes | None, codec: int) -> None:
+    """Keys, values and times, with any headers between them."""
+    data = batch(*[row[0] for row in rows], key=key, timestamps=[row[1] for row in rows], headers=rows[0][2], codec=codec)
+    theirs = [(each.offset, each.key, each.value, each.timestamp) for each in DefaultRecordBatch(data)]
+    assert [tuple(each) for each in read_records(read_header(data), data)] == theirs
+
+
+@given(st.integers(0, 400), st.integers(1, 255), st.sampled_from([0, GZIP, SNAPPY, LZ4, ZSTD]))
+def test_spoilt_records_give_a_record_error_or_other_records(at: int, flip: int, codec: int) -> None:
+    """Never another error: clients send what they like."""
+    data = bytearray(batch(*[b"value" * 9] * 10, headers=[("h", b"1")], codec=codec))
+    at = 61 + at % (len(data) - 61)
+    data[at] ^= flip
+    with contextlib.suppress(RecordError):
+        list(read_records(read_header(data), bytes(data)))
+
+
+@pytest.mark.parametrize("count", [0, 1, 3, 2**31 - 1])
+def test_other_number_of_records_is_refused(count: int) -> None:
+    """Neither fewer nor more than there are."""
+    data = changed(batch(b"a", b"b"), record_count=count)
+    with pytest.raises(RecordError) as caught:
+        list(read_records(read_header(data), data))
+    assert caught.value.code is ErrorCode.INVALID_RECORD
+
+
+@pytest.mark.parametrize(("codec", "code"), [(GZIP, -1), (SNAPPY, -1), (LZ4, -1), (ZSTD, -1), (5, -1), (7, -1)])
+def test_what_is_not_compressed_so_is_refused(codec: int, code: int) -> None:
+    """With the code that Kafka's answer has, which has none for it."""
+    if codec in COMPRESSED:
+        need(codec)
+    data = changed(batch(b"a"), attributes=codec)
+    with pytest.raises(RecordError) as caught:
+        body(read_header(data), data)
+    assert caught.value.code == code
+
+
+@pytest.mark.parametrize("codec", COMPRESSED, ids=lambda codec: NAMES[codec])
+def test_batch_that_unpacks_to_more_than_the_limit_is_not_looked_into(codec: int) -> None:
+    """A limit of exactly its size is enough."""
+    need(codec)
+    data = batch(b"0" * 50_000, codec=codec)[61:]
+    whole = unpack(codec, data)
+    assert whole is not None
+    assert unpack(codec, data, len(whole)) == whole
+    assert unpack(codec, data, len(whole) - 1) is None
+
+
+def test_snappy_without_framing_is_read() -> None:
+    """Some clients write it so."""
+    snappy = pytest.importorskip("snappy")
+    assert unpack(SNAPPY, snappy.compress(b"value" * 100)) == b"value" * 100
+
+
+def test_gzip_that_ends_early_is_refused() -> None:
+    """It would otherwise be a batch with fewer records."""
+    with pytest.raises(RecordError, match="gzip"):
+        unpack(GZIP, gzip.compress(b"value" * 1_000)[:-9])
+
+
+def test_codec_without_its_library_is_not_looked_into(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Time look-ups then have the batch's base offset; its records can't be had."""
+    pytest.importorskip("zstandard")
+
+    def missing(name: str) -> None:
+        raise ImportError(name)
+
+    data = batch(*[b"x" * 100] * 3, timestamps=[NOW, NOW + 10, NOW + 20], codec=ZSTD)
+    header = read_header(data)
+    assert first_at_or_after(header, data, NOW + 5) == (NOW + 10, 1)
+    monkeypatch.setattr("request_purgatory.broker.log.codec.import_module", missing)
+    assert body(header, data) is None
+    assert first_at_or_after(header, data, NOW + 5) == (NOW, 0)
+    assert first_at_or_after(header, data, NOW + 21) is None
+    with pytest.raises(RecordError) as caught:
+        list(read_records(header, data))
+    assert caught.value.code is ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+
+
+def test_first_record_at_or_after_a_time() -> None:
+    """Not the nearest: the first in the order of offsets; and none below an offset."""
+    data = batch(b"a", b"b", b"c", timestamps=[NOW, NOW + 20, NOW + 10])
+    header = read_header(data)
+    assert first_at_or_after(header, data, 0) == (NOW, 0)
+    assert first_at_or_after(header, data, NOW + 1) == (NOW + 20, 1)
+    assert first_at_or_after(header, data, NOW + 1, offset=2) == (NOW + 10, 2)
+    assert first_at_or_after(header, data, NOW + 21) is None
+
+
+def test_log_append_time_is_that_of_all_records() -> None:
+    """The producer's own times are still in them, and not read."""
+    data = changed(batch(b"a", b"b", timestamps=[5, 6]), attributes=8, max_timestamp=NOW)
+    assert {each.timestamp for each in read_records(read_header(data), data)} == {NOW}
+
+
+def test_built_batch_is_one_that_verifies() -> None:
+    """The broker's own records, tombstones too."""
+    data = build([(b"k", b"v"), (b"k", None)], NOW)
+    header = read_header(data)
+    verify(header, data)
+    assert list(read_records(header, data)) == [Record(0, b"k", b"v", NOW), Record(1, b"k", None, NOW)]
