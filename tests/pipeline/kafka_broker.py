@@ -148,21 +148,27 @@ def running_broker(libraries: Path, folder: Path) -> Iterator[Broker]:
     with log.open("w") as told:
         process = subprocess.Popen([*java, "kafka.Kafka", str(properties)], stdout=told, stderr=told)
     try:
-        gateway_port, client = launch_gateway(
-            classpath=f"{libraries}/*", java_path=java[0], javaopts=["-Xmx128m"], die_on_exit=True, return_proc=True
-        )
-        gateway = JavaGateway(gateway_parameters=GatewayParameters(port=gateway_port, auto_convert=True))
-        try:
-            broker = Broker(f"127.0.0.1:{port}", gateway)
+        with client_of(libraries, f"127.0.0.1:{port}") as broker:
             _wait(broker, process, log)
             yield broker
-        finally:
-            gateway.shutdown()
-            client.stdin.close()
-            client.wait(TIME_LIMIT)
     finally:
         process.kill()
         process.wait(TIME_LIMIT)
+
+
+@contextmanager
+def client_of(libraries: Path, address: str) -> Iterator[Broker]:
+    """Whatever broker is at an address, by Kafka's own clients."""
+    gateway_port, client = launch_gateway(
+        classpath=f"{libraries}/*", java_path=require_java(), javaopts=["-Xmx128m"], die_on_exit=True, return_proc=True
+    )
+    gateway = JavaGateway(gateway_parameters=GatewayParameters(port=gateway_port, auto_convert=True))
+    try:
+        yield Broker(address, gateway)
+    finally:
+        gateway.shutdown()
+        client.stdin.close()
+        client.wait(TIME_LIMIT)
 
 
 def _wait(broker: Broker, process: subprocess.Popen[bytes], log: Path) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from request_purgatory.broker import ClusterProcess
 from request_purgatory.pipeline.batch import batch_outcomes
 from request_purgatory.pipeline.schema import OUTCOMES
 from request_purgatory.pipeline.stream import StreamSettings
@@ -24,7 +25,7 @@ from request_purgatory.pipeline.stream.endpoints.json_rows import to_json_row
 from request_purgatory.pipeline.workload import CASES, workload_trace
 from tests.pipeline.checkpoints import as_before_its_end
 from tests.pipeline.job import job
-from tests.pipeline.kafka_broker import BROKER, TIME_LIMIT, Broker, jars, running_broker
+from tests.pipeline.kafka_broker import BROKER, TIME_LIMIT, Broker, client_of, jars, running_broker
 
 #: Where Maven Central lacks the connector of this very Spark: one that works with it, and the newest of its helper.
 OLDER = ("org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0", "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0")
@@ -46,6 +47,22 @@ def broker(library: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     assert libraries is not None
     with running_broker(libraries, tmp_path_factory.mktemp("broker")) as running:
         yield running
+
+
+@pytest.fixture(scope="module")
+def light_broker(library: Path) -> Iterator[Broker]:
+    """This project's own, for all tests of this module."""
+    libraries = jars(library, *BROKER)
+    assert libraries is not None
+    with ClusterProcess(nodes=3) as cluster, client_of(libraries, cluster.bootstrap.split(",")[0]) as client:
+        yield client
+
+
+@pytest.fixture(params=["broker", "light_broker"], ids=["Kafka", "light broker"])
+def either_broker(request: pytest.FixtureRequest) -> Broker:
+    """Kafka's broker and ours: the test runs with each."""
+    chosen: Broker = request.getfixturevalue(request.param)
+    return chosen
 
 
 @pytest.fixture(scope="module")
@@ -122,9 +139,10 @@ TOLD = [
 
 @pytest.mark.timeout(600)
 def test_topics_to_topics_agrees_with_the_batch_over_a_kill_in_the_middle(
-    broker: Broker, stream: Callable[..., list[str]], trace: tuple[DataFrame, DataFrame], tmp_path: Path
+    either_broker: Broker, stream: Callable[..., list[str]], trace: tuple[DataFrame, DataFrame], tmp_path: Path
 ) -> None:
     """What was written twice is the same twice; what is no row is told, and stops nothing."""
+    broker = either_broker
     names = ("requests", "events", "ended", "ended.late")
     broker.make_topics(*names)
     sent = [values(table) for table in trace]
