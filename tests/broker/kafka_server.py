@@ -1,4 +1,4 @@
-"""Real Apache Kafka on loopback: a KRaft cluster of plain processes, and Kafka's own console clients. They need Java and Maven Central."""
+"""Real Apache Kafka on loopback: a KRaft cluster of plain processes, and Kafka's console clients. Needs Java, Maven Central."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ VERSION = "4.1.1"
 _BROKER = (f"org.apache.kafka:kafka_2.13:{VERSION}", "org.slf4j:slf4j-simple:1.7.36")
 _TOOLS = (f"org.apache.kafka:kafka-tools:{VERSION}",)
 
-#: By Kafka's names, what both Kafka and our broker are started with for tests: with dots as underscores they are fields of ClusterSettings.
+#: What both Kafka and our broker are started with for tests, by Kafka's names: with underscores, those of ClusterSettings.
 SHARED_SETTINGS = {
     "offsets.topic.num.partitions": 4,
     "group.initial.rebalance.delay.ms": 0,
@@ -31,7 +31,7 @@ SHARED_SETTINGS = {
     "num.partitions": 1,
 }
 
-# What is Kafka's alone. Three processes share a small machine: few threads, no cleaner, no rebalancing of leaders behind a test's back.
+# What is Kafka's alone. Three processes share a small machine: few threads, no cleaner, no leaders moved behind a test's back.
 # A stopped broker is missed after its session has ended, or at once when it says good-bye.
 _PROPERTIES = """
 process.roles={roles}

@@ -73,7 +73,13 @@ def shown(raw: bytes | None) -> list[dict[str, Any]] | None:
     while (each := records.next_batch()) is not None:
         assert each.validate_crc()
         contents = [
-            [record.offset, record.timestamp, _text(record.key), _text(record.value), *([name, _text(value)] for name, value in record.headers)]
+            [
+                record.offset,
+                record.timestamp,
+                _text(record.key),
+                _text(record.value),
+                *([name, _text(value)] for name, value in record.headers),
+            ]
             for record in each
         ]
         header = {"base_offset": each.base_offset, "epoch": each.leader_epoch, "attributes": each.attributes}

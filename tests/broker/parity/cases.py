@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from tests.broker.parity import fetch_cases, frame_cases, group_cases, offset_cases, produce_cases, topic_cases
+import importlib
+from pathlib import Path
+
 from tests.broker.parity.case import CASES, Case
 
-MODULES = (frame_cases, topic_cases, produce_cases, fetch_cases, group_cases, offset_cases)
+for _module in sorted(Path(__file__).parent.glob("*_cases.py")):
+    importlib.import_module(f"tests.broker.parity.{_module.stem}")
 
 
 def all_cases() -> list[Case]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,9 @@ from tests.broker.parity.scene import Cluster
 def kafka(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
     """Kafka, with three nodes."""
     assert pytestconfig.cache is not None
-    with real_kafka(broker_libraries(pytestconfig.cache.mkdir("kafka-jars")), tmp_path_factory.mktemp("kafka"), nodes=3) as cluster:
+    with real_kafka(
+        broker_libraries(pytestconfig.cache.mkdir("kafka-jars")), tmp_path_factory.mktemp("kafka"), nodes=3
+    ) as cluster:
         yield cluster
 
 
@@ -23,6 +26,6 @@ def ours() -> Iterator[Cluster]:
     """Our broker, with three nodes and the same settings."""
     from request_purgatory import broker
 
-    settings = {name.replace(".", "_"): value for name, value in SHARED_SETTINGS.items()}
+    settings: dict[str, Any] = {name.replace(".", "_"): value for name, value in SHARED_SETTINGS.items()}
     with broker.Cluster(nodes=3, log_retention_ms=None, **settings) as cluster:
         yield cluster

@@ -89,7 +89,14 @@ def unsupported_version_closes_the_connection(scene: Scene) -> Any:
 
 @case
 def unsupported_old_versions_close_the_connection(scene: Scene) -> Any:
-    olds = {"Produce": (0, 2), "Fetch": (1, 3), "ListOffsets": (2, 0), "OffsetCommit": (8, 1), "OffsetFetch": (9, 0), "CreateTopics": (19, 1)}
+    olds = {
+        "Produce": (0, 2),
+        "Fetch": (1, 3),
+        "ListOffsets": (2, 0),
+        "OffsetCommit": (8, 1),
+        "OffsetFetch": (9, 0),
+        "CreateTopics": (19, 1),
+    }
     return {name: _answer(scene.again(scene.any), _header(*each) + bytes(40)) for name, each in olds.items()}
 
 
@@ -101,7 +108,12 @@ def garbage_for_a_body_closes_the_connection(scene: Scene) -> Any:
 
 @case
 def garbage_for_a_flexible_body_closes_the_connection(scene: Scene) -> Any:
-    bodies = {"endless varint": b"\xff" * 20, "huge array": b"\xff\xff\xff\xff\x0f", "nothing": b"", "torn name": bytes([2, 0xF0, 65])}
+    bodies = {
+        "endless varint": b"\xff" * 20,
+        "huge array": b"\xff\xff\xff\xff\x0f",
+        "nothing": b"",
+        "torn name": bytes([2, 0xF0, 65]),
+    }
     return {name: _answer(scene.again(scene.any), _header(_METADATA, 9) + b"\0" + body) for name, body in bodies.items()}
 
 
@@ -118,7 +130,9 @@ def unknown_tagged_fields_are_skipped(scene: Scene) -> Any:
 
 @case
 def torn_header_closes_the_connection(scene: Scene) -> Any:
-    return [_answer(scene.again(scene.any), frame) for frame in (b"", b"\0\3", _header(_METADATA, 1)[:9], _header(_METADATA, 1)[:-3])]
+    return [
+        _answer(scene.again(scene.any), frame) for frame in (b"", b"\0\3", _header(_METADATA, 1)[:9], _header(_METADATA, 1)[:-3])
+    ]
 
 
 @case

@@ -25,6 +25,7 @@ _NOTHING: dict[str, Any] = {
     "aborted_transactions": [],
     "topic_config_error_code": "NONE",
 }
+_CODES = {int(each) for each in ErrorCode}
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _TOPIC_CONFIG = 1
 _DAY_MS = 86_400_000
@@ -87,7 +88,7 @@ class Normaliser:
         if isinstance(value, bool) or not isinstance(value, int):
             return value
         if name in _ERRORS:
-            return ErrorCode(value).name if value in iter(ErrorCode) else value
+            return ErrorCode(value).name if value in _CODES else value
         if name in _NODES:
             return "node" if value >= 0 else value
         if name == "port":

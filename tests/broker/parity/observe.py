@@ -1,6 +1,6 @@
-"""Looks at real Kafka and keeps what there is to see: `python -m tests.broker.parity.observe`, with names of cases for those alone.
+"""Looks at real Kafka and keeps what there is to see: `python -m tests.broker.parity.observe`.
 
-`--messages` prints Kafka's error messages, which are not kept.
+With names of cases, those alone are looked at anew. `--messages` prints Kafka's error messages, which are not kept.
 """
 
 from __future__ import annotations

@@ -1,26 +1,40 @@
-"""Offsets: those that groups commit, and those that logs have."""
+"""The offsets that groups commit."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from tests.broker.parity.batches import TIMESTAMP, batch, changed
 from tests.broker.parity.case import case
-from tests.broker.parity.group_cases import Member, newcomer, only_member
+from tests.broker.parity.members import Member, newcomer, only_member
 from tests.broker.parity.raw import RawClient
 from tests.broker.parity.scene import Scene
 
-_LATEST, _EARLIEST, _MAX_TIMESTAMP, _EARLIEST_LOCAL, _TIERED = -1, -2, -3, -4, -5
-
 
 def _commit(
-    client: RawClient, group: str, offsets: dict[tuple[str, int], int], *, version: int = 8, metadata: str | None = "said", **changed_fields: Any
+    client: RawClient,
+    group: str,
+    offsets: dict[tuple[str, int], int],
+    *,
+    version: int = 8,
+    metadata: str | None = "said",
+    **changed_fields: Any,
 ) -> Any:
     topics: dict[str, Any] = {}
     for (topic, partition), offset in offsets.items():
-        entry = {"partition_index": partition, "committed_offset": offset, "committed_leader_epoch": 3, "committed_metadata": metadata}
+        entry = {
+            "partition_index": partition,
+            "committed_offset": offset,
+            "committed_leader_epoch": 3,
+            "committed_metadata": metadata,
+        }
         topics.setdefault(topic, {"name": topic, "partitions": []})["partitions"].append(entry)
-    fields = {"group_id": group, "generation_id_or_member_epoch": -1, "member_id": "", "group_instance_id": None, "retention_time_ms": -1}
+    fields = {
+        "group_id": group,
+        "generation_id_or_member_epoch": -1,
+        "member_id": "",
+        "group_instance_id": None,
+        "retention_time_ms": -1,
+    }
     return client.call("OffsetCommit", version, **fields | changed_fields, topics=list(topics.values()))
 
 
@@ -39,7 +53,11 @@ def commit_without_a_group(scene: Scene) -> Any:
     client = scene.coordinator(group)
     committed = {version: _commit(client, group, {(topic, 0): version}, version=version) for version in range(2, 10)}
     fetched = {version: _fetched(client, group, {topic: [0, 1]}, version=version) for version in range(1, 10)}
-    return {"committed": committed, "fetched": fetched, "all": {version: _fetched(client, group, None, version=version) for version in range(2, 10)}}
+    return {
+        "committed": committed,
+        "fetched": fetched,
+        "all": {version: _fetched(client, group, None, version=version) for version in range(2, 10)},
+    }
 
 
 @case
@@ -54,7 +72,7 @@ def commit_of_unknown_topics(scene: Scene) -> Any:
 def commit_of_odd_values(scene: Scene) -> Any:
     group, topic = scene.name("group"), scene.topic()
     client = scene.coordinator(group)
-    seen: dict[str, Any] = {
+    seen: dict[Any, Any] = {
         "longest metadata": _commit(client, group, {(topic, 0): 1}, metadata="m" * 4096),
         "metadata too long": _commit(client, group, {(topic, 0): 2}, metadata="m" * 4097),
         "metadata too long in bytes": _commit(client, group, {(topic, 0): 3}, metadata="ä" * 2049),
@@ -85,7 +103,12 @@ def commit_of_a_member(scene: Scene) -> Any:
         "member without generation": commit(-1, member.id),
         "generation without member": commit(member.generation, ""),
         "unknown instance": _commit(
-            member.client, group, offsets, generation_id_or_member_epoch=member.generation, member_id=member.id, group_instance_id="one"
+            member.client,
+            group,
+            offsets,
+            generation_id_or_member_epoch=member.generation,
+            member_id=member.id,
+            group_instance_id="one",
         ),
     }
 
@@ -115,8 +138,8 @@ def commit_while_the_group_rebalances(scene: Scene) -> Any:
 
     second = newcomer(scene, group)
     second.start_join()
-    scene.until(lambda: member.heartbeat().error_code)
-    seen: dict[str, Any] = {"members are rejoining": commit(member)}
+    scene.until(member.told_to_rejoin)
+    seen: dict[Any, Any] = {"members are rejoining": commit(member)}
     member.join()
     seen["assignment is awaited"] = commit(member)
     second.joined()
@@ -131,9 +154,11 @@ def commits_outlive_members(scene: Scene) -> Any:
     member = only_member(scene, group)
     _commit(member.client, group, {(topic, 0): 5}, generation_id_or_member_epoch=member.generation, member_id=member.id)
     member.leave()
-    seen: dict[str, Any] = {"left": _fetched(member.client, group, {topic: [0]})}
+    seen: dict[Any, Any] = {"left": _fetched(member.client, group, {topic: [0]})}
     seen["by hand, in the empty group"] = _commit(member.client, group, {(topic, 0): 6})
-    seen["as a member that left"] = _commit(member.client, group, {(topic, 0): 7}, generation_id_or_member_epoch=1, member_id=member.id)
+    seen["as a member that left"] = _commit(
+        member.client, group, {(topic, 0): 7}, generation_id_or_member_epoch=1, member_id=member.id
+    )
     seen["fetched"] = _fetched(member.client, group, {topic: [0]})
     seen["deleted"] = member.client.call("DeleteGroups", 2, groups_names=[group]).results
     return seen | {"fetched then": _fetched(member.client, group, {topic: [0]})}
@@ -157,12 +182,16 @@ def commits_go_with_their_topic(scene: Scene) -> Any:
 def offset_fetch_of_unknown_things(scene: Scene) -> Any:
     group, topic = scene.name("group"), scene.topic()
     client = scene.coordinator(group)
-    seen: dict[str, Any] = {version: _fetched(client, group, {topic: [0, 7], scene.name("none"): [0]}, version=version) for version in (1, 2, 7, 8)}
+    seen: dict[Any, Any] = {
+        version: _fetched(client, group, {topic: [0, 7], scene.name("none"): [0]}, version=version) for version in (1, 2, 7, 8)
+    }
     seen["all of an unknown group"] = _fetched(client, group, None)
     seen["nothing"] = _fetched(client, group, {})
     seen["empty group"] = _fetched(scene.coordinator(""), "", {topic: [0]})
     other = scene.connect(next(each for each in scene.addresses() if each != client.address))
-    return seen | {"not the coordinator": {version: _fetched(other, group, {topic: [0]}, version=version) for version in (1, 2, 7, 8)}}
+    return seen | {
+        "not the coordinator": {version: _fetched(other, group, {topic: [0]}, version=version) for version in (1, 2, 7, 8)}
+    }
 
 
 @case
@@ -182,7 +211,11 @@ def offset_fetch_of_a_member(scene: Scene) -> Any:
     member = only_member(scene, group)
     wanted = [{"name": topic, "partition_indexes": [0]}]
     seen = {}
-    for name, (who, epoch) in {"itself": (member.id, member.generation), "nobody": ("nobody", 1), "other epoch": (member.id, 99)}.items():
+    for name, (who, epoch) in {
+        "itself": (member.id, member.generation),
+        "nobody": ("nobody", 1),
+        "other epoch": (member.id, 99),
+    }.items():
         groups = [{"group_id": group, "member_id": who, "member_epoch": epoch, "topics": wanted}]
         seen[name] = member.client.call("OffsetFetch", 9, groups=groups, require_stable=False)
     return seen
@@ -195,127 +228,14 @@ def offset_delete(scene: Scene) -> Any:
     _commit(client, group, {(topic, 0): 5})
 
     def delete(which: str = group, where: str = topic, partition: int = 0) -> Any:
-        return scene.coordinator(which).call("OffsetDelete", 0, group_id=which, topics=[{"name": where, "partitions": [{"partition_index": partition}]}])
+        return scene.coordinator(which).call(
+            "OffsetDelete", 0, group_id=which, topics=[{"name": where, "partitions": [{"partition_index": partition}]}]
+        )
 
-    seen = {"unknown group": delete(scene.name("none")), "unknown topic": delete(where=scene.name("none")), "unknown partition": delete(partition=7)}
+    seen = {
+        "unknown group": delete(scene.name("none")),
+        "unknown topic": delete(where=scene.name("none")),
+        "unknown partition": delete(partition=7),
+    }
     seen |= {"empty group name": delete(""), "deleted": delete(), "again": delete()}
     return seen | {"fetched": _fetched(client, group, {topic: [0]})}
-
-
-def _listed(client: RawClient, topic: str, timestamp: int, *, version: int = 7, partition: int = 0, epoch: int = -1) -> Any:
-    wanted = {"partition_index": partition, "current_leader_epoch": epoch, "timestamp": timestamp}
-    fields = {"replica_id": -1, "isolation_level": 0, "timeout_ms": 5_000}
-    return client.call("ListOffsets", version, **fields, topics=[{"name": topic, "partitions": [wanted]}]).topics[0].partitions[0]
-
-
-@case
-def list_offsets_at_each_version(scene: Scene) -> Any:
-    topic = scene.topic()
-    client = scene.leader(topic)
-    scene.produce(client, topic, batch(b"1", b"2", b"3"))
-    return {version: [_listed(client, topic, each, version=version) for each in (_LATEST, _EARLIEST, TIMESTAMP)] for version in range(1, 11)}
-
-
-@case
-def list_offsets_by_time(scene: Scene) -> Any:
-    topic = scene.topic()
-    client = scene.leader(topic)
-    scene.produce(client, topic, batch(b"1", b"2", b"3"))
-    scene.produce(client, topic, batch(b"4", b"5", timestamp=TIMESTAMP + 10_000))
-    scene.produce(client, topic, batch(b"6", timestamp=TIMESTAMP + 5_000))
-    times = {"0": 0, "the first": 0, "1 ms later": 1, "the third": 2_000, "between": 2_001, "the fourth": 10_000, "the last": 11_000, "after": 11_001}
-    seen = {name: _listed(client, topic, TIMESTAMP + after) for name, after in times.items() if name != "0"}
-    seen["time 0"] = _listed(client, topic, 0)
-    return seen | {"special": [_listed(client, topic, each, version=9) for each in (_MAX_TIMESTAMP, _EARLIEST_LOCAL, _TIERED)]}
-
-
-@case
-def list_offsets_by_time_in_compressed_batches(scene: Scene) -> Any:
-    topic = scene.topic()
-    client = scene.leader(topic)
-    scene.produce(client, topic, batch(b"1", b"2", b"3", codec=1))
-    return {after: _listed(client, topic, TIMESTAMP + after) for after in (0, 500, 1_500, 2_000, 2_001)} | {
-        "most": _listed(client, topic, _MAX_TIMESTAMP)
-    }
-
-
-@case
-def list_offsets_of_records_with_equal_or_falling_times(scene: Scene) -> Any:
-    topic = scene.topic()
-    client = scene.leader(topic)
-    for number, after in enumerate((3_000, 3_000, 1_000, 3_000, 2_000)):
-        scene.produce(client, topic, batch(b"%d" % number, timestamp=TIMESTAMP + after))
-    seen: dict[Any, Any] = {after: _listed(client, topic, TIMESTAMP + after) for after in (0, 1_000, 2_000, 3_000, 3_001)}
-    return seen | {"most": _listed(client, topic, _MAX_TIMESTAMP)}
-
-
-@case
-def list_offsets_of_an_empty_log(scene: Scene) -> Any:
-    topic = scene.topic()
-    client = scene.leader(topic)
-    return {each: _listed(client, topic, each, version=9) for each in (_LATEST, _EARLIEST, _MAX_TIMESTAMP, _EARLIEST_LOCAL, _TIERED, 0)}
-
-
-@case
-def list_offsets_after_records_were_deleted(scene: Scene) -> Any:
-    topic = scene.topic()
-    client = scene.leader(topic)
-    for number in range(3):
-        scene.produce(client, topic, batch(b"%d" % number, timestamp=TIMESTAMP + number))
-    partition = {"partition_index": 0, "offset": 2}
-    client.call("DeleteRecords", 2, topics=[{"name": topic, "partitions": [partition]}], timeout_ms=5_000)
-    return {each: _listed(client, topic, each) for each in (_LATEST, _EARLIEST, _MAX_TIMESTAMP, TIMESTAMP)}
-
-
-@case
-def list_offsets_of_records_without_a_time(scene: Scene) -> Any:
-    topic = scene.topic()
-    client = scene.leader(topic)
-    scene.produce(client, topic, changed(batch(b"1"), base_timestamp=-1, max_timestamp=-1))
-    return {each: _listed(client, topic, each) for each in (_LATEST, _MAX_TIMESTAMP, 0)}
-
-
-@case
-def list_offsets_errors(scene: Scene) -> Any:
-    topic, copied = scene.topic(), scene.topic("copied", replicas=3)
-    client = scene.leader(topic)
-    return {
-        "unknown topic": _listed(client, scene.name("none"), _LATEST),
-        "unknown partition": _listed(client, topic, _LATEST, partition=7),
-        "not the leader": _listed(scene.other(topic), topic, _LATEST),
-        "follower": _listed(scene.other(copied), copied, _LATEST),
-        "right epoch": _listed(client, topic, _LATEST, epoch=0),
-        "epoch too new": _listed(client, topic, _LATEST, epoch=1),
-        "unknown special time": _listed(client, topic, -9),
-        "most, before version 7": _listed(client, topic, _MAX_TIMESTAMP, version=6),
-    }
-
-
-@case
-def list_offsets_of_one_partition_twice(scene: Scene) -> Any:
-    topic = scene.topic()
-    client = scene.leader(topic)
-    wanted = [{"partition_index": 0, "current_leader_epoch": -1, "timestamp": each} for each in (_LATEST, _EARLIEST)]
-    return client.call("ListOffsets", 7, replica_id=-1, isolation_level=0, topics=[{"name": topic, "partitions": wanted}]).topics
-
-
-@case
-def offset_for_leader_epoch(scene: Scene) -> Any:
-    topic, empty = scene.topic(), scene.topic("empty")
-    client = scene.leader(topic)
-    scene.produce(client, topic, batch(b"1", b"2"))
-
-    def ask(which: str, epoch: int, *, current: int = -1, partition: int = 0, where: RawClient = client) -> Any:
-        wanted = {"partition": partition, "current_leader_epoch": current, "leader_epoch": epoch}
-        return where.call("OffsetForLeaderEpoch", 4, replica_id=-1, topics=[{"topic": which, "partitions": [wanted]}]).topics[0].partitions[0]
-
-    return {
-        "the present one": ask(topic, 0),
-        "a later one": ask(topic, 1),
-        "none": ask(topic, -1),
-        "of an empty log": ask(empty, 0, where=scene.leader(empty)),
-        "as of a later epoch": ask(topic, 0, current=1),
-        "unknown topic": ask(scene.name("none"), 0),
-        "unknown partition": ask(topic, 0, partition=7),
-        "not the leader": ask(topic, 0, where=scene.other(topic)),
-    }

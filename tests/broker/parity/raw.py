@@ -1,4 +1,4 @@
-"""A blocking client of Kafka's protocol without any of a client's kindness: it sends what it is told to and shows what comes back."""
+"""A blocking client of Kafka's protocol without a client's kindness: it sends what it is told to and shows what comes back."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class RawClient:
         self._awaited: list[tuple[int, Any, int]] = []
 
     def call(self, api: str, version: int, /, **fields: Any) -> Any:
-        """What the broker answers to a request of these fields. Raises ConnectionClosedError if it closes the connection instead."""
+        """What the broker answers to a request of these fields. ConnectionClosedError if the connection is closed instead."""
         return self.send(message(REQUESTS[api], fields), version)
 
     def send(self, request: Any, version: int) -> Any:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
+from tests.broker.parity.batches import batch
 from tests.broker.parity.observation import timing
 from tests.broker.parity.raw import TIME_LIMIT, ConnectionClosedError, RawClient
 
@@ -71,17 +72,40 @@ class Scene:
         """A name that nothing else has."""
         return what + self._token
 
-    def topic(self, what: str = "topic", *, partitions: int = 1, replicas: int = 1, configs: dict[str, str] | None = None) -> str:
-        """A new topic that all nodes know and whose leaders serve."""
+    def topic(
+        self,
+        what: str = "topic",
+        *,
+        partitions: int = 1,
+        replicas: int = 1,
+        nodes: list[list[int]] | None = None,
+        configs: dict[str, str] | None = None,
+    ) -> str:
+        """A new topic that all nodes know and whose leaders serve; `nodes` are each partition's replicas, the leader first."""
         name = self.name(what)
-        topic = {"name": name, "num_partitions": partitions, "replication_factor": replicas, "assignments": []}
+        topic: dict[str, Any] = {"name": name, "num_partitions": partitions, "replication_factor": replicas, "assignments": []}
+        if nodes is not None:
+            assignments = [{"partition_index": index, "broker_ids": each} for index, each in enumerate(nodes)]
+            topic |= {"num_partitions": -1, "replication_factor": -1, "assignments": assignments}
         topic["configs"] = [{"name": key, "value": value} for key, value in (configs or {}).items()]
         answer = self.any.call("CreateTopics", 5, topics=[topic], timeout_ms=10_000, validate_only=False)
         assert answer.topics[0].error_code == 0, answer
         self.forget_later(name)
-        for partition in range(partitions):
+        for partition in range(partitions if nodes is None else len(nodes)):
             self.await_leader(name, partition)
         return name
+
+    def filled(self, count: int = 3, **topic: Any) -> tuple[str, RawClient]:
+        """A new topic with `count` batches of one record each in partition 0, and a connection to the leader."""
+        name = self.topic(**topic)
+        client = self.leader(name)
+        for number in range(count):
+            self.produce(client, name, batch(b"value %d" % number))
+        return name, client
+
+    def metadata(self, version: int, topics: list[dict[str, Any]] | None, *, create: bool = False) -> Any:
+        """What node 0 answers to Metadata."""
+        return self.any.call("Metadata", version, topics=topics, allow_auto_topic_creation=create)
 
     def forget_later(self, topic: str) -> None:
         """Remove the topic when the case ends."""
@@ -89,7 +113,7 @@ class Scene:
 
     def topic_id(self, topic: str) -> Any:
         """The id of a topic."""
-        return self.any.call("Metadata", 12, topics=[{"name": topic}], allow_auto_topic_creation=False).topics[0].topic_id
+        return self.metadata(12, [{"name": topic}]).topics[0].topic_id
 
     def await_leader(self, topic: str, partition: int = 0) -> str:
         """The address of a partition's leader, once each node knows the same one, and that one serves."""
@@ -105,10 +129,12 @@ class Scene:
             if leaders or address is None:
                 return None
             wanted = {"partition_index": partition, "current_leader_epoch": -1, "timestamp": -1}
-            answer = self._own[address].call("ListOffsets", 5, replica_id=-1, isolation_level=0, topics=[{"name": topic, "partitions": [wanted]}])
+            answer = self._own[address].call(
+                "ListOffsets", 5, replica_id=-1, isolation_level=0, topics=[{"name": topic, "partitions": [wanted]}]
+            )
             return address if answer.topics[0].partitions[0].error_code == 0 else None
 
-        return self.until(known)
+        return str(self.until(known))
 
     def leader(self, topic: str, partition: int = 0) -> RawClient:
         """A connection to a partition's leader."""
@@ -131,7 +157,8 @@ class Scene:
             fetched = client.call("OffsetFetch", 6, group_id=group, topics=None)
             return None if fetched.error_code in _NOT_YET.values() else client
 
-        return self.until(found)
+        client: RawClient = self.until(found)
+        return client
 
     def until(self, condition: Callable[[], Any]) -> Any:
         """What the condition returns, once that is not None and not False."""
@@ -141,13 +168,15 @@ class Scene:
             time.sleep(0.02)
         return found
 
-    def timed(self, wait_ms: float, call: Callable[[], Any]) -> dict[str, Any]:
-        """What a call returns, and how long that takes where it may take `wait_ms`."""
+    def timed(self, wait_ms: float, call: Callable[..., Any], *arguments: Any, **named: Any) -> dict[str, Any]:
+        """What a call with these arguments returns, and how long that takes where it may take `wait_ms`."""
         before = time.monotonic()
-        answer = call()
+        answer = call(*arguments, **named)
         return {"timing": timing((time.monotonic() - before) * 1000, wait_ms), "answer": answer}
 
-    def produce(self, client: RawClient, topic: str, *records: bytes | None, acks: int = -1, version: int = 9, **fields: Any) -> Any:
+    def produce(
+        self, client: RawClient, topic: str, *records: bytes | None, acks: int = -1, version: int = 9, **fields: Any
+    ) -> Any:
         """What is answered for partition 0, or a list for as many partitions as there are `records`."""
         client.start("Produce", version, **produce_fields(topic, records, acks=acks, **fields))
         answers = sorted(client.read().responses[0].partition_responses, key=lambda each: each.index)
@@ -169,7 +198,9 @@ class Scene:
                 yield self._own[address]
 
 
-def produce_fields(topic: str, records: Iterable[bytes | None], *, acks: int = -1, timeout_ms: int = 5_000, topic_id: Any = None) -> dict[str, Any]:
+def produce_fields(
+    topic: str, records: Iterable[bytes | None], *, acks: int = -1, timeout_ms: int = 5_000, topic_id: Any = None
+) -> dict[str, Any]:
     """The fields of a Produce request: the records of partition 0, of partition 1, and so on."""
     data: dict[str, Any] = {"partition_data": [{"index": index, "records": each} for index, each in enumerate(records)]}
     data |= {"name": topic} if topic_id is None else {"topic_id": topic_id}

@@ -1,6 +1,7 @@
 """Our broker beside Apache Kafka, case by case.
 
-Kafka's part is kept in `observed.json`, made by `python -m tests.broker.parity.observe`; where Kafka can be started, it is asked again.
+Kafka's part is kept in `observed.json`, made by `python -m tests.broker.parity.observe`; where Kafka can be started, it is asked
+again.
 """
 
 from __future__ import annotations

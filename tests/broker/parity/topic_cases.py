@@ -1,4 +1,4 @@
-"""Metadata, topics and their settings, and the cluster."""
+"""Topics: made, widened and removed."""
 
 from __future__ import annotations
 
@@ -7,90 +7,8 @@ from typing import Any
 
 from tests.broker.parity.batches import batch
 from tests.broker.parity.case import case
+from tests.broker.parity.metadata_cases import ODD_NAMES, named
 from tests.broker.parity.scene import Scene
-
-_TOPIC, _BROKER = 2, 4
-_TOPIC_CONFIG = 1
-_ODD_NAMES = {"empty": "", "dot": ".", "dots": "..", "slash": "a/b", "blank": "a b", "colon": "a:b", "umlaut": "ä", "too long": "a" * 250}
-
-
-def _metadata(scene: Scene, version: int, topics: list[dict[str, Any]] | None, *, create: bool = False) -> Any:
-    return scene.any.call("Metadata", version, topics=topics, allow_auto_topic_creation=create)
-
-
-@case
-def metadata_at_each_version(scene: Scene) -> Any:
-    topic = scene.topic(partitions=2, replicas=3)
-    return {version: _metadata(scene, version, [{"name": topic}]) for version in range(14)}
-
-
-@case
-def metadata_of_all_topics_or_of_none(scene: Scene) -> Any:
-    topic = scene.topic()
-
-    def has(version: int, topics: list[dict[str, Any]] | None) -> bool:
-        return topic in {each.name for each in _metadata(scene, version, topics).topics}
-
-    return {"version 0, empty": has(0, []), "version 1, empty": has(1, []), "version 1, null": has(1, None), "version 12, null": has(12, None)}
-
-
-@case
-def metadata_of_an_unknown_topic(scene: Scene) -> Any:
-    return {version: _metadata(scene, version, [{"name": scene.name("none")}]).topics for version in (4, 9, 12)}
-
-
-@case
-def metadata_of_odd_names(scene: Scene) -> Any:
-    return {
-        name: [_named(_metadata(scene, 9, [{"name": odd}], create=create).topics[0], name) for create in (False, True)]
-        for name, odd in _ODD_NAMES.items()
-    }
-
-
-def _named(answer: Any, name: str) -> Any:
-    answer.name = name
-    return answer
-
-
-@case
-def metadata_creates_a_topic(scene: Scene) -> Any:
-    topic = scene.name("made")
-    scene.forget_later(topic)
-    first = _metadata(scene, 9, [{"name": topic}], create=True).topics
-    scene.await_leader(topic)
-    return {"first": first, "then": _metadata(scene, 9, [{"name": topic}], create=True).topics}
-
-
-@case
-def metadata_of_version_3_creates_a_topic(scene: Scene) -> Any:
-    topic = scene.name("made")
-    scene.forget_later(topic)
-    first = _metadata(scene, 3, [{"name": topic}]).topics
-    scene.await_leader(topic)
-    return {"first": first, "then": _metadata(scene, 3, [{"name": topic}]).topics}
-
-
-@case
-def metadata_by_topic_id(scene: Scene) -> Any:
-    topic = scene.topic()
-    known, unknown = {"topic_id": scene.topic_id(topic), "name": None}, {"topic_id": uuid.UUID(int=5), "name": None}
-    return {version: [_metadata(scene, version, [each]).topics for each in (known, unknown)] for version in (12, 13)}
-
-
-@case
-def metadata_names_the_same_topic_twice(scene: Scene) -> Any:
-    topic = scene.topic()
-    answer = _metadata(scene, 9, [{"name": topic}, {"name": topic}, {"name": scene.name("none")}])
-    return sorted(answer.topics, key=lambda each: each.name)
-
-
-@case
-def metadata_of_a_deleted_topic(scene: Scene) -> Any:
-    topic = scene.topic()
-    topic_id = scene.topic_id(topic)
-    scene.any.call("DeleteTopics", 5, topic_names=[topic], timeout_ms=5_000)
-    scene.until(lambda: _metadata(scene, 12, [{"name": topic}]).topics[0].error_code != 0)
-    return [_metadata(scene, 12, [wanted]).topics for wanted in ({"name": topic}, {"topic_id": topic_id, "name": None})]
 
 
 def _create(scene: Scene, *, version: int = 7, validate_only: bool = False, **topic: Any) -> Any:
@@ -101,7 +19,9 @@ def _create(scene: Scene, *, version: int = 7, validate_only: bool = False, **to
         scene.forget_later(created.name)
     if created.configs is not None:
         # How many settings there are is another thing.
-        created.configs = [each for each in created.configs if each.name in {"retention.ms", "max.message.bytes", "cleanup.policy"}]
+        created.configs = [
+            each for each in created.configs if each.name in {"retention.ms", "max.message.bytes", "cleanup.policy"}
+        ]
     return created
 
 
@@ -123,18 +43,24 @@ def create_topic_that_exists(scene: Scene) -> Any:
 
 @case
 def create_topic_of_an_odd_name(scene: Scene) -> Any:
-    return {name: _named(_create(scene, name=odd, validate_only=True), name) for name, odd in _ODD_NAMES.items()}
+    return {name: named(_create(scene, name=odd, validate_only=True), name) for name, odd in ODD_NAMES.items()}
 
 
 @case
 def create_topic_whose_name_collides(scene: Scene) -> Any:
     dotted = _create(scene, name=scene.name("a.b"))
-    return {"dot": dotted, "underscore": _named(_create(scene, name=scene.name("a.b").replace(".", "_")), "a_b")}
+    return {"dot": dotted, "underscore": named(_create(scene, name=scene.name("a.b").replace(".", "_")), "a_b")}
 
 
 @case
 def create_topic_of_a_bad_size(scene: Scene) -> Any:
-    sizes = {"no partitions": (0, 1), "minus 2 partitions": (-2, 1), "no replicas": (1, 0), "minus 2 replicas": (1, -2), "4 replicas": (1, 4)}
+    sizes = {
+        "no partitions": (0, 1),
+        "minus 2 partitions": (-2, 1),
+        "no replicas": (1, 0),
+        "minus 2 replicas": (1, -2),
+        "4 replicas": (1, 4),
+    }
     return {name: _create(scene, num_partitions=size[0], replication_factor=size[1]) for name, size in sizes.items()}
 
 
@@ -142,7 +68,7 @@ def create_topic_of_a_bad_size(scene: Scene) -> Any:
 def create_topic_only_to_validate(scene: Scene) -> Any:
     topic = scene.name()
     answer = _create(scene, name=topic, validate_only=True)
-    return {"answer": answer, "metadata": _metadata(scene, 9, [{"name": topic}]).topics}
+    return {"answer": answer, "metadata": scene.metadata(9, [{"name": topic}]).topics}
 
 
 @case
@@ -233,7 +159,7 @@ def delete_a_topic_and_make_it_anew(scene: Scene) -> Any:
     scene.produce(scene.leader(topic), topic, batch(b"old"))
     before = scene.topic_id(topic)
     scene.any.call("DeleteTopics", 5, topic_names=[topic], timeout_ms=5_000)
-    scene.until(lambda: _metadata(scene, 12, [{"name": topic}]).topics[0].error_code != 0)
+    scene.until(lambda: scene.metadata(12, [{"name": topic}]).topics[0].error_code != 0)
     scene.topic()
     return {"another id": scene.topic_id(topic) != before, "fetched": scene.fetch(scene.leader(topic), topic)}
 
@@ -262,7 +188,7 @@ def create_partitions(scene: Scene) -> Any:
         "more, assigned": ask(4, assignments=[{"broker_ids": [1]}]),
     }
     scene.await_leader(topic, 3)
-    return seen | {"partitions": len(_metadata(scene, 9, [{"name": topic}]).topics[0].partitions)}
+    return seen | {"partitions": len(scene.metadata(9, [{"name": topic}]).topics[0].partitions)}
 
 
 @case
@@ -270,126 +196,3 @@ def create_partitions_of_one_topic_twice(scene: Scene) -> Any:
     topic = scene.topic()
     wanted = [{"name": topic, "count": count, "assignments": None} for count in (2, 3)]
     return scene.any.call("CreatePartitions", 3, topics=wanted, timeout_ms=5_000, validate_only=True).results
-
-
-def _configs(scene: Scene, kind: int, name: str, keys: list[str] | None, *, version: int = 4, synonyms: bool = False) -> Any:
-    resource = {"resource_type": kind, "resource_name": name, "configuration_keys": keys}
-    answer = scene.any.call("DescribeConfigs", version, resources=[resource], include_synonyms=synonyms, include_documentation=False)
-    return answer.results[0]
-
-
-@case
-def describe_configs_of_a_topic(scene: Scene) -> Any:
-    topic = scene.topic(configs={"retention.ms": "1000"})
-    keys = ["retention.ms", "cleanup.policy", "min.insync.replicas", "max.message.bytes", "message.timestamp.type", "no.such.setting"]
-    seen = {version: _configs(scene, _TOPIC, topic, keys, version=version) for version in (1, 2, 3, 4)}
-    all_names = {each.name for each in _configs(scene, _TOPIC, topic, None).configs}
-    return seen | {"all are there": set(keys[:-1]) <= all_names, "no keys": len(_configs(scene, _TOPIC, topic, []).configs) in (0, len(all_names))}
-
-
-@case
-def describe_configs_with_synonyms(scene: Scene) -> Any:
-    topic = scene.topic(configs={"max.message.bytes": "1000"})
-    return _configs(scene, _TOPIC, topic, ["max.message.bytes"], synonyms=True)
-
-
-@case
-def describe_configs_of_unknown_things(scene: Scene) -> Any:
-    wanted = {
-        "topic": (_TOPIC, scene.name("none")),
-        "odd topic": (_TOPIC, "a/b"),
-        "empty topic": (_TOPIC, ""),
-        "another broker": (_BROKER, "1"),
-        "unknown broker": (_BROKER, "9"),
-        "no number": (_BROKER, "zero"),
-        "unknown type": (77, "x"),
-    }
-    return {name: _configs(scene, kind, resource, ["no.such.setting"]) for name, (kind, resource) in wanted.items()}
-
-
-@case
-def describe_configs_of_a_broker(scene: Scene) -> Any:
-    keys = ["offsets.topic.num.partitions", "group.min.session.timeout.ms", "no.such.setting"]
-    return {"own": _configs(scene, _BROKER, "0", keys), "all brokers": _configs(scene, _BROKER, "", keys)}
-
-
-@case
-def alter_configs_of_a_topic(scene: Scene) -> Any:
-    topic = scene.topic(configs={"retention.ms": "1000"})
-
-    def alter(operation: int, name: str, value: str | None, *, resource: str = topic, validate_only: bool = False) -> Any:
-        config = {"name": name, "config_operation": operation, "value": value}
-        resources = [{"resource_type": _TOPIC, "resource_name": resource, "configs": [config]}]
-        return scene.any.call("IncrementalAlterConfigs", 1, resources=resources, validate_only=validate_only).responses
-
-    def value_is(value: str) -> Any:
-        return scene.until(lambda: _configs(scene, _TOPIC, topic, ["retention.ms"]).configs[0].value == value)
-
-    set_, delete, append = 0, 1, 2
-    seen = {"validated": alter(set_, "retention.ms", "5000", validate_only=True), "set": alter(set_, "retention.ms", "2000")}
-    seen["is set"] = value_is("2000")
-    seen["deleted"] = alter(delete, "retention.ms", None)
-    seen["is deleted"] = scene.until(lambda: _configs(scene, _TOPIC, topic, ["retention.ms"]).configs[0].config_source != _TOPIC_CONFIG)
-    return seen | {
-        "unknown setting": alter(set_, "no.such.setting", "1"),
-        "no number": alter(set_, "retention.ms", "soon"),
-        "no list": alter(append, "retention.ms", "1"),
-        "list": alter(append, "cleanup.policy", "compact"),
-        "unknown topic": alter(set_, "retention.ms", "1000", resource=scene.name("none")),
-        "unknown operation": alter(9, "retention.ms", "1000"),
-    }
-
-
-@case
-def describe_cluster(scene: Scene) -> Any:
-    return {
-        "brokers": scene.any.call("DescribeCluster", 1, include_cluster_authorized_operations=False, endpoint_type=1),
-        "version 0": scene.any.call("DescribeCluster", 0, include_cluster_authorized_operations=False),
-        "controllers are not asked for here": scene.any.call(
-            "DescribeCluster", 1, include_cluster_authorized_operations=False, endpoint_type=2
-        ).error_code,
-    }
-
-
-def _delete_records(scene: Scene, client: Any, topic: str, offset: int, *, partition: int = 0) -> Any:
-    wanted = {"name": topic, "partitions": [{"partition_index": partition, "offset": offset}]}
-    return client.call("DeleteRecords", 2, topics=[wanted], timeout_ms=5_000).topics[0].partitions[0]
-
-
-@case
-def delete_records(scene: Scene) -> Any:
-    topic = scene.topic()
-    client = scene.leader(topic)
-    for number in range(5):
-        scene.produce(client, topic, batch(b"%d" % number))
-    offsets = {"to 2": 2, "back to 1": 1, "beyond the end": 6, "below -1": -2, "to 2 again": 2, "to the end": -1, "to the end again": 5}
-    seen = {name: _delete_records(scene, client, topic, offset) for name, offset in offsets.items()}
-    seen["unknown topic"] = _delete_records(scene, client, scene.name("none"), 0)
-    seen["unknown partition"] = _delete_records(scene, client, topic, 0, partition=7)
-    seen["not the leader"] = _delete_records(scene, scene.other(topic), topic, 0)
-    scene.produce(client, topic, batch(b"new"))
-    return seen | {"fetched": scene.fetch(client, topic, offsets=5)}
-
-
-@case
-def delete_records_inside_a_batch(scene: Scene) -> Any:
-    topic = scene.topic()
-    client = scene.leader(topic)
-    scene.produce(client, topic, batch(b"1", b"2", b"3"))
-    return {"deleted": _delete_records(scene, client, topic, 1), "fetched": scene.fetch(client, topic, offsets=1)}
-
-
-@case
-def delete_records_of_a_replicated_topic(scene: Scene) -> Any:
-    topic = scene.topic(replicas=3)
-    client = scene.leader(topic)
-    scene.produce(client, topic, batch(b"1"))
-    return scene.timed(5_000, lambda: _delete_records(scene, client, topic, -1))
-
-
-@case
-def delete_records_of_a_compacted_topic(scene: Scene) -> Any:
-    topic = scene.topic(configs={"cleanup.policy": "compact"})
-    client = scene.leader(topic)
-    scene.produce(client, topic, batch(b"1"))
-    return _delete_records(scene, client, topic, -1)

@@ -1,0 +1,1 @@
+"""Clients of Kafka, as their users use them, against whatever speaks its protocol."""

@@ -1,0 +1,51 @@
+"""Fixtures of the clients' tests: a cluster to talk to. With KAFKA_UNDER_TEST=real it is Apache Kafka, to try the tests."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.broker.kafka_server import SHARED_SETTINGS, broker_libraries, real_kafka, tools_libraries
+from tests.broker.kcat import Kcat, find_kcat
+
+
+@pytest.fixture(scope="package")
+def bootstrap(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The addresses of three nodes, "host:port,host:port,host:port"."""
+    if os.environ.get("KAFKA_UNDER_TEST") == "real":
+        with real_kafka(broker_libraries(_cache(pytestconfig, "kafka-jars")), tmp_path_factory.mktemp("kafka"), nodes=3) as kafka:
+            yield kafka.bootstrap
+    else:
+        from request_purgatory.broker import Cluster
+
+        settings: dict[str, Any] = {name.replace(".", "_"): value for name, value in SHARED_SETTINGS.items()}
+        with Cluster(nodes=3, **settings) as cluster:
+            yield cluster.bootstrap
+
+
+@pytest.fixture
+def topic(request: pytest.FixtureRequest) -> str:
+    """A name for a topic (or a group) that nothing else has."""
+    return f"{request.node.originalname.removeprefix('test_')[:60]}.{secrets.token_hex(4)}"
+
+
+@pytest.fixture(scope="session")
+def kcat(pytestconfig: pytest.Config) -> Kcat:
+    """A kcat, or a reason to skip."""
+    return find_kcat(_cache(pytestconfig, "kcat"))
+
+
+@pytest.fixture(scope="session")
+def tools(pytestconfig: pytest.Config) -> Path:
+    """The jars of Kafka's console clients, or a reason to skip."""
+    return tools_libraries(_cache(pytestconfig, "kafka-jars"))
+
+
+def _cache(config: pytest.Config, name: str) -> Path:
+    assert config.cache is not None
+    return config.cache.mkdir(name)

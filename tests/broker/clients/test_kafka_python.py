@@ -1,0 +1,332 @@
+"""kafka-python."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.admin import ConfigResource, ConfigResourceType, NewPartitions, NewTopic
+from kafka.errors import (
+    InvalidPartitionsError,
+    MessageSizeTooLargeError,
+    TopicAlreadyExistsError,
+    UnknownTopicOrPartitionError,
+)
+from kafka.structs import OffsetAndMetadata
+
+from tests.broker.clients.waiting import TIME_LIMIT, until
+
+_TIME = 1_700_000_000_000
+_LIMIT_MS = int(TIME_LIMIT * 1000)
+
+
+@pytest.fixture(scope="module")
+def admin(bootstrap: str) -> Iterator[Any]:
+    """An administrator."""
+    admin = KafkaAdminClient(bootstrap_servers=bootstrap.split(","))
+    yield admin
+    admin.close()
+
+
+def _create(admin: Any, topic: str, *, partitions: int = 1, replicas: int = 3, **config: str) -> None:
+    configs = {name.replace("_", "."): value for name, value in config.items()}
+    admin.create_topics([NewTopic(topic, partitions, replicas, topic_configs=configs)], wait_for_metadata=True)
+
+
+def _produce(bootstrap: str, topic: str, *values: bytes | None, **config: Any) -> list[Any]:
+    """What is told of each message."""
+    producer = KafkaProducer(bootstrap_servers=bootstrap.split(","), **config)
+    try:
+        futures = [
+            producer.send(
+                topic, value, b"key %d" % number, headers=[("number", b"%d" % number)], partition=0, timestamp_ms=_TIME + number
+            )
+            for number, value in enumerate(values)
+        ]
+        producer.flush(TIME_LIMIT)
+        return [future.get(TIME_LIMIT) for future in futures]
+    finally:
+        producer.close(TIME_LIMIT)
+
+
+@contextmanager
+def _consumer(bootstrap: str, *, group: str | None = None, **config: Any) -> Iterator[Any]:
+    common = {"auto_offset_reset": "earliest", "enable_auto_commit": False, "session_timeout_ms": 6_000}
+    common |= {"heartbeat_interval_ms": 200, "fetch_max_wait_ms": 200}
+    consumer = KafkaConsumer(bootstrap_servers=bootstrap.split(","), group_id=group, **common | config)
+    try:
+        yield consumer
+    finally:
+        consumer.close(timeout_ms=_LIMIT_MS)
+
+
+def _messages(consumer: Any, count: int) -> list[Any]:
+    found: list[Any] = []
+
+    def enough() -> bool:
+        for messages in consumer.poll(500).values():
+            found.extend(messages)
+        return len(found) >= count
+
+    until(enough)
+    return found
+
+
+@pytest.mark.parametrize(("acks", "idempotent"), [(0, False), (1, False), ("all", False), ("all", True)])
+def test_messages_are_produced_with_these_acks(bootstrap: str, admin: Any, topic: str, acks: int | str, idempotent: bool) -> None:
+    """And come back with their keys, times and headers."""
+    _create(admin, topic)
+    told = _produce(bootstrap, topic, b"a", None, acks=acks, enable_idempotence=idempotent)
+    if acks != 0:
+        assert [each.offset for each in told] == [0, 1]
+    with _consumer(bootstrap) as consumer:
+        consumer.assign([TopicPartition(topic, 0)])
+        found = _messages(consumer, 2)
+    assert [(each.key, each.value, each.timestamp, each.headers) for each in found] == [
+        (b"key 0", b"a", _TIME, [("number", b"0")]),
+        (b"key 1", None, _TIME + 1, [("number", b"1")]),
+    ]
+
+
+@pytest.mark.parametrize("codec", [None, "gzip", "snappy", "lz4", "zstd"])
+def test_messages_are_compressed_with_this_codec(bootstrap: str, admin: Any, topic: str, codec: str | None) -> None:
+    """And come back as they were."""
+    _create(admin, topic)
+    values = [b"%d " % number * 100 for number in range(20)]
+    _produce(bootstrap, topic, *values, compression_type=codec, linger_ms=20)
+    with _consumer(bootstrap) as consumer:
+        consumer.assign([TopicPartition(topic, 0)])
+        assert [each.value for each in _messages(consumer, 20)] == values
+
+
+def test_an_idempotent_producer_keeps_the_order(bootstrap: str, admin: Any, topic: str) -> None:
+    """In many small batches that are on their way at once."""
+    _create(admin, topic)
+    values = [b"%d" % number for number in range(300)]
+    told = _produce(bootstrap, topic, *values, enable_idempotence=True, batch_size=100)
+    assert [each.offset for each in told] == list(range(300))
+    with _consumer(bootstrap) as consumer:
+        consumer.assign([TopicPartition(topic, 0)])
+        assert [each.value for each in _messages(consumer, 300)] == values
+
+
+def test_reading_starts_where_it_is_told_to(bootstrap: str, admin: Any, topic: str) -> None:
+    """At the beginning, the end, an offset, or a time."""
+    _create(admin, topic)
+    _produce(bootstrap, topic, b"a", b"b", b"c")
+    partition = TopicPartition(topic, 0)
+    with _consumer(bootstrap) as consumer:
+        consumer.assign([partition])
+        assert consumer.beginning_offsets([partition]) == {partition: 0}
+        assert consumer.end_offsets([partition]) == {partition: 3}
+        consumer.seek(partition, 2)
+        assert [each.value for each in _messages(consumer, 1)] == [b"c"]
+        at = consumer.offsets_for_times({partition: _TIME + 1})[partition]
+        assert (at.offset, at.timestamp) == (1, _TIME + 1)
+        assert consumer.offsets_for_times({partition: _TIME + 3}) == {partition: None}
+        consumer.seek_to_end(partition)
+        assert consumer.position(partition) == 3
+        consumer.seek_to_beginning(partition)
+        assert [each.value for each in _messages(consumer, 3)] == [b"a", b"b", b"c"]
+
+
+def test_a_long_poll_is_woken_by_a_later_message(bootstrap: str, admin: Any, topic: str) -> None:
+    """Long before it would have ended."""
+    _create(admin, topic)
+    with _consumer(bootstrap, fetch_max_wait_ms=50_000, request_timeout_ms=60_000) as consumer:
+        consumer.assign([TopicPartition(topic, 0)])
+        assert not consumer.poll(500)
+        _produce(bootstrap, topic, b"late")
+        assert [each.value for messages in consumer.poll(20_000).values() for each in messages] == [b"late"]
+
+
+class _Member(threading.Thread):
+    """A consumer that polls on a thread of its own: joins are not answered while the other members are not polled."""
+
+    def __init__(self, bootstrap: str, topic: str, **config: Any) -> None:
+        super().__init__()
+        self.assigned: set[int] = set()
+        self._addresses = bootstrap
+        self._topic = topic
+        self._config = config
+        self._leaving = threading.Event()
+
+    def run(self) -> None:
+        with _consumer(self._addresses, group=self._topic, **self._config) as consumer:
+            consumer.subscribe([self._topic])
+            while not self._leaving.is_set():
+                consumer.poll(500)
+                self.assigned = {each.partition for each in consumer.assignment()}
+
+    def leave(self) -> None:
+        """Stop polling and leave the group."""
+        self._leaving.set()
+        self.join(TIME_LIMIT)
+        assert not self.is_alive()
+
+
+def test_members_of_a_group_share_its_partitions(bootstrap: str, admin: Any, topic: str) -> None:
+    """Two when one joins, one again when it leaves."""
+    _create(admin, topic, partitions=4)
+    members = [_Member(bootstrap, topic), _Member(bootstrap, topic)]
+    try:
+        members[0].start()
+        until(lambda: members[0].assigned == {0, 1, 2, 3})
+        members[1].start()
+        until(
+            lambda: (
+                [len(each.assigned) for each in members] == [2, 2] and members[0].assigned | members[1].assigned == {0, 1, 2, 3}
+            )
+        )
+        members[1].leave()
+        until(lambda: members[0].assigned == {0, 1, 2, 3})
+    finally:
+        for each in members:
+            if each.is_alive():
+                each.leave()
+
+
+def test_reading_resumes_from_what_was_committed(bootstrap: str, admin: Any, topic: str) -> None:
+    """By the next member of the group, and with what was said of it."""
+    _create(admin, topic)
+    _produce(bootstrap, topic, b"a", b"b", b"c")
+    partition = TopicPartition(topic, 0)
+    with _consumer(bootstrap, group=topic) as consumer:
+        consumer.subscribe([topic])
+        assert len(_messages(consumer, 3)) == 3
+        consumer.commit({partition: OffsetAndMetadata(2, "as far as b", -1)})
+        assert consumer.committed(partition, metadata=True) == OffsetAndMetadata(2, "as far as b", -1)
+    with _consumer(bootstrap, group=topic) as consumer:
+        consumer.subscribe([topic])
+        assert [each.value for each in _messages(consumer, 1)] == [b"c"]
+
+
+def test_offsets_are_committed_without_a_group_of_members(bootstrap: str, admin: Any, topic: str) -> None:
+    """By one that chose its partitions itself."""
+    _create(admin, topic)
+    partition = TopicPartition(topic, 0)
+    with _consumer(bootstrap, group=topic) as consumer:
+        consumer.assign([partition])
+        assert consumer.committed(partition) is None
+        consumer.commit({partition: OffsetAndMetadata(7, "", -1)})
+        assert consumer.committed(partition) == 7
+
+
+def test_offsets_are_committed_by_and_by(bootstrap: str, admin: Any, topic: str) -> None:
+    """By the client itself, as it goes on and when it is closed."""
+    _create(admin, topic)
+    _produce(bootstrap, topic, b"a", b"b")
+    with _consumer(bootstrap, group=topic, enable_auto_commit=True, auto_commit_interval_ms=50) as consumer:
+        consumer.subscribe([topic])
+        _messages(consumer, 2)
+    with _consumer(bootstrap, group=topic) as consumer:
+        assert consumer.committed(TopicPartition(topic, 0)) == 2
+
+
+def test_a_message_too_large_is_refused(bootstrap: str, admin: Any, topic: str) -> None:
+    """By the broker, with its own error."""
+    _create(admin, topic, max_message_bytes="1000")
+    with pytest.raises(MessageSizeTooLargeError):
+        _produce(bootstrap, topic, b"x" * 2000)
+
+
+def test_an_unknown_topic_is_not_made_for_one_who_does_not_want_it(bootstrap: str, topic: str) -> None:
+    """It stays unknown."""
+    with _consumer(bootstrap, allow_auto_create_topics=False) as consumer:
+        assert not consumer.partitions_for_topic(topic)
+        assert topic not in consumer.topics()
+
+
+def test_a_member_that_goes_silent_is_put_out(bootstrap: str, admin: Any, topic: str) -> None:
+    """Its partitions go to the other one when it has not polled for too long."""
+    _create(admin, topic, partitions=2)
+    with _consumer(bootstrap, group=topic, session_timeout_ms=1_500, max_poll_interval_ms=1_500) as gone:
+        gone.subscribe([topic])
+        until(lambda: gone.poll(500) or len(gone.assignment()) == 2)
+        other = _Member(bootstrap, topic)
+        other.start()
+        try:
+            until(lambda: other.assigned == {0, 1})
+        finally:
+            other.leave()
+
+
+def test_topics_are_made_widened_and_removed(admin: Any, topic: str) -> None:
+    """With what there is to know of them in between."""
+    _create(admin, topic, partitions=2)
+    with pytest.raises(TopicAlreadyExistsError):
+        _create(admin, topic)
+    admin.create_partitions({topic: NewPartitions(3)})
+    with pytest.raises(InvalidPartitionsError):
+        admin.create_partitions({topic: NewPartitions(2)})
+    until(lambda: len(admin.describe_topics([topic])[0]["partitions"]) == 3)
+    admin.delete_topics([topic])
+    until(lambda: topic not in admin.list_topics())
+
+
+def test_settings_of_a_topic_are_told_and_changed(admin: Any, topic: str) -> None:
+    """Those that are not the cluster's."""
+    _create(admin, topic, retention_ms="5000")
+
+    def retention() -> Any:
+        try:
+            told = admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, topic)], config_filter="all")
+        except UnknownTopicOrPartitionError:
+            return None
+        return _value(told, "retention.ms")
+
+    assert until(retention) == "5000"
+    admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, topic, {"retention.ms": "6000"})], raise_on_unknown=False)
+    until(lambda: retention() == "6000")
+
+
+def _value(told: Any, name: str) -> Any:
+    """Wherever in what is told a setting of this name is."""
+    if isinstance(told, dict):
+        if name in told:
+            return told[name]["value"] if isinstance(told[name], dict) else told[name]
+        if told.get("name") == name:
+            return told["value"]
+        told = list(told.values())
+    if isinstance(told, (list, tuple)):
+        return next((found for each in told if (found := _value(each, name)) is not None), None)
+    return None
+
+
+def test_the_cluster_is_described(bootstrap: str, admin: Any) -> None:
+    """With all of its nodes."""
+    described = admin.describe_cluster()
+    assert sorted(f"{node['host']}:{node['port']}" for node in described["brokers"]) == sorted(bootstrap.split(","))
+
+
+def test_records_are_deleted(bootstrap: str, admin: Any, topic: str) -> None:
+    """Up to an offset; reading from the beginning starts there."""
+    _create(admin, topic)
+    _produce(bootstrap, topic, b"a", b"b", b"c")
+    admin.delete_records({TopicPartition(topic, 0): 2})
+    with _consumer(bootstrap) as consumer:
+        consumer.assign([TopicPartition(topic, 0)])
+        assert consumer.beginning_offsets([TopicPartition(topic, 0)]) == {TopicPartition(topic, 0): 2}
+        assert [each.value for each in _messages(consumer, 1)] == [b"c"]
+
+
+def test_groups_are_listed_described_and_deleted(bootstrap: str, admin: Any, topic: str) -> None:
+    """While they have members, and after."""
+    _create(admin, topic)
+    with _consumer(bootstrap, group=topic, client_id="the-client") as consumer:
+        consumer.subscribe([topic])
+        until(lambda: consumer.poll(500) or consumer.assignment())
+        consumer.commit({TopicPartition(topic, 0): OffsetAndMetadata(1, "", -1)})
+        described = admin.describe_groups([topic])[topic]
+        assert described["group_state"] == "Stable"
+        assert [member["client_id"] for member in described["members"]] == ["the-client"]
+        assert admin.delete_groups([topic])[topic] == "NonEmptyGroupError"
+    assert topic in {group["group_id"] for group in admin.list_groups()}
+    offsets = admin.list_group_offsets({topic: None})[topic]
+    assert offsets[TopicPartition(topic, 0)].offset == 1
+    admin.delete_groups([topic])
+    assert admin.delete_groups([topic])[topic] == "GroupIdNotFoundError"
