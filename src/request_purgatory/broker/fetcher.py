@@ -94,9 +94,15 @@ class Fetcher:
 
     def _plan(self, delay_ms: int) -> None:
         """Fetch after a while, unless that is planned already, a request is out, or there is nothing to be fetched."""
-        if self._planned is None and self._overdue is None and not self.is_frozen and self._keys and not self.node.is_stopped:
+        if self._may_fetch:
             loop = asyncio.get_running_loop()
             self._planned = loop.call_later(delay_ms / 1_000, self._fetch) if delay_ms else loop.call_soon(self._fetch)
+
+    @property
+    def _may_fetch(self) -> bool:
+        if self._planned is not None or self._overdue is not None:
+            return False
+        return not self.is_frozen and bool(self._keys) and not self.node.is_stopped
 
     def _fetch(self) -> None:
         self._planned = None
@@ -152,7 +158,8 @@ class Fetcher:
                 with node.actions:
                     take(answered)
             finally:
-                self._plan(0)
+                if self._may_fetch:
+                    self._fetch()  # At once, not in the loop's next round: what was appended here is waited for.
 
         network.send(node.node_id, self.leader, arrive)
         self._overdue = asyncio.get_running_loop().call_later((wait_ms + ANSWER_MS) / 1_000, self.again)

@@ -159,10 +159,8 @@ class Node:
         return self.cluster.network.is_connected(self.node_id, CONTROLLER)
 
     def lose_controller(self) -> None:
-        """From here on the node knows what it knew; nothing, where it has just been started."""
+        """From here on the node knows what it knew."""
         controller = self.cluster.controller
-        if self.is_stopped or self._image is not None:
-            return
         self._image = (copy.deepcopy(controller.topics), dict(controller.names), set(controller.alive))
 
     def start_alone(self) -> None:
@@ -228,24 +226,14 @@ class Node:
             return
         with self.actions:
             for topic_id, partition in partitions:
-                replica = self.replicas.find(partition.key)
-                if replica is not None and replica.topic_id != topic_id and self._topic(partition, topic_id) is not None:
-                    # Of an earlier topic of this name. Whoever waits for it is told before the new one takes its place.
-                    self._delete(replica)
-        with self.actions:
-            for topic_id, partition in partitions:
-                topic = self._topic(partition, topic_id)
-                if self.node_id in partition.replicas and topic is not None:
+                # A topic that has been deleted meanwhile, or made anew, has its own notice, which comes after this one.
+                topic = self.topics.get(partition.topic)
+                if self.node_id in partition.replicas and topic is not None and topic.topic_id == topic_id:
                     try:
                         self._apply(partition, topic)
                     except RecordError:
                         # The others are not to suffer from it. It is tried again with the partition's next change.
                         logger.exception("node %d can't take up %s", self.node_id, partition.key)
-
-    def _topic(self, partition: Partition, topic_id: uuid.UUID) -> Topic | None:
-        """The topic of a notice; None if it has been deleted meanwhile."""
-        topic = self.topics.get(partition.topic)
-        return topic if topic is not None and topic.topic_id == topic_id else None
 
     def _apply(self, partition: Partition, topic: Topic) -> None:
         key = partition.key

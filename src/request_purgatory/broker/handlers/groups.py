@@ -20,6 +20,8 @@ GROUP = 0
 TRANSACTION = 1
 #: From these versions on FindCoordinator and OffsetFetch ask for several at a time.
 _SEVERAL = 4
+#: More than any client asks for at a time.
+_MANY_GROUPS = 1_000
 _FETCHES_SEVERAL = 8
 
 #: Assignors that a member may offer; consumers have two or three. Each is kept as long as the member is.
@@ -155,8 +157,9 @@ def _add_refused(topics: list[Any], unknown: dict[str, list[int]], topic_class: 
 
 
 def offset_fetch(node: Node, context: RequestContext, request: Any) -> None:
-    """The offsets that a group has committed; of a group that is asked for twice, what was asked first."""
-    if context.version >= _FETCHES_SEVERAL:
+    """The offsets that groups have committed."""
+    if context.version >= _FETCHES_SEVERAL and len(request.groups) > _MANY_GROUPS:
+        # Each only once, where the same one a hundred thousand times would be an answer that fills the memory.
         once: dict[str, Any] = {}
         for each in request.groups:
             once.setdefault(each.group_id, each)
