@@ -1,4 +1,4 @@
-"""A client that costs as little as it can: requests that were encoded beforehand, and answers that are looked at only where it matters."""
+"""A client that costs as little as it can: its requests were encoded beforehand, and of the answers it reads the size."""
 
 from __future__ import annotations
 

@@ -19,6 +19,9 @@ from request_purgatory.broker import ClusterProcess
 #: Where Kafka's artifacts are kept, the tests' own cache.
 _JARS = Path(__file__).resolve().parent.parent / ".pytest_cache" / "d" / "kafka-jars"
 
+#: As Kafka's own scripts have them, with less memory.
+_JAVA_OPTIONS = ("-Xmx1g", "-Xms1g", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-XX:InitiatingHeapOccupancyPercent=35")
+
 #: A mock cluster lives in a client; this one lives for nothing else, and ends with its standard input.
 _MOCK = """
 import json, sys
@@ -79,8 +82,11 @@ def _kafka(nodes: int) -> Iterator[RunningBroker]:
         libraries = kafka_server.broker_libraries(_JARS)
     except BaseException as error:  # What skips a test.
         raise NotApplicableError(f"Kafka's artifacts can't be had: {error}") from error
-    with tempfile.TemporaryDirectory() as folder, kafka_server.real_kafka(libraries, Path(folder), nodes=nodes) as cluster:
-        yield RunningBroker(cluster.bootstrap.split(","), [process.pid for process in cluster.processes()])
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        kafka_server.real_kafka(libraries, Path(folder), nodes=nodes, java_options=_JAVA_OPTIONS) as cluster,
+    ):
+        yield RunningBroker(cluster.bootstrap.split(","), cluster.pids)
 
 
 def cpu_seconds(pids: list[int]) -> float:

@@ -1,8 +1,8 @@
 """A broker's acks=all: requests and bytes a second over some connections, replicated to all nodes.
 
 Each connection sends a Produce request of one record, waits for its answer, and goes on. Requests are encoded beforehand, and
-broker and clients are processes of their own. Kafka's nodes are a process each; ours share one, and an interpreter. librdkafka's mock
-cluster does not replicate.
+broker and clients are processes of their own. Kafka's nodes are a process each; ours share one, and an interpreter. librdkafka's
+mock cluster does not replicate.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def left_out(side: str, case: Case) -> str | None:  # noqa: ARG001 - every side 
     return None
 
 
-def measure(side: str, nodes: int, connections: int, bytes: int, ms: int) -> dict[str, float]:  # noqa: A002 - the case's name
+def measure(side: str, nodes: int, connections: int, bytes: int, ms: int) -> dict[str, float]:
     """Requests answered per second, bytes of their records, and the broker's processor time for each."""
     with running(side, nodes) as broker:
         return asyncio.run(_measure(broker.addresses, broker.pids, nodes, connections, bytes, ms / 1_000))

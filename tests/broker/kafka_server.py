@@ -59,14 +59,16 @@ broker.heartbeat.interval.ms=1000
 """
 _CLUSTER_ID = "cHVyZ2F0b3J5LXRlc3RzMQ"
 # The C1 compiler alone and the serial collector: these processes live for seconds.
+#: For JVMs that live for seconds; who measures Kafka gives it its own.
 _JAVA_OPTIONS = ("-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 
 
 class KafkaCluster:
     """A cluster that runs. Node 0 is the controller besides and must stay; the others may be stopped and started."""
 
-    def __init__(self, libraries: Path, folder: Path, ports: Sequence[int]) -> None:
+    def __init__(self, libraries: Path, folder: Path, ports: Sequence[int], java_options: Sequence[str]) -> None:
         self._libraries = libraries
+        self._java_options = java_options
         self._folder = folder
         self._ports = ports
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
@@ -76,10 +78,16 @@ class KafkaCluster:
         """The addresses of all nodes, "host:port,host:port"."""
         return ",".join(f"127.0.0.1:{port}" for port in self._ports)
 
+    @property
+    def pids(self) -> list[int]:
+        """The processes that run."""
+        return [process.pid for process in self._processes.values()]
+
     def start(self, node: int) -> None:
         """Start a node; `wait` waits for it."""
         with (self._folder / f"node-{node}.log").open("ab") as told:
-            command = _java(self._libraries, "kafka.Kafka", str(self._folder / f"node-{node}.properties"))
+            properties = str(self._folder / f"node-{node}.properties")
+            command = _java(self._libraries, "kafka.Kafka", properties, options=self._java_options)
             self._processes[node] = subprocess.Popen(command, stdout=told, stderr=told)
 
     def restart(self, node: int) -> None:
@@ -125,7 +133,12 @@ class KafkaCluster:
 
 @contextmanager
 def real_kafka(
-    libraries: Path, folder: Path, *, nodes: int = 1, settings: Mapping[str, Any] | None = None
+    libraries: Path,
+    folder: Path,
+    *,
+    nodes: int = 1,
+    settings: Mapping[str, Any] | None = None,
+    java_options: Sequence[str] = _JAVA_OPTIONS,
 ) -> Iterator[KafkaCluster]:
     """A cluster of Kafka whose data and logs are in `folder`; `settings` are over and above SHARED_SETTINGS."""
     *ports, controller = _free_ports(nodes + 1)
@@ -149,7 +162,7 @@ def real_kafka(
     for process in formatting:
         said, _ = process.communicate(timeout=TIME_LIMIT)
         assert process.returncode == 0, said.decode()
-    cluster = KafkaCluster(libraries, folder, ports)
+    cluster = KafkaCluster(libraries, folder, ports, java_options)
     try:
         for node in range(nodes):
             cluster.start(node)
@@ -200,8 +213,8 @@ def start_command(tools: Path, name: str, *arguments: str) -> list[str]:
     return _java(tools, f"{package}.{name}", *arguments)
 
 
-def _java(libraries: Path, main: str, *arguments: str) -> list[str]:
-    return [require_java(), *_JAVA_OPTIONS, "-cp", f"{libraries}/*", main, *arguments]
+def _java(libraries: Path, main: str, *arguments: str, options: Sequence[str] = _JAVA_OPTIONS) -> list[str]:
+    return [require_java(), *options, "-cp", f"{libraries}/*", main, *arguments]
 
 
 def _free_ports(count: int) -> list[int]:
