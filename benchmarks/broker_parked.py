@@ -32,8 +32,10 @@ def cases(quick: bool) -> list[Case]:
     return [Case({"fetches": fetches}, fetches) for fetches in ((100,) if quick else (1_000, 10_000))]
 
 
-def left_out(side: str, case: Case) -> str | None:  # noqa: ARG001 - every side does every case
-    """None."""
+def left_out(side: str, case: Case) -> str | None:  # noqa: ARG001 - every case is the same in this
+    """Why librdkafka's mock is."""
+    if side == peers.MOCK_CLUSTER:
+        return "an append wakes no fetch that is parked in it: each waits for its own time to end (librdkafka 2.16)"
     return None
 
 
@@ -67,10 +69,7 @@ async def _measure(addresses: list[str], pids: list[int], fetches: int) -> dict[
         each.add_done_callback(lambda _: answered.append(perf_counter()))
     began = perf_counter()
     await writer.ask(record)
-    try:
-        await asyncio.wait_for(asyncio.gather(*parked), _PATIENCE_SECONDS)
-    except TimeoutError:
-        raise NotApplicableError("an append wakes no parked fetch: each waits for its own time to end") from None
+    await asyncio.wait_for(asyncio.gather(*parked), _PATIENCE_SECONDS)
     answered.sort()
     half, last = answered[len(answered) // 2] - began, answered[-1] - began
 

@@ -148,9 +148,10 @@ class Committing:
         if group.state is not GroupState.EMPTY and group.protocol_type != CONSUMER:
             raise GroupError(ErrorCode.NON_EMPTY_GROUP, request.group_id)
         gone: list[OffsetKey] = []
+        subscribed = group.subscribed_topics()
 
         def take(topic: str, partition: int) -> ErrorCode:
-            if group.is_subscribed_to(topic):
+            if subscribed is None or topic in subscribed:
                 return ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
             if shard.offsets.get(group.group_id, topic, partition) is not None:
                 gone.append(OffsetKey(group.group_id, topic, partition))

@@ -214,17 +214,17 @@ class Group:
         votes = Counter(member.vote(candidates) for member in self.members.values())
         return votes.most_common(1)[0][0]
 
-    def is_subscribed_to(self, topic: str) -> bool:
-        """True if its consumers read the topic, as far as can be known."""
+    def subscribed_topics(self) -> frozenset[str] | None:
+        """The topics that its consumers read; None where that can't be known, and may be any."""
         if self.protocol_type != CONSUMER:
-            return False
+            return frozenset()
         if self.members and self.protocol is None:
-            return True
+            return None
         try:
-            return any(topic in subscribed_topics(member.metadata(str(self.protocol))) for member in self.members.values())
+            each = [subscribed_topics(member.metadata(str(self.protocol))) for member in self.members.values()]
         except (ValueError, StopIteration):
-            # What can't be read may be a subscription to it.
-            return True
+            return None
+        return frozenset().union(*each)
 
     # -- records
 

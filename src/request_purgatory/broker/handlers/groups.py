@@ -20,8 +20,8 @@ GROUP = 0
 TRANSACTION = 1
 #: From these versions on FindCoordinator and OffsetFetch ask for several at a time.
 _SEVERAL = 4
-#: More than any client asks for at a time.
-_MANY_GROUPS = 1_000
+#: Up to so many, one that is named twice is answered for twice, as in Kafka.
+_MANY_GROUPS = 10
 _FETCHES_SEVERAL = 8
 
 #: Assignors that a member may offer; consumers have two or three. Each is kept as long as the member is.
@@ -159,7 +159,7 @@ def _add_refused(topics: list[Any], unknown: dict[str, list[int]], topic_class: 
 def offset_fetch(node: Node, context: RequestContext, request: Any) -> None:
     """The offsets that groups have committed."""
     if context.version >= _FETCHES_SEVERAL and len(request.groups) > _MANY_GROUPS:
-        # Each only once, where the same one a hundred thousand times would be an answer that fills the memory.
+        # Each only once: the same one again and again would be an answer that fills the memory.
         once: dict[str, Any] = {}
         for each in request.groups:
             once.setdefault(each.group_id, each)

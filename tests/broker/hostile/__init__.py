@@ -1,0 +1,1 @@
+"""What no client sends: the broker ends the connection or answers with an error, within bounds, and serves the others."""

@@ -1,0 +1,65 @@
+"""A client of good manners on an event loop, to see whether the broker still serves one."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from request_purgatory.broker.async_cluster import AsyncCluster
+from request_purgatory.broker.wire import apis
+from request_purgatory.broker.wire.apis import Api
+from tests.broker.hostile.corpus import request
+from tests.broker.hostile.requests import sized
+from tests.broker.raw_requests import fetch_fields, records
+
+_CHECK = "good"
+
+
+class Client:
+    """One connection; answers are awaited one by one."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+
+    @classmethod
+    async def to(cls, cluster: AsyncCluster, node: int = 0) -> Client:
+        """Connect to a node."""
+        server = cluster.nodes[node].server
+        return cls(*await asyncio.open_connection(server.host, server.port, limit=2**26))
+
+    async def call(self, api: Api, version: int, /, **fields: Any) -> Any:
+        """What the broker answers; asyncio.IncompleteReadError if it ends the connection instead."""
+        self.writer.write(sized(request(api, version, **fields)))
+        return await self.read(api, version)
+
+    async def read(self, api: Api, version: int) -> Any:
+        """The next answer."""
+        frame = await self.read_frame()
+        flexible = api.is_flexible(version) and api is not apis.API_VERSIONS
+        return api.response.decode(frame[5 if flexible else 4 :], version=version)
+
+    async def read_frame(self) -> bytes:
+        """The bytes of the next answer."""
+        size = int.from_bytes(await self.reader.readexactly(4))
+        return await self.reader.readexactly(size)
+
+    def close(self) -> None:
+        """End the connection."""
+        self.writer.transport.abort()
+
+
+async def is_served(cluster: AsyncCluster) -> None:
+    """Assert that a client can make a topic, write to it and read it."""
+    if _CHECK not in cluster.controller.topics:
+        cluster.create_topic(_CHECK)
+        await asyncio.sleep(1)
+    leader = cluster.controller.topics[_CHECK].partitions[0].leader
+    client = await Client.to(cluster, leader)
+    data = [{"name": _CHECK, "partition_data": [{"index": 0, "records": records(b"still there")}]}]
+    produced = await client.call(apis.PRODUCE, 9, acks=-1, timeout_ms=5_000, topic_data=data)
+    partition = produced.responses[0].partition_responses[0]
+    assert partition.error_code == 0, produced
+    fetched = await client.call(apis.FETCH, 11, **fetch_fields(_CHECK, partition.base_offset))
+    assert b"still there" in fetched.responses[0].partitions[0].records, fetched
+    client.close()

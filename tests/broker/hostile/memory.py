@@ -1,0 +1,19 @@
+"""How much memory a cluster's process has taken."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from request_purgatory.broker import ClusterProcess
+
+
+def most_resident_kb(process: ClusterProcess) -> int:
+    """The most that it ever had in memory; 0 where the system does not tell."""
+    assert process._process is not None
+    status = Path(f"/proc/{process._process.pid}/status")
+    if not status.exists():
+        return 0
+    found = re.search(r"VmHWM:\s+(\d+) kB", status.read_text())
+    assert found is not None
+    return int(found[1])

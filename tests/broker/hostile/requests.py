@@ -1,0 +1,142 @@
+"""Requests of every API at every version that is served, made from the library's schemas, and frames of them."""
+
+from __future__ import annotations
+
+import struct
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+from request_purgatory.broker.wire.apis import APIS, Api
+from tests.broker.raw_requests import records
+
+TOPIC = "hostile"
+GROUP = "hostile-group"
+#: Stands for the topic's id, which is another one in each cluster; see `with_topic_id`.
+TOPIC_ID = uuid.UUID("7e57ab1e-7e57-4b1e-8e57-7e57ab1e7e57")
+CLIENT_ID = b"hostile"
+
+#: By a field's name, whatever the API: what reaches as far into a handler as one request can.
+VALUES: dict[str, Any] = {
+    "name": TOPIC,
+    "topic": TOPIC,
+    "topic_names": [TOPIC + "-gone"],
+    "resource_name": TOPIC,
+    "topic_id": TOPIC_ID,
+    "group_id": GROUP,
+    "groups_names": [GROUP + "-gone"],
+    "key": GROUP,
+    "coordinator_keys": [GROUP],
+    "transactional_id": None,
+    "acks": 1,
+    "timeout_ms": 50,
+    "max_wait_ms": 1,
+    "min_bytes": 1,
+    "max_bytes": 65_536,
+    "partition_max_bytes": 65_536,
+    "replica_id": -1,
+    "current_leader_epoch": -1,
+    "last_fetched_epoch": -1,
+    "log_start_offset": -1,
+    "timestamp": -1,
+    "session_epoch": -1,
+    "session_timeout_ms": 6_000,
+    "rebalance_timeout_ms": 1,
+    "generation_id": -1,
+    "generation_id_or_member_epoch": -1,
+    "member_id": "",
+    "group_instance_id": None,
+    "protocol_type": "consumer",
+    "protocol_name": "range",
+    "metadata": b"\0\1\0\0\0\1\0\7hostile\xff\xff\xff\xff",
+    "retention_time_ms": -1,
+    "committed_metadata": "note",
+    "resource_type": 2,
+    "config_operation": 0,
+    "value": "60000",
+    "num_partitions": 1,
+    "replication_factor": 1,
+    "count": 2,
+    "producer_id": -1,
+    "producer_epoch": -1,
+    "client_software_name": "hostile",
+    "client_software_version": "1.0",
+    "endpoint_type": 1,
+    "records": records(b"one", b"two"),
+}
+#: What one API means by a field that means something else elsewhere.
+PARTICULAR: dict[tuple[str, str], Any] = {
+    ("CreateTopics", "name"): TOPIC + "-new",
+    ("CreateTopics", "assignments"): [],
+    ("CreateTopics", "configs"): [],
+    ("CreatePartitions", "assignments"): None,
+    ("DeleteTopics", "name"): TOPIC + "-gone",
+    ("DeleteTopics", "topic_id"): None,
+    ("Metadata", "topic_id"): None,
+    ("DescribeConfigs", "configuration_keys"): None,
+    ("JoinGroup", "name"): "range",
+    ("IncrementalAlterConfigs", "name"): "retention.ms",
+    ("DeleteRecords", "offset"): -1,
+    ("DescribeGroups", "groups"): [GROUP],
+    ("ListGroups", "states_filter"): ["Stable"],
+    ("ListGroups", "types_filter"): ["classic"],
+}
+
+
+def every_api_and_version() -> Iterator[tuple[Api, int]]:
+    """All that is served."""
+    for api in APIS.values():
+        for version in range(api.min_version, api.max_version + 1):
+            yield api, version
+
+
+def fields_of(struct_field: Any, version: int) -> list[Any]:
+    """The fields that a message, or a part of one, has in a version, but for the tagged ones."""
+    return [field for field in struct_field.fields.values() if field.for_version_q(version) and field._tag is None]
+
+
+def sample(api: Api, version: int) -> Any:
+    """A request of that version as a client would send it."""
+    return _made(api, api.request, api.request._struct, version)
+
+
+def _made(api: Api, kind: Any, struct_field: Any, version: int) -> Any:
+    values = {field.name: _value(api, field, version) for field in fields_of(struct_field, version)}
+    return kind(**values)
+
+
+def _value(api: Api, field: Any, version: int) -> Any:
+    if (api.name, field.name) in PARTICULAR:
+        return PARTICULAR[api.name, field.name]
+    if field.is_struct_array():
+        return [_made(api, field.data_class, field, version)]
+    if field.name in VALUES:
+        return VALUES[field.name]
+    return [0] if field.is_array() else field.default
+
+
+def body(api: Api, version: int, request: Any) -> bytes:
+    """A request's own bytes."""
+    return bytes(request.encode(version=version))
+
+
+def header(key: int, version: int, *, flexible: bool, correlation: int = 7, client_id: bytes | None = CLIENT_ID) -> bytes:
+    """A request's header."""
+    length = -1 if client_id is None else len(client_id)
+    return struct.pack(">hhih", key, version, correlation, length) + (client_id or b"") + (b"\0" if flexible else b"")
+
+
+def frame(api: Api, version: int, content: bytes | None = None, *, client_id: bytes | None = CLIENT_ID) -> bytes:
+    """A frame without its size; of the sample if there is no other content."""
+    raw = body(api, version, sample(api, version)) if content is None else content
+    return header(api.key, version, flexible=api.is_flexible(version), client_id=client_id) + raw
+
+
+def sized(raw: bytes) -> bytes:
+    """A frame as it is sent."""
+    return struct.pack(">i", len(raw)) + raw
+
+
+def with_topic_id(raw: bytes, topic_id: uuid.UUID) -> bytes:
+    """A frame with the id of a real topic where it has that of the samples."""
+    return raw.replace(TOPIC_ID.bytes, topic_id.bytes)
