@@ -65,7 +65,7 @@ def test_cluster_serves_clients_and_takes_commands(capsys: pytest.CaptureFixture
         assert metrics[str(described[0]["leader"])]["Produce"]["Completions"] == 1
         assert main(["control", "--address", where, "freeze", "7"]) == 2
         assert "node must be between 0 and 1, got '7'" in capsys.readouterr().err
-    assert sorted(path.name for path in (tmp_path / "data").iterdir()) == ["cluster.json", "node-0", "node-1"]
+    assert sorted(path.name for path in (tmp_path / "data").iterdir()) == ["cluster.json", "lock", "node-0", "node-1"]
 
 
 @pytest.mark.parametrize(

@@ -183,6 +183,17 @@ def test_cluster_that_does_not_run_says_so(kind: type[RunningCluster], tmp_path:
             second.start()
 
 
+def test_data_of_a_cluster_that_runs_is_not_another_ones(tmp_path: Path) -> None:
+    """In this process or in another; once it has ended, the next one finds all there is."""
+    with Cluster(data_dir=tmp_path) as cluster:
+        cluster.create_topic("kept")
+        for kind in (Cluster, ClusterProcess):
+            with pytest.raises((InvalidArgumentError, ClusterError), match="data_dir must be no other running cluster's, got"):
+                kind(data_dir=tmp_path).start()
+    with Cluster(data_dir=tmp_path) as cluster:
+        assert cluster.describe("kept")[0]["leader"] == 0
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [

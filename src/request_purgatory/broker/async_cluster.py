@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any
 
 from request_purgatory.broker.controller import Controller, ControllerError
+from request_purgatory.broker.data_dir import DataDir
 from request_purgatory.broker.disk import Disk
 from request_purgatory.broker.faults import Faults
 from request_purgatory.broker.network import CONTROLLER, Network
@@ -53,10 +54,11 @@ class AsyncCluster:
         self.network = Network()
         self.faults = Faults()
         self.frozen: set[int] = set()
+        folder = self.settings.data_dir
+        self._data_dir = None if folder is None else DataDir(folder)
         self.controller = Controller(self.settings)
         self.controller.changed = self._tell
         self.controller.removed = self._tell_removed
-        folder = self.settings.data_dir
         disks = [Disk(node, None if folder is None else folder / f"node-{node}") for node in range(self.settings.nodes)]
         ports = [self.settings.port + node if self.settings.port else 0 for node in range(self.settings.nodes)]
         self.nodes = [Node(self, node, disk, port) for node, (disk, port) in enumerate(zip(disks, ports, strict=True))]
@@ -88,6 +90,8 @@ class AsyncCluster:
         for node in self.nodes:
             if not node.is_stopped:
                 node.stop()
+        if self._data_dir is not None:
+            self._data_dir.release()
 
     @property
     def bootstrap(self) -> str:

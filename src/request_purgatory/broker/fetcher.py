@@ -211,10 +211,15 @@ class Fetcher:
             replica.truncate(self._parting(replica, *fetched.diverging))
             self.node.replicas.wake(replica.key)
             return
+        start_offset = fetched.log_start_offset
+        if start_offset == replica.log.end_offset:
+            # The leader has nothing left of what is here, and this log may have parted from it there: before the append, since
+            # the leader's start may lie inside its first batch, which begins before this log's end then.
+            replica.log.advance_start(start_offset)
         if fetched.records:
             replica.log.append_as_follower(fetched.records, max_epoch=replica.leader_epoch)
-        if fetched.log_start_offset > replica.log.log_start_offset:
-            replica.log.advance_start(min(fetched.log_start_offset, replica.log.end_offset))
+        if start_offset > replica.log.log_start_offset:
+            replica.log.advance_start(min(start_offset, replica.log.end_offset))
         if replica.follow(fetched.high_watermark):
             # Consumers may read from followers (KIP-392).
             self.node.replicas.wake(replica.key)

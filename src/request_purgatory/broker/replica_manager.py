@@ -86,6 +86,8 @@ class ReplicaManager:
         self.actions = actions
         self.replicas: dict[TopicPartition, Replica] = {}
         self.fetch_expirations = FetchExpirations()
+        #: How often something has changed that a fetch may wait for.
+        self.changes = 0
         self.recorder: Recorder | None = None
         #: The loop's time, for who lags; and the time of day, for records.
         self._now_ms = now_ms
@@ -166,6 +168,7 @@ class ReplicaManager:
         if self.recorder is not None:
             self.recorder.appended(replica, size_bytes)
         # Followers read up to the log's end; with no follower in sync the high watermark moves now.
+        self.changes += 1
         self.actions.notify(self.purgatories.fetch, replica.key)
         self.advance(replica)
 
@@ -179,6 +182,7 @@ class ReplicaManager:
 
     def wake(self, key: TopicPartition) -> None:
         """Have those tried who wait for a partition."""
+        self.changes += 1
         self.actions.notify(self.purgatories.produce, key)
         self.actions.notify(self.purgatories.fetch, key)
         self.actions.notify(self.purgatories.delete_records, key)
@@ -203,7 +207,14 @@ class ReplicaManager:
         if params.max_wait_ms <= 0 or not targets or size >= params.min_bytes or tells:
             reply(fetched)
             return None
-        operation = DelayedFetch(params, targets, self.find, lambda: reply(self.read(params, targets)), self.fetch_expirations)
+        operation = DelayedFetch(
+            params,
+            targets,
+            self.find,
+            lambda: reply(self.read(params, targets)),
+            self.fetch_expirations,
+            lambda: self.changes,
+        )
         self.purgatories.fetch.try_complete_else_watch(operation, [target.key for target in targets])
         return None if operation.is_completed else operation
 

@@ -63,4 +63,3 @@ def main() -> int:
     except KeyboardInterrupt:
         return 130
     return 0
-

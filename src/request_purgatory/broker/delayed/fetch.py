@@ -69,7 +69,7 @@ class DelayedFetch(DelayedOperation):
     Watch keys: the partitions. `reply` reads the log again when the operation ends, however it does.
     """
 
-    __slots__ = ("expirations", "find", "params", "reply", "targets")
+    __slots__ = ("changes", "expirations", "find", "params", "reply", "seen", "targets")
 
     def __init__(
         self,
@@ -78,6 +78,7 @@ class DelayedFetch(DelayedOperation):
         find: Callable[[TopicPartition], Replica | None],
         reply: Callable[[], None],
         expirations: FetchExpirations,
+        changes: Callable[[], int],
     ) -> None:
         super().__init__(params.max_wait_ms)
         self.params = params
@@ -85,9 +86,17 @@ class DelayedFetch(DelayedOperation):
         self.find = find
         self.reply = reply
         self.expirations = expirations
+        self.changes = changes
+        #: How often anything had changed by the last try.
+        self.seen = -1
 
     def try_complete(self) -> bool:
         """True at once where a partition is gone, is led by another or in another epoch, or was cut below the offset."""
+        changes = self.changes()
+        if changes == self.seen:
+            # A request that changed a thousand partitions notifies a thousand keys, each of which this may be watched under.
+            return False
+        self.seen = changes
         is_follower = self.params.is_follower
         least = self.params.min_bytes
         available = 0

@@ -1,0 +1,106 @@
+"""A cluster in a process of its own that is killed while it is written to. In real time, a few seconds."""
+
+from __future__ import annotations
+
+import random
+import threading
+from pathlib import Path
+
+import pytest
+
+from request_purgatory.broker import ClusterProcess
+from request_purgatory.broker.log import LogSettings, PartitionLog
+from request_purgatory.broker.wire.error_code import ErrorCode
+from tests.broker.parity.raw import ConnectionClosedError, RawClient
+from tests.broker.raw_requests import fetch, produce
+from tests.broker.replication.scene import fetched_values
+
+TIME_LIMIT_S = 30.0
+
+
+class Writer(threading.Thread):
+    """Writes with acks=all to one partition until its connection ends, and notes what was acknowledged."""
+
+    def __init__(self, addresses: list[str], topic: str, leader: int) -> None:
+        super().__init__()
+        self.client = RawClient(addresses[leader])
+        self.topic = topic
+        self.acknowledged: dict[int, bytes] = {}
+        self.progress = threading.Semaphore(0)
+
+    def run(self) -> None:
+        number = len(self.topic) * 1_000_000
+        try:
+            while True:
+                value = b"%d" % number * random.Random(number).randint(1, 200)
+                answer = produce(self.client, self.topic, value)
+                if answer.error_code == ErrorCode.NONE:
+                    self.acknowledged[answer.base_offset] = value
+                    self.progress.release()
+                number += 1
+        except (ConnectionClosedError, OSError):
+            pass
+        finally:
+            self.client.close()
+
+    def wait_for(self, count: int) -> None:
+        """Wait until so many more records are acknowledged."""
+        for _ in range(count):
+            assert self.progress.acquire(timeout=TIME_LIMIT_S)
+
+
+def leader_of(cluster: ClusterProcess, topic: str) -> int:
+    """Who leads a topic's only partition."""
+    return int(cluster.describe(topic)[0]["leader"])
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_every_acknowledged_record_survives_sigkill(tmp_path: Path, seed: int) -> None:
+    """On the leader that the next process elects; checksums are right, and what was being written is cut off or whole."""
+    topics = ["a", "bb"]
+    acknowledged: dict[str, dict[int, bytes]] = {topic: {} for topic in topics}
+    settings = {"data_dir": tmp_path, "flush_messages": 1, "min_insync_replicas": 2}
+    for round_ in range(2):
+        with ClusterProcess(nodes=3, **settings) as cluster:
+            addresses = cluster.bootstrap.split(",")
+            if round_ == 0:
+                for topic in topics:
+                    cluster.create_topic(topic, partitions=1, replication_factor=3)
+            writers = [Writer(addresses, topic, leader_of(cluster, topic)) for topic in topics]
+            for writer in writers:
+                writer.start()
+            for writer in writers:
+                writer.wait_for(random.Random(seed * 10 + round_).randint(5, 60))
+            cluster.kill_process()
+            for writer in writers:
+                writer.join(TIME_LIMIT_S)
+                acknowledged[writer.topic].update(writer.acknowledged)
+    # A torn batch at the end of one log: what a machine that lost its power would leave.
+    torn = tmp_path / "node-1" / "a-0" / f"{0:020d}.log"
+    with torn.open("ab") as file:
+        file.write(torn.read_bytes()[:70])
+    with ClusterProcess(nodes=3, **settings) as cluster:
+        addresses = cluster.bootstrap.split(",")
+        for topic in topics:
+            client = RawClient(addresses[leader_of(cluster, topic)])
+            last = produce(client, topic, b"last")
+            assert last.error_code == ErrorCode.NONE
+            found: list[bytes | None] = []
+            while len(found) <= last.base_offset:
+                told = fetch(client, topic, len(found))
+                assert told.error_code == ErrorCode.NONE
+                found += fetched_values(told.records)
+            client.close()
+            assert found[-1] == b"last"
+            assert len(acknowledged[topic]) >= 10
+            for offset, value in acknowledged[topic].items():
+                assert found[offset] == value
+    logs = {
+        topic: [PartitionLog.open(topic, tmp_path / f"node-{node}" / f"{topic}-0", LogSettings()) for node in range(3)]
+        for topic in topics
+    }
+    for replicas in logs.values():
+        for log in replicas:
+            log.check()
+            log.close()
+        assert len({log.end_offset for log in replicas}) == 1

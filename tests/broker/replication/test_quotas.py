@@ -1,0 +1,128 @@
+"""Quotas: Kafka's reckoning, and the connections that are left unread."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from request_purgatory.broker.delayed import ThrottledChannel
+from request_purgatory.broker.quotas import ByteRateQuota, SampledRate
+from request_purgatory.broker.wire import apis
+from tests.broker.log.batches import batch
+from tests.broker.replication.scene import Scene, ask, play
+
+
+def test_rate_of_the_first_window_is_over_all_that_are_missing() -> None:
+    """Kafka's `Rate.windowSize`: what has elapsed, and the windows before it, as if nothing had been in them."""
+    rate = SampledRate(11, 1_000)
+    assert (rate.is_empty, rate.span_ms(5_000), rate.per_second(5_000)) == (True, 10_000, 0.0)
+    rate.add(1_000, 5_000)
+    assert (rate.span_ms(5_000), rate.per_second(5_000)) == (10_000, 100.0)
+    assert (rate.span_ms(5_300), rate.per_second(5_300)) == (10_300, pytest.approx(1_000 / 10.3))
+    assert rate.span_ms(6_700) == 10_700
+    rate.add(500, 7_500)
+    assert (rate.span_ms(15_900), rate.per_second(15_900)) == (10_900, pytest.approx(1_500 / 10.9))
+
+
+def test_windows_without_events_in_the_span_are_forgotten() -> None:
+    """By their last event, not by their beginning."""
+    rate = SampledRate(2, 1_000)
+    rate.add(10, 0)
+    rate.add(20, 900)
+    assert rate.per_second(2_899) == pytest.approx(30 / 2.899)
+    assert rate.per_second(2_900) == 0
+    assert rate.is_empty
+
+
+def test_no_more_windows_are_kept_than_needed() -> None:
+    """One more than there are, which may overlap the beginning."""
+    rate = SampledRate(3, 100)
+    for number in range(99):
+        rate.add(1, number * 50)
+    assert len(rate._samples) == 4
+    assert rate.per_second(4_900) == pytest.approx(7 / 0.3)
+
+
+def test_throttle_brings_the_rate_down_to_the_limit() -> None:
+    """(observed - limit) / limit of the span: counted over the span and the throttle, it is the limit."""
+    quota = ByteRateQuota(1_000.0, 11, 1_000)
+    assert quota.throttle_ms("a", 10_000, 0) == 0
+    assert quota.throttle_ms("a", 1, 0) == 1
+    assert quota.throttle_ms("a", 4_999, 0) == 5_000
+    assert quota.throttle_ms("b", 10_000, 0) == 0
+    assert quota.throttle_ms("a", 0, 2_000) == 5_000
+    assert quota.throttle_ms("c", 1_000_000, 0) == 990_000
+    assert ByteRateQuota(None, 11, 1_000).throttle_ms("a", 10**12, 0) == 0
+    assert ByteRateQuota(0.0, 11, 1_000).throttle_ms("a", 1, 0) == 10_000
+
+
+def test_silent_clients_are_forgotten_when_there_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that count least first; never more than the limit."""
+    monkeypatch.setattr(ByteRateQuota, "CLIENTS", 3)
+    quota = ByteRateQuota(1.0, 2, 1_000)
+    for number in range(10):
+        quota.throttle_ms(f"client-{number}", 5, number * 1_500)
+        assert len(quota._rates) <= 3
+    assert quota.throttle_ms("client-9", 0, 9 * 1_500) > 0
+
+
+def test_producer_over_its_quota_is_told_and_muted() -> None:
+    """The records are taken; the connection is left unread meanwhile, in the purgatory for that."""
+
+    async def scenario(scene: Scene) -> None:
+        data = batch(b"x" * 5_000)
+
+        def send(client_id: str) -> int:
+            topics = [{"name": "orders", "partition_data": [{"index": 0, "records": data}]}]
+            answer, context = ask(
+                scene, 0, apis.PRODUCE, 9, client_id=client_id, acks=1, timeout_ms=1_000, topic_data=topics, transactional_id=None
+            )
+            assert answer.done
+            assert answer.value.responses[0].partition_responses[0].error_code == 0
+            assert answer.value.throttle_time_ms == context.throttle_ms
+            return context.throttle_ms
+
+        assert send("a") == 0
+        throttled = send("a")
+        assert throttled == round((2 * len(data) - 10_000) / 1_000 * 1_000)
+        assert send("b") == 0
+        unmuted: list[float] = []
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        operation = ThrottledChannel(throttled, lambda: unmuted.append(loop.time()))
+        scene.node(0).purgatories["Throttle"].try_complete_else_watch(operation, ["a"])
+        assert scene.cluster.metrics()[0]["Throttle"]["NumDelayedOperations"] == 1
+        await asyncio.sleep(30)
+        assert throttled <= (unmuted[0] - began) * 1_000 <= throttled + 1.001
+        assert scene.purgatory("Throttle") == 0
+
+    play(scenario, producer_byte_rate=1_000.0)
+
+
+def test_consumer_over_its_quota_gets_nothing_for_a_while() -> None:
+    """Followers are not throttled."""
+
+    async def scenario(scene: Scene) -> None:
+        for _ in range(3):
+            await scene.produce(0, b"x" * 8_000).get()
+
+        async def fetch() -> tuple[int, int]:
+            partitions = [{"partition": 0, "fetch_offset": 0, "partition_max_bytes": 2**20}]
+            answer, _ = ask(
+                scene, 0, apis.FETCH, 6, replica_id=-1, max_wait_ms=100, min_bytes=1, max_bytes=2**20, isolation_level=0,
+                topics=[{"topic": "orders", "partitions": partitions}],
+            )  # fmt: skip
+            response = await answer.get()
+            size = sum(len(each.records or b"") for topic in response.responses for each in topic.partitions)
+            return response.throttle_time_ms, size
+
+        first = await fetch()
+        assert (first[0], first[1] > 24_000) == (0, True)
+        throttled, size = await fetch()
+        assert (throttled, size) == (round((first[1] - 10_000) / 1_000 * 1_000), 0)
+        await asyncio.sleep((throttled + 1) / 1_000)
+        assert (await fetch())[1] > 24_000
+        assert scene.isr == {0, 1, 2}
+
+    play(scenario, consumer_byte_rate=1_000.0)
