@@ -37,9 +37,9 @@ class ClusterSettings:
     #: A node that the controller has not heard of for so long is taken for dead. Kafka's is 9,000.
     broker_session_timeout_ms: int = 3_000
 
-    #: Of one request; larger ones end the connection. Kafka's is 100 MiB, for machines that do nothing else.
+    #: Of one request; larger ones end the connection.
     socket_request_max_bytes: int = 104_857_600
-    #: Of all requests that wait to be handled; connections are not read on meanwhile. Kafka's `queued.max.request.bytes`.
+    #: Of all requests that come in or are handled, and of all answers that are not read; Kafka's default is without limit.
     queued_max_request_bytes: int = 268_435_456
     connections_max_idle_ms: int = 600_000
     max_connections: int = 20_000
