@@ -77,6 +77,8 @@ class Link(asyncio.Protocol):
     def ask(self, request: bytes) -> asyncio.Future[bytes]:
         """Send a frame; the answer comes without its size."""
         assert self._transport is not None
+        if self._transport.is_closing():
+            raise ConnectionResetError("the broker has closed the connection")
         self._answer = asyncio.get_running_loop().create_future()
         self._transport.write(request)
         return self._answer

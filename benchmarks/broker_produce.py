@@ -23,6 +23,7 @@ SIDES = (peers.OURS, peers.MOCK_CLUSTER, peers.KAFKA_BROKER)
 _TOPIC = "benchmark"
 #: Before the error code of the one partition: correlation id, topics, name, partitions, index.
 _ERROR_AT = 4 + 4 + 2 + len(_TOPIC) + 4 + 4
+_NOT_LEADER = 6
 _WARM_UP = 0.3
 
 
@@ -60,6 +61,9 @@ async def _measure(
         while perf_counter() < until:
             answer = await link.ask(request)  # type: ignore[attr-defined]
             (code,) = struct.unpack_from(">h", answer, _ERROR_AT)
+            if code == _NOT_LEADER and not sent:
+                await asyncio.sleep(0.02)  # Nodes of Kafka's hear of a new topic one after another.
+                continue
             if code:
                 raise RuntimeError(f"error {code} after {sent} requests")
             sent += 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,6 +13,7 @@ import pytest
 
 from request_purgatory.pipeline.java import JavaNotFoundError, require_java
 from tests.broker.parity.raw import ConnectionClosedError, RawClient
+from tests.ports import free_ports
 
 TIME_LIMIT = 120.0
 
@@ -141,7 +141,7 @@ def real_kafka(
     java_options: Sequence[str] = _JAVA_OPTIONS,
 ) -> Iterator[KafkaCluster]:
     """A cluster of Kafka whose data and logs are in `folder`; `settings` are over and above SHARED_SETTINGS."""
-    *ports, controller = _free_ports(nodes + 1)
+    *ports, controller = free_ports(nodes + 1)
     common = SHARED_SETTINGS | dict(settings or {})
     formatting = []
     for node, port in enumerate(ports):
@@ -215,14 +215,6 @@ def start_command(tools: Path, name: str, *arguments: str) -> list[str]:
 
 def _java(libraries: Path, main: str, *arguments: str, options: Sequence[str] = _JAVA_OPTIONS) -> list[str]:
     return [require_java(), *options, "-cp", f"{libraries}/*", main, *arguments]
-
-
-def _free_ports(count: int) -> list[int]:
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
 
 
 def _text(value: Any) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import socket
 import subprocess
 import time
 from collections.abc import Iterable, Iterator
@@ -17,6 +16,7 @@ from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 from py4j.protocol import Py4JJavaError
 
 from request_purgatory.pipeline.java import require_java
+from tests.ports import free_ports
 
 TIME_LIMIT = 120.0
 
@@ -138,7 +138,7 @@ class Broker:
 @contextmanager
 def running_broker(libraries: Path, folder: Path) -> Iterator[Broker]:
     """A broker of one node, whose data is in `folder`."""
-    port, controller = _free_ports(2)
+    port, controller = free_ports(2)
     properties = folder / "server.properties"
     properties.write_text(_PROPERTIES.format(port=port, controller=controller, data=folder / "data"))
     java = [require_java(), "-Xmx256m", "-cp", f"{libraries}/*"]
@@ -181,11 +181,3 @@ def _wait(broker: Broker, process: subprocess.Popen[bytes], log: Path) -> None:
             assert time.monotonic() < until, log.read_text()[-5000:]
         else:
             return
-
-
-def _free_ports(count: int) -> list[int]:
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports

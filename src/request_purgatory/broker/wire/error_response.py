@@ -62,16 +62,18 @@ def _fetch(response: Any, request: Any, code: int) -> Any:
 
 def _list_offsets(response: Any, request: Any, code: int) -> Any:
     topic = response.ListOffsetsTopicResponse
-    partition = topic.ListOffsetsPartitionResponse
-    return response(
-        topics=[
-            topic(
-                name=each.name,
-                partitions=[partition(partition_index=one.partition_index, error_code=code) for one in each.partitions],
-            )
-            for each in request.topics
-        ]
-    )
+    return response(topics=_same_partitions(topic, topic.ListOffsetsPartitionResponse, request, code))
+
+
+def _same_partitions(topic: Any, partition: Any, request: Any, code: int) -> list[Any]:
+    """The topics and partitions of a request, each with the error."""
+    return [
+        topic(
+            name=each.name,
+            partitions=[partition(partition_index=one.partition_index, error_code=code) for one in each.partitions],
+        )
+        for each in request.topics
+    ]
 
 
 def _metadata(response: Any, request: Any, code: int) -> Any:
@@ -84,16 +86,7 @@ def _metadata(response: Any, request: Any, code: int) -> Any:
 
 def _offset_commit(response: Any, request: Any, code: int) -> Any:
     topic = response.OffsetCommitResponseTopic
-    partition = topic.OffsetCommitResponsePartition
-    return response(
-        topics=[
-            topic(
-                name=each.name,
-                partitions=[partition(partition_index=one.partition_index, error_code=code) for one in each.partitions],
-            )
-            for each in request.topics
-        ]
-    )
+    return response(topics=_same_partitions(topic, topic.OffsetCommitResponsePartition, request, code))
 
 
 def _offset_fetch(response: Any, request: Any, code: int) -> Any:
