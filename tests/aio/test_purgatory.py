@@ -593,3 +593,38 @@ def test_operation_is_discarded_by_its_own_purgatory_only(play: Scenario) -> Non
                 purgatory._entered().discard(DelayedOperation(10))
 
     play(scenario)
+
+
+# -- operations that answer by themselves
+
+
+def test_operation_without_a_waiter_is_completed_or_expires(play: Scenario) -> None:
+    """As `DelayedOperationPurgatory` has it: by an event, by the loop's alarm, or at once; and nothing is left."""
+
+    async def scenario() -> None:
+        ended: list[str] = []
+
+        class Answering(DelayedOperation):
+            ready = False
+
+            def try_complete(self) -> bool:
+                return self.ready and self.force_complete()
+
+            def on_complete(self) -> None:
+                ended.append(str(self.outcome))
+
+        async with opened() as purgatory:
+            first, second, third = (Answering(20) for _ in range(3))
+            assert not purgatory.try_complete_else_watch(first, ["a"])
+            first.ready = True
+            purgatory.notify("a")
+            assert (ended, purgatory.num_delayed) == (["completed"], 0)
+            assert not purgatory.try_complete_else_watch(second, ["a"])
+            await asyncio.sleep(0.05)
+            assert ended == ["completed", "expired"]
+            third.ready = True
+            assert purgatory.try_complete_else_watch(third, ["a"])
+        with pytest.raises(PurgatoryClosedError):
+            purgatory.try_complete_else_watch(Answering(20), ["a"])
+
+    play(scenario)
