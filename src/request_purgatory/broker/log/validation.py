@@ -31,7 +31,7 @@ from request_purgatory.broker.wire.error_code import ErrorCode
 #: How many of the records at fault an error names, as Kafka's does.
 _FAULTS_TOLD = 3
 
-#: In one batch. Kafka has no such limit; here looking at each takes a microsecond, in which nobody else is served.
+#: In one batch. Kafka has no such limit; here looking at each takes two microseconds, in which nobody is served.
 MAX_RECORDS = 200_000
 
 #: What stays of the attributes where a batch is made anew.
