@@ -1,5 +1,5 @@
-# `make run` does the main job and `make test` passes the tests; each sets up all that it needs in .venv by itself.
-# Needed beforehand: Python 3.11+ (PYTHON=... to choose), a C compiler for the core, and Java 17+ for Spark.
+# `make run` does the main job and `make test` passes the tests; each target sets up all that it needs in .venv by itself.
+# Needed beforehand: Python 3.11+ (PYTHON=... to choose), a C compiler for the core, and for Spark's part Java 17+.
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -16,82 +16,123 @@ export REQUEST_PURGATORY_BUILD
 # The package as it is where nothing was compiled.
 INTERPRETED := build/interpreted
 BENCH := runs/bench
-CORE_TESTS := --ignore tests/pipeline --ignore tests/benchmarks --ignore tests/broker
+
+# Test processes side by side; the tests on Spark stay together in one of them.
+WORKERS ?= 2
+PYTEST = REQUEST_PURGATORY_EXPECT=$(REQUEST_PURGATORY_BUILD) $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
+# The tiers; CONTRIBUTING.md has the table.
+FAST := (not jvm and not slow) or smoke
+CORE_TESTS := tests --ignore tests/pipeline --ignore tests/benchmarks --ignore tests/broker
+# What the interpreted build can't do otherwise than the compiled one is tested on the latter alone.
+INTERPRETED_TESTS := $(CORE_TESTS) --ignore tests/aio/test_cpython.py --ignore tests/aio/test_examples.py \
+	--ignore tests/test_readme.py --ignore tests/test_published.py --ignore tests/test_doctests.py
+# What `make explore` draws its examples from; the same number gives the same examples.
+SEED ?= $(shell od -An -N4 -tu4 /dev/urandom | tr -d ' ')
 
 # A trace to import and replay beside the published workloads: make run TRACE=path
 TRACE ?=
 # Requests in each published workload.
 REQUESTS ?= 1000000
 
-.PHONY: run test test-all test-interpreted sanitize bench bench-docs archive lint types docs check clean help
+.PHONY: run test test-fast test-rest test-all test-core test-interpreted explore sanitize bench bench-docs archive lint types \
+	docs check clean help
 
-run: $(VENV)/.installed ## the published workloads, and TRACE=path, through both designs, into one report
+run: $(VENV)/.extras ## the published workloads, and TRACE=path, through both designs, into one report
 	$(BIN)/purgatory run --workload low high --requests $(REQUESTS) $(if $(TRACE),--trace "$(TRACE)")
 
-test: test-all test-interpreted ## all tests, and the core's once more on the interpreted build
+test: test-fast test-interpreted ## the fast tier, and the core's tests on the interpreted build (under 8 minutes)
 
-test-all: $(VENV)/.installed-dev ## all tests on the build that is installed; ARGS=... for pytest
-	REQUEST_PURGATORY_EXPECT=$(REQUEST_PURGATORY_BUILD) $(BIN)/pytest $(ARGS)
+test-fast: $(VENV)/.test ## the fast tier on the build that is installed; ARGS=... for pytest
+	$(PYTEST) -m "$(FAST)" $(ARGS)
 
-test-interpreted: $(VENV)/.installed-dev $(INTERPRETED)/.installed ## the core's tests on the interpreted build
-	REQUEST_PURGATORY_EXPECT=interpreted PYTHONPATH=$(INTERPRETED) $(BIN)/pytest -q $(CORE_TESTS)
+test-rest: $(VENV)/.test ## the slower tiers: further JVMs, long runs; ARGS=... for pytest
+	$(PYTEST) -m "not ($(FAST))" $(ARGS)
 
-sanitize: $(VENV)/.installed-dev ## the core's tests on a build with C assertions and sanitizers (needs gcc)
+test-all: test test-rest ## all tests (under 20 minutes)
+
+test-core: $(VENV)/.core ## the core's tests, without Java and all that comes with Spark; ARGS=... for pytest
+	$(PYTEST) $(CORE_TESTS) $(ARGS)
+
+test-interpreted: $(VENV)/.core $(INTERPRETED)/.copied ## the core's tests on the interpreted build
+	REQUEST_PURGATORY_EXPECT=interpreted PYTHONPATH=$(INTERPRETED) $(BIN)/python -m pytest -q -n $(WORKERS) $(INTERPRETED_TESTS)
+
+explore: $(VENV)/.test ## every model and property on new examples, 20 times as many; SEED=... repeats a run, ARGS="-k name" one test
+	@echo "examples of seed $(SEED); a failing test alone: make explore SEED=$(SEED) ARGS='-k NAME'"
+	HYPOTHESIS_PROFILE=explore $(PYTEST) -m explore --hypothesis-seed=$(SEED) --timeout 3600 $(ARGS)
+
+sanitize: $(VENV)/.core ## the core's tests on a build with C assertions and sanitizers (needs gcc)
 	tools/sanitize.sh
 
-bench: $(VENV)/.installed-dev ## all benchmarks against all peers, into one report (most of an hour); ARGS=--quick for a look
+bench: $(VENV)/.test ## all benchmarks against all peers, into one report (most of an hour); ARGS=--quick for a look
 	@code=0; $(BIN)/python -m benchmarks --out $(BENCH) $(ARGS) || code=$$?; \
 	$(BIN)/purgatory report --bench $(BENCH) --out $(BENCH)/report.html --force && exit $$code
 
-bench-docs: $(VENV)/.installed-dev ## the last run's figures and pictures into docs/benchmarks.md
+bench-docs: $(VENV)/.test ## the last run's figures and pictures into docs/benchmarks.md
 	$(BIN)/python -m benchmarks.page $(BENCH) --pictures
 
-archive: $(VENV)/.installed ## what the machines of a Spark cluster need, into dist/purgatory.tar.gz
+archive: $(VENV)/.extras ## what the machines of a Spark cluster need, into dist/purgatory.tar.gz
 	$(BIN)/purgatory archive dist/purgatory.tar.gz --force
 
-lint: $(VENV)/.installed-dev ## ruff
+lint: $(VENV)/.lint ## ruff
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-types: $(VENV)/.installed-dev ## mypy --strict
+types: $(VENV)/.types ## mypy --strict
 	$(BIN)/mypy
 	$(BIN)/mypy -p benchmarks
 
-docs: $(VENV)/.installed-docs $(INTERPRETED)/.installed ## the documentation, into build/docs; warnings are errors
+docs: $(VENV)/.docs $(INTERPRETED)/.copied ## the documentation, into build/docs; warnings are errors
 	PYTHONPATH=$(INTERPRETED) $(BIN)/sphinx-build -q -W --keep-going -b html docs build/docs
 	@echo "documentation: build/docs/index.html"
 
-check: test lint types docs ## all of the above but run
+check: test lint types docs ## the fast tier, lint, types and documentation
 
-# Before any work: without Java, neither Spark's part of the tests nor a run can do anything.
+# The environment, in layers: each target installs no more than it uses, and only what runs Spark asks for Java.
+
+$(VENV)/.created: tools/find_python.sh
+	python="$$(tools/find_python.sh)" && "$$python" -m venv $(VENV)
+	$(PIP) install --upgrade 'pip>=25.1'
+	@touch $@
+
+$(VENV)/.built: pyproject.toml setup.py $(CORE) tools/check_compiler.sh | $(VENV)/.created
+	@test "$(REQUEST_PURGATORY_BUILD)" = interpreted || tools/check_compiler.sh $(BIN)/python
+	@echo "installing request-purgatory, with its core $(REQUEST_PURGATORY_BUILD)"
+	@find src -name '*.so' -delete
+	$(PIP) install --editable .
+	@touch $@
+
+# Before any download: without Java, neither a run nor Spark's part of the tests can do anything.
 $(VENV)/.java: $(JAVA)
 	@python="$$(tools/find_python.sh)" && "$$python" $(JAVA)
 	@mkdir -p $(VENV) && touch $@
 
-$(VENV)/.created: tools/find_python.sh tools/check_compiler.sh | $(VENV)/.java
-	python="$$(tools/find_python.sh)" && \
-		{ test "$(REQUEST_PURGATORY_BUILD)" = interpreted || tools/check_compiler.sh "$$python"; } && \
-		"$$python" -m venv $(VENV)
-	$(PIP) install --upgrade 'pip>=25.1'
+$(VENV)/.extras: pyproject.toml | $(VENV)/.java $(VENV)/.built
+	$(PIP) install 'request-purgatory[spark,broker]'
 	@touch $@
 
-$(VENV)/.installed: pyproject.toml setup.py $(CORE) $(VENV)/.created
-	@echo "installing request-purgatory, with its core $(REQUEST_PURGATORY_BUILD)"
-	@find src -name '*.so' -delete
-	$(PIP) install --editable '.[spark,broker]'
+$(VENV)/.core: pyproject.toml | $(VENV)/.built
+	$(PIP) install --group core
 	@touch $@
 
-$(VENV)/.installed-dev: pyproject.toml $(VENV)/.installed
-	$(PIP) install --group dev
+$(VENV)/.test: pyproject.toml | $(VENV)/.extras
+	$(PIP) install --group test
 	@touch $@
 
-$(VENV)/.installed-docs: pyproject.toml $(VENV)/.installed
-	$(PIP) install --group docs
+$(VENV)/.lint: pyproject.toml | $(VENV)/.created
+	$(PIP) install --group lint
 	@touch $@
 
-$(INTERPRETED)/.installed: pyproject.toml setup.py $(VENV)/.created $(shell find src -name '*.py' -o -name '*.html')
-	rm -rf $(INTERPRETED) build/lib
-	REQUEST_PURGATORY_BUILD=interpreted $(PIP) install --no-deps --target $(INTERPRETED) .
+$(VENV)/.types: pyproject.toml | $(VENV)/.built
+	$(PIP) install 'request-purgatory[spark,broker]' --group types
+	@touch $@
+
+$(VENV)/.docs: pyproject.toml | $(VENV)/.built
+	$(PIP) install 'request-purgatory[spark,broker]' --group docs
+	@touch $@
+
+$(INTERPRETED)/.copied: $(shell find src -name '*.py' -o -name '*.html' -o -name '*.pxd')
+	rm -rf $(INTERPRETED) && mkdir -p build && cp -r src $(INTERPRETED)
+	find $(INTERPRETED) -name '*.so' -delete
 	@touch $@
 
 clean: ## all that make has made, but runs/
@@ -99,4 +140,4 @@ clean: ## all that make has made, but runs/
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis src/*.egg-info
 
 help: ## this list
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 8
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 20

@@ -7,14 +7,26 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from hypothesis import settings
 
+import request_purgatory
 from request_purgatory import DelayedOperationPurgatory, LegacyPurgatory, ManualClock, SystemTimer
 from tests.crew import Crew
+from tests.profiles import PROFILE
 
-# Virtual time, so a slow example is a slow machine and no finding; the same examples each time, so a red test is a change.
-settings.register_profile("suite", deadline=None, derandomize=True, print_blob=True)
-settings.load_profile("suite")
+
+def pytest_report_header() -> str:
+    """Say which build of the core is tested, and which examples Hypothesis tries."""
+    build = "compiled" if request_purgatory.__compiled__ else "interpreted"
+    return f"core: {build}; Hypothesis profile: {PROFILE}"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests that use the Spark session, and keep them in one process: a session of a gigabyte is enough."""
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker("spark")
+            item.add_marker(pytest.mark.xdist_group("spark"))
 
 
 @pytest.fixture

@@ -1,14 +1,46 @@
-"""Ports that nobody listens on."""
+"""Ports that nothing listens on, handed out once on this machine whatever number of test processes ask."""
 
 from __future__ import annotations
 
 import socket
+import tempfile
+from pathlib import Path
+
+from filelock import FileLock
+
+# Below the ports that Linux gives to outgoing connections (32768 and up), so that none of those takes one in between.
+_FIRST, _LAST = 20_000, 32_000
+_NEXT = Path(tempfile.gettempdir()) / "request-purgatory-next-port"
 
 
 def free_ports(count: int) -> list[int]:
-    """So many, which were free a moment ago."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
+    """Return ports of the loopback address that were free a moment ago.
+
+    Each call continues where the one before ended, in any process, so that two test processes never get the same port.
+
+    Args:
+        count: How many.
+
+    Returns:
+        The port numbers.
+    """
+    with FileLock(f"{_NEXT}.lock", timeout=30):
+        try:
+            port = int(_NEXT.read_text())
+        except (OSError, ValueError):
+            port = _FIRST
+        found: list[int] = []
+        while len(found) < count:
+            port = port + 1 if _FIRST <= port < _LAST else _FIRST
+            if _is_free(port):
+                found.append(port)
+        _NEXT.write_text(str(port))
+    return found
+
+
+def _is_free(port: int) -> bool:
+    try:
+        with socket.create_server(("127.0.0.1", port)):
+            return True
+    except OSError:
+        return False
