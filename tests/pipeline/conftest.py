@@ -10,19 +10,28 @@ from pyspark.sql import SparkSession
 from request_purgatory.pipeline.session import create_session, stream_settings
 
 
+#: What differs from a user's session: the tests' tables have a few rows, and their plans run once or twice. `test_session.py` has
+#: a test with the settings that users get.
+SMALL_AND_QUICK = {
+    # Code that runs once is not worth the second compiler, or collectors with threads of their own.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    # Each further task, and each plan that is made again while it runs, costs more than the rows.
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.adaptive.enabled": "false",
+}
+
+
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """A local session, as users get it."""
-    session = create_session("request-purgatory tests", master="local[2]")
-    # What the tests shuffle is tiny: every task more is only time.
-    session.conf.set("spark.sql.shuffle.partitions", "3")
+    """Make one local session for all tests of this process."""
+    session = create_session("request-purgatory tests", master="local[2]", settings=SMALL_AND_QUICK)
     yield session
     session.stop()
 
 
 @pytest.fixture
 def streaming(spark: SparkSession) -> Iterator[SparkSession]:
-    """The session with what streams set, taken back afterwards."""
+    """Give the session the settings of streams, and take them back afterwards."""
     names = ("spark.sql.shuffle.partitions", "spark.sql.execution.arrow.maxRecordsPerBatch")
     before = {name: spark.conf.get(name) for name in names}
     stream_settings(spark)

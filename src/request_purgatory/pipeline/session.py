@@ -60,6 +60,8 @@ STREAM_SETTINGS: Mapping[str, str] = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
 }
 
+_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+
 
 def stream_settings(spark: SparkSession) -> None:
     """Set what streams need in a session; on one machine, no more shuffle partitions than there are cores."""
@@ -113,7 +115,7 @@ def create_session(
         app_name: shown by cluster managers, unless spark-submit has another.
         master: as Spark's; unless given, what spark-submit or the environment say (a Spark Connect server by SPARK_REMOTE), or
             else `local[*]`.
-        settings: further ones of Spark's, for a new session.
+        settings: further ones of Spark's, for a new session; options for the driver's JVM are added to ours.
 
     Raises:
         JavaNotFoundError: no Java 17 or newer; says what to install.
@@ -134,7 +136,8 @@ def create_session(
             for name, value in LOCAL_SETTINGS.items():
                 builder = builder.config(name, value)
             log_settings = Path(__file__).with_name("log4j2.properties").as_uri()
-            builder = builder.config("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile={log_settings}")
+            java_options = [f"-Dlog4j2.configurationFile={log_settings}", (settings or {}).get(_JAVA_OPTIONS, "")]
+            builder = builder.config(_JAVA_OPTIONS, " ".join(java_options).strip())
     if master is not None or not os.environ.get("SPARK_REMOTE", "").startswith("sc://"):
         require_java()
         # Workers must run this very interpreter: another one's NumPy or Arrow, or none, would fail far from here.
