@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -12,6 +12,9 @@ import request_purgatory
 from request_purgatory import DelayedOperationPurgatory, LegacyPurgatory, ManualClock, SystemTimer
 from tests.crew import Crew
 from tests.profiles import PROFILE
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 def pytest_report_header() -> str:
@@ -27,6 +30,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker("spark")
             item.add_marker(pytest.mark.xdist_group("spark"))
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """One local session for all tests of this process."""
+    # Only here: the core's tests run where there is no Spark.
+    from tests.spark_session import small_session
+
+    session = small_session()
+    yield session
+    session.stop()
 
 
 @pytest.fixture

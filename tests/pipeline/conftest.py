@@ -1,4 +1,4 @@
-"""Fixtures of the pipeline's tests: one Spark session for all of them, made when the first one asks."""
+"""Fixtures of the pipeline's tests; the Spark session itself is one of all tests."""
 
 from __future__ import annotations
 
@@ -7,26 +7,7 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from request_purgatory.pipeline.session import create_session, stream_settings
-
-
-#: What differs from a user's session: the tests' tables have a few rows, and their plans run once or twice. `test_session.py` has
-#: a test with the settings that users get.
-SMALL_AND_QUICK = {
-    # Code that runs once is not worth the second compiler, or collectors with threads of their own.
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-    # Each further task, and each plan that is made again while it runs, costs more than the rows.
-    "spark.sql.shuffle.partitions": "1",
-    "spark.sql.adaptive.enabled": "false",
-}
-
-
-@pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
-    """Make one local session for all tests of this process."""
-    session = create_session("request-purgatory tests", master="local[2]", settings=SMALL_AND_QUICK)
-    yield session
-    session.stop()
+from request_purgatory.pipeline.session import stream_settings
 
 
 @pytest.fixture
