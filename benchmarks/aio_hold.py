@@ -122,7 +122,7 @@ async def _time(what: str, count: int, wait: _Wait, complete: _Complete) -> dict
     settled_ns()
     began = perf_counter()
     # All come to wait well before the timeout, which has to be known before how long that takes is.
-    deadline = loop.time() + (_LONG if what != "expire" else 1.0 + count / 5_000)
+    deadline = loop.time() + (_LONG if what != "expire" else 0.3 + count / 5_000)
     waiters = [wait(number, deadline) for number in range(count)]
     for _ in range(3):
         await asyncio.sleep(0)  # Tasks begin, and tasks in tasks.

@@ -8,6 +8,7 @@ loop's rounds included.
 from __future__ import annotations
 
 import asyncio
+from contextlib import closing
 from time import perf_counter_ns
 
 from benchmarks import peers
@@ -36,8 +37,8 @@ def left_out(side: str, case: Case) -> str | None:  # noqa: ARG001 - every side 
 
 def measure(side: str, pending: int, batches: int = 20) -> dict[str, float]:
     """ns_per_operation."""
-    loop = peers.open_loop(side)
-    return loop.run_until_complete(_churn(pending, batches))
+    with closing(peers.open_loop(side)) as loop:
+        return loop.run_until_complete(_churn(pending, batches))
 
 
 async def _churn(pending: int, batches: int) -> dict[str, float]:

@@ -37,8 +37,21 @@ def left_out(side: str, case: Case) -> str | None:  # noqa: ARG001 - every side 
     return None
 
 
-def measure(side: str, requests: int, keys: int) -> dict[str, float]:
-    """The best of three passes in one process; RuntimeError if the outcomes are not as many as they have to be."""
+def measure(side: str, requests: int, keys: int, passes: int = 3) -> dict[str, float]:
+    """Time the outcomes of a trace.
+
+    Args:
+        side: One of `SIDES`.
+        requests: How many requests the trace has, and as many events.
+        keys: How many keys they share; 0 for a key of its own for each request.
+        passes: How often to do it in this process; the quickest counts.
+
+    Returns:
+        rows_per_second.
+
+    Raises:
+        RuntimeError: The outcomes are not as many as they have to be.
+    """
     spark = create_session("request-purgatory benchmarks", master="local[2]")
     data = StreamData(requests, _PENDING, keys)
     folder = data.make(spark)
@@ -46,7 +59,7 @@ def measure(side: str, requests: int, keys: int) -> dict[str, float]:
         spark.read.schema(schema).parquet(str(folder / kind)) for kind, schema in (("requests", REQUESTS), ("events", EVENTS))
     ]
     seconds = []
-    for _ in range(3):
+    for _ in range(passes):
         outcomes = batch_outcomes(*tables) if side == peers.OURS else _windowed(*tables)
         begun = perf_counter()
         found = outcomes.agg(F.count("*"), F.count_if(F.col("outcome") == EXPIRED), F.sum("waited_ms")).collect()[0]

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
 from time import perf_counter
 
 from benchmarks import peers
@@ -21,10 +23,8 @@ METRICS = {"answer_ms": "ms", "last_answer_ms": "ms", "idle_cpu": "%", "expiries
 SIDES = (peers.OURS, peers.MOCK_CLUSTER, peers.KAFKA_BROKER)
 
 _TOPIC = "benchmark"
-_IDLE_SECONDS = 3.0
+_WATCHED_MS = 3_000
 _PATIENCE_SECONDS = 20.0
-_EXPIRY_MS = 500
-_EXPIRY_SECONDS = 3.0
 
 
 def cases(quick: bool) -> list[Case]:
@@ -39,27 +39,50 @@ def left_out(side: str, case: Case) -> str | None:  # noqa: ARG001 - every case 
     return None
 
 
-def measure(side: str, fetches: int) -> dict[str, float]:
-    """See above."""
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    needed = fetches * 3 // 2 + 1_000  # Our broker takes no more connections than three quarters of the files that it may have.
+def measure(side: str, fetches: int, ms: int = _WATCHED_MS) -> dict[str, float]:
+    """Park fetches, answer them, and let them expire.
+
+    Args:
+        side: One of `SIDES`.
+        fetches: How many are parked, each on a connection of its own.
+        ms: How long idling and expiring are watched, each; a fetch that is to expire waits for a sixth of it.
+
+    Returns:
+        All metrics.
+
+    Raises:
+        NotApplicableError: This process may not have as many files.
+        RuntimeError: A fetch was answered before there was anything to read.
+    """
+    # Our broker takes no more connections than three quarters of the files that it may have.
+    with _open_files(fetches * 3 // 2 + 1_000), running(side, 1) as broker:
+        return asyncio.run(_measure(broker.addresses, broker.pids, fetches, ms / 1_000))
+
+
+@contextmanager
+def _open_files(needed: int) -> Iterator[None]:
+    """Allow this process, and those that it starts, that many files while the block runs."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY and hard < needed:
         raise NotApplicableError(f"{needed} files are needed, {hard} allowed")
-    resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
-    with running(side, 1) as broker:
-        return asyncio.run(_measure(broker.addresses, broker.pids, fetches))
+    if soft != resource.RLIM_INFINITY:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, needed), hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-async def _measure(addresses: list[str], pids: list[int], fetches: int) -> dict[str, float]:
+async def _measure(addresses: list[str], pids: list[int], fetches: int, watched: float) -> dict[str, float]:
     leader = await make_topic(addresses, _TOPIC, 1)
     links = [await connect(leader) for _ in range(fetches)]
     writer = await connect(leader)
     record = produce_frame(_TOPIC, 0, 100)
 
     parked = [link.ask(fetch_frame(_TOPIC, 0, 0, 60_000)) for link in links]
-    await asyncio.sleep(1)
+    await asyncio.sleep(watched / 3)
     began_cpu, began = cpu_seconds(pids), perf_counter()
-    await asyncio.sleep(_IDLE_SECONDS)
+    await asyncio.sleep(watched)
     idle = (cpu_seconds(pids) - began_cpu) / (perf_counter() - began)
     if any(each.done() for each in parked):
         raise RuntimeError("a fetch was answered before there was anything to read")
@@ -73,21 +96,21 @@ async def _measure(addresses: list[str], pids: list[int], fetches: int) -> dict[
     answered.sort()
     half, last = answered[len(answered) // 2] - began, answered[-1] - began
 
-    expired = await _expire(links)
+    expired = await _expire(links, watched)
     for link in [*links, writer]:
         link.close()
     return {
         "answer_ms": half * 1e3,
         "last_answer_ms": last * 1e3,
         "idle_cpu": idle * 100,
-        "expiries_per_second": expired / _EXPIRY_SECONDS,
+        "expiries_per_second": expired / watched,
     }
 
 
-async def _expire(links: list[Link]) -> int:
-    """How many fetches run out of their time."""
-    request = fetch_frame(_TOPIC, 0, 1, _EXPIRY_MS)
-    until = perf_counter() + _EXPIRY_SECONDS
+async def _expire(links: list[Link], seconds: float) -> int:
+    """Return how many fetches run out of their time within `seconds`."""
+    request = fetch_frame(_TOPIC, 0, 1, round(seconds * 1_000 / 6))
+    until = perf_counter() + seconds
 
     async def wait(link: Link) -> int:
         count = 0

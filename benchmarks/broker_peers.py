@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import subprocess
 import sys
@@ -15,9 +16,6 @@ from typing import Any
 from benchmarks import peers
 from benchmarks.question import NotApplicableError
 from request_purgatory.broker import ClusterProcess
-
-#: Where Kafka's artifacts are kept, the tests' own cache.
-_JARS = Path(__file__).resolve().parent.parent / ".pytest_cache" / "d" / "kafka-jars"
 
 #: As Kafka's own scripts have them, with less memory.
 _JAVA_OPTIONS = ("-Xmx1g", "-Xms1g", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-XX:InitiatingHeapOccupancyPercent=35")
@@ -76,10 +74,12 @@ def _mock(nodes: int) -> Iterator[RunningBroker]:
 
 @contextmanager
 def _kafka(nodes: int) -> Iterator[RunningBroker]:
-    kafka_server: Any = __import__("tests.broker.kafka_server", fromlist=["real_kafka"])
-    _JARS.mkdir(parents=True, exist_ok=True)
+    # Kafka's artifacts are where the tests keep them.
+    downloads: Any = importlib.import_module("tests.downloads")
+    kafka_server: Any = importlib.import_module("tests.broker.kafka_server")
     try:
-        libraries = kafka_server.broker_libraries(_JARS)
+        with downloads.download_folder("kafka-jars") as jars:
+            libraries = kafka_server.broker_libraries(jars)
     except BaseException as error:  # What skips a test.
         raise NotApplicableError(f"Kafka's artifacts can't be had: {error}") from error
     with (

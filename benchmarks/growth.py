@@ -69,14 +69,34 @@ def _memory_lacks(params: Mapping[str, Parameter]) -> str | None:
     return None
 
 
-def measure(side: str, structure: str, pending: int) -> dict[str, float]:
-    """ns_per_operation; RuntimeError if the pending ones did not stay so."""
+def measure(
+    side: str,
+    structure: str,
+    pending: int,
+    timer_operations: int = timer_cycle.OPERATIONS,
+    purgatory_operations: int = _BATCH,
+) -> dict[str, float]:
+    """Time operations while others are pending.
+
+    Args:
+        side: One of `SIDES`.
+        structure: `timer` or `purgatory`.
+        pending: How many others are pending.
+        timer_operations: Cycles in a batch of `timer`; see `timer_cycle.measure`.
+        purgatory_operations: Requests in a batch of `purgatory`.
+
+    Returns:
+        ns_per_operation.
+
+    Raises:
+        RuntimeError: The pending ones did not stay so.
+    """
     if structure == "timer":
-        return timer_cycle.measure(side, pending, shortest_ms=_SHORTEST_MS)
-    return _purgatory(side, pending)
+        return timer_cycle.measure(side, pending, timer_operations, _SHORTEST_MS)
+    return _purgatory(side, pending, purgatory_operations)
 
 
-def _purgatory(side: str, pending: int) -> dict[str, float]:
+def _purgatory(side: str, pending: int, batch: int) -> dict[str, float]:
     purgatory = open_purgatory(side)
     watch = purgatory.try_complete_else_watch
     check = purgatory.check_and_complete
@@ -90,7 +110,7 @@ def _purgatory(side: str, pending: int) -> dict[str, float]:
     settled_ns()
     for _ in range(_BATCHES):
         start_ns = perf_counter_ns()
-        for number in range(1, _BATCH + 1):
+        for number in range(1, batch + 1):
             request = Request(TIMEOUT_MS)
             request.ready = False
             watch(request, ["event"])
@@ -101,4 +121,4 @@ def _purgatory(side: str, pending: int) -> dict[str, float]:
         elapsed_ns.append(perf_counter_ns() - start_ns)
     if purgatory.num_delayed != pending:
         raise RuntimeError(f"{purgatory.num_delayed} requests are pending, not {pending}")
-    return per_operation(elapsed_ns, _BATCH)
+    return per_operation(elapsed_ns, batch)

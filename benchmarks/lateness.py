@@ -14,7 +14,9 @@ import gc
 import math
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, nullcontext
+from dataclasses import dataclass
 from time import monotonic_ns
 
 from benchmarks import peers
@@ -28,8 +30,7 @@ METRICS = {"lateness_mean_ms": "ms", "lateness_p99_ms": "ms", "lateness_max_ms":
 SIDES = (peers.OURS, peers.ASYNCIO, peers.UVLOOP, peers.TRIO, peers.THREADING, peers.KAFKA, peers.NETTY)
 
 _TIMEOUT_MS = 200
-_TIMEOUT_S = _TIMEOUT_MS / 1000
-_TIMEOUT_NS = _TIMEOUT_MS * 1_000_000
+_SPREAD_MS = 1_000
 _LOADS = ("idle", "busy_thread", "pending")
 _FURTHER_PENDING = 100_000
 _LAST_WAIT_S = 30.0
@@ -53,12 +54,59 @@ def left_out(side: str, case: Case) -> str | None:
     return None
 
 
-def measure(side: str, load: str, count: int) -> dict[str, float]:
-    """All metrics; RuntimeError if not every timer ran."""
-    further = seconds(pending_ms(_FURTHER_PENDING, shortest_ms=600_000)) if load == "pending" else []
-    if load == "busy_thread":
-        threading.Thread(target=_spin, daemon=True).start()
-    late_ns = sorted(_BY_SIDE[side](count, further))
+@dataclass(frozen=True)
+class _Plan:
+    """What is to be set.
+
+    Attributes:
+        count: How many timers are timed.
+        timeout_ms: Delay of each of them, ms.
+        spread_ms: Time over which they are set, ms.
+        further: Delays of the timers that are pending all the while, seconds.
+    """
+
+    count: int
+    timeout_ms: int
+    spread_ms: int
+    further: list[float]
+
+    @property
+    def timeout_s(self) -> float:
+        return self.timeout_ms / 1000
+
+    def due_ns(self) -> int:
+        """When a timer is due that is set now."""
+        return monotonic_ns() + self.timeout_ms * 1_000_000
+
+
+def measure(
+    side: str,
+    load: str,
+    count: int,
+    timeout_ms: int = _TIMEOUT_MS,
+    spread_ms: int = _SPREAD_MS,
+    further: int = _FURTHER_PENDING,
+) -> dict[str, float]:
+    """Time each timer's lateness.
+
+    Args:
+        side: One of `SIDES`.
+        load: What else the process does, as above.
+        count: How many timers are timed.
+        timeout_ms: Delay of each of them, ms.
+        spread_ms: Time over which they are set, ms.
+        further: How many timers `load=pending` adds.
+
+    Returns:
+        All metrics.
+
+    Raises:
+        RuntimeError: Not every timer ran.
+    """
+    delays = seconds(pending_ms(further, shortest_ms=600_000)) if load == "pending" else []
+    plan = _Plan(count, timeout_ms, spread_ms, delays)
+    with _busy_thread() if load == "busy_thread" else nullcontext():
+        late_ns = sorted(_BY_SIDE[side](plan))
     if len(late_ns) != count:
         raise RuntimeError(f"{len(late_ns)} of {count} timers ran")
     return {
@@ -69,22 +117,31 @@ def measure(side: str, load: str, count: int) -> dict[str, float]:
     }
 
 
-def _spin() -> None:
-    while True:
-        pass
+@contextmanager
+def _busy_thread() -> Iterator[None]:
+    """Run Python code in a second thread while the block runs."""
+    stopped = False
 
+    def spin() -> None:
+        while not stopped:
+            pass
 
-def _due_ns() -> int:
-    return monotonic_ns() + _TIMEOUT_NS
+    thread = threading.Thread(target=spin, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stopped = True
+        thread.join()
 
 
 class _Setting:
-    """When to set each timer: evenly over a second."""
+    """When to set each timer: evenly over the plan's time."""
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, plan: _Plan) -> None:
         gc.collect()
         self._start = time.monotonic()
-        self._gap = 1 / count
+        self._gap = plan.spread_ms / 1000 / plan.count
 
     def pause(self, number: int) -> float:
         """Seconds until it is the turn of that timer."""
@@ -122,64 +179,64 @@ class _Expiring(DelayedOperation):
         self.lateness.note(self.due_ns)
 
 
-def _purgatory(count: int, further: list[float]) -> list[int]:
-    lateness = _Lateness(count)
+def _purgatory(plan: _Plan) -> list[int]:
+    lateness = _Lateness(plan.count)
     with DelayedOperationPurgatory("benchmark") as purgatory:
-        for number, delay in enumerate(further):
+        for number, delay in enumerate(plan.further):
             purgatory.try_complete_else_watch(_Expiring(round(delay * 1000)), [number])
-        setting = _Setting(count)
-        for number in range(count):
+        setting = _Setting(plan)
+        for number in range(plan.count):
             time.sleep(setting.pause(number))
-            operation = _Expiring(_TIMEOUT_MS)
+            operation = _Expiring(plan.timeout_ms)
             operation.lateness = lateness
-            operation.due_ns = _due_ns()
+            operation.due_ns = plan.due_ns()
             purgatory.try_complete_else_watch(operation, [-number - 1])
         lateness.done.wait(_LAST_WAIT_S)
     return lateness.ns
 
 
-def _event_loop(side: str) -> Callable[[int, list[float]], list[int]]:
-    def measured(count: int, further: list[float]) -> list[int]:
-        loop = peers.open_loop(side)
-        lateness = _Lateness(count)
+def _event_loop(side: str) -> Callable[[_Plan], list[int]]:
+    def measured(plan: _Plan) -> list[int]:
+        lateness = _Lateness(plan.count)
 
         async def set_all() -> None:
-            for delay in further:
+            for delay in plan.further:
                 loop.call_later(delay, nothing)
-            setting = _Setting(count)
-            for number in range(count):
+            setting = _Setting(plan)
+            for number in range(plan.count):
                 await asyncio.sleep(setting.pause(number))
-                due_ns = _due_ns()
-                loop.call_later(_TIMEOUT_S, lateness.note, due_ns)
+                due_ns = plan.due_ns()
+                loop.call_later(plan.timeout_s, lateness.note, due_ns)
             give_up = time.monotonic() + _LAST_WAIT_S
             while not lateness.done.is_set() and time.monotonic() < give_up:
-                await asyncio.sleep(0.1)
+                await asyncio.sleep(plan.timeout_s / 2)
 
-        loop.run_until_complete(set_all())
+        with closing(peers.open_loop(side)) as loop:
+            loop.run_until_complete(set_all())
         return lateness.ns
 
     return measured
 
 
-def _trio(count: int, further: list[float]) -> list[int]:
+def _trio(plan: _Plan) -> list[int]:
     import trio  # Not everywhere to be had.
 
-    lateness = _Lateness(count)
+    lateness = _Lateness(plan.count)
 
     async def expire(due_ns: int) -> None:
-        with trio.move_on_after(_TIMEOUT_S - (monotonic_ns() - due_ns + _TIMEOUT_NS) / 1e9):
+        with trio.move_on_after((due_ns - monotonic_ns()) / 1e9):
             await trio.sleep_forever()
         lateness.note(due_ns)
 
     async def set_all() -> None:
-        opened = [trio.move_on_after(delay) for delay in further]
+        opened = [trio.move_on_after(delay) for delay in plan.further]
         for scope in opened:
             scope.__enter__()
-        setting = _Setting(count)
+        setting = _Setting(plan)
         async with trio.open_nursery() as nursery:
-            for number in range(count):
+            for number in range(plan.count):
                 await trio.sleep(setting.pause(number))
-                nursery.start_soon(expire, _due_ns())
+                nursery.start_soon(expire, plan.due_ns())
         for scope in reversed(opened):
             scope.__exit__(None, None, None)
 
@@ -187,18 +244,19 @@ def _trio(count: int, further: list[float]) -> list[int]:
     return lateness.ns
 
 
-def _threading(count: int, further: list[float]) -> list[int]:
-    del further  # Left out above so many threads.
-    lateness = _Lateness(count)
-    setting = _Setting(count)
-    for number in range(count):
-        time.sleep(setting.pause(number))
-        threading.Timer(_TIMEOUT_S, lateness.note, [_due_ns()]).start()
-    lateness.done.wait(_LAST_WAIT_S)
+def _threading(plan: _Plan) -> list[int]:
+    # The plan's further timers are none: so many threads are left out.
+    lateness = _Lateness(plan.count)
+    with peers.ended_timers():
+        setting = _Setting(plan)
+        for number in range(plan.count):
+            time.sleep(setting.pause(number))
+            threading.Timer(plan.timeout_s, lateness.note, [plan.due_ns()]).start()
+        lateness.done.wait(_LAST_WAIT_S)
     return lateness.ns
 
 
-_BY_SIDE: dict[str, Callable[[int, list[float]], list[int]]] = {
+_BY_SIDE: dict[str, Callable[[_Plan], list[int]]] = {
     peers.OURS: _purgatory,
     peers.ASYNCIO: _event_loop(peers.ASYNCIO),
     peers.UVLOOP: _event_loop(peers.UVLOOP),

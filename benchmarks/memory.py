@@ -18,6 +18,7 @@ import sched
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 from benchmarks import peers
@@ -133,15 +134,14 @@ def _system_timer(kept: list[object]) -> int:
 
 def _event_loop(side: str) -> Callable[[list[object]], int]:
     def measured(kept: list[object]) -> int:
-        loop = peers.open_loop(side)
-        loop.call_later(_DELAY_S, nothing).cancel()
-        loop.run_until_complete(peers.let_loop_run())
-
         def add(kept: list[object]) -> None:
             for index in range(len(kept)):
                 kept[index] = loop.call_later(_DELAY_S, nothing)
 
-        return _growth(kept, add)
+        with closing(peers.open_loop(side)) as loop:
+            loop.call_later(_DELAY_S, nothing).cancel()
+            loop.run_until_complete(peers.let_loop_run())
+            return _growth(kept, add)
 
     return measured
 
@@ -192,7 +192,8 @@ def _threading(kept: list[object]) -> int:
             timer.daemon = True
             timer.start()
 
-    return _growth(kept, add)
+    with peers.ended_timers():
+        return _growth(kept, add)
 
 
 _BY_SIDE: dict[str, Callable[[list[object]], int]] = {

@@ -15,8 +15,10 @@ import importlib.util
 import math
 import platform
 import selectors
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 
 from request_purgatory.aio import new_event_loop
@@ -96,6 +98,24 @@ def open_loop(side: str) -> asyncio.AbstractEventLoop:
 
         return uvloop.new_event_loop()
     return asyncio.SelectorEventLoop()
+
+
+@contextmanager
+def ended_timers() -> Iterator[None]:
+    """Cancel the threads of `threading.Timer` that a block has started, and wait until they have ended.
+
+    They are found afterwards instead of being kept, as keeping them would be measured.
+    """
+    before = set(threading.enumerate())
+    try:
+        yield
+    finally:
+        after = set(threading.enumerate()) - before
+        started = [thread for thread in after if isinstance(thread, threading.Timer)]
+        for timer in started:
+            timer.cancel()
+        for timer in started:
+            timer.join()
 
 
 async def let_loop_run() -> None:

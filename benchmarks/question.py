@@ -81,7 +81,7 @@ class Question(Protocol):
     QUESTION: str
     METRICS: Mapping[str, str]
     SIDES: tuple[str, ...]
-    #: `measure(side, **params)` in a fresh process; a value for each metric that applies.
+    #: `measure(side, **params)` in a fresh process; a value for each metric that applies. What it starts it ends.
     measure: Callable[..., dict[str, float]]
 
     def cases(self, quick: bool) -> list[Case]:
@@ -96,6 +96,16 @@ def load(name: str) -> Question:
     if name not in NAMES:
         raise KeyError(name)
     return cast(Question, importlib.import_module(f"benchmarks.{name}"))
+
+
+def prepare_process(question: Question) -> None:
+    """Set what a question needs of a whole process and nothing can take back.
+
+    Only processes of the benchmark call this. `measure` leaves its process as it was, and works without it.
+    """
+    prepare = getattr(question, "prepare_process", None)
+    if prepare is not None:
+        prepare()
 
 
 def title(question: Question) -> str:

@@ -45,12 +45,26 @@ def left_out(side: str, case: Case) -> str | None:  # noqa: ARG001 - every side 
     return None
 
 
-def measure(side: str, requests: int, source: str, pending: int = 0) -> dict[str, float]:
-    """The best of three passes in one process; RuntimeError if not every request has ended."""
+def measure(side: str, requests: int, source: str, pending: int = 0, passes: int = 3) -> dict[str, float]:
+    """Time the replay of a trace.
+
+    Args:
+        side: One of `SIDES`.
+        requests: How many requests the trace has.
+        source: `files` or `made`.
+        pending: How many requests of the files wait at a time.
+        passes: How often to do it in this process; the quickest counts.
+
+    Returns:
+        requests_per_second.
+
+    Raises:
+        RuntimeError: Not every request has ended.
+    """
     spark = create_session("request-purgatory benchmarks", master="local[2]")
     settings = ReplaySettings(design=LEGACY if side == peers.LEGACY else WHEEL)
     seconds = []
-    for _ in range(3):
+    for _ in range(passes):
         counted = _replayed(spark, settings, requests, pending) if source == "files" else _made(spark, settings, requests)
         begun = perf_counter()
         ended = counted.collect()[0][0]

@@ -11,6 +11,7 @@ from __future__ import annotations
 import sched
 import threading
 from collections.abc import Callable
+from contextlib import closing
 from time import perf_counter_ns
 
 from benchmarks import peers
@@ -57,15 +58,13 @@ def _system_timer(delays: list[int], handles: list[object], clock: Clock | None 
 
 def _event_loop(side: str) -> Callable[[list[int], list[object]], int]:
     def measured(delays: list[int], handles: list[object]) -> int:
-        loop = peers.open_loop(side)
-        call_later = loop.call_later
-        delays_s = seconds(delays)
-        start_ns = settled_ns()
-        for index, delay in enumerate(delays_s):
-            handles[index] = call_later(delay, nothing)
-        elapsed_ns = perf_counter_ns() - start_ns
-        loop.close()
-        return elapsed_ns
+        with closing(peers.open_loop(side)) as loop:
+            call_later = loop.call_later
+            delays_s = seconds(delays)
+            start_ns = settled_ns()
+            for index, delay in enumerate(delays_s):
+                handles[index] = call_later(delay, nothing)
+            return perf_counter_ns() - start_ns
 
     return measured
 
@@ -110,17 +109,12 @@ def _sched(delays: list[int], handles: list[object]) -> int:
 def _threading(delays: list[int], handles: list[object]) -> int:
     # All threads have to be alive at the end, as every other side's timers are pending then: each delay is a minute longer.
     delays_s = [60 + delay for delay in seconds(delays)]
-    start_ns = settled_ns()
-    for index, delay in enumerate(delays_s):
-        handles[index] = timer = threading.Timer(delay, nothing)
-        timer.start()
-    elapsed_ns = perf_counter_ns() - start_ns
-    timers = [timer for timer in handles if isinstance(timer, threading.Timer)]
-    for timer in timers:
-        timer.cancel()
-    for timer in timers:
-        timer.join()
-    return elapsed_ns
+    with peers.ended_timers():
+        start_ns = settled_ns()
+        for index, delay in enumerate(delays_s):
+            handles[index] = timer = threading.Timer(delay, nothing)
+            timer.start()
+        return perf_counter_ns() - start_ns
 
 
 _BY_SIDE: dict[str, Callable[[list[int], list[object]], int]] = {

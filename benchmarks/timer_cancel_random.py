@@ -14,6 +14,7 @@ import random
 import sched
 import threading
 from collections.abc import Callable
+from contextlib import closing
 from time import perf_counter_ns
 from typing import TypeVar
 
@@ -77,8 +78,6 @@ def _system_timer(delays: list[int]) -> int:
 
 def _event_loop(side: str) -> Callable[[list[int]], int]:
     def measured(delays: list[int]) -> int:
-        loop = peers.open_loop(side)
-
         async def cancel() -> int:
             handles = _shuffled([loop.call_later(delay, nothing) for delay in seconds(delays)])
             start_ns = settled_ns()
@@ -87,9 +86,8 @@ def _event_loop(side: str) -> Callable[[list[int]], int]:
             await peers.let_loop_run()
             return perf_counter_ns() - start_ns
 
-        elapsed_ns = loop.run_until_complete(cancel())
-        loop.close()
-        return elapsed_ns
+        with closing(peers.open_loop(side)) as loop:
+            return loop.run_until_complete(cancel())
 
     return measured
 

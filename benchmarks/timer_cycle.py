@@ -14,6 +14,7 @@ from __future__ import annotations
 import sched
 import threading
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from time import monotonic, perf_counter_ns
 
@@ -30,6 +31,8 @@ METRICS = {"ns_per_operation": "ns", "cpu_ns_per_operation": "ns"}
 SIDES = peers.TIMERS
 
 _CYCLED = 1024
+#: Cycles in a batch.
+OPERATIONS = 32 * _CYCLED
 _JVM_OPERATIONS = 1_000_000
 #: They drop cancelled timers in one go once those are more than half of all.
 _DROP_LATER = (peers.ASYNCIO, peers.HEAPQ, peers.TRIO)
@@ -67,7 +70,7 @@ def left_out(side: str, case: Case) -> str | None:
     return None
 
 
-def measure(side: str, pending: int, operations: int = 32 * _CYCLED, shortest_ms: int = SHORTEST_PENDING_MS) -> dict[str, float]:
+def measure(side: str, pending: int, operations: int = OPERATIONS, shortest_ms: int = SHORTEST_PENDING_MS) -> dict[str, float]:
     """ns_per_operation; RuntimeError if it took so long that pending timers came due.
 
     Args:
@@ -119,8 +122,6 @@ def _system_timer(work: _Work, clock: Clock | None = None) -> list[int]:
 
 def _event_loop(side: str) -> Callable[[_Work], list[int]]:
     def measured(work: _Work) -> list[int]:
-        loop = peers.open_loop(side)
-
         async def cycle() -> list[int]:
             call_later = loop.call_later
             for delay in seconds(work.pending):
@@ -138,7 +139,8 @@ def _event_loop(side: str) -> Callable[[_Work], list[int]]:
                 elapsed_ns.append(perf_counter_ns() - start_ns)
             return elapsed_ns
 
-        return loop.run_until_complete(cycle())
+        with closing(peers.open_loop(side)) as loop:
+            return loop.run_until_complete(cycle())
 
     return measured
 
@@ -210,21 +212,22 @@ def _sched(work: _Work) -> list[int]:
 
 
 def _threading(work: _Work) -> list[int]:
-    for delay in seconds(work.pending):
-        pending = threading.Timer(delay, nothing)
-        pending.daemon = True
-        pending.start()
-    cycled = seconds(work.cycled)
     elapsed_ns = []
-    settled_ns()
-    for _ in range(work.batches):
-        start_ns = perf_counter_ns()
-        for _ in range(work.repeats):
-            for delay in cycled:
-                timer = threading.Timer(delay, nothing)
-                timer.start()
-                timer.cancel()
-        elapsed_ns.append(perf_counter_ns() - start_ns)
+    with peers.ended_timers():
+        for delay in seconds(work.pending):
+            pending = threading.Timer(delay, nothing)
+            pending.daemon = True
+            pending.start()
+        cycled = seconds(work.cycled)
+        settled_ns()
+        for _ in range(work.batches):
+            start_ns = perf_counter_ns()
+            for _ in range(work.repeats):
+                for delay in cycled:
+                    timer = threading.Timer(delay, nothing)
+                    timer.start()
+                    timer.cancel()
+            elapsed_ns.append(perf_counter_ns() - start_ns)
     return elapsed_ns
 
 

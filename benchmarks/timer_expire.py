@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import sched
 from collections.abc import Callable
+from contextlib import closing
 from time import perf_counter_ns
 
 from benchmarks import peers
@@ -81,15 +82,13 @@ def _system_timer(delays: list[int], callback: _Callback) -> int:
 
 
 def _asyncio(delays: list[int], callback: _Callback) -> int:
-    loop = peers.VirtualLoop()
-    for delay in seconds(delays):
-        loop.call_later(delay, callback)
-    loop.call_later(max(delays) / 1000 + 1, loop.stop)
-    start_ns = settled_ns()
-    loop.run_forever()
-    elapsed_ns = perf_counter_ns() - start_ns
-    loop.close()
-    return elapsed_ns
+    with closing(peers.VirtualLoop()) as loop:
+        for delay in seconds(delays):
+            loop.call_later(delay, callback)
+        loop.call_later(max(delays) / 1000 + 1, loop.stop)
+        start_ns = settled_ns()
+        loop.run_forever()
+        return perf_counter_ns() - start_ns
 
 
 def _heapq(delays: list[int], callback: _Callback) -> int:

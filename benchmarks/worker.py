@@ -38,6 +38,7 @@ def main(arguments: list[str]) -> int:
     if side not in asked.SIDES:
         print(f"side {side!r} is none of {asked.SIDES}", file=sys.stderr)
         return EXIT_BAD_ARGUMENT
+    question.prepare_process(asked)
     try:
         metrics = asked.measure(side, **dict(map(parameter, arguments[2:])))
     except NotApplicableError as reason:
