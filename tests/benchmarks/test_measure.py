@@ -1,0 +1,212 @@
+"""Every question answers for every Python side: in this process, and as small as it gets."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import math
+import resource
+import signal
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from benchmarks import peers, question, stream_data
+from benchmarks.question import Case, NotApplicableError, Parameter
+
+_TINY: Mapping[str, list[dict[str, Parameter]]] = {
+    "timer_cycle": [{"pending": 10, "operations": 1}],
+    "timer_add": [{"count": 100}],
+    "timer_cancel_random": [{"count": 100}],
+    "timer_expire": [{"count": 1_000, "span_ms": 60_000}],
+    "purgatory_cycle": [
+        {"keys": 3, "watchers": 1, "operations": 2_000},
+        {"keys": 1, "watchers": 10, "operations": 2_000},
+    ],
+    "purgatory_expire": [{"count": 1_000}],
+    "lateness": [
+        {"load": load, "count": 10, "timeout_ms": 20, "spread_ms": 20, "further": 100}
+        for load in ("idle", "busy_thread", "pending")
+    ],
+    "memory": [
+        # More than threads survive, and what is for threads alone.
+        {"kind": "handle", "count": peers.MOST_THREADS + 1},
+        {"kind": "handle", "count": 50},
+        {"kind": "operation", "count": 1_000, "keys": 10},
+    ],
+    "contention": [{"threads": 2, "keys": 1, "shards": 1, "operations": 2_000}],
+    "published": [
+        {"case": "low", "rate": 0, "count": 500},
+        {"case": "high", "rate": 20_000, "count": 500},
+    ],
+    "aio_hold": [{"what": what, "count": 200} for what in ("complete", "expire", "cancel")],
+    "aio_timers": [{"pending": 10, "batches": 1}],
+    "aio_echo": [{"clients": 2, "requests": 40}],
+    "stream": [{"requests": 3_000, "pending": 50, "per_file": 2_000}],
+    # The next two read the same files.
+    "batch": [{"requests": 2_000, "keys": 0, "passes": 1}],
+    "replay": [
+        {"source": "files", "requests": 2_000, "pending": 1_000, "passes": 1},
+        {"source": "made", "requests": 3_200, "passes": 1},
+    ],
+    "broker_start": [{"nodes": 1}],
+    "broker_produce": [{"nodes": 1, "connections": 2, "bytes": 100, "ms": 100}],
+    "broker_parked": [{"fetches": 10, "ms": 300}],
+    "growth": [
+        {"structure": "timer", "pending": 10, "timer_operations": 1},
+        {"structure": "purgatory", "pending": 10, "purgatory_operations": 2_000},
+    ],
+}
+_ON_SPARK = ("stream", "batch", "replay")
+_NOT_ON_SPARK = tuple(name for name in question.NAMES if name not in _ON_SPARK)
+_IN_JAVA = (*peers.JVM, peers.KAFKA_BROKER)
+
+
+def _cases(*names: str) -> list[object]:
+    """Return each question's tiny cases with the Python sides that are not left out there."""
+    found: list[object] = []
+    for name in names:
+        asked = question.load(name)
+        for params in _TINY[name]:
+            case = Case(params, int(params["count"]) if name == "memory" else 10)
+            found += [
+                pytest.param(
+                    name,
+                    side,
+                    params,
+                    id=f"{name}-{case.label}-{side}",
+                    marks=[pytest.mark.slow] if _is_slow(name, side, params) else [],
+                )
+                for side in asked.SIDES
+                if side not in _IN_JAVA and asked.left_out(side, case) is None
+            ]
+    return found
+
+
+def _is_slow(name: str, side: str, params: Mapping[str, Parameter]) -> bool:
+    """Return True for the further ways of a question on Spark; one of each stays in the fast tier."""
+    return (name == "stream" and side != peers.OURS) or params.get("source") == "made"
+
+
+def _process_state() -> dict[str, object]:
+    """Return what belongs to the whole process and a measurement might change."""
+    # The core's callback of the collector goes with the first collection after the last purgatory.
+    gc.collect()
+    return {
+        "threads": set(threading.enumerate()),
+        "files": sorted(str(file.readlink()) for file in _open_files()),
+        "collector": (gc.isenabled(), gc.get_threshold(), gc.callbacks[:]),
+        "switch interval": sys.getswitchinterval(),
+        "files allowed": resource.getrlimit(resource.RLIMIT_NOFILE),
+        "interrupt": signal.getsignal(signal.SIGINT),
+        "log levels": [logging.getLogger(name).level for name in ("", "py4j", "asyncio")],
+        "temporary files": set(Path(tempfile.gettempdir()).iterdir()),
+    }
+
+
+def _open_files() -> Iterator[Path]:
+    """Yield a link for each file that is open, where the system has such links."""
+    folder = Path("/proc/self/fd")
+    for file in sorted(folder.iterdir()) if folder.exists() else ():
+        # The listing itself had one, which is closed by now.
+        if file.is_symlink():
+            yield file
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_objects_to_collect() -> Iterator[None]:
+    """Keep what the tests have loaded out of the collections that a measurement makes."""
+    if peers.unavailable(peers.UVLOOP) is None:
+        # The first loop of libuv opens a pipe for signals, which stays.
+        peers.open_loop(peers.UVLOOP).close()
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
+@pytest.fixture(autouse=True)
+def own_temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make temporary files of this process where no other process makes any."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+
+
+def _assert_answered(name: str, metrics: Mapping[str, float]) -> None:
+    known = question.load(name).METRICS
+    assert next(iter(known)) in metrics
+    assert set(metrics) <= set(known)
+    assert all(math.isfinite(value) for value in metrics.values())
+
+
+@contextmanager
+def _unchanged_process(*, except_for: Sequence[str] = ()) -> Iterator[None]:
+    """Fail if the state of the process after the block is another than before it.
+
+    Args:
+        except_for: Names of `_process_state` that may change.
+
+    Yields:
+        Once.
+    """
+    before, frozen = _process_state(), gc.get_freeze_count()
+    yield
+    after = _process_state()
+    for name in before.keys() - set(except_for):
+        assert after[name] == before[name], name
+    # Some of what was frozen may have gone.
+    assert gc.get_freeze_count() <= frozen
+
+
+@pytest.mark.parametrize(("name", "side", "params"), _cases(*_NOT_ON_SPARK))
+def test_a_question_is_answered(name: str, side: str, params: dict[str, Parameter]) -> None:
+    """Finite numbers under known names, and a process that is as it was before."""
+    reason = peers.unavailable(side)
+    if reason is not None:
+        pytest.skip(reason)
+    with _unchanged_process():
+        _assert_answered(name, question.load(name).measure(side, **params))
+
+
+@pytest.fixture(scope="module")
+def stream_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Make what the questions on Spark read anew, not where another run may have left it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stream_data, "_MADE", tmp_path_factory.mktemp("stream-data"))
+        yield
+
+
+@pytest.mark.parametrize(("name", "side", "params"), _cases(*_ON_SPARK))
+@pytest.mark.usefixtures("stream_folder")
+def test_a_question_is_answered_on_spark(spark: SparkSession, name: str, side: str, params: dict[str, Parameter]) -> None:
+    """In the tests' session, whose settings are as before; its connections and threads may change."""
+    settings = spark.conf.getAll
+    with _unchanged_process(except_for=["threads", "files"]):
+        _assert_answered(name, question.load(name).measure(side, **params))
+    assert spark.conf.getAll == settings
+    assert not spark.streams.active
+
+
+@pytest.mark.jvm
+def test_apache_kafka_answers_as_the_other_brokers_do() -> None:
+    """The one side in Java that this process starts itself."""
+    measure = question.load("broker_produce").measure
+    try:
+        metrics = measure(peers.KAFKA_BROKER, **_TINY["broker_produce"][0])
+    except NotApplicableError as reason:
+        pytest.skip(str(reason))
+    _assert_answered("broker_produce", metrics)
+    assert metrics["per_second"] > 0
+
+
+@pytest.mark.parametrize("name", question.NAMES)
+def test_every_question_has_a_tiny_case_here(name: str) -> None:
+    """A new question is not left out by accident."""
+    assert _cases(name)
