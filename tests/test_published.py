@@ -6,6 +6,7 @@ import gc
 import json
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -34,9 +35,11 @@ def test_requests_come_at_the_rate_that_was_asked_for() -> None:
 
 def test_a_longer_timeout_lets_more_complete() -> None:
     """The requests are the same ones."""
-    short, long = (measure(Load(case="high", rate=20_000, count=2_000, timeout_ms=timeout_ms)) for timeout_ms in (20, 2_000))
+    load = Load(case="high", rate=20_000, count=2_000)
+    short, long = (measure(replace(load, timeout_ms=timeout_ms)) for timeout_ms in (20, 600))
+    # By the latencies' distribution 99 % and 14 %, give or take what the machine is late by.
     assert short["expired"] > 1_900
-    assert long["expired"] < 100
+    assert long["expired"] < 600
 
 
 @pytest.mark.parametrize(
@@ -60,9 +63,9 @@ def test_collections_are_timed() -> None:
     """While in use, and no longer."""
     with CollectorTime() as collector:
         for _ in range(20):
-            gc.collect()
+            gc.collect(generation=0)
     timed = collector.seconds
-    gc.collect()
+    gc.collect(generation=0)
     assert timed > 0
     assert collector.seconds == timed
 
