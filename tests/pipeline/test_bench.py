@@ -136,12 +136,30 @@ def test_run_that_fails_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert (tmp_path / "measurements.jsonl").read_text() == ""
 
 
+def test_rounds_take_turns_in_going_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every other round is reversed, and each value is written with its round."""
+    measured: list[tuple[str, int]] = []
+
+    def measure(load: published.Load) -> dict[str, float]:
+        measured.append((load.design, load.rate))
+        return {"enqueue_rate": float(len(measured))}
+
+    monkeypatch.setattr(bench, "_measure", measure)
+    plan = BenchPlan(cases=["low"], rates=[5_000, 0], requests=100, rounds=2)
+    run_published(plan, tmp_path, Console(quiet=True))
+    first = [("wheel", 5_000), ("legacy", 5_000), ("wheel", 0), ("legacy", 0)]
+    assert measured == first + first[::-1]
+    lines = (tmp_path / "measurements.jsonl").read_text().splitlines()
+    written = [(one["round"], one["value"], one["unit"]) for one in map(json.loads, lines)]
+    assert written == [(number // 4, number + 1.0, "1/s") for number in range(8)]
+
+
 def test_published_benchmark_is_measured_and_told(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The whole way, with few requests."""
+    """The whole way, with few requests, in processes of their own."""
     target = tmp_path / "out"
-    plan = BenchPlan(cases=["low"], rates=[5_000, 0], requests=2_000, rounds=2)
+    plan = BenchPlan(cases=["low"], rates=[5_000, 0], requests=300, rounds=1)
     target.mkdir()
     run_published(plan, target, Console(quiet=True))
     section = benchmark_section(spark, target)
@@ -150,4 +168,4 @@ def test_published_benchmark_is_measured_and_told(
     bench.print_published(Console(width=200), section)
     said = capsys.readouterr().out
     assert "enqueue_rate" in said
-    assert "case=low rate=0 count=2000" in said
+    assert "case=low rate=0 count=300" in said
