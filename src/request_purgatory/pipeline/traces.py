@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import types as T  # noqa: N812
 
 from request_purgatory.errors import InvalidArgumentError
 from request_purgatory.pipeline.importers import azure_llm, spans
@@ -27,7 +29,7 @@ from request_purgatory.pipeline.importers.imported import TIME_UNITS, Imported, 
 from request_purgatory.pipeline.importers.recorded import import_recorded, is_recorded
 from request_purgatory.pipeline.importers.spans import KEY_KINDS, import_spans
 from request_purgatory.pipeline.outputs import read_json, write_json
-from request_purgatory.pipeline.schema import EVENTS, LONGEST_TIMEOUT_MS, REQUESTS, require
+from request_purgatory.pipeline.schema import EVENTS, LONGEST_TIMEOUT_MS, REJECTS, REQUESTS, require
 from request_purgatory.pipeline.workers import require_workers
 from request_purgatory.pipeline.workload import Workload, workload_trace
 
@@ -156,37 +158,109 @@ class Trace:
             raise TraceFormatError(f"{self.path}: the trace has no requests" + (f"; rejected: {rejected}" if rejected else ""))
 
 
-def import_trace(spark: SparkSession, source: Path, target: Path, settings: ImportSettings | None = None) -> Trace:
-    """Read a trace of any known format into the trace folder `target`, which exists and is empty.
+def read_trace(
+    spark: SparkSession,
+    source: Path,
+    settings: ImportSettings | None = None,
+) -> Imported:
+    """Read a trace of any known format, without writing it anywhere.
 
-    Rows that can't be used go to `rejects/` with the reason and are counted; none is dropped silently.
+    The columns are checked now; the rows are read when Spark computes one of the data frames. Use
+    the result as a context manager, or call its `unpersist`, to drop what Spark caches of it.
+
+    Args:
+        spark: The session to read with.
+        source: A file, or a folder of files.
+        settings: How to read it; the defaults unless given.
+
+    Returns:
+        Requests, events and rejects as data frames, and the format that was found. Rows that can't
+        be used are in `rejects` with the reason; none is dropped silently.
 
     Raises:
-        TraceFormatError: the input is not of the format, or of none that is known; names the file.
-        SchemaError: a recorded trace lacks a column.
+        TraceFormatError: The input is not of the format, or of none that is known; names the file.
+        SchemaError: A recorded trace lacks a column.
     """
     settings = settings or ImportSettings()
-    found, imported = _read(spark, source, settings)
-    known = [mark for word, mark in _KNOWN_INCIDENTS if found == "spans" and word in source.resolve().name.lower()]
-    marks = [*settings.marks, *_within(imported.requests, known)]
-    return _write(
-        target,
-        imported,
-        {
-            "name": source.resolve().name,
-            "source": source.name,
-            "format": found,
-            "parameters": settings.chosen("columns", "time_unit", "timeout_ms", "keys"),
-            "marks": [{"at": mark.at.isoformat(), "label": mark.label} for mark in marks],
-        },
-    )
+    found = settings.format or detect_format(source, settings.columns)
+    timeout = settings.chosen("timeout_ms")
+    if found in ("azure-llm", "recorded") and (settings.columns or settings.time_unit):
+        raise TraceFormatError(f"{source}: the columns of the format {found} are fixed: it takes no --map and no --time-unit")
+    if found == "recorded":
+        if not is_recorded(source):
+            raise TraceFormatError(f"{source}: a recorded trace is a folder with the folders requests and events in it")
+        return import_recorded(spark, source)
+    files = trace_files(source)
+    if found == "azure-llm":
+        costs = settings.chosen("ms_per_context_token", "ms_per_generated_token")
+        return import_azure_llm(spark, files, **timeout, **costs)
+    unit = settings.chosen("time_unit")
+    if found == "spans":
+        unknown = sorted(set(settings.columns) - set(spans.COLUMNS))
+        if unknown:
+            raise TraceFormatError(f"the mapping names {unknown[0]!r}, which is none of {', '.join(spans.COLUMNS)}")
+        return import_spans(spark, files, columns=settings.columns, keys=settings.keys, **timeout, **unit)
+    return import_columns(spark, files, columns=settings.columns, **timeout, **unit)
 
 
-def _within(requests: DataFrame, marks: list[Mark]) -> list[Mark]:
-    """Those of the marks that fall into the time of the trace: other days of a known trace had other incidents."""
+def import_trace(
+    spark: SparkSession,
+    source: Path,
+    target: Path,
+    settings: ImportSettings | None = None,
+) -> Trace:
+    """Write what `read_trace` reads into the trace folder `target`, which exists and is empty.
+
+    Rows that can't be used go to `rejects/` with the reason and are counted. None is dropped
+    silently.
+
+    Args:
+        spark: The session to read and write with.
+        source: A file, or a folder of files.
+        target: The folder to write into.
+        settings: How to read the source; the defaults unless given.
+
+    Returns:
+        The trace folder.
+
+    Raises:
+        TraceFormatError: The input is not of the format, or of none that is known; names the file.
+        SchemaError: A recorded trace lacks a column.
+    """
+    settings = settings or ImportSettings()
+    with read_trace(spark, source, settings) as imported:
+        marks = [*settings.marks, *known_incidents(source, imported)]
+        return _write(
+            target,
+            imported,
+            {
+                "name": source.resolve().name,
+                "source": source.name,
+                "format": imported.format,
+                "parameters": settings.chosen("columns", "time_unit", "timeout_ms", "keys"),
+                "marks": [{"at": mark.at.isoformat(), "label": mark.label} for mark in marks],
+            },
+        )
+
+
+def known_incidents(source: Path, trace: Imported) -> list[Mark]:
+    """Return the incidents that a published trace's documentation tells of.
+
+    Args:
+        source: What `trace` was read from; published traces are known by its name.
+        trace: A trace that was read.
+
+    Returns:
+        The incidents that fall into the time of the trace: on other days, there were others.
+    """
+    if trace.format != "spans":
+        return []
+    name = source.resolve().name.lower()
+    marks = [mark for word, mark in _KNOWN_INCIDENTS if word in name]
     if not marks:
         return []
-    span = requests.agg(F.min(F.unix_micros("arrived_at")), F.max(F.unix_micros("arrived_at"))).first()
+    arrived_us = F.unix_micros("arrived_at")
+    span = trace.requests.agg(F.min(arrived_us), F.max(arrived_us)).first()
     if span is None or span[0] is None:
         return []
     return [mark for mark in marks if span[0] <= mark.at.timestamp() * 1_000_000 <= span[1]]
@@ -198,7 +272,7 @@ def make_workload_trace(spark: SparkSession, workload: Workload, target: Path) -
     rejects = spark.createDataFrame([], "reason string, source string, row string")
     return _write(
         target,
-        Imported(requests, events, rejects, {}),
+        Imported("workload", requests, events, rejects, {}),
         {
             "name": f"workload {workload.name}",
             "source": "synthetic",
@@ -227,42 +301,52 @@ def detect_format(source: Path, columns: Mapping[str, str]) -> str:
     )
 
 
-def _read(spark: SparkSession, source: Path, settings: ImportSettings) -> tuple[str, Imported]:
-    found = settings.format or detect_format(source, settings.columns)
-    timeout = settings.chosen("timeout_ms")
-    if found in ("azure-llm", "recorded") and (settings.columns or settings.time_unit):
-        raise TraceFormatError(f"{source}: the columns of the format {found} are fixed: it takes no --map and no --time-unit")
-    if found == "recorded":
-        if not is_recorded(source):
-            raise TraceFormatError(f"{source}: a recorded trace is a folder with the folders requests and events in it")
-        return found, import_recorded(spark, source)
-    files = trace_files(source)
-    if found == "azure-llm":
-        costs = settings.chosen("ms_per_context_token", "ms_per_generated_token")
-        return found, import_azure_llm(spark, files, **timeout, **costs)
-    unit = settings.chosen("time_unit")
-    if found == "spans":
-        unknown = sorted(set(settings.columns) - set(spans.COLUMNS))
-        if unknown:
-            raise TraceFormatError(f"the mapping names {unknown[0]!r}, which is none of {', '.join(spans.COLUMNS)}")
-        return found, import_spans(spark, files, columns=settings.columns, keys=settings.keys, **timeout, **unit)
-    return found, import_columns(spark, files, columns=settings.columns, **timeout, **unit)
-
-
 def _write(target: Path, imported: Imported, manifest: dict[str, Any]) -> Trace:
-    spark = imported.requests.sparkSession
-    require_workers(spark, target)
+    require_workers(imported.requests.sparkSession, target)
     imported.requests.write.parquet(written_path(target / "requests"))
     imported.events.write.parquet(written_path(target / "events"))
     imported.rejects.write.parquet(written_path(target / "rejects"))
-    # One row a reason: as many as there are checks.
-    rejected = spark.read.parquet(spark_path(target / "rejects")).groupBy("reason").count().orderBy("reason").collect()
-    rows = {f"{name} in" if "kept" not in name else name: table.count() for name, table in imported.rows.items()}
-    rows["rejected"] = sum(row["count"] for row in rejected)
-    rows["requests out"] = spark.read.parquet(spark_path(target / "requests")).count()
-    rows["events out"] = spark.read.parquet(spark_path(target / "events")).count()
-    for table in imported.cached:
-        table.unpersist()
-    manifest |= {"rows": rows, "rejected": {row["reason"]: row["count"] for row in rejected}, "notes": imported.notes}
+    rows, rejected = _count_rows(target, imported)
+    manifest |= {"rows": rows, "rejected": rejected, "notes": imported.notes}
     write_json(target / _MANIFEST, manifest)
     return Trace(target)
+
+
+def _count_rows(target: Path, imported: Imported) -> tuple[dict[str, int], dict[str, int]]:
+    """Count what was read and what was written, in one job.
+
+    Args:
+        target: The folder with the written tables.
+        imported: What was written.
+
+    Returns:
+        Rows by name, and rejected rows by reason in the reasons' order.
+    """
+    spark = imported.requests.sparkSession
+
+    def written(name: str, schema: T.StructType) -> DataFrame:
+        return spark.read.schema(schema).parquet(spark_path(target / name))
+
+    came_in = {f"{name} in" if "kept" not in name else name: table for name, table in imported.rows.items()}
+    went_out = {
+        "requests out": written("requests", REQUESTS),
+        "events out": written("events", EVENTS),
+    }
+    no_reason = F.lit(None).cast("string").alias("reason")
+    counts = [
+        table.agg(F.count("*").alias("rows")).select(F.lit(name).alias("table"), no_reason, "rows")
+        for name, table in {**came_in, **went_out}.items()
+    ]
+    # One row a reason: as many as there are checks.
+    reasons = written("rejects", REJECTS).groupBy("reason").agg(F.count("*").alias("rows"))
+    counts.append(reasons.select(F.lit("rejects").alias("table"), "reason", "rows"))
+    rows: dict[str, int] = {}
+    rejected: dict[str, int] = {}
+    for table, reason, count in reduce(DataFrame.unionByName, counts).collect():
+        if reason is None:
+            rows[table] = count
+        else:
+            rejected[reason] = count
+    rows["rejected"] = sum(rejected.values())
+    order = (*came_in, "rejected", *went_out)
+    return {name: rows[name] for name in order}, dict(sorted(rejected.items()))

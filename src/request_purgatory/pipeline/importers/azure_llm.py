@@ -102,6 +102,7 @@ def import_azure_llm(
         F.col("generated").cast("double").alias("amount"),
     )
     return Imported(
+        format="azure-llm",
         requests=requests,
         events=events,
         rejects=rejected_rows(flagged),

@@ -131,6 +131,7 @@ def import_columns(
         F.lit(1.0).alias("amount"),
     )
     return Imported(
+        format="columns",
         requests=requests,
         events=events,
         rejects=rejected_rows(flagged),

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - as Spark's own documentation imports it
 
 from request_purgatory.pipeline.schema import AGGREGATES, QUANTIFIERS
@@ -36,20 +37,42 @@ class TraceFormatError(ValueError):
 class Imported:
     """A trace in the pipeline's schema, before it is written.
 
+    Its data frames are lazy, and Spark caches what several of them are made from. Used as a context
+    manager, an `Imported` drops that cache at the end of the block.
+
     Attributes:
-        requests, events: of the schemas `schema.REQUESTS` and `schema.EVENTS`.
-        rejects: of the schema `schema.REJECTS`.
-        rows: data frames whose rows were read, by name, for the row counts.
-        notes: what a reader of the report has to know.
-        cached: what to unpersist once all is written.
+        format: One of `traces.FORMATS`, or `workload`.
+        requests: Of the schema `schema.REQUESTS`.
+        events: Of the schema `schema.EVENTS`.
+        rejects: Of the schema `schema.REJECTS`.
+        rows: Data frames whose rows were read, by name, for the row counts.
+        notes: What a reader of the report has to know.
+        cached: The data frames that `unpersist` drops from Spark's cache.
     """
 
+    format: str
     requests: DataFrame
     events: DataFrame
     rejects: DataFrame
     rows: dict[str, DataFrame]
     notes: list[str] = field(default_factory=list)
     cached: list[DataFrame] = field(default_factory=list)
+
+    def unpersist(self) -> None:
+        """Drop what Spark cached; the data frames stay usable, and read the files again."""
+        for table in self.cached:
+            table.unpersist()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.unpersist()
 
 
 def set_aside(table: DataFrame, checks: list[tuple[str, Column]]) -> DataFrame:
@@ -59,13 +82,22 @@ def set_aside(table: DataFrame, checks: list[tuple[str, Column]]) -> DataFrame:
 
 
 def mark_repeats(table: DataFrame, keys: list[str], reason: str, order: list[str]) -> DataFrame:
-    """`table` with `REASON` set where a good row's `keys` stood in a good row before, in the order of `order`."""
-    from pyspark.sql import Window
+    """Set `REASON` where the `keys` of a good row stood in an earlier good row.
 
-    good = table.where(F.col(REASON).isNull())
-    number = F.row_number().over(Window.partitionBy(*keys).orderBy(*order))
-    marked = good.withColumn("_number", number).withColumn(REASON, F.when(F.col("_number") > 1, F.lit(reason)))
-    return marked.drop("_number").unionByName(table.where(F.col(REASON).isNotNull()))
+    Args:
+        table: Rows with `RAW` and `REASON`.
+        keys: The columns that no two good rows may share.
+        reason: What to set `REASON` to.
+        order: The columns that decide which of several rows is the first.
+
+    Returns:
+        `table` with `REASON` set in the second and further rows.
+    """
+    # In one pass, so that the files are read once. Rows that were set aside before take no part.
+    # Their keys are often null, so their text spreads them over the tasks.
+    apart = F.when(F.col(REASON).isNotNull(), F.xxhash64(RAW))
+    number = F.row_number().over(Window.partitionBy(*keys, apart).orderBy(*order))
+    return table.withColumn(REASON, F.coalesce(REASON, F.when(number > 1, F.lit(reason))))
 
 
 def good_rows(table: DataFrame) -> DataFrame:

@@ -45,6 +45,7 @@ def import_recorded(spark: SparkSession, path: Path) -> Imported:
     ).persist()
     flagged_events = set_aside(events, event_checks()).persist()
     return Imported(
+        format="recorded",
         requests=good_rows(flagged_requests).select(*REQUESTS.names),
         events=good_rows(flagged_events).select(*EVENTS.names),
         rejects=rejected_rows(flagged_requests).unionByName(rejected_rows(flagged_events)),

@@ -111,6 +111,7 @@ def import_spans(
     )
     events = pairs.select("host", "key", F.timestamp_micros("end_us").alias("occurred_at"), F.lit(1.0).alias("amount"))
     return Imported(
+        format="spans",
         requests=requests,
         events=events,
         rejects=rejected_rows(flagged),
