@@ -10,9 +10,10 @@ from pyspark.sql import SparkSession
 from request_purgatory.broker import Cluster
 from request_purgatory.pipeline.batch import batch_outcomes
 from request_purgatory.pipeline.replay import replay
+from request_purgatory.pipeline.traces import read_trace
 from tests.broker.parity.raw import RawClient
 from tests.broker.raw_requests import fetch, produce
-from tests.pipeline.trace_folders import imported, rows_of
+from tests.pipeline.trace_folders import rows_of
 
 
 def test_recorded_traffic_ends_in_a_replay_as_it_did_in_the_broker(spark: SparkSession, tmp_path: Path) -> None:
@@ -28,13 +29,12 @@ def test_recorded_traffic_ends_in_a_replay_as_it_did_in_the_broker(spark: SparkS
         assert produce(client, "t", b"late", timeout_ms=30).error_code == 7
         client.close()
         metrics = cluster.metrics()[leader]
-    trace = imported(spark, tmp_path / "traffic", tmp_path / "trace")
-    assert trace.manifest["rejected"] == {}
-    requests, events = trace.requests(spark), trace.events(spark)
-    columns = ["host", "request_id", "request_type", "outcome"]
-    # Hosts have rows of their own.
-    replayed = rows_of(replay(requests, events).where("request_id is not null").select(*columns))
-    batch = rows_of(batch_outcomes(requests, events).select(*columns))
+    with read_trace(spark, tmp_path / "traffic") as trace:
+        assert rows_of(trace.rejects) == []
+        columns = ["host", "request_id", "request_type", "outcome"]
+        # Hosts have rows of their own.
+        replayed = rows_of(replay(trace.requests, trace.events).where("request_id is not null").select(*columns))
+        batch = rows_of(batch_outcomes(trace.requests, trace.events).select(*columns))
     assert sorted(map(str, replayed)) == sorted(map(str, batch))
     counted = Counter((row["request_type"], row["outcome"]) for row in replayed)
     assert (counted["produce", "completed"], counted["produce", "expired"]) == (20, 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bz2
+import gzip
 from pathlib import Path
 
 import pyarrow as pa
@@ -53,6 +54,25 @@ def test_no_row_is_lost_to_quotes_line_ends_or_junk(spark: SparkSession, tmp_pat
     assert sorted(row[CORRUPT] for row in rows if row[CORRUPT] is not None) == ["\x00�", '"4,', "2", "3,x,y", 'lines"']
     good = {row["n"]: row["m"] for row in rows if row[CORRUPT] is None}
     assert good == {"1": 'a "b", c', "5": "two", "6": "�"}
+
+
+def test_packing_and_order_of_columns_make_no_difference(spark: SparkSession, tmp_path: Path) -> None:
+    """Each by its own first line; with a byte order mark, quotes, and line ends of either kind."""
+    text = '\ufeffat,"took, ms"\r\n"1","2"\r\n3,4\n'.encode()
+    contents = {
+        "plain.csv": text,
+        "packed.csv.gz": gzip.compress(text),
+        "packed.csv.bz2": bz2.compress(text),
+        "turned.csv": b'more,"took, ms",at\nx,4,3\n,2,1\n',
+    }
+    for name, content in contents.items():
+        (tmp_path / name).write_bytes(content)
+    table = read_rows(spark, trace_files(tmp_path), ["at", "took, ms"])
+    rows = rows_of(table, "at", "took, ms", CORRUPT, SOURCE)
+    assert {tuple(row.values()) for row in rows} == {
+        (at, took, None, name) for name in contents for at, took in (("1", "2"), ("3", "4"))
+    }
+    assert len(rows) == 8
 
 
 @pytest.mark.parametrize("name", ["_hidden.csv", ".hidden.csv.gz"])

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from request_purgatory.pipeline.batch import batch_outcomes
 from request_purgatory.pipeline.replay import DESIGNS, ReplaySettings, replay
@@ -13,6 +15,9 @@ from request_purgatory.pipeline.schema import OUTCOMES
 from request_purgatory.pipeline.stream.endpoints.address import endpoints
 from request_purgatory.pipeline.stream.run import StreamPlan, run_stream
 from request_purgatory.pipeline.traces import Trace, import_trace
+
+# Half a minute of imports, replays and a stream; the rules that they follow are tested on small traces.
+pytestmark = pytest.mark.slow
 
 TRACES = Path(__file__).parents[3].parent / "shared" / "traces"
 
@@ -43,43 +48,64 @@ def test_nezha_spans_are_imported_once_each(nezha: Trace) -> None:
     assert nezha.manifest["rejected"] == {"repeated SpanID": 992}
 
 
-def test_nezha_expires_more_after_the_injected_delay(spark: SparkSession, nezha: Trace) -> None:
+Outcome = tuple[Any, ...]
+
+
+def collected(outcomes: DataFrame) -> list[Outcome]:
+    """Return all rows of `schema.OUTCOMES`, times in UTC."""
+    table = outcomes.select(*OUTCOMES.names).toArrow()
+    return list(zip(*[column.to_pylist() for column in table.columns], strict=True))
+
+
+@pytest.fixture(scope="module")
+def batch(spark: SparkSession, nezha: Trace) -> list[Outcome]:
+    """Compute the outcomes of all requests by the batch."""
+    found = collected(batch_outcomes(nezha.requests(spark), nezha.events(spark)))
+    assert len(set(found)) == len(found) == 27_159
+    return found
+
+
+def assert_same_rows(found: list[Outcome], expected: list[Outcome]) -> None:
+    """Compare rows in any order, and show a few that only one side has."""
+    assert sorted(set(found) ^ set(expected), key=repr)[:5] == []
+    assert len(found) == len(expected)
+
+
+def test_nezha_expires_more_after_the_injected_delay(nezha: Trace, batch: list[Outcome]) -> None:
     """0.13 % before it and 3.76 % after it, with a timeout of a second."""
-    outcomes = batch_outcomes(nezha.requests(spark), nezha.events(spark)).persist()
+    arrived_at, outcome = OUTCOMES.names.index("arrived_at"), OUTCOMES.names.index("outcome")
     mark = nezha.marks[0]
-    counted = {
-        (row["arrived_at < mark"], row["outcome"]): row["count"]
-        for row in outcomes.selectExpr(f"arrived_at < timestamp'{mark.at.isoformat()}' AS `arrived_at < mark`", "outcome")
-        .groupBy("arrived_at < mark", "outcome")
-        .count()
-        .collect()
+    counted = Counter((row[arrived_at] < mark.at, row[outcome]) for row in batch)
+    assert counted == {
+        (True, "completed"): 9882,
+        (True, "expired"): 13,
+        (False, "completed"): 16_615,
+        (False, "expired"): 649,
     }
-    outcomes.unpersist()
-    assert counted == {(True, "completed"): 9882, (True, "expired"): 13, (False, "completed"): 16_615, (False, "expired"): 649}
 
 
 @pytest.mark.parametrize("design", DESIGNS)
-def test_nezha_replay_agrees_with_batch_on_every_row(spark: SparkSession, nezha: Trace, design: str) -> None:
+def test_nezha_replay_agrees_with_batch_on_every_row(
+    spark: SparkSession,
+    nezha: Trace,
+    batch: list[Outcome],
+    design: str,
+) -> None:
     """Through a real purgatory of either design."""
-    requests, events = nezha.requests(spark), nezha.events(spark)
-    batch = batch_outcomes(requests, events)
-    replayed = replay(requests, events, ReplaySettings(design=design)).where("kind = 'outcomes'").select(*OUTCOMES.names)
-    assert replayed.exceptAll(batch).count() == batch.exceptAll(replayed).count() == 0
-    assert replayed.count() == 27_159
+    replayed = replay(nezha.requests(spark), nezha.events(spark), ReplaySettings(design=design))
+    assert_same_rows(collected(replayed.where("kind = 'outcomes'")), batch)
 
 
-def test_nezha_stream_agrees_with_batch_on_every_row(spark: SparkSession, nezha: Trace, tmp_path: Path) -> None:
+def test_nezha_stream_agrees_with_batch_on_every_row(
+    streaming: SparkSession,
+    nezha: Trace,
+    batch: list[Outcome],
+    tmp_path: Path,
+) -> None:
     """The streaming job on the imported tables."""
-    names = ("spark.sql.shuffle.partitions", "spark.sql.execution.arrow.maxRecordsPerBatch")
-    before = {name: str(spark.conf.get(name)) for name in names}
     folders = endpoints(str(nezha.path / "requests"), str(nezha.path / "events"), str(tmp_path / "out"))
-    run_stream(spark, StreamPlan(folders, tmp_path / "checkpoint", finish=True), lambda batch: None)
-    for name, value in before.items():
-        spark.conf.set(name, value)
-    batch = batch_outcomes(nezha.requests(spark), nezha.events(spark))
-    streamed = spark.read.parquet(str(tmp_path / "out" / "kind=outcomes")).select(*OUTCOMES.names)
-    assert streamed.exceptAll(batch).count() == batch.exceptAll(streamed).count() == 0
-    assert streamed.count() == 27_159
+    run_stream(streaming, StreamPlan(folders, tmp_path / "checkpoint", finish=True), lambda _: None)
+    assert_same_rows(collected(streaming.read.parquet(str(tmp_path / "out" / "kind=outcomes"))), batch)
 
 
 def test_azure_inference_rows_are_labelled_as_derived(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> None:

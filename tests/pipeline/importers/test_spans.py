@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,15 +13,22 @@ from pyspark.sql import SparkSession
 
 from request_purgatory.pipeline.importers.imported import TraceFormatError
 from request_purgatory.pipeline.importers.spans import COLUMNS, import_spans
-from request_purgatory.pipeline.traces import Trace
-from tests.pipeline.trace_folders import NOON, NOON_US, imported, rejects, rows_of, write_lines
+from request_purgatory.pipeline.traces import Mark
+from tests.pipeline.trace_folders import ImportedRows, assert_written_as_read, imported_rows, write_lines
 
 HEADER = "TraceID,SpanID,ParentID,PodName,OperationName,StartTimeUnixNano,EndTimeUnixNano,Duration"
+#: When the spans begin: at a known incident of the Nezha trace.
+BEGUN = datetime(2022, 8, 22, 5, 27, 6, tzinfo=UTC)
+BEGUN_US = int(BEGUN.timestamp()) * 1_000_000
+INCIDENT = Mark(BEGUN, "network delay injected (Nezha, 2022-08-22)")
 
 
 def ns(after_ms: float) -> int:
-    """A time after noon as whole nanoseconds since the epoch, 999 beyond the microsecond: as a double it would round up."""
-    return NOON_US * 1000 + round(after_ms * 1_000_000) + 999
+    """Return a time after the beginning as whole nanoseconds since the epoch.
+
+    It is 999 ns beyond the microsecond: as a double it would round up.
+    """
+    return BEGUN_US * 1000 + round(after_ms * 1_000_000) + 999
 
 
 def span(
@@ -42,39 +49,71 @@ GOOD = [
 
 
 @pytest.fixture(scope="module")
-def clean(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Trace:
-    """The good rows, imported."""
-    folder = tmp_path_factory.mktemp("clean")
-    return imported(spark, write_lines(folder / "spans.csv", [HEADER, *GOOD]), folder / "trace", timeout_ms=250)
+def clean(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> ImportedRows:
+    """Import the good rows."""
+    source = write_lines(tmp_path_factory.mktemp("clean") / "spans.csv", [HEADER, *GOOD])
+    return imported_rows(spark, source, timeout_ms=250)
 
 
-def test_span_with_children_waits_for_each_of_them(spark: SparkSession, clean: Trace) -> None:
+def test_span_with_children_waits_for_each_of_them(clean: ImportedRows) -> None:
     """On its own host, from its start, whole microseconds rounded down; leaves and orphans ask for nothing."""
-    assert clean.manifest["format"] == "spans"
-    assert clean.manifest["rows"] == {"spans in": 6, "spans kept": 6, "rejected": 0, "requests out": 2, "events out": 4}
+    assert clean.format == "spans"
+    assert clean.notes == ["A request is a span with children; it waits for the end of each of its child spans."]
+    assert (clean.came_in, clean.rejects) == ({"spans": 6, "spans kept": 6}, [])
     common = {"timeout_ms": 250, "aggregate": "count", "threshold": 1.0, "quantifier": "all"}
     ms = timedelta(milliseconds=1)
-    assert rows_of(clean.requests(spark)) == [
-        {"host": "ads", "request_id": "c", "request_type": "pick", "arrived_at": NOON + 3 * ms, **common, "watch_keys": ["leaf"]},
+    assert clean.requests == [
+        {
+            "host": "ads",
+            "request_id": "c",
+            "request_type": "pick",
+            "arrived_at": BEGUN + 3 * ms,
+            **common,
+            "watch_keys": ["leaf"],
+        },
         {
             "host": "front",
             "request_id": "top",
             "request_type": "home",
-            "arrived_at": NOON,
+            "arrived_at": BEGUN,
             **common,
             "watch_keys": ["a", "b", "c"],
         },
     ]
-    assert rows_of(clean.events(spark)) == [
-        {"host": "ads", "key": "leaf", "occurred_at": NOON + 6 * ms, "amount": 1.0},
-        {"host": "front", "key": "a", "occurred_at": NOON + 20.5 * ms, "amount": 1.0},
-        {"host": "front", "key": "b", "occurred_at": NOON + 30 * ms, "amount": 1.0},
-        {"host": "front", "key": "c", "occurred_at": NOON + 95 * ms, "amount": 1.0},
+    assert clean.events == [
+        {"host": "ads", "key": "leaf", "occurred_at": BEGUN + 6 * ms, "amount": 1.0},
+        {"host": "front", "key": "a", "occurred_at": BEGUN + 20.5 * ms, "amount": 1.0},
+        {"host": "front", "key": "b", "occurred_at": BEGUN + 30 * ms, "amount": 1.0},
+        {"host": "front", "key": "c", "occurred_at": BEGUN + 95 * ms, "amount": 1.0},
     ]
 
 
+def test_spans_can_watch_operations_instead(
+    spark: SparkSession,
+    clean: ImportedRows,
+    tmp_path: Path,
+) -> None:
+    """One key for each (service, operation) of the children, and still an event for each child."""
+    source = write_lines(tmp_path / "spans.csv", [HEADER, *GOOD])
+    found = imported_rows(spark, source, timeout_ms=250, keys="operations")
+    assert found.notes == [
+        "A request is a span with children; it waits for one end of each (service, operation) that its child spans are of."
+    ]
+    keys = {"c": ["db/read"], "top": ["ads/pick", "cart/list"]}
+    assert found.requests == [row | {"watch_keys": keys[row["request_id"]]} for row in clean.requests]
+    names = {"a": "cart/list", "b": "cart/list", "c": "ads/pick", "leaf": "db/read"}
+    assert found.events == sorted([row | {"key": names[row["key"]]} for row in clean.events], key=repr)
+
+
 BAD = {
-    "malformed row": ["t,short,root,web,get,1", span("long") + ",1", '"t,open,root,web,get', "\x00\x01\x02�"],
+    "malformed row": [
+        "t,short,root,web,get,1",
+        "t,shorter,root,web",
+        span("long") + ",1",
+        span("longer") + ",1,2,3",
+        '"t,open,root,web,get',
+        "\x00\x01\x02�",
+    ],
     "null SpanID": [span(""), span("   ")],
     "null ParentID": [span("x1", "")],
     "null PodName": [span("x2", pod="")],
@@ -93,47 +132,67 @@ BAD = {
         f"t,x12,root,web,get,-9223372036854775808,{ns(1)},0",
     ],
     "EndTimeUnixNano not of the years 1900 to 2199": [f"t,x13,root,web,get,{ns(0)},{ns(1)}000,0"],
-    "end before start": [span("x14", start_ms=1, end_ms=0.999)],
-    "repeated SpanID": [span("top", start_ms=5, end_ms=6), span("a", "c", 7, 8)],
+    # The second would be the first of its id, if it were good.
+    "end before start": [span("x14", start_ms=1, end_ms=0.999), span("top", start_ms=-1, end_ms=-2)],
+    # The last is a good row once more.
+    "repeated SpanID": [span("top", start_ms=5, end_ms=6), span("a", "c", 7, 8), GOOD[4]],
 }
 
 
 @pytest.fixture(scope="module")
-def spoilt(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Trace:
-    """The good rows with all bad ones among them, imported."""
-    folder = tmp_path_factory.mktemp("spoilt")
+def spoilt_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Write the good rows with all bad ones among them."""
     bad = [row for rows in BAD.values() for row in rows]
-    source = write_lines(folder / "spoilt spans+1.csv", [HEADER, *bad[:9], *GOOD, *bad[9:]])
-    return imported(spark, source, folder / "trace", timeout_ms=250)
+    lines = [HEADER, *bad[:9], *GOOD, *bad[9:]]
+    return write_lines(tmp_path_factory.mktemp("spoilt") / "Nezha spoilt+1.csv", lines)
 
 
-def test_every_bad_row_is_counted_by_its_reason(spoilt: Trace) -> None:
+@pytest.fixture(scope="module")
+def spoilt(spark: SparkSession, spoilt_file: Path) -> ImportedRows:
+    """Import the good rows with all bad ones among them."""
+    return imported_rows(spark, spoilt_file, timeout_ms=250)
+
+
+def test_every_bad_row_is_counted_by_its_reason(spoilt: ImportedRows) -> None:
     """And what came in was kept or rejected."""
-    manifest = json.loads((spoilt.path / "trace.json").read_text())
-    assert manifest["rejected"] == {reason: len(rows) for reason, rows in sorted(BAD.items())}
-    rows = manifest["rows"]
-    assert rows["spans in"] == len(GOOD) + sum(map(len, BAD.values())) == rows["spans kept"] + rows["rejected"]
+    assert spoilt.rejected == {reason: len(rows) for reason, rows in BAD.items()}
+    bad = sum(map(len, BAD.values()))
+    assert spoilt.came_in == {"spans": len(GOOD) + bad, "spans kept": len(GOOD)}
 
 
-def test_every_bad_row_is_kept_with_its_file(spark: SparkSession, spoilt: Trace) -> None:
+def test_every_bad_row_is_kept_with_its_file(spoilt: ImportedRows) -> None:
     """Malformed ones as they stood in the file, others as JSON."""
-    found = rejects(spark, spoilt)
-    assert {source for _, source, _ in found} == {"spoilt spans+1.csv"}
-    assert sorted(row for reason, _, row in found if reason == "malformed row") == sorted(BAD["malformed row"])
+    assert {source for _, source, _ in spoilt.rejects} == {"Nezha spoilt+1.csv"}
+    malformed = sorted(row for reason, _, row in spoilt.rejects if reason == "malformed row")
+    assert malformed == sorted(BAD["malformed row"])
     names = HEADER.split(",")
-    for reason, _, row in found:
+    for reason, _, row in spoilt.rejects:
         if reason != "malformed row":
             given = json.loads(row)
             assert ",".join(given.get(name, "") for name in names) in BAD[reason]
 
 
-def test_good_rows_are_the_same_with_bad_ones_among_them(spark: SparkSession, clean: Trace, spoilt: Trace) -> None:
+def test_good_rows_are_the_same_with_bad_ones_among_them(clean: ImportedRows, spoilt: ImportedRows) -> None:
     """Nothing is lost, and nothing slips in; of repeated ids the first by time stays."""
-    assert rows_of(spoilt.requests(spark)) == rows_of(clean.requests(spark))
-    assert rows_of(spoilt.events(spark)) == rows_of(clean.events(spark))
+    assert spoilt.requests == clean.requests
+    assert spoilt.events == clean.events
 
 
-def test_parquet_of_typed_timestamps_and_other_names_is_the_same_trace(spark: SparkSession, clean: Trace, tmp_path: Path) -> None:
+def test_trace_folder_reads_back_as_what_was_read(
+    spark: SparkSession,
+    spoilt_file: Path,
+    spoilt: ImportedRows,
+    tmp_path: Path,
+) -> None:
+    """Good rows and bad ones; the incident that is known of a trace of this name is marked."""
+    assert_written_as_read(spark, spoilt_file, tmp_path / "trace", spoilt, known=(INCIDENT,), timeout_ms=250)
+
+
+def test_parquet_of_typed_timestamps_and_other_names_is_the_same_trace(
+    spark: SparkSession,
+    clean: ImportedRows,
+    tmp_path: Path,
+) -> None:
     """Nanoseconds too, which pandas writes and Spark does not know; a mapping names the columns, in any order."""
     rows = [row.split(",") for row in GOOD]
     ours = ["trace_id", "span_id", "parent_id", "service", "operation"]
@@ -145,10 +204,7 @@ def test_parquet_of_typed_timestamps_and_other_names_is_the_same_trace(spark: Sp
     (tmp_path / "in").mkdir()
     pq.write_table(pa.table(backwards), tmp_path / "in" / "spans.parquet")
     mapping = {name: f"my `{name}`" for name in COLUMNS}
-    typed = imported(spark, tmp_path / "in", tmp_path / "typed", columns=mapping, timeout_ms=250)
-    assert typed.manifest["format"] == "spans"
-    assert rows_of(typed.requests(spark)) == rows_of(clean.requests(spark))
-    assert rows_of(typed.events(spark)) == rows_of(clean.events(spark))
+    assert imported_rows(spark, tmp_path / "in", columns=mapping, timeout_ms=250) == clean
 
 
 def test_missing_columns_are_named_with_the_file_and_what_it_has(spark: SparkSession, tmp_path: Path) -> None:
