@@ -13,7 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from request_purgatory.pipeline.batch import satisfactions
 from request_purgatory.pipeline.host_sizes import MAX_WORKER_MB, WHAT_IF, parts_of_hosts, require_hosts_fit
-from request_purgatory.pipeline.importers.delimited import spark_path, written_path
+from request_purgatory.pipeline.importers.delimited import read_written, written_path
 from request_purgatory.pipeline.memory import bytes_per_pending_operation
 from request_purgatory.pipeline.outputs import write_json
 from request_purgatory.pipeline.replay import HOSTS
@@ -58,7 +58,7 @@ class Analysis:
 
     def table(self, spark: SparkSession, name: str) -> DataFrame:
         """One of `TABLES`, or `outcomes`."""
-        return spark.read.parquet(spark_path(self.path / name))
+        return read_written(spark, self.path / name)
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class Replayed:
 
     def table(self, spark: SparkSession, name: str) -> DataFrame:
         """`outcomes` or `hosts`."""
-        return spark.read.parquet(spark_path(self.path / name))
+        return read_written(spark, self.path / name)
 
 
 def tell_apart(replays: list[Replayed]) -> list[Replayed]:
@@ -129,7 +129,7 @@ def analyze(
     if parts:
         require_hosts_fit(requests, events, WHAT_IF, max_worker_mb)
     satisfactions(requests, events, parts=parts).write.parquet(written_path(target / "outcomes"))
-    outcomes = spark.read.parquet(spark_path(target / "outcomes")).persist()
+    outcomes = read_written(spark, target / "outcomes").persist()
     facts = requests.agg(F.avg(F.size("watch_keys")), F.min("timeout_ms"), F.max("timeout_ms")).first()
     assert facts is not None
     keys_per_request = max(1, round(facts[0]))  # a whole number, as it is to be measured

@@ -32,7 +32,7 @@ from request_purgatory.pipeline.extrapolation import (
     require_fit,
 )
 from request_purgatory.pipeline.histogram import RELATIVE_ERROR, Histogram, bounds_of
-from request_purgatory.pipeline.importers.delimited import spark_path
+from request_purgatory.pipeline.importers.delimited import read_written
 from request_purgatory.pipeline.memory import peak_memory_bytes
 from request_purgatory.pipeline.outputs import write_json
 from request_purgatory.pipeline.replay import ReplaySettings
@@ -262,7 +262,7 @@ def _timeline_table(timeline: pa.Table, bin_us: int) -> pa.Table:
 def _summary(
     spark: SparkSession, plan: SimulationPlan, sizes: Sizes, target: Path, waits: Histogram, seconds: float
 ) -> dict[str, Any]:
-    hosts = spark.read.parquet(spark_path(target / "hosts"))
+    hosts = read_written(spark, target / "hosts")
     counts = ("requests", "events", "completed", "expired", "callback_errors", "purges", "purged_entries")
     peaks = ("peak_pending", "peak_queued", "peak_watched_keys", "max_ms", "max_late_ms")
     sums = _first(
@@ -273,7 +273,7 @@ def _summary(
         )
     )
     costs = _first(
-        spark.read.parquet(spark_path(target / "tasks")).agg(
+        read_written(spark, target / "tasks").agg(
             F.count("*").alias("tasks"),
             F.count_distinct("worker").alias("workers"),
             F.sum("cpu_seconds").alias("cpu_seconds"),

@@ -11,7 +11,6 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql import types as T  # noqa: N812
 
 from request_purgatory.errors import InvalidArgumentError
 from request_purgatory.pipeline.importers import azure_llm, spans
@@ -21,7 +20,7 @@ from request_purgatory.pipeline.importers.delimited import (
     PARQUET_ENDING,
     header,
     parquet_schema,
-    spark_path,
+    read_written,
     trace_files,
     written_path,
 )
@@ -29,7 +28,7 @@ from request_purgatory.pipeline.importers.imported import TIME_UNITS, Imported, 
 from request_purgatory.pipeline.importers.recorded import import_recorded, is_recorded
 from request_purgatory.pipeline.importers.spans import KEY_KINDS, import_spans
 from request_purgatory.pipeline.outputs import read_json, write_json
-from request_purgatory.pipeline.schema import EVENTS, LONGEST_TIMEOUT_MS, REJECTS, REQUESTS, require
+from request_purgatory.pipeline.schema import EVENTS, LONGEST_TIMEOUT_MS, REQUESTS, require
 from request_purgatory.pipeline.workers import require_workers
 from request_purgatory.pipeline.workload import Workload, workload_trace
 
@@ -141,15 +140,15 @@ class Trace:
 
     def requests(self, spark: SparkSession) -> DataFrame:
         """The requests (`schema.REQUESTS`)."""
-        return require(spark.read.parquet(spark_path(self.path / "requests")), REQUESTS, f"{self.path}/requests")
+        return require(read_written(spark, self.path / "requests"), REQUESTS, f"{self.path}/requests")
 
     def events(self, spark: SparkSession) -> DataFrame:
         """The events (`schema.EVENTS`)."""
-        return require(spark.read.parquet(spark_path(self.path / "events")), EVENTS, f"{self.path}/events")
+        return require(read_written(spark, self.path / "events"), EVENTS, f"{self.path}/events")
 
     def rejects(self, spark: SparkSession) -> DataFrame:
         """What the import could not use (`schema.REJECTS`)."""
-        return spark.read.parquet(spark_path(self.path / "rejects"))
+        return read_written(spark, self.path / "rejects")
 
     def require_requests(self) -> None:
         """TraceFormatError if there is nothing to replay."""
@@ -306,47 +305,29 @@ def _write(target: Path, imported: Imported, manifest: dict[str, Any]) -> Trace:
     imported.requests.write.parquet(written_path(target / "requests"))
     imported.events.write.parquet(written_path(target / "events"))
     imported.rejects.write.parquet(written_path(target / "rejects"))
-    rows, rejected = _count_rows(target, imported)
+    rows, rejected = _count(imported, target)
     manifest |= {"rows": rows, "rejected": rejected, "notes": imported.notes}
     write_json(target / _MANIFEST, manifest)
     return Trace(target)
 
 
-def _count_rows(target: Path, imported: Imported) -> tuple[dict[str, int], dict[str, int]]:
-    """Count what was read and what was written, in one job.
-
-    Args:
-        target: The folder with the written tables.
-        imported: What was written.
+def _count(imported: Imported, target: Path) -> tuple[dict[str, int], dict[str, int]]:
+    """Count what came in and what was written, all in one job.
 
     Returns:
-        Rows by name, and rejected rows by reason in the reasons' order.
+        The rows of each table, and those that were rejected, by reason.
     """
     spark = imported.requests.sparkSession
-
-    def written(name: str, schema: T.StructType) -> DataFrame:
-        return spark.read.schema(schema).parquet(spark_path(target / name))
-
-    came_in = {f"{name} in" if "kept" not in name else name: table for name, table in imported.rows.items()}
-    went_out = {
-        "requests out": written("requests", REQUESTS),
-        "events out": written("events", EVENTS),
-    }
-    no_reason = F.lit(None).cast("string").alias("reason")
-    counts = [
-        table.agg(F.count("*").alias("rows")).select(F.lit(name).alias("table"), no_reason, "rows")
-        for name, table in {**came_in, **went_out}.items()
-    ]
-    # One row a reason: as many as there are checks.
-    reasons = written("rejects", REJECTS).groupBy("reason").agg(F.count("*").alias("rows"))
-    counts.append(reasons.select(F.lit("rejects").alias("table"), "reason", "rows"))
-    rows: dict[str, int] = {}
-    rejected: dict[str, int] = {}
-    for table, reason, count in reduce(DataFrame.unionByName, counts).collect():
-        if reason is None:
-            rows[table] = count
-        else:
-            rejected[reason] = count
-    rows["rejected"] = sum(rejected.values())
-    order = (*came_in, "rejected", *went_out)
-    return {name: rows[name] for name in order}, dict(sorted(rejected.items()))
+    requests, events, rejects = (read_written(spark, target / name) for name in ("requests", "events", "rejects"))
+    tables = {f"{name} in" if "kept" not in name else name: table for name, table in imported.rows.items()}
+    names = [*tables, "rejected", "requests out", "events out"]
+    tables |= {"requests out": requests, "events out": events}
+    named = [table.select(F.lit(name).alias("table"), F.lit(None).alias("reason")) for name, table in tables.items()]
+    named.append(rejects.select(F.lit("rejected").alias("table"), "reason"))
+    # One row a table and a reason: as many as there are checks.
+    counts = reduce(DataFrame.unionByName, named).groupBy("table", "reason").agg(F.count("*").alias("rows")).collect()
+    rows = dict.fromkeys(names, 0)
+    for row in counts:
+        rows[row["table"]] += row["rows"]
+    rejected = {row["reason"]: row["rows"] for row in counts if row["table"] == "rejected"}
+    return rows, dict(sorted(rejected.items()))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import csv
 import gzip
+import json
 import os
 import re
 import zlib
@@ -26,6 +27,8 @@ from request_purgatory.pipeline.importers.imported import CORRUPT, RAW, SOURCE, 
 
 CSV_ENDINGS = (".csv", ".csv.gz", ".csv.bz2")
 PARQUET_ENDING = ".parquet"
+#: Under this key, the footers of Spark's Parquet files have the table's schema as JSON.
+_SPARK_SCHEMA = b"org.apache.spark.sql.parquet.row.metadata"
 _OPENERS: Mapping[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open}
 
 
@@ -119,6 +122,30 @@ def spark_path(path: Path) -> str:
 def written_path(path: Path) -> str:
     """A path as Spark's writers take it: as it stands, and of the mounted files even where a cluster has another default."""
     return f"file://{os.path.abspath(path)}"
+
+
+def read_written(spark: SparkSession, folder: Path) -> DataFrame:
+    """Read a table that Spark wrote in Parquet.
+
+    Asked for a folder alone, Spark starts a job to learn the schema out of a footer. The driver sees the folder, too, and reads
+    the footer itself; where that tells no schema, as in files of others, Spark finds it out.
+
+    Args:
+        spark: The session.
+        folder: The table's files.
+
+    Returns:
+        The table.
+    """
+    reader = spark.read
+    file = min(folder.glob(f"*{PARQUET_ENDING}"), default=None)
+    try:
+        written = (pq.read_metadata(file).metadata or {}).get(_SPARK_SCHEMA) if file else None
+    except (OSError, ValueError):
+        written = None  # Spark says what is wrong with it.
+    if written:
+        reader = reader.schema(T.StructType.fromJson(json.loads(written)))
+    return reader.parquet(spark_path(folder))
 
 
 def read_rows(spark: SparkSession, files: list[Path], required: Iterable[str]) -> DataFrame:
