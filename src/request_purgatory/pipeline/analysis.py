@@ -8,12 +8,14 @@ from functools import reduce
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812
 
 from request_purgatory.pipeline.batch import satisfactions
 from request_purgatory.pipeline.host_sizes import MAX_WORKER_MB, WHAT_IF, parts_of_hosts, require_hosts_fit
 from request_purgatory.pipeline.importers.delimited import read_written, written_path
+from request_purgatory.pipeline.importers.imported import TraceFormatError
 from request_purgatory.pipeline.memory import bytes_per_pending_operation
 from request_purgatory.pipeline.outputs import write_json
 from request_purgatory.pipeline.replay import HOSTS
@@ -59,6 +61,28 @@ class Analysis:
     def table(self, spark: SparkSession, name: str) -> DataFrame:
         """One of `TABLES`, or `outcomes`."""
         return read_written(spark, self.path / name)
+
+    def rows(self, name: str, **where: str) -> list[dict[str, Any]]:
+        """Read one of `TABLES` at once, without a Spark job: only what does not grow with the hosts.
+
+        Args:
+            name: The table. `summary` and `hosts` have a row a host; of them, choose by `where`.
+            where: Columns, and the value that each must have.
+
+        Returns:
+            The rows in the order in which they were written. Times are in UTC.
+
+        Raises:
+            TraceFormatError: The table is missing, or damaged.
+        """
+        folder = self.path / name
+        chosen = [(column, "=", value) for column, value in where.items()] or None
+        try:
+            table = pq.read_table(folder, filters=chosen, partitioning=None)
+        except (OSError, ValueError) as error:
+            raise TraceFormatError(f"{folder}: can't be read as Parquet ({error})") from error
+        rows: list[dict[str, Any]] = table.to_pylist()
+        return rows
 
 
 @dataclass(frozen=True)

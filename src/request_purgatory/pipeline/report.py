@@ -56,7 +56,10 @@ def write_report(
 
 def _rows(table: DataFrame) -> list[Row]:
     # By Arrow, whose times are in UTC; `collect` gives them in this machine's zone.
-    rows: list[Row] = table.toArrow().to_pylist()
+    return _shown(table.toArrow().to_pylist())
+
+
+def _shown(rows: list[Row]) -> list[Row]:
     return [{name: _utc(value) for name, value in row.items()} for row in rows]
 
 
@@ -70,24 +73,26 @@ def _trace(spark: SparkSession, analysis: Analysis) -> Row:
     manifest = analysis.manifest
     trace = manifest["trace"]
 
-    def table(name: str) -> DataFrame:
-        return analysis.table(spark, name)
+    def rows(name: str) -> list[Row]:
+        return _shown(analysis.rows(name)) if name in manifest["tables"] else []
 
-    def optional(name: str) -> list[Row]:
-        return _rows(table(name)) if name in manifest["tables"] else []
+    def in_order(name: str, by: str) -> list[Row]:
+        return sorted(rows(name), key=lambda row: row[by])
 
-    summary = table("summary")
-    overall = _rows(summary.where("dimension = 'all'"))[0]
+    overall = analysis.rows("summary", dimension="all")[0]
+    summary = analysis.table(spark, "summary")
+    numbers: dict[str, int] = dict(summary.groupBy("dimension").count().collect())
     types = _most(summary.where("dimension = 'request_type'"), ["expired_share", "requests"], "value")
     hosts = _most(summary.where("dimension = 'host'"), ["requests"], "value")
-    timeline = _rows(table("timeline").orderBy("from_at"))
-    what_if = _rows(table("what_if").orderBy("timeout_ms"))
-    marks = optional("marks")
+    timeline = in_order("timeline", "from_at")
+    what_if = in_order("what_if", "timeout_ms")
+    marks = rows("marks")
     designs: list[Row] = []
     replayed_hosts: list[Row] = []
     if "hosts" in manifest["tables"]:
-        designs = _rows(_by_design(table("hosts")))
-        replayed_hosts = _most(table("hosts"), ["requests"], "host", F.desc("design"))
+        hosts_table = analysis.table(spark, "hosts")
+        designs = _rows(_by_design(hosts_table))
+        replayed_hosts = _most(hosts_table, ["requests"], "host", F.desc("design"))
     in_use = sorted(set(manifest["timeout_ms"]))
     quantiles = {_QUANTILE_NAMES[name]: overall[name] for name in QUANTILES if name in _QUANTILE_NAMES}
     wheel = next((settings for settings in manifest["replays"] if settings["design"] == "wheel"), None)
@@ -99,15 +104,15 @@ def _trace(spark: SparkSession, analysis: Analysis) -> Row:
         "timeout": " to ".join(ms_text(timeout) for timeout in in_use),
         "timeouts_in_use": in_use,
         "all": overall,
-        "agreement": optional("agreement"),
+        "agreement": rows("agreement"),
         "marks": marks,
-        "lateness": [row for row in optional("lateness") if row["expired"]],
+        "lateness": [row for row in rows("lateness") if row["expired"]],
         "designs": designs,
         "replayed_hosts": replayed_hosts,
         "hosts": hosts,
-        "hosts_number": summary.where("dimension = 'host'").count(),
+        "hosts_number": numbers["host"],
         "types": types,
-        "types_number": summary.where("dimension = 'request_type'").count(),
+        "types_number": numbers["request_type"],
         "what_if": what_if,
         "bin_ms": manifest["bin_ms"],
         "bytes_per_operation": manifest["bytes_per_operation"],
@@ -120,7 +125,7 @@ def _trace(spark: SparkSession, analysis: Analysis) -> Row:
         "charts": {
             "pending": Markup(charts.pending_over_time(timeline, marks)),
             "expired": Markup(charts.expired_over_time(timeline, marks)),
-            "waits": Markup(charts.waiting_times(_rows(table("waits").orderBy("bin")), BINS_PER_DECADE, quantiles)),
+            "waits": Markup(charts.waiting_times(in_order("waits", "bin"), BINS_PER_DECADE, quantiles)),
             "what_if": Markup(charts.what_if_curve(what_if, in_use)),
             "types": Markup(charts.expired_by_type(types)) if len(types) > 1 and overall["expired"] else "",
         },

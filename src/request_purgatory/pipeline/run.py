@@ -113,14 +113,15 @@ def print_summary(console: Console, spark: SparkSession, analyses: list[Analysis
     for analysis in analyses:
         manifest = analysis.manifest
         name = escape(manifest["trace"]["name"])
-        overall = analysis.table(spark, "summary").where("dimension = 'all'").collect()[0]
+        overall = analysis.rows("summary", dimension="all")[0]
         common = [f"{overall['requests']:,}", share_text(overall["expired_share"])]
         common += [ms_text(overall["p50_ms"]), ms_text(overall["p99_ms"])]
         if "hosts" not in manifest["tables"]:
             table.add_row(name, "batch", *common, "", "", "", "")
             continue
+        differ = {row["design"]: row["differing"] for row in analysis.rows("agreement")}
         for row in _by_design(analysis, spark):
-            differing += row["differing"]
+            differing += differ[row["design"]]
             table.add_row(
                 name,
                 row["design"],
@@ -128,13 +129,13 @@ def print_summary(console: Console, spark: SparkSession, analyses: list[Analysis
                 f"{row['peak_pending']:,}",
                 f"{row['purges']:,}",
                 f"{row['task_seconds']:.1f} s",
-                f"{row['differing']:,}",
+                f"{differ[row['design']]:,}",
             )
     console.print(table)
     console.print("[dim]peak: most pending on one host; differ: rows of the replay that are not as the batch computes them[/]")
     for analysis in analyses:
         if "marks" in analysis.manifest["tables"]:
-            for mark in analysis.table(spark, "marks").collect():
+            for mark in analysis.rows("marks"):
                 share = share_text(mark["expired_share"])
                 console.print(f"{mark['side']} {escape(mark['label'])}: {share} of {mark['requests']:,} requests expired")
     return differing
@@ -145,8 +146,7 @@ def _by_design(analysis: Analysis, spark: SparkSession) -> list[Row]:
     sums = hosts.agg(
         F.sum("purges").alias("purges"), F.sum("task_seconds").alias("task_seconds"), F.max("peak_pending").alias("peak_pending")
     )
-    agreement = analysis.table(spark, "agreement").select("design", "differing")
-    return sums.join(agreement, "design").orderBy(F.desc("design")).collect()
+    return sums.orderBy(F.desc("design")).collect()
 
 
 def _folder_names(names: list[str]) -> list[str]:
