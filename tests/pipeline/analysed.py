@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from request_purgatory.pipeline.analysis import Analysis, Replayed, analyze
+from request_purgatory.pipeline.analysis import Analysis, analyze
 from request_purgatory.pipeline.outputs import write_json
 from request_purgatory.pipeline.replay import DESIGNS, ReplaySettings
 from request_purgatory.pipeline.run import replay_trace
-from request_purgatory.pipeline.schema import EVENTS, REQUESTS
 from request_purgatory.pipeline.traces import Trace
 from tests.model.naive_trace import TraceEvent, TraceRequest
+from tests.pipeline.trace_folders import write_recorded
 from tests.pipeline.trace_strategies import events_table, requests_table
 
 
@@ -23,12 +24,10 @@ def made(folder: Path) -> Path:
 
 
 def write_trace(
-    spark: SparkSession, folder: Path, requests: list[TraceRequest], events: list[TraceEvent], host: str = "h", name: str = "tiny"
+    folder: Path, requests: list[TraceRequest], events: list[TraceEvent], host: str = "h", name: str = "tiny"
 ) -> Trace:
-    """A trace folder of one host."""
-    made(folder)
-    spark.createDataFrame(requests_table(requests, host), REQUESTS).write.parquet(str(folder / "requests"))
-    spark.createDataFrame(events_table(events, host), EVENTS).write.parquet(str(folder / "events"))
+    """Write the trace folder of one host, without Spark."""
+    write_recorded(made(folder), requests_table(requests, host), events_table(events, host))
     manifest = {
         "name": name,
         "source": name,
@@ -43,11 +42,25 @@ def write_trace(
     return Trace(folder)
 
 
-def replays_of(spark: SparkSession, trace: Trace, folder: Path) -> list[Replayed]:
-    """The trace through both designs."""
-    return [replay_trace(spark, trace, ReplaySettings(design=design), made(folder / design)) for design in DESIGNS]
+def analysis_of(
+    spark: SparkSession,
+    trace: Trace,
+    folder: Path,
+    designs: Sequence[str] = DESIGNS,
+    timeouts: Sequence[int] | None = (1, 3, 1000),
+) -> Analysis:
+    """Replay a trace and analyse it.
 
+    Args:
+        spark: The session.
+        trace: The trace.
+        folder: Where `replays/`, a folder for each design, and `analysis/` are made.
+        designs: The purgatories that it is replayed through.
+        timeouts: For what-if; chosen by the trace if None.
 
-def analysis_of(spark: SparkSession, trace: Trace, folder: Path) -> Analysis:
-    """The trace through both designs, and analysed."""
-    return analyze(spark, trace, replays_of(spark, trace, folder / "replays"), made(folder / "analysis"), [1, 3, 1000])
+    Returns:
+        The analysis.
+    """
+    settings = [ReplaySettings(design=design) for design in designs]
+    replays = [replay_trace(spark, trace, chosen, made(folder / "replays" / chosen.design)) for chosen in settings]
+    return analyze(spark, trace, replays, made(folder / "analysis"), list(timeouts) if timeouts else None)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
@@ -13,7 +13,7 @@ from request_purgatory.pipeline.analysis import MAX_BINS, Analysis, Replayed, an
 from request_purgatory.pipeline.importers.imported import TraceFormatError
 from request_purgatory.pipeline.outputs import write_json
 from tests.model.naive_trace import TraceEvent, TraceRequest
-from tests.pipeline.analysed import analysis_of, made, replays_of, write_trace
+from tests.pipeline.analysed import analysis_of, made, write_trace
 
 #: Five requests: satisfied after 1, 2 and 4 ms, at once (threshold 0), and never. Timeout 3 ms.
 REQUESTS = [
@@ -30,17 +30,12 @@ EVENTS = [TraceEvent("a", 1000, 1.0), TraceEvent("b", 2000, 3.0), TraceEvent("b"
 def analysis(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Analysis:
     """The analysis of the five requests."""
     folder = tmp_path_factory.mktemp("analysis")
-    return analysis_of(spark, write_trace(spark, folder / "trace", REQUESTS, EVENTS), folder)
+    return analysis_of(spark, write_trace(folder / "trace", REQUESTS, EVENTS), folder)
 
 
-def rows(spark: SparkSession, analysis: Analysis, table: str) -> list[dict[str, Any]]:
-    """A table's rows."""
-    return [row.asDict(recursive=True) for row in analysis.table(spark, table).collect()]
-
-
-def test_summary_counts_and_quantiles(spark: SparkSession, analysis: Analysis) -> None:
+def test_summary_counts_and_quantiles(analysis: Analysis) -> None:
     """Waits of 0, 1, 2, 3 and 3 ms, two of them expired."""
-    summary = {(row["dimension"], row["value"]): row for row in rows(spark, analysis, "summary")}
+    summary = {(row["dimension"], row["value"]): row for row in analysis.rows("summary")}
     overall = summary["all", ""]
     assert (overall["requests"], overall["completed"], overall["expired"]) == (5, 3, 2)
     assert overall["expired_share"] == 0.4
@@ -49,6 +44,7 @@ def test_summary_counts_and_quantiles(spark: SparkSession, analysis: Analysis) -
     by_type = {value: row["expired"] for (dimension, value), row in summary.items() if dimension == "request_type"}
     assert by_type == {"count": 2, "sum": 0, "max": 0}
     assert summary["host", "h"]["requests"] == 5
+    assert analysis.rows("summary", dimension="all") == [overall]
 
 
 def test_outcomes_tell_when_each_would_have_been_satisfied(spark: SparkSession, analysis: Analysis) -> None:
@@ -63,15 +59,15 @@ def test_outcomes_tell_when_each_would_have_been_satisfied(spark: SparkSession, 
     }
 
 
-def test_waits_stand_in_their_bins(spark: SparkSession, analysis: Analysis) -> None:
+def test_waits_stand_in_their_bins(analysis: Analysis) -> None:
     """20 bins to a factor of ten; no wait at all is with the shortest."""
-    waits = {row["bin"]: (row["completed"], row["expired"]) for row in rows(spark, analysis, "waits")}
+    waits = {row["bin"]: (row["completed"], row["expired"]) for row in analysis.rows("waits")}
     assert waits == {-60: (1, 0), 0: (1, 0), 6: (1, 0), 9: (0, 2)}
 
 
-def test_timeline_counts_pending_at_the_end_of_each_bin(spark: SparkSession, analysis: Analysis) -> None:
+def test_timeline_counts_pending_at_the_end_of_each_bin(analysis: Analysis) -> None:
     """In bins of a millisecond, the one in which nothing arrives among them."""
-    found = [(row["arrived"], row["expired"], row["ended"], row["pending"]) for row in rows(spark, analysis, "timeline")]
+    found = [(row["arrived"], row["expired"], row["ended"], row["pending"]) for row in analysis.rows("timeline")]
     assert found == [(1, 0, 0, 1), (2, 1, 1, 2), (2, 1, 1, 3), (0, 0, 1, 2), (0, 0, 1, 1), (0, 0, 1, 0)]
 
 
@@ -90,26 +86,24 @@ def test_bins_are_round_and_not_too_many(span_us: int) -> None:
     assert width == 1000 or span_us // width >= MAX_BINS // 12
 
 
-def test_marks_split_by_arrival(spark: SparkSession, analysis: Analysis) -> None:
+def test_marks_split_by_arrival(analysis: Analysis) -> None:
     """What arrives at the mark is after it."""
-    marks = {row["side"]: (row["requests"], row["expired"]) for row in rows(spark, analysis, "marks")}
+    marks = {row["side"]: (row["requests"], row["expired"]) for row in analysis.rows("marks")}
     assert marks == {"before": (3, 1), "after": (2, 1)}
 
 
-def test_what_if_is_asked_for_the_given_timeouts(spark: SparkSession, analysis: Analysis) -> None:
+def test_what_if_is_asked_for_the_given_timeouts(analysis: Analysis) -> None:
     """With a second, only what is never satisfied expires."""
-    expired = {row["timeout_ms"]: row["expired"] for row in rows(spark, analysis, "what_if")}
+    expired = {row["timeout_ms"]: row["expired"] for row in analysis.rows("what_if")}
     assert expired == {1: 3, 3: 2, 1000: 1}
 
 
-def test_both_designs_agree_and_are_late_by_less_than_a_tick(spark: SparkSession, analysis: Analysis) -> None:
+def test_both_designs_agree_and_are_late_by_less_than_a_tick(analysis: Analysis) -> None:
     """Deadlines at half milliseconds wait for the whole one."""
-    assert {row["design"]: (row["rows"], row["differing"]) for row in rows(spark, analysis, "agreement")} == {
-        "wheel": (5, 0),
-        "legacy": (5, 0),
-    }
-    for row in rows(spark, analysis, "lateness"):
-        assert (row["expired"], row["mean_ms"], row["max_ms"]) == (2, 0.5, 0.5)
+    agreement = {row["design"]: (row["rows"], row["differing"]) for row in analysis.rows("agreement")}
+    assert agreement == {"wheel": (5, 0), "legacy": (5, 0)}
+    lateness = {row["design"]: (row["expired"], row["mean_ms"], row["max_ms"]) for row in analysis.rows("lateness")}
+    assert lateness == {"wheel": (2, 0.5, 0.5), "legacy": (2, 0.5, 0.5)}
 
 
 def test_row_that_differs_is_found_and_named(spark: SparkSession, analysis: Analysis, tmp_path: Path) -> None:
@@ -126,13 +120,13 @@ def test_row_that_differs_is_found_and_named(spark: SparkSession, analysis: Anal
 
 def test_trace_without_requests_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     """Before any work."""
-    trace = write_trace(spark, tmp_path / "trace", [], [])
+    trace = write_trace(tmp_path / "trace", [], [])
     with pytest.raises(TraceFormatError, match="the trace has no requests"):
         analyze(spark, trace, [], made(tmp_path / "analysis"))
 
 
 def test_folders_of_another_kind_are_refused(tmp_path: Path) -> None:
-    """With the command that makes the right one."""
+    """With the command that makes the right one; a table that is missing or damaged, by its path."""
     with pytest.raises(
         TraceFormatError, match=r"no analysis folder, as there is no analysis\.json in it; make one with `purgatory analyze`"
     ):
@@ -141,14 +135,29 @@ def test_folders_of_another_kind_are_refused(tmp_path: Path) -> None:
         TraceFormatError, match=r"no replay folder, as there is no replay\.json in it; make one with `purgatory replay`"
     ):
         Replayed(tmp_path).settings  # noqa: B018
+    (tmp_path / "waits").mkdir()
+    (tmp_path / "waits" / "part.parquet").write_bytes(b"PAR1 is not all of it")
+    for table in ("waits", "marks"):
+        with pytest.raises(TraceFormatError, match=rf"/{table}: can't be read as Parquet \("):
+            Analysis(tmp_path).rows(table)
 
 
-def test_replay_folder_has_clean_tables(spark: SparkSession, tmp_path: Path) -> None:
+def test_replay_folder_has_clean_tables(analysis: Analysis) -> None:
     """A row a request and a row a host, without columns of the other."""
-    replayed = replays_of(spark, write_trace(spark, tmp_path / "trace", REQUESTS, EVENTS), tmp_path)[0]
-    outcomes = spark.read.parquet(str(replayed.path / "outcomes"))
-    hosts = spark.read.parquet(str(replayed.path / "hosts"))
-    assert outcomes.columns[-1] == "late_ms"
-    assert (outcomes.count(), hosts.count()) == (5, 1)
-    assert "stats" not in outcomes.columns
-    assert hosts.collect()[0]["requests"] == 5
+    replayed = analysis.path.parent / "replays" / "wheel"
+    outcomes, hosts = (pq.read_table(replayed / name) for name in ("outcomes", "hosts"))
+    assert outcomes.column_names[-1] == "late_ms"
+    assert (outcomes.num_rows, hosts.num_rows) == (5, 1)
+    assert "stats" not in outcomes.column_names
+    assert hosts["requests"].to_pylist() == [5]
+
+
+def test_tables_are_opened_without_a_job(spark: SparkSession, analysis: Analysis) -> None:
+    """Their schema is the one that Spark would have started a job for."""
+    scheduler = spark.sparkContext._jsc.sc().dagScheduler()
+    started = scheduler.numTotalJobs()
+    schemas = {name: analysis.table(spark, name).schema for name in ("outcomes", "hosts", "marks")}
+    assert scheduler.numTotalJobs() == started
+    for name, schema in schemas.items():
+        assert schema == spark.read.parquet(str(analysis.path / name)).schema
+    assert scheduler.numTotalJobs() > started

@@ -139,14 +139,15 @@ def test_replay_and_batch_agree_row_for_row_on_spark(
     events_frame = spark.createDataFrame(events_all.combine_chunks(), EVENTS_SCHEMA)
     outcomes = replay(requests_frame, events_frame, chosen).where("kind = 'outcomes'").select(*OUTCOMES.names)
     batch = batch_outcomes(requests_frame, events_frame)
-    assert sorted(outcomes.collect()) == sorted(batch.collect())
-    assert batch.count() == requests_all.num_rows
+    rows = sorted(batch.collect())
+    assert sorted(outcomes.collect()) == rows
+    assert len(rows) == requests_all.num_rows
     expected = {
         (f"host-{number}", request.request_id): outcome(request, events)[0]
         for number, (found, events) in enumerate(data)
         for request in found
     }
-    assert {(row["host"], row["request_id"]): row["outcome"] for row in batch.collect()} == expected
+    assert {(row["host"], row["request_id"]): row["outcome"] for row in rows} == expected
 
 
 def test_missing_column_is_named(spark: SparkSession) -> None:

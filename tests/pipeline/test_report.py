@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from request_purgatory.pipeline.analysis import Analysis
+from request_purgatory.pipeline.replay import DESIGNS, LEGACY, WHEEL
 from request_purgatory.pipeline.report import write_report
 from tests.model.naive_trace import TraceEvent, TraceRequest
 from tests.pipeline.analysed import analysis_of, write_trace
@@ -46,14 +47,24 @@ def waiting(count: int, service_us: int, keys: str = "k") -> tuple[list[TraceReq
 
 @pytest.fixture(scope="module")
 def analyses(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> list[Analysis]:
-    """Traces of extremes: some expire, none does, all do, none waits; the first with names that are markup."""
-    extremes = {HOSTILE: waiting(20, 1500), "slow": waiting(6, 4000), "never": (waiting(6, 1)[0], []), "instant": waiting(6, 0)}
-    made = []
-    for number, (name, (requests, events)) in enumerate(extremes.items()):
+    """Analyse traces of extremes: some expire, all do, all do without an event, none waits.
+
+    The first one has names that are markup, and replays in both designs; the second has no replay.
+    """
+    late = TraceRequest("late", 500, 3, ["nothing"], "count", 1.0, "all")
+    requests, events = waiting(20, 1500)
+    extremes = {
+        HOSTILE: ([*requests, late], events, DESIGNS),
+        "slow": (*waiting(6, 4000), ()),
+        "never": (waiting(6, 1)[0], [], (WHEEL,)),
+        "instant": (*waiting(6, 0), (LEGACY,)),
+    }
+    found = []
+    for number, (name, (requests, events, designs)) in enumerate(extremes.items()):
         folder = tmp_path_factory.mktemp(f"extreme-{number}")
-        late = [*requests, TraceRequest("late", 500, 3, ["nothing"], "count", 1.0, "all")] if number == 0 else requests
-        made.append(analysis_of(spark, write_trace(spark, folder / "trace", late, events, host=name, name=name), folder))
-    return made
+        trace = write_trace(folder / "trace", requests, events, host=name, name=name)
+        found.append(analysis_of(spark, trace, folder, designs, (1, 3, 1000) if designs else None))
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -106,12 +117,6 @@ def test_report_is_well_formed_enough_to_nest(report: str) -> None:
 
 def test_report_without_replays(spark: SparkSession, tmp_path: Path, analyses: list[Analysis]) -> None:
     """The parts that need one are left out."""
-    from request_purgatory.pipeline.analysis import analyze
-    from request_purgatory.pipeline.traces import Trace
-    from tests.pipeline.analysed import made
-
-    folder = analyses[1].path.parent
-    analysis = analyze(spark, Trace(folder / "trace"), [], made(tmp_path / "analysis"))
-    text = Page(write_report(spark, [analysis], tmp_path / "report.html").read_text(encoding="utf-8")).text
+    text = Page(write_report(spark, [analyses[1]], tmp_path / "report.html").read_text(encoding="utf-8")).text
     assert "What if the timeout were another?" in text
     assert "The purgatory at work" not in text
