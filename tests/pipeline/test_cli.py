@@ -17,6 +17,8 @@ from rich.console import Console
 
 from request_purgatory import cli
 from request_purgatory.pipeline.outputs import read_json
+from tests.model.naive_trace import TraceEvent, TraceRequest
+from tests.pipeline.analysed import write_trace
 
 COMMANDS = ("run", "workload", "import", "replay", "analyze", "report", "simulate", "archive", "bench")
 
@@ -96,15 +98,16 @@ def test_run_imports_replays_and_reports(purgatory: Purgatory, tmp_path: Path) -
     assert read_json(out / "traces" / "spans" / "trace.json")["rejected"] == {"end before start": 1, "repeated SpanID": 1}
 
 
-def test_outcomes_that_differ_have_an_exit_code_of_their_own(purgatory: Purgatory, spark: SparkSession, tmp_path: Path) -> None:
+def test_outcomes_that_differ_have_an_exit_code_of_their_own(purgatory: Purgatory, tmp_path: Path) -> None:
     """As when a replay is of another trace."""
     one, other, replayed = tmp_path / "one", tmp_path / "other", tmp_path / "replayed"
-    assert purgatory("workload", "--requests", "300", "--seed", "1", "--out", one)[0] == 0
-    assert purgatory("workload", "--requests", "300", "--seed", "2", "--out", other)[0] == 0
+    waiting = [TraceRequest(name, 0, 3, [name], "count", 1.0, "all") for name in ("a", "b", "c")]
+    write_trace(one, waiting, [TraceEvent("a", 1000, 1.0)])
+    write_trace(other, waiting, [TraceEvent("b", 1000, 1.0)])
     assert purgatory("replay", other, "--out", replayed)[0] == 0
     code, said = purgatory("analyze", one, "--replay", replayed, "--out", tmp_path / "analysis")
     assert code == cli.OUTCOMES_DIFFER == 3
-    assert "rows of the replays differ from the batch outcomes" in said
+    assert "2 rows of the replays differ from the batch outcomes" in said
 
 
 def test_bad_input_is_told_by_name_and_leaves_nothing(purgatory: Purgatory, tmp_path: Path) -> None:
@@ -194,6 +197,7 @@ def test_missing_java_is_told_before_any_work(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.jvm
 def test_installed_command_does_the_whole_run(tmp_path: Path) -> None:
     """With a session of its own, as users start it."""
     ran = command("run", "--requests", "2000", "--workload", "low", "--out", str(tmp_path / "out"))
