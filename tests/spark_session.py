@@ -10,6 +10,12 @@ from request_purgatory.pipeline.session import create_session
 #: its own.
 JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
+#: How Spark makes a class of each plan and expression, and its defaults.
+CODE_GENERATION = {
+    "spark.sql.codegen.wholeStage": "true",
+    "spark.sql.codegen.factoryMode": "FALLBACK",
+}
+
 #: What differs from a user's session: the tests' tables have a few rows, and their plans run once or
 #: twice. `test_session.py` has a test with the settings that users get.
 SMALL_AND_QUICK = {
@@ -17,6 +23,9 @@ SMALL_AND_QUICK = {
     # Each further task, and each plan that is made again while it runs, costs more than the rows.
     "spark.sql.shuffle.partitions": "1",
     "spark.sql.adaptive.enabled": "false",
+    # Nor is a plan of a few rows worth classes of its own: they were a quarter of the JVM's time.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
 
 
