@@ -10,9 +10,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from request_purgatory.pipeline import session
-from tests.pipeline.conftest import JAVA_OPTIONS
 from tests.pipeline.job import job
 from tests.pipeline.session_application import WORKLOAD, java_options
+from tests.spark_session import JAVA_OPTIONS
 
 APPLICATION = Path(__file__).with_name("session_application.py")
 
