@@ -74,12 +74,9 @@ def _mock(nodes: int) -> Iterator[RunningBroker]:
 
 @contextmanager
 def _kafka(nodes: int) -> Iterator[RunningBroker]:
-    # Kafka's artifacts are where the tests keep them.
-    downloads: Any = importlib.import_module("tests.downloads")
     kafka_server: Any = importlib.import_module("tests.broker.kafka_server")
     try:
-        with downloads.download_folder("kafka-jars") as jars:
-            libraries = kafka_server.broker_libraries(jars)
+        libraries = kafka_server.broker_libraries()
     except BaseException as error:  # What skips a test.
         raise NotApplicableError(f"Kafka's artifacts can't be had: {error}") from error
     with (

@@ -13,6 +13,7 @@ import pytest
 
 from request_purgatory.pipeline.java import JavaNotFoundError, require_java
 from tests.broker.parity.raw import ConnectionClosedError, RawClient
+from tests.downloads import download_folder
 from tests.ports import free_ports
 
 TIME_LIMIT = 120.0
@@ -172,17 +173,20 @@ def real_kafka(
         cluster.kill()
 
 
-def broker_libraries(cache: Path) -> Path:
-    """The jars of the broker, kept in `cache`. The test is skipped if Maven Central can't be reached, or there is no Java."""
-    return _libraries(cache, _BROKER)
+def broker_libraries() -> Path:
+    """Return the folder with the broker's jars, downloaded once and kept.
+
+    The test is skipped if Maven Central can't be reached, or there is no Java.
+    """
+    return _libraries(_BROKER)
 
 
-def tools_libraries(cache: Path) -> Path:
-    """The jars of Kafka's console clients, as `broker_libraries`."""
-    return _libraries(cache, _TOOLS)
+def tools_libraries() -> Path:
+    """Return the folder with the jars of Kafka's console clients, as `broker_libraries`."""
+    return _libraries(_TOOLS)
 
 
-def _libraries(cache: Path, modules: tuple[str, ...]) -> Path:
+def _libraries(modules: tuple[str, ...]) -> Path:
     # Ivy comes with PySpark; without that, tests that need no Kafka go on.
     pytest.importorskip("pyspark")
     from tests.pipeline.kafka_broker import jars
@@ -191,7 +195,8 @@ def _libraries(cache: Path, modules: tuple[str, ...]) -> Path:
         require_java()
     except JavaNotFoundError as missing:
         pytest.skip(str(missing))
-    found = jars(cache, *modules)
+    with download_folder("kafka-jars") as folder:
+        found = jars(folder, *modules)
     assert found is not None, f"Maven Central has no {modules}"
     return found
 

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.downloads import download_folder
+
 TIME_LIMIT = 120.0
 
 # What is not on every Debian; the rest of what kcat needs (libc, OpenSSL, the codecs) comes with Python or Java.
@@ -45,15 +47,19 @@ class Kcat:
         return printed
 
 
-def find_kcat(cache: Path) -> Kcat:
-    """The machine's kcat, or one unpacked in `cache`. The test is skipped, with the reason, if there is neither."""
+def find_kcat() -> Kcat:
+    """Return the machine's kcat, or one that is downloaded and unpacked once.
+
+    The test is skipped, with the reason, if there is neither.
+    """
     found = shutil.which("kcat")
     if found is not None:
         return Kcat(found, dict(os.environ))
-    root = cache / "root"
-    kcat = root / "usr/bin/kcat"
-    if not kcat.exists():
-        _unpack(cache, root)
+    with download_folder("kcat") as cache:
+        root = cache / "root"
+        kcat = root / "usr/bin/kcat"
+        if not kcat.exists():
+            _unpack(cache, root)
     libraries = ":".join(sorted({str(each.parent) for each in root.glob("**/*.so.*")}))
     usable = Kcat(str(kcat), os.environ | {"LD_LIBRARY_PATH": libraries})
     ran = subprocess.run([usable.command, "-V"], env=usable.environment, capture_output=True, timeout=TIME_LIMIT, check=False)

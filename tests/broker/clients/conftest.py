@@ -15,10 +15,10 @@ from tests.broker.kcat import Kcat, find_kcat
 
 
 @pytest.fixture(scope="package")
-def bootstrap(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The addresses of three nodes, "host:port,host:port,host:port"."""
     if os.environ.get("KAFKA_UNDER_TEST") == "real":
-        with real_kafka(broker_libraries(_cache(pytestconfig, "kafka-jars")), tmp_path_factory.mktemp("kafka"), nodes=3) as kafka:
+        with real_kafka(broker_libraries(), tmp_path_factory.mktemp("kafka"), nodes=3) as kafka:
             yield kafka.bootstrap
     else:
         from request_purgatory.broker import Cluster
@@ -35,17 +35,12 @@ def topic(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="session")
-def kcat(pytestconfig: pytest.Config) -> Kcat:
+def kcat() -> Kcat:
     """A kcat, or a reason to skip."""
-    return find_kcat(_cache(pytestconfig, "kcat"))
+    return find_kcat()
 
 
 @pytest.fixture(scope="session")
-def tools(pytestconfig: pytest.Config) -> Path:
+def tools() -> Path:
     """The jars of Kafka's console clients, or a reason to skip."""
-    return tools_libraries(_cache(pytestconfig, "kafka-jars"))
-
-
-def _cache(config: pytest.Config, name: str) -> Path:
-    assert config.cache is not None
-    return config.cache.mkdir(name)
+    return tools_libraries()

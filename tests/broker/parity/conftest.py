@@ -7,17 +7,15 @@ from typing import Any
 
 import pytest
 
-from tests.broker.kafka_server import SHARED_SETTINGS, KafkaCluster, broker_libraries, real_kafka
+from tests.broker.kafka_server import SHARED_SETTINGS, KafkaCluster
+from tests.broker.parity.real import kafka_of_three_nodes
 from tests.broker.parity.scene import Cluster
 
 
 @pytest.fixture(scope="module")
-def kafka(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
     """Kafka, with three nodes."""
-    assert pytestconfig.cache is not None
-    with real_kafka(
-        broker_libraries(pytestconfig.cache.mkdir("kafka-jars")), tmp_path_factory.mktemp("kafka"), nodes=3
-    ) as cluster:
+    with kafka_of_three_nodes(tmp_path_factory.mktemp("kafka")) as cluster:
         yield cluster
 
 

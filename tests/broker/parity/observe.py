@@ -9,11 +9,10 @@ import argparse
 import tempfile
 from pathlib import Path
 
-from tests.broker.kafka_server import VERSION, broker_libraries, real_kafka
+from tests.broker.kafka_server import VERSION
 from tests.broker.parity import observed
 from tests.broker.parity.cases import all_cases
-
-_CACHE = Path(".pytest_cache/d/kafka-jars")
+from tests.broker.parity.real import kafka_of_three_nodes
 
 
 def main() -> None:
@@ -23,8 +22,7 @@ def main() -> None:
     parser.add_argument("--messages", action="store_true", help="print the error messages")
     asked = parser.parse_args()
     seen = observed.load()[1] if asked.cases and observed.FILE.exists() else {}
-    _CACHE.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as folder, real_kafka(broker_libraries(_CACHE.resolve()), Path(folder), nodes=3) as kafka:
+    with tempfile.TemporaryDirectory() as folder, kafka_of_three_nodes(Path(folder)) as kafka:
         for case in all_cases():
             if not asked.cases or case.name in asked.cases:
                 seen[case.name], said = case.observe(kafka)

@@ -1,0 +1,16 @@
+"""Real Kafka, as the cases are put to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.broker.kafka_server import KafkaCluster, broker_libraries, real_kafka
+
+
+@contextmanager
+def kafka_of_three_nodes(folder: Path) -> Iterator[KafkaCluster]:
+    """Run Kafka for a block, with its data in `folder`."""
+    with real_kafka(broker_libraries(), folder, nodes=3) as cluster:
+        yield cluster
