@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -49,31 +49,44 @@ def test_walk_ends_where_the_request_does() -> None:
                 limits.require_bounds(raw[:-1], found.body, api, version)
 
 
-ENDLESS = {
-    "number without an end": frame(apis.METADATA, 12, b"\xff" * 2_000_000),
-    "number without an end in Produce": frame(apis.PRODUCE, 9, b"\xff" * 50_000_000),
-    "array of nulls": frame(apis.DESCRIBE_GROUPS, 5, b"\x80\x80\x80\x01" + bytes(2_000_000)),
-    "array of short texts": frame(apis.DESCRIBE_GROUPS, 0, struct.pack(">i", 1_000_000) + bytes(2_000_000)),
-    "array of numbers": frame(apis.OFFSET_FETCH, 1, struct.pack(">hihi", 0, 1, 0, 900_000) + bytes(3_600_000)),
-    "arrays in an array": frame(apis.FETCH, 11, bytes(25) + struct.pack(">i", 500_000) + bytes(3_000_000)),
-    "array that is announced": frame(apis.METADATA, 1, struct.pack(">i", 2**31 - 1) + b"\0\1a" * 2_000),
-    "partitions of Produce": frame(apis.PRODUCE, 3, struct.pack(">hhiihi", -1, 1, 0, 1, 0, 2_000_000) + bytes(16_000_000)),
-    "tagged fields of every element": frame(
+#: Made where they are used, as some are large.
+ENDLESS: dict[str, Callable[[], bytes]] = {
+    "number without an end": lambda: frame(apis.METADATA, 12, b"\xff" * 2_000_000),
+    "number without an end in Produce": lambda: frame(apis.PRODUCE, 9, b"\xff" * 50_000_000),
+    "array of nulls": lambda: frame(apis.DESCRIBE_GROUPS, 5, b"\x80\x80\x80\x01" + bytes(2_000_000)),
+    "array of short texts": lambda: frame(apis.DESCRIBE_GROUPS, 0, struct.pack(">i", 1_000_000) + bytes(2_000_000)),
+    "array of numbers": lambda: frame(apis.OFFSET_FETCH, 1, struct.pack(">hihi", 0, 1, 0, 900_000) + bytes(3_600_000)),
+    "arrays in an array": lambda: frame(apis.FETCH, 11, bytes(25) + struct.pack(">i", 500_000) + bytes(3_000_000)),
+    "array that is announced": lambda: frame(apis.METADATA, 1, struct.pack(">i", 2**31 - 1) + b"\0\1a" * 2_000),
+    "partitions of Produce": lambda: frame(
+        apis.PRODUCE, 3, struct.pack(">hhiihi", -1, 1, 0, 1, 0, 2_000_000) + bytes(16_000_000)
+    ),
+    "tagged fields of every element": lambda: frame(
         apis.METADATA, 12, b"\xc1\xb8\x02" + (bytes(17) + b"\1\x63\0") * 40_000 + b"\0\0\0\0"
     ),
-    "tagged fields of one element": frame(apis.METADATA, 12, b"\2" + bytes(17) + b"\xff\xff\xff\xff\x07" + b"\x63\0" * 500_000),
-    "tagged fields of a header": header(0, 9, flexible=False) + b"\xff\xff\xff\x7f" + b"\0\0" * 10_000_000,
-    "text that is too long": frame(apis.METADATA, 12, b"\2" + bytes(16) + b"\xa1\x8d\x06" + b"a" * 100_000 + b"\0\0\0\0\0"),
-    "request that is too large": frame(apis.METADATA, 1, bytes(MAX_PLAIN_REQUEST_BYTES)),
+    "tagged fields of one element": lambda: frame(
+        apis.METADATA, 12, b"\2" + bytes(17) + b"\xff\xff\xff\xff\x07" + b"\x63\0" * 500_000
+    ),
+    "tagged fields of a header": lambda: header(0, 9, flexible=False) + b"\xff\xff\xff\x7f" + b"\0\0" * 10_000_000,
+    "text that is too long": lambda: frame(
+        apis.METADATA, 12, b"\2" + bytes(16) + b"\xa1\x8d\x06" + b"a" * 100_000 + b"\0\0\0\0\0"
+    ),
+    "request that is too large": lambda: frame(apis.METADATA, 1, bytes(MAX_PLAIN_REQUEST_BYTES)),
 }
 
 
-@pytest.mark.usefixtures("bounded")
-@pytest.mark.parametrize("raw", ENDLESS.values(), ids=ENDLESS)
-def test_request_of_too_much_is_refused_before_anything_is_made_of_it(raw: bytes) -> None:
+@pytest.fixture
+def endless(request: pytest.FixtureRequest) -> bytes:
+    """One of `ENDLESS`, made before what it takes up is measured."""
+    made: bytes = ENDLESS[request.param]()
+    return made
+
+
+@pytest.mark.parametrize("endless", ENDLESS, indirect=True)
+def test_request_of_too_much_is_refused_before_anything_is_made_of_it(endless: bytes, bounded: None) -> None:
     """In no time, and within the bound: its decoder would be at it for hours, or fill the memory."""
     with pytest.raises(WireError):
-        read_request(raw, read_header(raw))
+        read_request(endless, read_header(endless))
 
 
 @pytest.mark.usefixtures("bounded")

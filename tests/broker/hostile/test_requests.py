@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -77,15 +78,19 @@ def _committed(partition: int) -> dict[str, Any]:
 _COMMIT = {"group_id": GROUP, "generation_id_or_member_epoch": -1, "member_id": "", "group_instance_id": None}
 _UNWRITTEN = {"index": 0, "records": None}
 
-GREEDY: dict[str, tuple[Api, int, dict[str, Any]]] = {
-    "coordinators of many": (apis.FIND_COORDINATOR, 4, {"key_type": 0, "coordinator_keys": ["k"] * _MANY}),
-    "one group many times": (apis.DESCRIBE_GROUPS, 0, {"groups": [GROUP] * _MANY}),
-    "many groups": (apis.DESCRIBE_GROUPS, 0, {"groups": [f"{each}" for each in range(_MANY)]}),
-    "many groups to be deleted": (apis.DELETE_GROUPS, 0, {"groups_names": [f"{each}" for each in range(_MANY)]}),
+Fields = Callable[[], dict[str, Any]]
+
+#: Fields are made where they are used: they are tens of thousands of dicts, which the garbage
+#: collector would walk over in every other test.
+GREEDY: dict[str, tuple[Api, int, Fields]] = {
+    "coordinators of many": (apis.FIND_COORDINATOR, 4, lambda: {"key_type": 0, "coordinator_keys": ["k"] * _MANY}),
+    "one group many times": (apis.DESCRIBE_GROUPS, 0, lambda: {"groups": [GROUP] * _MANY}),
+    "many groups": (apis.DESCRIBE_GROUPS, 0, lambda: {"groups": [f"{each}" for each in range(_MANY)]}),
+    "many groups to be deleted": (apis.DELETE_GROUPS, 0, lambda: {"groups_names": [f"{each}" for each in range(_MANY)]}),
     "one topic's settings many times": (
         apis.DESCRIBE_CONFIGS,
         1,
-        {
+        lambda: {
             "resources": [{"resource_type": 2, "resource_name": TOPIC, "configuration_keys": None}] * _MANY,
             "include_synonyms": True,
         },
@@ -93,12 +98,14 @@ GREEDY: dict[str, tuple[Api, int, dict[str, Any]]] = {
     "settings of many topics that are not there": (
         apis.DESCRIBE_CONFIGS,
         1,
-        {"resources": [{"resource_type": 2, "resource_name": f"{each}", "configuration_keys": None} for each in range(_MANY)]},
+        lambda: {
+            "resources": [{"resource_type": 2, "resource_name": f"{each}", "configuration_keys": None} for each in range(_MANY)]
+        },
     ),
     "one partition's offset many times": (
         apis.LIST_OFFSETS,
         1,
-        {
+        lambda: {
             "replica_id": -1,
             "topics": [{"name": TOPIC, "partitions": [{"partition_index": 0, "timestamp": each}]} for each in range(_MANY // 2)],
         },
@@ -106,42 +113,46 @@ GREEDY: dict[str, tuple[Api, int, dict[str, Any]]] = {
     "offsets of many topics that are not there": (
         apis.OFFSET_COMMIT,
         7,
-        _COMMIT | {"topics": [{"name": f"{each}", "partitions": [_committed(0)]} for each in range(_MANY // 2)]},
+        lambda: _COMMIT | {"topics": [{"name": f"{each}", "partitions": [_committed(0)]} for each in range(_MANY // 2)]},
     ),
     "offsets of many partitions that are not there": (
         apis.OFFSET_COMMIT,
         7,
-        _COMMIT | {"topics": [{"name": TOPIC, "partitions": [_committed(each) for each in range(_MANY)]}]},
+        lambda: _COMMIT | {"topics": [{"name": TOPIC, "partitions": [_committed(each) for each in range(_MANY)]}]},
     ),
     "what one group has committed many times": (
         apis.OFFSET_FETCH,
         8,
-        {"groups": [{"group_id": GROUP, "topics": None}] * _MANY, "require_stable": False},
+        lambda: {"groups": [{"group_id": GROUP, "topics": None}] * _MANY, "require_stable": False},
     ),
     "many partitions of one group": (
         apis.OFFSET_FETCH,
         7,
-        {"group_id": GROUP, "topics": [{"name": TOPIC, "partition_indexes": list(range(_MANY))}], "require_stable": False},
+        lambda: {
+            "group_id": GROUP,
+            "topics": [{"name": TOPIC, "partition_indexes": list(range(_MANY))}],
+            "require_stable": False,
+        },
     ),
     "many partitions that are not there": (
         apis.FETCH,
         11,
-        _fetch([{"topic": TOPIC, "partitions": [{"partition": each, "fetch_offset": 0} for each in range(_MANY)]}]),
+        lambda: _fetch([{"topic": TOPIC, "partitions": [{"partition": each, "fetch_offset": 0} for each in range(_MANY)]}]),
     ),
     "many topics that are not there": (
         apis.FETCH,
         11,
-        _fetch([{"topic": f"{each}", "partitions": [{"partition": 0, "fetch_offset": 0}]} for each in range(_MANY // 2)]),
+        lambda: _fetch([{"topic": f"{each}", "partitions": [{"partition": 0, "fetch_offset": 0}]} for each in range(_MANY // 2)]),
     ),
     "one partition written many times": (
         apis.PRODUCE,
         8,
-        {"acks": -1, "timeout_ms": 50, "topic_data": [{"name": TOPIC, "partition_data": [_UNWRITTEN] * _MANY}]},
+        lambda: {"acks": -1, "timeout_ms": 50, "topic_data": [{"name": TOPIC, "partition_data": [_UNWRITTEN] * _MANY}]},
     ),
     "nothing written to many": (
         apis.PRODUCE,
         8,
-        {
+        lambda: {
             "acks": 1,
             "timeout_ms": 50,
             "topic_data": [{"name": f"{each}", "partition_data": [_UNWRITTEN]} for each in range(_MANY // 2)],
@@ -150,27 +161,35 @@ GREEDY: dict[str, tuple[Api, int, dict[str, Any]]] = {
     "one partition's records deleted many times": (
         apis.DELETE_RECORDS,
         1,
-        {"timeout_ms": 50, "topics": [{"name": TOPIC, "partitions": [{"partition_index": 0, "offset": -1}] * _MANY}]},
+        lambda: {"timeout_ms": 50, "topics": [{"name": TOPIC, "partitions": [{"partition_index": 0, "offset": -1}] * _MANY}]},
     ),
     "topics with names that are none": (
         apis.CREATE_TOPICS,
         4,
-        {"topics": [_new(f" {each}", num_partitions=0) for each in range(_MANY)], "timeout_ms": 0, "validate_only": False},
+        lambda: {
+            "topics": [_new(f" {each}", num_partitions=0) for each in range(_MANY)],
+            "timeout_ms": 0,
+            "validate_only": False,
+        },
     ),
     "many partitions for topics that are not there": (
         apis.CREATE_PARTITIONS,
         1,
-        {
+        lambda: {
             "topics": [{"name": f"{each}", "count": 2**31 - 1, "assignments": None} for each in range(_MANY)],
             "timeout_ms": 0,
             "validate_only": False,
         },
     ),
-    "many topics to be deleted": (apis.DELETE_TOPICS, 5, {"topic_names": [f"{each}" for each in range(_MANY)], "timeout_ms": 0}),
+    "many topics to be deleted": (
+        apis.DELETE_TOPICS,
+        5,
+        lambda: {"topic_names": [f"{each}" for each in range(_MANY)], "timeout_ms": 0},
+    ),
     "one setting appended to many times": (
         apis.INCREMENTAL_ALTER_CONFIGS,
         0,
-        {
+        lambda: {
             "resources": [
                 {
                     "resource_type": 2,
@@ -191,12 +210,12 @@ GREEDY: dict[str, tuple[Api, int, dict[str, Any]]] = {
     "leaving members that are none": (
         apis.LEAVE_GROUP,
         3,
-        {"group_id": GROUP, "members": [{"member_id": f"{each}", "group_instance_id": None} for each in range(_MANY)]},
+        lambda: {"group_id": GROUP, "members": [{"member_id": f"{each}", "group_instance_id": None} for each in range(_MANY)]},
     ),
     "more protocols than assignors": (
         apis.JOIN_GROUP,
         5,
-        {
+        lambda: {
             "group_id": "greedy",
             "session_timeout_ms": 6_000,
             "rebalance_timeout_ms": 6_000,
@@ -210,11 +229,11 @@ GREEDY: dict[str, tuple[Api, int, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize(("api", "version", "fields"), GREEDY.values(), ids=GREEDY)
-def test_request_of_as_much_as_is_taken_is_answered_soon(attack: Attack, api: Api, version: int, fields: dict[str, Any]) -> None:
+def test_request_of_as_much_as_is_taken_is_answered_soon(attack: Attack, api: Api, version: int, fields: Fields) -> None:
     """What takes longer with the square of what is asked for would take minutes."""
 
     async def scenario(cluster: AsyncCluster) -> None:
-        raw = sized(request(api, version, **fields))
+        raw = sized(request(api, version, **fields()))
         attacker = Attacker(cluster.nodes[_leader(cluster)])
         begin = time.monotonic()
         attacker.send(raw)
@@ -235,7 +254,7 @@ def test_requests_of_as_much_as_is_taken_are_bounded_in_memory(capfd: pytest.Cap
         host, port = process.bootstrap.split(":")
         for api, version, fields in GREEDY.values():
             with socket.create_connection((host, int(port)), 60) as connection:
-                connection.sendall(sized(request(api, version, **fields)))
+                connection.sendall(sized(request(api, version, **fields())))
                 with connection.makefile("rb") as answers:
                     size = int.from_bytes(answers.read(4))
                     assert len(answers.read(size)) == size
