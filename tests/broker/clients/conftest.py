@@ -13,11 +13,22 @@ import pytest
 from tests.broker.kafka_server import SHARED_SETTINGS, broker_libraries, real_kafka, tools_libraries
 from tests.broker.kcat import Kcat, find_kcat
 
+_IS_REAL = os.environ.get("KAFKA_UNDER_TEST") == "real"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep the tests in one process if their cluster is Kafka: a small machine runs one."""
+    if _IS_REAL:
+        for item in items:
+            if "bootstrap" in getattr(item, "fixturenames", ()):
+                item.add_marker(pytest.mark.xdist_group("kafka"))
+
 
 @pytest.fixture(scope="package")
 def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The addresses of three nodes, "host:port,host:port,host:port"."""
-    if os.environ.get("KAFKA_UNDER_TEST") == "real":
+    if _IS_REAL:
         with real_kafka(broker_libraries(), tmp_path_factory.mktemp("kafka"), nodes=3) as kafka:
             yield kafka.bootstrap
     else:

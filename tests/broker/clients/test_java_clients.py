@@ -1,4 +1,7 @@
-"""Kafka's own clients in Java, by the console tools that come with them. Each start of a JVM takes a second or two."""
+"""Kafka's own clients in Java, by the console tools that come with them.
+
+Each start of a JVM takes a second or two, so that the fast tier runs one of these tests.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,8 @@ import pytest
 
 from tests.broker.clients.waiting import TIME_LIMIT, until
 from tests.broker.kafka_server import run_tool, start_command
+
+pytestmark = pytest.mark.jvm
 
 
 def _run(tools: Path, name: str, *arguments: str, stdin: bytes = b"") -> str:
@@ -29,7 +34,7 @@ def _consume(tools: Path, bootstrap: str, topic: str, count: int, *arguments: st
     return _run(tools, "ConsoleConsumer", *common, *arguments).splitlines()
 
 
-@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+@pytest.mark.parametrize("codec", [pytest.param("none", marks=pytest.mark.smoke), "gzip", "snappy", "lz4", "zstd"])
 def test_messages_are_produced_and_consumed(tools: Path, bootstrap: str, topic: str, codec: str) -> None:
     """By the idempotent producer that Java's is, with keys and headers, in each codec."""
     keyed = ["--property", "parse.key=true", "--property", "parse.headers=true", "--compression-codec", codec]
