@@ -6,6 +6,7 @@ import socket
 import struct
 import time
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 from kafka.protocol.admin import (
@@ -83,14 +84,23 @@ class ConnectionClosedError(Exception):
 def message(kind: Any, fields: Mapping[str, Any]) -> Any:
     """A message of the class `kind`, or a part of one, out of dicts and lists."""
     made: dict[str, Any] = {}
+    classes = _classes(kind)
     for name, value in fields.items():
-        field = kind.fields[name]
-        if field.is_struct_array() and value is not None:
-            value = [message(field.data_class, each) for each in value]
-        elif field.is_struct() and value is not None:
-            value = message(field.data_class, value)
+        part, is_array = classes[name]
+        if part is not None and value is not None:
+            value = [message(part, each) for each in value] if is_array else message(part, value)
         made[name] = value
     return kind(**made)
+
+
+@cache
+def _classes(kind: Any) -> dict[str, tuple[Any, bool]]:
+    """Return, by field, the class of its parts (None for plain values) and whether it is an array.
+
+    The result is kept, as a message may have tens of thousands of parts.
+    """
+    parts = {name: field if field.is_struct() or field.is_struct_array() else None for name, field in kind.fields.items()}
+    return {name: (field and field.data_class, field is not None and field.is_struct_array()) for name, field in parts.items()}
 
 
 class RawClient:
