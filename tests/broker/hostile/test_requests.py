@@ -247,6 +247,7 @@ def test_request_of_as_much_as_is_taken_is_answered_soon(attack: Attack, api: Ap
     attack(scenario)
 
 
+@pytest.mark.slow
 def test_requests_of_as_much_as_is_taken_are_bounded_in_memory(capfd: pytest.CaptureFixture[str]) -> None:
     """All of them, in a process of their own."""
     with ClusterProcess(nodes=1) as process:
