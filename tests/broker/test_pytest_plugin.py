@@ -6,6 +6,9 @@ import pytest
 
 pytest_plugins = ["pytester"]
 
+#: Plugins that those tests have no use for; importing Hypothesis takes longer than any of them.
+_WITHOUT = ("-p", "no:cacheprovider", "-p", "no:hypothesispytest", "-p", "no:xdist")
+
 _TESTS = """
     from kafka import KafkaProducer
 
@@ -37,13 +40,13 @@ def test_fixtures_give_clusters_and_topics(pytester: pytest.Pytester, subprocess
     """A cluster for each test, or one for all; on a thread, or in a process of its own."""
     pytester.makeini(f"[pytest]\nkafka_nodes = 2\nkafka_subprocess = {subprocess}\n")
     pytester.makepyfile(_TESTS.format(nodes=2, kind=kind))
-    pytester.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=4)
+    pytester.runpytest_subprocess(*_WITHOUT).assert_outcomes(passed=4)
 
 
 def test_missing_extra_fails_the_tests_that_need_it_alone(pytester: pytest.Pytester) -> None:
     """With what to install; pytest itself runs."""
     pytester.makeconftest("import sys\nsys.modules['kafka'] = None\n")
     pytester.makepyfile("def test_with(kafka_cluster):\n    pass\n\ndef test_without():\n    pass\n")
-    ran = pytester.runpytest_subprocess("-p", "no:cacheprovider")
+    ran = pytester.runpytest_subprocess(*_WITHOUT)
     ran.assert_outcomes(passed=1, errors=1)
     ran.stdout.fnmatch_lines(["*pip install 'request-purgatory?broker?'*"])
