@@ -1,6 +1,7 @@
 """Looks at real Kafka and keeps what there is to see: `python -m tests.broker.parity.observe`.
 
-With names of cases, those alone are looked at anew. `--messages` prints Kafka's error messages, which are not kept.
+With names of cases, those alone are looked at anew; with `--changed`, those whose hash is not the
+one beside their record. `--messages` prints Kafka's error messages, which are not kept.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from pathlib import Path
 from tests.broker.kafka_server import VERSION
 from tests.broker.parity import observed
 from tests.broker.parity.cases import all_cases
+from tests.broker.parity.fingerprint import Fingerprints
 from tests.broker.parity.real import kafka_of_three_nodes
 
 
@@ -19,18 +21,34 @@ def main() -> None:
     """The command."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("cases", nargs="*", help="all, if none is named")
+    parser.add_argument("--changed", action="store_true", help="those alone that changed")
     parser.add_argument("--messages", action="store_true", help="print the error messages")
     asked = parser.parse_args()
-    seen = observed.load()[1] if asked.cases and observed.FILE.exists() else {}
+    cases = {case.name: case for case in all_cases()}
+    if unknown := set(asked.cases) - set(cases):
+        parser.error(f"no such cases: {', '.join(sorted(unknown))}")
+    kept = observed.load() if observed.FILE.exists() else observed.Observed()
+    wanted = set(asked.cases)
+    if asked.changed:
+        wanted |= kept.changed(cases.values())
+    elif not wanted:
+        wanted = set(cases)
+    if not wanted:
+        print("nothing changed")
+        return
+    fingerprints = Fingerprints()
     with tempfile.TemporaryDirectory() as folder, kafka_of_three_nodes(Path(folder)) as kafka:
-        for case in all_cases():
-            if not asked.cases or case.name in asked.cases:
-                seen[case.name], said = case.observe(kafka)
-                print(case.name, flush=True)
-                if asked.messages:
-                    for each in dict.fromkeys(said):
-                        print(f"    {each}")
-    observed.save(VERSION, {case.name: seen[case.name] for case in all_cases()})
+        for name in filter(wanted.__contains__, cases):
+            kept.seen[name], said = cases[name].observe(kafka)
+            kept.hashes[name] = fingerprints.of_case(cases[name])
+            print(name, flush=True)
+            if asked.messages:
+                for each in dict.fromkeys(said):
+                    print(f"    {each}")
+    for gone in set(kept.seen) - set(cases):
+        del kept.seen[gone], kept.hashes[gone]
+    kept.version = VERSION
+    observed.save(kept)
 
 
 if __name__ == "__main__":

@@ -3,23 +3,49 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from tests.broker.parity.case import Case
+from tests.broker.parity.fingerprint import Fingerprints
 
 FILE = Path(__file__).with_name("observed.json")
 
 
-def load() -> tuple[str, dict[str, Any]]:
-    """Kafka's version, and what was seen by case."""
+@dataclass
+class Observed:
+    """The file's contents.
+
+    Attributes:
+        version: Kafka's, when it was asked last.
+        seen: What there was to see of each case.
+        hashes: For each case, what `fingerprint.py` made of it when Kafka was asked.
+    """
+
+    version: str = ""
+    seen: dict[str, Any] = field(default_factory=dict)
+    hashes: dict[str, str] = field(default_factory=dict)
+
+    def changed(self, cases: Iterable[Case], fingerprints: Fingerprints | None = None) -> set[str]:
+        """Return the names of the cases of which nothing is kept, or something of another hash."""
+        fingerprints = fingerprints or Fingerprints()
+        return {case.name for case in cases if self.hashes.get(case.name) != fingerprints.of_case(case)}
+
+
+def load() -> Observed:
+    """Read the file."""
     kept = json.loads(FILE.read_text())
-    return kept["kafka"], kept["cases"]
+    return Observed(kept["kafka"], kept["cases"], kept["hashes"])
 
 
-def save(version: str, cases: Mapping[str, Any]) -> None:
-    """Keep what was seen; a line for each part of a case, so that a difference can be read."""
-    written = ",\n".join(f" {json.dumps(name)}: {_lines(cases[name])}" for name in sorted(cases))
-    FILE.write_text(f'{{"kafka": {json.dumps(version)}, "cases": {{\n{written}\n}}}}\n')
+def save(observed: Observed) -> None:
+    """Write the file, with a line for each part of a case, so that a difference can be read."""
+    seen = ",\n".join(f" {json.dumps(name)}: {_lines(observed.seen[name])}" for name in sorted(observed.seen))
+    hashes = ",\n".join(f" {json.dumps(name)}: {json.dumps(observed.hashes[name])}" for name in sorted(observed.hashes))
+    kafka = json.dumps(observed.version)
+    FILE.write_text(f'{{"kafka": {kafka}, "cases": {{\n{seen}\n}}, "hashes": {{\n{hashes}\n}}}}\n')
 
 
 def comparable(seen: Any) -> Any:

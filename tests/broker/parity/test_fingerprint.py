@@ -1,0 +1,189 @@
+"""What makes a case's record count as out of date, and what does not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import pytest
+
+from tests.broker.parity.cases import all_cases
+from tests.broker.parity.fingerprint import Fingerprints, read_source
+from tests.broker.parity.observed import Observed
+
+_CASE = """
+from typing import Any
+from tests.broker.shared import helper as help_out, Shared
+from tests.broker import kept
+
+LIMIT = 5
+OTHER = 6
+
+def look(scene):
+    return help_out(scene, LIMIT), _inner()
+
+def _inner():
+    return [Shared().method(), kept.value]
+
+def another(scene):
+    return OTHER
+"""
+_SHARED = """
+_TIMES = {1: 2}
+_UNUSED = 1
+
+def helper(scene, limit):
+    return limit * _TIMES[1]
+
+class Shared:
+    def method(self):
+        return "text"
+"""
+_KEPT = """
+value = 1
+"""
+SOURCES = {"tests.broker.case": _CASE, "tests.broker.shared": _SHARED, "tests.broker": "", "tests.broker.kept": _KEPT}
+CASES = {case.name: case for case in all_cases()}
+#: With what was hashed before, so that each definition is read once.
+AS_IT_IS = Fingerprints()
+CASE = ("tests.broker.case", "look")
+
+
+def _hash(module: str = "case", old: str = "", new: str = "") -> str:
+    """Return the case's hash after one text of one module was replaced."""
+    name = f"tests.broker.{module}"
+    assert old in SOURCES[name]
+    return Fingerprints((SOURCES | {name: SOURCES[name].replace(old, new)}).__getitem__).of(CASE)
+
+
+@pytest.mark.parametrize(
+    ("module", "old", "new"),
+    [
+        ("case", "LIMIT = 5", "LIMIT = 7"),
+        ("case", "help_out(scene, LIMIT)", "help_out(scene, LIMIT + 1)"),
+        ("case", "value]", "value, 1]"),
+        ("case", "def look", "@print\ndef look"),
+        ("case", "def look(scene)", "def look(scene=3)"),
+        ("case", "LIMIT = 5", "LIMIT = 5\nprint(1)"),
+        ("case", "LIMIT = 5", "LIMIT = 5\nLIMIT += 1"),
+        ("case", "LIMIT = 5", "LIMIT = 5\nLIMIT[0] = 1"),
+        ("shared", "{1: 2}", "{1: 3}"),
+        ("shared", "limit *", "limit +"),
+        ("shared", '"text"', '"another text"'),
+        ("shared", "def helper", "async def helper"),
+        ("kept", "value = 1", "value = 2"),
+    ],
+)
+def test_change_of_what_a_case_uses_counts(module: str, old: str, new: str) -> None:
+    """In its own code, in a helper, in a constant, in another module."""
+    assert _hash(module, old, new) != _hash()
+
+
+@pytest.mark.parametrize(
+    ("module", "old", "new"),
+    [
+        ("case", "LIMIT = 5", "# In seconds.\nLIMIT  =  (5)  # five"),
+        ("case", "def look(scene):", 'def look(scene: Any) -> Any:\n    """Look."""'),
+        ("case", "from typing import Any", '"""A module."""\nimport json'),
+        ("case", "OTHER = 6", "OTHER = 7"),
+        ("case", "return OTHER", "return None"),
+        ("shared", "_UNUSED = 1", "_UNUSED = 2"),
+        ("shared", "class Shared:", 'class Shared:\n    """A class."""\n'),
+        ("shared", "def method(self):", "def method(self) -> str:"),
+        ("shared", "return limit * _TIMES[1]", "return (\n        limit * _TIMES[1]  # twice\n    )"),
+    ],
+)
+def test_change_that_a_case_does_not_see_does_not_count(module: str, old: str, new: str) -> None:
+    """Comments, docstrings, formatting, annotations, and other definitions."""
+    assert _hash(module, old, new) == _hash()
+
+
+def test_place_of_a_helper_does_not_count() -> None:
+    """Only what it says; its new place is followed."""
+    shared = _SHARED.replace("_TIMES = {1: 2}", "from tests.broker.times import _TIMES")
+
+    def moved(times: str) -> str:
+        sources = SOURCES | {"tests.broker.shared": shared, "tests.broker.times": times}
+        return Fingerprints(sources.__getitem__).of(CASE)
+
+    assert moved("_TIMES = {1: 2}") == _hash()
+    assert moved("_TIMES = {1: 3}") == _hash("shared", "{1: 2}", "{1: 3}") != _hash()
+
+
+def test_name_that_a_module_passes_on_is_followed() -> None:
+    """To where it is defined, or to where the packages end that are followed."""
+    passed_on = "from tests.broker.values import value as LIMIT\nfrom typing import Any as Shared\n"
+    case = _CASE.replace("LIMIT = 5", "from tests.broker.between import LIMIT, Shared")
+
+    def of(value: int) -> str:
+        added = {"case": case, "between": passed_on, "values": f"value = {value}"}
+        return Fingerprints((SOURCES | {f"tests.broker.{name}": text for name, text in added.items()}).__getitem__).of(CASE)
+
+    assert of(1) == of(1) != of(2)
+
+
+@pytest.mark.parametrize("statement", ["from . import kept", "import tests.broker.kept"])
+def test_import_that_can_not_be_followed_is_refused(statement: str) -> None:
+    """Rather than taken for one of no concern."""
+    with pytest.raises(AssertionError, match="can't be followed"):
+        _hash("case", "LIMIT = 5", f"LIMIT = 5\n{statement}")
+
+
+def test_definition_that_is_not_there_is_an_error() -> None:
+    """Rather than a hash of nothing."""
+    with pytest.raises(LookupError, match="defines no nothing"):
+        Fingerprints(SOURCES.__getitem__).of(("tests.broker.case", "nothing"))
+
+
+def _changed(read: Callable[[str], str], names: Iterable[str]) -> set[str]:
+    """Return which of these cases are others with these sources."""
+    return _kept(names).changed([CASES[name] for name in names], Fingerprints(read))
+
+
+def _kept(names: Iterable[str]) -> Observed:
+    return Observed(hashes={name: AS_IT_IS.of_case(CASES[name]) for name in names})
+
+
+@pytest.mark.parametrize(
+    ("module", "old", "new"),
+    [
+        ("tests.broker.kafka_server", 'VERSION = "4.', 'VERSION = "5.'),
+        ("tests.broker.kafka_server", '"offsets.topic.num.partitions": 4', '"offsets.topic.num.partitions": 5'),
+        ("tests.broker.kafka_server", "auto.leader.rebalance.enable=false", "auto.leader.rebalance.enable=true"),
+        ("tests.broker.kafka_server", "-Xmx256m", "-Xmx512m"),
+        ("tests.broker.parity.real", "nodes=3", "nodes=4"),
+        ("tests.broker.parity.scene", "def until", "def until_"),
+        ("tests.broker.parity.raw", "TIME_LIMIT = 30.0", "TIME_LIMIT = 31.0"),
+        ("tests.broker.parity.observation", '"session_id", ', '"session", '),
+        ("request_purgatory.broker.wire.error_code", "OFFSET_OUT_OF_RANGE = 1", "OFFSET_OUT_OF_RANGE = 2"),
+    ],
+)
+def test_version_settings_and_shared_code_count_for_every_case(module: str, old: str, new: str) -> None:
+    """Of Kafka and of what asks it; a case stands for all that needs nothing else."""
+
+    def read(name: str) -> str:
+        source = read_source(name)
+        if name == module:
+            assert old in source
+            source = source.replace(old, new)
+        return source
+
+    assert _changed(read, ["create_no_topics"]) == {"create_no_topics"}
+
+
+def test_code_of_members_counts_for_the_cases_that_have_members() -> None:
+    """And for no other one."""
+
+    def read(name: str) -> str:
+        source = read_source(name)
+        return source.replace("LONG_MS = 10_000", "LONG_MS = 11_000") if name == "tests.broker.parity.members" else source
+
+    changed = _changed(read, CASES)
+    assert {"fetch_at_the_end_waits", "create_partitions"}.isdisjoint(changed)
+    assert 20 < len(changed) < len(CASES) / 2
+
+
+def test_case_without_a_hash_counts_as_changed() -> None:
+    """As a new one is."""
+    kept = _kept(CASES)
+    del kept.hashes["create_partitions"]
+    assert kept.changed(CASES.values(), AS_IT_IS) == {"create_partitions"}
