@@ -28,7 +28,7 @@ from tests.broker.raw_requests import records
 #: What a cluster's process may come to have in memory by all of them, one after the other: the 40 MB that it starts with, the
 #: 100 MiB that `wire.limits` grants to one request and its answer, and what the allocator does not give back.
 MOST_RESIDENT_KB = 200_000
-#: Generous: none takes a second on a machine that does nothing else.
+#: Of processor time, as a busy machine is no finding. Generous: none takes three seconds.
 MOST_SECONDS = 15.0
 _MANY = MAX_ELEMENTS - 10
 
@@ -235,10 +235,10 @@ def test_request_of_as_much_as_is_taken_is_answered_soon(attack: Attack, api: Ap
     async def scenario(cluster: AsyncCluster) -> None:
         raw = sized(request(api, version, **fields()))
         attacker = Attacker(cluster.nodes[_leader(cluster)])
-        begin = time.monotonic()
+        begin = time.thread_time()
         attacker.send(raw)
         await asyncio.sleep(1)
-        seconds = time.monotonic() - begin
+        seconds = time.thread_time() - begin
         assert attacker.wire.is_ended or len(attacker.answers()) == 1
         attacker.end()
         assert seconds < MOST_SECONDS, f"{seconds:.1f} s"
