@@ -25,7 +25,8 @@ FAST := (not jvm and not slow) or smoke
 CORE_TESTS := tests --ignore tests/pipeline --ignore tests/benchmarks --ignore tests/broker
 # What the interpreted build can't do otherwise than the compiled one is tested on the latter alone.
 INTERPRETED_TESTS := $(CORE_TESTS) --ignore tests/aio/test_cpython.py --ignore tests/aio/test_examples.py \
-	--ignore tests/test_readme.py --ignore tests/test_published.py --ignore tests/test_doctests.py
+	--ignore tests/test_readme.py --ignore tests/test_published.py --ignore tests/test_doctests.py \
+	--ignore tests/test_leftovers.py
 # What `make explore` draws its examples from; the same number gives the same examples.
 SEED ?= $(shell od -An -N4 -tu4 /dev/urandom | tr -d ' ')
 

@@ -10,11 +10,17 @@ import pytest
 
 import request_purgatory
 from request_purgatory import DelayedOperationPurgatory, LegacyPurgatory, ManualClock, SystemTimer
+from tests import leftovers
 from tests.crew import Crew
 from tests.profiles import PROFILE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Look after each test for what it left behind, unless `-p no:leftovers` is given."""
+    config.pluginmanager.register(leftovers.Leftovers(), leftovers.NAME)
 
 
 def pytest_report_header() -> str:

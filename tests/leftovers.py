@@ -1,0 +1,310 @@
+"""A pytest plugin that fails a test which leaves a thread, a process, a socket or a file behind.
+
+After the teardown of each test of the fast tier, the plugin compares what is open with what was
+open before the set-up: Python's threads, child processes and file descriptors. What a fixture of
+a wider scope opened belongs to that fixture, and must be gone when the fixture is.
+
+`-p no:leftovers` turns the plugin off. With PYTHONTRACEMALLOC=10 in the environment, the message
+says where each leftover was created. Not seen are threads of C libraries that never call Python,
+and processes whose parent has ended.
+"""
+
+from __future__ import annotations
+
+import gc
+import io
+import os
+import socket
+import stat
+import sys
+import threading
+import time
+import tracemalloc
+from collections.abc import Generator, Iterator, Set
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+NAME = "leftovers"
+
+# Descriptors and child processes are read from here.
+HAS_PROC = Path("/proc/self/fd").is_dir()
+
+# Seconds between looks once something was found, about 4 in all: a thread or a connection may be
+# on its way out. The first looks cost next to nothing; from COLLECT on, each is preceded by a
+# garbage collection.
+PAUSES = tuple(0.001 * 2**exponent for exponent in range(12))
+COLLECT = 0.008
+
+
+# The process id of a child.
+Process = int
+# A file descriptor, and the device and inode of its file, which renaming does not change.
+Handle = tuple[int, int, int]
+Resource = threading.Thread | Process | Handle
+Steps = Generator[None, object, object]
+
+
+def open_resources() -> set[Resource]:
+    """Return all that is open in this process now."""
+    found: set[Resource] = set(threading.enumerate())
+    if HAS_PROC:
+        found.update(_children())
+        # Plain tuples in a plain loop: every test pays for this twice.
+        for name in os.listdir("/proc/self/fd"):
+            fd = int(name)
+            try:
+                status = os.fstat(fd)
+            except OSError:  # the descriptor of the listing itself, or one that was just closed
+                continue
+            found.add((fd, status.st_dev, status.st_ino))
+    return found
+
+
+def _children() -> list[Process]:
+    try:
+        # The usual answer, at the price of one system call: there are none.
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return []
+    found: list[Process] = []
+    for task in os.listdir("/proc/self/task"):
+        try:
+            with open(f"/proc/self/task/{task}/children", "rb") as file:
+                found.extend(map(int, file.read().split()))
+        except OSError:  # that thread has ended
+            continue
+    return found
+
+
+class Leftovers:
+    """The plugin: which resources were there before, and which belong to a fixture."""
+
+    def __init__(self) -> None:
+        """Own nothing yet."""
+        self._before: set[Resource] | None = None
+        self._failed = False
+        self._owned: dict[pytest.FixtureDef[Any], set[Resource]] = {}
+        self._disowned: dict[Resource, str] = {}
+
+    def pytest_report_header(self) -> str | None:
+        """Say what is not looked at on this system."""
+        return None if HAS_PROC else f"{NAME}: threads only, as there is no /proc/self/fd"
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> Steps:
+        """Note what is open before the set-up."""
+        self._failed = False
+        self._before = open_resources() if _is_checked(item) else None
+        return (yield from self._note_failure())
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_call(self) -> Steps:
+        """Note whether the test fails."""
+        return (yield from self._note_failure())
+
+    def _note_failure(self) -> Steps:
+        try:
+            return (yield)
+        except pytest.skip.Exception:
+            raise
+        except BaseException:
+            # The traceback keeps the test's variables alive, and with them what they have open.
+            self._failed = True
+            raise
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[Any]) -> Steps:
+        """Note what a fixture of a wider scope opens."""
+        if fixturedef.scope == "function":
+            return (yield)
+        before = open_resources()
+        try:
+            return (yield)
+        finally:
+            self._owned[fixturedef] = open_resources() - before
+
+    def pytest_fixture_post_finalizer(self, fixturedef: pytest.FixtureDef[Any]) -> None:
+        """Take from a fixture that has ended all that belongs to no other one."""
+        left = self._owned.pop(fixturedef, set()).difference(*self._owned.values())
+        owner = f"left by the fixture {fixturedef.argname}, whose scope is a {fixturedef.scope}"
+        self._disowned.update(dict.fromkeys(left, owner))
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_teardown(self, item: pytest.Item) -> Steps:
+        """Fail the test if it left something, or a fixture did that ended with it."""
+        try:
+            result = yield
+            if self._before is not None and not self._failed and self._find():
+                left = self._find_after_waiting(item)
+                if left:
+                    pytest.fail(_message(left), pytrace=False)
+            return result
+        finally:
+            self._before = None
+            self._disowned.clear()
+
+    def _find(self) -> dict[Resource, str]:
+        """Return what is open and belongs to nobody, with the words for who left it."""
+        now = open_resources()
+        new = now.difference(self._before or (), *self._owned.values())
+        left = dict.fromkeys(new, "left by this test")
+        left.update((it, owner) for it, owner in self._disowned.items() if it in now)
+        for it in _shared(left.keys()) if left else ():
+            del left[it]
+        return left
+
+    def _find_after_waiting(self, item: pytest.Item) -> dict[Resource, str]:
+        """Return what is still open after some time and a garbage collection."""
+        left: dict[Resource, str] = {}
+        for pause in PAUSES:
+            if pause >= COLLECT:
+                gc.collect()
+                _raise_unraisable(item)
+            time.sleep(pause)
+            left = self._find()
+            if not left:
+                break
+        return left
+
+
+def _is_checked(item: pytest.Item) -> bool:
+    """Return whether the fast tier runs this test."""
+    slower = item.get_closest_marker("jvm") or item.get_closest_marker("slow")
+    return slower is None or item.get_closest_marker("smoke") is not None
+
+
+def _raise_unraisable(item: pytest.Item) -> None:
+    """Raise what finalizers have raised just now, in the test that it belongs to."""
+    plugin = item.config.pluginmanager.get_plugin("unraisableexception")
+    if plugin is not None:
+        plugin.pytest_runtest_teardown(item)
+
+
+def _shared(found: Set[Resource]) -> list[Resource]:
+    """Return what serves the whole process, whichever test was the first to need it."""
+    frames = sys._current_frames()
+    # Before Python 3.13 the record of a foreign thread outlives the thread.
+    foreign = [it for it in found if isinstance(it, threading._DummyThread)]
+    return [it for it in foreign if it.ident not in frames] + list(_of_gateway(found))
+
+
+def _of_gateway(found: Set[Resource]) -> Iterator[Resource]:
+    """Yield what belongs to Spark's gateway: its JVM, connections to it, and Py4J's threads.
+
+    PySpark keeps one gateway until the process ends. Each thread that uses Spark connects to the
+    gateway's port, and for callbacks the JVM connects to a port of ours.
+    """
+    pyspark = sys.modules.get("pyspark.core.context")
+    gateway = None if pyspark is None else pyspark.SparkContext._gateway
+    if gateway is None:
+        return
+    server = gateway.__dict__.get("_callback_server")
+    callback_port = -1 if server is None else server.port
+    process = gateway.proc
+    for it in found:
+        if isinstance(it, threading.Thread):
+            target = getattr(it, "_target", None)
+            own = type(getattr(target, "__self__", it)).__module__.startswith("py4j.")
+        elif isinstance(it, int):
+            own = process is not None and it == process.pid
+        elif process is not None and it[0] == process.stdin.fileno():
+            own = True
+        else:
+            local, remote = (_port(address) for address in _addresses(it[0]))
+            own = local == callback_port or remote == gateway.gateway_parameters.port
+        if own:
+            yield it
+
+
+def _addresses(fd: int) -> tuple[object, object]:
+    """Return the local and the remote address of a socket; None for what it does not have."""
+    try:
+        copy = socket.socket(fileno=os.dup(fd))
+    except OSError:
+        return None, None
+    with copy:
+        addresses: list[object] = []
+        for ask in (copy.getsockname, copy.getpeername):
+            try:
+                addresses.append(ask())
+            except OSError:
+                addresses.append(None)
+    return addresses[0], addresses[1]
+
+
+def _port(address: object) -> int | None:
+    return address[1] if isinstance(address, tuple) else None
+
+
+def _message(left: dict[Resource, str]) -> str:
+    lines = [f"{len(left)} left over:"]
+    lines += sorted(f"  {describe(it)}; {owner}" for it, owner in left.items())
+    if not tracemalloc.is_tracing():
+        lines.append("PYTHONTRACEMALLOC=10 shows where each was created.")
+    return "\n".join(lines)
+
+
+def describe(resource: Resource) -> str:
+    """Return what a resource is and, as far as Python knows, where it was created."""
+    if isinstance(resource, threading.Thread):
+        return _describe_thread(resource)
+    if isinstance(resource, int):
+        return _describe_process(resource)
+    return _describe_handle(resource[0])
+
+
+def _describe_thread(thread: threading.Thread) -> str:
+    work = getattr(thread, "_target", None) or type(thread)
+    name = getattr(work, "__qualname__", repr(work))
+    text = f"thread {thread.name!r} of {getattr(work, '__module__', '?')}.{name}"
+    frame = sys._current_frames().get(thread.ident or 0)
+    while frame is not None and frame.f_code.co_filename == threading.__file__:
+        frame = frame.f_back
+    if frame is not None:
+        text += f", now at {frame.f_code.co_filename}:{frame.f_lineno}"
+    return text + _created(thread)
+
+
+def _describe_process(pid: int) -> str:
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except OSError:
+        words = []
+    command = b" ".join(words).decode(errors="replace").strip()
+    return f"process {pid}: {command or 'ended, and nobody has waited for it'}"
+
+
+def _describe_handle(fd: int) -> str:
+    try:
+        mode = os.fstat(fd).st_mode
+        file = os.readlink(f"/proc/self/fd/{fd}")
+        flags = int(Path(f"/proc/self/fdinfo/{fd}").read_text().split("flags:")[1].split()[0], 8)
+    except OSError:
+        return f"fd {fd}: closed meanwhile"
+    if stat.S_ISSOCK(mode):
+        local, remote = _addresses(fd)
+        file += f" from {local!r} to {remote!r}"
+    elif stat.S_ISFIFO(mode):
+        file += " for reading" if flags & os.O_ACCMODE == os.O_RDONLY else " for writing"
+    return f"fd {fd}: {file}{_holder(fd)}"
+
+
+def _holder(fd: int) -> str:
+    """Return a phrase that names the Python object of a descriptor, or nothing."""
+    for it in gc.get_objects():
+        # By its type, as a proxy's class may do anything when asked.
+        if issubclass(type(it), socket.socket | io.FileIO):
+            try:
+                found = it.fileno() == fd
+            except (OSError, ValueError):  # it is closed
+                continue
+            if found:
+                return f", held by {it!r}{_created(it)}"
+    return ""
+
+
+def _created(made: object) -> str:
+    trace = tracemalloc.get_object_traceback(made)
+    return "" if trace is None else "\n    created at\n    " + "\n    ".join(trace.format())
