@@ -12,6 +12,7 @@ and processes whose parent has ended.
 from __future__ import annotations
 
 import gc
+import importlib.util
 import io
 import os
 import socket
@@ -91,6 +92,11 @@ class Leftovers:
     def pytest_report_header(self) -> str | None:
         """Say what is not looked at on this system."""
         return None if HAS_PROC else f"{NAME}: threads only, as there is no /proc/self/fd"
+
+    def pytest_sessionstart(self) -> None:
+        """Open what stays open once it was used: a pipe of libuv's, under uvloop."""
+        if importlib.util.find_spec("uvloop") is not None:
+            importlib.import_module("uvloop").new_event_loop().close()
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> Steps:
