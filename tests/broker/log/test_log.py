@@ -465,6 +465,7 @@ def test_disk_is_forced_to_have_every_so_many_records(tmp_path: Path, monkeypatc
     assert len(forced) == 2
     log.flush()
     assert len(forced) == 3
+    log.close()
 
 
 def test_append_that_can_not_be_forced_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -483,6 +484,7 @@ def test_append_that_can_not_be_forced_is_not_there(tmp_path: Path, monkeypatch:
     assert (log.end_offset, log.latest_epoch, len(log.producers)) == (1, 1, 0)
     assert append(log, b"c") == 1
     assert contents(log) == [(0, b"a"), (1, b"c")]
+    log.close()
 
 
 def test_segment_that_can_not_be_made_fails_the_append(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -501,6 +503,7 @@ def test_segment_that_can_not_be_made_fails_the_append(tmp_path: Path, monkeypat
             log.truncate_fully(9)
     log.check()
     assert append(log, b"b") == 1
+    log.close()
 
 
 def test_segment_that_can_not_be_deleted_is_deleted_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -521,6 +524,7 @@ def test_segment_that_can_not_be_deleted_is_deleted_later(tmp_path: Path, monkey
     log.advance_start(3)
     log.check()
     assert len(list(tmp_path.glob("*.log"))) == 1
+    log.close()
 
 
 def test_errors_of_clients_leave_an_idempotent_producer_where_it_was(make_log: MakeLog) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import random
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,9 +17,21 @@ from tests.broker.log.batches import NOW, append, batch, changed, contents
 SMALL = LogSettings(segment_bytes=250, retention_ms=None)
 
 
+_opened: list[PartitionLog] = []
+
+
+@pytest.fixture(autouse=True)
+def _close_logs() -> Iterator[None]:
+    """Close what `opened` has opened, at the end: most logs here end without, as in a crash."""
+    yield
+    while _opened:
+        _opened.pop().close()
+
+
 def opened(folder: Path, settings: LogSettings = SMALL) -> PartitionLog:
     """The log in a folder, whose invariants hold."""
     log = PartitionLog.open("t-0", folder, settings)
+    _opened.append(log)
     log.check()
     return log
 
