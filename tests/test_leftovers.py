@@ -121,6 +121,27 @@ _TESTS = """
         stop.set()
         thread.join()
 
+    @pytest.fixture(scope="module")
+    def loop():
+        loop = asyncio.new_event_loop()
+        thread = threading.Thread(target=loop.run_forever)
+        thread.start()
+        yield loop
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+    @pytest.fixture(scope="module")
+    def servers(loop):
+        servers = []
+        yield servers
+        for server in servers:
+            loop.call_soon_threadsafe(server.close)
+
+    def test_socket_of_a_wider_loop(loop, servers):
+        serving = asyncio.start_server(print, "127.0.0.1", 0)
+        servers.append(asyncio.run_coroutine_threadsafe(serving, loop).result(30))
+
     module = pytest.fixture(scope="module")(open_all)
     session = pytest.fixture(scope="session")(open_all)
 
@@ -204,6 +225,7 @@ def test_leftover_is_an_error_at_teardown(results: Results, name: str) -> None:
         "test_slower_tier",
         "test_wider_scope[module]",
         "test_wider_scope[session]",
+        "test_socket_of_a_wider_loop",
     ],
 )
 def test_without_leftovers_passes(results: Results, name: str) -> None:
