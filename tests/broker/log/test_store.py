@@ -62,7 +62,9 @@ def test_file_has_what_was_appended_at_once(tmp_path: Path, files: OpenFiles) ->
     store = FileStore(tmp_path / "0.log", files)
     store.append(b"abc")
     assert (tmp_path / "0.log").read_bytes() == b"abc"
-    assert FileStore(tmp_path / "0.log", OpenFiles()).size == 3
+    again = FileStore(tmp_path / "0.log", OpenFiles())
+    assert again.size == 3
+    again.close()
     store.delete()
     assert not (tmp_path / "0.log").exists()
 
