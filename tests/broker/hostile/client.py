@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, ClassVar
 
 from request_purgatory.broker.async_cluster import AsyncCluster
 from request_purgatory.broker.wire import apis
@@ -18,9 +18,12 @@ _CHECK = "good"
 class Client:
     """One connection; answers are awaited one by one."""
 
+    _connected: ClassVar[list[Client]] = []
+
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader = reader
         self.writer = writer
+        self._connected.append(self)
 
     @classmethod
     async def to(cls, cluster: AsyncCluster, node: int = 0) -> Client:
@@ -47,6 +50,13 @@ class Client:
     def close(self) -> None:
         """End the connection."""
         self.writer.transport.abort()
+
+    @classmethod
+    async def close_all(cls) -> None:
+        """End the connections that the scenario has left open."""
+        while cls._connected:
+            cls._connected.pop().close()
+        await asyncio.sleep(0)
 
 
 async def is_served(cluster: AsyncCluster) -> None:

@@ -13,6 +13,7 @@ import pytest
 from request_purgatory.broker.async_cluster import AsyncCluster
 from request_purgatory.broker.settings import ClusterSettings
 from tests.aio.virtual import run
+from tests.broker.hostile.client import Client
 from tests.broker.hostile.requests import TOPIC
 
 Scenario = Callable[[AsyncCluster], Coroutine[Any, Any, None]]
@@ -49,12 +50,15 @@ def attack() -> Attack:
 
     def play(scenario: Scenario, **settings: Any) -> None:
         async def main() -> None:
-            async with AsyncCluster(ClusterSettings(**{"nodes": 2} | settings)) as cluster:
-                cluster.create_topic(TOPIC, partitions=2)
-                cluster.create_offsets_topic()
-                await asyncio.sleep(1)
-                await scenario(cluster)
-                check(cluster)
+            try:
+                async with AsyncCluster(ClusterSettings(**{"nodes": 2} | settings)) as cluster:
+                    cluster.create_topic(TOPIC, partitions=2)
+                    cluster.create_offsets_topic()
+                    await asyncio.sleep(1)
+                    await scenario(cluster)
+                    check(cluster)
+            finally:
+                await Client.close_all()
 
         with nothing_logged():
             run(main)
