@@ -165,6 +165,9 @@ class Leftovers:
     def _find_after_waiting(self, item: pytest.Item) -> dict[Resource, str]:
         """Return what is still open after some time and a garbage collection."""
         left: dict[Resource, str] = {}
+        if isinstance(item, pytest.Function):
+            # Pytest drops them next; until then they keep alive what has no end but its finalizer.
+            item.funcargs.clear()
         for pause in PAUSES:
             if pause in COLLECTS:
                 gc.collect()
@@ -218,14 +221,17 @@ def _of_gateway(found: Set[Resource]) -> Iterator[Resource]:
     """Yield what belongs to Spark's gateway: its JVM, connections to it, and Py4J's threads.
 
     PySpark keeps one gateway until the process ends. Each thread that uses Spark connects to the
-    gateway's port, and for callbacks the JVM connects to a port of ours.
+    gateway's port. The JVM connects to two ports of ours, for callbacks and for accumulators.
     """
     pyspark = sys.modules.get("pyspark.core.context")
-    gateway = None if pyspark is None else pyspark.SparkContext._gateway
-    if gateway is None:
+    if pyspark is None or pyspark.SparkContext._gateway is None:
         return
+    gateway = pyspark.SparkContext._gateway
     server = gateway.__dict__.get("_callback_server")
-    callback_port = -1 if server is None else server.port
+    ports = set() if server is None else {server.port}
+    accumulators = getattr(pyspark.SparkContext._active_spark_context, "_accumulatorServer", None)
+    if accumulators is not None and isinstance(accumulators.server_address, tuple):
+        ports.add(accumulators.server_address[1])
     process = gateway.proc
     for it in found:
         if isinstance(it, threading.Thread):
@@ -237,7 +243,7 @@ def _of_gateway(found: Set[Resource]) -> Iterator[Resource]:
             own = True
         else:
             local, remote = (_port(address) for address in _addresses(it[0]))
-            own = local == callback_port or remote == gateway.gateway_parameters.port
+            own = local in ports or remote == gateway.gateway_parameters.port
         if own:
             yield it
 
