@@ -37,9 +37,9 @@ from confluent_kafka.admin import (
 _TIME = 1_700_000_000_000
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def admin(bootstrap: str) -> AdminClient:
-    """An administrator."""
+    """An administrator, of one test: librdkafka connects again whenever it likes."""
     return AdminClient({"bootstrap.servers": bootstrap})
 
 
