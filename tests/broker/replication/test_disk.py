@@ -49,7 +49,9 @@ def test_log_of_no_known_topic_is_deleted(folder: Path | None) -> None:
     disk.delete_unknown([(kept, ids[kept]), (renewed, NEW)])
     if folder is not None:
         assert [path.name for path in folder.iterdir() if path.is_dir()] == ["kept-3"]
-    assert contents(disk.open(kept, ids[kept], LogSettings())) == [(0, b"a")]
+    log = disk.open(kept, ids[kept], LogSettings())
+    assert contents(log) == [(0, b"a")]
+    disk.close(log)
     assert [disk.high_watermark(key, topic_id) for key, topic_id in ids.items()] == [1, 0, 0]
     assert disk.high_watermark(renewed, NEW) == 0
 
