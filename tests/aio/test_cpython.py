@@ -11,12 +11,13 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 
-#: Those that set timers; test_events has the loops' own, test_base_events looks into the standard loop's heap.
+#: Those that set timers; test_events has the loops' own, test_base_events looks into the standard loop's heap. Two of them take
+#: eight seconds each, more than all others together.
 MODULES = [
     "test_timeouts",
     "test_waitfor",
-    "test_events",
-    "test_tasks",
+    pytest.param("test_events", marks=pytest.mark.slow),
+    pytest.param("test_tasks", marks=pytest.mark.slow),
     "test_locks",
     "test_queues",
     "test_taskgroups",
