@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+
+from request_purgatory.pipeline import session
 
 #: Seconds; several JVMs and their Python workers may start at once, on a busy machine too.
 TIME_LIMIT = 280.0
@@ -21,6 +24,36 @@ def clean_environment(**more: str) -> dict[str, str]:
     ours = ("SPARK_HOME", "SPARK_REMOTE", "SPARK_ENV_LOADED", "PYTHONPATH", "PYSPARK_PYTHON", "PYSPARK_GATEWAY_PORT", "MASTER")
     # All on loopback, whatever name the machine has.
     return {name: value for name, value in os.environ.items() if name not in ours} | {"SPARK_LOCAL_IP": "127.0.0.1"} | more
+
+
+#: For a JVM that lives for seconds: code that runs once is not worth the second compiler, or a collector with threads of its own.
+QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
+
+def quick_spark(folder: Path, settings: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return environment variables by which a Spark of its own starts and plans quickly, with one shuffle partition.
+
+    Tests that need the settings that users get go without it.
+
+    Args:
+        folder: Where Spark's configuration is put, in `conf`.
+        settings: Further ones of Spark's, instead of those here.
+    """
+    quick = {
+        "spark.sql.shuffle.partitions": "1",
+        "spark.sql.adaptive.enabled": "false",
+        "spark.executor.extraJavaOptions": QUICK_JAVA,
+        "spark.ui.enabled": "false",
+    }
+    configuration = folder / "conf"
+    configuration.mkdir(exist_ok=True)
+    lines = [f"{name} {value}\n" for name, value in (quick | dict(settings or {})).items()]
+    (configuration / "spark-defaults.conf").write_text("".join(lines))
+    # As the package has it where it starts Spark itself; spark-submit would write a line for everything it does.
+    shutil.copy(Path(session.__file__).with_name("log4j2.properties"), configuration)
+    # Both without a word on the console, which JAVA_TOOL_OPTIONS would have.
+    options = {"SPARK_SUBMIT_OPTS": QUICK_JAVA, "SPARK_LAUNCHER_OPTS": QUICK_JAVA}
+    return {"SPARK_CONF_DIR": str(configuration), **options}
 
 
 class Job:

@@ -21,8 +21,17 @@ from request_purgatory.errors import InvalidArgumentError
 from request_purgatory.pipeline import session, workers
 from request_purgatory.pipeline.archive import make_archive, requirement
 from request_purgatory.pipeline.outputs import OutputExistsError
-from tests.pipeline.job import TIME_LIMIT, clean_environment, job
-from tests.pipeline.test_stream import command, expected, outcomes, workload_files
+from tests.pipeline.job import TIME_LIMIT, clean_environment, job, quick_spark
+from tests.pipeline.stream_files import (
+    StreamTrace,
+    expected_outcomes,
+    stream_arguments,
+    stream_command,
+    stream_trace,
+    write_trace,
+    written_outcomes,
+)
+from tests.ports import free_ports
 
 pytestmark = pytest.mark.timeout(3 * TIME_LIMIT)
 
@@ -40,21 +49,48 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return target
 
 
-@pytest.fixture(scope="module")
-def files(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Requests and events in six files each."""
-    folder = tmp_path_factory.mktemp("files")
-    workload_files(spark, folder, files=6, count=6_000)
-    return folder
+#: For tests that share the archive, which takes a minute to make: one process makes it, and has them all.
+of_archive = pytest.mark.xdist_group("archive")
 
 
-def stream(files: Path, out: Path, *options: str) -> list[str]:
-    """The arguments of `purgatory` for a stream of the files."""
-    arguments = command(files, *options)[3:]
-    moved = {str(files / name): str(out / name) for name in ("out", "checkpoint")}
-    return [moved.get(argument, argument) for argument in arguments]
+@pytest.fixture
+def trace(tmp_path: Path) -> StreamTrace:
+    """Requests and events, written to `tmp_path` in three files of each."""
+    trace = stream_trace(hosts=4, requests=3_000)
+    write_trace(tmp_path, trace, files=3)
+    return trace
 
 
+def submit_command(home: Path, python: str, master: str, settings: dict[str, str], *options: str) -> list[str]:
+    """Return the beginning of a command line of spark-submit, in a Spark home of its own.
+
+    Args:
+        home: Where that is made; the executors work in its folder `work`.
+        python: The executors' interpreter.
+        master: As Spark's.
+        settings: Of Spark's.
+        options: Further ones, of spark-submit.
+    """
+    home.mkdir()
+    for part in Path(pyspark.__file__).parent.iterdir():
+        if part.name in ("bin", "jars", "python"):
+            # Workers work in the folder beside these.
+            (home / part.name).symlink_to(part)
+    given = {
+        "spark.pyspark.python": python,
+        "spark.pyspark.driver.python": sys.executable,
+        "spark.ui.enabled": "false",
+        "spark.sql.session.timeZone": "Asia/Tokyo",
+        **settings,
+    }
+    submit = [str(home / "bin" / "spark-submit"), "--master", master, *options]
+    for name, value in given.items():
+        submit += ["--conf", f"{name}={value}"]
+    return submit
+
+
+@pytest.mark.jvm
+@of_archive
 def test_archive_has_the_compiled_package_and_no_spark(archive: Path) -> None:
     """From a wheel: this installation is an editable one."""
     with tarfile.open(archive) as packed:
@@ -64,30 +100,43 @@ def test_archive_has_the_compiled_package_and_no_spark(archive: Path) -> None:
     assert not [name for name in names if "/site-packages/pyspark/" in name or "__editable__" in name]
 
 
-def test_submitted_to_two_workers_of_which_one_is_killed(spark: SparkSession, archive: Path, files: Path, tmp_path: Path) -> None:
-    """The executors have the package from the archive alone, and the stream's rows are those of the batch job."""
+@pytest.mark.jvm
+@pytest.mark.smoke
+def test_submitted_to_a_worker_of_another_process(tmp_path: Path) -> None:
+    """With this environment instead of the archive: the executor and the driver agree, and the stream runs there."""
+    trace = stream_trace(hosts=2, requests=1_000)
+    write_trace(tmp_path, trace, files=2)
+    home, master = tmp_path / "spark", "local-cluster[1,2,1024]"
+    submit = submit_command(home, sys.executable, master, {})
+    arguments = stream_arguments(tmp_path, tmp_path, "--finish")
+    environment = {**quick_spark(tmp_path), "SPARK_HOME": str(home)}
+    with job([*submit, str(APPLICATION), *arguments], tmp_path / "log", **environment) as submitted:
+        found = json.loads(submitted.until("found: ").removeprefix("found: "))
+        code, said = submitted.end()
+    assert code == 0, submitted.log.read_text()[-3000:]
+    assert list((home / "work").glob("app-*/0")), "no executor worked beside the driver"
+    assert found["settings"]["spark.master"] == master
+    assert (found["requests"], found["alike"]) == (500, 500)
+    assert "batch 1:" in said
+    assert written_outcomes(tmp_path) == expected_outcomes(trace)
+
+
+@pytest.mark.jvm
+@of_archive
+def test_submitted_to_two_workers_of_which_one_is_killed(archive: Path, tmp_path: Path) -> None:
+    """The executors have the package from the archive alone, and the stream's rows are those of the definition."""
+    trace = stream_trace(hosts=4, requests=4_000)
+    write_trace(tmp_path, trace, files=4)
     home = tmp_path / "spark"
-    home.mkdir()
-    for part in Path(pyspark.__file__).parent.iterdir():
-        if part.name in ("bin", "jars", "python"):
-            # Workers work in the folder beside these.
-            (home / part.name).symlink_to(part)
     # Spark starts a process on the driver by the name that the executors have for their interpreter.
     (tmp_path / "env").symlink_to(sys.prefix)
-    submit = [str(home / "bin" / "spark-submit"), "--master", "local-cluster[2,1,1024]", "--archives", f"{archive}#env"]
-    submit += ["--driver-memory", "900m", "--name", "submitted"]
-    given = {
-        "spark.pyspark.python": "./env/bin/python",
-        "spark.pyspark.driver.python": sys.executable,
-        "spark.ui.enabled": "false",
-        "spark.sql.shuffle.partitions": "3",
-        "spark.sql.session.timeZone": "Asia/Tokyo",
-    }
-    for name, value in given.items():
-        submit += ["--conf", f"{name}={value}"]
+    options = ("--archives", f"{archive}#env", "--driver-memory", "900m", "--name", "submitted")
+    settings = {"spark.sql.shuffle.partitions": "3"}
+    submit = submit_command(home, "./env/bin/python", "local-cluster[2,1,1024]", settings, *options)
     metrics = tmp_path / "metrics.jsonl"
-    arguments = stream(files, tmp_path, "--finish", "--metrics", str(metrics))
-    with job([*submit, str(APPLICATION), *arguments], tmp_path / "log", SPARK_HOME=str(home)) as submitted:
+    arguments = stream_arguments(tmp_path, tmp_path, "--finish", "--metrics", str(metrics))
+    environment = {**quick_spark(tmp_path), "SPARK_HOME": str(home)}
+    with job([*submit, str(APPLICATION), *arguments], tmp_path / "log", **environment) as submitted:
         found = json.loads(submitted.until("found: ").removeprefix("found: "))
         submitted.until("batch 1:")
         executors = submitted.with_word(b"org.apache.spark.executor.CoarseGrainedExecutorBackend")
@@ -107,30 +156,30 @@ def test_submitted_to_two_workers_of_which_one_is_killed(spark: SparkSession, ar
     assert found["memory"] == "900m"
     assert (found["requests"], found["alike"]) == (500, 500)
     assert list((home / "work").glob("app-*/2")), "no executor took the killed one's place"
-    assert outcomes(spark, tmp_path) == expected(spark, files)
+    assert written_outcomes(tmp_path) == expected_outcomes(trace)
     lines = [json.loads(line) for line in metrics.read_text().splitlines()]
-    assert sum(line["completed"] + line["expired"] for line in lines) == 6_000
+    assert sum(line["completed"] + line["expired"] for line in lines) == 4_000
 
 
-def test_spark_connect_gives_the_same_rows(spark: SparkSession, files: Path, tmp_path: Path) -> None:
+@pytest.mark.jvm
+def test_spark_connect_gives_the_same_rows(trace: StreamTrace, tmp_path: Path) -> None:
     """A server of its own; workload, replay, batch and stream by way of it."""
     pytest.importorskip("grpc")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    (port,) = free_ports(1)
     server = [str(Path(pyspark.__file__).parent / "bin" / "spark-submit"), "--master", "local[2]"]
     server += ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer"]
     server += ["--conf", "spark.ui.enabled=false", "--conf", "spark.connect.grpc.binding.address=127.0.0.1"]
     server += ["--conf", f"spark.connect.grpc.binding.port={port}"]
-    with job([*server, "spark-internal"], tmp_path / "server", PYSPARK_PYTHON=sys.executable):
+    environment = {**quick_spark(tmp_path), "PYSPARK_PYTHON": sys.executable}
+    with job([*server, "spark-internal"], tmp_path / "server", **environment):
         _await_port(port)
-        arguments = [sys.executable, str(APPLICATION), *stream(files, tmp_path, "--finish")]
+        arguments = [sys.executable, str(APPLICATION), *stream_arguments(tmp_path, tmp_path, "--finish")]
         with job(arguments, tmp_path / "client", SPARK_REMOTE=f"sc://127.0.0.1:{port}") as client:
             found = json.loads(client.until("found: ").removeprefix("found: "))
             code, said = client.end()
     assert code == 0, said
     assert (found["requests"], found["alike"]) == (500, 500)
-    assert outcomes(spark, tmp_path) == expected(spark, files)
+    assert written_outcomes(tmp_path) == expected_outcomes(trace)
     assert "batch 1:" in said
 
 
@@ -146,24 +195,26 @@ def _await_port(port: int) -> None:
     pytest.fail(f"nothing listens on {port}")
 
 
-def test_stream_that_is_told_to_stop_says_so_and_goes_on_later(spark: SparkSession, files: Path, tmp_path: Path) -> None:
+@pytest.mark.jvm
+def test_stream_that_is_told_to_stop_says_so_and_goes_on_later(trace: StreamTrace, tmp_path: Path) -> None:
     """By SIGINT, as Ctrl-C sends it to the whole group, and by SIGTERM: no traceback, nothing lost, no talk of Spark's own."""
-    arguments = [sys.executable, "-m", "request_purgatory.cli", *stream(files, tmp_path)]
-    with job(arguments, tmp_path / "log") as running:
-        running.until("batch 1:")
+    arguments = stream_command(tmp_path, tmp_path)
+    environment = quick_spark(tmp_path)
+    with job(arguments, tmp_path / "log", **environment) as running:
+        running.until("batch 0:")
         os.killpg(running.process.pid, signal.SIGINT)
         code, _ = running.end()
     assert code == 130
     assert (tmp_path / "log").read_text() == _stopped("SIGINT", tmp_path)
-    with job(arguments, tmp_path / "log") as running:
-        running.until("batch 2:")
+    with job(arguments, tmp_path / "log", **environment) as running:
+        running.until("batch ")
         running.process.send_signal(signal.SIGTERM)
         code, _ = running.end()
     assert code == 143
     assert (tmp_path / "log").read_text() == _stopped("SIGTERM", tmp_path)
-    with job([*arguments, "--finish"], tmp_path / "log") as running:
+    with job([*arguments, "--finish"], tmp_path / "log", **environment) as running:
         assert running.end()[0] == 0
-    assert outcomes(spark, tmp_path) == expected(spark, files)
+    assert written_outcomes(tmp_path) == expected_outcomes(trace)
 
 
 def _stopped(name: str, folder: Path) -> str:
