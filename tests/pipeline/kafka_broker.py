@@ -1,27 +1,33 @@
-"""A real Kafka broker for tests, on this machine, and a client for it. All it needs are Java, PySpark and Maven Central."""
+"""A real Kafka broker for tests, on this machine. All it needs are Java, PySpark and Maven Central."""
 
 from __future__ import annotations
 
 import re
 import subprocess
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyspark
 import pytest
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
-from py4j.protocol import Py4JJavaError
 
 from request_purgatory.pipeline.java import require_java
+from tests.pipeline.job import QUICK_JAVA
 from tests.ports import free_ports
+
+if TYPE_CHECKING:
+    from tests.pipeline.kafka_client import Broker
 
 TIME_LIMIT = 120.0
 
 #: The broker, and what lets it say why it does not start.
 BROKER = ("org.apache.kafka:kafka_2.13:4.1.1", "org.slf4j:slf4j-simple:1.7.36")
+
+#: For how long Maven Central's answer that it has no such module is believed.
+_ASK_AGAIN_S = 86_400
 
 _SETTINGS = """
 <ivysettings>
@@ -61,6 +67,9 @@ def jars(cache: Path, *modules: str, dependencies: bool = True) -> Path | None:
     target = cache / "+".join(module.replace(":", "-") for module in modules)
     if (target / "complete").exists():
         return target
+    absent = cache / f"{target.name}.absent"
+    if absent.exists() and time.time() - absent.stat().st_mtime < _ASK_AGAIN_S:
+        return None
     settings, module_file = cache / "settings.xml", cache / "ivy.xml"
     settings.write_text(_SETTINGS.format(cache=cache / "ivy"))
     further = ",runtime" if dependencies else ""
@@ -77,107 +86,51 @@ def jars(cache: Path, *modules: str, dependencies: bool = True) -> Path | None:
     if _UNREACHABLE.search(said):
         pytest.skip("Maven Central can't be reached, which has the Kafka broker and Spark's connector")
     assert "not found" in said, said[-5000:]
+    absent.touch()
     return None
-
-
-class Broker:
-    """A broker that runs, by its address, and a client of it in a JVM of its own."""
-
-    def __init__(self, address: str, gateway: JavaGateway) -> None:
-        self.address = address
-        self.jvm: Any = gateway.jvm
-        self._bytes = self.jvm.org.apache.kafka.common.serialization
-        self._config = {"bootstrap.servers": address}
-
-    def cluster_id(self) -> str:
-        """As the broker tells it."""
-        with self._client(self.jvm.org.apache.kafka.clients.admin.AdminClient.create(self._config)) as admin:
-            return str(admin.describeCluster().clusterId().get())
-
-    def make_topics(self, *names: str, partitions: int = 2) -> None:
-        """New topics."""
-        kafka = self.jvm.org.apache.kafka.clients.admin
-        with self._client(kafka.AdminClient.create(self._config)) as admin:
-            admin.createTopics([kafka.NewTopic(name, partitions, 1) for name in names]).all().get()
-
-    def send(self, topic: str, values: Iterable[bytes | None], *, partitions: int = 2) -> None:
-        """Messages without keys, to the partitions in turn."""
-        kafka = self.jvm.org.apache.kafka.clients.producer
-        serializers = (self._bytes.ByteArraySerializer(), self._bytes.ByteArraySerializer())
-        with self._client(kafka.KafkaProducer(self._config, *serializers)) as producer:
-            for number, value in enumerate(values):
-                producer.send(kafka.ProducerRecord(topic, number % partitions, None, value))
-
-    def read(self, topic: str) -> list[tuple[bytes | None, bytes | None]]:
-        """All keys and values of a topic, partition by partition."""
-        common = self.jvm.org.apache.kafka.common
-        kafka = self.jvm.org.apache.kafka.clients.consumer
-        deserializers = (self._bytes.ByteArrayDeserializer(), self._bytes.ByteArrayDeserializer())
-        found = []
-        with self._client(kafka.KafkaConsumer(self._config, *deserializers)) as consumer:
-            for information in consumer.partitionsFor(topic):
-                partition = common.TopicPartition(topic, information.partition())
-                consumer.assign([partition])
-                consumer.seekToBeginning([partition])
-                end = consumer.endOffsets([partition])[partition]
-                until = time.monotonic() + TIME_LIMIT
-                while consumer.position(partition) < end:
-                    assert time.monotonic() < until, f"{topic} can't be read to its end"
-                    records = consumer.poll(self.jvm.java.time.Duration.ofMillis(500))
-                    found += [(record.key(), record.value()) for record in records.records(partition)]
-        return found
-
-    @contextmanager
-    def _client(self, client: Any) -> Iterator[Any]:
-        try:
-            yield client
-        finally:
-            client.close()
 
 
 @contextmanager
 def running_broker(libraries: Path, folder: Path) -> Iterator[Broker]:
     """A broker of one node, whose data is in `folder`."""
+    # Tests that want the jars alone go on without librdkafka.
+    from tests.pipeline.kafka_client import Broker
+
     port, controller = free_ports(2)
     properties = folder / "server.properties"
     properties.write_text(_PROPERTIES.format(port=port, controller=controller, data=folder / "data"))
-    java = [require_java(), "-Xmx256m", "-cp", f"{libraries}/*"]
+    java = [require_java(), "-Xmx256m", *QUICK_JAVA.split(), "-cp", f"{libraries}/*"]
     formatting = [*java, "kafka.tools.StorageTool", "format", "-t", "cHVyZ2F0b3J5LXRlc3RzMQ", "-c", str(properties)]
     subprocess.run(formatting, capture_output=True, timeout=TIME_LIMIT, check=True)
     log = folder / "broker.log"
     with log.open("w") as told:
         process = subprocess.Popen([*java, "kafka.Kafka", str(properties)], stdout=told, stderr=told)
     try:
-        with client_of(libraries, f"127.0.0.1:{port}") as broker:
-            _wait(broker, process, log)
-            yield broker
+        broker = Broker(f"127.0.0.1:{port}")
+        until = time.monotonic() + TIME_LIMIT
+        while not broker.is_ready():
+            assert process.poll() is None, log.read_text()[-5000:]
+            assert time.monotonic() < until, log.read_text()[-5000:]
+        yield broker
     finally:
         process.kill()
         process.wait(TIME_LIMIT)
 
 
 @contextmanager
-def client_of(libraries: Path, address: str) -> Iterator[Broker]:
-    """Whatever broker is at an address, by Kafka's own clients."""
-    gateway_port, client = launch_gateway(
-        classpath=f"{libraries}/*", java_path=require_java(), javaopts=["-Xmx128m"], die_on_exit=True, return_proc=True
+def kafka_jvm(libraries: Path) -> Iterator[Any]:
+    """A JVM with Kafka's own clients, as the driver of a stream has them."""
+    port, process = launch_gateway(
+        classpath=f"{libraries}/*",
+        java_path=require_java(),
+        javaopts=["-Xmx128m", *QUICK_JAVA.split()],
+        die_on_exit=True,
+        return_proc=True,
     )
-    gateway = JavaGateway(gateway_parameters=GatewayParameters(port=gateway_port, auto_convert=True))
+    gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port, auto_convert=True))
     try:
-        yield Broker(address, gateway)
+        yield gateway.jvm
     finally:
         gateway.shutdown()
-        client.stdin.close()
-        client.wait(TIME_LIMIT)
-
-
-def _wait(broker: Broker, process: subprocess.Popen[bytes], log: Path) -> None:
-    until = time.monotonic() + TIME_LIMIT
-    while True:
-        try:
-            broker.cluster_id()
-        except Py4JJavaError:
-            assert process.poll() is None, log.read_text()[-5000:]
-            assert time.monotonic() < until, log.read_text()[-5000:]
-        else:
-            return
+        process.stdin.close()
+        process.wait(TIME_LIMIT)

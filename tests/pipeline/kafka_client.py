@@ -1,0 +1,72 @@
+"""A client of any Kafka broker for tests: librdkafka, which needs no JVM."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+#: Seconds.
+TIME_LIMIT = 120.0
+
+
+class Broker:
+    """A broker that runs, by its address."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self._config = {"bootstrap.servers": address}
+
+    def is_ready(self) -> bool:
+        """Return whether it answers within a second."""
+        # Until then librdkafka would write to the console that nobody is there.
+        admin = AdminClient(self._config | {"log_level": 0})
+        try:
+            admin.list_topics(timeout=1.0)
+        except KafkaException:
+            return False
+        return True
+
+    def cluster_id(self) -> str:
+        """Return the cluster's id."""
+        return str(AdminClient(self._config).list_topics(timeout=TIME_LIMIT).cluster_id)
+
+    def make_topics(self, *names: str, partitions: int = 2) -> None:
+        """Create topics."""
+        # Its calls end with it.
+        admin = AdminClient(self._config)
+        made = admin.create_topics([NewTopic(name, partitions, 1) for name in names])
+        for future in made.values():
+            future.result(TIME_LIMIT)
+
+    def send(self, topic: str, values: Iterable[bytes | None], *, partitions: int = 2) -> None:
+        """Send messages without keys, to the partitions in turn."""
+        failed: list[KafkaError] = []
+        producer = Producer(self._config | {"linger.ms": 5})
+        for number, value in enumerate(values):
+            producer.produce(
+                topic, value, partition=number % partitions, on_delivery=lambda error, _: error and failed.append(error)
+            )
+        assert producer.flush(TIME_LIMIT) == 0
+        assert not failed, failed[0]
+
+    def read(self, topic: str) -> list[tuple[bytes | None, bytes | None]]:
+        """Return all keys and values of a topic, partition by partition."""
+        consumer = Consumer(self._config | {"group.id": "tests", "enable.auto.commit": False, "enable.partition.eof": True})
+        found = []
+        try:
+            for partition in consumer.list_topics(topic, TIME_LIMIT).topics[topic].partitions:
+                consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING)])
+                while (message := consumer.poll(TIME_LIMIT)) is not None:
+                    error = message.error()
+                    if error is None:
+                        found.append((message.key(), message.value()))
+                    elif error.code() == KafkaError._PARTITION_EOF:
+                        break
+                    else:
+                        raise KafkaException(error)
+                assert message is not None, f"{topic} can't be read to its end"
+        finally:
+            consumer.close()
+        return found
