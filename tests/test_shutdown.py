@@ -126,3 +126,22 @@ def test_timer_that_its_owner_closed_is_reported_as_such(clock: ManualClock) -> 
         purgatory.advance_clock(0)
     assert (request.outcome, purgatory.num_delayed, purgatory.watched) == ("cancelled", 0, 0)
     purgatory.check()
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
+def test_exit_raised_by_a_cancellation_waits_until_all_are_cancelled(
+    purgatory: DelayedOperationPurgatory, error: type[BaseException]
+) -> None:
+    """Nobody else would tell the others; the purgatory is closed and empty then."""
+
+    def leave() -> None:
+        raise error
+
+    requests = [Request(), Request(cancellation=leave), Request()]
+    for request in requests:
+        purgatory.try_complete_else_watch(request, ["a"])
+    with pytest.raises(error):
+        purgatory.shutdown()
+    assert [request.calls for request in requests] == [["cancellation"]] * 3
+    assert (purgatory.is_closed, purgatory.num_delayed, purgatory.watched) == (True, 0, 0)
+    assert purgatory.metrics().cancellations == 3

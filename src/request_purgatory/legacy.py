@@ -188,6 +188,8 @@ class LegacyPurgatory(DelayedOperationPurgatory):
 
     def shutdown(self) -> list[DelayedOperation]:
         """As `DelayedOperationPurgatory.shutdown`."""
-        cancelled = super().shutdown()
-        self.delay_queue.shutdown()
-        return cancelled
+        try:
+            return super().shutdown()
+        finally:
+            # Also where a cancellation raised an exit: nothing is left pending then either.
+            self.delay_queue.shutdown()
