@@ -133,7 +133,7 @@ class PurgatoryCounters:
             self.completed += 1
         elif state == states.EXPIRED:
             self.expired += 1
-        elif state == states.CANCELLED:
+        else:
             self.cancelled += 1
 
     def begin_purge(self) -> None:

@@ -204,8 +204,8 @@ class DelayedOperation(TimerTask):
             if error is not None:
                 # The next try decides; this one's error is not swallowed for that.
                 purgatory = self._purgatory
-                if purgatory is not None:
-                    purgatory._callback_failed(self, error)
+                assert purgatory is not None, "only a purgatory tries"
+                purgatory._callback_failed(self, error)
         if error is not None:
             raise error
         return completed

@@ -82,9 +82,9 @@ class Unpurged:
         watch = operation._watches
         while watch is not None:
             watchers = watch.watchers
-            if watchers is not None:
-                shard = self._shards[watchers.shard]
-                if shard.drop(watch):
-                    dropped += 1
+            assert watchers is not None, "a watch was chained before it was in a list"
+            shard = self._shards[watchers.shard]
+            if shard.drop(watch):
+                dropped += 1
             watch = watch.sibling
         return dropped
