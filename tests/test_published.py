@@ -6,12 +6,24 @@ import gc
 import json
 import subprocess
 import sys
+import threading
+from array import array
+from collections import defaultdict
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
-from request_purgatory import InvalidArgumentError
-from request_purgatory.published import CASES, DESIGNS, METRICS, CollectorTime, Load, measure
+from request_purgatory import (
+    DelayedOperationPurgatory,
+    InvalidArgumentError,
+    ManualClock,
+    PurgatoryMetrics,
+    SystemTimer,
+    published,
+)
+from request_purgatory.published import CASES, DESIGNS, METRICS, CollectorTime, Completer, Load, measure
 
 
 @pytest.mark.parametrize("design", DESIGNS)
@@ -40,6 +52,68 @@ def test_a_longer_timeout_lets_more_complete() -> None:
     # By the latencies' distribution 99 % and 14 %, give or take what the machine is late by.
     assert short["expired"] > 1_900
     assert long["expired"] < 600
+
+
+class Losing(DelayedOperationPurgatory):
+    """Counts one completed request too few."""
+
+    def metrics(self) -> PurgatoryMetrics:
+        counted = super().metrics()
+        return replace(counted, completions=counted.completions - 1)
+
+
+def test_lost_request_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The benchmark gives no figures then, and leaves no thread."""
+    monkeypatch.setitem(DESIGNS, "wheel", Losing)
+    with pytest.raises(RuntimeError, match=r"\d+ completed and \d+ expired of 100 requests"):
+        measure(Load(count=100, timeout_ms=50))
+    assert threads_of_the_benchmark() == []
+
+
+def test_request_that_never_ends_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a time limit, which is over at once here. The threads end with it."""
+    monkeypatch.setattr(published, "_SETTLE_S", -1.0)
+    with pytest.raises(RuntimeError, match=r"\d+ requests are pending -1.0 s after the last one came"):
+        measure(Load(count=100, timeout_ms=60_000))
+    assert threads_of_the_benchmark() == []
+
+
+def threads_of_the_benchmark() -> list[str]:
+    """Return the names of the threads that a run starts and that have not ended."""
+    names = [thread.name for thread in threading.enumerate()]
+    return [name for name in names if name == "completer" or name.startswith("published-")]
+
+
+def test_arrivals_are_waited_for_by_whole_milliseconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request comes up to a millisecond before its time, and the next one's gap counts from that time."""
+    now, arrived = [100.0], []
+
+    def sleep(seconds: float) -> None:
+        now[0] += seconds
+
+    class Arrivals(DelayedOperationPurgatory):
+        def try_complete_else_watch(self, operation: object, watch_keys: object) -> bool:
+            arrived.append(now[0])
+            return False
+
+    monkeypatch.setattr(published, "monotonic", lambda: now[0])
+    monkeypatch.setattr(published, "time", SimpleNamespace(sleep=sleep))
+    purgatory = Arrivals("test", timer=SystemTimer("test", clock=ManualClock()), reaper=False)
+    behind = cast("Completer", SimpleNamespace(by_ms=defaultdict(list), done_ms=0))
+    published._enqueue(purgatory, behind, 200, ["a"], array("d", [1.0] * 3), array("d", [0.0035, 0.001, 0.0001]))
+    assert arrived == pytest.approx([100.003, 100.004, 100.004])
+    assert sum(len(requests) for requests in behind.by_ms.values()) == 3
+
+
+def test_request_whose_millisecond_has_been_dealt_with_is_completed_at_once() -> None:
+    """The second thread was quicker, and does not look at that millisecond again."""
+    timer = SystemTimer("test", clock=ManualClock())
+    purgatory = DelayedOperationPurgatory("test", timer=timer, reaper=False)
+    ahead = cast("Completer", SimpleNamespace(by_ms=defaultdict(list), done_ms=10**15))
+    published._enqueue(purgatory, ahead, 200, ["a"], array("d", [0.01, 0.02]), array("d"))
+    metrics = purgatory.metrics()
+    assert (metrics.completions, metrics.num_delayed_operations) == (2, 0)
+    assert metrics.purgatory_size == 0
 
 
 @pytest.mark.parametrize(

@@ -164,21 +164,24 @@ def measure(load: Load) -> dict[str, float]:
     keys = [f"key-{number}" for number in range(load.keys)]
     purgatory = DESIGNS[load.design](f"published-{load.design}", purge_interval=1000)
     completer = Completer(purgatory)
-    gc.collect()
-    with CollectorTime() as collector:
-        cpu_began = time.process_time()
-        began = monotonic()
-        _enqueue(purgatory, completer, load.timeout_ms, keys, latencies, gaps)
-        enqueued = monotonic()
-        while purgatory.num_delayed:
-            if monotonic() - enqueued > _SETTLE_S:
-                raise RuntimeError(f"{purgatory.num_delayed} requests are pending {_SETTLE_S} s after the last one came")
-            time.sleep(0.001)
-        ended = monotonic()
-        cpu_seconds = time.process_time() - cpu_began
-    completer.stop()
-    counted = purgatory.metrics()
-    purgatory.shutdown()
+    try:
+        gc.collect()
+        with CollectorTime() as collector:
+            cpu_began = time.process_time()
+            began = monotonic()
+            _enqueue(purgatory, completer, load.timeout_ms, keys, latencies, gaps)
+            enqueued = monotonic()
+            while purgatory.num_delayed:
+                if monotonic() - enqueued > _SETTLE_S:
+                    pending = purgatory.num_delayed
+                    raise RuntimeError(f"{pending} requests are pending {_SETTLE_S} s after the last one came")
+                time.sleep(0.001)
+            ended = monotonic()
+            cpu_seconds = time.process_time() - cpu_began
+        counted = purgatory.metrics()
+    finally:
+        completer.stop()
+        purgatory.shutdown()
     if counted.completions + counted.expirations != load.count:
         raise RuntimeError(f"{counted.completions} completed and {counted.expirations} expired of {load.count} requests")
     return {
@@ -228,7 +231,7 @@ def _enqueue(
 def _peak_memory_bytes() -> int:
     try:
         import resource
-    except ImportError:  # Windows
+    except ImportError:  # pragma: no cover - on Windows only
         return 0
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
