@@ -7,9 +7,11 @@ import time
 
 import pytest
 
-from request_purgatory import Clock, InvalidArgumentError, ManualClock, MonotonicClock
+from request_purgatory import Clock, InvalidArgumentError, ManualClock, MonotonicClock, SystemTimer
+from request_purgatory.clock import MAX_NOW_MS, NS_PER_MS
 from tests.crew import Crew
 from tests.sleepers import SleeperClock
+from tests.whole_numbers import Index
 
 
 def test_manual_clock_stands_still() -> None:
@@ -46,6 +48,19 @@ def test_manual_clock_never_goes_back() -> None:
     assert clock.now_ns == 5_000_000
 
 
+def test_manual_clock_ends_after_292_years() -> None:
+    """It goes to the end, and says so instead of passing it."""
+    clock = ManualClock(MAX_NOW_MS - 1)
+    with pytest.raises(InvalidArgumentError, match=r"such that the clock does not pass .* got 2"):
+        clock.advance(2)
+    with pytest.raises(InvalidArgumentError, match=r"now_ns must be at most .* .292 years., got"):
+        clock.advance_to_ns(MAX_NOW_MS * NS_PER_MS + 1)
+    assert clock.now_ms == MAX_NOW_MS - 1
+    clock.advance(1)
+    clock.advance_to_ns(MAX_NOW_MS * NS_PER_MS)
+    assert clock.now_ms == MAX_NOW_MS
+
+
 @pytest.mark.parametrize("ms", [0.5, 2.0, "1", None, True])
 def test_manual_clock_takes_whole_numbers_only(ms: object) -> None:
     """A float would make every later reading one, and the wheel's slots with it."""
@@ -62,15 +77,11 @@ def test_manual_clock_takes_whole_numbers_only(ms: object) -> None:
 def test_manual_clock_takes_any_whole_number_type() -> None:
     """NumPy's, say: the clock's own readings stay ints."""
 
-    class Index:
-        def __index__(self) -> int:
-            return 7
-
-    clock = ManualClock(Index())  # type: ignore[arg-type]
-    clock.advance(Index())  # type: ignore[arg-type]
+    clock = ManualClock(Index(7))  # type: ignore[arg-type]
+    clock.advance(Index(7))  # type: ignore[arg-type]
     assert (clock.now_ms, type(clock.now_ns)) == (14, int)
     ahead = ManualClock()
-    ahead.advance_to_ns(Index())  # type: ignore[arg-type]
+    ahead.advance_to_ns(Index(7))  # type: ignore[arg-type]
     assert (ahead.now_ns, type(ahead.now_ns)) == (7, int)
 
 
@@ -88,7 +99,7 @@ def test_threads_that_move_one_clock_lose_no_move(crew: Crew, switching: None) -
     assert clock.now_ms == 2_000
 
 
-@pytest.mark.parametrize("move", ["advance", "advance_to_ns"])
+@pytest.mark.parametrize("move", ["advance", "advance_to_ns", "_move_to_ns"])
 def test_move_wakes_every_sleeper(crew: Crew, move: str) -> None:
     """Those on other conditions too; each looks whether its time has come."""
     clock = SleeperClock()
@@ -101,11 +112,16 @@ def test_move_wakes_every_sleeper(crew: Crew, move: str) -> None:
     for until_ms in (5, 6, None):
         crew.start(sleep, until_ms)
     clock.wait_for_sleep(3)
-    if move == "advance":
-        clock.advance(1)
-    else:
-        clock.advance_to_ns(1)
+    getattr(clock, move)(1)
     crew.join()
+
+
+@pytest.mark.parametrize("move", ["advance_to_ns", "_move_to_ns"])
+def test_clock_that_nobody_sleeps_on_moves_too(move: str) -> None:
+    """To the nanosecond."""
+    clock = ManualClock()
+    getattr(clock, move)(1_500_001)
+    assert (clock.now_ns, clock.now_ms, clock.ceil_ms) == (1_500_001, 1, 2)
 
 
 def test_manual_clock_does_not_sleep_towards_the_past(crew: Crew) -> None:
@@ -169,3 +185,16 @@ def test_clock_of_ones_own_gives_now_ns_and_the_rest_follows() -> None:
         _ = Clock().now_ns
     with pytest.raises(NotImplementedError):
         Clock().wait_until(threading.Condition(), None)
+
+
+@pytest.mark.parametrize("now_ns", [-1, MAX_NOW_MS * NS_PER_MS + 1, 10**30])
+def test_timer_refuses_a_clock_that_it_can_not_count_from(now_ns: int) -> None:
+    """Less than 0, or beyond 292 years; the message has the reading."""
+
+    class Fixed(Clock):
+        @property
+        def now_ns(self) -> int:
+            return now_ns
+
+    with pytest.raises(InvalidArgumentError, match=f"clock must be one that reads .* got '{now_ns} ns'"):
+        SystemTimer("test", clock=Fixed())

@@ -9,6 +9,7 @@ import pytest
 
 from request_purgatory import (
     InvalidArgumentError,
+    OperationCancelledError,
     PurgatoryClosedError,
     PurgatoryError,
     TaskInUseError,
@@ -20,6 +21,7 @@ EXAMPLES = [
     TaskInUseError("in use"),
     TimerClosedError("orders"),
     PurgatoryClosedError("orders"),
+    OperationCancelledError("orders", "an operation"),
 ]
 
 
@@ -29,9 +31,7 @@ def test_every_error_is_a_purgatory_error(error: PurgatoryError) -> None:
     assert isinstance(error, PurgatoryError)
 
 
-@pytest.mark.parametrize(
-    ("error", "builtin"), list(zip(EXAMPLES, [ValueError, RuntimeError, RuntimeError, RuntimeError], strict=True)), ids=repr
-)
+@pytest.mark.parametrize(("error", "builtin"), list(zip(EXAMPLES, [ValueError, *[RuntimeError] * 4], strict=True)), ids=repr)
 def test_errors_are_also_the_builtin_kind(error: PurgatoryError, builtin: type[Exception]) -> None:
     """For those who expect a ValueError of a wrong value."""
     assert isinstance(error, builtin)
@@ -56,6 +56,13 @@ def test_closed_errors_name_what_is_closed(error: TimerClosedError | PurgatoryCl
     """In the message, and as an attribute."""
     assert str(error) == message
     assert error.name == "orders"
+
+
+def test_cancelled_error_names_the_purgatory_and_the_operation() -> None:
+    """In the message, and as attributes."""
+    error = OperationCancelledError("orders", "an operation")
+    assert str(error) == "purgatory 'orders': 'an operation' was cancelled"
+    assert (error.name, error.operation) == ("orders", "an operation")
 
 
 @pytest.mark.parametrize("error", EXAMPLES, ids=lambda error: type(error).__name__)

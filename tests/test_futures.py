@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from request_purgatory import DelayedFutures, DelayedOperationPurgatory, InvalidArgumentError, ManualClock, PurgatoryClosedError
+from tests.conftest import MakePurgatory
 from tests.crew import Crew
-from tests.requests import Fault
+from tests.requests import Fault, Request
 
 
 def futures(count: int) -> list[Future[Any]]:
@@ -160,6 +161,20 @@ def test_future_that_is_done_after_the_shutdown_harms_nobody(
     assert (answers.given, operation.outcome, caplog.text) == ([], "cancelled", "")
     with pytest.raises(PurgatoryClosedError):
         DelayedFutures(500, futures(1), answers).watch_in(purgatory)
+
+
+def test_future_that_is_done_during_the_shutdown_harms_nobody(
+    make_wheel_purgatory: MakePurgatory, answers: Answers, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The purgatory is closed, but has not cancelled the operation yet. Nothing is logged."""
+    purgatory = make_wheel_purgatory(shards=1)
+    ack: Future[Any] = Future()
+    first = Request(cancellation=lambda: ack.set_result(0))
+    purgatory.try_complete_else_watch(first, ["a"])
+    second = DelayedFutures(500, [ack], answers)
+    second.watch_in(purgatory)
+    assert purgatory.shutdown() == [first, second]
+    assert (ack.done(), answers.given, second.outcome, caplog.text) == (True, [], "cancelled", "")
 
 
 def test_futures_of_many_threads_complete_every_operation_once(

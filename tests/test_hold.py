@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from request_purgatory import DelayedOperationPurgatory, InvalidArgumentError, ManualClock, PurgatoryClosedError
+from request_purgatory.aio.held import HeldRequest
 from request_purgatory.held import timeout_to_ms
 from tests.crew import Crew
 from tests.requests import Fault, fail
@@ -88,6 +89,68 @@ def test_condition_that_raises_gives_its_error_to_the_future(purgatory: DelayedO
     with pytest.raises(Fault):
         result(future)
     assert (purgatory.num_delayed, purgatory.metrics().callback_errors) == (0, 0)
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_coroutine_function_is_refused_as_a_condition(purgatory: DelayedOperationPurgatory) -> None:
+    """By the future. The coroutine is closed: Python does not warn that it was never awaited."""
+
+    async def until() -> bool:
+        return True
+
+    with pytest.raises(InvalidArgumentError, match="until must be a plain function, as nobody awaits"):
+        result(purgatory.hold(["a"], until=until, timeout=1.0))
+    assert purgatory.num_delayed == 0
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
+def test_exit_in_a_condition_reaches_whoever_tries_it(
+    purgatory: DelayedOperationPurgatory,
+    error: type[BaseException],
+) -> None:
+    """It is no answer: the request waits on."""
+    until = Condition()
+
+    def leave_once() -> object:
+        if until() == "leave":
+            raise error
+        return until.value
+
+    future = purgatory.hold(["a"], until=leave_once, timeout=1.0)
+    until.value = "leave"
+    with pytest.raises(error):
+        purgatory.check_and_complete("a")
+    assert (future.done(), purgatory.num_delayed) == (False, 1)
+    until.value = "value"
+    assert purgatory.check_and_complete("a") == 1
+    assert result(future) == "value"
+
+
+def test_try_that_began_before_the_end_does_not_call_the_condition() -> None:
+    """On a loop the request forgets its condition when it ends: a late try finds none."""
+    until = Condition("value")
+    request = HeldRequest(until, None)
+    assert request.cancel() is True
+    assert (request.try_complete(), until.calls, request.outcome) == (False, 0, "cancelled")
+
+
+def test_event_between_a_cancel_and_its_callback_answers_nobody(
+    purgatory: DelayedOperationPurgatory,
+) -> None:
+    """The owner has the cancelled future; the purgatory counts the request as completed."""
+    until = Condition()
+    future = purgatory.hold(["a"], until=until, timeout=1.0)
+
+    def bring_the_event(_: object) -> None:
+        until.value = "done"
+        assert purgatory.check_and_complete("a") == 1
+
+    # Before the purgatory's own callback, which takes the request out.
+    future._done_callbacks.insert(0, bring_the_event)
+    assert future.cancel() is True
+    assert (future.cancelled(), until.calls) == (True, 2)
+    metrics = purgatory.metrics()
+    assert (metrics.completions, metrics.cancellations, metrics.callback_errors) == (1, 0, 0)
 
 
 def test_cancelled_future_leaves_the_purgatory(purgatory: DelayedOperationPurgatory) -> None:

@@ -6,7 +6,15 @@ import threading
 
 import pytest
 
-from request_purgatory import DelayedOperation, DelayedOperationPurgatory, InvalidArgumentError, ManualClock, SystemTimer
+from request_purgatory import (
+    DelayedOperation,
+    DelayedOperationPurgatory,
+    InvalidArgumentError,
+    ManualClock,
+    SystemTimer,
+    states,
+)
+from request_purgatory.operation import Keeper
 from tests.crew import Crew
 from tests.requests import Fault, Request, fail
 
@@ -90,6 +98,14 @@ def test_operation_without_its_methods_says_so(purgatory: DelayedOperationPurgat
         purgatory.try_complete_else_watch(DelayedOperation(10), ["a"])
     with pytest.raises(NotImplementedError):
         DelayedOperation(10).force_complete()
+
+
+def test_keeper_without_its_methods_says_so() -> None:
+    """The base class of purgatories is to be subclassed, too."""
+    with pytest.raises(NotImplementedError):
+        Keeper()._operation_ended(Request(), states.COMPLETED)
+    with pytest.raises(NotImplementedError):
+        Keeper()._callback_failed(Request(), Fault())
 
 
 def test_only_one_of_many_threads_ends_an_operation(crew: Crew, switching: None) -> None:

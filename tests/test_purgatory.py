@@ -15,6 +15,7 @@ from request_purgatory import (
     SystemTimer,
     TimerClosedError,
 )
+from tests.interleaving import InterleavedClock
 from tests.pending import watch
 from tests.requests import Request, fail
 
@@ -210,6 +211,29 @@ def test_request_that_ends_while_it_goes_to_the_timer_comes_out_again(clock: Man
     purgatory.check()
 
 
+@pytest.mark.parametrize("design", ["wheel", "legacy"])
+@pytest.mark.parametrize("end", [Request.force_complete, Request.cancel])
+def test_request_that_ends_before_its_wait_begins_is_counted_and_not_kept(
+    design: str,
+    end: Callable[[Request], bool],
+) -> None:
+    """Another thread ends it after its try, when the purgatory is not told of ends yet."""
+    clock = InterleavedClock()
+    purgatory = (
+        LegacyPurgatory("test", clock=clock, reaper=False)
+        if design == "legacy"
+        else DelayedOperationPurgatory("test", timer=SystemTimer("test", clock=clock), reaper=False)
+    )
+    request = Request()
+    clock.interrupt = lambda: end(request)
+    assert purgatory.try_complete_else_watch(request, ["a", "b"]) is False
+    assert (request.tries, len(request.calls)) == (1, 1)
+    assert (purgatory.num_delayed, purgatory.timer.size, purgatory.operations()) == (0, 0, [])
+    metrics = purgatory.metrics()
+    assert metrics.completions + metrics.cancellations == 1
+    purgatory.check()
+
+
 # -- time
 
 
@@ -306,6 +330,41 @@ def test_request_that_is_discarded_leaves_every_list(purgatory: DelayedOperation
     purgatory.check()
     with pytest.raises(InvalidArgumentError, match="one of purgatory 'test'"):
         purgatory.discard(Request())
+
+
+def test_check_passes_over_what_an_earlier_try_took_out(
+    purgatory: DelayedOperationPurgatory,
+) -> None:
+    """The check walks the watches of its beginning; one of them is in no list any more."""
+    first, second, third = Request(), Request(), Request()
+    for request in (first, second, third):
+        purgatory.try_complete_else_watch(request, ["a"])
+    first.during["try"] = lambda: purgatory.discard(second)
+    third.ready = True
+    assert purgatory.check_and_complete("a") == 1
+    assert (first.tries, second.tries, third.tries) == (2, 1, 2)
+    assert (second.outcome, third.outcome) == ("cancelled", "completed")
+    purgatory.check()
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
+def test_exit_raised_by_an_answer_reaches_the_thread_that_checks(
+    purgatory: DelayedOperationPurgatory, error: type[BaseException]
+) -> None:
+    """The request has ended all the same, and the purge finds its other entries."""
+
+    def leave() -> None:
+        raise error
+
+    request = Request(complete=leave)
+    purgatory.try_complete_else_watch(request, ["a", "b"])
+    request.ready = True
+    with pytest.raises(error):
+        purgatory.check_and_complete("a")
+    assert (request.outcome, request.calls, purgatory.num_delayed) == ("completed", ["complete"], 0)
+    purgatory.purge()
+    assert (purgatory.watched, purgatory.metrics().callback_errors) == (0, 0)
+    purgatory.check()
 
 
 def test_how_many_watch_a_key_can_be_asked(purgatory: DelayedOperationPurgatory) -> None:

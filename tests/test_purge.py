@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from request_purgatory import (
     DelayedOperationPurgatory,
     LegacyPurgatory,
@@ -74,3 +76,55 @@ def test_what_checks_have_met_is_not_kept_for_a_purge_that_never_comes(make_whee
         request.force_complete()
     assert purgatory.purge() == 3_000
     assert (purgatory.watched, len(purgatory._unpurged)) == (0, 0)
+
+
+class Finalized(Request):
+    """Calls a function when nobody has it any more."""
+
+    def __init__(self, finalize: Callable[[], object]) -> None:
+        super().__init__(60_000)
+        self.finalize = finalize
+
+    def __del__(self) -> None:
+        self.finalize()
+
+
+def test_finalizers_that_purge_take_part_in_the_purge(make_wheel_purgatory: MakePurgatory) -> None:
+    """A purge drops an operation's last reference; the finalizer's own purge finds the rest."""
+    purgatory = make_wheel_purgatory()
+    purged: list[int] = []
+    for _ in range(4):
+        request = Finalized(lambda: purged.append(purgatory.purge()))
+        purgatory.try_complete_else_watch(request, ["a", "b"])
+        request.force_complete()
+    del request
+    own = purgatory.purge()
+    assert len(purged) == 4
+    assert (own + sum(purged), purgatory.watched, len(purgatory._unpurged)) == (8, 0, 0)
+    assert 0 < own < 8
+    assert purgatory.metrics().purged_entries == 8
+
+
+def test_finalizer_that_purges_while_met_operations_are_forgotten_loses_none(
+    make_wheel_purgatory: MakePurgatory,
+) -> None:
+    """What had been looked at by then is kept for the next purge."""
+    purgatory = make_wheel_purgatory(purge_interval=10**9)
+    purged: list[int] = []
+    for _ in range(999):
+        watch(purgatory, "a").force_complete()
+    met = Finalized(lambda: purged.append(purgatory.purge()))
+    purgatory.try_complete_else_watch(met, ["b", "c"])
+    met.force_complete()
+    for key in ("b", "c"):
+        purgatory.check_and_complete(key)
+    del met
+    # One more than is remembered without a look: the met ones are forgotten, the newest first.
+    last = watch(purgatory, "d")
+    assert purged == []
+    last.force_complete()
+    # The newest and the one that is looked at when `met` goes are kept.
+    assert purged == [998]
+    assert (purgatory.watched, len(purgatory._unpurged)) == (2, 2)
+    assert purgatory.purge() == 2
+    assert purgatory.watched == 0

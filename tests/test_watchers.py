@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from request_purgatory.watchers import WatcherLists
+from tests.interleaving import interleave_lists, interpreted_only
 from tests.requests import Request
 
 
@@ -129,4 +130,42 @@ def test_key_that_can_not_be_hashed_any_more_is_not_in_the_way(lists: WatcherLis
     request = Request()
     lists.watch(odd, request, None)
     assert lists.operations() == [request]
+    lists.check()
+
+
+@interpreted_only
+def test_removed_key_leaves_out_what_another_thread_drops_meanwhile(lists: WatcherLists) -> None:
+    """Before the look at the operation or after it; one of the two threads gets the operation."""
+    for number in (2, 3):
+        first, second = Request(), Request()
+        dropped = lists.watch("a", first, None)
+        lists.watch("a", second, None)
+        # The lock is taken for the walk, for the look at the first operation, and to take it out.
+        interleave_lists(lists).before(number, lambda dropped=dropped: lists.drop(dropped))
+        assert lists.remove("a") == [second]
+        assert (lists.watched, lists.keys) == (0, 0)
+
+
+@interpreted_only
+@pytest.mark.parametrize(("number", "swept"), [(2, False), (3, True)])
+def test_sweep_meets_a_thread_that_drops(lists: WatcherLists, number: int, swept: bool) -> None:
+    """What is taken out after the look is given to both; an operation ends only once anyway."""
+    first, second = Request(), Request()
+    dropped = lists.watch("a", first, None)
+    lists.watch("a", second, None)
+    took_out: list[bool] = []
+    interleave_lists(lists).before(number, lambda: took_out.append(lists.drop(dropped)))
+    assert lists.remove_all() == ([first, second] if swept else [second])
+    assert (took_out, lists.watched, lists.keys) == ([True], 0, 0)
+
+
+@interpreted_only
+def test_watch_finds_a_new_list_where_the_old_one_has_just_gone(lists: WatcherLists) -> None:
+    """Another thread drops the last watch between the look-up and the lock."""
+    last, request = lists.watch("a", Request(), None), Request()
+    old = lists.get("a")
+    interleave_lists(lists).before(1, lambda: lists.drop(last))
+    lists.watch("a", request, None)
+    assert lists.get("a") is not old
+    assert watched_by(lists, "a") == [request]
     lists.check()

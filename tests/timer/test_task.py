@@ -6,15 +6,11 @@ import weakref
 
 import pytest
 
-from request_purgatory import InvalidArgumentError, ManualClock, SystemTimer, TimerTask
+from request_purgatory import InvalidArgumentError, ManualClock, SystemTimer, TimerHandle, TimerTask
 from request_purgatory.timer.task import MAX_DELAY_MS
-
-
-class Index:
-    """A whole number that is no int, as NumPy's are."""
-
-    def __index__(self) -> int:
-        return 7
+from tests.interleaving import interleave_tasks, interpreted_only
+from tests.timer.steps import step
+from tests.whole_numbers import Index
 
 
 class Payload:
@@ -31,7 +27,7 @@ def test_delay_that_is_not_a_whole_number_is_refused(delay_ms: object) -> None:
 
 def test_delay_may_be_any_whole_number_type() -> None:
     """What has `__index__` becomes an int."""
-    task = TimerTask(Index())  # type: ignore[arg-type]
+    task = TimerTask(Index(7))  # type: ignore[arg-type]
     assert task.delay_ms == 7
     assert type(task.delay_ms) is int
 
@@ -100,3 +96,60 @@ def test_handle_shows_its_delay_and_callback(timer: SystemTimer) -> None:
     """For logs."""
     assert "delay_ms=25" in repr(timer.call_later(25, print))
     assert "print" in repr(timer.call_later(25, print))
+
+
+def test_handle_can_be_made_and_run_by_hand(clock: ManualClock, timer: SystemTimer) -> None:
+    """Its callback is called once, by whichever run comes first."""
+    seen: list[str] = []
+    handle = TimerHandle(10, seen.append, ("called",))
+    timer.add(handle)
+    handle.run()
+    assert seen == ["called"]
+    step(clock, timer)
+    assert (seen, timer.size, timer.callback_errors) == (["called"], 0, 0)
+
+
+def test_handle_that_fired_calls_nothing_when_it_is_added_again(
+    clock: ManualClock,
+    timer: SystemTimer,
+) -> None:
+    """It has forgotten its callback, and its run does no harm."""
+    seen: list[str] = []
+    handle = timer.call_later(10, seen.append, "called")
+    step(clock, timer)
+    timer.add(handle)
+    assert timer.size == 1
+    step(clock, timer)
+    assert (seen, timer.callback_errors) == (["called"], 0)
+
+
+@interpreted_only
+def test_cancel_follows_a_task_to_a_finer_wheel(clock: ManualClock, timer: SystemTimer) -> None:
+    """The clock moves it between the look at its bucket and the lock."""
+    seen: list[str] = []
+    handle = timer.call_later(25, seen.append, "called")
+    coarse = handle._bucket
+
+    def advance() -> None:
+        clock.advance(20)
+        timer.advance_clock(0)
+        assert handle._bucket not in (None, coarse)
+
+    interleave_tasks(timer).before(1, advance)
+    assert handle.cancel() is True
+    timer.check()
+    assert timer.size == 0
+    clock.advance(5)
+    timer.advance_clock(0)
+    assert seen == []
+
+
+@interpreted_only
+def test_cancel_is_false_where_another_thread_was_quicker(timer: SystemTimer) -> None:
+    """It took the task out between this one's look at the bucket and the lock."""
+    handle = timer.call_later(25, Payload)
+    cancelled: list[bool] = []
+    interleave_tasks(timer).before(1, lambda: cancelled.append(handle.cancel()))
+    assert handle.cancel() is False
+    assert (cancelled, timer.size) == ([True], 0)
+    timer.check()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Executor, Future
+from typing import Any
+
 import pytest
 
 from request_purgatory import (
@@ -11,10 +14,12 @@ from request_purgatory import (
     TaskInUseError,
     TimerClosedError,
 )
-from request_purgatory.timer.handle_task import call_at
+from request_purgatory.timer.handle_task import call_at, drop_all
 from request_purgatory.timer.task import MAX_DELAY_MS
+from tests.interleaving import InterleavedClock, interleave_tasks, interpreted_only
 from tests.requests import fail
 from tests.timer.steps import Note, step
+from tests.whole_numbers import Index
 
 HOUR_MS = 3_600_000
 
@@ -133,6 +138,59 @@ def test_next_expiration_is_none_once_all_is_cancelled(timer: SystemTimer) -> No
     timer.check()
 
 
+@pytest.mark.parametrize("tick_ms", [1, 10])
+def test_timer_has_the_resolution_that_it_was_given(tick_ms: int) -> None:
+    """It can be asked for, in milliseconds."""
+    assert SystemTimer("test", tick_ms=tick_ms, clock=ManualClock()).tick_ms == tick_ms
+
+
+def test_callback_may_be_due_after_any_whole_number(clock: ManualClock, timer: SystemTimer) -> None:
+    """An object that has `__index__` counts as one, as it does in a task."""
+    runs_ms: list[int] = []
+    timer.call_later(Index(7), lambda: runs_ms.append(clock.now_ms))  # type: ignore[arg-type]
+    step(clock, timer)
+    assert runs_ms == [7]
+
+
+@pytest.mark.parametrize("delay_ms", [2.5, True, "5", MAX_DELAY_MS + 1, 10**30])
+def test_callback_that_is_due_after_nonsense_is_refused(
+    timer: SystemTimer,
+    delay_ms: object,
+) -> None:
+    """The message has the value, and nothing is pending."""
+    with pytest.raises(InvalidArgumentError, match=f"delay_ms must be .* got {delay_ms!r}"):
+        timer.call_later(delay_ms, fail)  # type: ignore[arg-type]
+    assert timer.size == 0
+
+
+def test_callback_on_the_machines_clock_is_due_after_its_delay() -> None:
+    """Counted from the call, and rounded up to whole milliseconds."""
+    timer = SystemTimer("test")
+    before_ms = timer.clock.ceil_ms
+    handle = timer.call_later(HOUR_MS, fail)
+    after_ms = timer.clock.ceil_ms
+    assert before_ms + HOUR_MS <= handle._expiration_ms <= after_ms + HOUR_MS
+    assert timer.shutdown() == [handle]
+
+
+@interpreted_only
+def test_level_that_another_thread_makes_meanwhile_is_used(
+    clock: ManualClock,
+    timer: SystemTimer,
+) -> None:
+    """Both need room above the wheel of 20 ms; only one of the two new levels may stay."""
+    runs_ms: list[int] = []
+    lock = interleave_tasks(timer)
+    # The lock is taken for a look, given back while the level is made, and taken again.
+    lock.before(2, lambda: timer.add(Note(300, clock, runs_ms)))
+    timer.add(Note(500, clock, runs_ms))
+    timer.check()
+    assert timer.size == 2
+    assert [tick_ms for tick_ms, _ in timer.used_buckets()] == [1, 20, 400]
+    step(clock, timer)
+    assert runs_ms == [300, 500]
+
+
 # -- cancelling and moving
 
 
@@ -182,6 +240,43 @@ def test_adding_a_pending_task_moves_it(clock: ManualClock, timer: SystemTimer) 
         timer.check()
     step(clock, timer)
     assert runs_ms == [40]
+
+
+def test_task_that_another_thread_adds_meanwhile_is_moved() -> None:
+    """It was in no bucket at first, and is in one after the clock has been read."""
+    clock = InterleavedClock()
+    timer = SystemTimer("test", clock=clock)
+    runs_ms: list[int] = []
+    task = Note(10, clock, runs_ms)
+
+    def add_earlier() -> None:
+        timer.add(task)
+        clock.advance(5)
+
+    clock.interrupt = add_earlier
+    timer.add(task)
+    timer.check()
+    assert timer.size == 1
+    step(clock, timer)
+    assert runs_ms == [15]
+
+
+def test_task_that_the_clock_passes_while_it_is_added_is_due_at_once() -> None:
+    """Another thread advances the timer between this one's look at the clock and the lock."""
+    clock = InterleavedClock()
+    timer = SystemTimer("test", clock=clock)
+    runs_ms: list[int] = []
+
+    def pass_by() -> None:
+        clock.advance(50)
+        timer.advance_clock(0)
+
+    clock.interrupt = pass_by
+    timer.add(Note(10, clock, runs_ms))
+    timer.check()
+    assert (runs_ms, timer.size, timer.next_expiration_ms) == ([], 1, 50)
+    assert timer.advance_clock(0) is True
+    assert (runs_ms, timer.size) == ([50], 0)
 
 
 def test_moving_a_pending_task_to_now_runs_it_once(clock: ManualClock, timer: SystemTimer) -> None:
@@ -283,3 +378,43 @@ def test_handle_task_appends_its_handle_when_it_is_due(clock: ManualClock, timer
     timer.advance_clock(0)
     assert due == ["now", "soon"]
     assert (soon.handle, soon.due, cancelled.handle, soon.cancel()) == (None, None, None, False)
+
+
+def test_dropped_handle_tasks_keep_nothing(timer: SystemTimer) -> None:
+    """A loop that closes drops its timer's tasks; the timer takes no more."""
+    due: list[object] = []
+    tasks = [call_at(timer, seconds, due, "handle") for seconds in (0.005, 50, 500_000)]
+    drop_all(timer)
+    assert [(task.handle, task.due) for task in tasks] == [(None, None)] * 3
+    assert (due, timer.size) == ([], 0)
+    with pytest.raises(TimerClosedError):
+        call_at(timer, 0.005, due, "handle")
+
+
+class DeferringExecutor(Executor):
+    """Keeps what it is given until the test runs it."""
+
+    def __init__(self) -> None:
+        self.calls: list[Any] = []
+
+    def submit(self, call: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+        self.calls.append(lambda: call(*args, **kwargs))
+        return Future()
+
+
+def test_handle_task_that_is_cancelled_on_its_way_to_a_thread_appends_nothing(
+    clock: ManualClock,
+) -> None:
+    """It is too late to take it out of the timer, but it has forgotten its handle."""
+    executor = DeferringExecutor()
+    timer = SystemTimer("test", clock=clock, executor=executor)
+    due: list[object] = []
+    cancelled = call_at(timer, 0.005, due, "cancelled")
+    call_at(timer, 0.005, due, "kept")
+    clock.advance(5)
+    timer.advance_clock(0)
+    assert cancelled.cancel() is False
+    for call in executor.calls:
+        call()
+    assert due == ["kept"]
+    assert timer.callback_errors == 0

@@ -7,6 +7,7 @@ from request_purgatory import (
     SystemTimer,
 )
 from tests.crew import Crew
+from tests.interleaving import interleave_sleep
 from tests.requests import fail
 from tests.sleepers import SleeperClock
 from tests.timer.steps import Note
@@ -54,6 +55,20 @@ def test_sleeping_thread_is_woken_by_an_earlier_bucket(crew: Crew) -> None:
     clock.advance(5)
     crew.join()
     assert runs_ms == [5]
+
+
+def test_thread_does_not_sleep_through_a_bucket_that_comes_before_its_sleep(crew: Crew) -> None:
+    """Another thread adds it between the look at the next bucket and the sleep."""
+    clock = SleeperClock()
+    timer = SystemTimer("test", clock=clock)
+    timer.call_later(15, fail)
+    runs_ms: list[int] = []
+    interleave_sleep(timer).before(1, lambda: timer.add(Note(5, clock, runs_ms)))
+    crew.start(timer.advance_clock, None)
+    assert clock.wait_for_sleep(1) == 5
+    clock.advance(5)
+    crew.join()
+    assert (runs_ms, clock.sleeps) == ([5], [5])
 
 
 def test_sleeping_thread_is_not_woken_by_later_buckets(crew: Crew) -> None:
