@@ -27,6 +27,9 @@ CORE_TESTS := tests --ignore tests/pipeline --ignore tests/benchmarks --ignore t
 INTERPRETED_TESTS := $(CORE_TESTS) --ignore tests/aio/test_cpython.py --ignore tests/aio/test_examples.py \
 	--ignore tests/test_readme.py --ignore tests/test_published.py --ignore tests/test_doctests.py \
 	--ignore tests/test_leftovers.py
+# The core's modules in the report of `make coverage`: neither the commands nor the fixtures for users.
+CORE_FILES := --include 'src/request_purgatory/*.py,src/request_purgatory/timer/*.py' \
+	--omit 'src/request_purgatory/cli*.py,src/request_purgatory/broker_process.py,src/request_purgatory/pytest_plugin.py'
 # What `make explore` draws its examples from; the same number gives the same examples.
 SEED ?= $(shell od -An -N4 -tu4 /dev/urandom | tr -d ' ')
 
@@ -35,8 +38,8 @@ TRACE ?=
 # Requests in each published workload.
 REQUESTS ?= 1000000
 
-.PHONY: run test test-fast test-rest test-all test-core test-interpreted explore sanitize bench bench-docs archive lint types \
-	docs check clean help
+.PHONY: run test test-fast test-rest test-all test-core test-interpreted coverage explore sanitize bench bench-docs archive \
+	lint types docs check clean help
 
 run: $(VENV)/.extras ## the published workloads, and TRACE=path, through both designs, into one report
 	$(BIN)/purgatory run --workload low high --requests $(REQUESTS) $(if $(TRACE),--trace "$(TRACE)")
@@ -56,6 +59,18 @@ test-core: $(VENV)/.core ## the core's tests, without Java and all that comes wi
 
 test-interpreted: $(VENV)/.core $(INTERPRETED)/.copied ## the core's tests on the interpreted build
 	REQUEST_PURGATORY_EXPECT=interpreted PYTHONPATH=$(INTERPRETED) $(BIN)/python -m pytest -q -n $(WORKERS) $(INTERPRETED_TESTS)
+
+coverage: $(VENV)/.coverage $(INTERPRETED)/.copied ## branch coverage; fails if the core has less than 100 %
+	$(BIN)/coverage erase
+	@code=0; \
+	REQUEST_PURGATORY_EXPECT=interpreted PYTHONPATH=$(INTERPRETED) SPARK_CONF_DIR=$(CURDIR)/tools/coverage \
+		$(BIN)/coverage run -m pytest -q -n $(WORKERS) --dist loadgroup -m "$(FAST)" $(ARGS) || code=$$?; \
+	$(BIN)/coverage combine -q || exit 1; \
+	echo "core:"; $(BIN)/coverage report $(CORE_FILES) --fail-under 100 || code=$$?; \
+	for part in aio pipeline broker; do \
+		echo "$$part:"; $(BIN)/coverage report --include "src/request_purgatory/$$part/*"; \
+	done; \
+	exit $$code
 
 explore: $(VENV)/.test ## every model and property on new examples, 20 times as many; SEED=... repeats a run, ARGS="-k name" one test
 	@echo "examples of seed $(SEED); a failing test alone: make explore SEED=$(SEED) ARGS='-k NAME'"
@@ -117,6 +132,10 @@ $(VENV)/.core: pyproject.toml | $(VENV)/.built
 
 $(VENV)/.test: pyproject.toml | $(VENV)/.extras
 	$(PIP) install --group test
+	@touch $@
+
+$(VENV)/.coverage: pyproject.toml | $(VENV)/.extras
+	$(PIP) install --group coverage
 	@touch $@
 
 $(VENV)/.lint: pyproject.toml | $(VENV)/.created
