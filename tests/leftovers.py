@@ -251,8 +251,13 @@ def _of_gateway(found: Set[Resource]) -> Iterator[Resource]:
 def _addresses(fd: int) -> tuple[object, object]:
     """Return the local and the remote address of a socket; None for what it does not have."""
     try:
-        copy = socket.socket(fileno=os.dup(fd))
-    except OSError:
+        duplicate = os.dup(fd)
+    except OSError:  # it was closed
+        return None, None
+    try:
+        copy = socket.socket(fileno=duplicate)
+    except OSError:  # no socket
+        os.close(duplicate)
         return None, None
     with copy:
         addresses: list[object] = []
