@@ -214,7 +214,24 @@ def _shared(found: Set[Resource]) -> list[Resource]:
     frames = sys._current_frames()
     # Before Python 3.13 the record of a foreign thread outlives the thread.
     foreign = [it for it in found if isinstance(it, threading._DummyThread)]
-    return [it for it in foreign if it.ident not in frames] + list(_of_gateway(found))
+    ended = [it for it in foreign if it.ident not in frames]
+    return [*ended, *_of_gateway(found), *_of_matplotlib(found)]
+
+
+def _of_matplotlib(found: Set[Resource]) -> Iterator[Resource]:
+    """Yield matplotlib's own files: it keeps the fonts open that it has drawn with."""
+    matplotlib = sys.modules.get("matplotlib")
+    if matplotlib is None:
+        return
+    data = f"{matplotlib.get_data_path()}{os.sep}"
+    for it in found:
+        if isinstance(it, tuple):
+            try:
+                file = os.readlink(f"/proc/self/fd/{it[0]}")
+            except OSError:  # it was closed
+                continue
+            if file.startswith(data):
+                yield it
 
 
 def _of_gateway(found: Set[Resource]) -> Iterator[Resource]:
