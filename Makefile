@@ -30,8 +30,13 @@ INTERPRETED_TESTS := $(CORE_TESTS) --ignore tests/aio/test_cpython.py --ignore t
 # The core's modules in the report of `make coverage`: neither the commands nor the fixtures for users.
 CORE_FILES := --include 'src/request_purgatory/*.py,src/request_purgatory/timer/*.py' \
 	--omit 'src/request_purgatory/cli*.py,src/request_purgatory/broker_process.py,src/request_purgatory/pytest_plugin.py'
-# What `make explore` draws its examples from; the same number gives the same examples.
-SEED ?= $(shell od -An -N4 -tu4 /dev/urandom | tr -d ' ')
+# What `make explore` draws its examples from, below 2**32; the same number gives the same examples, in sets' order too.
+# Assigned once: each use of a recursive variable would be another number.
+ifndef SEED
+SEED := $(shell od -An -N4 -tu4 /dev/urandom | tr -d ' ')
+endif
+# Seconds that one exploring test may take: an example that hangs is a finding, many examples are none.
+LONGEST ?= 7200
 
 # A trace to import and replay beside the published workloads: make run TRACE=path
 TRACE ?=
@@ -72,9 +77,9 @@ coverage: $(VENV)/.coverage $(INTERPRETED)/.copied ## branch coverage; fails if 
 	done; \
 	exit $$code
 
-explore: $(VENV)/.test ## every model and property on new examples, 20 times as many; SEED=... repeats a run, ARGS="-k name" one test
-	@echo "examples of seed $(SEED); a failing test alone: make explore SEED=$(SEED) ARGS='-k NAME'"
-	HYPOTHESIS_PROFILE=explore $(PYTEST) -m explore --hypothesis-seed=$(SEED) --timeout 3600 $(ARGS)
+explore: $(VENV)/.test ## every model and property on new examples, 20 times as many; SEED=... repeats a run, ARGS=... one test
+	@echo "seed $(SEED); the same examples again: make explore SEED=$(SEED)"
+	PYTHONHASHSEED=$(SEED) HYPOTHESIS_PROFILE=explore $(PYTEST) -m explore --hypothesis-seed=$(SEED) --timeout $(LONGEST) $(ARGS)
 
 sanitize: $(VENV)/.core ## the core's tests on a build with C assertions and sanitizers (needs gcc)
 	tools/sanitize.sh

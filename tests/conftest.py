@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import is_hypothesis_test
 
 import request_purgatory
 from request_purgatory import DelayedOperationPurgatory, LegacyPurgatory, ManualClock, SystemTimer
 from tests import leftovers
 from tests.crew import Crew
-from tests.profiles import PROFILE
+from tests.profiles import PROFILE, load_all_constants, reproducing
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,10 +30,30 @@ def pytest_report_header() -> str:
     return f"core: {build}; Hypothesis profile: {PROFILE}"
 
 
+def pytest_configure() -> None:
+    """Load what the examples of a seed depend on."""
+    if PROFILE == "explore":
+        load_all_constants()
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """Print the command that reproduces each failure of an exploration."""
+    failed = dict.fromkeys(report.nodeid for kind in ("failed", "error") for report in terminalreporter.stats.get(kind, []))
+    if PROFILE == "explore" and failed:
+        terminalreporter.section("the same examples again")
+        for command in reproducing(failed, config.getoption("hypothesis_seed")):
+            terminalreporter.write_line(command)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests that use the Spark session, and keep them in one process: a session of a gigabyte is enough."""
+    """Mark the tests that Hypothesis draws examples for, and those that use the Spark session.
+
+    The latter stay in one process: a session of a gigabyte is enough.
+    """
     for item in items:
+        if isinstance(item, pytest.Function) and is_hypothesis_test(item.obj):
+            item.add_marker("explore")
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker("spark")
             item.add_marker(pytest.mark.xdist_group("spark"))

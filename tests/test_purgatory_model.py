@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Callable
 
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
@@ -21,6 +20,7 @@ from request_purgatory import (
 )
 from tests.model.naive_purgatory import NaivePurgatory, NaiveRequest, Plan
 from tests.model.naive_timer import NS_PER_MS
+from tests.profiles import examples
 from tests.requests import Fault
 
 HOUR_MS = 3_600_000
@@ -240,8 +240,9 @@ class LegacyPurgatoryMachine(PurgatoryMachine):
     legacy = True
 
 
+@pytest.mark.explore
 @pytest.mark.parametrize("machine", [PurgatoryMachine, LegacyPurgatoryMachine], ids=["wheel", "legacy"])
 def test_purgatory_does_what_a_naive_one_does(machine: type[PurgatoryMachine], caplog: pytest.LogCaptureFixture) -> None:
     """Outcomes, callbacks, tries, results, lists and counters are the model's after every step."""
     caplog.set_level(logging.CRITICAL, "request_purgatory")  # Thousands of faults, all meant: formatting them takes longest.
-    run_state_machine_as_test(machine, settings=settings(max_examples=200, stateful_step_count=30))
+    run_state_machine_as_test(machine, settings=examples(200, stateful_step_count=30))

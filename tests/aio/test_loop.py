@@ -14,11 +14,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from request_purgatory.aio import Purgatory, TimingWheelEventLoop, new_event_loop
 from tests.aio.virtual import VirtualLoop, VirtualWheelLoop
+from tests.profiles import examples
 
 TIME_LIMIT = 20.0
 LOOPS = ["wheel", "uvloop"]
@@ -87,7 +88,7 @@ def history(loop_type: type[VirtualLoop], plan: list[dict[str, Any]], until: flo
     return found
 
 
-@settings(max_examples=400, deadline=None)
+@examples(400)
 @given(plans, st.sampled_from([0.05, 200.0, 2e6]))
 def test_timers_run_in_the_same_order_and_at_the_same_times(plan: list[dict[str, Any]], until: float) -> None:
     """Whatever is set, cancelled and set again inside callbacks, and however long those take."""

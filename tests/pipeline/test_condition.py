@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from request_purgatory.pipeline.condition import NEVER, KeyEvents, first_index, satisfied_us
 from tests.model.naive_trace import TraceEvent, TraceRequest, outcome
 from tests.pipeline.trace_strategies import EVENTS, events_table, requests, requests_table
+from tests.profiles import examples
 
 
 def satisfied(request: TraceRequest, events: list[TraceEvent]) -> int:
@@ -18,7 +19,7 @@ def satisfied(request: TraceRequest, events: list[TraceEvent]) -> int:
     return int(satisfied_us(requests_table([request]), events_table(events))[0])
 
 
-@settings(max_examples=400)
+@examples(400)
 @given(requests(), st.lists(EVENTS, max_size=25))
 def test_vectors_satisfy_every_request_when_the_plain_model_does(found: list[TraceRequest], events: list[TraceEvent]) -> None:
     """Whatever the aggregates, quantifiers, keys and ties."""

@@ -6,12 +6,13 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from request_purgatory import InvalidArgumentError
 from request_purgatory.pipeline.histogram import BUCKETS_PER_DOUBLING, RELATIVE_ERROR, Histogram, bounds_of, bucket_of
+from tests.profiles import examples
 
 VALUES = st.one_of(
     st.integers(0, 300),
@@ -71,7 +72,7 @@ class MergingHistograms(RuleBasedStateMachine):
 
 
 TestMergingHistograms = MergingHistograms.TestCase
-TestMergingHistograms.settings = settings(max_examples=60, stateful_step_count=20)
+TestMergingHistograms.settings = examples(60, stateful_step_count=20)
 
 
 @pytest.mark.parametrize("value", [-1, 2**52])

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from hypothesis import Phase, given, settings
+from hypothesis import Phase, given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
@@ -17,6 +17,7 @@ from request_purgatory.pipeline.schema import EVENTS as EVENTS_SCHEMA
 from request_purgatory.pipeline.schema import OUTCOMES, REQUESTS, SchemaError
 from tests.model.naive_trace import TraceEvent, TraceRequest, outcome
 from tests.pipeline.trace_strategies import EVENTS, events_table, requests, requests_table
+from tests.profiles import examples
 from tests.requests import Request
 
 SETTINGS = [
@@ -41,7 +42,7 @@ def microseconds(moment: datetime) -> int:
 
 
 @pytest.mark.parametrize("chosen", SETTINGS, ids=lambda chosen: f"{chosen.design}-{chosen.tick_ms}-{chosen.purge_interval}")
-@settings(max_examples=150)
+@examples(150)
 @given(found=requests(), events=st.lists(EVENTS, max_size=25))
 def test_replay_ends_every_request_as_the_plain_model_does(
     chosen: ReplaySettings, found: list[TraceRequest], events: list[TraceEvent]
@@ -121,7 +122,7 @@ def test_unknown_design_is_refused_by_name() -> None:
         ReplaySettings(design="heap")
 
 
-@settings(max_examples=4, phases=[Phase.explicit, Phase.generate])  # to shrink would run hundreds of Spark jobs
+@examples(4, times=10, phases=[Phase.explicit, Phase.generate])  # to shrink would run hundreds of Spark jobs
 @given(
     data=st.lists(st.tuples(requests(), st.lists(EVENTS, max_size=40)), min_size=4, max_size=6),
     chosen=st.sampled_from(SETTINGS),

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from request_purgatory.pipeline.schema import AGGREGATES
@@ -24,6 +24,7 @@ from request_purgatory.pipeline.stream.store import MemoryBlobs, ShardStore
 from tests.model.naive_trace import TraceEvent, TraceRequest, outcome
 from tests.pipeline.trace_strategies import EVENTS as ANY_EVENT
 from tests.pipeline.trace_strategies import requests
+from tests.profiles import examples
 
 END_US = 10**12
 LONG_US = 10**15
@@ -106,7 +107,7 @@ def _us(moment: Any) -> int:
     return int(np.datetime64(moment.replace(tzinfo=None), "us").astype(np.int64))
 
 
-@settings(max_examples=500)
+@examples(500)
 @given(
     found=requests(),
     events=st.lists(ANY_EVENT, max_size=25),
@@ -188,7 +189,7 @@ def test_request_id_is_not_used_again_before_its_deadline() -> None:
     assert not ShardStore(stream.blobs).segments("ids")
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(
     found=requests(),
     names=st.lists(st.sampled_from("abc"), min_size=12, max_size=12),

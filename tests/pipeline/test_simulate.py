@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, Row, SparkSession
 from rich.console import Console
@@ -48,6 +48,7 @@ from request_purgatory.pipeline.workload import (
 )
 from tests.model.naive_trace import TraceEvent, TraceRequest, outcome
 from tests.pipeline.trace_strategies import EVENTS, requests
+from tests.profiles import examples
 
 START_US = int(START.timestamp()) * 1_000_000
 BIN_US = 200_000
@@ -199,7 +200,7 @@ def columns(found: list[TraceRequest], events: list[TraceEvent]) -> tuple[Reques
     )
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(
     found=requests(),
     events=st.lists(EVENTS, max_size=25),

@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, Phase, assume, given, settings
+from hypothesis import HealthCheck, Phase, assume, given
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 
@@ -40,6 +40,7 @@ from tests.pipeline.stream_files import (
 )
 from tests.pipeline.trace_strategies import EVENTS as ANY_EVENT
 from tests.pipeline.trace_strategies import events_table, requests, requests_table
+from tests.profiles import IRRELEVANT, examples
 
 TIME_LIMIT = 120.0
 HOUR = timedelta(hours=1)
@@ -66,7 +67,8 @@ def expected(spark: SparkSession, folder: Path) -> list[Any]:
     return sorted(batch_outcomes(*read).collect())
 
 
-@settings(max_examples=1, phases=[Phase.generate], suppress_health_check=list(HealthCheck), deadline=None, database=None)
+# To shrink would run hundreds of streams. The settings that the fixture gives the session hold for all examples.
+@examples(1, times=10, phases=[Phase.generate], suppress_health_check=[*IRRELEVANT, HealthCheck.function_scoped_fixture])
 @given(data=st.lists(st.tuples(requests(), st.lists(ANY_EVENT, max_size=30)), min_size=12, max_size=12), order=st.randoms())
 def test_stream_and_batch_agree_row_for_row(
     streaming: SparkSession,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from request_purgatory import ManualClock, SystemTimer, TimerTask
 from tests.model.naive_timer import NS_PER_MS, NaiveTimer
+from tests.profiles import examples
 
 HOUR_MS = 3_600_000
 YEAR_MS = 365 * 24 * HOUR_MS
@@ -190,4 +190,4 @@ class TimerMachine(RuleBasedStateMachine):
 
 
 TestTimerAgainstModel = TimerMachine.TestCase
-TestTimerAgainstModel.settings = settings(max_examples=250, stateful_step_count=40)
+TestTimerAgainstModel.settings = examples(250, stateful_step_count=40)

@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
-from hypothesis import settings
+import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule, run_state_machine_as_test
 
@@ -16,6 +16,7 @@ from request_purgatory.broker.groups import GroupState
 from request_purgatory.broker.wire.error_code import ErrorCode
 from tests.aio.virtual import VirtualLoop
 from tests.broker.groups.world import GROUP, Answer, World, world
+from tests.profiles import examples
 
 TIME_LIMIT = 600.0
 
@@ -230,6 +231,7 @@ class CoordinatorMachine(RuleBasedStateMachine):
             self.loop.close()
 
 
+@pytest.mark.explore
 def test_no_history_is_found_in_which_it_errs() -> None:
     """Every request is answered once, a generation has one leader and one protocol, and no group is stuck."""
-    run_state_machine_as_test(CoordinatorMachine, settings=settings(max_examples=150, stateful_step_count=40))
+    run_state_machine_as_test(CoordinatorMachine, settings=examples(150, stateful_step_count=40))

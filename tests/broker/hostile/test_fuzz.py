@@ -1,11 +1,11 @@
-"""Bytes that Hypothesis makes up, handed to connections: the same ones each time."""
+"""Bytes that Hypothesis makes up, handed to connections."""
 
 from __future__ import annotations
 
 import asyncio
 import random
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from request_purgatory.broker.async_cluster import AsyncCluster
@@ -18,15 +18,15 @@ from tests.broker.hostile.attacker import Attacker
 from tests.broker.hostile.conftest import check, nothing_logged
 from tests.broker.hostile.mutations import of_bytes, of_fields
 from tests.broker.hostile.requests import TOPIC, every_api_and_version, frame, header, sized, with_topic_id
+from tests.profiles import examples
 
 _SERVED = list(every_api_and_version())
-_QUICK = settings(max_examples=300, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 
 served = st.sampled_from(_SERVED)
 noise = st.binary(max_size=200)
 
 
-@_QUICK
+@examples(300)
 @given(raw=st.one_of(noise, st.builds(lambda api, rest: header(*_key(api), flexible=False) + rest, served, noise)))
 def test_bytes_are_a_request_or_a_wire_error(raw: bytes) -> None:
     """Nothing else comes out of the wire module, whatever goes in."""
@@ -43,7 +43,7 @@ def _key(served_version: tuple[Api, int]) -> tuple[int, int]:
     return api.key, version
 
 
-@_QUICK
+@examples(300)
 @given(chosen=served, seed=st.integers(0, 2**32), of=st.sampled_from([of_bytes, of_fields]))
 def test_spoiled_requests_are_a_request_or_a_wire_error(chosen: tuple[Api, int], seed: int, of: object) -> None:
     """As above, a little deeper."""
@@ -56,7 +56,7 @@ def test_spoiled_requests_are_a_request_or_a_wire_error(chosen: tuple[Api, int],
         pass
 
 
-@settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@examples(40)
 @given(
     attacks=st.lists(st.tuples(served, st.integers(0, 2**32), st.booleans(), st.integers(1, 3)), min_size=1, max_size=40),
     pauses=st.lists(st.sampled_from([0.0, 0.0, 0.1, 7.0]), max_size=20),

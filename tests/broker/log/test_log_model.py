@@ -7,7 +7,6 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -15,6 +14,7 @@ from request_purgatory.broker.log import LogSettings, PartitionLog, RecordError,
 from request_purgatory.broker.wire.error_code import ErrorCode
 from tests.broker.log.batches import NOW, batch, contents
 from tests.broker.log.naive_log import NaiveBatch, NaiveLog
+from tests.profiles import examples
 
 SETTINGS = LogSettings(segment_bytes=400, retention_ms=None)
 PRODUCER = 5
@@ -230,5 +230,5 @@ class TwoLogs(RuleBasedStateMachine):
         shutil.rmtree(self.folder)
 
 
-TwoLogs.TestCase.settings = settings(max_examples=120, stateful_step_count=40)
+TwoLogs.TestCase.settings = examples(120, stateful_step_count=40)
 test_two_logs_agree_with_lists = TwoLogs.TestCase

@@ -9,7 +9,6 @@ from collections.abc import Coroutine
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -22,6 +21,7 @@ from request_purgatory.broker.wire.error_code import ErrorCode
 from tests.aio.virtual import VirtualLoop
 from tests.broker.log.batches import NOW
 from tests.broker.replication.scene import ALL, KEY, Answer, Scene, error
+from tests.profiles import examples
 
 T = TypeVar("T")
 
@@ -321,5 +321,5 @@ class Replication(RuleBasedStateMachine):
                 assert purgatory.num_delayed == parked, (node.node_id, name, purgatory.num_delayed)
 
 
-Replication.TestCase.settings = settings(max_examples=150, stateful_step_count=50)
+Replication.TestCase.settings = examples(150, stateful_step_count=50)
 TestReplication = Replication.TestCase
