@@ -1,0 +1,91 @@
+"""Requests and responses of every API and version, there and back again."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kafka.protocol.api_message import ApiMessage
+
+from request_purgatory.broker.wire import limits
+from request_purgatory.broker.wire.apis import Api
+from request_purgatory.broker.wire.error_code import ErrorCode
+from request_purgatory.broker.wire.error_response import error_response
+from request_purgatory.broker.wire.errors import WireError
+from request_purgatory.broker.wire.messages import Header, read_header, read_request, response_frame
+from tests.broker.hostile.requests import header
+from tests.broker.wire.generated import INTEGERS, messages, plain
+from tests.profiles import examples
+
+Message = tuple[Api, int, Any]
+
+
+def framed(drawn: Message, correlation: int = 7, client_id: bytes | None = None) -> bytes:
+    """Return a request's frame, without its size."""
+    api, version, request = drawn
+    begin = header(api.key, version, flexible=api.is_flexible(version), correlation=correlation, client_id=client_id)
+    return begin + bytes(request.encode(version=version))
+
+
+@examples(200)
+@given(
+    messages("request"),
+    INTEGERS["int32"],
+    st.none() | st.text(max_size=20),
+    st.sampled_from([0, limits.SMALL_FRAME_BYTES]),
+)
+def test_requests_are_read_as_they_were_written(drawn: Message, correlation: int, client_id: str | None, small: int) -> None:
+    """Every field, whether the frame is looked through first or not."""
+    api, version, request = drawn
+    frame = framed(drawn, correlation, None if client_id is None else client_id.encode())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(limits, "SMALL_FRAME_BYTES", small)
+        found = read_header(frame)
+        read = read_request(frame, found)
+    assert (found.api, found.version, found.is_served) == (api, version, True)
+    assert (found.correlation_id, found.client_id) == (correlation, client_id)
+    assert plain(read, api.request._struct, version) == plain(request, api.request._struct, version)
+
+
+@given(messages("request"), st.data(), st.sampled_from([0, limits.SMALL_FRAME_BYTES]))
+def test_torn_requests_are_refused(drawn: Message, data: st.DataObject, small: int) -> None:
+    """By WireError, wherever they end."""
+    frame = framed(drawn)
+    torn = frame[: data.draw(st.integers(0, len(frame) - 1), "length")]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(limits, "SMALL_FRAME_BYTES", small)
+        with pytest.raises(WireError):
+            read_request(torn, read_header(torn))
+
+
+@examples(200)
+@given(messages("response"), INTEGERS["int32"])
+def test_responses_are_read_as_they_were_written(drawn: Message, correlation: int) -> None:
+    """By the library's clients, every field, behind the correlation id."""
+    api, version, response = drawn
+    read = sent(api, version, response, correlation)
+    assert plain(read, api.response._struct, version) == plain(response, api.response._struct, version)
+
+
+@given(messages("request"), st.sampled_from(ErrorCode))
+def test_error_of_any_request_can_be_written(drawn: Message, code: ErrorCode) -> None:
+    """What the broker answers to a request that fails as a whole has the fields of its version."""
+    api, version, request = drawn
+    frame = framed(drawn)
+    response = error_response(api, read_request(frame, read_header(frame)), code)
+    if response is None:
+        assert (api.name, request.acks) == ("Produce", 0)
+        return
+    read = sent(api, version, response, 7)
+    assert plain(read, api.response._struct, version) == plain(response, api.response._struct, version)
+
+
+def sent(api: Api, version: int, response: Any, correlation: int) -> Any:
+    """Return a response as a client decodes it."""
+    frame = response_frame(Header(api, version, correlation, None, 0, is_served=True), response)
+    assert struct.unpack_from(">ii", frame) == (len(frame) - 4, correlation)
+    # Not the class's own, which reads every error of ApiVersions by its version 0.
+    return ApiMessage.decode.__func__(api.response, frame, version=version, header=True, framed=True)
