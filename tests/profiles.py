@@ -75,5 +75,6 @@ def reproducing(tests: Iterable[str], seed: object) -> list[str]:
         if seed is None:
             commands.append(f"HYPOTHESIS_PROFILE=explore .venv/bin/python -m pytest {name}")
         else:
-            commands.append(f"make explore SEED={seed} ARGS={shlex.quote(name)}")
+            quoted = shlex.quote(name) if name == test else f'"{name}"'
+            commands.append(f"make explore SEED={seed} ARGS={quoted}")
     return commands
