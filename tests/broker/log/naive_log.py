@@ -13,8 +13,8 @@ class NaiveBatch:
     epoch: int
     values: list[bytes]
     time: int
-    #: (id, first sequence), if it has a producer.
-    producer: tuple[int, int] | None = None
+    #: (id, epoch, first sequence), if it has a producer.
+    producer: tuple[int, int, int] | None = None
 
     @property
     def end(self) -> int:
@@ -70,6 +70,18 @@ class NaiveLog:
         """(offset, value) of all."""
         found = [(batch.base + index, value) for batch in self.batches for index, value in enumerate(batch.values)]
         return [(offset, value) for offset, value in found if offset >= self.start]
+
+    def left_of(self, producer: int) -> list[tuple[int, int, int, int]]:
+        """Return (epoch, first sequence, last sequence, base offset) of a producer's last batches that are left.
+
+        Those of its last epoch, five at most.
+        """
+        found = [
+            (batch.producer[1], batch.producer[2], batch.producer[2] + len(batch.values) - 1, batch.base)
+            for batch in self.batches
+            if batch.producer is not None and batch.producer[0] == producer
+        ]
+        return [each for each in found if each[0] == found[-1][0]][-5:]
 
     def epoch_end(self, asked: int) -> tuple[int, int]:
         """The largest epoch up to `asked`, and where it ends."""

@@ -17,7 +17,7 @@ from tests.broker.log.naive_log import NaiveBatch, NaiveLog
 from tests.profiles import examples
 
 SETTINGS = LogSettings(segment_bytes=400, retention_ms=None)
-PRODUCER = 5
+PRODUCERS = st.sampled_from([5, 5, 6])
 
 
 class TwoLogs(RuleBasedStateMachine):
@@ -69,27 +69,40 @@ class TwoLogs(RuleBasedStateMachine):
         assert (appended.base_offset, appended.last_offset, appended.max_timestamp) == (model.end, model.end + count - 1, time)
         model.append(NaiveBatch(model.end, self.epoch, values, time))
 
-    @rule(skip=st.sampled_from([0, 0, 0, 1, -1, -2, -6]), count=st.sampled_from([1, 1, 2]))
-    def produce(self, skip: int, count: int) -> None:
-        """A producer's next batch, or one that it has sent, or one too far."""
+    @rule(
+        producer=PRODUCERS,
+        skip=st.sampled_from([0, 0, 0, 1, -1, -2, -6]),
+        count=st.sampled_from([1, 1, 2]),
+        newer=st.sampled_from([0, 0, 0, 0, 1, -1]),
+    )
+    def produce(self, producer: int, skip: int, count: int, newer: int) -> None:
+        """A producer's next batch, or one that it has sent, or one too far; by itself, one that replaced it, or one before."""
         model, log = self.models[self.leader], self.logs[self.leader]
-        state = log.producers.get(PRODUCER)
-        following = state.batches[-1].last_sequence + 1 if state is not None else 0
+        state = log.producers.get(producer)
+        epoch = max(state.epoch + newer, 0) if state is not None else max(newer, 0)
+        is_same = state is not None and epoch == state.epoch
+        following = state.batches[-1].last_sequence + 1 if state is not None and is_same else 0
         sequence = max(following + skip, 0)
-        data = batch(*[b"p"] * count, timestamps=[self.time] * count, producer=(PRODUCER, 0, sequence))
+        data = batch(*[b"p"] * count, timestamps=[self.time] * count, producer=(producer, epoch, sequence))
         known = {
-            (each.first_sequence, each.last_sequence): each.base_offset for each in (state.batches if state is not None else [])
+            (each.first_sequence, each.last_sequence): each.base_offset
+            for each in (state.batches if state is not None and is_same else [])
         }
         earlier = known.get((sequence, sequence + count - 1))
-        if earlier is None and state is not None and sequence != following:
+        refused = None
+        if state is not None and epoch < state.epoch:
+            refused = ErrorCode.INVALID_PRODUCER_EPOCH
+        elif earlier is None and state is not None and sequence != following:
+            refused = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        if refused is not None:
             with pytest.raises(RecordError) as caught:
                 log.append_as_leader(data, self.epoch, self.time)
-            assert caught.value.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+            assert caught.value.code is refused
             return
         appended = log.append_as_leader(data, self.epoch, self.time)
         assert (appended.duplicate, appended.base_offset) == (earlier is not None, model.end if earlier is None else earlier)
         if earlier is None:
-            model.append(NaiveBatch(model.end, self.epoch, [b"p"] * count, self.time, (PRODUCER, sequence)))
+            model.append(NaiveBatch(model.end, self.epoch, [b"p"] * count, self.time, (producer, epoch, sequence)))
 
     # -- the follower follows
 
@@ -206,6 +219,20 @@ class TwoLogs(RuleBasedStateMachine):
             assert [log.epoch_end(epoch) for epoch in asked] == [model.epoch_end(epoch) for epoch in asked], model.epochs
             for time in (0, self.time - 45, self.time - 15, self.time, self.time + 1):
                 assert log.offset_at_time(time, 10**9) == model.at_time(time)
+
+    @invariant()
+    def producers_are_known_by_what_is_left_of_them(self) -> None:
+        """The last batches of their last epoch, whatever was cut off; of those that were deleted, some perhaps."""
+        for log, model in zip(self.logs, self.models, strict=False):
+            for producer in (5, 6):
+                left = model.left_of(producer)
+                state = log.producers.get(producer)
+                found = [] if state is None else [(state.epoch, *each[:3]) for each in state.batches]
+                assert found[len(found) - len(left) :] == left, (found, left)
+                assert all(
+                    base < min((each.base for each in model.batches), default=model.end)
+                    for _, _, _, base in found[: len(found) - len(left)]
+                )
 
     @invariant()
     def reads_give_what_they_should(self) -> None:
