@@ -61,6 +61,7 @@ class TimerMachine(RuleBasedStateMachine):
         self.deadlines_ns: dict[int, int] = {}
         self.at_once: list[int] = []
         self.raised = 0
+        self.started = 0
         self.stepping = False
 
     # -- what both are told
@@ -87,6 +88,7 @@ class TimerMachine(RuleBasedStateMachine):
             if self.stepping:
                 assert late_ns < self.model.tick_ms * NS_PER_MS, f"task {number} ran {late_ns} ns late"
             self.model.cancel(number)
+            self.started += 1
         assert self.timer.size == len(self.model.pending), "a task that runs is still counted as pending"
         for deed, delay_ms, other in chore.deeds:
             if deed == "add":
@@ -148,6 +150,18 @@ class TimerMachine(RuleBasedStateMachine):
         """The timer finds out later: tasks may be added and cancelled in between."""
         self.clock.advance(ms)
 
+    @rule(ms=st.integers(0, 50), at_most=st.integers(1, 4))
+    def run_some(self, ms: int, at_most: int) -> None:
+        """As an event loop does: what is left is due, and can be cancelled and moved all the same."""
+        self.clock.advance(ms)
+        before = self.started
+        more = self.timer.run_due(at_most)
+        first_due_ms = self.model.first_due_ms
+        assert more == (first_due_ms is not None and first_due_ms <= self.clock.now_ms)
+        assert self.started - before == at_most if more else self.started - before <= at_most
+        if more:
+            assert self.timer.next_expiration_ms == self.clock.now_ms
+
     @rule(ns=st.one_of(st.integers(1, 3 * NS_PER_MS), st.integers(1, 100 * NS_PER_MS)))
     def creep(self, ns: int) -> None:
         self.clock.advance_to_ns(self.clock.now_ns + ns)
@@ -178,7 +192,8 @@ class TimerMachine(RuleBasedStateMachine):
         next_ms = self.timer.next_expiration_ms
         assert (next_ms is None) == (first_due_ms is None)
         if next_ms is not None and first_due_ms is not None:
-            assert next_ms <= first_due_ms, "the clock thread would oversleep"
+            # What is due already, and was left by `run_some`, is due now.
+            assert next_ms <= max(first_due_ms, self.clock.now_ms), "the clock thread would oversleep"
 
     def teardown(self) -> None:
         if not hasattr(self, "timer"):
