@@ -18,7 +18,7 @@ from request_purgatory import (
     PurgatoryClosedError,
     SystemTimer,
 )
-from tests.model.naive_purgatory import NaivePurgatory, NaiveRequest, Plan
+from tests.model.naive_purgatory import Deed, NaivePurgatory, NaiveRequest, Plan
 from tests.model.naive_timer import NS_PER_MS
 from tests.profiles import examples
 from tests.requests import Fault
@@ -27,16 +27,35 @@ HOUR_MS = 3_600_000
 YEAR_MS = 365 * 24 * HOUR_MS
 
 KEYS = st.sampled_from("abcde")
-EVENTS = st.tuples(KEYS, st.integers(1, 3))
+NUMBERS = st.integers(0, 100)
+DELAYS = st.one_of(st.integers(-1, 3), st.integers(1, 100), st.integers(1, 2 * HOUR_MS), st.just(YEAR_MS))
+#: Of requests that do nothing but wait.
+PLAIN_PLANS = st.builds(
+    Plan,
+    keys=st.lists(KEYS, min_size=1, max_size=2),
+    delay_ms=DELAYS,
+    needs=st.integers(1, 12),
+    every_key=st.booleans(),
+)
+EVENTS = st.tuples(st.just("event"), KEYS, st.integers(1, 3))
+DEEDS = st.one_of(
+    EVENTS,
+    EVENTS,
+    st.tuples(st.sampled_from(["complete", "cancel", "discard"]), NUMBERS),
+    st.tuples(st.just("cancel_for_key"), KEYS),
+    st.just(("purge",)),
+    st.tuples(st.just("watch"), PLAIN_PLANS),
+)
 PLANS = st.builds(
     Plan,
     keys=st.lists(KEYS, min_size=1, max_size=4),
-    delay_ms=st.one_of(st.integers(-1, 3), st.integers(1, 100), st.integers(1, 2 * HOUR_MS), st.just(YEAR_MS)),
+    delay_ms=DELAYS,
     needs=st.integers(1, 12),
     every_key=st.booleans(),
-    meddling=st.one_of(st.none(), EVENTS),
+    meddling=st.one_of(st.none(), DEEDS),
     meddling_try=st.integers(1, 4),
-    chain=st.one_of(st.none(), st.none(), EVENTS),
+    chain=st.one_of(st.none(), st.none(), DEEDS),
+    parting=st.one_of(st.none(), st.none(), DEEDS),
     failing_tries=st.one_of(st.just(frozenset()), st.just(frozenset()), st.frozensets(st.integers(1, 5), max_size=2)),
     failing_callbacks=st.one_of(
         st.just(frozenset()), st.just(frozenset()), st.frozensets(st.sampled_from(["complete", "expiration", "cancellation"]))
@@ -65,24 +84,24 @@ class PlannedRequest(DelayedOperation):
             if self.plan.satisfied(self.world.level):
                 return self.force_complete()
             if self.plan.meddling is not None and self.tries == self.plan.meddling_try:
-                self.world.event(*self.plan.meddling)
+                self.world.perform(self.plan.meddling)
             return False
         finally:
             self.inside = False
 
     def on_complete(self) -> None:
-        if self.outcome == "completed" and self.plan.chain is not None:
-            self.world.event(*self.plan.chain)
-        self.call("complete")
+        self.call("complete", self.plan.chain if self.outcome == "completed" else None)
 
     def on_expiration(self) -> None:
         self.call("expiration")
 
     def on_cancellation(self) -> None:
-        self.call("cancellation")
+        self.call("cancellation", self.plan.parting)
 
-    def call(self, callback: str) -> None:
+    def call(self, callback: str, deed: Deed | None = None) -> None:
         self.calls.append(callback)
+        if deed is not None:
+            self.world.perform(deed)
         if callback in self.plan.failing_callbacks:
             raise Fault
 
@@ -112,12 +131,36 @@ class PurgatoryMachine(RuleBasedStateMachine):
             )
         self.model = NaivePurgatory(legacy=self.legacy, tick_ms=tick_ms, purge_interval=purge_interval, now_ms=now_ms)
         self.level: Counter[str] = Counter()
-        self.pairs: list[tuple[PlannedRequest, NaiveRequest]] = []
+        #: All requests that the real one was ever given, in their order; `model.given` are theirs.
+        self.given: list[PlannedRequest] = []
 
     def event(self, key: str, amount: int) -> int:
         """On the real side only: the world changes, and then the purgatory is told."""
         self.level[key] += amount
         return self.real.check_and_complete(key)
+
+    def enter(self, plan: Plan) -> bool:
+        """On the real side only: one more request."""
+        self.given.append(PlannedRequest(self, plan))
+        return self.real.try_complete_else_watch(self.given[-1], plan.keys)
+
+    def perform(self, deed: Deed) -> None:
+        """On the real side only: what a request does inside its tries and callbacks."""
+        match deed:
+            case ("event", key, amount):
+                self.event(key, amount)
+            case ("complete", number):
+                self.given[number % len(self.given)].force_complete()
+            case ("cancel", number):
+                self.given[number % len(self.given)].cancel()
+            case ("discard", number):
+                self.real.discard(self.given[number % len(self.given)])
+            case ("cancel_for_key", key):
+                self.real.cancel_for_key(key)
+            case ("purge",):
+                self.real.purge()
+            case ("watch", plan):
+                self.enter(plan)
 
     def both(self, real: Callable[[], object], model: Callable[[], object]) -> None:
         """Do it on both sides: the same result, or a Fault from both."""
@@ -130,19 +173,21 @@ class PurgatoryMachine(RuleBasedStateMachine):
         assert results[0] == results[1]
 
     def pair(self, number: int) -> tuple[PlannedRequest, NaiveRequest] | None:
-        return self.pairs[number % len(self.pairs)] if self.pairs else None
+        if not self.given:
+            return None
+        number %= len(self.given)
+        return self.given[number], self.model.given[number]
 
     def numbers(self, requests: list[DelayedOperation] | list[NaiveRequest]) -> list[int]:
         """Requests of either side, as their places among all."""
-        return sorted(next(i for i, pair in enumerate(self.pairs) if request in pair) for request in requests)
+        places = {id(request): number for given in (self.given, self.model.given) for number, request in enumerate(given)}
+        return sorted(places[id(request)] for request in requests)
 
     # -- what both are told
 
     @rule(plan=PLANS)
     def watch(self, plan: Plan) -> None:
-        real, model = PlannedRequest(self, plan), NaiveRequest(plan)
-        self.pairs.append((real, model))
-        self.both(lambda: self.real.try_complete_else_watch(real, plan.keys), lambda: self.model.watch(model))
+        self.both(lambda: self.enter(plan), lambda: self.model.watch(NaiveRequest(plan)))
 
     @rule(plans=st.lists(PLANS, min_size=3, max_size=12))
     def watch_many(self, plans: list[Plan]) -> None:
@@ -153,17 +198,23 @@ class PurgatoryMachine(RuleBasedStateMachine):
     def bring_an_event(self, key: str, amount: int) -> None:
         self.both(lambda: self.event(key, amount), lambda: self.model.event(key, amount))
 
-    @rule(number=st.integers(0, 100))
+    @rule(number=NUMBERS)
     def force_complete(self, number: int) -> None:
         pair = self.pair(number)
         if pair:
             self.both(pair[0].force_complete, lambda: self.model.end(pair[1], "completed"))
 
-    @rule(number=st.integers(0, 100))
+    @rule(number=NUMBERS)
     def cancel(self, number: int) -> None:
         pair = self.pair(number)
         if pair:
             self.both(pair[0].cancel, lambda: self.model.end(pair[1], "cancelled"))
+
+    @rule(number=NUMBERS)
+    def discard(self, number: int) -> None:
+        pair = self.pair(number)
+        if pair:
+            self.both(lambda: self.real.discard(pair[0]), lambda: self.model.discard(pair[1]))
 
     @rule(key=KEYS)
     def cancel_for_key(self, key: str) -> None:
@@ -190,12 +241,14 @@ class PurgatoryMachine(RuleBasedStateMachine):
     def agrees(self) -> None:
         real, model = self.real, self.model
         real.check()
-        for number, (request, expected) in enumerate(self.pairs):
+        for number, (request, expected) in enumerate(zip(self.given, model.given, strict=True)):
             found = (request.outcome, request.calls, request.tries)
             assert found == (expected.outcome, expected.calls, expected.tries), f"request {number} differs: {request.plan}"
         assert self.level == model.level
         assert real.num_delayed == len(model.pending)
         assert real.watched == model.watched
+        for key in "abcde":
+            assert real.watched_under(key) == len(model.watchers(key))
         assert self.numbers(real.operations()) == self.numbers(model.requests)
         metrics = real.metrics()
         assert metrics.completions == model.ends["completed"]
@@ -211,7 +264,7 @@ class PurgatoryMachine(RuleBasedStateMachine):
     @invariant()
     def keeps_its_promises(self) -> None:
         """What the contract says of every request, whatever the model thinks."""
-        for request, _ in self.pairs:
+        for request in self.given:
             ended_by = [call for call in request.calls if call != "expiration"]
             assert len(ended_by) <= 1
             if request.outcome is None:
@@ -225,9 +278,8 @@ class PurgatoryMachine(RuleBasedStateMachine):
     def teardown(self) -> None:
         if not hasattr(self, "real"):
             return
-        pending = len(self.model.pending)
-        self.both(lambda: self.numbers(self.real.shutdown()), lambda: self.numbers(self.model.shutdown()))
-        assert self.model.ends["cancelled"] >= pending
+        order = [self.model.given[self.given.index(request)] for request in self.real.operations()]
+        self.both(lambda: self.numbers(self.real.shutdown()), lambda: self.numbers(self.model.shutdown(order)))
         self.agrees()
         assert self.real.num_delayed == self.real.watched == self.real.timer.size == 0
         with pytest.raises(PurgatoryClosedError):

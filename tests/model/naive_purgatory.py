@@ -4,9 +4,20 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
 
+from request_purgatory import InvalidArgumentError, PurgatoryClosedError
 from tests.model.naive_timer import NS_PER_MS
 from tests.requests import Fault
+
+#: What a request's own code raises, and what its deeds do where the purgatory refuses them.
+RAISED = (Fault, PurgatoryClosedError, InvalidArgumentError)
+
+Event: TypeAlias = tuple[Literal["event"], str, int]
+End: TypeAlias = tuple[Literal["complete", "cancel", "discard"], int]
+Other: TypeAlias = tuple[Literal["cancel_for_key"], str] | tuple[Literal["purge"]] | tuple[Literal["watch"], "Plan"]
+#: What a request brings about inside its tries and callbacks; a request by its number, modulo how many there are.
+Deed: TypeAlias = Event | End | Other
 
 
 @dataclass(eq=False)
@@ -16,9 +27,10 @@ class Plan:
     It is satisfied once the level of all (or any) of its keys is at least `needs`.
 
     Attributes:
-        meddling: an event that one of its tries brings about, from the inside: (key, amount).
-        meddling_try: the number of that try; the event concerns the try that is running.
-        chain: an event that its completion brings about, from on_complete: (key, amount).
+        meddling: what one of its tries brings about, from the inside.
+        meddling_try: the number of that try; an event concerns the try that is running.
+        chain: what its completion brings about, from on_complete.
+        parting: what its cancellation brings about, from on_cancellation.
         failing_tries: the numbers of its tries that raise, the first one being 1.
         failing_callbacks: those of "complete", "expiration" and "cancellation" that raise.
     """
@@ -27,9 +39,10 @@ class Plan:
     delay_ms: int
     needs: int
     every_key: bool
-    meddling: tuple[str, int] | None = None
+    meddling: Deed | None = None
     meddling_try: int = 1
-    chain: tuple[str, int] | None = None
+    chain: Deed | None = None
+    parting: Deed | None = None
     failing_tries: frozenset[int] = frozenset()
     failing_callbacks: frozenset[str] = frozenset()
 
@@ -47,6 +60,7 @@ class NaiveRequest:
     outcome: str | None = None
     tries: int = 0
     calls: list[str] = field(default_factory=list)
+    met: bool = False
     entered: bool = False
     due_ms: int | None = None
     trying: bool = False
@@ -70,12 +84,16 @@ class NaivePurgatory:
         self.since_purge = 0
         self.purges = 0
         self.callback_errors = 0
+        self.is_closed = False
+        #: All requests that it was ever given, in their order.
+        self.given: list[NaiveRequest] = []
 
     # -- what is there
 
     @property
     def pending(self) -> list[NaiveRequest]:
-        return [request for request in self.requests if request.outcome is None]
+        """Those that wait; what is about to be cancelled may have left the lists before."""
+        return [request for request in self.given if request.entered and request.outcome is None]
 
     @property
     def requests(self) -> list[NaiveRequest]:
@@ -93,10 +111,13 @@ class NaivePurgatory:
 
     def watch(self, request: NaiveRequest) -> bool:
         """As try_complete_else_watch; raises the request's own Fault."""
+        self.given.append(request)
+        self.require_open()
+        request.met = True
         self.entries += [(key, request) for key in request.plan.keys]
         try:
             completed = self.attempt(request)
-        except Fault:
+        except RAISED:
             self.cancel_untold(request)
             self.leave(request)
             raise
@@ -133,12 +154,13 @@ class NaivePurgatory:
 
     def check(self, key: str) -> int:
         """As check_and_complete."""
+        self.require_open()
         completed = 0
         for request in self.watchers(key):
             if request.outcome is None:
                 try:
                     completed += self.attempt(request)
-                except Fault:
+                except RAISED:
                     self.callback_errors += 1
                     completed += request.outcome == "completed"
             if request.outcome is not None and (key, request) in self.entries:
@@ -164,8 +186,11 @@ class NaivePurgatory:
             self.purge()
 
     def purge(self) -> int:
+        """As purge. The new design leaves a request that ends inside its own try to the check that tries it."""
         before = self.watched
-        self.entries = [(key, request) for key, request in self.entries if request.outcome is None]
+        self.entries = [
+            (key, request) for key, request in self.entries if request.outcome is None or (request.trying and not self.legacy)
+        ]
         self.queue = [request for request in self.queue if request.outcome is None]
         self.estimate = len(self.pending)
         self.since_purge = 0
@@ -173,15 +198,48 @@ class NaivePurgatory:
         return before - self.watched
 
     def cancel_for_key(self, key: str) -> list[NaiveRequest]:
+        self.require_open()
         watchers = self.watchers(key)
         self.entries = [entry for entry in self.entries if entry[0] != key]
         return self.cancel_all(watchers)
 
-    def shutdown(self) -> list[NaiveRequest]:
-        requests = self.requests
+    def discard(self, request: NaiveRequest) -> bool:
+        """As discard."""
+        if not request.met:
+            raise InvalidArgumentError("operation", "one of this purgatory", request)
+        cancelled = self.cancel_all([request])
+        self.leave(request)
+        return bool(cancelled)
+
+    def shutdown(self, order: list[NaiveRequest]) -> list[NaiveRequest]:
+        """As shutdown, in an order that the real one does not promise."""
+        self.is_closed = True
         self.entries = []
         self.queue = []
-        return self.cancel_all(requests)
+        return self.cancel_all(order)
+
+    def require_open(self) -> None:
+        """Raise PurgatoryClosedError after a shutdown."""
+        if self.is_closed:
+            raise PurgatoryClosedError("naive")
+
+    def perform(self, deed: Deed) -> None:
+        """Do what a request does inside its tries and callbacks."""
+        match deed:
+            case ("event", key, amount):
+                self.event(key, amount)
+            case ("complete", number):
+                self.end(self.given[number % len(self.given)], "completed")
+            case ("cancel", number):
+                self.end(self.given[number % len(self.given)], "cancelled")
+            case ("discard", number):
+                self.discard(self.given[number % len(self.given)])
+            case ("cancel_for_key", key):
+                self.cancel_for_key(key)
+            case ("purge",):
+                self.purge()
+            case ("watch", plan):
+                self.watch(NaiveRequest(plan))
 
     # -- how a request goes on
 
@@ -196,9 +254,15 @@ class NaivePurgatory:
         try:
             while True:
                 request.noted = False
-                completed = self.attempt_once(request)
-                if request.outcome is not None or not request.noted:
-                    return completed
+                try:
+                    completed = self.attempt_once(request)
+                except RAISED:
+                    if request.outcome is not None or not request.noted:
+                        raise
+                    self.callback_errors += 1
+                else:
+                    if request.outcome is not None or not request.noted:
+                        return completed
         finally:
             request.trying = False
 
@@ -210,28 +274,28 @@ class NaivePurgatory:
         if plan.satisfied(self.level):
             return self.end(request, "completed")
         if plan.meddling is not None and request.tries == plan.meddling_try:
-            self.event(*plan.meddling)
+            self.perform(plan.meddling)
         return False
 
     def end(self, request: NaiveRequest, outcome: str) -> bool:
         if request.outcome is not None:
             return False
         request.outcome = outcome
-        self.ends[outcome] += 1
+        self.ends[outcome] += request.met
         if outcome == "cancelled":
-            self.call(request, "cancellation")
+            self.call(request, "cancellation", request.plan.parting)
             return True
         try:
-            if outcome == "completed" and request.plan.chain is not None:
-                self.event(*request.plan.chain)
-            self.call(request, "complete")
+            self.call(request, "complete", request.plan.chain if outcome == "completed" else None)
         finally:
             if outcome == "expired":
                 self.call(request, "expiration")
         return True
 
-    def call(self, request: NaiveRequest, callback: str) -> None:
+    def call(self, request: NaiveRequest, callback: str, deed: Deed | None = None) -> None:
         request.calls.append(callback)
+        if deed is not None:
+            self.perform(deed)
         if callback in request.plan.failing_callbacks:
             raise Fault
 
@@ -248,6 +312,6 @@ class NaivePurgatory:
                 cancelled.append(request)
                 try:
                     self.end(request, "cancelled")
-                except Fault:
+                except RAISED:
                     self.callback_errors += 1
         return cancelled
