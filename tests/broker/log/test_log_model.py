@@ -118,6 +118,10 @@ class TwoLogs(RuleBasedStateMachine):
         cut = data[: len(data) - torn] if torn < len(data) else data
         kept = [header.base_offset for header, _ in split(cut, torn_tail=True)]
         assert kept == whole[: len(kept)]
+        if leader.log_start_offset == follower.end_offset:
+            # As the fetcher does: nothing is left of what is here, and the leader's first batch may begin before this end.
+            follower.advance_start(leader.log_start_offset)
+            self.models[1 - self.leader].advance(leader.log_start_offset)
         follower.append_as_follower(cut)
         for each in self.models[self.leader].batches:
             if each.base in kept:
@@ -259,3 +263,21 @@ class TwoLogs(RuleBasedStateMachine):
 
 TwoLogs.TestCase.settings = examples(120, stateful_step_count=40)
 test_two_logs_agree_with_lists = TwoLogs.TestCase
+
+
+def test_follower_that_ends_where_the_leader_starts_inside_a_batch() -> None:
+    """Found by an exploration: the two parted at once, and the leader's first record was deleted, of a batch of two."""
+    logs = TwoLogs()
+    logs.begin(in_files=False)
+    logs.elect()
+    logs.append(count=1, size=1, back=0, codec=0)
+    logs.append(count=1, size=1, back=0, codec=0)
+    logs.elect()
+    logs.append(count=2, size=1, back=0, codec=0)
+    logs.delete_records(number=0, share=0.6)
+    logs.replicate(max_bytes=0, torn=0, limit=50)
+    assert logs.logs[1].end_offset == 2
+    logs.logs_are_as_the_lists_have_it()
+    logs.producers_are_known_by_what_is_left_of_them()
+    logs.reads_give_what_they_should()
+    logs.teardown()
