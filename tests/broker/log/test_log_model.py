@@ -104,6 +104,14 @@ class TwoLogs(RuleBasedStateMachine):
         if earlier is None:
             model.append(NaiveBatch(model.end, self.epoch, [b"p"] * count, self.time, (producer, epoch, sequence)))
 
+    @rule(producer=PRODUCERS, count=st.integers(2, 7), followed=st.booleans())
+    def produce_on(self, producer: int, count: int, followed: bool) -> None:
+        """Several batches of one producer in a row, more than are remembered perhaps, as far as the follower too."""
+        for _ in range(count):
+            self.produce(producer, skip=0, count=1, newer=0)
+        for _ in range(count if followed else 0):
+            self.replicate(max_bytes=10_000, torn=0, limit=100)
+
     # -- the follower follows
 
     @rule(max_bytes=st.integers(0, 1_000), torn=st.integers(0, 90), limit=st.integers(0, 100))
