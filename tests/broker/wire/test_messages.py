@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kafka.protocol.api_message import ApiMessage
 
 from request_purgatory.broker.wire import limits
-from request_purgatory.broker.wire.apis import Api
+from request_purgatory.broker.wire.apis import APIS, Api
 from request_purgatory.broker.wire.error_code import ErrorCode
 from request_purgatory.broker.wire.error_response import error_response
 from request_purgatory.broker.wire.errors import WireError
@@ -20,27 +20,26 @@ from tests.broker.hostile.requests import header
 from tests.broker.wire.generated import INTEGERS, messages, plain
 from tests.profiles import examples
 
-Message = tuple[Api, int, Any]
+every_api = pytest.mark.parametrize("api", APIS.values(), ids=lambda api: api.name)
+#: Frames of this size and below are not looked through before they are decoded.
+SMALL = st.sampled_from([0, limits.SMALL_FRAME_BYTES])
 
 
-def framed(drawn: Message, correlation: int = 7, client_id: bytes | None = None) -> bytes:
+def framed(api: Api, version: int, request: Any, correlation: int = 7, client_id: bytes | None = None) -> bytes:
     """Return a request's frame, without its size."""
-    api, version, request = drawn
     begin = header(api.key, version, flexible=api.is_flexible(version), correlation=correlation, client_id=client_id)
     return begin + bytes(request.encode(version=version))
 
 
-@examples(200)
-@given(
-    messages("request"),
-    INTEGERS["int32"],
-    st.none() | st.text(max_size=20),
-    st.sampled_from([0, limits.SMALL_FRAME_BYTES]),
-)
-def test_requests_are_read_as_they_were_written(drawn: Message, correlation: int, client_id: str | None, small: int) -> None:
+@every_api
+@examples(12)
+@given(data=st.data(), correlation=INTEGERS["int32"], client_id=st.none() | st.text(max_size=20), small=SMALL)
+def test_requests_are_read_as_they_were_written(
+    api: Api, data: st.DataObject, correlation: int, client_id: str | None, small: int
+) -> None:
     """Every field, whether the frame is looked through first or not."""
-    api, version, request = drawn
-    frame = framed(drawn, correlation, None if client_id is None else client_id.encode())
+    version, request = data.draw(messages(api, api.request))
+    frame = framed(api, version, request, correlation, None if client_id is None else client_id.encode())
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(limits, "SMALL_FRAME_BYTES", small)
         found = read_header(frame)
@@ -50,31 +49,37 @@ def test_requests_are_read_as_they_were_written(drawn: Message, correlation: int
     assert plain(read, api.request._struct, version) == plain(request, api.request._struct, version)
 
 
-@given(messages("request"), st.data(), st.sampled_from([0, limits.SMALL_FRAME_BYTES]))
-def test_torn_requests_are_refused(drawn: Message, data: st.DataObject, small: int) -> None:
+@every_api
+@examples(12)
+@given(data=st.data(), small=SMALL)
+def test_torn_requests_are_refused(api: Api, data: st.DataObject, small: int) -> None:
     """By WireError, wherever they end."""
-    frame = framed(drawn)
-    torn = frame[: data.draw(st.integers(0, len(frame) - 1), "length")]
+    frame = framed(api, *data.draw(messages(api, api.request)))
+    last = len(frame) - 1
+    torn = frame[: data.draw(st.integers(0, last) | st.integers(max(last - 8, 0), last), "length")]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(limits, "SMALL_FRAME_BYTES", small)
         with pytest.raises(WireError):
             read_request(torn, read_header(torn))
 
 
-@examples(200)
-@given(messages("response"), INTEGERS["int32"])
-def test_responses_are_read_as_they_were_written(drawn: Message, correlation: int) -> None:
+@every_api
+@examples(12)
+@given(data=st.data(), correlation=INTEGERS["int32"])
+def test_responses_are_read_as_they_were_written(api: Api, data: st.DataObject, correlation: int) -> None:
     """By the library's clients, every field, behind the correlation id."""
-    api, version, response = drawn
+    version, response = data.draw(messages(api, api.response))
     read = sent(api, version, response, correlation)
     assert plain(read, api.response._struct, version) == plain(response, api.response._struct, version)
 
 
-@given(messages("request"), st.sampled_from(ErrorCode))
-def test_error_of_any_request_can_be_written(drawn: Message, code: ErrorCode) -> None:
+@every_api
+@examples(8)
+@given(data=st.data(), code=st.sampled_from(ErrorCode))
+def test_error_of_any_request_can_be_written(api: Api, data: st.DataObject, code: ErrorCode) -> None:
     """What the broker answers to a request that fails as a whole has the fields of its version."""
-    api, version, request = drawn
-    frame = framed(drawn)
+    version, request = data.draw(messages(api, api.request))
+    frame = framed(api, version, request)
     response = error_response(api, read_request(frame, read_header(frame)), code)
     if response is None:
         assert (api.name, request.acks) == ("Produce", 0)
