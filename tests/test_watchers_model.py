@@ -78,6 +78,7 @@ class OneShard(RuleBasedStateMachine):
                 numbers.remove(number)
                 if not numbers:
                     del self.model[place]
+                    assert self.watches[number].watchers.removed, "whoever has the list would add to it"
                     self.left_behind = self.left_behind or self.is_lost(place)
 
     def owners_of(self, numbers: list[int]) -> list[DelayedOperation]:
@@ -107,6 +108,16 @@ class OneShard(RuleBasedStateMachine):
         self.owners.append(number)
         if self.keys[place] is self.odd:
             self.left_behind = False
+
+    @rule()
+    def leave_the_odd_keys_list_behind(self) -> None:
+        """Empty it while the key has no hash; it can be looked up again afterwards."""
+        self.odd.failing = False
+        self.watch(4, None)
+        self.odd.failing = True
+        for number in list(self.model[4]):
+            self.drop(number)
+        self.odd.failing = False
 
     @rule(failing=st.booleans())
     def change_the_odd_key(self, failing: bool) -> None:
