@@ -20,20 +20,17 @@ if TYPE_CHECKING:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Look after each test for what it left behind, unless `-p no:leftovers` is given."""
+    """Look after each test for what it left behind, and load what the examples of a seed depend on."""
+    # `-p no:leftovers` blocks the name.
     config.pluginmanager.register(leftovers.Leftovers(), leftovers.NAME)
+    if PROFILE == "explore":
+        load_all_constants()
 
 
 def pytest_report_header() -> str:
     """Say which build of the core is tested, and which examples Hypothesis tries."""
     build = "compiled" if request_purgatory.__compiled__ else "interpreted"
     return f"core: {build}; Hypothesis profile: {PROFILE}"
-
-
-def pytest_configure() -> None:
-    """Load what the examples of a seed depend on."""
-    if PROFILE == "explore":
-        load_all_constants()
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
