@@ -10,6 +10,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import py4j.java_gateway
+import py4j.protocol
 import pytest
 
 from request_purgatory.broker import ClusterProcess
@@ -69,7 +71,10 @@ def either_broker(request: pytest.FixtureRequest) -> Broker:
 @pytest.fixture(scope="module")
 def driver_jvm(broker_libraries: Path) -> Iterator[Any]:
     """A JVM with what a driver needs to look at topics."""
-    with kafka_jvm(broker_libraries) as jvm:
+    # A session that this process may have had makes Py4J hand the errors of every gateway to the
+    # session's own JVM, which does not know them.
+    with kafka_jvm(broker_libraries) as jvm, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(py4j.java_gateway, "get_return_value", py4j.protocol.get_return_value)
         yield jvm
 
 
