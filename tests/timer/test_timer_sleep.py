@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
+
+import pytest
+
 from request_purgatory import (
+    Clock,
     ManualClock,
     SystemTimer,
 )
@@ -125,3 +131,38 @@ def test_shutdown_ends_the_sleep(crew: Crew) -> None:
     clock.wait_for_sleep(3)
     timer.shutdown()
     crew.join()
+
+
+class InterposingClock(Clock):
+    """A clock that does something during a reading: what another thread might do then."""
+
+    def __init__(self) -> None:
+        self.reads_ms = 0
+        self.during: list[Callable[[], object]] = []
+
+    @property
+    def now_ns(self) -> int:
+        if self.during:
+            self.during.pop(0)()
+        return self.reads_ms * 1_000_000
+
+    def wait_until(self, condition: threading.Condition, until_ms: int | None) -> None:
+        pytest.fail(f"slept until {until_ms} with a task due")
+
+
+def test_task_that_is_due_when_it_is_linked_is_not_slept_over() -> None:
+    """A thread reads the clock, and links its task only after another one has advanced past it."""
+    clock = InterposingClock()
+    timer = SystemTimer("test", clock=clock)
+    ran: list[str] = []
+
+    def link_late() -> None:
+        clock.reads_ms = 0
+        timer.call_later(5, ran.append, "ran")
+        clock.reads_ms = 10
+
+    clock.reads_ms = 10
+    # The first reading is for what is due; the second one comes between that and the sleep.
+    clock.during = [int, link_late]
+    assert timer.advance_clock(1_000) is True
+    assert ran == ["ran"]

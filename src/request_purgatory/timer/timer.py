@@ -317,6 +317,10 @@ class SystemTimer:
                 self._woken = False
                 lock.release()
                 return False
+            if self._due.head is not None:
+                # Its time was over when it was linked, after this thread had last collected.
+                lock.release()
+                return True
             next_ms = self._next_ms()
             self._sleepers += 1
             changes = self._changes
