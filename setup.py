@@ -28,7 +28,9 @@ BUILD = os.environ.get("REQUEST_PURGATORY_BUILD", "")
 UNTRACKED = {"timer/task.py": 0, "watch.py": 1024}
 TRACKED = (
     "native.pyx",
+    "parker.py",
     "clock.py",
+    "timer/sleepers.py",
     "timer/bucket.py",
     "timer/delay_queue.py",
     "timer/wheel.py",

@@ -85,13 +85,3 @@ def interleave_tasks(timer: SystemTimer) -> InterleavedLock:
     lock = InterleavedLock()
     timer._lock = timer._pending.lock = lock  # type: ignore[assignment]
     return lock
-
-
-def interleave_sleep(timer: SystemTimer) -> InterleavedLock:
-    """Give a timer a lock for its sleepers that the test can come before, and return it.
-
-    This lock is Python's in either build.
-    """
-    lock = InterleavedLock()
-    timer._changed._lock = lock
-    return lock

@@ -1,33 +1,37 @@
-"""A manual clock that tells who sleeps on it and until when, so that wake-ups can be counted instead of waited for."""
+"""A manual clock that reports who sleeps on it and until when, so that wake-ups are counted instead of waited for."""
 
 from __future__ import annotations
 
 import threading
 
 from request_purgatory import ManualClock
+from request_purgatory.parker import Parker
 
 
 class SleeperClock(ManualClock):
-    """Writes down every sleep.
+    """Records every sleep.
 
     Attributes:
-        sleeps: until when each sleep so far was to last, in milliseconds on this clock; None for "until notified".
+        sleeps: until when each sleep so far was to last, in milliseconds on this clock; None for "until woken".
     """
 
     def __init__(self, now_ms: int = 0) -> None:
         super().__init__(now_ms)
         self.sleeps: list[int | None] = []
         self._slept = threading.Condition()
-        self._conditions: set[threading.Condition] = set()
+        self._parkers: list[Parker] = []
 
-    def wait_until(self, condition: threading.Condition, until_ms: int | None) -> None:
-        # The caller holds the condition's lock until it sleeps. So whoever is told of the sleep here and then takes that
-        # lock, as every add and wake-up does, comes after its beginning.
+    def wait_until(self, parker: Parker, until_ms: int | None) -> None:
+        # What wakes the sleeper after this leaves a token, so whoever learns of the sleep here comes after its beginning.
         with self._slept:
-            self._conditions.add(condition)
+            self._parkers.append(parker)
             self.sleeps.append(until_ms)
             self._slept.notify_all()
-        super().wait_until(condition, until_ms)
+        try:
+            super().wait_until(parker, until_ms)
+        finally:
+            with self._slept:
+                self._parkers.remove(parker)
 
     def wait_for_sleep(self, number: int, time_limit: float = 20.0) -> int | None:
         """Wait until that many sleeps have begun, counted from the first; until when the last of them lasts."""
@@ -37,9 +41,6 @@ class SleeperClock(ManualClock):
 
     @property
     def asleep(self) -> int:
-        """How many threads sleep and have not been told to wake up, whether or not they have come round to it yet."""
-        count = 0
-        for condition in self._conditions:
-            with condition:  # Which a thread on its way into its sleep still holds.
-                count += len(condition._waiters)  # type: ignore[attr-defined]
-        return count
+        """How many threads sleep and have not been woken, whether or not they have come round to it yet."""
+        with self._slept:
+            return sum(not parker.has_token for parker in self._parkers)

@@ -15,8 +15,8 @@ import request_purgatory.timer.wheel
 from request_purgatory import InvalidArgumentError, TimerTask, native, states
 
 CORE = (
-    *("clock", "held", "legacy", "metrics", "native", "operation", "purgatory", "purge", "watch", "watchers"),
-    *("timer.bucket", "timer.delay_queue", "timer.handle_task", "timer.task", "timer.timer", "timer.wheel"),
+    *("clock", "held", "legacy", "metrics", "native", "operation", "parker", "purgatory", "purge", "watch", "watchers"),
+    *("timer.bucket", "timer.delay_queue", "timer.handle_task", "timer.sleepers", "timer.task", "timer.timer", "timer.wheel"),
     "aio.held",
 )
 

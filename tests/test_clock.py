@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 import time
 
 import pytest
 
 from request_purgatory import Clock, InvalidArgumentError, ManualClock, MonotonicClock, SystemTimer
 from request_purgatory.clock import MAX_NOW_MS, NS_PER_MS
+from request_purgatory.parker import Parker
 from tests.crew import Crew
 from tests.sleepers import SleeperClock
 from tests.whole_numbers import Index
@@ -101,13 +101,11 @@ def test_threads_that_move_one_clock_lose_no_move(crew: Crew, switching: None) -
 
 @pytest.mark.parametrize("move", ["advance", "advance_to_ns", "_move_to_ns"])
 def test_move_wakes_every_sleeper(crew: Crew, move: str) -> None:
-    """Those on other conditions too; each looks whether its time has come."""
+    """Each looks whether its time has come."""
     clock = SleeperClock()
 
     def sleep(until_ms: int | None) -> None:
-        condition = threading.Condition()
-        with condition:
-            clock.wait_until(condition, until_ms)
+        clock.wait_until(Parker(), until_ms)
 
     for until_ms in (5, 6, None):
         crew.start(sleep, until_ms)
@@ -127,10 +125,8 @@ def test_clock_that_nobody_sleeps_on_moves_too(move: str) -> None:
 def test_manual_clock_does_not_sleep_towards_the_past(crew: Crew) -> None:
     """What has come needs no waiting."""
     clock = ManualClock(5)
-    condition = threading.Condition()
-    with condition:
-        clock.wait_until(condition, 5)
-        clock.wait_until(condition, 4)
+    clock.wait_until(Parker(), 5)
+    clock.wait_until(Parker(), 4)
 
 
 def test_monotonic_clock_is_the_machines() -> None:
@@ -145,31 +141,18 @@ def test_monotonic_clock_is_the_machines() -> None:
 
 
 def test_monotonic_clock_does_not_sleep_towards_the_past() -> None:
-    """It returns at once, with the lock held again."""
-    clock = MonotonicClock()
-    condition = threading.Condition()
-    with condition:
-        clock.wait_until(condition, 0)
+    """It returns at once."""
+    MonotonicClock().wait_until(Parker(), 0)
 
 
-def test_monotonic_clock_sleeps_until_notified(crew: Crew) -> None:
+@pytest.mark.parametrize("until_ms", [None, 10_000 * 31_557_600_000])
+def test_monotonic_clock_sleeps_until_unparked(crew: Crew, until_ms: int | None) -> None:
     """However far away the time is: 10,000 years are more than a lock can wait for."""
-    clock = MonotonicClock()
-    condition = threading.Condition()
-    asleep = threading.Semaphore(0)
-
-    def sleep(until_ms: int | None) -> None:
-        with condition:
-            asleep.release()
-            clock.wait_until(condition, until_ms)
-
-    for until_ms in (None, 10_000 * 31_557_600_000):
-        crew.start(sleep, until_ms)
-    for _ in range(2):
-        assert asleep.acquire(timeout=20)
-    with condition:
-        condition.notify_all()
+    parker = Parker()
+    crew.start(MonotonicClock().wait_until, parker, until_ms)
+    parker.unpark()
     crew.join()
+    assert not parker.has_token
 
 
 def test_clock_of_ones_own_gives_now_ns_and_the_rest_follows() -> None:
@@ -184,7 +167,7 @@ def test_clock_of_ones_own_gives_now_ns_and_the_rest_follows() -> None:
     with pytest.raises(NotImplementedError):
         _ = Clock().now_ns
     with pytest.raises(NotImplementedError):
-        Clock().wait_until(threading.Condition(), None)
+        Clock().wait_until(Parker(), None)
 
 
 @pytest.mark.parametrize("now_ns", [-1, MAX_NOW_MS * NS_PER_MS + 1, 10**30])

@@ -15,8 +15,7 @@ cdef class MonotonicClock(Clock):
 cdef class ManualClock(Clock):
     cdef object _lock
     cdef long long _now_ns
-    cdef object _sleepers
-    cdef bint _slept_on
+    cdef list _sleepers
 
     cpdef long long _read_ns(self) except? -1
     cpdef _move_to_ns(self, long long now_ns)

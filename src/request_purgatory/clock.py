@@ -9,10 +9,10 @@ throws away.
 from __future__ import annotations
 
 import threading
-import weakref
 
 from request_purgatory import native
 from request_purgatory.errors import InvalidArgumentError, whole_number
+from request_purgatory.parker import Parker
 
 NS_PER_MS = 1_000_000
 
@@ -47,10 +47,14 @@ class Clock:
         """`now_ns` by a way that compiled code takes without a look-up: it is read at every operation."""
         return self.now_ns
 
-    def wait_until(self, condition: threading.Condition, until_ms: int | None) -> None:
-        """Sleep on `condition`, whose lock the caller holds, until `until_ms` (None: until notified).
+    def wait_until(self, parker: Parker, until_ms: int | None) -> None:
+        """Park until this clock reads `until_ms`, or until somebody unparks the parker.
 
-        May return early; the caller looks at the clock and at what it waits for, and waits again.
+        May return early: the caller looks at the clock and at what it waits for, and waits again.
+
+        Args:
+            parker: Where to sleep. No lock is held meanwhile.
+            until_ms: Whole milliseconds on this clock; None is without a limit.
         """
         raise NotImplementedError
 
@@ -74,13 +78,8 @@ class MonotonicClock(Clock):
     def _read_ns(self) -> int:
         return native.monotonic_ns()
 
-    def wait_until(self, condition: threading.Condition, until_ms: int | None) -> None:
-        if until_ms is None:
-            condition.wait()
-            return
-        remaining_ns = until_ms * NS_PER_MS - native.monotonic_ns()
-        # A lock cannot be waited for longer than TIMEOUT_MAX; the caller waits again.
-        condition.wait(min(max(remaining_ns / 1e9, 0.0), threading.TIMEOUT_MAX))
+    def wait_until(self, parker: Parker, until_ms: int | None) -> None:
+        parker.park(None if until_ms is None else (until_ms * NS_PER_MS - native.monotonic_ns()) / 1e9)
 
 
 class ManualClock(Clock):
@@ -95,7 +94,7 @@ class ManualClock(Clock):
     150
     """
 
-    __slots__ = ("_lock", "_now_ns", "_sleepers", "_slept_on")
+    __slots__ = ("_lock", "_now_ns", "_sleepers")
 
     def __init__(self, now_ms: int = 0) -> None:
         """Start at `now_ms` (whole milliseconds, not negative; InvalidArgumentError otherwise)."""
@@ -105,9 +104,7 @@ class ManualClock(Clock):
             raise InvalidArgumentError("now_ms", f"at least 0 and at most {MAX_NOW_MS} (292 years)", now_ms)
         self._lock = threading.Lock()
         self._now_ns = now_ms * NS_PER_MS
-        self._sleepers: weakref.WeakSet[threading.Condition] = weakref.WeakSet()
-        # A replay moves a clock on which nobody ever sleeps a million times: asking the set each time would cost most of it.
-        self._slept_on = False
+        self._sleepers: list[Parker] = []
 
     @property
     def now_ns(self) -> int:
@@ -126,7 +123,7 @@ class ManualClock(Clock):
             if ms > MAX_NOW_MS - native.ceil_ms(self._now_ns):
                 raise InvalidArgumentError("ms", f"such that the clock does not pass {MAX_NOW_MS} (292 years)", ms)
             self._now_ns += ms * NS_PER_MS
-        if self._slept_on:
+        if self._sleepers:
             self._wake_sleepers()
 
     def advance_to_ns(self, now_ns: int) -> None:
@@ -139,28 +136,26 @@ class ManualClock(Clock):
             if now_ns > MAX_NOW_MS * NS_PER_MS:
                 raise InvalidArgumentError("now_ns", f"at most {MAX_NOW_MS * NS_PER_MS} (292 years)", now_ns)
             self._now_ns = now_ns
-        if self._slept_on:
+        if self._sleepers:
             self._wake_sleepers()
 
     def _move_to_ns(self, now_ns: int) -> None:
         """`advance_to_ns` for who alone moves the clock, and only ahead: a replay does it at every instant."""
         self._now_ns = now_ns
-        if self._slept_on:
+        if self._sleepers:
             self._wake_sleepers()
 
-    def wait_until(self, condition: threading.Condition, until_ms: int | None) -> None:
-        # Registered before the last look at the time: a move after that look finds the condition here, and its notify
-        # has to wait for the condition's lock, which is only free once this thread sleeps. So no move is missed.
+    def wait_until(self, parker: Parker, until_ms: int | None) -> None:
+        # Registered before the look at the time: a move after that look finds the parker here. So no move is missed.
         with self._lock:
-            self._sleepers.add(condition)
-            self._slept_on = True
-        if until_ms is not None and self.now_ms >= until_ms:
-            return
-        condition.wait()
+            self._sleepers.append(parker)
+        try:
+            if until_ms is None or self.now_ms < until_ms:
+                parker.park(None)
+        finally:
+            with self._lock:
+                self._sleepers.remove(parker)
 
     def _wake_sleepers(self) -> None:
-        with self._lock:
-            sleepers = list(self._sleepers)
-        for condition in sleepers:
-            with condition:
-                condition.notify_all()
+        for parker in list(self._sleepers):
+            parker.unpark()

@@ -1,9 +1,10 @@
 cimport cython
 
-from request_purgatory cimport states
+from request_purgatory cimport native, states
 from request_purgatory.clock cimport Clock
 from request_purgatory.operation cimport DelayedOperation
 from request_purgatory.purgatory cimport DelayedOperationPurgatory
+from request_purgatory.timer.sleepers cimport Sleeper, Sleepers
 from request_purgatory.timer.task cimport TimerTask
 from request_purgatory.watch cimport Watch, WatcherList
 from request_purgatory.watchers cimport WatcherLists
@@ -14,7 +15,7 @@ cdef class DelayQueueTimer:
     cdef readonly Clock clock
     cdef public Py_ssize_t callback_errors
     cdef object _lock
-    cdef object _changed
+    cdef readonly Sleepers _sleepers
     cdef list _heap
     cdef long long _added
     cdef bint _woken
@@ -26,6 +27,9 @@ cdef class DelayQueueTimer:
 
     @cython.locals(task=TimerTask)
     cpdef advance_clock(self, timeout_ms)
+
+    @cython.locals(sleeper=Sleeper, give_up_ms=longlong, until_ms=longlong, others=bint)
+    cdef bint _wait(self, timeout_ms) except -1
 
     cdef bint _is_due(self) except -1
 

@@ -11,11 +11,12 @@ import heapq
 import logging
 import threading
 
-from request_purgatory import states
+from request_purgatory import native, states
 from request_purgatory.clock import Clock, MonotonicClock
 from request_purgatory.errors import TimerClosedError
 from request_purgatory.operation import DelayedOperation
 from request_purgatory.purgatory import DelayedOperationPurgatory
+from request_purgatory.timer.sleepers import Sleeper, Sleepers
 from request_purgatory.timer.task import TimerTask, whole_ms
 
 logger = logging.getLogger(__name__)
@@ -33,7 +34,7 @@ class DelayQueueTimer:
         self.clock: Clock = clock if clock is not None else MonotonicClock()
         self.callback_errors = 0
         self._lock = threading.Lock()
-        self._changed = threading.Condition(self._lock)
+        self._sleepers = Sleepers()
         # The number in the middle keeps equal deadlines in order of arrival, and tasks from being compared.
         self._heap: list[tuple[int, int, TimerTask]] = []
         self._added = 0
@@ -65,26 +66,16 @@ class DelayQueueTimer:
             self._added += 1
             entry = (task._expiration_ms, self._added, task)
             heapq.heappush(self._heap, entry)
-            if self._heap[0] is entry:
-                self._changed.notify_all()
+            too_late = task._expiration_ms < self._sleepers.first_ms
+        if too_late:
+            self._sleepers.wake()
 
     def advance_clock(self, timeout_ms: int | None) -> bool:
         """Wait up to `timeout_ms` for the next deadline, then run what is due; as `SystemTimer.advance_clock`."""
-        with self._lock:
-            if self._closed:
-                raise TimerClosedError(self.name)
-            give_up_ms: int | None = None
-            if timeout_ms is not None:
-                # Rounded up, so that no wait is cut short; but 0 only looks, also between two milliseconds.
-                give_up_ms = self.clock.ceil_ms + timeout_ms if timeout_ms > 0 else self.clock.now_ms
-            while not self._is_due():
-                if self._woken or self._closed or (give_up_ms is not None and self.clock.now_ms >= give_up_ms):
-                    self._woken = False
-                    return False
-                until_ms = give_up_ms
-                if self._heap and (until_ms is None or self._heap[0][0] < until_ms):
-                    until_ms = self._heap[0][0]
-                self.clock.wait_until(self._changed, until_ms)
+        if self._closed:
+            raise TimerClosedError(self.name)
+        if not self._is_due() and (timeout_ms == 0 or not self._wait(timeout_ms)):
+            return False
         while True:
             with self._lock:
                 if not self._is_due():
@@ -98,6 +89,30 @@ class DelayQueueTimer:
                 logger.exception("timer %r: %r raised", self.name, task)
             # The last reference to the task may go here, and its finalizer is user code: not under the lock.
             del task
+
+    def _wait(self, timeout_ms: int | None) -> bool:
+        """Sleep until something is due; True if it is. As `SystemTimer._wait`."""
+        give_up_ms = native.LIMIT if timeout_ms is None else self.clock.ceil_ms + timeout_ms
+        sleeper = Sleeper()
+        try:
+            while True:
+                sleeper.park(0)
+                with self._lock:
+                    if self._is_due():
+                        return True
+                    if self._woken or self._closed or self.clock.now_ms >= give_up_ms:
+                        self._woken = False
+                        return False
+                    until_ms = give_up_ms
+                    if self._heap and self._heap[0][0] < until_ms:
+                        until_ms = self._heap[0][0]
+                    self._sleepers.enter(sleeper, until_ms)
+                self.clock.wait_until(sleeper, None if until_ms >= native.LIMIT else until_ms)
+        finally:
+            with self._lock:
+                others = self._sleepers.leave(sleeper)
+            if others:
+                self._sleepers.wake()
 
     def _is_due(self) -> bool:
         return bool(self._heap) and self._heap[0][0] <= self.clock.now_ms
@@ -116,7 +131,7 @@ class DelayQueueTimer:
         """End the sleep of a thread in `advance_clock`; if none sleeps, the next one's."""
         with self._lock:
             self._woken = True
-            self._changed.notify_all()
+        self._sleepers.wake()
 
     def shutdown(self) -> list[TimerTask]:
         """Empty the queue and return what was in it and had not ended."""
@@ -124,7 +139,7 @@ class DelayQueueTimer:
             self._closed = True
             heap = self._heap
             self._heap = []
-            self._changed.notify_all()
+        self._sleepers.wake()
         return [entry[2] for entry in heap if not _has_ended(entry[2])]
 
     def check(self) -> None:

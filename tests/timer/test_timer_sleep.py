@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 
 import pytest
@@ -12,8 +11,8 @@ from request_purgatory import (
     ManualClock,
     SystemTimer,
 )
+from request_purgatory.parker import Parker
 from tests.crew import Crew
-from tests.interleaving import interleave_sleep
 from tests.requests import fail
 from tests.sleepers import SleeperClock
 from tests.timer.steps import Note
@@ -65,16 +64,22 @@ def test_sleeping_thread_is_woken_by_an_earlier_bucket(crew: Crew) -> None:
 
 def test_thread_does_not_sleep_through_a_bucket_that_comes_before_its_sleep(crew: Crew) -> None:
     """Another thread adds it between the look at the next bucket and the sleep."""
-    clock = SleeperClock()
+
+    class AddingClock(SleeperClock):
+        def wait_until(self, parker: Parker, until_ms: int | None) -> None:
+            if not self.sleeps:
+                timer.add(Note(5, clock, runs_ms))
+            super().wait_until(parker, until_ms)
+
+    clock = AddingClock()
     timer = SystemTimer("test", clock=clock)
     timer.call_later(15, fail)
     runs_ms: list[int] = []
-    interleave_sleep(timer).before(1, lambda: timer.add(Note(5, clock, runs_ms)))
     crew.start(timer.advance_clock, None)
-    assert clock.wait_for_sleep(1) == 5
+    assert clock.wait_for_sleep(2) == 5
     clock.advance(5)
     crew.join()
-    assert (runs_ms, clock.sleeps) == ([5], [5])
+    assert (runs_ms, clock.sleeps) == ([5], [15, 5])
 
 
 def test_sleeping_thread_is_not_woken_by_later_buckets(crew: Crew) -> None:
@@ -134,35 +139,55 @@ def test_shutdown_ends_the_sleep(crew: Crew) -> None:
 
 
 class InterposingClock(Clock):
-    """A clock that does something during a reading: what another thread might do then."""
+    """Reads what it is told to, and calls what it is told to during a reading."""
 
     def __init__(self) -> None:
-        self.reads_ms = 0
-        self.during: list[Callable[[], object]] = []
+        self.now_ms_ = 0
+        self.during: list[Callable[[], None] | None] = []
 
     @property
     def now_ns(self) -> int:
-        if self.during:
-            self.during.pop(0)()
-        return self.reads_ms * 1_000_000
+        action = self.during.pop(0) if self.during else None
+        if action is not None:
+            action()
+        return self.now_ms_ * 1_000_000
 
-    def wait_until(self, condition: threading.Condition, until_ms: int | None) -> None:
+    def wait_until(self, parker: Parker, until_ms: int | None) -> None:
         pytest.fail(f"slept until {until_ms} with a task due")
 
 
-def test_task_that_is_due_when_it_is_linked_is_not_slept_over() -> None:
-    """A thread reads the clock, and links its task only after another one has advanced past it."""
+def test_task_that_is_due_when_it_comes_is_not_slept_over() -> None:
+    """A thread reads the clock, and adds its task only after another one has advanced past the task's time."""
     clock = InterposingClock()
     timer = SystemTimer("test", clock=clock)
     ran: list[str] = []
 
-    def link_late() -> None:
-        clock.reads_ms = 0
+    def add_late() -> None:
+        clock.now_ms_ = 0
         timer.call_later(5, ran.append, "ran")
-        clock.reads_ms = 10
+        clock.now_ms_ = 10
 
-    clock.reads_ms = 10
-    # The first reading is for what is due; the second one comes between that and the sleep.
-    clock.during = [int, link_late]
+    clock.now_ms_ = 10
+    # The first reading collects what is due; the second one comes between that and the sleep.
+    clock.during = [None, add_late]
     assert timer.advance_clock(1_000) is True
     assert ran == ["ran"]
+
+
+def test_each_of_several_sleepers_keeps_to_its_own_limit(crew: Crew) -> None:
+    """One that gives up leaves a later task to those that go on."""
+    clock = SleeperClock()
+    timer = SystemTimer("test", clock=clock)
+    came_due: list[bool] = []
+    crew.start(lambda: came_due.append(timer.advance_clock(10)))
+    clock.wait_for_sleep(1)
+    crew.start(lambda: came_due.append(timer.advance_clock(None)))
+    clock.wait_for_sleep(2)
+    runs_ms: list[int] = []
+    timer.add(Note(15, clock, runs_ms))  # Later than the first sleeper's limit, which so is not woken for it.
+    assert clock.asleep == 2
+    clock.advance(10)
+    assert clock.wait_for_sleep(3) == 15
+    clock.advance(5)
+    crew.join()
+    assert (came_due, runs_ms) == ([False, True], [15])

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from typing import Any
 
 from request_purgatory.clock import Clock, MonotonicClock
+from request_purgatory.parker import Parker
 
 
 class LoopClock(Clock):
@@ -26,7 +26,7 @@ class LoopClock(Clock):
         # ms.
         return round(self._loop.time() * 1e6) * 1000
 
-    def wait_until(self, condition: threading.Condition, until_ms: int | None) -> None:  # noqa: ARG002
+    def wait_until(self, parker: Parker, until_ms: int | None) -> None:  # noqa: ARG002
         """Refused: a loop's clock is waited for by the loop (RuntimeError)."""
         raise RuntimeError("nobody sleeps on an event loop's clock: the loop calls when it is time")
 

@@ -4,6 +4,7 @@ from request_purgatory cimport native
 from request_purgatory.clock cimport Clock
 from request_purgatory.timer.bucket cimport Bucket
 from request_purgatory.timer.delay_queue cimport DelayQueue
+from request_purgatory.timer.sleepers cimport Sleeper, Sleepers
 from request_purgatory.timer.task cimport PendingTasks, TaskList, TimerHandle, TimerTask
 from request_purgatory.timer.wheel cimport TimingWheel
 
@@ -20,9 +21,7 @@ cdef class SystemTimer:
     cdef readonly TimingWheel _wheel
     cdef TimingWheel _top
     cdef readonly Bucket _due
-    cdef readonly object _changed
-    cdef Py_ssize_t _changes
-    cdef readonly Py_ssize_t _sleepers
+    cdef readonly Sleepers _sleepers
     cdef bint _woken
     cdef bint _closed
     cdef object __weakref__
@@ -39,7 +38,7 @@ cdef class SystemTimer:
     @cython.locals(bucket=Bucket)
     cdef long long _next_ms(self) except? -2
 
-    @cython.locals(expiration_ms=longlong, wheel=TimingWheel, top=TimingWheel, stir=bint, lock=native.CoreLock, bucket=Bucket, delay_ms=longlong)
+    @cython.locals(expiration_ms=longlong, wheel=TimingWheel, top=TimingWheel, too_late=bint, lock=native.CoreLock, bucket=Bucket, delay_ms=longlong)
     cdef _add(self, TimerTask task, long long start_ms)
 
     @cython.locals(lock=native.CoreLock, top=TimingWheel, overflow=TimingWheel)
@@ -47,8 +46,6 @@ cdef class SystemTimer:
 
     @cython.locals(wheel=TimingWheel, next_ms=longlong)
     cdef _catch_up(self, long long now_ms)
-
-    cdef _stir(self)
 
     @cython.locals(came_due=bint)
     cpdef advance_clock(self, timeout_ms)
@@ -58,7 +55,7 @@ cdef class SystemTimer:
     @cython.locals(task=TimerTask)
     cdef _run_due(self, Py_ssize_t at_most)
 
-    @cython.locals(lock=native.CoreLock, next_ms=longlong, changes=Py_ssize_t)
+    @cython.locals(lock=native.CoreLock, sleepers=Sleepers, sleeper=Sleeper, until_ms=longlong, give_up_ms=longlong, others=bint)
     cdef bint _wait(self, timeout_ms) except -1
 
     @cython.locals(now_ms=longlong, wheel=TimingWheel, due=Bucket, came_due=bint, bucket=Bucket, task=TimerTask, after=TimerTask)

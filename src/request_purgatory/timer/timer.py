@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import Any, Protocol
@@ -13,6 +12,7 @@ from request_purgatory.clock import Clock, MonotonicClock, check_range
 from request_purgatory.errors import TaskInUseError, TimerClosedError, whole_number
 from request_purgatory.timer.bucket import Bucket
 from request_purgatory.timer.delay_queue import DelayQueue
+from request_purgatory.timer.sleepers import Sleeper, Sleepers
 from request_purgatory.timer.task import PendingTasks, TimerHandle, TimerTask, whole_ms
 from request_purgatory.timer.wheel import TimingWheel
 
@@ -100,10 +100,7 @@ class SystemTimer:
         # Tasks whose time has come wait here, still linked, until each is started: so one that is cancelled meanwhile does
         # not run, and `size` stays exact.
         self._due = Bucket(self._pending)
-        # Sleeping has a lock of its own, so that nobody who adds or cancels waits for one that can be slept on.
-        self._changed = threading.Condition(threading.Lock())
-        self._changes = 0
-        self._sleepers = 0
+        self._sleepers = Sleepers()
         self._woken = False
         self._closed = False
 
@@ -202,7 +199,6 @@ class SystemTimer:
         top = self._top
         if expiration_ms >= top.current_ms + top.interval_ms:
             self._make_room(start_ms, expiration_ms)
-        stir = False
         lock = self._lock
         lock.acquire()
         if self._closed:
@@ -218,16 +214,15 @@ class SystemTimer:
         if not wheel.add(task):
             # The clock has been advanced past it since it was read: due, and still pending until it is started.
             self._due._link(task)
-            stir = self._sleepers > 0
-        elif self._sleepers > 0:
-            # Only a bucket that is now the first can make a sleeper's plan wrong; `is` alone would also find later tasks of
-            # the same bucket, so the stir is for its first task.
-            bucket = self._queue.head()
-            stir = bucket is not None and bucket is task._bucket and bucket.head is task
+        else:
+            # A coarse bucket has to be looked at before its tasks are due.
+            bucket: Any = task._bucket
+            expiration_ms = bucket.expiration_ms
         self._pending.count += 1
+        too_late = expiration_ms < self._sleepers.first_ms
         lock.release()
-        if stir:
-            self._stir()
+        if too_late:
+            self._sleepers.wake()
 
     def _make_room(self, start_ms: int, expiration_ms: int) -> None:
         """Put levels on top until they reach `expiration_ms`."""
@@ -254,12 +249,6 @@ class SystemTimer:
             next_ms = self._next_ms()
             if next_ms < 0 or next_ms > now_ms:
                 wheel.advance(now_ms)
-
-    def _stir(self) -> None:
-        """Make sleepers look again at what they wait for."""
-        with self._changed:
-            self._changes += 1
-            self._changed.notify_all()
 
     def advance_clock(self, timeout_ms: int | None) -> bool:
         """Wait up to `timeout_ms` for the next bucket, then run what is due, all of it.
@@ -309,40 +298,47 @@ class SystemTimer:
 
     def _wait(self, timeout_ms: int | None) -> bool:
         """Sleep until something is due; True if it is."""
-        give_up_ms = None if timeout_ms is None else native.ceil_ms(self.clock._read_ns()) + timeout_ms
+        give_up_ms = native.LIMIT
+        if timeout_ms is not None:
+            give_up_ms = native.ceil_ms(self.clock._read_ns()) + native.clamp(timeout_ms)
         lock = self._lock
-        while True:
-            lock.acquire()
-            if self._woken or self._closed:
-                self._woken = False
-                lock.release()
-                return False
-            if self._due.head is not None:
-                # Its time was over when it was linked, after this thread had last collected.
-                lock.release()
-                return True
-            next_ms = self._next_ms()
-            self._sleepers += 1
-            changes = self._changes
-            lock.release()
-            until_ms = give_up_ms
-            if next_ms >= 0 and (give_up_ms is None or next_ms < give_up_ms):
-                until_ms = next_ms
-            try:
-                # Whoever adds an earlier bucket after the look above has seen a sleeper, and stirs it: before it holds this
-                # lock, and then it does not go to sleep, or afterwards, which wakes it. So no change is missed.
-                with self._changed:
-                    if self._changes == changes:
-                        self.clock.wait_until(self._changed, until_ms)
-            finally:
+        sleepers = self._sleepers
+        lock.acquire()
+        sleeper = sleepers.take_spare()
+        lock.release()
+        if sleeper is None:
+            sleeper = Sleeper()  # Not under the lock: making objects may start the collector.
+        try:
+            while True:
+                # Whoever wakes a sleeper has made its change before; the look below comes after both.
+                sleeper.park(0)
                 lock.acquire()
-                self._sleepers -= 1
+                if self._woken or self._closed:
+                    self._woken = False
+                    lock.release()
+                    return False
+                if self._due.head is not None:
+                    # Its time was over when it came, after this thread last collected.
+                    lock.release()
+                    return True
+                until_ms = self._next_ms()
+                if until_ms < 0 or give_up_ms < until_ms:
+                    until_ms = give_up_ms
+                # From here on whoever adds something that is due before `until_ms` wakes this thread, asleep already or not.
+                sleepers.enter(sleeper, until_ms)
                 lock.release()
-            if self._collect():
-                return True
-            if give_up_ms is not None and native.floor_ms(self.clock._read_ns()) >= give_up_ms:
-                self._woken = False
-                return False
+                self.clock.wait_until(sleeper, None if until_ms >= native.LIMIT else until_ms)
+                if self._collect():
+                    return True
+                if native.floor_ms(self.clock._read_ns()) >= give_up_ms:
+                    self._woken = False
+                    return False
+        finally:
+            lock.acquire()
+            others = sleepers.leave(sleeper)
+            lock.release()
+            if others:
+                sleepers.wake()
 
     def _collect(self) -> bool:
         """Move every task that is due at the clock's present to `_due`; True if there are any."""
@@ -414,15 +410,15 @@ class SystemTimer:
         self._lock.acquire()
         self._woken = True
         self._lock.release()
-        self._stir()
+        self._sleepers.wake()
 
     def shutdown(self) -> list[TimerTask]:
         """Cancel what is pending and return it; wake who sleeps. To `add` later raises TimerClosedError. May be repeated."""
         self._lock.acquire()
         self._closed = True
         self._lock.release()
+        self._sleepers.wake()
         cancelled = self._drain()
-        self._stir()
         return cancelled
 
     def _drain(self) -> list[TimerTask]:

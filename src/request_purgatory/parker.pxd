@@ -1,0 +1,6 @@
+cdef class Parker:
+    cdef object _gate
+    cdef object __weakref__
+
+    cpdef bint park(self, timeout) except -1
+    cpdef unpark(self)
