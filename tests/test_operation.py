@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import copy
+import logging
+import pickle
 import threading
+from collections.abc import Callable
 
 import pytest
 
@@ -11,7 +15,12 @@ from request_purgatory import (
     DelayedOperationPurgatory,
     InvalidArgumentError,
     ManualClock,
+    NotCompletedError,
+    NotificationLoopError,
+    NotInitializedError,
     SystemTimer,
+    TaskInUseError,
+    TimerTask,
     states,
 )
 from request_purgatory.operation import Keeper
@@ -226,14 +235,151 @@ def test_operation_can_be_tried_again_after_a_try_that_raised(purgatory: Delayed
     assert purgatory.check_and_complete("a") == 1
 
 
-def test_try_that_claims_completion_without_completing_is_not_believed(purgatory: DelayedOperationPurgatory) -> None:
-    """try_complete has to call force_complete; True alone ends nothing."""
+def test_try_that_claims_completion_without_completing_is_an_error(
+    purgatory: DelayedOperationPurgatory, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It would stay pending until its timeout, and nobody would know why."""
 
     class Liar(Request):
         def try_complete(self) -> bool:
-            return True
+            return self.ready
 
+    with pytest.raises(NotCompletedError, match=r"Liar.try_complete .* return self.force_complete\(\)"):
+        purgatory.try_complete_else_watch(Liar(10, ready=True), ["a"])
     liar = Liar(10)
-    assert purgatory.try_complete_else_watch(liar, ["a"]) is False
+    purgatory.try_complete_else_watch(liar, ["a"])
+    liar.ready = True
     assert purgatory.check_and_complete("a") == 0
-    assert (liar.outcome, purgatory.num_delayed) == (None, 1)
+    assert (liar.outcome, purgatory.num_delayed, purgatory.metrics().callback_errors) == (None, 1, 1)
+    assert "return self.force_complete()" in caplog.text
+
+
+@pytest.mark.parametrize("exit_error", [KeyboardInterrupt, SystemExit])
+def test_exit_out_of_a_try_loses_no_event(purgatory: DelayedOperationPurgatory, exit_error: type[BaseException]) -> None:
+    """Neither one that came during the try, nor that of the others who watch the key: the program may go on."""
+
+    class Leaving(Request):
+        def try_complete(self) -> bool:
+            if self.tries == 1:
+                self.ready = True
+                purgatory.check_and_complete("a")  # As another thread might now: it finds this try running.
+                self.tries += 1
+                raise exit_error
+            return super().try_complete()
+
+    leaving, other = Leaving(), Request()
+    for request in (leaving, other):
+        purgatory.try_complete_else_watch(request, ["a"])
+    other.ready = True
+    with pytest.raises(exit_error):
+        purgatory.check_and_complete("a")
+    assert [request.outcome for request in (leaving, other)] == ["completed", "completed"]
+    purgatory.purge()
+    purgatory.check()
+
+
+def test_condition_that_notifies_itself_is_an_error(purgatory: DelayedOperationPurgatory) -> None:
+    """Whenever it is looked at, it would have to be looked at again."""
+    request = Request()
+    request.during["try"] = lambda: purgatory.check_and_complete("a")
+    with pytest.raises(NotificationLoopError, match=r"Request\.try_complete caused an event for the operation itself 1000 times"):
+        purgatory.try_complete_else_watch(request, ["a"])
+    assert (request.outcome, purgatory.num_delayed, purgatory.watched) == ("cancelled", 0, 0)
+
+
+def test_conditions_that_notify_one_another_are_an_error(purgatory: DelayedOperationPurgatory) -> None:
+    """Each is tried by the other's try; they stay pending, and the error is logged and counted."""
+    first, second = Request(), Request()
+    purgatory.try_complete_else_watch(first, ["a"])
+    purgatory.try_complete_else_watch(second, ["b"])
+    first.during["try"] = lambda: purgatory.check_and_complete("b")
+    second.during["try"] = lambda: purgatory.check_and_complete("a")
+    assert purgatory.check_and_complete("a") == 0
+    assert purgatory.metrics().callback_errors >= 1
+    assert (first.outcome, second.outcome, purgatory.num_delayed) == (None, None, 2)
+
+
+def test_condition_may_notify_itself_now_and_then(purgatory: DelayedOperationPurgatory) -> None:
+    """As long as that ends."""
+    request = Request()
+
+    def count() -> None:
+        if request.tries == 500:
+            request.ready = True
+        purgatory.check_and_complete("a")
+
+    request.during["try"] = count
+    assert purgatory.try_complete_else_watch(request, ["a"]) is True
+    assert request.tries == 501
+
+
+def test_subclass_that_forgets_the_base_class_is_refused(purgatory: DelayedOperationPurgatory, timer: SystemTimer) -> None:
+    """By name, on either build: it would have no delay, or no attributes."""
+
+    class Forgetful(DelayedOperation):
+        def __init__(self) -> None:
+            self.mine = 1
+
+    class ForgetfulTask(TimerTask):
+        def __init__(self) -> None:
+            pass
+
+    with pytest.raises(NotInitializedError, match=r"Forgetful.__init__ has to call super\(\).__init__\(delay_ms\)"):
+        purgatory.try_complete_else_watch(Forgetful(), ["a"])
+    with pytest.raises(NotInitializedError, match="ForgetfulTask"):
+        timer.add(ForgetfulTask())
+    assert (purgatory.num_delayed, purgatory.watched, timer.size) == (0, 0, 0)
+
+
+def test_delay_of_an_operation_in_a_purgatory_cannot_be_changed(purgatory: DelayedOperationPurgatory) -> None:
+    """It would be shown and not kept to; before that it may."""
+    request = Request(10)
+    request.delay_ms = 20
+    purgatory.try_complete_else_watch(request, ["a"])
+    with pytest.raises(TaskInUseError, match="its delay_ms can't be changed to 500 now"):
+        request.delay_ms = 500
+    assert request.delay_ms == 20
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_operation_cannot_be_copied(purgatory: DelayedOperationPurgatory, copied: Callable[[object], object]) -> None:
+    """The copy's end would be the original's, in the timer and in the lists."""
+    request = Request()
+    purgatory.try_complete_else_watch(request, ["a"])
+    with pytest.raises(TypeError, match=r"Request can't be (copied|pickled): it may be pending"):
+        copied(request)
+    assert (request.outcome, purgatory.num_delayed) == (None, 1)
+
+
+class Unprintable(Request):
+    """Its `repr`, which is for logs, fails as well."""
+
+    def __repr__(self) -> str:
+        raise RecursionError
+
+
+def test_failure_that_cannot_be_logged_harms_no_other_operation(
+    purgatory: DelayedOperationPurgatory, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The others are tried, all is counted, and a line on stderr says what was lost."""
+    failing, other = Unprintable(), Request()
+    for request in (failing, other):
+        purgatory.try_complete_else_watch(request, ["a"])
+    failing.during["try"] = fail
+    other.ready = True
+    logger = logging.getLogger("request_purgatory.purgatory")
+    logger.addFilter(refuse)
+    try:
+        assert purgatory.check_and_complete("a") == 1
+    finally:
+        logger.removeFilter(refuse)
+    assert purgatory.metrics().callback_errors == 1
+    assert "raised Fault, and logging it ZeroDivisionError" in capsys.readouterr().err
+    failing.during.clear()
+    failing.ready = True
+    assert purgatory.check_and_complete("a") == 1
+
+
+def refuse(record: logging.LogRecord) -> bool:
+    """A filter of an application's that fails."""
+    return bool(1 / 0)

@@ -9,6 +9,9 @@ from request_purgatory import native
 from request_purgatory.clock import Clock, ManualClock, MonotonicClock
 from request_purgatory.errors import (
     InvalidArgumentError,
+    NotCompletedError,
+    NotificationLoopError,
+    NotInitializedError,
     OperationCancelledError,
     PurgatoryClosedError,
     PurgatoryError,
@@ -36,6 +39,9 @@ __all__ = [
     "LegacyPurgatory",
     "ManualClock",
     "MonotonicClock",
+    "NotCompletedError",
+    "NotInitializedError",
+    "NotificationLoopError",
     "OperationCancelledError",
     "PurgatoryClosedError",
     "PurgatoryError",

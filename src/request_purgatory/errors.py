@@ -39,6 +39,42 @@ class TaskInUseError(PurgatoryError, RuntimeError):
     """A task or an operation was handed to a second timer or purgatory while the first still has it."""
 
 
+class NotInitializedError(PurgatoryError, RuntimeError):
+    """A subclass of TimerTask or DelayedOperation does not call `super().__init__(delay_ms)`."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__(f"{kind}.__init__ has to call super().__init__(delay_ms), and did not")
+        self.kind = kind
+
+    def __reduce__(self) -> tuple[type[NotInitializedError], tuple[str]]:
+        return type(self), (self.kind,)
+
+
+class NotCompletedError(PurgatoryError, RuntimeError):
+    """`try_complete` returned a true value although it did not complete the operation."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__(
+            f"{kind}.try_complete returned a true value without completing the operation: return self.force_complete()"
+        )
+        self.kind = kind
+
+    def __reduce__(self) -> tuple[type[NotCompletedError], tuple[str]]:
+        return type(self), (self.kind,)
+
+
+class NotificationLoopError(PurgatoryError, RuntimeError):
+    """A condition notifies its own watch key whenever it is looked at, so that looking would never end."""
+
+    def __init__(self, kind: str, tries: int) -> None:
+        super().__init__(f"{kind}.try_complete caused an event for the operation itself {tries} times in a row")
+        self.kind = kind
+        self.tries = tries
+
+    def __reduce__(self) -> tuple[type[NotificationLoopError], tuple[str, int]]:
+        return type(self), (self.kind, self.tries)
+
+
 class OperationCancelledError(PurgatoryError, RuntimeError):
     """The operation that somebody waits for was cancelled: its key is gone, or it was cancelled itself.
 

@@ -113,6 +113,10 @@ static inline long long rp_monotonic_ns(void)
 /* Of seconds that 64 bits of milliseconds can hold. */
 #define rp_whole_ms(seconds) ((long long)((seconds) * 1000))
 
+/* ---- threads: stacks are apart by pages at least, so what 32 bits keep of an address tells them apart */
+
+#define rp_thread_mark() ((unsigned int)(PyThread_get_thread_ident() >> 12))
+
 /* ---- whole numbers */
 
 #define RP_LIMIT ((1LL << 62) - 1)

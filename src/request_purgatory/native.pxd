@@ -12,6 +12,7 @@ cdef extern from "native.h":
     long long rp_ceil_ms(long long ns) noexcept
     long long rp_whole_ms(double seconds) noexcept
     int rp_bit_length(long long number) noexcept
+    unsigned int rp_thread_mark() noexcept
     void rp_lock_thing(object thing) noexcept
     void rp_unlock_thing(object thing) noexcept
     void rp_hide(object thing) noexcept
@@ -38,6 +39,10 @@ cdef class CoreLock:
 
 cdef inline long long monotonic_ns() noexcept:
     return rp_monotonic_ns()
+
+
+cdef inline unsigned int thread_mark() noexcept:
+    return rp_thread_mark()
 
 
 cdef inline long long clamp(object number) except? -1:

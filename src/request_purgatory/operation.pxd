@@ -18,6 +18,7 @@ cdef class DelayedOperation(TimerTask):
     cdef readonly long long _entered_ms
     cdef readonly signed char _state
     cdef readonly signed char _try_state
+    cdef readonly unsigned int _trier
 
     cpdef bint force_complete(self) except -1
     cpdef bint cancel(self) except -1
@@ -29,7 +30,7 @@ cdef class DelayedOperation(TimerTask):
     @cython.locals(purgatory=Keeper)
     cpdef bint _end(self, int state) except -1
 
-    @cython.locals(purgatory=Keeper, completed=bint, again=bint)
+    @cython.locals(purgatory=Keeper, completed=bint, again=bint, tries_for_itself=int, mark=cython.uint)
     cpdef bint _try(self) except -1
 
     @cython.locals(state=int)

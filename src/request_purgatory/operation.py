@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from request_purgatory import native, states
+from request_purgatory.errors import NotCompletedError, NotificationLoopError
 from request_purgatory.timer.task import TimerTask
 from request_purgatory.watch import Watch
+
+#: How often in a row a try may cause an event for its own operation.
+_MOST_TRIES_FOR_ITSELF = 1000
 
 _OUTCOMES = (None, "completed", "expired", "cancelled")
 
@@ -47,7 +51,7 @@ class DelayedOperation(TimerTask):
     True
     """
 
-    __slots__ = ("_entered_ms", "_purgatory", "_state", "_try_state", "_watches")
+    __slots__ = ("_entered_ms", "_purgatory", "_state", "_trier", "_try_state", "_watches")
 
     # The state and the try state change under `native.lock(self)`, which is held for a handful of loads and stores.
 
@@ -57,6 +61,7 @@ class DelayedOperation(TimerTask):
         if not native.COMPILED:  # A constant: compiled, they begin as this.
             self._state = states.PENDING
             self._try_state = states.IDLE
+            self._trier = 0  # the thread that is inside a try
             self._entered_ms = 0
             self._purgatory: Keeper | None = None
             self._watches: Watch | None = None  # the first of a chain
@@ -66,7 +71,9 @@ class DelayedOperation(TimerTask):
     def try_complete(self) -> bool:
         """If the condition holds, `return self.force_complete()`; otherwise return False.
 
-        Called by any thread that brings an event, but never by two at a time for one operation.
+        Called by any thread that brings an event, but never by two at a time for one operation. A try that causes an event for
+        its own operation is repeated, up to 1,000 times in a row. NotCompletedError is raised for a true value of an operation
+        that is still pending.
         """
         raise NotImplementedError
 
@@ -130,6 +137,10 @@ class DelayedOperation(TimerTask):
                 raise  # Alone on a timer, which contains it.
             purgatory._callback_failed(self, error)
 
+    def drop(self) -> None:
+        """End as cancelled: the timer's executor will not run the expiration that it had accepted."""
+        self.cancel()
+
     def _expire(self) -> bool:
         """End as expired. Both callbacks are called, even if the first one raises. True for the caller that did it."""
         if not self._end(states.EXPIRED):
@@ -175,30 +186,45 @@ class DelayedOperation(TimerTask):
         goes. So an event is never lost, and no thread holds a lock, or waits for one, while a condition is looked at. That
         also makes it safe for a try to cause an event for its own operation.
         """
+        mark = native.thread_mark()
         native.lock(self)
         if self._state != states.PENDING:
             native.unlock(self)
             return False
         if self._try_state != states.IDLE:
-            self._try_state = states.TRY_AGAIN
+            if self._trier != mark:
+                self._try_state = states.TRY_AGAIN
+            elif self._try_state == states.TRYING:
+                self._try_state = states.TRY_AGAIN_FOR_ITSELF
             native.unlock(self)
             return False
         self._try_state = states.TRYING
+        self._trier = mark
         native.unlock(self)
+        leaving: BaseException | None = None
+        tries_for_itself = 0
         while True:
             completed = False
             error: BaseException | None = None
             try:
-                completed = self.try_complete() and self._state == states.COMPLETED
-            except (KeyboardInterrupt, SystemExit):
-                self._try_state = states.IDLE
-                raise
+                completed = self.try_complete()
+                if completed and self._state != states.COMPLETED:
+                    completed = False
+                    if self._state == states.PENDING:
+                        raise NotCompletedError(type(self).__name__)
             except BaseException as raised:
                 error = raised
             native.lock(self)
-            again = self._try_state == states.TRY_AGAIN and self._state == states.PENDING
+            again = self._try_state != states.TRYING and self._state == states.PENDING
+            if again and self._try_state == states.TRY_AGAIN_FOR_ITSELF:
+                tries_for_itself += 1
+                again = tries_for_itself < _MOST_TRIES_FOR_ITSELF
             self._try_state = states.TRYING if again else states.IDLE
             native.unlock(self)
+            if isinstance(error, (KeyboardInterrupt, SystemExit)):
+                # The program is to end, but not before another thread's event was looked at: it may go on all the same.
+                leaving = error
+                error = None
             if not again:
                 break
             if error is not None:
@@ -206,8 +232,12 @@ class DelayedOperation(TimerTask):
                 purgatory = self._purgatory
                 assert purgatory is not None, "only a purgatory tries"
                 purgatory._callback_failed(self, error)
+        if leaving is not None:
+            raise leaving
         if error is not None:
             raise error
+        if tries_for_itself == _MOST_TRIES_FOR_ITSELF and self._state == states.PENDING:
+            raise NotificationLoopError(type(self).__name__, tries_for_itself)
         return completed
 
     def _meet(self, purgatory: Keeper) -> None:
@@ -222,6 +252,9 @@ class DelayedOperation(TimerTask):
         state = self._state
         native.unlock(self)
         return state
+
+    def _is_in_use(self) -> bool:
+        return self._purgatory is not None
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} delay_ms={self.delay_ms} {self.outcome or 'pending'}>"

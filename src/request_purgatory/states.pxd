@@ -9,3 +9,4 @@ cdef enum:
     IDLE = 0
     TRYING = 1
     TRY_AGAIN = 2
+    TRY_AGAIN_FOR_ITSELF = 3

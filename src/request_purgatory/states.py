@@ -12,3 +12,5 @@ CANCELLED = 3
 IDLE = 0
 TRYING = 1
 TRY_AGAIN = 2
+# As TRY_AGAIN, where the event came out of the try itself.
+TRY_AGAIN_FOR_ITSELF = 3

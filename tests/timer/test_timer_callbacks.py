@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import queue
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
 from request_purgatory import (
+    DelayedOperationPurgatory,
     ManualClock,
     SystemTimer,
     TimerClosedError,
     TimerTask,
 )
 from tests.crew import Crew
-from tests.requests import Fault, fail
+from tests.requests import Fault, Request, fail
 from tests.timer.steps import Note, step
 
 HOUR_MS = 3_600_000
@@ -83,6 +86,62 @@ def test_executor_that_was_shut_down_first_loses_no_task(clock: ManualClock) -> 
     runs_ms: list[int] = []
     timer.add(Note(1, clock, runs_ms))
     executor.shutdown()
+    clock.advance(1)
+    timer.advance_clock(0)
+    assert runs_ms == [1]
+
+
+@pytest.mark.parametrize("error", [queue.Full, ValueError, KeyboardInterrupt])
+def test_executor_that_refuses_a_task_loses_none(clock: ManualClock, error: type[BaseException]) -> None:
+    """Whatever it raises, those that come after it are started too; an exit goes on its way afterwards."""
+
+    class Refusing(ThreadPoolExecutor):
+        def submit(self, *args: Any, **kwargs: Any) -> Any:
+            raise error
+
+    timer = SystemTimer("test", clock=clock, executor=Refusing(1))
+    runs_ms: list[int] = []
+    for _ in range(2):
+        timer.add(Note(1, clock, runs_ms))
+    clock.advance(1)
+    for _ in range(2 if error is KeyboardInterrupt else 1):
+        try:
+            timer.advance_clock(0)
+        except KeyboardInterrupt:
+            assert error is KeyboardInterrupt
+    assert runs_ms == [1, 1]
+
+
+def test_operation_that_the_executor_drops_ends_as_cancelled(clock: ManualClock, crew: Crew) -> None:
+    """It had been accepted, and then the executor was shut down with it in its queue."""
+    executor = ThreadPoolExecutor(1)
+    purgatory = DelayedOperationPurgatory("test", timer=SystemTimer("test", clock=clock, executor=executor), reaper=False)
+    release = threading.Event()
+    running = executor.submit(release.wait, 20)
+    requests = [Request(1), Request(1, cancellation=fail), Request(1)]
+    for request in requests:
+        purgatory.try_complete_else_watch(request, ["a"])
+    clock.advance(1)
+    purgatory.advance_clock(0)
+    executor.shutdown(wait=False, cancel_futures=True)
+    assert [request.calls for request in requests] == [["cancellation"]] * 3
+    assert purgatory.num_delayed == 0
+    release.set()
+    assert running.result(20)
+    purgatory.shutdown()
+    executor.shutdown()
+
+
+def test_executor_of_ones_own_may_return_anything(clock: ManualClock) -> None:
+    """Only what says that it was cancelled was dropped."""
+
+    class Direct(Executor):
+        def submit(self, work: Any, /, *args: Any, **kwargs: Any) -> Any:
+            work(*args, **kwargs)
+
+    timer = SystemTimer("test", clock=clock, executor=Direct())
+    runs_ms: list[int] = []
+    timer.add(Note(1, clock, runs_ms))
     clock.advance(1)
     timer.advance_clock(0)
     assert runs_ms == [1]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 from request_purgatory import native
-from request_purgatory.errors import InvalidArgumentError, whole_number
+from request_purgatory.errors import InvalidArgumentError, NotInitializedError, TaskInUseError, whole_number
 
 #: The longest delay a timer takes: 10,000 years.
 MAX_DELAY_MS = native.MAX_DELAY_MS
@@ -110,9 +110,10 @@ class TimerTask:
     def _begin(self, delay_ms: int) -> None:
         # Called by the subclasses' __init__ directly: `super().__init__` makes an object and looks the method up.
         self._delay_ms = whole_ms("delay_ms", delay_ms)
+        # These belong to the timer and change only under its lock. 0, as which it begins when compiled, is no time of a task:
+        # it means that no `__init__` was called.
+        self._expiration_ms = -1
         if not native.COMPILED:  # A constant: compiled, they begin as this.
-            # These belong to the timer and change only under its lock.
-            self._expiration_ms = 0
             self._bucket: TaskList | None = None
             self._prev: TimerTask | None = None
             self._next: TimerTask | None = None
@@ -123,16 +124,43 @@ class TimerTask:
 
         Raises:
             InvalidArgumentError: set to what is not a whole number, or to more than 10,000 years.
+            TaskInUseError: set on an operation that is or was in a purgatory, which would not look at it.
         """
         return self._delay_ms
 
     @delay_ms.setter
     def delay_ms(self, delay_ms: int) -> None:
+        if self._is_in_use():
+            raise TaskInUseError(f"{self!r} is in use: its delay_ms can't be changed to {delay_ms!r} now")
         self._delay_ms = whole_ms("delay_ms", delay_ms)
+
+    def _is_in_use(self) -> bool:
+        """Return True where a change of `delay_ms` would never be looked at. A task's own is read when it is added again."""
+        return False
+
+    def _require_init(self) -> None:
+        """Raise NotInitializedError unless `TimerTask.__init__` was called."""
+        if (self._expiration_ms == 0) if native.COMPILED else not hasattr(self, "_expiration_ms"):
+            raise NotInitializedError(type(self).__name__)
+
+    def __copy__(self) -> NoReturn:
+        """Refuse: a copy would share the original's place in the timer and in the watcher lists."""
+        raise TypeError(f"{type(self).__name__} can't be copied: it may be pending")
+
+    def __deepcopy__(self, memo: object) -> NoReturn:
+        """Refuse, as `__copy__`."""
+        self.__copy__()
+
+    def __reduce__(self) -> NoReturn:
+        """Refuse to be pickled, for the same reason."""
+        raise TypeError(f"{type(self).__name__} can't be pickled: it may be pending")
 
     def run(self) -> None:
         """Called once by the timer, on the thread that advances its clock or on its executor. Yours to write."""
         raise NotImplementedError
+
+    def drop(self) -> None:
+        """Called instead of `run` when the timer's executor was shut down with this task in its queue. Does nothing."""
 
     def cancel(self) -> bool:
         """Take the task out of its timer, in O(1). True if it was pending there, so that it will not run."""

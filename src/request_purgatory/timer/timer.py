@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from concurrent.futures import Executor
+from concurrent.futures import Executor, Future
+from functools import partial
 from typing import Any, Protocol
 
 from request_purgatory import native
 from request_purgatory.clock import Clock, MonotonicClock, check_range
+from request_purgatory.contained import log_contained
 from request_purgatory.errors import TaskInUseError, TimerClosedError, whole_number
 from request_purgatory.timer.bucket import Bucket
 from request_purgatory.timer.delay_queue import DelayQueue
@@ -75,7 +77,8 @@ class SystemTimer:
             tick_ms: resolution in whole milliseconds, at least 1.
             wheel_size: buckets per wheel, at least 2.
             clock: where the time comes from, from 0 to 292 years; a MonotonicClock unless given.
-            executor: runs the tasks; without one, the thread that advances the clock does.
+            executor: runs the tasks; without one, the thread that advances the clock does. A task that it does not accept runs
+                on that thread; of one that it drops, `TimerTask.drop` is called.
 
         Raises:
             InvalidArgumentError: tick_ms or wheel_size below its minimum, or a clock that reads less than 0 or too much.
@@ -143,7 +146,9 @@ class SystemTimer:
         Raises:
             TimerClosedError: after `shutdown`.
             TaskInUseError: the task is pending in another timer.
+            NotInitializedError: the task's class does not call `super().__init__(delay_ms)`.
         """
+        task._require_init()
         bucket = task._bucket
         while bucket is not None and not self._closed:
             if not isinstance(bucket, Bucket) or bucket.pending is not self._pending:
@@ -384,11 +389,26 @@ class SystemTimer:
             self._run(task)
             return
         try:
-            executor.submit(self._run, task)
-        except RuntimeError:
-            # The executor was shut down before the timer: late on the wrong thread is better than never.
-            logger.warning("timer %r: executor takes no more work, running %r on the clock's thread", self.name, task)
+            accepted = executor.submit(self._run, task)
+        except BaseException as error:  # It was shut down, its queue is full: whatever it raises, the task must not be lost.
+            log_contained(logger, error, "timer %r: the executor refused %r: it runs on the clock's thread", self.name, task)
             self._run(task)
+            if isinstance(error, (KeyboardInterrupt, SystemExit)):
+                raise
+            return
+        # An executor of somebody's own may return what it likes.
+        watch = getattr(accepted, "add_done_callback", None)
+        if watch is not None:
+            watch(partial(self._left_executor, task))
+
+    def _left_executor(self, task: TimerTask, accepted: Future[object]) -> None:
+        """Called by the executor when it is done with a task: an executor that is shut down may drop what it had accepted."""
+        if accepted.cancelled():
+            logger.warning("timer %r: the executor dropped %r, which will not run", self.name, task)
+            try:
+                task.drop()
+            except Exception as error:
+                log_contained(logger, error, "timer %r: %r raised", self.name, task)
 
     def _run(self, task: TimerTask) -> None:
         try:
@@ -399,11 +419,11 @@ class SystemTimer:
                 task.run()
         except (KeyboardInterrupt, SystemExit):
             raise
-        except BaseException:  # asyncio's CancelledError is none of Exception's
+        except BaseException as error:  # asyncio's CancelledError is none of Exception's
             self._lock.acquire()
             self.callback_errors += 1
             self._lock.release()
-            logger.exception("timer %r: %r raised", self.name, task)
+            log_contained(logger, error, "timer %r: %r raised", self.name, task)
 
     def wake(self) -> None:
         """End the sleep of a thread in `advance_clock`; if none sleeps, the next one's."""
@@ -418,8 +438,7 @@ class SystemTimer:
         self._closed = True
         self._lock.release()
         self._sleepers.wake()
-        cancelled = self._drain()
-        return cancelled
+        return self._drain()
 
     def _drain(self) -> list[TimerTask]:
         """Unlink every task."""
