@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 
 import pytest
@@ -14,7 +15,10 @@ from request_purgatory import (
     TimerClosedError,
     TimerTask,
 )
+from tests.pending import watch
 from tests.requests import Request
+
+TIME_LIMIT = 20.0
 
 
 class InterruptedTimer(SystemTimer):
@@ -97,12 +101,45 @@ def test_operation_that_shuts_the_purgatory_down_in_its_try_is_swept(purgatory: 
 
 
 def test_cancellation_may_use_the_purgatory(purgatory: DelayedOperationPurgatory) -> None:
-    """It finds it closed; that error is contained, and the others are cancelled."""
-    requests = [Request(cancellation=lambda: purgatory.check_and_complete("a")) for _ in range(3)]
+    """It finds it closed: what it wants to hold is refused, that error is contained, and the others are cancelled."""
+    requests = [Request(cancellation=lambda: watch(purgatory, "a")) for _ in range(3)]
     for request in requests:
         purgatory.try_complete_else_watch(request, ["a"])
     assert purgatory.shutdown() == requests
     assert purgatory.metrics().callback_errors == 3
+
+
+def test_interrupted_shutdown_leaves_nobody_waiting() -> None:
+    """Ctrl-C while the reaper is waited for, which is busy in a callback: the others are cancelled all the same."""
+    inside, release = threading.Event(), threading.Event()
+
+    def stay() -> None:
+        inside.set()
+        assert release.wait(TIME_LIMIT)
+
+    clock = ManualClock()
+    purgatory = DelayedOperationPurgatory("test", timer=SystemTimer("test", clock=clock))
+    pending = Request(1_000)
+    purgatory.try_complete_else_watch(Request(1, complete=stay), ["a"])
+    purgatory.try_complete_else_watch(pending, ["a"])
+    clock.advance(1)
+    assert inside.wait(TIME_LIMIT)
+    reaper = purgatory._reaper
+    assert reaper is not None
+    join = reaper._thread.join
+
+    def interrupted(timeout: float | None = None) -> None:
+        raise KeyboardInterrupt
+
+    reaper._thread.join = interrupted  # type: ignore[method-assign]
+    with pytest.raises(KeyboardInterrupt):
+        purgatory.shutdown()
+    assert (purgatory.is_closed, pending.calls, purgatory.watched) == (True, ["cancellation"], 0)
+    reaper._thread.join = join  # type: ignore[method-assign]
+    release.set()
+    assert purgatory.shutdown() == []
+    join(TIME_LIMIT)
+    assert not reaper.is_alive
 
 
 def test_clock_that_is_advanced_while_the_timer_closes_says_that_the_purgatory_is_closed(clock: ManualClock) -> None:

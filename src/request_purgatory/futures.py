@@ -121,10 +121,7 @@ class DelayedFutures(DelayedOperation):
         purgatory = _purgatory_of(self)
         if purgatory is None or self.is_completed:
             return
-        try:
-            purgatory.check_and_complete(self)
-        except PurgatoryClosedError:
-            pass  # The shutdown has cancelled this operation, or is about to.
+        purgatory.check_and_complete(self)
 
     @property
     def missing(self) -> list[FutureLike | Callable[[], object]]:

@@ -22,7 +22,6 @@ cdef class DelayedOperationPurgatory(Keeper):
     cdef readonly PurgatoryCounters _counters
     cdef readonly Unpurged _unpurged
     cdef readonly bint _closed
-    cdef object _closing
     cdef readonly bint _purge_requested
     cdef readonly object _reaper
     cdef object __weakref__

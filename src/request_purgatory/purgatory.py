@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import importlib
 import logging
-import threading
 from collections.abc import Callable, Hashable, Iterable
 from concurrent.futures import Future
 from types import TracebackType
 from typing import Any
 
 from request_purgatory import native, states
+from request_purgatory.contained import log_contained
 from request_purgatory.errors import InvalidArgumentError, PurgatoryClosedError, TaskInUseError, TimerClosedError
 from request_purgatory.futures import HeldRequest
 from request_purgatory.metrics import PurgatoryCounters, PurgatoryMetrics
@@ -92,7 +92,6 @@ class DelayedOperationPurgatory(Keeper):
         self._counters = PurgatoryCounters()
         self._unpurged = Unpurged(self._shards)
         self._closed = False
-        self._closing = threading.Lock()
         self._purge_requested = False
         self.end_listener = None
         if self._hides:
@@ -117,6 +116,7 @@ class DelayedOperationPurgatory(Keeper):
         Raises:
             InvalidArgumentError: no key, or a string where a list of keys belongs.
             TaskInUseError: the operation is or was in a purgatory.
+            NotInitializedError: the operation's class does not call `super().__init__(delay_ms)`.
             PurgatoryClosedError: after `shutdown`; the operation has been cancelled if it was watched already.
             Exception: what the operation's own code raises in these tries. The operation has left the purgatory then, and
                 has ended as cancelled if it had not ended otherwise.
@@ -128,15 +128,20 @@ class DelayedOperationPurgatory(Keeper):
             raise InvalidArgumentError("watch_keys", "at least one key", keys)
         if self._closed:
             raise PurgatoryClosedError(self.name)
+        operation._require_init()
         if operation._purgatory is not None:
             name = getattr(operation._purgatory, "name", None)
             raise TaskInUseError(f"{operation!r} has been in purgatory {name!r}: use a new one")
 
         counters = self._counters
         operation._meet(self)
+        now_ns = 0
         try:
             self._watch(operation, keys)
             completed = operation._try()
+            if operation._state == states.PENDING:
+                # A clock may be anybody's. So it is read before anything is counted, as is all that may raise.
+                now_ns = self._clock._read_ns()
         except BaseException:
             operation._end(states.CANCELLED)
             self._unpurged.drop_watches(operation)
@@ -148,15 +153,15 @@ class DelayedOperationPurgatory(Keeper):
             counters.end_at_once(state)
             return completed
 
-        if self._purge_due(counters.enter()):
-            self._request_purge()
-        now_ns = self._clock._read_ns()
+        unpurged = counters.enter()
         state = operation._enter(native.floor_ms(now_ns))
         if state != states.PENDING:
             self._unpurged.drop_watches(operation)
             counters.end(state, 0)
             return False
         try:
+            if self._purge_due(unpurged):
+                self._request_purge()
             self._await_timeout(operation, native.ceil_ms(now_ns))
         except BaseException as error:
             cancelled = self._forget(operation)
@@ -207,13 +212,12 @@ class DelayedOperationPurgatory(Keeper):
         """Try the operations that watch `key`, in the order in which they came; how many this call completed.
 
         Call it after a change that their conditions depend on. An operation that raises stays pending if it has not ended; it
-        is logged and counted, and the others are tried.
+        is logged and counted, and the others are tried. After `shutdown` nothing waits for events, and they are ignored.
 
         Raises:
-            PurgatoryClosedError: after `shutdown`.
+            KeyboardInterrupt, SystemExit: out of an operation, once all the others have been tried: no event is lost if the
+                program goes on.
         """
-        if self._closed:
-            raise PurgatoryClosedError(self.name)
         shards = self._shards
         shard = shards[hash(key) % len(shards)]
         watchers = shard.get(key)
@@ -223,9 +227,15 @@ class DelayedOperationPurgatory(Keeper):
         if only is not None:
             return 1 if self._check(shard, only) else 0
         completed = 0
+        leaving: BaseException | None = None
         for watch in shard.watches_of(watchers):
-            if self._check(shard, watch):
-                completed += 1
+            try:
+                if self._check(shard, watch):
+                    completed += 1
+            except (KeyboardInterrupt, SystemExit) as error:
+                leaving = error
+        if leaving is not None:
+            raise leaving
         return completed
 
     def _check(self, shard: WatcherLists, watch: Watch) -> bool:
@@ -234,25 +244,23 @@ class DelayedOperationPurgatory(Keeper):
         if operation is None:
             return False
         completed = False
+        failure: BaseException | None = None
         if operation._state == states.PENDING:
             try:
                 completed = operation._try()
-            except (KeyboardInterrupt, SystemExit):
-                if operation._state != states.PENDING:
-                    self._leave_to_purge(operation)
-                raise
             except BaseException as error:
-                self._callback_failed(operation, error)
+                failure = error
                 completed = operation._state == states.COMPLETED
-            if operation._state == states.PENDING:
-                return False
-            shard.drop(watch)
-            watches = operation._watches
-            if watches is not watch or watch.sibling is not None:
-                # An end inside a try is left to whoever called for the try (`_operation_ended`): here are its other keys.
-                self._leave_to_purge(operation)
-            elif self._hides:
-                native.show(operation)
+            if operation._state != states.PENDING:
+                shard.drop(watch)
+                watches = operation._watches
+                if watches is not watch or watch.sibling is not None:
+                    # An end inside a try is left to whoever called for the try (`_operation_ended`): here are its other keys.
+                    self._leave_to_purge(operation)
+                elif self._hides:
+                    native.show(operation)
+            if failure is not None:
+                self._callback_failed(operation, failure)
         else:
             shard.drop(watch)
         return completed
@@ -267,11 +275,8 @@ class DelayedOperationPurgatory(Keeper):
     def cancel_for_key(self, key: Hashable) -> list[DelayedOperation]:
         """Cancel the operations that watch `key`, which is gone; those that this call cancelled, for the caller to answer.
 
-        Raises:
-            PurgatoryClosedError: after `shutdown`.
+        After `shutdown` there are none.
         """
-        if self._closed:
-            raise PurgatoryClosedError(self.name)
         shard = self._shards[hash(key) % len(self._shards)]
         return self._cancel_all(shard.remove(key))
 
@@ -407,23 +412,25 @@ class DelayedOperationPurgatory(Keeper):
     def shutdown(self) -> list[DelayedOperation]:
         """Close, cancel every pending operation and return those; later calls raise PurgatoryClosedError.
 
-        Waits for the reaper to end, up to 10 seconds, unless called on it. A repeated shutdown returns an empty list.
+        Waits for the reaper to end, up to 10 seconds, unless called on it. A repeated shutdown returns what an interrupted one
+        has left, usually nothing. Events that come later are ignored.
         """
-        with self._closing:
-            if self._closed:
-                return []
-            self._closed = True
-        if self._reaper is not None:
-            self._reaper.stop()
+        self._closed = True
         cancelled: list[DelayedOperation] = []
         try:
-            cancelled = self._cancel_all([operation for shard in self._shards for operation in shard.remove_all()])
+            if self._reaper is not None:
+                self._reaper.stop()
         finally:
-            self._unpurged.drop()
-            if self._owns_timer:
-                self.timer.shutdown()
-            else:
-                self.timer.wake()  # Whoever sleeps in `advance_clock`, to find the purgatory closed.
+            # In any case: a Ctrl-C while the reaper is waited for must leave nobody waiting. And in each call, as the one before
+            # may have been interrupted here.
+            try:
+                cancelled = self._cancel_all([operation for shard in self._shards for operation in shard.remove_all()])
+            finally:
+                self._unpurged.drop()
+                if self._owns_timer:
+                    self.timer.shutdown()
+                else:
+                    self.timer.wake()  # Whoever sleeps in `advance_clock`, to find the purgatory closed.
         if cancelled:
             logger.info("purgatory %r: shut down with %d operations pending, now cancelled", self.name, len(cancelled))
         return cancelled
@@ -467,8 +474,10 @@ class DelayedOperationPurgatory(Keeper):
             self._request_purge()
 
     def _callback_failed(self, operation: DelayedOperation, error: BaseException) -> None:
+        if isinstance(error, (KeyboardInterrupt, SystemExit)):
+            raise error
         self._counters.callback_failed()
-        logger.error("purgatory %r: %r raised", self.name, operation, exc_info=error)
+        log_contained(logger, error, "purgatory %r: %r raised", self.name, operation)
 
     def check(self) -> None:
         """Assert every invariant of the purgatory and its timer. For tests, while no other thread is at work: O(watched)."""

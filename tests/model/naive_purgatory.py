@@ -112,7 +112,8 @@ class NaivePurgatory:
     def watch(self, request: NaiveRequest) -> bool:
         """As try_complete_else_watch; raises the request's own Fault."""
         self.given.append(request)
-        self.require_open()
+        if self.is_closed:
+            raise PurgatoryClosedError("naive")
         request.met = True
         self.entries += [(key, request) for key in request.plan.keys]
         try:
@@ -153,8 +154,7 @@ class NaivePurgatory:
         return self.check(key)
 
     def check(self, key: str) -> int:
-        """As check_and_complete."""
-        self.require_open()
+        """As check_and_complete; after a shutdown no list has anything left."""
         completed = 0
         for request in self.watchers(key):
             if request.outcome is None:
@@ -198,7 +198,6 @@ class NaivePurgatory:
         return before - self.watched
 
     def cancel_for_key(self, key: str) -> list[NaiveRequest]:
-        self.require_open()
         watchers = self.watchers(key)
         self.entries = [entry for entry in self.entries if entry[0] != key]
         return self.cancel_all(watchers)
@@ -217,11 +216,6 @@ class NaivePurgatory:
         self.entries = []
         self.queue = []
         return self.cancel_all(order)
-
-    def require_open(self) -> None:
-        """Raise PurgatoryClosedError after a shutdown."""
-        if self.is_closed:
-            raise PurgatoryClosedError("naive")
 
     def perform(self, deed: Deed) -> None:
         """Do what a request does inside its tries and callbacks."""
