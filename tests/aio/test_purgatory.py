@@ -244,7 +244,7 @@ def test_key_that_is_gone_is_an_error_for_its_waiters(play: Scenario) -> None:
 
 
 def test_leaving_the_block_ends_every_waiter(play: Scenario) -> None:
-    """With an error that says so; later calls get the same."""
+    """With an error that says so; later calls that would have to wait get the same, and later events are ignored."""
 
     async def scenario() -> None:
         async with opened() as purgatory:
@@ -255,12 +255,13 @@ def test_leaving_the_block_ends_every_waiter(play: Scenario) -> None:
                 await future
         for call in (
             lambda: purgatory.hold(["a"], until=Condition(), timeout=1),
-            lambda: purgatory.notify("a"),
-            lambda: purgatory.cancel_for_key("a"),
             lambda: purgatory.wait(Request(), ["a"]),
         ):
             with pytest.raises(PurgatoryClosedError):
                 call()
+        purgatory.notify("a")
+        purgatory.notify_threadsafe("a")
+        assert purgatory.cancel_for_key("a") == []
         assert purgatory.is_closed
         assert purgatory.close() == []
 
@@ -435,8 +436,8 @@ def test_notify_from_another_thread_wakes_the_loop() -> None:
     asyncio.run(asyncio.wait_for(scenario(), TIME_LIMIT))
 
 
-def test_notify_from_another_thread_after_the_loop_has_ended_says_so() -> None:
-    """As every call after the block."""
+def test_notify_after_the_loop_has_ended_is_ignored() -> None:
+    """As on threads: a late reply need not know that nobody waits for it any more."""
     kept: list[Purgatory] = []
 
     async def scenario() -> None:
@@ -444,11 +445,72 @@ def test_notify_from_another_thread_after_the_loop_has_ended_says_so() -> None:
             kept.append(purgatory)
 
     asyncio.run(scenario())
-    with pytest.raises(PurgatoryClosedError):
-        kept[0].notify_threadsafe("a")
+    kept[0].notify_threadsafe("a")
+    kept[0].notify("a")
+    assert kept[0].cancel_for_key("a") == []
+
+
+def test_notify_on_another_thread_is_refused() -> None:
+    """With the name of the method that is meant for that; the loop would not be woken, and its state not be guarded."""
+    raised: list[BaseException] = []
+
+    async def scenario() -> None:
+        async with Purgatory("test") as purgatory:
+            held = purgatory.hold(["a"], until=Condition(), timeout=TIME_LIMIT)
+
+            def notify() -> None:
+                try:
+                    purgatory.notify("a")
+                except RuntimeError as error:
+                    raised.append(error)
+
+            await asyncio.to_thread(notify)
+            held.cancel()
+
+    asyncio.run(scenario())
+    assert [str(error) for error in raised] == [
+        "purgatory 'test' belongs to its loop's thread: call notify_threadsafe from others"
+    ]
+
+
+def test_interrupted_notify_from_another_thread_leaves_the_key_to_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An exception of a signal handler on its way to the loop: the key must not be taken for posted."""
+
+    async def scenario() -> None:
+        async with Purgatory("test") as purgatory:
+            until = Condition()
+            held = purgatory.hold(["a"], until=until, timeout=TIME_LIMIT)
+            loop = asyncio.get_running_loop()
+            with monkeypatch.context() as patch:
+                patch.setattr(loop, "call_soon_threadsafe", interrupted)
+                with pytest.raises(KeyboardInterrupt):
+                    purgatory.notify_threadsafe("a")
+            until.value = "now"
+            purgatory.notify_threadsafe("a")
+            assert await held == "now"
+
+    asyncio.run(scenario())
+
+
+def interrupted(*args: object) -> None:
+    """Stand for a call that a signal handler interrupts."""
+    raise KeyboardInterrupt
 
 
 # -- wait
+
+
+def test_operation_that_has_ended_already_is_told_at_once(play: Scenario) -> None:
+    """Whoever awaits it would wait for ever otherwise: its callbacks have been called before."""
+
+    async def scenario() -> None:
+        async with opened() as purgatory:
+            request = Request(1_000)
+            request.cancel()
+            assert await purgatory.wait(request, ["a"]) == "cancelled"
+            purgatory.check()
+
+    play(scenario)
 
 
 def test_operation_of_a_class_can_be_awaited(play: Scenario) -> None:

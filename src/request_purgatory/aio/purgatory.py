@@ -158,6 +158,7 @@ class Purgatory:
         waiting.operation = operation
         # Before it is tried: from then on any thread may end it, and looks for the waiter once its callbacks have run.
         new = operation._purgatory is None
+        ended_before = operation.is_completed
         if new:
             self._waitings[id(operation)] = waiting
         try:
@@ -166,6 +167,9 @@ class Purgatory:
             if new:
                 self._waitings.pop(id(operation), None)
             raise
+        if ended_before:
+            # Its callbacks ran before it came here, and nobody will report its end once more.
+            self._operation_ended(operation)
         self._await_alarm(core, operation)
         return waiting
 
@@ -202,14 +206,17 @@ class Purgatory:
 
         At most `batch` of them before this returns; the loop runs the rest in its next rounds. A further call meanwhile makes
         those that were tried before it be tried again, once. Called by a condition or a callback, it returns at once, and the
-        key's turn comes after the present one.
+        key's turn comes after the present one. After the block nothing waits for events, and they are ignored.
 
         Raises:
-            PurgatoryClosedError: after the block; RuntimeError before it.
+            RuntimeError: before the block, and on another thread than the loop's, where `notify_threadsafe` is the one to call.
         """
         core = self._core
         if core is None or core.is_closed:
-            core = self._opened()  # Raises.
+            self._entered()
+            return
+        if running_loop() is not self._loop:
+            raise RuntimeError(f"purgatory {self.name!r} belongs to its loop's thread: call notify_threadsafe from others")
         sweep = self._sweeps.get(key)
         if sweep is not None:
             sweep.again = sweep.begun
@@ -272,23 +279,24 @@ class Purgatory:
     def notify_threadsafe(self, key: Hashable) -> None:
         """`notify`, from any thread: the loop does it soon, once for all calls with that key until then.
 
-        Nothing happens if the block has been left by then.
+        After the block nothing waits for events, and they are ignored.
 
         Raises:
-            PurgatoryClosedError: after the block, where the loop has been closed too; RuntimeError before the block.
+            RuntimeError: before the block.
         """
-        self._entered()
+        if self._entered().is_closed:
+            return
         # What changed before a key was posted is seen when the loop comes to it: it takes the key out before it looks.
         if key in self._posted and not self._loop.is_closed():
             return
-        self._posted.add(key)
         try:
+            self._posted.add(key)
             self._loop.call_soon_threadsafe(self._notify_posted, key)
-        except RuntimeError:
+        except BaseException as error:
+            # Whatever it was, a signal handler's exception for instance: the next call posts the key again.
             self._posted.discard(key)
-            if self._loop.is_closed():
-                raise PurgatoryClosedError(self.name) from None
-            raise
+            if not (isinstance(error, RuntimeError) and self._loop.is_closed()):
+                raise
 
     def _notify_posted(self, key: Hashable) -> None:
         self._posted.discard(key)
@@ -298,9 +306,12 @@ class Purgatory:
     def cancel_for_key(self, key: Hashable) -> list[DelayedOperation]:
         """Cancel the operations that watch `key`, which is gone; those that this call cancelled.
 
-        Whoever awaits a `hold` gets OperationCancelledError.
+        Whoever awaits a `hold` gets OperationCancelledError. After the block there are none.
+
+        Raises:
+            RuntimeError: before the block.
         """
-        return self._opened().cancel_for_key(key)
+        return self._entered().cancel_for_key(key)
 
     # -- the clock
 
