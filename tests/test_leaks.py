@@ -431,3 +431,18 @@ def test_requests_that_are_hidden_keep_what_they_refer_to() -> None:
     purgatory.purge()
     gc.collect()
     assert [ghost() for ghost in requests] == [None] * 200
+
+
+@needs_hiding
+def test_collections_are_noticed_once_whatever_number_of_purgatories() -> None:
+    """Also after somebody has cleared the interpreter's list, as of the next purgatory."""
+    for _ in range(3):
+        purgatories = [DelayedOperationPurgatory("test", timer=make_timer()[0], reaper=False) for _ in range(3)]
+        assert [callback.__name__ for callback in gc.callbacks].count("_around_collections") == 1
+        for purgatory in purgatories:
+            purgatory.shutdown()
+        del purgatory, purgatories
+    gc.callbacks.clear()
+    purgatory = DelayedOperationPurgatory("test", timer=make_timer()[0], reaper=False)
+    assert [callback.__name__ for callback in gc.callbacks] == ["_around_collections"]
+    purgatory.shutdown()

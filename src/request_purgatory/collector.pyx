@@ -107,7 +107,7 @@ cdef set _hiding = set()
 
 def show_at_full_collections(DelayedOperationPurgatory purgatory):
     """Track the purgatory's hidden operations during full collections, for as long as it exists."""
-    if not _hiding:
+    if _around_collections not in gc.callbacks:  # Somebody may have cleared the list.
         gc.callbacks.append(_around_collections)
     _hiding.add(weakref.ref(purgatory, _hiding.discard))
 
