@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Protocol, cast
@@ -39,6 +40,16 @@ class HeldRequest(HeldCondition):
         # Of a cancelled future this tells `concurrent.futures.wait` and `as_completed`, which `cancel` alone does not.
         if self.future.set_running_or_notify_cancel() and purgatory is not None:
             self.future.set_exception(PurgatoryClosedError(purgatory.name))
+
+    def _disown(self) -> None:
+        """Cancel the child's copy of the future, of which nobody is told: those who waited are the parent's."""
+        super()._disown()
+        # `Future` has no public way to do that with a fresh lock; it has consisted of these since Python 3.2.
+        future: Any = self.future
+        future._condition = threading.Condition()
+        future._waiters = []
+        future._done_callbacks = []
+        future.cancel()
 
     def future_done(self, future: Future[Any]) -> None:
         """The future's own callback: one that its owner cancelled leaves the purgatory."""

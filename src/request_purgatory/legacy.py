@@ -14,6 +14,7 @@ import threading
 from request_purgatory import native, states
 from request_purgatory.clock import Clock, MonotonicClock
 from request_purgatory.errors import TimerClosedError
+from request_purgatory.forks import begin_anew_in_children
 from request_purgatory.operation import DelayedOperation
 from request_purgatory.purgatory import DelayedOperationPurgatory
 from request_purgatory.timer.sleepers import Sleeper, Sleepers
@@ -40,6 +41,7 @@ class DelayQueueTimer:
         self._added = 0
         self._woken = False
         self._closed = False
+        begin_anew_in_children(self)
 
     @property
     def size(self) -> int:
@@ -114,6 +116,21 @@ class DelayQueueTimer:
             if others:
                 self._sleepers.wake()
 
+    def _fork_locks(self) -> list[native.CoreLock]:
+        return []
+
+    def _renew_locks(self) -> None:
+        self._lock = threading.Lock()
+
+    def _begin_in_child(self) -> None:
+        """Forget the threads that slept here."""
+        self._sleepers = Sleepers()
+        self._woken = False
+
+    def _tasks(self) -> list[TimerTask]:
+        """Every task, for a forked child and its purgatories."""
+        return [entry[2] for entry in self._heap]
+
     def _is_due(self) -> bool:
         return bool(self._heap) and self._heap[0][0] <= self.clock.now_ms
 
@@ -172,6 +189,10 @@ class LegacyPurgatory(DelayedOperationPurgatory):
 
     #: 0.8's reaper looked at its request counter this often, and at every deadline.
     reap_interval_ms = 200
+
+    def _begin_in_child(self) -> None:
+        DelayedOperationPurgatory._begin_in_child(self)
+        self.delay_queue.purge()
 
     def _purge_due(self, unpurged: int) -> bool:  # noqa: ARG002 - 0.8 had no estimate, it counted what was added
         return self._counters.since_purge >= max(self.purge_interval, 1)

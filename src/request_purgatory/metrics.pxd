@@ -16,6 +16,8 @@ cdef class PurgatoryCounters:
     cdef readonly long long purged
     cdef readonly long long callback_errors
 
+    cpdef begin(self)
+    cpdef native.CoreLock fork_lock(self)
     cdef long long _pending(self) noexcept
     cpdef long long enter(self) except? -1
     cpdef long long end(self, int state, long long waited_ms) except? -1

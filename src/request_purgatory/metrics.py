@@ -67,6 +67,10 @@ class PurgatoryCounters:
     )
 
     def __init__(self) -> None:
+        self.begin()
+
+    def begin(self) -> None:
+        """Begin at nothing, with a lock of its own."""
         self._lock = native.CoreLock()
         self._waits = array("q", [0]) * WAIT_BUCKETS
         self.entered = 0
@@ -78,6 +82,10 @@ class PurgatoryCounters:
         self.purges = 0
         self.purged = 0
         self.callback_errors = 0
+
+    def fork_lock(self) -> native.CoreLock:
+        """Return the lock, which a fork holds."""
+        return self._lock
 
     @property
     def pending(self) -> int:

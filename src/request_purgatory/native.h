@@ -74,6 +74,17 @@ static PyMutex rp_thing_locks[64];
 #define rp_unlock_thing(thing) ((void)0)
 #endif
 
+/* ---- forks: with the interpreter lock nothing is half done when another thread forks; the locks of things have to be made free in
+   the child by the module that has them. */
+
+#ifdef Py_GIL_DISABLED
+#define RP_FORKS_HOLD_LOCKS 1
+#define rp_renew_locks() ((void)memset(rp_thing_locks, 0, sizeof rp_thing_locks))
+#else
+#define RP_FORKS_HOLD_LOCKS 0
+#define rp_renew_locks() ((void)0)
+#endif
+
 /* ---- what the cyclic collector sees: collector.pyx has the story
 
    Free-threaded builds have no generations that hiding could save work in, and from 3.14 on there are no full collections that

@@ -17,6 +17,8 @@ cdef extern from "native.h":
     void rp_unlock_thing(object thing) noexcept
     void rp_hide(object thing) noexcept
     void rp_show(object thing) noexcept
+    void rp_renew_locks() noexcept
+    bint FORKS_HOLD_LOCKS "RP_FORKS_HOLD_LOCKS"
     bint HIDES "RP_HIDES"
     long long LIMIT "RP_LIMIT"
     long long MAX_DELAY_MS "RP_MAX_DELAY_MS"
@@ -72,6 +74,10 @@ cdef inline void lock(object thing) noexcept:
 
 cdef inline void unlock(object thing) noexcept:
     rp_unlock_thing(thing)
+
+
+cdef inline void renew_locks() noexcept:
+    rp_renew_locks()
 
 
 cdef inline void hide(object thing) noexcept:

@@ -13,6 +13,7 @@ from time import monotonic_ns
 
 __all__ = [
     "COMPILED",
+    "FORKS_HOLD_LOCKS",
     "HIDES",
     "LIMIT",
     "MAX_DELAY_MS",
@@ -22,8 +23,11 @@ __all__ = [
     "clamp",
     "floor_ms",
     "hide",
+    "hold",
+    "let_go",
     "lock",
     "monotonic_ns",
+    "renew_locks",
     "show",
     "thread_mark",
     "unlock",
@@ -31,6 +35,9 @@ __all__ = [
 ]
 
 COMPILED = False
+
+#: Whether a fork may find another thread inside of a lock, half way through a change.
+FORKS_HOLD_LOCKS = True
 
 #: Whether `hide` hides anything.
 HIDES = False
@@ -54,6 +61,22 @@ def lock(thing: object) -> None:
 def unlock(thing: object) -> None:
     """Give back what `lock` took."""
     _LOCKS[id(thing) >> 5 & 63].release()
+
+
+def hold(lock: CoreLock) -> None:
+    """Acquire a lock for the time of a fork."""
+    lock.acquire()
+
+
+def let_go(lock: CoreLock) -> None:
+    """Release what `hold` acquired."""
+    lock.release()
+
+
+def renew_locks() -> None:
+    """Make the locks of `lock` free in a forked child, where who held one is no more."""
+    global _LOCKS
+    _LOCKS = tuple(CoreLock() for _ in _LOCKS)
 
 
 def hide(thing: object) -> None:

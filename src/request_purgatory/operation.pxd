@@ -22,6 +22,7 @@ cdef class DelayedOperation(TimerTask):
 
     cpdef bint force_complete(self) except -1
     cpdef bint cancel(self) except -1
+    cpdef _disown(self)
     cpdef bint _expire(self) except -1
 
     @cython.locals(purgatory=Keeper)

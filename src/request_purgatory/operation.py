@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 
 from request_purgatory import native, states
@@ -13,6 +14,15 @@ from request_purgatory.watch import Watch
 _MOST_TRIES_FOR_ITSELF = 1000
 
 _OUTCOMES = (None, "completed", "expired", "cancelled")
+
+
+def _renew_locks() -> None:
+    """Make the locks that operations share free in a forked child, where who held one is no more."""
+    native.renew_locks()
+
+
+if hasattr(os, "register_at_fork"):  # Not on Windows, which does not fork.
+    os.register_at_fork(after_in_child=_renew_locks)
 
 
 class Keeper:
@@ -140,6 +150,12 @@ class DelayedOperation(TimerTask):
     def drop(self) -> None:
         """End as cancelled: the timer's executor will not run the expiration that it had accepted."""
         self.cancel()
+
+    def _disown(self) -> None:
+        """End in a forked child, and tell nobody: the request is the parent's to answer."""
+        if self._state == states.PENDING:
+            self._state = states.CANCELLED
+        self._unlink()
 
     def _expire(self) -> bool:
         """End as expired. Both callbacks are called, even if the first one raises. True for the caller that did it."""

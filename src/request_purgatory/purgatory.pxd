@@ -24,6 +24,7 @@ cdef class DelayedOperationPurgatory(Keeper):
     cdef readonly bint _closed
     cdef readonly bint _purge_requested
     cdef readonly object _reaper
+    cdef bint _reaper_unstarted
     cdef object __weakref__
 
     @cython.locals(counters=PurgatoryCounters, completed=bint, state=int, now_ns=longlong, cancelled=bint)

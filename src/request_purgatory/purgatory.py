@@ -12,6 +12,7 @@ from typing import Any
 from request_purgatory import native, states
 from request_purgatory.contained import log_contained
 from request_purgatory.errors import InvalidArgumentError, PurgatoryClosedError, TaskInUseError, TimerClosedError
+from request_purgatory.forks import begin_anew_in_children
 from request_purgatory.futures import HeldRequest
 from request_purgatory.metrics import PurgatoryCounters, PurgatoryMetrics
 from request_purgatory.operation import DelayedOperation, Keeper
@@ -99,7 +100,10 @@ class DelayedOperationPurgatory(Keeper):
             importlib.import_module("request_purgatory.collector").show_at_full_collections(self)
         self._reaper: ClockThread | None = None
         if reaper:
-            self._reaper = ClockThread(f"{name}-reaper", self._reap, self.timer.wake)
+            self._reaper = self._make_reaper()
+            self._reaper.start()
+        self._reaper_unstarted = False
+        begin_anew_in_children(self)
 
     # -- the way of a request
 
@@ -160,6 +164,8 @@ class DelayedOperationPurgatory(Keeper):
             counters.end(state, 0)
             return False
         try:
+            if self._reaper_unstarted:
+                self._start_reaper()
             if self._purge_due(unpurged):
                 self._request_purge()
             self._await_timeout(operation, native.ceil_ms(now_ns))
@@ -378,6 +384,40 @@ class DelayedOperationPurgatory(Keeper):
     def _drop_ended(self) -> int:
         """Take what has ended out of the watcher lists; how many entries went."""
         return self._unpurged.drop()
+
+    # -- in a forked child
+
+    def _make_reaper(self) -> ClockThread:
+        return ClockThread(f"{self.name}-reaper", self._reap, self.timer.wake)
+
+    def _start_reaper(self) -> None:
+        assert self._reaper is not None, "a purgatory without a reaper has none to start"
+        self._reaper.start()
+        self._reaper_unstarted = False
+
+    def _fork_locks(self) -> list[native.CoreLock]:
+        return [self._counters.fork_lock(), *(shard.fork_lock() for shard in self._shards)]
+
+    def _renew_locks(self) -> None:
+        for shard in self._shards:
+            shard.renew_lock()
+
+    def _begin_in_child(self) -> None:
+        """Begin empty: the parent answers what it holds. The reaper is started by the first operation that waits."""
+        operations = [operation for shard in self._shards for operation in shard.remove_all()]
+        # One that was about to be cancelled or has ended a moment ago is in the timer or waits for the purge alone.
+        tasks = getattr(self.timer, "_tasks", list)()
+        operations += [task for task in tasks if isinstance(task, DelayedOperation) and task._purgatory is self]
+        self._counters.begin()
+        self._unpurged.begin()
+        self._purge_requested = False
+        for operation in operations:
+            operation._disown()
+            if self._hides:
+                native.show(operation)
+        if self._reaper is not None:
+            self._reaper = self._make_reaper()
+            self._reaper_unstarted = True
 
     # -- what it holds
 

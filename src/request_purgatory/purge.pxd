@@ -12,6 +12,9 @@ cdef class Unpurged:
     cdef readonly list _operations
     cdef Py_ssize_t _most
 
+    @cython.locals(operations=list, operation=DelayedOperation)
+    cpdef begin(self)
+
     cpdef remember(self, DelayedOperation operation)
 
     @cython.locals(watch=Watch)

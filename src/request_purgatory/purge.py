@@ -25,6 +25,13 @@ class Unpurged:
         self._operations: list[DelayedOperation] = []
         self._most = _FEW
 
+    def begin(self) -> None:
+        """Remember nothing: the watcher lists are empty."""
+        operations, self._operations = self._operations, []
+        if native.HIDES:
+            for operation in operations:
+                native.show(operation)
+
     def __len__(self) -> int:
         return len(self._operations)
 

@@ -17,6 +17,8 @@ cdef class WatcherLists:
     @cython.locals(made=WatcherList, watchers=WatcherList)
     cdef WatcherList _add_list(self, object key)
 
+    cpdef native.CoreLock fork_lock(self)
+    cpdef renew_lock(self)
     cpdef WatcherList get(self, object key)
 
     cpdef list lists(self)

@@ -156,6 +156,14 @@ class WatcherLists:
         self._lists.clear()
         return operations
 
+    def fork_lock(self) -> native.CoreLock:
+        """Return the lock, which a fork holds."""
+        return self._lock
+
+    def renew_lock(self) -> None:
+        """Take a fresh lock, in a forked child."""
+        self._lock = native.CoreLock()
+
     def operations(self) -> list[DelayedOperation]:
         """The entries of all lists, ended operations that nobody has met yet among them."""
         watches = [watch for watchers in self.lists() for watch in self.watches_of(watchers)]

@@ -17,6 +17,7 @@ from request_purgatory.broker.running import RunningCluster
 from request_purgatory.errors import InvalidArgumentError
 from tests.broker.parity.raw import RawClient
 from tests.broker.raw_requests import fetch, fetch_fields, produce
+from tests.children import in_child
 
 TIME_LIMIT = 30.0
 NO_ERROR = 0
@@ -232,3 +233,18 @@ def test_cluster_ends_with_the_process_that_started_it() -> None:
             return
         threading.Event().wait(0.01)
     raise AssertionError("the cluster's process is still there")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_forked_child_is_told_that_the_cluster_does_not_run_in_it() -> None:
+    """Its calls don't wait for a thread that is the parent's, and neither does its close."""
+    with Cluster() as cluster:
+
+        def child() -> None:
+            with pytest.raises(ClusterError, match="does not run"):
+                cluster.create_topic("a")
+            cluster.close()
+
+        in_child(child)
+        cluster.create_topic("a")

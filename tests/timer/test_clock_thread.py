@@ -41,6 +41,7 @@ def test_thread_advances_again_and_again_until_stopped() -> None:
     """It has its name, and is a daemon."""
     advance = Advance()
     thread = ClockThread("a-reaper", advance, advance.wake)
+    thread.start()
     assert any(other.name == "a-reaper" and other.daemon for other in threading.enumerate())
     for _ in range(5):
         assert advance.called.wait(TIME_LIMIT)
@@ -58,6 +59,7 @@ def test_stopping_twice_is_harmless() -> None:
     """It has ended."""
     advance = Advance()
     thread = ClockThread("a-reaper", advance, advance.wake)
+    thread.start()
     assert thread.stop() is True
     assert thread.stop() is True
 
@@ -67,6 +69,7 @@ def test_error_does_not_end_the_thread(error: BaseException, caplog: pytest.LogC
     """Not even SystemExit: it would end every timeout of the process."""
     advance = Advance(error)
     thread = ClockThread("a-reaper", advance, advance.wake)
+    thread.start()
     assert advance.called.wait(TIME_LIMIT)
     assert advance.calls == 2
     assert "a-reaper: advancing the clock raised" in caplog.text
@@ -78,6 +81,7 @@ def test_thread_ends_when_what_it_advances_is_closed(error: BaseException, caplo
     """Silently."""
     advance = Advance(error)
     thread = ClockThread("a-reaper", advance, lambda: None)
+    thread.start()
     while advance.thread is None:
         time.sleep(0)
     advance.thread.join(TIME_LIMIT)
@@ -97,6 +101,7 @@ def test_stop_from_the_thread_itself_does_not_wait() -> None:
         asked.set()
 
     thread = ClockThread("a-reaper", advance, lambda: None)
+    thread.start()
     ready.set()
     assert asked.wait(TIME_LIMIT)
     assert thread.stop() is True
@@ -112,6 +117,7 @@ def test_stop_gives_up_on_a_callback_that_does_not_end(caplog: pytest.LogCapture
         assert release.wait(TIME_LIMIT)
 
     thread = ClockThread("a-reaper", advance, lambda: None)
+    thread.start()
     assert started.wait(TIME_LIMIT)
     assert thread.stop(join_timeout=0.01) is False
     assert "a-reaper: still busy" in caplog.text
@@ -133,6 +139,7 @@ def test_stop_wakes_a_thread_that_sleeps_on_a_timer_with_others(crew: Crew) -> N
     crew.start(other_sleeper)
     clock.wait_for_sleep(1)
     thread = ClockThread("a-reaper", lambda: timer.advance_clock(None), timer.wake)
+    thread.start()
     clock.wait_for_sleep(2)
     assert thread.stop() is True
     for _ in range(3):

@@ -10,11 +10,13 @@ from collections.abc import Callable, Hashable, Iterable
 from types import TracebackType
 from typing import Any
 
+from request_purgatory import native
 from request_purgatory.aio.clock import clock_of, running_loop
 from request_purgatory.aio.held import HeldRequest
 from request_purgatory.aio.sweep import Sweep
 from request_purgatory.aio.waiting import Waiting, checked_keys, end_unanswered
 from request_purgatory.errors import InvalidArgumentError, PurgatoryClosedError, whole_number
+from request_purgatory.forks import begin_anew_in_children
 from request_purgatory.metrics import PurgatoryMetrics
 from request_purgatory.operation import DelayedOperation
 from request_purgatory.purgatory import DelayedOperationPurgatory
@@ -80,6 +82,7 @@ class Purgatory:
         # The keys that other threads have notified and the loop has not come to.
         self._posted: set[Hashable] = set()
         self._waitings: dict[int, Waiting] = {}
+        self._in_child = False
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_ms: float = math.inf
 
@@ -94,6 +97,7 @@ class Purgatory:
             self.name, timer=self._timer, purge_interval=self._purge_interval, shards=1, reaper=False
         )
         self._core.end_listener = self._operation_ended
+        begin_anew_in_children(self)
         return self
 
     async def __aexit__(
@@ -412,7 +416,26 @@ class Purgatory:
     def _entered(self) -> DelayedOperationPurgatory:
         if self._core is None:
             raise RuntimeError(f"purgatory {self.name!r} has not been entered: use it inside `async with`")
+        if self._in_child:
+            raise RuntimeError(f"purgatory {self.name!r} belongs to a loop of the parent process: make one on this process's own")
         return self._core
+
+    # -- in a forked child
+
+    def _fork_locks(self) -> list[native.CoreLock]:
+        return []
+
+    def _renew_locks(self) -> None:
+        """The core's are its own matter."""
+
+    def _begin_in_child(self) -> None:
+        """Refuse from here on: a loop does not run on in a child."""
+        self._in_child = True
+        self._waitings.clear()
+        self._posted.clear()
+        if self._core is not None:
+            self._core._begin_in_child()  # Whether its own turn comes sooner or later: before the end, which tells of it.
+        self.close()
 
 
 def _tell(waiting: Waiting, operation: DelayedOperation) -> None:

@@ -19,12 +19,24 @@ class ClockThread:
     """
 
     def __init__(self, name: str, advance: Callable[[], object], wake: Callable[[], None]) -> None:
-        """`wake` must end a sleep in `advance`."""
+        """A thread that `start` starts.
+
+        Args:
+            name: The thread's name.
+            advance: What to call.
+            wake: Must end a sleep in `advance`.
+        """
         self._advance = advance
         self._wake = wake
         self._stopped = False
+        self._starting = threading.Lock()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
-        self._thread.start()
+
+    def start(self) -> None:
+        """Start, unless that was done or it was stopped; any thread may call this."""
+        with self._starting:
+            if self._thread.ident is None and not self._stopped:
+                self._thread.start()
 
     def _run(self) -> None:
         while not self._stopped:
@@ -43,7 +55,8 @@ class ClockThread:
         Args:
             join_timeout: seconds to wait for a callback that is still running.
         """
-        self._stopped = True
+        with self._starting:
+            self._stopped = True
         if threading.current_thread() is self._thread:
             return False
         deadline = time.monotonic() + join_timeout

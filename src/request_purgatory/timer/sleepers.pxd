@@ -21,6 +21,8 @@ cdef class Sleepers:
 
     cdef bint leave(self, Sleeper sleeper) except -1
 
+    cdef expect(self, long long until_ms)
+
     @cython.locals(sleeper=Sleeper, first_ms=longlong)
     cdef _find_first(self)
 

@@ -65,6 +65,10 @@ class Sleepers:
         self._spare = sleeper
         return len(self._asleep) > 0
 
+    def expect(self, until_ms: int) -> None:
+        """Ask for a `wake` by whoever adds something that is due before `until_ms`, although nobody sleeps."""
+        self.first_ms = until_ms
+
     def _find_first(self) -> None:
         first_ms = -1
         for sleeper in self._asleep:

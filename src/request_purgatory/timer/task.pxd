@@ -36,6 +36,7 @@ cdef class TimerTask:
     cdef readonly TimerTask _prev
     cdef readonly TimerTask _next
 
+    cpdef _disown(self)
     cpdef bint cancel(self) except -1
 
     @cython.final

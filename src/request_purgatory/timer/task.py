@@ -162,6 +162,9 @@ class TimerTask:
     def drop(self) -> None:
         """Called instead of `run` when the timer's executor was shut down with this task in its queue. Does nothing."""
 
+    def _disown(self) -> None:
+        """Called in a forked child instead of `run`: the parent runs it."""
+
     def cancel(self) -> bool:
         """Take the task out of its timer, in O(1). True if it was pending there, so that it will not run."""
         return self._unlink()

@@ -24,6 +24,8 @@ cdef class SystemTimer:
     cdef readonly Sleepers _sleepers
     cdef bint _woken
     cdef bint _closed
+    cdef readonly object _clock_thread
+    cdef bint _unstarted
     cdef object __weakref__
 
     @cython.locals(bucket=TaskList)
@@ -40,6 +42,8 @@ cdef class SystemTimer:
 
     @cython.locals(expiration_ms=longlong, wheel=TimingWheel, top=TimingWheel, too_late=bint, lock=native.CoreLock, bucket=Bucket, delay_ms=longlong)
     cdef _add(self, TimerTask task, long long start_ms)
+
+    cdef _wake_sleepers(self)
 
     @cython.locals(lock=native.CoreLock, top=TimingWheel, overflow=TimingWheel)
     cdef _make_room(self, long long start_ms, long long expiration_ms)
@@ -69,6 +73,9 @@ cdef class SystemTimer:
     cpdef _run(self, TimerTask task)
 
     cpdef wake(self)
+
+    @cython.locals(bucket=Bucket, task=TimerTask)
+    cpdef list _tasks(self)
 
     @cython.locals(bucket=Bucket, task=TimerTask)
     cdef list _drain(self)

@@ -6,13 +6,16 @@ import logging
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from functools import partial
+from types import TracebackType
 from typing import Any, Protocol
 
 from request_purgatory import native
 from request_purgatory.clock import Clock, MonotonicClock, check_range
 from request_purgatory.contained import log_contained
 from request_purgatory.errors import TaskInUseError, TimerClosedError, whole_number
+from request_purgatory.forks import begin_anew_in_children
 from request_purgatory.timer.bucket import Bucket
+from request_purgatory.timer.clock_thread import ClockThread
 from request_purgatory.timer.delay_queue import DelayQueue
 from request_purgatory.timer.sleepers import Sleeper, Sleepers
 from request_purgatory.timer.task import PendingTasks, TimerHandle, TimerTask, whole_ms
@@ -40,11 +43,19 @@ class Timer(Protocol):
 class SystemTimer:
     """Runs tasks when their delay has passed; O(1) to add and to cancel, whatever the number pending.
 
-    Somebody has to advance the clock: a `DelayedOperationPurgatory` does it with its reaper thread, other users call
-    `advance_clock` in a loop of their own. Every method may be called from any thread, from inside a task too, also while
-    the clock is advancing. One lock guards the wheel; it is held for a handful of loads and stores, never while a task runs, the
-    clock is read, somebody sleeps, or anything is made that the collector counts (its passes run finalizers, which are user
-    code).
+    Somebody has to advance the clock. `with SystemTimer(...)` and `start` have a thread of the timer's own do it; a
+    `DelayedOperationPurgatory` has its reaper; event loops and tests call `advance_clock` themselves. Every method may be called
+    from any thread, from inside a task too, also while the clock is advancing.
+
+    One lock guards the wheel. It is held for a handful of loads and stores, never while a task runs, the clock is read, somebody
+    sleeps, or anything is made that the collector counts (its passes run finalizers, which are user code).
+
+    >>> import threading
+    >>> with SystemTimer("example") as timer:
+    ...     fired = threading.Event()
+    ...     handle = timer.call_later(30, fired.set)
+    ...     fired.wait(timeout=10)
+    True
 
     A task never runs before its delay has passed, and at most one tick plus scheduling after it. Tasks of one tick run in no
     promised order. A task that raises is logged and counted in `callback_errors`, and the next one runs.
@@ -106,6 +117,9 @@ class SystemTimer:
         self._sleepers = Sleepers()
         self._woken = False
         self._closed = False
+        self._clock_thread: ClockThread | None = None
+        self._unstarted = False
+        begin_anew_in_children(self)
 
     @property
     def size(self) -> int:
@@ -227,7 +241,14 @@ class SystemTimer:
         too_late = expiration_ms < self._sleepers.first_ms
         lock.release()
         if too_late:
-            self._sleepers.wake()
+            self._wake_sleepers()
+
+    def _wake_sleepers(self) -> None:
+        self._sleepers.wake()
+        if self._unstarted:
+            assert self._clock_thread is not None, "a timer without a thread has none to start"
+            self._clock_thread.start()
+            self._unstarted = False
 
     def _make_room(self, start_ms: int, expiration_ms: int) -> None:
         """Put levels on top until they reach `expiration_ms`."""
@@ -438,7 +459,67 @@ class SystemTimer:
         self._closed = True
         self._lock.release()
         self._sleepers.wake()
-        return self._drain()
+        try:
+            if self._clock_thread is not None:
+                self._clock_thread.stop()
+        finally:
+            drained = self._drain()
+        return drained
+
+    def start(self) -> None:
+        """Run by itself from now on: a thread advances the clock until `shutdown`. What `with` does.
+
+        A process that is forked has no such thread: the timer is empty there, and a thread starts with its first task.
+
+        Raises:
+            TimerClosedError: after `shutdown`.
+        """
+        if self._closed:
+            raise TimerClosedError(self.name)
+        if self._clock_thread is None:
+            self._clock_thread = self._make_clock_thread()
+        self._clock_thread.start()
+
+    def _make_clock_thread(self) -> ClockThread:
+        return ClockThread(f"{self.name}-timer", partial(self.advance_clock, None), self.wake)
+
+    def __enter__(self) -> SystemTimer:
+        self.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        self.shutdown()
+
+    # -- in a forked child
+
+    def _fork_locks(self) -> list[native.CoreLock]:
+        return [self._lock]
+
+    def _renew_locks(self) -> None:
+        self._lock = self._pending.lock = native.CoreLock()
+
+    def _begin_in_child(self) -> None:
+        """Forget the threads that slept here. What runs by itself begins empty: its tasks are run in the parent."""
+        self._sleepers = Sleepers()
+        self._woken = False
+        if self._clock_thread is not None:
+            # Started by the first task: a child that never uses the timer gets no thread.
+            self._clock_thread = self._make_clock_thread()
+            self._unstarted = True
+            self._sleepers.expect(native.LIMIT)
+            for task in self._drain():
+                task._disown()
+
+    def _tasks(self) -> list[TimerTask]:
+        """Every task, for a forked child and its purgatories: nobody else may be at work."""
+        tasks: list[TimerTask] = []
+        buckets = [bucket for wheel in self._wheel for bucket in wheel.buckets]
+        for bucket in [*buckets, self._due]:
+            task = bucket.head
+            while task is not None:
+                tasks.append(task)
+                task = task._next
+        return tasks
 
     def _drain(self) -> list[TimerTask]:
         """Unlink every task."""

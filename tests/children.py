@@ -1,0 +1,43 @@
+"""Child processes that a test forks: what fails in one fails the test."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import traceback
+from collections.abc import Callable
+
+import pytest
+
+
+def in_child(work: Callable[[], object], time_limit: float = 20.0) -> None:
+    """Fork, run `work` in the child, and fail as it fails.
+
+    The child ends without Python's own clean-up, which is the parent's.
+
+    Args:
+        work: What the child does.
+        time_limit: Seconds after which it is killed, and the test fails.
+    """
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        failure = b""
+        try:
+            work()
+        except BaseException:
+            failure = traceback.format_exc().encode()
+        os.write(writing, failure[-4000:])
+        os._exit(1 if failure else 0)
+    os.close(writing)
+    try:
+        ended, _, _ = select.select([reading], [], [], time_limit)
+        if not ended:
+            os.kill(child, signal.SIGKILL)
+        said = os.read(reading, 4096).decode()
+    finally:
+        os.close(reading)
+        _, status = os.waitpid(child, 0)
+    if status:
+        pytest.fail(f"in the child: {said or f'it did not end within {time_limit} s'}")
