@@ -22,7 +22,7 @@ from benchmarks.stopwatch import settled_ns
 
 QUESTION = "aio_echo"
 METRICS = {"per_second": "1/s", "cpu_us": "µs"}
-SIDES = (peers.OURS, peers.OURS_UVLOOP, peers.ASYNCIO, peers.UVLOOP)
+SIDES = (peers.OURS, peers.ASYNCIO, peers.UVLOOP)
 
 _MESSAGE = bytes(64)
 _M_TRIM_THRESHOLD = -1

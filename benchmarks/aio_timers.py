@@ -19,7 +19,7 @@ from benchmarks.stopwatch import per_operation, settled_ns
 
 QUESTION = "aio_timers"
 METRICS = {"ns_per_operation": "ns"}
-SIDES = (peers.OURS, peers.OURS_UVLOOP, peers.ASYNCIO, peers.UVLOOP)
+SIDES = (peers.OURS, peers.ASYNCIO, peers.UVLOOP)
 
 _BATCH = 1_000
 _REPEATS = 5

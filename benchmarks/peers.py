@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 
-from request_purgatory.aio import new_event_loop
+from request_purgatory.aio import TimingWheelEventLoop
 
 OURS = "request_purgatory"
 OURS_MANUAL = "request_purgatory (manual clock)"
@@ -38,7 +38,6 @@ NETTY = "netty"
 # Waiters of asyncio, and event loops.
 WAIT_FOR = "asyncio.wait_for"
 CONDITION = "asyncio.Condition"
-OURS_UVLOOP = "request_purgatory (uvloop)"
 OURS_TASKS = "request_purgatory (in tasks)"
 
 # What is written on Spark today.
@@ -55,7 +54,7 @@ JVM = (KAFKA, NETTY)
 TIMERS = (OURS, OURS_MANUAL, ASYNCIO, UVLOOP, HEAPQ, TRIO, SCHED, THREADING, KAFKA, NETTY)
 ON_SPARK = (STREAM_JOIN, STREAM_TIMERS, SPARK_SQL)
 BROKERS = (OURS_THREAD, MOCK_CLUSTER, KAFKA_BROKER)
-ALL = (OURS, OURS_MANUAL, OURS_UVLOOP, OURS_TASKS, LEGACY, *TIMERS[2:], WAIT_FOR, CONDITION, *ON_SPARK, *BROKERS)
+ALL = (OURS, OURS_MANUAL, OURS_TASKS, LEGACY, *TIMERS[2:], WAIT_FOR, CONDITION, *ON_SPARK, *BROKERS)
 
 #: A thread for each pending timer: more of them are refused by many systems' limits.
 MOST_THREADS = 1_000
@@ -67,8 +66,6 @@ SCHED_IS_LINEAR = f"cancelling is O(pending): not run above {MOST_SCHED:,}"
 
 def unavailable(side: str) -> str | None:
     """Why a Python side can't be had here; None if it can."""
-    if side == OURS_UVLOOP:
-        side = UVLOOP
     if side in (UVLOOP, TRIO) and importlib.util.find_spec(side) is None:
         return f"ImportError: no module named {side!r} (pip install {side})"
     return None
@@ -90,9 +87,9 @@ def nothing() -> None:
 
 
 def open_loop(side: str) -> asyncio.AbstractEventLoop:
-    """A private event loop of asyncio or uvloop, or either with our timers."""
-    if side in (OURS, OURS_UVLOOP):
-        return new_event_loop(uvloop=side == OURS_UVLOOP)
+    """Return a private event loop: ours, uvloop's, or for every other side the standard one."""
+    if side == OURS:
+        return TimingWheelEventLoop()
     if side == UVLOOP:
         import uvloop  # Not everywhere to be had.
 

@@ -20,12 +20,10 @@ MODULES = [
 @pytest.mark.parametrize("name", MODULES)
 def test_examples(name: str) -> None:
     """Of every module that runs without Spark."""
-    if name.endswith(".uv"):
-        pytest.importorskip("uvloop")
     assert doctest.testmod(importlib.import_module(name)).failed == 0
 
 
 def test_there_are_examples() -> None:
     """Compiled classes show theirs, too."""
-    attempted = sum(doctest.testmod(importlib.import_module(name)).attempted for name in MODULES if not name.endswith(".uv"))
+    attempted = sum(doctest.testmod(importlib.import_module(name)).attempted for name in MODULES)
     assert attempted >= 20, f"only {attempted} examples were found"

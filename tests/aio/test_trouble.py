@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import importlib.util
-import math
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -13,7 +11,7 @@ from typing import Any
 import pytest
 
 from request_purgatory import DelayedOperation, InvalidArgumentError, PurgatoryClosedError
-from request_purgatory.aio import Purgatory, TimingWheelEventLoop, TimingWheelTimers, new_event_loop
+from request_purgatory.aio import Purgatory, TimingWheelEventLoop, TimingWheelTimers
 from tests.aio.scenes import Condition, Scenario, now, opened, turns
 from tests.aio.virtual import VirtualLoop, VirtualWheelLoop, run
 
@@ -437,12 +435,9 @@ def test_timer_that_is_set_while_due_ones_are_moved_loses_none() -> None:
     assert sorted(order) == list(range(100))
 
 
-@pytest.mark.parametrize("kind", ["wheel", "uvloop"])
-def test_exit_in_a_timers_callback_loses_no_other_timer(kind: str) -> None:
+def test_exit_in_a_timers_callback_loses_no_other_timer() -> None:
     """Those of the same millisecond, and later ones, run when the loop is run again."""
-    if kind == "uvloop" and importlib.util.find_spec("uvloop") is None:
-        pytest.skip("uvloop is not there")
-    loop = new_event_loop(uvloop=kind == "uvloop")
+    loop = TimingWheelEventLoop()
     order: list[str] = []
     at = loop.time() + 0.005
     loop.call_at(at, leave)
@@ -454,46 +449,6 @@ def test_exit_in_a_timers_callback_loses_no_other_timer(kind: str) -> None:
     loop.run_forever()
     loop.close()
     assert order == ["same", "later"]
-
-
-def test_uvloops_debug_mode_refuses_other_threads_and_knows_where_a_timer_was_made() -> None:
-    """As uvloop does."""
-    pytest.importorskip("uvloop")
-    loop = new_event_loop(uvloop=True)
-    loop.set_debug(True)
-    errors: list[str] = []
-
-    def elsewhere() -> None:
-        try:
-            loop.call_later(1, int)
-        except RuntimeError as error:
-            errors.append(str(error))
-        loop.call_soon_threadsafe(loop.stop)
-
-    handle = loop.call_later(1, int)
-    assert f"created at {__file__}" in repr(handle)
-    handle.cancel()
-    thread = threading.Thread(target=elsewhere)
-    loop.call_soon(thread.start)
-    loop.run_forever()
-    thread.join(TIME_LIMIT)
-    loop.close()
-    assert errors == ["Non-thread-safe operation invoked on an event loop other than the current one"]
-
-
-def test_uvloops_timers_that_are_due_already_run_in_the_next_round() -> None:
-    """In the order of their times, however long ago."""
-    pytest.importorskip("uvloop")
-    loop = new_event_loop(uvloop=True)
-    order: list[object] = []
-    now = loop.time()
-    loop.call_at(now + 0.02, order.append, "ahead")
-    for delay in (0, -5, -math.inf):
-        loop.call_at(now + delay, order.append, delay)
-    loop.call_at(now + 0.04, loop.stop)
-    loop.run_forever()
-    loop.close()
-    assert order == [-math.inf, -5, 0, "ahead"]
 
 
 def test_closed_loop_keeps_no_pending_callback() -> None:

@@ -218,12 +218,3 @@ class TimingWheelEventLoop(TimingWheelTimers, asyncio.SelectorEventLoop):
     ...     runner.run(asyncio.sleep(0.001, "woken by the wheel"))
     'woken by the wheel'
     """
-
-
-def new_event_loop(*, uvloop: bool = False) -> asyncio.AbstractEventLoop:
-    """An event loop with its timers on the wheel, for `loop_factory=`; uvloop's if asked, ImportError if that is not there."""
-    if uvloop:
-        from request_purgatory.aio.uv import UvTimingWheelEventLoop
-
-        return UvTimingWheelEventLoop()
-    return TimingWheelEventLoop()
