@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from request_purgatory.aio import Purgatory, TimingWheelEventLoop
+from request_purgatory.aio import Purgatory, TimingWheelEventLoop, TimingWheelTimers
 from tests.aio.virtual import VirtualLoop, VirtualWheelLoop
 from tests.profiles import examples
 
@@ -272,6 +272,66 @@ def test_debug_mode_refuses_wrong_calls_and_knows_where_a_timer_was_made() -> No
 
     loop.run_until_complete(main())
     loop.close()
+
+
+def test_time_may_need_what_is_set_after_the_loops_own_construction() -> None:
+    """As on the standard loop: nothing reads it before the first timer."""
+
+    class LateLoop(TimingWheelEventLoop):
+        def __init__(self) -> None:
+            super().__init__()
+            self.ahead = 100.0
+
+        def time(self) -> float:
+            return super().time() + self.ahead
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        assert await asyncio.sleep(0.002, "slept") == "slept"
+        assert loop.time() - began >= 0.002 - 1e-6
+
+    run(main, LateLoop)
+    LateLoop().close()
+
+
+def test_loop_may_set_timers_while_it_is_made() -> None:
+    """As a class beneath the mix-in may, in its `__init__`."""
+
+    class EagerLoop(VirtualLoop):
+        def __init__(self) -> None:
+            super().__init__()
+            self.call_later(0.5, self.stop)
+
+    class EagerWheelLoop(TimingWheelTimers, EagerLoop):
+        """The same with its timers on the wheel."""
+
+    loop = EagerWheelLoop()
+    began = loop.time()
+    loop.run_forever()
+    loop.close()
+    assert loop.time() - began == pytest.approx(0.5)
+
+
+def test_timer_that_is_set_while_the_wheel_is_made_is_not_lost() -> None:
+    """As by a finalizer, which may run anywhere."""
+    order: list[str] = []
+
+    class Interrupted(VirtualWheelLoop):
+        reads = 0
+
+        def time(self) -> float:
+            self.reads += 1
+            if self.reads == 1:
+                self.call_at(1_000.5, order.append, "inner")
+            return super().time()
+
+    loop = Interrupted()
+    loop.call_at(1_001.0, order.append, "outer")
+    loop.call_at(1_002.0, loop.stop)
+    loop.run_forever()
+    loop.close()
+    assert order == ["inner", "outer"]
 
 
 def test_loop_that_is_dropped_is_freed() -> None:

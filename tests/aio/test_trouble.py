@@ -390,7 +390,7 @@ def test_other_loops_and_threads_are_refused_before_anything_is_held() -> None:
 
 @pytest.mark.parametrize("offset", [-1e6, 1e10])
 def test_loop_whose_time_no_timer_can_count_is_refused(offset: float) -> None:
-    """With what it reads, by the loop and by the purgatory."""
+    """With what it reads, by the loop's first timer and by the purgatory."""
 
     class OddLoop(VirtualLoop):
         def time(self) -> float:
@@ -399,8 +399,10 @@ def test_loop_whose_time_no_timer_can_count_is_refused(offset: float) -> None:
     class OddWheelLoop(TimingWheelTimers, OddLoop):
         pass
 
+    loop = OddWheelLoop()
     with pytest.raises(InvalidArgumentError, match="clock must be one that reads from 0 to"):
-        OddWheelLoop()
+        loop.call_later(1, int)
+    loop.close()
 
     async def scenario() -> None:
         with pytest.raises(InvalidArgumentError, match="clock must be one that reads from 0 to"):

@@ -97,16 +97,14 @@ class TimingWheelTimers(_Loop):
     """
 
     def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
-        try:
-            self._wheel = SystemTimer("event loop", clock=clock_of(self))
-        except BaseException:
-            self.close()
-            raise
+        # Made for the first timer, as it reads the time: a subclass may set what its `time` needs after its own construction.
+        self._wheel: SystemTimer | None = None
         self._wheel_due: list[WheelHandle] = []
         # The one entry of ours in the loop's heap, for the next bucket that is not empty, so that the loop wakes for it.
         self._alarm: WheelHandle | None = None
         self._alarm_at = math.inf
+        # Last: a class of the loop's may set timers while it is made.
+        super().__init__(*args, **options)
 
     def call_later(
         self, delay: float, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
@@ -120,15 +118,23 @@ class TimingWheelTimers(_Loop):
         return handle
 
     def call_at(self, when: float, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None) -> WheelHandle:
-        """As the standard loop's."""
+        """As the standard loop's.
+
+        Raises:
+            InvalidArgumentError: at the first timer, if the loop's time is negative or beyond 292 years.
+        """
         if when is None:
             raise TypeError("when cannot be None")
         if self._closed:
             self._check_closed()  # Raises the loop's own error.
-        if self._debug:
-            self._check_thread()
-            self._check_callback(callback, "call_at")
-        if _SLOTS_KNOWN and not self._debug:
+        if self._debug or not _SLOTS_KNOWN:
+            if self._debug:
+                self._check_thread()
+                self._check_callback(callback, "call_at")
+            handle = WheelHandle(when, callback, args, self, context)
+            if handle._source_traceback:
+                del handle._source_traceback[-1]
+        else:
             # What WheelHandle(...) makes, without its two calls: a fifth of a timer's cost.
             handle = _new_handle(WheelHandle)
             handle._callback = callback
@@ -140,15 +146,14 @@ class TimingWheelTimers(_Loop):
             handle._scheduled = False
             handle._repr = None
             handle._source_traceback = None
-        else:
-            handle = WheelHandle(when, callback, args, self, context)
-            if handle._source_traceback:
-                del handle._source_traceback[-1]
         if not _LONG_AGO < when < _HORIZON:  # NaN is not either.
             self._to_heap(handle)
             return handle
+        wheel = self._wheel
+        if wheel is None:
+            wheel = self._make_wheel()
         due = self._wheel_due
-        handle._task = call_at(self._wheel, when, due, handle)
+        handle._task = call_at(wheel, when, due, handle)
         if due and due[-1] is handle:
             # Due in this millisecond: it was appended at once. (What else may be there is for `_look`, inside of which this
             # may be called, by a finalizer.)
@@ -157,6 +162,13 @@ class TimingWheelTimers(_Loop):
         elif when < self._alarm_at:
             self._set_alarm(when)
         return handle
+
+    def _make_wheel(self) -> SystemTimer:
+        """Return the wheel, which was not there a moment ago."""
+        wheel = SystemTimer("event loop", clock=clock_of(self))
+        if self._wheel is None:  # A finalizer may have set a timer meanwhile, and have made it.
+            self._wheel = wheel
+        return self._wheel
 
     def _to_heap(self, handle: WheelHandle) -> None:
         handle._task = None
@@ -182,15 +194,16 @@ class TimingWheelTimers(_Loop):
         An alarm's own callback, too: should it come due between a round's two looks at the clock, nothing has been moved in that
         round, and it is now.
         """
-        if self.is_closed():
+        wheel = self._wheel
+        if wheel is None or self.is_closed():
             return
-        self._wheel.advance_clock(0)
+        wheel.advance_clock(0)
         due = self._wheel_due
         handles = due[:]
         del due[: len(handles)]  # A finalizer may have come between, and left it as it was.
         for handle in handles:
             self._to_heap(handle)
-        next_ms = self._wheel.next_expiration_ms
+        next_ms = wheel.next_expiration_ms
         if next_ms is None:
             self._alarm_at = math.inf
             alarm, self._alarm = self._alarm, None
@@ -202,9 +215,8 @@ class TimingWheelTimers(_Loop):
     def close(self) -> None:
         """As the standard loop's; timers that are pending are dropped."""
         super().close()
-        wheel = getattr(self, "_wheel", None)  # Not there yet if the loop could not be made.
-        if wheel is not None:
-            drop_all(wheel)
+        if self._wheel is not None:
+            drop_all(self._wheel)
             self._alarm = None
 
 
