@@ -7,7 +7,7 @@
 
 `GET /topics/{topic}?after=N&timeout=S` answers with the topic's events from number N on, as soon as there are any. Each client
 that waits is one request in the purgatory: no task polls, no timer is kept but the purgatory's one, and a client that hangs up
-leaves at once. Needs aiohttp.
+leaves at once. When the service stops, clients that wait get 503 at once. Needs aiohttp.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from collections import defaultdict
 from collections.abc import AsyncIterator
 
 from aiohttp import web
+from aiohttp.typedefs import Handler
 
+from request_purgatory import PurgatoryClosedError
 from request_purgatory.aio import Purgatory
 
 MAX_TIMEOUT = 300.0
@@ -67,6 +69,20 @@ async def count_waiting(request: web.Request) -> web.Response:
     )
 
 
+@web.middleware
+async def refuse_while_stopping(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Answer 503 for what needs the purgatory after its end, clients that it still held included."""
+    try:
+        return await handler(request)
+    except PurgatoryClosedError:
+        return web.Response(status=503, text="the service is stopping")
+
+
+async def close_purgatory(app: web.Application) -> None:
+    """End every held request: aiohttp waits for the handlers before it leaves `keep_purgatory`."""
+    app[PURGATORY].close()
+
+
 async def keep_purgatory(app: web.Application) -> AsyncIterator[None]:
     """One purgatory for the service's life."""
     async with Purgatory("long-poll") as purgatory:
@@ -76,9 +92,10 @@ async def keep_purgatory(app: web.Application) -> AsyncIterator[None]:
 
 def make_app() -> web.Application:
     """The service."""
-    app = web.Application()
+    app = web.Application(middlewares=[refuse_while_stopping])
     app[TOPICS] = defaultdict(list)
     app.cleanup_ctx.append(keep_purgatory)
+    app.on_shutdown.append(close_purgatory)
     app.router.add_get("/topics/{topic}", wait_for_events)
     app.router.add_post("/topics/{topic}", add_event)
     app.router.add_get("/waiting", count_waiting)

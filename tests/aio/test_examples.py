@@ -19,6 +19,8 @@ import pytest
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 TIME_LIMIT = 120.0
+#: Seconds that a service may take to stop: less than aiohttp waits for its handlers (60).
+STOP_LIMIT = 30.0
 
 
 def load(name: str) -> ModuleType:
@@ -108,8 +110,8 @@ def test_rpc_example_runs_as_it_says() -> None:
 
 
 @contextlib.contextmanager
-def long_poll_service() -> Iterator[int]:
-    """The port of the service, which runs as a script in a process of its own."""
+def long_poll_process() -> Iterator[tuple[int, subprocess.Popen[str]]]:
+    """Run the service as a script; give its port and its process."""
     pytest.importorskip("aiohttp")
     process = subprocess.Popen(
         [sys.executable, "-u", EXAMPLES / "long_poll.py", "0"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
@@ -119,12 +121,19 @@ def long_poll_service() -> Iterator[int]:
         line = process.stdout.readline()
         found = re.search(r":(\d+)", line)
         assert found is not None, line
-        yield int(found[1])
+        yield int(found[1]), process
     finally:
         process.terminate()
         assert process.wait(TIME_LIMIT) is not None
         assert process.stdout is not None
         process.stdout.close()
+
+
+@contextlib.contextmanager
+def long_poll_service() -> Iterator[int]:
+    """Give the port of the service, which runs as a script in a process of its own."""
+    with long_poll_process() as (port, _process):
+        yield port
 
 
 class Http:
@@ -186,6 +195,28 @@ def test_waiting_client_is_answered_by_its_event_or_its_timeout() -> None:
 
     with long_poll_service() as port:
         run(scenario(port))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGTERM to stop in good order for")
+def test_stopping_answers_held_clients_at_once() -> None:
+    """503, though they would wait for minutes; and the service ends without an error."""
+
+    async def scenario(port: int, process: subprocess.Popen[str]) -> None:
+        http, *waiters = [await Http.open(port) for _ in range(4)]
+        for topic, waiter in enumerate(waiters):
+            waiter.send("GET", f"/topics/{topic}?timeout=300")
+        await until_waiting(http, len(waiters))
+        process.terminate()
+        async with asyncio.timeout(STOP_LIMIT):
+            assert [await waiter.answer() for waiter in waiters] == [(503, "the service is stopping")] * len(waiters)
+        for each in [http, *waiters]:
+            each.writer.close()
+
+    with long_poll_process() as (port, process):
+        run(scenario(port, process))
+        assert process.wait(STOP_LIMIT) == 0
+        assert process.stdout is not None
+        assert "Error" not in process.stdout.read()
 
 
 @pytest.mark.parametrize(("clients", "timeout"), [(1_000, 2), pytest.param(10_000, 10, marks=pytest.mark.slow)])
