@@ -79,6 +79,8 @@ def _consumer(bootstrap: str, group: str, **config: Any) -> Iterator[Consumer]:
     try:
         yield consumer
     finally:
+        # A rebalance that waits in the consumer's queue makes its close hang for ever: librdkafka's issue 4884.
+        consumer.poll(0)
         consumer.close()
 
 
