@@ -95,7 +95,11 @@ class DelayQueueTimer:
     def _wait(self, timeout_ms: int | None) -> bool:
         """Sleep until something is due; True if it is. As `SystemTimer._wait`."""
         give_up_ms = native.LIMIT if timeout_ms is None else self.clock.ceil_ms + timeout_ms
-        sleeper = Sleeper()
+        with self._lock:
+            spare = self._sleepers.take()
+        sleeper = Sleeper() if spare is None else spare
+        if spare is None:
+            self._sleepers.join(sleeper)
         try:
             while True:
                 sleeper.park(0)

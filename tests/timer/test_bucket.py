@@ -71,15 +71,6 @@ def test_removed_task_can_go_to_another_bucket(bucket: Bucket) -> None:
     assert other.tasks() == [tasks[1]]
 
 
-def test_buckets_are_ordered_by_expiration() -> None:
-    """The delay queue's order."""
-    pending = PendingTasks()
-    early, late = Bucket(pending), Bucket(pending)
-    early.expiration_ms, late.expiration_ms = 5, 6
-    assert early < late
-    assert not late < early
-
-
 def test_check_finds_a_task_that_is_in_two_buckets(bucket: Bucket) -> None:
     """The invariant check would notice a broken list."""
     (task,) = fill(bucket, 1)

@@ -1,5 +1,3 @@
-# cython: annotation_typing=True
-# (For `__lt__`, which heapq calls: its argument cannot be typed in the `.pxd`.)
 """A bucket of the timing wheel: a doubly linked list through the tasks themselves."""
 
 from __future__ import annotations
@@ -20,10 +18,6 @@ class Bucket(TaskList):
     def __init__(self, pending: PendingTasks) -> None:
         super().__init__(pending)
         self.expiration_ms = -1
-
-    def __lt__(self, other: Bucket) -> bool:
-        """Order in the delay queue."""
-        return self.expiration_ms < other.expiration_ms
 
     def append(self, task: TimerTask) -> None:
         """Link a task that is in no bucket at the end."""

@@ -1,21 +1,22 @@
 cimport cython
 
-from request_purgatory cimport native
 from request_purgatory.parker cimport Parker
 
 
 cdef class Sleeper(Parker):
     cdef public long long until_ms
+    cdef public bint is_taken
 
 
 @cython.final
 cdef class Sleepers:
-    cdef list _asleep
-    cdef Sleeper _spare
+    cdef list _sleepers
     cdef readonly long long first_ms
 
-    @cython.locals(spare=Sleeper)
-    cdef Sleeper take_spare(self)
+    @cython.locals(sleeper=Sleeper, index=Py_ssize_t)
+    cdef Sleeper take(self)
+
+    cdef join(self, Sleeper sleeper)
 
     cdef enter(self, Sleeper sleeper, long long until_ms)
 
@@ -23,7 +24,7 @@ cdef class Sleepers:
 
     cdef expect(self, long long until_ms)
 
-    @cython.locals(sleeper=Sleeper, first_ms=longlong)
+    @cython.locals(sleeper=Sleeper, first_ms=longlong, until_ms=longlong, index=Py_ssize_t)
     cdef _find_first(self)
 
     @cython.locals(sleeper=Sleeper)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from request_purgatory import native
 from request_purgatory.parker import Parker
 
 
@@ -11,20 +10,23 @@ class Sleeper(Parker):
 
     Attributes:
         until_ms: When the thread will look again by itself, on the timer's clock; `native.LIMIT`
-            where it waits without a limit.
+            where it waits without a limit, -1 while it does not sleep.
+        is_taken: Whether a thread has it.
     """
 
-    __slots__ = ("until_ms",)
+    __slots__ = ("is_taken", "until_ms")
 
     def __init__(self) -> None:
         super().__init__()
-        self.until_ms = 0
+        self.until_ms = -1
+        self.is_taken = True
 
 
 class Sleepers:
     """Those who sleep, and when the first of them wakes by itself.
 
-    Callers hold the timer's lock for every method but `wake`.
+    Callers hold the timer's lock for every method but `join` and `wake`, and those that they hold it
+    for need no memory, so none can fail.
 
     Attributes:
         first_ms: The earliest `until_ms`; -1 while nobody sleeps. Whoever adds something that is
@@ -33,37 +35,43 @@ class Sleepers:
             having been completed.
     """
 
-    __slots__ = ("_asleep", "_spare", "first_ms")
+    __slots__ = ("_sleepers", "first_ms")
 
     def __init__(self) -> None:
-        self._asleep: list[Sleeper] = []
-        self._spare: Sleeper | None = None
+        self._sleepers: list[Sleeper] = []
         self.first_ms = -1
 
-    def take_spare(self) -> Sleeper | None:
-        """Return the sleeper that was used last, or None: there is a new one to be made."""
-        spare = self._spare
-        self._spare = None
-        return spare
+    def take(self) -> Sleeper | None:
+        """Return a sleeper that no thread has; None if there is none, and a new one has to `join`."""
+        # By index, here and below: an iterator would be an object that the collector counts.
+        index = 0
+        while index < len(self._sleepers):
+            sleeper = self._sleepers[index]
+            if not sleeper.is_taken:
+                sleeper.is_taken = True
+                return sleeper
+            index += 1
+        return None
+
+    def join(self, sleeper: Sleeper) -> None:
+        """Add a new sleeper, which stays for others to take. Not under the timer's lock."""
+        self._sleepers.append(sleeper)
 
     def enter(self, sleeper: Sleeper, until_ms: int) -> None:
         """Note that a sleeper waits until `until_ms`, whether or not it did before."""
         sleeper.until_ms = until_ms
-        if sleeper not in self._asleep:
-            self._asleep.append(sleeper)
         self._find_first()
 
     def leave(self, sleeper: Sleeper) -> bool:
-        """Note that a sleeper has gone, and keep it for use again.
+        """Note that a sleeper has gone.
 
         Returns:
             True if others still sleep. They may have left an earlier task to this one: wake them.
         """
-        if sleeper in self._asleep:
-            self._asleep.remove(sleeper)
+        sleeper.until_ms = -1
+        sleeper.is_taken = False
         self._find_first()
-        self._spare = sleeper
-        return len(self._asleep) > 0
+        return self.first_ms >= 0
 
     def expect(self, until_ms: int) -> None:
         """Ask for a `wake` by whoever adds something that is due before `until_ms`, although nobody sleeps."""
@@ -71,16 +79,17 @@ class Sleepers:
 
     def _find_first(self) -> None:
         first_ms = -1
-        for sleeper in self._asleep:
-            if first_ms < 0 or sleeper.until_ms < first_ms:
-                first_ms = sleeper.until_ms
+        index = 0
+        while index < len(self._sleepers):
+            sleeper = self._sleepers[index]
+            until_ms = sleeper.until_ms
+            if until_ms >= 0 and (first_ms < 0 or until_ms < first_ms):
+                first_ms = until_ms
+            index += 1
         self.first_ms = first_ms
 
     def wake(self) -> None:
         """Make all of them look again. Not under the timer's lock."""
-        for sleeper in list(self._asleep):
-            sleeper.unpark()
-
-
-#: How `Sleeper.until_ms` says "without a limit": later than any clock reads.
-WITHOUT_LIMIT_MS = native.LIMIT
+        for sleeper in list(self._sleepers):
+            if sleeper.until_ms >= 0:
+                sleeper.unpark()

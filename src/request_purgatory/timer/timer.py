@@ -19,7 +19,7 @@ from request_purgatory.timer.clock_thread import ClockThread
 from request_purgatory.timer.delay_queue import DelayQueue
 from request_purgatory.timer.sleepers import Sleeper, Sleepers
 from request_purgatory.timer.task import PendingTasks, TimerHandle, TimerTask, whole_ms
-from request_purgatory.timer.wheel import TimingWheel
+from request_purgatory.timer.wheel import TimingWheel, most_buckets
 
 logger = logging.getLogger(__name__)
 
@@ -102,10 +102,12 @@ class SystemTimer:
         self._executor = executor
         self._pending = PendingTasks()
         self._lock = self._pending.lock
-        self._queue = DelayQueue()
+        tick_ms = whole_ms("tick_ms", tick_ms)
+        wheel_size = whole_number("wheel_size", wheel_size)
+        self._queue = DelayQueue(most_buckets(tick_ms, wheel_size))
         self._wheel = TimingWheel(
-            whole_ms("tick_ms", tick_ms),
-            whole_number("wheel_size", wheel_size),
+            tick_ms,
+            wheel_size,
             self.clock.now_ms,
             self._pending,
             self._queue,
@@ -330,10 +332,11 @@ class SystemTimer:
         lock = self._lock
         sleepers = self._sleepers
         lock.acquire()
-        sleeper = sleepers.take_spare()
+        sleeper = sleepers.take()
         lock.release()
         if sleeper is None:
-            sleeper = Sleeper()  # Not under the lock: making objects may start the collector.
+            sleeper = Sleeper()
+            sleepers.join(sleeper)
         try:
             while True:
                 # Whoever wakes a sleeper has made its change before; the look below comes after both.

@@ -13,6 +13,16 @@ from request_purgatory.timer.delay_queue import DelayQueue
 from request_purgatory.timer.task import PendingTasks, TimerTask
 
 
+def most_buckets(tick_ms: int, wheel_size: int) -> int:
+    """How many buckets a wheel and those above it have once the longest delay was added."""
+    buckets = wheel_size
+    reach_ms = max(tick_ms, 1) * wheel_size
+    while wheel_size > 1 and reach_ms <= 2 * native.MAX_DELAY_MS:
+        buckets += wheel_size
+        reach_ms *= wheel_size
+    return buckets
+
+
 class TimingWheel:
     """A ring of `wheel_size` buckets, each `tick_ms` wide, and coarser rings above it, made when first needed.
 
@@ -97,9 +107,9 @@ class TimingWheel:
         tick_ms = wheel.tick_ms
         slot = expiration_ms if tick_ms == 1 else expiration_ms // tick_ms
         bucket = wheel.buckets[slot % wheel.wheel_size]
-        bucket._link(task)
         if bucket.expiration_ms < 0:
             wheel.queue.push(bucket, slot * tick_ms)
+        bucket._link(task)
         return True
 
     def advance(self, now_ms: int) -> None:
