@@ -10,19 +10,25 @@ from contextlib import contextmanager
 import pytest
 
 import request_purgatory
-from request_purgatory import DelayedOperationPurgatory, LegacyPurgatory, SystemTimer, TimerClosedError
+from request_purgatory import (
+    DelayedOperationPurgatory,
+    InterruptedUseError,
+    LegacyPurgatory,
+    SystemTimer,
+    TimerClosedError,
+    native,
+)
 from tests.crew import Crew
 from tests.requests import Request
 
 TIME_LIMIT = 20.0
 
-pytestmark = [
-    pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="this system has no interval timers"),
-    pytest.mark.skipif(
-        not request_purgatory.__compiled__,
-        reason="between two bytecodes of the interpreted core a handler may raise anywhere: docs/design.md says so",
-    ),
-]
+pytestmark = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="this system has no interval timers")
+
+compiled_only = pytest.mark.skipif(
+    not request_purgatory.__compiled__,
+    reason="between two bytecodes of the interpreted core a handler may raise anywhere: docs/design.md says so",
+)
 
 
 class Interrupted(Exception):  # noqa: N818 - as KeyboardInterrupt, no error of the program's
@@ -64,6 +70,7 @@ def interrupting(times: int) -> Iterator[Callable[[Callable[[], object]], None]]
         signal.signal(signal.SIGVTALRM, before)
 
 
+@compiled_only
 def test_timer_goes_on_after_interrupted_calls(crew: Crew) -> None:
     """The thread that advances it is woken by the next earlier task, and ends with the timer."""
     timer = SystemTimer("test")
@@ -90,6 +97,7 @@ def test_timer_goes_on_after_interrupted_calls(crew: Crew) -> None:
     assert not thread.is_alive()
 
 
+@compiled_only
 @pytest.mark.parametrize("design", [DelayedOperationPurgatory, LegacyPurgatory])
 def test_purgatory_goes_on_after_interrupted_calls(design: Callable[..., DelayedOperationPurgatory]) -> None:
     """What was interrupted has left it or ends by its timeout; everything is counted, and the reaper lives."""
@@ -118,3 +126,58 @@ def test_purgatory_goes_on_after_interrupted_calls(design: Callable[..., Delayed
     assert last.outcome == "expired"
     watched = [request for request in requests if request._purgatory is not None]
     assert all(request.is_completed for request in watched)
+
+
+def test_handler_that_uses_the_purgatory_is_served_or_refused() -> None:
+    """Compiled it never comes between; interpreted it gets an error where it would wait for its own thread for ever."""
+    served: list[int] = []
+    refused: list[InterruptedUseError] = []
+    with DelayedOperationPurgatory("test") as purgatory:
+
+        def use(number: int, frame: object) -> None:
+            try:
+                purgatory.try_complete_else_watch(Request(60_000, ready=True), ["a"])
+                purgatory.check_and_complete("a")
+                served.append(number)
+            except InterruptedUseError as error:
+                refused.append(error)
+
+        before = signal.signal(signal.SIGVTALRM, use)
+        until = time.monotonic() + TIME_LIMIT
+        try:
+            signal.setitimer(signal.ITIMER_VIRTUAL, 0.0005, 0.0005)
+            while len(served) < 100 and time.monotonic() < until:
+                request = Request(60_000)
+                purgatory.try_complete_else_watch(request, ["a"])
+                request.ready = True
+                purgatory.check_and_complete("a")
+        finally:
+            signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+            signal.signal(signal.SIGVTALRM, before)
+        purgatory.check()
+    assert len(served) >= 100
+    assert not (refused and native.COMPILED)
+
+
+@pytest.mark.skipif(native.COMPILED, reason="nothing interrupts the compiled core inside of a lock")
+def test_interrupted_thread_is_told_what_it_may_not_do() -> None:
+    """Before anything has changed; a moment later it may."""
+    purgatory = DelayedOperationPurgatory("test", reaper=False)
+    request = Request()
+    purgatory.try_complete_else_watch(request, ["a"])
+    lock = purgatory._counters.fork_lock()
+    lock.acquire()
+    for use in (
+        lambda: purgatory.check_and_complete("a"),
+        lambda: purgatory.hold(["b"], until=lambda: True, timeout=1),
+        lambda: purgatory.timer.shutdown(),
+        lambda: native.hold(lock),
+        request.force_complete,
+        request.cancel,
+    ):
+        with pytest.raises(InterruptedUseError, match="a signal handler or finalizer interrupted this thread"):
+            use()
+    lock.release()
+    assert request.outcome is None
+    assert request.force_complete()
+    purgatory.check()

@@ -8,6 +8,7 @@ import importlib
 from request_purgatory import native
 from request_purgatory.clock import Clock, ManualClock, MonotonicClock
 from request_purgatory.errors import (
+    InterruptedUseError,
     InvalidArgumentError,
     NotCompletedError,
     NotificationLoopError,
@@ -35,6 +36,7 @@ __all__ = [
     "DelayedFutures",
     "DelayedOperation",
     "DelayedOperationPurgatory",
+    "InterruptedUseError",
     "InvalidArgumentError",
     "LegacyPurgatory",
     "ManualClock",

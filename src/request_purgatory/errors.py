@@ -66,13 +66,26 @@ class NotCompletedError(PurgatoryError, RuntimeError):
 class NotificationLoopError(PurgatoryError, RuntimeError):
     """A condition notifies its own watch key whenever it is looked at, so that looking would never end."""
 
-    def __init__(self, kind: str, tries: int) -> None:
-        super().__init__(f"{kind}.try_complete caused an event for the operation itself {tries} times in a row")
-        self.kind = kind
-        self.tries = tries
+    def __init__(self, cause: str, times: int) -> None:
+        super().__init__(f"{cause} caused an event for itself {times} times in a row")
+        self.cause = cause
+        self.times = times
 
     def __reduce__(self) -> tuple[type[NotificationLoopError], tuple[str, int]]:
-        return type(self), (self.kind, self.tries)
+        return type(self), (self.cause, self.times)
+
+
+class InterruptedUseError(PurgatoryError, RuntimeError):
+    """A signal handler or finalizer used what its own thread was in the middle of changing: on the interpreted build only."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "a signal handler or finalizer interrupted this thread inside of the interpreted core, and can't use it: "
+            "let another thread do it, or install the compiled build"
+        )
+
+    def __reduce__(self) -> tuple[type[InterruptedUseError], tuple[()]]:
+        return type(self), ()
 
 
 class OperationCancelledError(PurgatoryError, RuntimeError):

@@ -128,6 +128,16 @@ static inline long long rp_monotonic_ns(void)
 
 #define rp_thread_mark() ((unsigned int)(PyThread_get_thread_ident() >> 12))
 
+/* ---- how many checks a thread is inside of; the counter belongs to the module that includes this: purgatory */
+
+#if defined(_MSC_VER)
+static __declspec(thread) int rp_depth;
+#else
+static __thread int rp_depth;
+#endif
+#define rp_deeper() (++rp_depth)
+#define rp_shallower() ((void)--rp_depth)
+
 /* ---- whole numbers */
 
 #define RP_LIMIT ((1LL << 62) - 1)

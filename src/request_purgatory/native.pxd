@@ -18,6 +18,8 @@ cdef extern from "native.h":
     void rp_hide(object thing) noexcept
     void rp_show(object thing) noexcept
     void rp_renew_locks() noexcept
+    int rp_deeper() noexcept
+    void rp_shallower() noexcept
     bint FORKS_HOLD_LOCKS "RP_FORKS_HOLD_LOCKS"
     bint HIDES "RP_HIDES"
     long long LIMIT "RP_LIMIT"
@@ -74,6 +76,14 @@ cdef inline void lock(object thing) noexcept:
 
 cdef inline void unlock(object thing) noexcept:
     rp_unlock_thing(thing)
+
+
+cdef inline int deeper() noexcept:
+    return rp_deeper()
+
+
+cdef inline void shallower() noexcept:
+    rp_shallower()
 
 
 cdef inline void renew_locks() noexcept:

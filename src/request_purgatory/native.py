@@ -7,9 +7,11 @@ Python. Everything else has one text for both builds.
 
 from __future__ import annotations
 
-from threading import Lock as CoreLock
+import threading
 from threading import get_ident
 from time import monotonic_ns
+
+from request_purgatory.errors import InterruptedUseError
 
 __all__ = [
     "COMPILED",
@@ -21,6 +23,7 @@ __all__ = [
     "bit_length",
     "ceil_ms",
     "clamp",
+    "deeper",
     "floor_ms",
     "hide",
     "hold",
@@ -28,6 +31,7 @@ __all__ = [
     "lock",
     "monotonic_ns",
     "renew_locks",
+    "shallower",
     "show",
     "thread_mark",
     "unlock",
@@ -48,6 +52,41 @@ LIMIT = 2**62 - 1
 #: The longest delay a timer takes: 10,000 years. Far beyond use, and every sum with it still fits 64 bits.
 MAX_DELAY_MS = 10_000 * 31_557_600_000
 
+#: The threads that are inside of a lock.
+_inside: set[int] = set()
+
+
+class CoreLock:
+    """A lock for a handful of loads and stores.
+
+    No thread ever holds two. So one that asks for a second was interrupted inside of the first, by a signal handler or a
+    finalizer of the collector's: it would wait for itself, or find a change half done, and is refused. Compiled, neither
+    can come between.
+    """
+
+    __slots__ = ("_lock",)
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+
+    def acquire(self) -> None:
+        """Wait for the lock.
+
+        Raises:
+            InterruptedUseError: this thread was interrupted inside of a lock.
+        """
+        thread = get_ident()
+        if thread in _inside:
+            raise InterruptedUseError
+        _inside.add(thread)
+        self._lock.acquire()
+
+    def release(self) -> None:
+        """Give the lock back."""
+        self._lock.release()
+        _inside.discard(get_ident())
+
+
 # Held for a handful of loads and stores and never while anything else is called, so objects can share them: 64 keep threads
 # apart, and cost an object nothing. (A lock of its own costs 100 bytes.)
 _LOCKS = tuple(CoreLock() for _ in range(64))
@@ -64,19 +103,22 @@ def unlock(thing: object) -> None:
 
 
 def hold(lock: CoreLock) -> None:
-    """Acquire a lock for the time of a fork."""
-    lock.acquire()
+    """Acquire a lock, one of several, for the time of a fork."""
+    if get_ident() in _inside:
+        raise InterruptedUseError
+    lock._lock.acquire()
 
 
 def let_go(lock: CoreLock) -> None:
     """Release what `hold` acquired."""
-    lock.release()
+    lock._lock.release()
 
 
 def renew_locks() -> None:
     """Make the locks of `lock` free in a forked child, where who held one is no more."""
     global _LOCKS
     _LOCKS = tuple(CoreLock() for _ in _LOCKS)
+    _inside.clear()
 
 
 def hide(thing: object) -> None:
@@ -90,6 +132,24 @@ def show(thing: object) -> None:
 def thread_mark() -> int:
     """Return a number that tells this thread from others that run now, in 32 bits."""
     return get_ident() >> 12 & 0xFFFFFFFF
+
+
+class _Depth(threading.local):
+    value = 0
+
+
+_depth = _Depth()
+
+
+def deeper() -> int:
+    """Count one more check that this thread is inside of; how many there are."""
+    _depth.value += 1
+    return _depth.value
+
+
+def shallower() -> None:
+    """Count one less."""
+    _depth.value -= 1
 
 
 def clamp(number: int) -> int:
