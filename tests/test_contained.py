@@ -51,7 +51,7 @@ def test_what_was_contained_is_logged_with_its_traceback(caplog: pytest.LogCaptu
 def test_logging_that_fails_leaves_one_line_on_stderr(refusing: type[BaseException], capsys: pytest.CaptureFixture[str]) -> None:
     """And raises nothing."""
     log_contained(logger, Fault(), "%s raised", "it")
-    assert capsys.readouterr().err == f"tests.contained: '%s raised': raised Fault, and logging it {refusing.__name__}\n"
+    assert capsys.readouterr().err == f"tests.contained: '%s raised': raised Fault, and logging it raised {refusing.__name__}\n"
 
 
 @pytest.mark.parametrize("refusing", [ZeroDivisionError], indirect=True)

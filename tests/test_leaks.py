@@ -17,6 +17,7 @@ from request_purgatory import (
     DelayedOperationPurgatory,
     LegacyPurgatory,
     ManualClock,
+    PurgatoryClosedError,
     SystemTimer,
     TimerHandle,
     TimerTask,
@@ -446,3 +447,40 @@ def test_collections_are_noticed_once_whatever_number_of_purgatories() -> None:
     purgatory = DelayedOperationPurgatory("test", timer=make_timer()[0], reaper=False)
     assert [callback.__name__ for callback in gc.callbacks] == ["_around_collections"]
     purgatory.shutdown()
+
+
+@needs_hiding
+def test_purgatory_asks_to_be_called_again_when_others_emptied_the_callbacks() -> None:
+    """At its next purge, so that nothing hidden stays unseen."""
+    purgatory, _ = hiding_purgatory()
+    request = Request(1_000)
+    purgatory.try_complete_else_watch(request, ["a"])
+    others = gc.callbacks[:]
+    gc.callbacks.clear()
+    assert not is_seen_in_a_full_collection(request)
+    purgatory.purge()
+    assert is_seen_in_a_full_collection(request)
+    gc.callbacks[:] = others
+    purgatory.shutdown()
+
+
+def test_purgatory_that_a_finalizer_brought_back_is_closed() -> None:
+    """It was emptied when its ring was taken apart, and what it held has ended, untold."""
+    kept: list[Request] = []
+
+    class Kept(Request):
+        def __del__(self) -> None:
+            kept.append(self)
+
+    def drop_a_ring() -> None:
+        purgatory = DelayedOperationPurgatory("leaks", reaper=False)
+        purgatory.try_complete_else_watch(Kept(), ["a"])
+
+    drop_a_ring()
+    gc.collect()
+    request = kept.pop()
+    purgatory = request._purgatory
+    assert isinstance(purgatory, DelayedOperationPurgatory)
+    assert (purgatory.is_closed, request.outcome, request.calls) == (True, "cancelled", [])
+    with pytest.raises(PurgatoryClosedError):
+        purgatory.try_complete_else_watch(Request(), ["a"])

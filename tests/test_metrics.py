@@ -35,6 +35,8 @@ def test_counters_have_kafkas_names(make_wheel_purgatory: MakePurgatory, clock: 
         "Cancellations": 1,
         "Purges": 1,
         "CallbackErrors": 1,
+        "MaxExpirationLateMs": 0,
+        "MaxExpirationCallbackMs": 0,
     }
 
 
@@ -107,6 +109,8 @@ def test_watched_counts_entries_and_num_delayed_operations(make_wheel_purgatory:
         purges=0,
         purged_entries=0,
         callback_errors=0,
+        max_late_ms=0,
+        max_callback_ms=0,
         wait_histogram_ms=(1, *[0] * (WAIT_BUCKETS - 1)),
     )
 

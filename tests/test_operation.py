@@ -282,7 +282,7 @@ def test_condition_that_notifies_itself_is_an_error(purgatory: DelayedOperationP
     """Whenever it is looked at, it would have to be looked at again."""
     request = Request()
     request.during["try"] = lambda: purgatory.check_and_complete("a")
-    with pytest.raises(NotificationLoopError, match=r"Request\.try_complete caused an event for the operation itself 1000 times"):
+    with pytest.raises(NotificationLoopError, match=r"Request\.try_complete caused an event for itself 1000 times"):
         purgatory.try_complete_else_watch(request, ["a"])
     assert (request.outcome, purgatory.num_delayed, purgatory.watched) == ("cancelled", 0, 0)
 
@@ -374,7 +374,7 @@ def test_failure_that_cannot_be_logged_harms_no_other_operation(
     finally:
         logger.removeFilter(refuse)
     assert purgatory.metrics().callback_errors == 1
-    assert "raised Fault, and logging it ZeroDivisionError" in capsys.readouterr().err
+    assert "raised Fault, and logging it raised ZeroDivisionError" in capsys.readouterr().err
     failing.during.clear()
     failing.ready = True
     assert purgatory.check_and_complete("a") == 1

@@ -107,9 +107,14 @@ cdef set _hiding = set()
 
 def show_at_full_collections(DelayedOperationPurgatory purgatory):
     """Track the purgatory's hidden operations during full collections, for as long as it exists."""
+    be_called()
+    _hiding.add(weakref.ref(purgatory, _hiding.discard))
+
+
+def be_called():
+    """Be told of collections, also when another program has emptied `gc.callbacks`: purges ask for it."""
     if _around_collections not in gc.callbacks:  # Somebody may have cleared the list.
         gc.callbacks.append(_around_collections)
-    _hiding.add(weakref.ref(purgatory, _hiding.discard))
 
 
 def _around_collections(phase, info):

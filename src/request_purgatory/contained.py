@@ -6,6 +6,11 @@ import logging
 import sys
 
 
+def warn(logger: logging.Logger, message: str, *args: object) -> None:
+    """Log a warning, and raise nothing of logging's own."""
+    _log(logger, logging.WARNING, None, message, args)
+
+
 def log_contained(logger: logging.Logger, error: BaseException, message: str, *args: object) -> None:
     """Log an exception that was contained, and raise none of logging's own.
 
@@ -21,13 +26,17 @@ def log_contained(logger: logging.Logger, error: BaseException, message: str, *a
     Raises:
         KeyboardInterrupt, SystemExit: The program is to end.
     """
+    _log(logger, logging.ERROR, error, message, args)
+
+
+def _log(logger: logging.Logger, level: int, error: BaseException | None, message: str, args: tuple[object, ...]) -> None:
     try:
-        logger.error(message, *args, exc_info=error)
+        logger.log(level, message, *args, exc_info=error)
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as failure:
         try:
-            kinds = f"{type(error).__name__}, and logging it {type(failure).__name__}"
-            sys.stderr.write(f"{logger.name}: {message!r}: raised {kinds}\n")
+            cause = "" if error is None else f"raised {type(error).__name__}, and "
+            sys.stderr.write(f"{logger.name}: {message!r}: {cause}logging it raised {type(failure).__name__}\n")
         except Exception:
             pass  # No place is left to report it at; the caller's work must go on.

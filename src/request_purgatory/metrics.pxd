@@ -15,6 +15,8 @@ cdef class PurgatoryCounters:
     cdef readonly long long purges
     cdef readonly long long purged
     cdef readonly long long callback_errors
+    cdef readonly long long max_late_ms
+    cdef readonly long long max_callback_ms
 
     cpdef begin(self)
     cpdef native.CoreLock fork_lock(self)
@@ -23,6 +25,8 @@ cdef class PurgatoryCounters:
     cpdef long long end(self, int state, long long waited_ms) except? -1
     cpdef end_at_once(self, int state)
     cdef void _count_end(self, int state) noexcept
+
+    cpdef callbacks_ran(self, long long late_ms, long long took_ms)
 
     @cython.locals(bucket=Py_ssize_t)
     cpdef read(self, Py_ssize_t purgatory_size)

@@ -22,6 +22,8 @@ class PurgatoryMetrics:
         completions, expirations, cancellations: ends so far, of each kind; each operation is in one of them once.
         purges: how often the watcher lists were purged; `purged_entries` is what went.
         callback_errors: exceptions raised by operations' code and contained here.
+        max_late_ms: how late, at most, an operation's time-out came after its delay; 0 on a ManualClock, which jumps.
+        max_callback_ms: how long, at most, the callbacks of one took. Without an executor, other time-outs wait for them.
         wait_histogram_ms: how many operations waited less than 2**i ms but not less than 2**(i-1), for i = 0, 1, ...
     """
 
@@ -34,6 +36,8 @@ class PurgatoryMetrics:
     purges: int
     purged_entries: int
     callback_errors: int
+    max_late_ms: int
+    max_callback_ms: int
     wait_histogram_ms: tuple[int, ...]
 
     def by_kafka_name(self) -> dict[str, int]:
@@ -46,6 +50,8 @@ class PurgatoryMetrics:
             "Cancellations": self.cancellations,
             "Purges": self.purges,
             "CallbackErrors": self.callback_errors,
+            "MaxExpirationLateMs": self.max_late_ms,
+            "MaxExpirationCallbackMs": self.max_callback_ms,
         }
 
 
@@ -61,6 +67,8 @@ class PurgatoryCounters:
         "entered",
         "estimate",
         "expired",
+        "max_callback_ms",
+        "max_late_ms",
         "purged",
         "purges",
         "since_purge",
@@ -82,6 +90,8 @@ class PurgatoryCounters:
         self.purges = 0
         self.purged = 0
         self.callback_errors = 0
+        self.max_late_ms = 0
+        self.max_callback_ms = 0
 
     def fork_lock(self) -> native.CoreLock:
         """Return the lock, which a fork holds."""
@@ -164,6 +174,15 @@ class PurgatoryCounters:
         self.callback_errors += 1
         self._lock.release()
 
+    def callbacks_ran(self, late_ms: int, took_ms: int) -> None:
+        """An operation timed out `late_ms` after its delay, and its callbacks took so long."""
+        self._lock.acquire()
+        if late_ms > self.max_late_ms:
+            self.max_late_ms = late_ms
+        if took_ms > self.max_callback_ms:
+            self.max_callback_ms = took_ms
+        self._lock.release()
+
     def read(self, purgatory_size: int) -> PurgatoryMetrics:
         """All counters at one moment."""
         waits = [0] * WAIT_BUCKETS
@@ -174,6 +193,7 @@ class PurgatoryCounters:
         estimate = self.estimate
         completed, expired, cancelled = self.completed, self.expired, self.cancelled
         purges, purged, callback_errors = self.purges, self.purged, self.callback_errors
+        max_late_ms, max_callback_ms = self.max_late_ms, self.max_callback_ms
         self._lock.release()
         return PurgatoryMetrics(
             purgatory_size=purgatory_size,
@@ -185,5 +205,7 @@ class PurgatoryCounters:
             purges=purges,
             purged_entries=purged,
             callback_errors=callback_errors,
+            max_late_ms=max_late_ms,
+            max_callback_ms=max_callback_ms,
             wait_histogram_ms=tuple(waits),
         )

@@ -10,6 +10,8 @@ cdef class Keeper:
 
     cpdef _operation_ended(self, DelayedOperation operation, int state)
     cpdef _callback_failed(self, DelayedOperation operation, error)
+    cpdef long long _now_ms(self) except? -1
+    cpdef _callbacks_ran(self, DelayedOperation operation, long long began_ms)
 
 
 cdef class DelayedOperation(TimerTask):

@@ -41,6 +41,14 @@ class Keeper:
         """An operation's own code raised where nobody else can be told."""
         raise NotImplementedError
 
+    def _now_ms(self) -> int:
+        """Whole milliseconds on the clock that times operations out."""
+        raise NotImplementedError
+
+    def _callbacks_ran(self, operation: DelayedOperation, began_ms: int) -> None:
+        """The timer has ended an operation, which it came to at `began_ms`, and its callbacks have run."""
+        raise NotImplementedError
+
 
 class DelayedOperation(TimerTask):
     """A request that waits until its condition holds or its time runs out; subclass it.
@@ -137,15 +145,19 @@ class DelayedOperation(TimerTask):
 
     def run(self) -> None:
         """Called by the timer when time has run out. What the callbacks raise is logged and counted by the purgatory."""
+        purgatory = self._purgatory
+        if purgatory is None:
+            self._expire()  # Alone on a timer, which contains what it raises.
+            return
+        began_ms = purgatory._now_ms()
         try:
-            self._expire()
+            if not self._expire():
+                return
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:
-            purgatory = self._purgatory
-            if purgatory is None:
-                raise  # Alone on a timer, which contains it.
             purgatory._callback_failed(self, error)
+        purgatory._callbacks_ran(self, began_ms)
 
     def drop(self) -> None:
         """End as cancelled: the timer's executor will not run the expiration that it had accepted."""
@@ -253,7 +265,7 @@ class DelayedOperation(TimerTask):
         if error is not None:
             raise error
         if tries_for_itself == _MOST_TRIES_FOR_ITSELF and self._state == states.PENDING:
-            raise NotificationLoopError(type(self).__name__, tries_for_itself)
+            raise NotificationLoopError(f"{type(self).__name__}.try_complete", tries_for_itself)
         return completed
 
     def _meet(self, purgatory: Keeper) -> None:

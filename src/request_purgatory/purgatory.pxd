@@ -23,8 +23,12 @@ cdef class DelayedOperationPurgatory(Keeper):
     cdef readonly Unpurged _unpurged
     cdef readonly bint _closed
     cdef readonly bint _purge_requested
+    cdef public long long warn_after_ms
+    cdef bint _measures
+    cdef long long _warned_ms
     cdef readonly object _reaper
     cdef bint _reaper_unstarted
+    cdef object _be_called
     cdef object __weakref__
 
     @cython.locals(counters=PurgatoryCounters, completed=bint, state=int, now_ns=longlong, cancelled=bint)
@@ -39,8 +43,11 @@ cdef class DelayedOperationPurgatory(Keeper):
 
     cdef _leave_to_purge(self, DelayedOperation operation)
 
-    @cython.locals(shards=list, shard=WatcherLists, watchers=WatcherList, only=Watch, watch=Watch, completed=Py_ssize_t)
+    @cython.locals(shards=list, shard=WatcherLists, watchers=WatcherList, depth=int)
     cpdef Py_ssize_t check_and_complete(self, key) except -1
+
+    @cython.locals(only=Watch, watch=Watch, completed=Py_ssize_t)
+    cdef Py_ssize_t _check_all(self, WatcherLists shard, WatcherList watchers) except -1
 
     @cython.locals(shards=list, shard=WatcherLists)
     cpdef Py_ssize_t watched_under(self, key) except -1
@@ -66,3 +73,8 @@ cdef class DelayedOperationPurgatory(Keeper):
     cpdef _operation_ended(self, DelayedOperation operation, int state)
 
     cpdef _callback_failed(self, DelayedOperation operation, error)
+
+    cpdef long long _now_ms(self) except? -1
+
+    @cython.locals(now_ms=longlong, late_ms=longlong, took_ms=longlong)
+    cpdef _callbacks_ran(self, DelayedOperation operation, long long began_ms)

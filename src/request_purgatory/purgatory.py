@@ -5,12 +5,13 @@ from __future__ import annotations
 import importlib
 import logging
 from collections.abc import Callable, Hashable, Iterable
-from concurrent.futures import Future
+from concurrent.futures import Executor, Future
 from types import TracebackType
 from typing import Any
 
-from request_purgatory import native, states
-from request_purgatory.contained import log_contained
+from request_purgatory import chains, native, states
+from request_purgatory.clock import ManualClock
+from request_purgatory.contained import log_contained, warn
 from request_purgatory.errors import InvalidArgumentError, PurgatoryClosedError, TaskInUseError, TimerClosedError
 from request_purgatory.forks import begin_anew_in_children
 from request_purgatory.futures import HeldRequest
@@ -19,7 +20,7 @@ from request_purgatory.operation import DelayedOperation, Keeper
 from request_purgatory.purge import Unpurged
 from request_purgatory.timer.clock_thread import ClockThread
 from request_purgatory.timer.timer import SystemTimer, Timer
-from request_purgatory.watch import Watch
+from request_purgatory.watch import Watch, WatcherList
 from request_purgatory.watchers import WatcherLists
 
 logger = logging.getLogger(__name__)
@@ -31,6 +32,10 @@ class DelayedOperationPurgatory(Keeper):
     An operation is watched under one or more *watch keys*. Whoever changes something that conditions depend on calls
     `check_and_complete(key)` afterwards, and the operations that watch the key are tried. Keys are anything hashable with
     quick `__hash__` and `__eq__` that do not call back into the purgatory: strings, tuples, ints.
+
+    An operation's callbacks run on the thread that ends it: completions on the one that called `check_and_complete` or
+    `force_complete`, time-outs on the reaper, or on the `executor`. Callbacks that take `warn_after_ms` (100) or longer there are
+    logged, as is a time-out that comes so late; `metrics` has the longest of both.
 
     Every method may be called from any thread, from operations' callbacks too. Call `check_and_complete` holding no lock that
     a `try_complete` or `on_complete` needs.
@@ -63,6 +68,7 @@ class DelayedOperationPurgatory(Keeper):
         purge_interval: int = 1000,
         shards: int = 512,
         reaper: bool = True,
+        executor: Executor | None = None,
     ) -> None:
         """An empty purgatory.
 
@@ -73,31 +79,42 @@ class DelayedOperationPurgatory(Keeper):
             purge_interval: purge the watcher lists once about this many ended operations are in them.
             shards: parts the keys are spread over by hash, each with a lock of its own.
             reaper: run a thread that advances the clock. Without it, call `advance_clock`.
+            executor: ends the operations whose time has run out, and so runs their callbacks. Without one, the reaper does, and
+                a slow callback delays every other time-out. The purgatory does not shut it down.
 
         Raises:
-            InvalidArgumentError: purge_interval below 0 or shards below 1.
+            InvalidArgumentError: purge_interval below 0, shards below 1, or both a timer and an executor: that is the timer's.
         """
+        if timer is not None and executor is not None:
+            raise InvalidArgumentError("executor", "the timer's own, where a timer is given", executor)
         if purge_interval < 0:
             raise InvalidArgumentError("purge_interval", "at least 0", purge_interval)
         if shards < 1:
             raise InvalidArgumentError("shards", "at least 1", shards)
         self.name = name
-        self.timer: Timer = timer if timer is not None else SystemTimer(name)
+        self.timer: Timer = timer if timer is not None else SystemTimer(name, executor=executor)
+        self.warn_after_ms = 100
+        self._warned_ms = -1000
         self.purge_interval = purge_interval
         self._owns_timer = timer is None
         # A SystemTimer is told when an operation's delay began, and spared a reading of the clock.
         self._wheel_timer = self.timer if type(self.timer) is SystemTimer else None
         self._hides = native.HIDES and self._wheel_timer is not None
         self._clock = self.timer.clock
+        # A manual clock jumps, and what is late by it was so for nobody.
+        self._measures = not isinstance(self._clock, ManualClock)
         self._shards = [WatcherLists(index) for index in range(shards)]
         self._counters = PurgatoryCounters()
         self._unpurged = Unpurged(self._shards)
         self._closed = False
         self._purge_requested = False
         self.end_listener = None
+        self._be_called: Callable[[], None] | None = None
         if self._hides:
             # That module is made of this one and others. From here on a collection may ask for all of the above.
-            importlib.import_module("request_purgatory.collector").show_at_full_collections(self)
+            collector = importlib.import_module("request_purgatory.collector")
+            collector.show_at_full_collections(self)
+            self._be_called = collector.be_called
         self._reaper: ClockThread | None = None
         if reaper:
             self._reaper = self._make_reaper()
@@ -220,7 +237,11 @@ class DelayedOperationPurgatory(Keeper):
         Call it after a change that their conditions depend on. An operation that raises stays pending if it has not ended; it
         is logged and counted, and the others are tried. After `shutdown` nothing waits for events, and they are ignored.
 
+        Called by callbacks that checks call, and so on, 20 deep, it returns 0: the outermost check makes this one before it
+        returns, so a chain of completions may have any length.
+
         Raises:
+            NotificationLoopError: such a check comes back 1,000 times and never completes anything.
             KeyboardInterrupt, SystemExit: out of an operation, once all the others have been tried: no event is lost if the
                 program goes on.
         """
@@ -229,6 +250,21 @@ class DelayedOperationPurgatory(Keeper):
         watchers = shard.get(key)
         if watchers is None:
             return 0
+        depth = native.deeper()
+        try:
+            if depth > chains.DEEPEST:
+                chains.postpone(self, key)
+                return 0
+            return self._check_all(shard, watchers)
+        finally:
+            try:
+                if depth == 1 and chains.postponed:
+                    chains.check_postponed()
+            finally:
+                native.shallower()
+
+    def _check_all(self, shard: WatcherLists, watchers: WatcherList) -> int:
+        """Try the operations of a list; how many this call completed."""
         only = shard.first(watchers)
         if only is not None:
             return 1 if self._check(shard, only) else 0
@@ -374,6 +410,8 @@ class DelayedOperationPurgatory(Keeper):
 
     def purge(self) -> int:
         """Drop the ended operations from every watcher list; how many entries went. `advance_clock` calls it when due."""
+        if self._be_called is not None:
+            self._be_called()
         # First the estimate, then the lists: what ends during the purge makes the estimate a little too high, never too low.
         self._counters.begin_purge()
         dropped = self._drop_ended()
@@ -406,7 +444,7 @@ class DelayedOperationPurgatory(Keeper):
         """Begin empty: the parent answers what it holds. The reaper is started by the first operation that waits."""
         operations = [operation for shard in self._shards for operation in shard.remove_all()]
         # One that was about to be cancelled or has ended a moment ago is in the timer or waits for the purge alone.
-        tasks = getattr(self.timer, "_tasks", list)()
+        tasks: list[object] = getattr(self.timer, "_tasks", list)()
         operations += [task for task in tasks if isinstance(task, DelayedOperation) and task._purgatory is self]
         self._counters.begin()
         self._unpurged.begin()
@@ -481,8 +519,10 @@ class DelayedOperationPurgatory(Keeper):
     def __del__(self) -> None:
         # A purgatory that is dropped with operations pending: lists and operations refer to one another, and in the compiled
         # build nobody else takes that apart.
+        self._closed = True  # A finalizer of the ring may bring it back.
         for shard in getattr(self, "_shards", None) or ():  # None yet if the arguments were refused.
-            shard.remove_all()
+            for operation in shard.remove_all():
+                operation._disown()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
         self.shutdown()
@@ -518,6 +558,28 @@ class DelayedOperationPurgatory(Keeper):
             raise error
         self._counters.callback_failed()
         log_contained(logger, error, "purgatory %r: %r raised", self.name, operation)
+
+    def _now_ms(self) -> int:
+        return native.floor_ms(self._clock._read_ns())
+
+    def _callbacks_ran(self, operation: DelayedOperation, began_ms: int) -> None:
+        if not self._measures:
+            return
+        now_ms = self._now_ms()
+        late_ms = began_ms - operation._entered_ms - operation._delay_ms
+        took_ms = now_ms - began_ms
+        self._counters.callbacks_ran(late_ms, took_ms)
+        if took_ms >= self.warn_after_ms:
+            warn(
+                logger,
+                "purgatory %r: the callbacks of %r took %d ms; without an executor, time-outs wait for them",
+                self.name,
+                operation,
+                took_ms,
+            )
+        elif late_ms >= self.warn_after_ms and now_ms >= self._warned_ms + 1000:
+            self._warned_ms = now_ms
+            warn(logger, "purgatory %r: %r timed out %d ms late", self.name, operation, late_ms)
 
     def check(self) -> None:
         """Assert every invariant of the purgatory and its timer. For tests, while no other thread is at work: O(watched)."""

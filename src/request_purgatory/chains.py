@@ -1,0 +1,65 @@
+"""Checks that callbacks make inside of checks: a chain of any length, on a stack of bounded depth."""
+
+from __future__ import annotations
+
+import reprlib
+from collections import Counter
+from collections.abc import Hashable
+from threading import get_ident
+from typing import Protocol
+
+from request_purgatory.errors import NotificationLoopError
+
+#: How many checks may be inside of one another on a thread. Each takes up to six frames of Python's 1,000, interpreted.
+DEEPEST = 20
+
+#: How often in a row a postponed check of one key may complete nothing and come back.
+_MOST_IN_VAIN = 1000
+
+
+class Checking(Protocol):
+    """What has keys to check: a purgatory."""
+
+    def check_and_complete(self, key: Hashable) -> int:
+        """Try the operations that watch a key."""
+        ...
+
+
+#: By thread, the checks that came too deep inside of others, each once, in the order in which they came.
+postponed: dict[int, dict[tuple[Checking, Hashable], None]] = {}
+
+
+def postpone(purgatory: Checking, key: Hashable) -> None:
+    """Leave a check to the outermost one of this thread, which makes it before it returns."""
+    postponed.setdefault(get_ident(), {})[purgatory, key] = None
+
+
+def check_postponed() -> None:
+    """Make the checks that were postponed on this thread, and those that they postpone.
+
+    Raises:
+        NotificationLoopError: One comes back again and again, and completes nothing.
+        KeyboardInterrupt, SystemExit: Out of an operation, once all checks were made.
+    """
+    checks = postponed.get(get_ident())
+    if checks is None:
+        return
+    leaving: BaseException | None = None
+    in_vain: Counter[tuple[Checking, Hashable]] = Counter()
+    while checks:
+        check = next(iter(checks))
+        del checks[check]
+        purgatory, key = check
+        try:
+            if purgatory.check_and_complete(key):
+                in_vain.clear()
+                continue
+        except (KeyboardInterrupt, SystemExit) as error:
+            leaving = error
+        in_vain[check] += 1
+        if in_vain[check] == _MOST_IN_VAIN:
+            checks.clear()
+            leaving = NotificationLoopError(f"the check of watch key {reprlib.repr(key)}", _MOST_IN_VAIN)
+    del postponed[get_ident()]
+    if leaving is not None:
+        raise leaving
