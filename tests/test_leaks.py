@@ -23,7 +23,7 @@ from request_purgatory import (
     TimerTask,
     native,
 )
-from tests.requests import Request, fail
+from tests.requests import Fault, Request, fail
 
 
 class Payload:
@@ -278,6 +278,39 @@ def test_ring_through_a_watch_key_is_found() -> None:
     del timer, purgatory, wait
     gc.collect()
     assert [ghost() for ghost in ghosts] == [None, None]
+
+
+@pytest.mark.parametrize("keys", [[], ["a"]], ids=["one key", "two keys"])
+@pytest.mark.parametrize("end", ["a check", "time", "its owner", "discard", "its key's end", "shutdown", "refusal"])
+def test_request_that_is_its_own_key_is_freed(end: str, keys: list[object]) -> None:
+    """Its watch stays with it, and names a list that must not name the request any more."""
+    timer, clock = make_timer()
+    purgatory = DelayedOperationPurgatory("leaks", timer=timer, reaper=False)
+    payload = Payload()
+    ghost = weakref.ref(payload)
+    ends: dict[str, Callable[[Request], object]] = {
+        "a check": purgatory.check_and_complete,
+        "time": lambda _request: (clock.advance(10), purgatory.advance_clock(0)),
+        "its owner": Request.force_complete,
+        "discard": purgatory.discard,
+        "its key's end": purgatory.cancel_for_key,
+        "shutdown": lambda _request: purgatory.shutdown(),
+    }
+    request = Request(10, complete=payload)
+    del payload
+    if end == "refusal":
+        request.during["try"] = fail
+        with pytest.raises(Fault):
+            purgatory.try_complete_else_watch(request, [request, *keys])
+    else:
+        purgatory.try_complete_else_watch(request, [request, *keys])
+        request.ready = True
+        ends[end](request)
+    assert request.is_completed
+    del request
+    purgatory.purge()
+    gc.collect()
+    assert ghost() is None
 
 
 def test_ring_through_a_request_that_its_caller_holds_is_found() -> None:

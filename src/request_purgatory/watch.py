@@ -44,7 +44,7 @@ class WatcherList:
     """The watches of one key in the order in which they came, doubly linked. Not safe by itself: callers hold the shard's lock.
 
     Attributes:
-        key: the watch key.
+        key: the watch key; None once the list has left the shard's map.
         head, tail: the first and the last watch.
         size: how many there are.
         shard: which shard of the purgatory has the list.

@@ -116,16 +116,18 @@ class WatcherLists:
             lock.release()
             return True
         watchers.removed = True
+        # A watch keeps its list. With the key, an operation that is a key would keep itself. It lives until the lock is free.
+        key, watchers.key = watchers.key, None
         failed: Exception | None = None
         try:
-            self._lists.pop(watchers.key, None)
+            self._lists.pop(key, None)
         except Exception as error:
             failed = error
         finally:
             lock.release()
         if failed is not None:
             # The key's own __hash__ or __eq__. It stays in the map with an empty list, until it is watched again or all goes.
-            logger.error("watch key %s can't be looked up any more", type(watchers.key).__name__, exc_info=failed)
+            logger.error("watch key %s can't be looked up any more", type(key).__name__, exc_info=failed)
         return True
 
     def remove(self, key: Hashable) -> list[DelayedOperation]:
@@ -152,6 +154,7 @@ class WatcherLists:
                 self._lock.release()
                 if operation is not None:
                     operations.append(operation)
+            watchers.key = None  # As in `drop`; the map has the key yet.
         # Not key by key: a key may have a __hash__ that raises by now.
         self._lists.clear()
         return operations
