@@ -128,13 +128,17 @@ static inline long long rp_monotonic_ns(void)
 
 #define rp_thread_mark() ((unsigned int)(PyThread_get_thread_ident() >> 12))
 
-/* ---- how many checks a thread is inside of; the counter belongs to the module that includes this: purgatory */
+/* ---- how many checks a thread is inside of, and whether it has postponed any; these belong to the module that includes this, so only
+   one module may use them: purgatory */
 
 #if defined(_MSC_VER)
-static __declspec(thread) int rp_depth;
+#define RP_THREAD_LOCAL static __declspec(thread)
 #else
-static __thread int rp_depth;
+#define RP_THREAD_LOCAL static __thread
 #endif
+RP_THREAD_LOCAL int rp_depth;
+RP_THREAD_LOCAL int rp_postponed;
+#define rp_set_postponed(value) ((void)(rp_postponed = (value)))
 #define rp_deeper() (++rp_depth)
 #define rp_shallower() ((void)--rp_depth)
 

@@ -20,6 +20,8 @@ cdef extern from "native.h":
     void rp_renew_locks() noexcept
     int rp_deeper() noexcept
     void rp_shallower() noexcept
+    void rp_set_postponed(int value) noexcept
+    int rp_postponed
     bint FORKS_HOLD_LOCKS "RP_FORKS_HOLD_LOCKS"
     bint HIDES "RP_HIDES"
     long long LIMIT "RP_LIMIT"
@@ -84,6 +86,14 @@ cdef inline int deeper() noexcept:
 
 cdef inline void shallower() noexcept:
     rp_shallower()
+
+
+cdef inline void set_postponed(bint value) noexcept:
+    rp_set_postponed(value)
+
+
+cdef inline bint has_postponed() noexcept:
+    return rp_postponed
 
 
 cdef inline void renew_locks() noexcept:

@@ -25,12 +25,14 @@ __all__ = [
     "clamp",
     "deeper",
     "floor_ms",
+    "has_postponed",
     "hide",
     "hold",
     "let_go",
     "lock",
     "monotonic_ns",
     "renew_locks",
+    "set_postponed",
     "shallower",
     "show",
     "thread_mark",
@@ -136,6 +138,7 @@ def thread_mark() -> int:
 
 class _Depth(threading.local):
     value = 0
+    postponed = False
 
 
 _depth = _Depth()
@@ -150,6 +153,16 @@ def deeper() -> int:
 def shallower() -> None:
     """Count one less."""
     _depth.value -= 1
+
+
+def set_postponed(value: bool) -> None:
+    """Note whether this thread has checks to make that came too deep."""
+    _depth.postponed = value
+
+
+def has_postponed() -> bool:
+    """Return what `set_postponed` noted."""
+    return _depth.postponed
 
 
 def clamp(number: int) -> int:

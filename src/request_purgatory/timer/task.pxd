@@ -43,6 +43,9 @@ cdef class TimerTask:
     cdef _begin(self, object delay_ms)
 
     @cython.final
+    cdef _require_init(self)
+
+    @cython.final
     @cython.locals(bucket=TaskList)
     cdef bint _unlink(self) noexcept
 

@@ -140,7 +140,10 @@ class TimerTask:
 
     def _require_init(self) -> None:
         """Raise NotInitializedError unless `TimerTask.__init__` was called."""
-        if (self._expiration_ms == 0) if native.COMPILED else not hasattr(self, "_expiration_ms"):
+        if native.COMPILED:
+            if self._expiration_ms == 0:
+                raise NotInitializedError(type(self).__name__)
+        elif not hasattr(self, "_expiration_ms"):
             raise NotInitializedError(type(self).__name__)
 
     def __copy__(self) -> NoReturn:
