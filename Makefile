@@ -81,7 +81,7 @@ explore: $(VENV)/.test ## every model and property on new examples, 20 times as 
 	@echo "seed $(SEED); the same examples again: make explore SEED=$(SEED)"
 	PYTHONHASHSEED=$(SEED) HYPOTHESIS_PROFILE=explore $(PYTEST) -m explore --hypothesis-seed=$(SEED) --timeout $(LONGEST) $(ARGS)
 
-sanitize: $(VENV)/.core ## the core's tests on a build with C assertions and sanitizers (needs gcc)
+sanitize: $(VENV)/.core ## the core's tests on builds with C assertions and sanitizers, which are tested too (needs gcc)
 	tools/sanitize.sh
 
 bench: $(VENV)/.test ## all benchmarks against all peers, into one report (most of an hour); ARGS=--quick for a look

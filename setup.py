@@ -5,7 +5,8 @@ variables:
 
     REQUEST_PURGATORY_BUILD=interpreted   compile nothing
     REQUEST_PURGATORY_BUILD=compiled      a failing compiler fails the installation, instead of leaving the core interpreted
-    REQUEST_PURGATORY_BUILD=checked       as compiled, with C assertions, and with AddressSanitizer and UndefinedBehaviorSanitizer
+    REQUEST_PURGATORY_BUILD=sanitized     as compiled, with C assertions and sanitizers, into folders of its own under build/
+    REQUEST_PURGATORY_SANITIZERS=...      those sanitizers: address,undefined unless given; ThreadSanitizer (thread) stands alone
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
 PACKAGE = Path("src/request_purgatory")
-BUILDS = ("", "interpreted", "compiled", "checked")
+BUILDS = ("", "interpreted", "compiled", "sanitized")
 BUILD = os.environ.get("REQUEST_PURGATORY_BUILD", "")
+SANITIZERS = os.environ.get("REQUEST_PURGATORY_SANITIZERS", "address,undefined")
 
 # Modules whose objects the cyclic collector does not track, and how many freed ones are kept for use again (Cython can do that
 # for classes without a base only). Cython takes these two directives on a class only, and there only by way of an import that
@@ -70,13 +72,15 @@ def extension(source: str) -> Extension:
     if os.name != "nt":
         # Python's own flags ask for debug information, which is most of a wheel's size.
         options["extra_compile_args"] = ["-O3", "-g0"]
-    if BUILD == "checked":
-        options["extra_compile_args"] = ["-O1", "-g", "-UNDEBUG", "-fno-omit-frame-pointer", "-fsanitize=address,undefined"]
-        options["extra_link_args"] = ["-fsanitize=address,undefined"]
+    if BUILD == "sanitized":
+        sanitize = f"-fsanitize={SANITIZERS}"
+        options["extra_compile_args"] = ["-O1", "-g", "-UNDEBUG", "-fno-omit-frame-pointer", sanitize]
+        options["extra_link_args"] = [sanitize]
         options["define_macros"] = [("REQUEST_PURGATORY_ASSERT", "1"), ("CYTHON_REFNANNY", "0")]
     path = PACKAGE / source
     name = ".".join(path.relative_to("src").with_suffix("").parts)
-    return Extension(name, [str(path)], include_dirs=[str(PACKAGE)], depends=[str(PACKAGE / "native.h")], **options)
+    headers = [str(PACKAGE / "native.h"), str(PACKAGE / "planted.h")]
+    return Extension(name, [str(path)], include_dirs=[str(PACKAGE)], depends=headers, **options)
 
 
 def extensions() -> list[Extension]:
@@ -134,8 +138,11 @@ def main() -> None:
             if BUILD:
                 raise
             warn(error)
-    parallel = {"build_ext": {"parallel": os.cpu_count() or 1}}
-    setup(ext_modules=modules, cmdclass={"build_ext": BuildCompiled}, options=parallel)
+    options: dict[str, dict[str, Any]] = {"build_ext": {"parallel": os.cpu_count() or 1}}
+    if BUILD == "sanitized":
+        # setuptools does not see that flags differ, and would take what another build has left for its own.
+        options["build"] = {"build_base": f"build/{BUILD}-{SANITIZERS.replace(',', '-')}"}
+    setup(ext_modules=modules, cmdclass={"build_ext": BuildCompiled}, options=options)
 
 
 main()

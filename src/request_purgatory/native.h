@@ -4,6 +4,12 @@
 
 #include <Python.h>
 
+#ifdef REQUEST_PURGATORY_ASSERT
+#include "planted.h"
+#else
+#define rp_plant() ((void)0)
+#endif
+
 /* ---- locks
 
    With the interpreter lock held, code that calls nothing cannot be interrupted, so a flag is enough, which is a load and two
@@ -13,7 +19,7 @@
 #ifdef Py_GIL_DISABLED
 
 typedef PyMutex rp_lock;
-#define rp_lock_acquire(lock) PyMutex_Lock(lock)
+#define rp_lock_acquire(lock) (rp_plant(), PyMutex_Lock(lock))
 #define rp_lock_release(lock) PyMutex_Unlock(lock)
 
 #else
@@ -45,6 +51,7 @@ static void rp_lock_wait(rp_lock *lock)
 
 static inline void rp_lock_acquire(rp_lock *lock)
 {
+    rp_plant();
     if (lock->held)
         rp_lock_wait(lock);
     lock->held = 1;
