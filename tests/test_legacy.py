@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 from dataclasses import dataclass
 
 import pytest
@@ -241,3 +242,25 @@ def test_closed_delay_queue_takes_nothing(clock: ManualClock) -> None:
         timer.add(Request(10))
     with pytest.raises(TimerClosedError):
         timer.advance_clock(0)
+
+
+def test_delay_queue_under_threads(crew: Crew, switching: None) -> None:
+    """Its heap is replaced by purges while another thread looks at what is due."""
+    queue = DelayQueueTimer("test", ManualClock())
+    stopped = threading.Event()
+
+    def advance() -> None:
+        while not stopped.is_set():
+            queue.advance_clock(0)
+
+    crew.start(advance)
+    for _ in range(2_000):
+        requests = [Request(1_000) for _ in range(3)]
+        for request in requests:
+            queue.add(request)
+        for request in requests:
+            request.cancel()
+        queue.purge()
+    stopped.set()
+    crew.join()
+    assert queue.size == 0

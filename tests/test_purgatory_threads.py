@@ -17,9 +17,11 @@ from request_purgatory import (
     ManualClock,
     PurgatoryClosedError,
     SystemTimer,
+    TaskInUseError,
 )
 from tests.conftest import MakePurgatory
 from tests.crew import Crew
+from tests.requests import Request
 
 TIME_LIMIT = 20.0
 
@@ -260,3 +262,48 @@ def test_threads_that_advance_the_clock_hear_of_the_shutdown(make_purgatory: Mak
             assert begun.acquire(timeout=TIME_LIMIT)
         purgatory.shutdown()
         crew.join()
+
+
+def test_operation_that_two_threads_hand_in_is_taken_once(crew: Crew, switching: None) -> None:
+    """The other thread gets an error, and nothing is counted twice."""
+    purgatories = [DelayedOperationPurgatory(name, reaper=False) for name in ("one", "other")]
+    requests: list[Request] = [Request(60_000) for _ in range(2_000)]
+    taken: list[list[int]] = [[], []]
+
+    def hand_in(number: int) -> None:
+        for index, request in enumerate(requests):
+            try:
+                purgatories[number].try_complete_else_watch(request, ["a"])
+            except TaskInUseError:
+                continue
+            taken[number].append(index)
+
+    for number in range(2):
+        crew.start(hand_in, number)
+    crew.join()
+    assert sorted(taken[0] + taken[1]) == list(range(len(requests)))
+    assert [purgatory.num_delayed for purgatory in purgatories] == [len(numbers) for numbers in taken]
+    for purgatory in purgatories:
+        purgatory.check()
+        purgatory.shutdown()
+
+
+def test_checks_of_a_key_that_comes_and_goes(crew: Crew, switching: None) -> None:
+    """One thread looks the list up while another one takes it out of the map with its last watcher."""
+    purgatory = DelayedOperationPurgatory("test", reaper=False, shards=1)
+    stopped = threading.Event()
+
+    def check() -> None:
+        while not stopped.is_set():
+            purgatory.check_and_complete("a")
+            purgatory.watched_under("a")
+
+    crew.start(check)
+    for _ in range(20_000):
+        request = Request(60_000)
+        purgatory.try_complete_else_watch(request, ["a"])
+        purgatory.discard(request)
+    stopped.set()
+    crew.join()
+    purgatory.check()
+    assert purgatory.metrics().cancellations == 20_000

@@ -23,7 +23,11 @@ from tests.requests import Request
 
 TIME_LIMIT = 20.0
 
-pytestmark = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="this system has no interval timers")
+pytestmark = [
+    pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="this system has no interval timers"),
+    # What is raised inside of a finalizer of the standard library's is reported and goes no further.
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
 
 compiled_only = pytest.mark.skipif(
     not request_purgatory.__compiled__,

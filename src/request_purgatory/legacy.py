@@ -46,7 +46,8 @@ class DelayQueueTimer:
     @property
     def size(self) -> int:
         """Entries in the delay queue, ended requests among them."""
-        return len(self._heap)
+        with self._lock:
+            return len(self._heap)
 
     @property
     def next_expiration_ms(self) -> int | None:
@@ -76,7 +77,9 @@ class DelayQueueTimer:
         """Wait up to `timeout_ms` for the next deadline, then run what is due; as `SystemTimer.advance_clock`."""
         if self._closed:
             raise TimerClosedError(self.name)
-        if not self._is_due() and (timeout_ms == 0 or not self._wait(timeout_ms)):
+        with self._lock:
+            is_due = self._is_due()
+        if not is_due and (timeout_ms == 0 or not self._wait(timeout_ms)):
             return False
         while True:
             with self._lock:

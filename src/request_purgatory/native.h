@@ -111,6 +111,23 @@ static inline void rp_show(PyObject *thing)
 }
 #endif
 
+/* ---- a look-up that holds what it found, whatever other threads take out of the dict */
+
+static inline PyObject *rp_look_up(PyObject *mapping, PyObject *key)
+{
+    PyObject *found;
+#if PY_VERSION_HEX >= 0x030D0000
+    if (PyDict_GetItemRef(mapping, key, &found) < 0)
+        return NULL;
+#else
+    found = PyDict_GetItemWithError(mapping, key);
+    if (found == NULL && PyErr_Occurred())
+        return NULL;
+    Py_XINCREF(found);
+#endif
+    return found == NULL ? Py_NewRef(Py_None) : found;
+}
+
 /* ---- time: the clock of time.monotonic_ns, without its call and its int */
 
 static inline long long rp_monotonic_ns(void)

@@ -15,6 +15,7 @@ cdef extern from "native.h":
     unsigned int rp_thread_mark() noexcept
     void rp_lock_thing(object thing) noexcept
     void rp_unlock_thing(object thing) noexcept
+    object rp_look_up(dict mapping, object key)
     void rp_hide(object thing) noexcept
     void rp_show(object thing) noexcept
     void rp_renew_locks() noexcept
@@ -78,6 +79,10 @@ cdef inline void lock(object thing) noexcept:
 
 cdef inline void unlock(object thing) noexcept:
     rp_unlock_thing(thing)
+
+
+cdef inline object look_up(dict mapping, object key):
+    return rp_look_up(mapping, key)
 
 
 cdef inline int deeper() noexcept:

@@ -10,8 +10,12 @@ from __future__ import annotations
 import threading
 from threading import get_ident
 from time import monotonic_ns
+from typing import TypeVar
 
 from request_purgatory.errors import InterruptedUseError
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
 
 __all__ = [
     "COMPILED",
@@ -30,6 +34,7 @@ __all__ = [
     "hold",
     "let_go",
     "lock",
+    "look_up",
     "monotonic_ns",
     "renew_locks",
     "set_postponed",
@@ -153,6 +158,11 @@ def deeper() -> int:
 def shallower() -> None:
     """Count one less."""
     _depth.value -= 1
+
+
+def look_up(mapping: dict[Key, Value], key: Key) -> Value | None:
+    """Return what a dict has for a key, or None, whatever other threads take out of it meanwhile."""
+    return mapping.get(key)
 
 
 def set_postponed(value: bool) -> None:

@@ -39,4 +39,5 @@ cdef class DelayedOperation(TimerTask):
     @cython.locals(state=int)
     cdef int _enter(self, long long now_ms) except -1
 
-    cdef void _meet(self, Keeper purgatory) noexcept
+    @cython.locals(new=bint)
+    cdef bint _meet(self, Keeper purgatory) except -1

@@ -268,10 +268,15 @@ class DelayedOperation(TimerTask):
             raise NotificationLoopError(f"{type(self).__name__}.try_complete", tries_for_itself)
         return completed
 
-    def _meet(self, purgatory: Keeper) -> None:
-        """Note whose operation this is. Its end is not the purgatory's to be told of yet."""
-        self._entered_ms = -1
-        self._purgatory = purgatory
+    def _meet(self, purgatory: Keeper) -> bool:
+        """Note whose operation this is; False if it has been another one's. Its end is not the purgatory's to be told of yet."""
+        native.lock(self)
+        new = self._purgatory is None
+        if new:
+            self._entered_ms = -1
+            self._purgatory = purgatory
+        native.unlock(self)
+        return new
 
     def _enter(self, now_ms: int) -> int:
         """From here on the purgatory is told of the end; the state at that moment, which it has to count if it is an end."""

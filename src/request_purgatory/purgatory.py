@@ -150,12 +150,11 @@ class DelayedOperationPurgatory(Keeper):
         if self._closed:
             raise PurgatoryClosedError(self.name)
         operation._require_init()
-        if operation._purgatory is not None:
+        if not operation._meet(self):
             name = getattr(operation._purgatory, "name", None)
             raise TaskInUseError(f"{operation!r} has been in purgatory {name!r}: use a new one")
 
         counters = self._counters
-        operation._meet(self)
         now_ns = 0
         try:
             self._watch(operation, keys)

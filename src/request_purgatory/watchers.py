@@ -37,7 +37,7 @@ class WatcherLists:
         watch = Watch.__new__(Watch)
         watch.begin(operation, sibling)
         lock = self._lock
-        watchers = self._lists.get(key)
+        watchers = native.look_up(self._lists, key)
         while True:
             if watchers is None:
                 watchers = self._add_list(key)
@@ -64,11 +64,11 @@ class WatcherLists:
 
     def get(self, key: Hashable) -> WatcherList | None:
         """The key's list; None if nobody watches the key."""
-        return self._lists.get(key)
+        return native.look_up(self._lists, key)
 
     def watches(self, key: Hashable) -> list[Watch]:
         """The watches of a key, in the order in which they came."""
-        watchers = self._lists.get(key)
+        watchers = native.look_up(self._lists, key)
         return [] if watchers is None else self.watches_of(watchers)
 
     def watches_of(self, watchers: WatcherList) -> list[Watch]:

@@ -6,7 +6,7 @@ import random
 import threading
 import time
 
-from request_purgatory import ManualClock, SystemTimer, TimerTask
+from request_purgatory import ManualClock, SystemTimer, TimerHandle, TimerTask
 from tests.crew import Crew
 
 TIME_LIMIT = 20.0
@@ -113,3 +113,39 @@ def test_tasks_that_threads_add_again_and_again_are_never_counted_twice(crew: Cr
     assert {task.cancel() for task in tasks} <= {True, False}
     assert timer.size == 0
     timer.check()
+
+
+def test_cancel_is_not_lost_while_the_task_moves_to_a_finer_wheel(crew: Crew, switching: None) -> None:
+    """At 380 ms the bucket of [380, 400) is sorted into the finest wheel; nothing in it is due."""
+    # The two threads wait for one another without a lock, as a wake-up would bring them apart.
+    turn = [0]
+    handles: list[TimerHandle] = []
+    answers: list[bool] = []
+    rounds = 1_500
+
+    def cancel_one_each_turn() -> None:
+        for number in range(1, rounds + 1):
+            while turn[0] < number:
+                time.sleep(0)
+            for _ in range(number % 37):
+                pass
+            answers.append(handles[-1].cancel())
+
+    crew.start(cancel_one_each_turn)
+    for number in range(1, rounds + 1):
+        clock = ManualClock()
+        timer = SystemTimer("test", clock=clock)
+        pending = [timer.call_later(399, int) for _ in range(3)]
+        clock.advance(380)
+        handles.append(pending[number % 3])
+        turn[0] = number
+        for _ in range(number % 23):
+            pass
+        timer.advance_clock(0)
+        until = time.monotonic() + TIME_LIMIT
+        while len(answers) < number and time.monotonic() < until:
+            time.sleep(0)
+        assert answers[-1:] == [True]
+        assert timer.size == 2
+        timer.shutdown()
+    crew.join()

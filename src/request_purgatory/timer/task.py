@@ -217,4 +217,7 @@ class TimerHandle(TimerTask):
         self._args = None
 
     def __repr__(self) -> str:
+        if native.COMPILED and native.FORKS_HOLD_LOCKS:
+            # On free threads another one may be about to free the callback.
+            return f"<TimerHandle delay_ms={self.delay_ms}>"
         return f"<TimerHandle delay_ms={self.delay_ms} callback={self._callback!r}>"

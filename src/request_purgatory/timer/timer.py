@@ -387,7 +387,8 @@ class SystemTimer:
             bucket.tail = None
             while task is not None:
                 after = task._next
-                task._bucket = None
+                # `_bucket` goes from the old one to the new one in one step: whoever cancels looks there without the lock, and
+                # would take None for "not pending".
                 task._prev = None
                 task._next = None
                 if not wheel.add(task):
