@@ -38,12 +38,17 @@ endif
 # Seconds that one exploring test may take: an example that hangs is a finding, many examples are none.
 LONGEST ?= 7200
 
+# The soak: how long, how many processes side by side, and after how many ended operations it stops before its time.
+MINUTES ?= 10
+PROCESSES ?= 1
+OPERATIONS ?=
+
 # A trace to import and replay beside the published workloads: make run TRACE=path
 TRACE ?=
 # Requests in each published workload.
 REQUESTS ?= 1000000
 
-.PHONY: run test test-fast test-rest test-all test-core test-interpreted coverage explore sanitize bench bench-docs archive \
+.PHONY: run test test-fast test-rest test-all test-core test-interpreted coverage explore soak sanitize bench bench-docs archive \
 	lint types docs check clean help
 
 run: $(VENV)/.extras ## the published workloads, and TRACE=path, through both designs, into one report
@@ -80,6 +85,10 @@ coverage: $(VENV)/.coverage $(INTERPRETED)/.copied ## branch coverage; fails if 
 explore: $(VENV)/.test ## every model and property on new examples, 20 times as many; SEED=... repeats a run, ARGS=... one test
 	@echo "seed $(SEED); the same examples again: make explore SEED=$(SEED)"
 	PYTHONHASHSEED=$(SEED) HYPOTHESIS_PROFILE=explore $(PYTEST) -m explore --hypothesis-seed=$(SEED) --timeout $(LONGEST) $(ARGS)
+
+soak: $(VENV)/.soak ## all operations at random, every end counted: MINUTES=10 OPERATIONS=... PROCESSES=1, SEED=... repeats the choices
+	$(BIN)/python -m benchmarks.soak --seed $(SEED) --minutes $(MINUTES) --processes $(PROCESSES) \
+		$(if $(OPERATIONS),--operations $(OPERATIONS)) $(ARGS)
 
 sanitize: $(VENV)/.core ## the core's tests on builds with C assertions and sanitizers, which are tested too (needs gcc)
 	tools/sanitize.sh
@@ -133,6 +142,10 @@ $(VENV)/.extras: pyproject.toml | $(VENV)/.java $(VENV)/.built
 
 $(VENV)/.core: pyproject.toml | $(VENV)/.built
 	$(PIP) install --group core
+	@touch $@
+
+$(VENV)/.soak: pyproject.toml | $(VENV)/.built
+	$(PIP) install --group soak
 	@touch $@
 
 $(VENV)/.test: pyproject.toml | $(VENV)/.extras

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -23,11 +24,7 @@ from tests.requests import Request
 
 TIME_LIMIT = 20.0
 
-pytestmark = [
-    pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="this system has no interval timers"),
-    # What is raised inside of a finalizer of the standard library's is reported and goes no further.
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-]
+pytestmark = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="this system has no interval timers")
 
 compiled_only = pytest.mark.skipif(
     not request_purgatory.__compiled__,
@@ -37,6 +34,10 @@ compiled_only = pytest.mark.skipif(
 
 class Interrupted(Exception):  # noqa: N818 - as KeyboardInterrupt, no error of the program's
     """What the signal handler raises."""
+
+
+def ignore(report: object) -> None:
+    """Do nothing about an exception that nobody can be told of."""
 
 
 @contextmanager
@@ -68,9 +69,12 @@ def interrupting(times: int) -> Iterator[Callable[[Callable[[], object]], None]]
                         left -= 1
 
     before = signal.signal(signal.SIGVTALRM, interrupt)
+    # What is raised inside of a finalizer is reported to a hook and goes no further; pytest's own hook would be interrupted, too.
+    hook, sys.unraisablehook = sys.unraisablehook, ignore
     try:
         yield repeat
     finally:
+        sys.unraisablehook = hook
         signal.signal(signal.SIGVTALRM, before)
 
 
