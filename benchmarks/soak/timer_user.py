@@ -8,6 +8,9 @@ from benchmarks.soak.choices import LONG_MS, SHORT_MS, Choices
 from benchmarks.soak.probe import CountedTask, Fault
 from benchmarks.soak.world import World
 
+#: Handles of one burst.
+_BURST = 100
+
 
 class TimerUser:
     """Makes handles and tasks, and cancels some; only its own thread does, and whoever advances the timer runs them.
@@ -49,6 +52,17 @@ class TimerUser:
         number = len(self.handles) - next(self._backs)
         if number >= 0 and self.handles[number].cancel():
             self.called_off.append(number)
+
+    def burst(self) -> None:
+        """Set many at once, and call them off, as a server does whose requests are all answered in time."""
+        handles = self.handles
+        later, ran, called_off = self._later, self._ran, self.called_off.append
+        first = len(handles)
+        for number in range(first, first + _BURST):
+            handles.append(later(LONG_MS, ran, number))
+        for number in range(first, first + _BURST):
+            if handles[number].cancel():
+                called_off(number)
 
     def call_later_checked(self) -> None:
         delay_ms = next(self._short)

@@ -76,6 +76,7 @@ class Worker(TimerUser):
             self.check_twice: 15,
             self.call_later: 280,
             self.call_off: 150,
+            self.burst: 20,
             self.watch_timed: 30,
             self.force: 20,
             self.cancel: 20,
