@@ -63,7 +63,7 @@ def test_sleeping_thread_is_woken_by_an_earlier_bucket(crew: Crew) -> None:
 
 
 def test_thread_does_not_sleep_through_a_bucket_that_comes_before_its_sleep(crew: Crew) -> None:
-    """Another thread adds it between the look at the next bucket and the sleep."""
+    """Another thread adds it between the look at the next bucket and the sleep, or a finalizer does on this one."""
 
     class AddingClock(SleeperClock):
         def wait_until(self, parker: Parker, until_ms: int | None) -> None:
