@@ -102,7 +102,8 @@ class DelayQueueTimer:
             spare = self._sleepers.take()
         sleeper = Sleeper() if spare is None else spare
         if spare is None:
-            self._sleepers.join(sleeper)
+            with self._lock:
+                self._sleepers.join(sleeper)
         try:
             while True:
                 sleeper.park(0)

@@ -6,14 +6,15 @@ from request_purgatory.parker cimport Parker
 cdef class Sleeper(Parker):
     cdef public long long until_ms
     cdef public bint is_taken
+    cdef public Sleeper older
 
 
 @cython.final
 cdef class Sleepers:
-    cdef list _sleepers
+    cdef Sleeper _newest
     cdef readonly long long first_ms
 
-    @cython.locals(sleeper=Sleeper, index=Py_ssize_t)
+    @cython.locals(sleeper=Sleeper)
     cdef Sleeper take(self)
 
     cdef join(self, Sleeper sleeper)
@@ -24,7 +25,7 @@ cdef class Sleepers:
 
     cdef expect(self, long long until_ms)
 
-    @cython.locals(sleeper=Sleeper, first_ms=longlong, until_ms=longlong, index=Py_ssize_t)
+    @cython.locals(sleeper=Sleeper, first_ms=longlong, until_ms=longlong)
     cdef _find_first(self)
 
     @cython.locals(sleeper=Sleeper)

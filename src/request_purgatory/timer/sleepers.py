@@ -12,21 +12,23 @@ class Sleeper(Parker):
         until_ms: When the thread will look again by itself, on the timer's clock; `native.LIMIT`
             where it waits without a limit, -1 while it does not sleep.
         is_taken: Whether a thread has it.
+        older: The one that joined before it.
     """
 
-    __slots__ = ("is_taken", "until_ms")
+    __slots__ = ("is_taken", "older", "until_ms")
 
     def __init__(self) -> None:
         super().__init__()
         self.until_ms = -1
         self.is_taken = True
+        self.older: Sleeper | None = None
 
 
 class Sleepers:
     """Those who sleep, and when the first of them wakes by itself.
 
-    Callers hold the timer's lock for every method but `join` and `wake`, and those that they hold it
-    for need no memory, so none can fail.
+    Callers hold the timer's lock for every method but `wake`. They are a chain that only grows, to as
+    many as ever slept at a time: so nothing here needs memory, and `wake` walks it without the lock.
 
     Attributes:
         first_ms: The earliest `until_ms`; -1 while nobody sleeps. Whoever adds something that is
@@ -35,27 +37,25 @@ class Sleepers:
             having been completed.
     """
 
-    __slots__ = ("_sleepers", "first_ms")
+    __slots__ = ("_newest", "first_ms")
 
     def __init__(self) -> None:
-        self._sleepers: list[Sleeper] = []
+        self._newest: Sleeper | None = None
         self.first_ms = -1
 
     def take(self) -> Sleeper | None:
         """Return a sleeper that no thread has; None if there is none, and a new one has to `join`."""
-        # By index, here and below: an iterator would be an object that the collector counts.
-        index = 0
-        while index < len(self._sleepers):
-            sleeper = self._sleepers[index]
-            if not sleeper.is_taken:
-                sleeper.is_taken = True
-                return sleeper
-            index += 1
-        return None
+        sleeper = self._newest
+        while sleeper is not None and sleeper.is_taken:
+            sleeper = sleeper.older
+        if sleeper is not None:
+            sleeper.is_taken = True
+        return sleeper
 
     def join(self, sleeper: Sleeper) -> None:
-        """Add a new sleeper, which stays for others to take. Not under the timer's lock."""
-        self._sleepers.append(sleeper)
+        """Add a new sleeper, which stays for others to take."""
+        sleeper.older = self._newest
+        self._newest = sleeper
 
     def enter(self, sleeper: Sleeper, until_ms: int) -> None:
         """Note that a sleeper waits until `until_ms`, whether or not it did before."""
@@ -79,17 +79,18 @@ class Sleepers:
 
     def _find_first(self) -> None:
         first_ms = -1
-        index = 0
-        while index < len(self._sleepers):
-            sleeper = self._sleepers[index]
+        sleeper = self._newest
+        while sleeper is not None:
             until_ms = sleeper.until_ms
             if until_ms >= 0 and (first_ms < 0 or until_ms < first_ms):
                 first_ms = until_ms
-            index += 1
+            sleeper = sleeper.older
         self.first_ms = first_ms
 
     def wake(self) -> None:
         """Make all of them look again. Not under the timer's lock."""
-        for sleeper in list(self._sleepers):
+        sleeper = self._newest
+        while sleeper is not None:
             if sleeper.until_ms >= 0:
                 sleeper.unpark()
+            sleeper = sleeper.older

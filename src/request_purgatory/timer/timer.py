@@ -335,8 +335,10 @@ class SystemTimer:
         sleeper = sleepers.take()
         lock.release()
         if sleeper is None:
-            sleeper = Sleeper()
+            sleeper = Sleeper()  # Not under the lock: making objects may start the collector.
+            lock.acquire()
             sleepers.join(sleeper)
+            lock.release()
         try:
             while True:
                 # Whoever wakes a sleeper has made its change before; the look below comes after both.
