@@ -157,17 +157,7 @@ class Worker(TimerUser):
     # -- operations
 
     def watch(self) -> None:
-        event, keys, need = next(self._watches)
-        op = Probe(LONG_MS)
-        op.calls = 0
-        op.event = event
-        op.need = event.count + need
-        self.probes.append(op)
-        try:
-            self._enter(op, keys)
-        except BaseException:
-            self.refuse()
-            raise
+        self._put(Probe(LONG_MS))
 
     def refuse(self) -> None:
         """The last operation was not taken."""
