@@ -132,7 +132,7 @@ def test_leak_is_found() -> None:
             kept.append(bytes(10_000))
             return super().try_complete_else_watch(operation, watch_keys)
 
-    result = play(Leaks, operations=24_000, steps=(200,), sample_s=0.001)
+    result = play(Leaks, operations=120_000, steps=(200,), sample_s=0.001)
     assert "memory grew" in str(result["problem"])
 
 
