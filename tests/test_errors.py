@@ -8,7 +8,11 @@ import pickle
 import pytest
 
 from request_purgatory import (
+    InterruptedUseError,
     InvalidArgumentError,
+    NotCompletedError,
+    NotificationLoopError,
+    NotInitializedError,
     OperationCancelledError,
     PurgatoryClosedError,
     PurgatoryError,
@@ -22,6 +26,10 @@ EXAMPLES = [
     TimerClosedError("orders"),
     PurgatoryClosedError("orders"),
     OperationCancelledError("orders", "an operation"),
+    NotInitializedError("Request"),
+    NotCompletedError("Request"),
+    NotificationLoopError("Request.try_complete", 1000),
+    InterruptedUseError(),
 ]
 
 
@@ -31,7 +39,7 @@ def test_every_error_is_a_purgatory_error(error: PurgatoryError) -> None:
     assert isinstance(error, PurgatoryError)
 
 
-@pytest.mark.parametrize(("error", "builtin"), list(zip(EXAMPLES, [ValueError, *[RuntimeError] * 4], strict=True)), ids=repr)
+@pytest.mark.parametrize(("error", "builtin"), list(zip(EXAMPLES, [ValueError, *[RuntimeError] * 8], strict=True)), ids=repr)
 def test_errors_are_also_the_builtin_kind(error: PurgatoryError, builtin: type[Exception]) -> None:
     """For those who expect a ValueError of a wrong value."""
     assert isinstance(error, builtin)

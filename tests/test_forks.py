@@ -278,7 +278,7 @@ def test_children_of_a_busy_process_work(crew: Crew) -> None:
 
         for number in range(4):
             crew.start(work, str(number))
-        for _ in range(20):
+        for _ in range(8):
             in_child(lambda: (expire(purgatory), purgatory.check()))
         stopped.set()
         crew.join()

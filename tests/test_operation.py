@@ -115,6 +115,10 @@ def test_keeper_without_its_methods_says_so() -> None:
         Keeper()._operation_ended(Request(), states.COMPLETED)
     with pytest.raises(NotImplementedError):
         Keeper()._callback_failed(Request(), Fault())
+    with pytest.raises(NotImplementedError):
+        Keeper()._now_ms()
+    with pytest.raises(NotImplementedError):
+        Keeper()._callbacks_ran(Request(), 0)
 
 
 def test_only_one_of_many_threads_ends_an_operation(crew: Crew, switching: None) -> None:
@@ -383,3 +387,17 @@ def test_failure_that_cannot_be_logged_harms_no_other_operation(
 def refuse(record: logging.LogRecord) -> bool:
     """A filter of an application's that fails."""
     return bool(1 / 0)
+
+
+def test_try_that_says_true_of_what_was_cancelled_completes_nothing(purgatory: DelayedOperationPurgatory) -> None:
+    """It has ended, so nobody waits for nothing: that is no error."""
+
+    class Cancelling(Request):
+        def try_complete(self) -> bool:
+            return self.ready and self.cancel()
+
+    request = Cancelling()
+    purgatory.try_complete_else_watch(request, ["a"])
+    request.ready = True
+    assert purgatory.check_and_complete("a") == 0
+    assert (request.outcome, request.calls) == ("cancelled", ["cancellation"])

@@ -11,6 +11,7 @@ from request_purgatory import (
     ManualClock,
     SystemTimer,
 )
+from request_purgatory.legacy import DelayQueueTimer
 from request_purgatory.parker import Parker
 from tests.crew import Crew
 from tests.requests import fail
@@ -174,10 +175,11 @@ def test_task_that_is_due_when_it_comes_is_not_slept_over() -> None:
     assert ran == ["ran"]
 
 
-def test_each_of_several_sleepers_keeps_to_its_own_limit(crew: Crew) -> None:
+@pytest.mark.parametrize("design", [SystemTimer, DelayQueueTimer])
+def test_each_of_several_sleepers_keeps_to_its_own_limit(crew: Crew, design: type[SystemTimer] | type[DelayQueueTimer]) -> None:
     """One that gives up leaves a later task to those that go on."""
     clock = SleeperClock()
-    timer = SystemTimer("test", clock=clock)
+    timer = design("test", clock=clock)
     came_due: list[bool] = []
     limited = crew.start(lambda: came_due.append(timer.advance_clock(10)))
     clock.wait_for_sleep(1)
