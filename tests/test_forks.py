@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import threading
 from collections.abc import Iterator
@@ -283,3 +284,15 @@ def test_children_of_a_busy_process_work(crew: Crew) -> None:
         stopped.set()
         crew.join()
         purgatory.check()
+
+
+def test_fork_leaves_a_collector_that_was_off_as_it_was() -> None:
+    """On either side."""
+    gc.disable()
+    try:
+        in_child(lambda: None if not gc.isenabled() else fail())
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
+    in_child(lambda: None if gc.isenabled() else fail())
+    assert gc.isenabled()
