@@ -46,6 +46,28 @@ def test_call_that_finds_no_memory_leaves_no_lock_held(crew: Crew) -> None:
     timer.check()
 
 
+@pytest.mark.skipif(not native.COMPILED, reason="interpreted, each number is an object that needs memory")
+def test_shutdown_that_finds_no_memory_can_be_repeated(crew: Crew) -> None:
+    """The list of what was pending grows while the buckets are emptied."""
+    failed = 0
+    for number in range(1, MOST):
+        timer = SystemTimer("test")
+        for delay_ms in range(1, 101):
+            timer.call_later(delay_ms, fail)
+        _testcapi.set_nomemory(number, number + 1)
+        try:
+            timer.shutdown()
+        except MemoryError:
+            failed += 1
+        finally:
+            _testcapi.remove_mem_hooks()
+        crew.start(timer.shutdown)
+        crew.join()
+        assert timer.size == 0
+        timer.check()
+    assert failed >= 5
+
+
 @pytest.mark.parametrize(("tick_ms", "wheel_size"), [(1, 2), (1, 20), (7, 3), (1, 100_000), (250, 20)])
 def test_delay_queue_has_room_for_every_bucket(tick_ms: int, wheel_size: int) -> None:
     """Of as many levels as the longest delay needs."""

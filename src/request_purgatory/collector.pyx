@@ -133,19 +133,10 @@ def _around_collections(phase, info):
         gc.callbacks.remove(_around_collections)
 
 
-cdef list buckets_of(SystemTimer timer):
-    cdef list buckets = [timer._due]
-    cdef TimingWheel wheel = timer._wheel
-    while wheel is not None:
-        buckets += wheel.buckets
-        wheel = wheel._overflow
-    return buckets
-
-
 cdef void show_all(DelayedOperationPurgatory purgatory):
     cdef Bucket bucket
     cdef TimerTask task
-    for bucket in buckets_of(purgatory._wheel_timer):
+    for bucket in purgatory._wheel_timer._buckets():
         task = bucket.head
         while task is not None:
             native.show(task)
@@ -158,7 +149,7 @@ cdef void hide_all(DelayedOperationPurgatory purgatory):
     cdef Bucket bucket
     cdef TimerTask task
     cdef DelayedOperation operation
-    for bucket in buckets_of(purgatory._wheel_timer):
+    for bucket in purgatory._wheel_timer._buckets():
         task = bucket.head
         while task is not None:
             if isinstance(task, DelayedOperation):

@@ -74,7 +74,9 @@ cdef class SystemTimer:
 
     cpdef wake(self)
 
-    @cython.locals(bucket=Bucket, task=TimerTask)
+    cpdef list _buckets(self)
+
+    @cython.locals(bucket=Bucket)
     cpdef list _tasks(self)
 
     @cython.locals(bucket=Bucket, task=TimerTask)

@@ -516,33 +516,31 @@ class SystemTimer:
             for task in self._drain():
                 task._disown()
 
+    def _buckets(self) -> list[Bucket]:
+        """Every bucket, of the coarsest wheel first; what is due comes last."""
+        return [*[bucket for wheel in reversed(list(self._wheel)) for bucket in wheel.buckets], self._due]
+
     def _tasks(self) -> list[TimerTask]:
         """Every task, for a forked child and its purgatories: nobody else may be at work."""
-        tasks: list[TimerTask] = []
-        buckets = [bucket for wheel in self._wheel for bucket in wheel.buckets]
-        for bucket in [*buckets, self._due]:
-            task = bucket.head
-            while task is not None:
-                tasks.append(task)
-                task = task._next
-        return tasks
+        return [task for bucket in self._buckets() for task in bucket.tasks()]
 
     def _drain(self) -> list[TimerTask]:
         """Unlink every task."""
         drained: list[TimerTask] = []
         # Once closed no bucket gets a task but from another one, above it, by a thread that is advancing the clock: so from the
         # coarsest wheel down, each is met.
-        buckets = [bucket for wheel in reversed(list(self._wheel)) for bucket in wheel.buckets]
-        for bucket in [*buckets, self._due]:
-            self._lock.acquire()
-            task = bucket.pop_first()
-            while task is not None:
-                self._pending.count -= 1
+        for bucket in self._buckets():
+            while True:
+                self._lock.acquire()
+                task = bucket.pop_first()
+                if task is not None:
+                    self._pending.count -= 1
+                self._lock.release()
+                if task is None:
+                    break
                 if native.HIDES:
                     native.show(task)
-                drained.append(task)
-                task = bucket.pop_first()
-            self._lock.release()
+                drained.append(task)  # Not under the lock: it may find no memory.
         return drained
 
     def __del__(self) -> None:
