@@ -38,7 +38,7 @@ def test_numbers_that_are_written_twice_agree() -> None:
     names = re.findall(r"^    ([A-Z_]+) = (\d+)$", source("states.pxd"), re.MULTILINE)
     assert len(names) == 8
     assert all(getattr(states, name) == int(number) for name, number in names)
-    assert (native.LIMIT, native.MAX_DELAY_MS) == (2**62 - 1, 10_000 * 31_557_600_000)
+    assert (native.LIMIT, native.MAX_DELAY_MS, native.DEEPEST) == (2**62 - 1, 10_000 * 31_557_600_000, 20)
 
 
 @pytest.mark.parametrize("number", [0, 1, -1, 2**31, -(2**40), native.LIMIT, -native.LIMIT])

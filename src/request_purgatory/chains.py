@@ -10,9 +10,6 @@ from typing import Protocol
 
 from request_purgatory.errors import NotificationLoopError
 
-#: How many checks may be inside of one another on a thread. Each takes up to six frames of Python's 1,000, interpreted.
-DEEPEST = 20
-
 #: How often in a row a postponed check of one key may complete nothing and come back.
 _MOST_IN_VAIN = 1000
 

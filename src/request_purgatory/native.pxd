@@ -31,6 +31,7 @@ cdef extern from "native.h":
 
 cdef enum:
     COMPILED = 1
+    DEEPEST = 20
 
 
 @cython.final

@@ -19,6 +19,7 @@ Value = TypeVar("Value")
 
 __all__ = [
     "COMPILED",
+    "DEEPEST",
     "FORKS_HOLD_LOCKS",
     "HIDES",
     "LIMIT",
@@ -49,6 +50,9 @@ COMPILED = False
 
 #: Whether a fork may find another thread inside of a lock, half way through a change.
 FORKS_HOLD_LOCKS = True
+
+#: How many checks may be inside of one another on a thread. Each takes up to six frames of Python's 1,000, interpreted.
+DEEPEST = 20
 
 #: Whether `hide` hides anything.
 HIDES = False

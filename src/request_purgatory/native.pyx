@@ -16,4 +16,4 @@ def let_go(CoreLock lock):
 
 
 # In C these are constants, which have no names in Python.
-globals().update(COMPILED=True, FORKS_HOLD_LOCKS=bool(FORKS_HOLD_LOCKS), HIDES=HIDES, LIMIT=LIMIT, MAX_DELAY_MS=MAX_DELAY_MS)
+globals().update(COMPILED=True, DEEPEST=DEEPEST, FORKS_HOLD_LOCKS=bool(FORKS_HOLD_LOCKS), HIDES=HIDES, LIMIT=LIMIT, MAX_DELAY_MS=MAX_DELAY_MS)

@@ -251,7 +251,7 @@ class DelayedOperationPurgatory(Keeper):
             return 0
         depth = native.deeper()
         try:
-            if depth > 20:  # chains.DEEPEST: a constant for the compiler, too
+            if depth > native.DEEPEST:
                 chains.postpone(self, key)
                 native.set_postponed(True)
                 return 0
