@@ -3,13 +3,13 @@
 
 VENV := .venv
 BIN := $(VENV)/bin
-JAVA := src/request_purgatory/pipeline/java.py
+JAVA := src/request_purgatory/pipeline/spark/java.py
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 # What the compiled core is made of: when one of these changes, it is built again.
-CORE := $(wildcard src/request_purgatory/*.py src/request_purgatory/*.p[xy][dx] src/request_purgatory/*.h \
-	src/request_purgatory/timer/*.py src/request_purgatory/timer/*.pxd src/request_purgatory/aio/held.p* \
-	src/request_purgatory/pipeline/driver.p*)
+CORE := $(wildcard src/request_purgatory/*.p[xy]* $(foreach folder,_native purgatory timer aio,\
+	src/request_purgatory/$(folder)/*.p[xy]* src/request_purgatory/$(folder)/*.h)) \
+	$(wildcard src/request_purgatory/pipeline/outcomes/replay_driver.p*)
 # "interpreted" goes without a C compiler; "compiled", as here, fails if it can't compile. See setup.py.
 REQUEST_PURGATORY_BUILD ?= compiled
 export REQUEST_PURGATORY_BUILD
@@ -22,14 +22,14 @@ WORKERS ?= 2
 PYTEST = REQUEST_PURGATORY_EXPECT=$(REQUEST_PURGATORY_BUILD) $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
 # The tiers; CONTRIBUTING.md has the table.
 FAST := (not jvm and not slow) or smoke
-CORE_TESTS := tests --ignore tests/pipeline --ignore tests/benchmarks --ignore tests/broker
+CORE_TESTS := tests/unit tests/model
 # What the interpreted build can't do otherwise than the compiled one is tested on the latter alone.
-INTERPRETED_TESTS := $(CORE_TESTS) --ignore tests/aio/test_cpython.py --ignore tests/aio/test_examples.py \
-	--ignore tests/test_readme.py --ignore tests/test_published.py --ignore tests/test_doctests.py \
-	--ignore tests/test_leftovers.py
+INTERPRETED_TESTS := $(CORE_TESTS) --ignore tests/unit/aio/test_cpython.py --ignore tests/unit/aio/test_examples.py \
+	--ignore tests/unit/test_readme.py --ignore tests/unit/test_published.py --ignore tests/unit/test_doctests.py \
+	--ignore tests/unit/test_leftovers.py
 # The core's modules in the report of `make coverage`: neither the commands nor the fixtures for users.
-CORE_FILES := --include 'src/request_purgatory/*.py,src/request_purgatory/timer/*.py' \
-	--omit 'src/request_purgatory/cli*.py,src/request_purgatory/broker_process.py,src/request_purgatory/pytest_plugin.py'
+CORE_FILES := --include 'src/request_purgatory/[!/]*.py,src/request_purgatory/_native/*,src/request_purgatory/purgatory/*,src/request_purgatory/timer/*' \
+	--omit 'src/request_purgatory/broker_process.py,src/request_purgatory/pytest_plugin.py'
 # What `make explore` draws its examples from, below 2**32; the same number gives the same examples, in sets' order too.
 # Assigned once: each use of a recursive variable would be another number.
 ifndef SEED

@@ -20,6 +20,8 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
 PACKAGE = Path("src/request_purgatory")
+# The headers in C.
+NATIVE = PACKAGE / "_native"
 BUILDS = ("", "interpreted", "compiled", "sanitized")
 BUILD = os.environ.get("REQUEST_PURGATORY_BUILD", "")
 SANITIZERS = os.environ.get("REQUEST_PURGATORY_SANITIZERS", "address,undefined")
@@ -27,27 +29,27 @@ SANITIZERS = os.environ.get("REQUEST_PURGATORY_SANITIZERS", "address,undefined")
 # Modules whose objects the cyclic collector does not track, and how many freed ones are kept for use again (Cython can do that
 # for classes without a base only). Cython takes these two directives on a class only, and there only by way of an import that
 # does not exist where Cython is not installed.
-UNTRACKED = {"timer/task.py": 0, "watch.py": 1024}
+UNTRACKED = {"timer/task.py": 0, "purgatory/watch.py": 1024}
 TRACKED = (
-    "native.pyx",
-    "parker.py",
+    "_native/primitives.pyx",
+    "_native/parker.py",
+    "_native/collector_hooks.pyx",
     "clock.py",
+    "metrics.py",
     "timer/sleepers.py",
     "timer/bucket.py",
     "timer/delay_queue.py",
     "timer/wheel.py",
     "timer/timer.py",
-    "timer/handle_task.py",
-    "watchers.py",
-    "operation.py",
-    "metrics.py",
-    "purge.py",
-    "purgatory.py",
-    "legacy.py",
-    "held.py",
-    "aio/held.py",
-    "pipeline/driver.py",
-    "collector.pyx",
+    "purgatory/operation.py",
+    "purgatory/watch_table.py",
+    "purgatory/purge_backlog.py",
+    "purgatory/purgatory.py",
+    "purgatory/hold.py",
+    "purgatory/legacy.py",
+    "aio/loop_handle.py",
+    "aio/hold.py",
+    "pipeline/outcomes/replay_driver.py",
 )
 
 DIRECTIVES = {
@@ -79,8 +81,8 @@ def extension(source: str) -> Extension:
         options["define_macros"] = [("REQUEST_PURGATORY_ASSERT", "1"), ("CYTHON_REFNANNY", "0")]
     path = PACKAGE / source
     name = ".".join(path.relative_to("src").with_suffix("").parts)
-    headers = [str(PACKAGE / "native.h"), str(PACKAGE / "planted.h")]
-    return Extension(name, [str(path)], include_dirs=[str(PACKAGE)], depends=headers, **options)
+    headers = [str(NATIVE / "primitives.h"), str(NATIVE / "planted.h")]
+    return Extension(name, [str(path)], include_dirs=[str(NATIVE)], depends=headers, **options)
 
 
 def extensions() -> list[Extension]:

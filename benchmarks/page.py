@@ -115,13 +115,13 @@ def _left_out(path: Path) -> str:
 
 def draw(folder: Path) -> None:
     """The published figures of a run, from Spark's summary of it."""
-    from request_purgatory.pipeline import measurements
-    from request_purgatory.pipeline.bench_charts import published_figure
-    from request_purgatory.pipeline.session import create_session
+    from request_purgatory.pipeline.spark.session import create_session
+    from request_purgatory.published_benchmark import results
+    from request_purgatory.published_benchmark.charts import published_figure
 
     spark = create_session()
     try:
-        rows = [row.asDict() for row in measurements.summarize(spark, folder).where("question = 'published'").collect()]
+        rows = [row.asDict() for row in results.summarize(spark, folder).where("question = 'published'").collect()]
     finally:
         spark.stop()
     for metric, (label, title) in _PICTURES.items():

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from benchmarks import peers
-from request_purgatory import DelayedOperation, DelayedOperationPurgatory, LegacyPurgatory, SystemTimer
+from request_purgatory import (
+    DelayedOperation,
+    DelayedOperationPurgatory,
+    LegacyPurgatory,
+    SystemTimer,
+)
 from request_purgatory.clock import Clock
 
 #: Far enough away that nothing expires while it is measured, where nothing is to.

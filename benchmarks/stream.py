@@ -26,9 +26,9 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from benchmarks import peers
 from benchmarks.question import Case
 from benchmarks.stream_data import StreamData
-from request_purgatory.pipeline.schema import COMPLETED, EVENTS, EXPIRED, REQUESTS
-from request_purgatory.pipeline.session import create_session, stream_settings
+from request_purgatory.pipeline.spark.session import create_session, stream_settings
 from request_purgatory.pipeline.stream import StreamSettings, delayed_operations
+from request_purgatory.pipeline.traces.schema import COMPLETED, EVENTS, EXPIRED, REQUESTS
 
 QUESTION = "stream"
 METRICS = {

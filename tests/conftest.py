@@ -10,10 +10,15 @@ import pytest
 from hypothesis import is_hypothesis_test
 
 import request_purgatory
-from request_purgatory import DelayedOperationPurgatory, LegacyPurgatory, ManualClock, SystemTimer
-from tests import leftovers
-from tests.crew import Crew
-from tests.profiles import PROFILE, load_all_constants, reproducing
+from request_purgatory import (
+    DelayedOperationPurgatory,
+    LegacyPurgatory,
+    ManualClock,
+    SystemTimer,
+)
+from tests.support import leftovers
+from tests.support.profiles import PROFILE, load_all_constants, reproducing
+from tests.support.thread_group import Crew
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -60,7 +65,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def spark() -> Iterator[SparkSession]:
     """One local session for all tests of this process."""
     # Only here: the core's tests run where there is no Spark.
-    from tests.spark_session import small_session
+    from tests.support.spark_session import small_session
 
     session = small_session()
     yield session

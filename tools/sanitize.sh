@@ -59,13 +59,13 @@ threads=(thread "$tsan")
 build address,undefined
 # CPython's own tests and ten thousand clients ask little more of the core, and would take minutes here. The broker's tests and
 # the doctests need what this target does not install.
-run "${memory[@]}" tests --ignore tests/pipeline --ignore tests/benchmarks --ignore tests/broker \
-    --ignore tests/aio/test_cpython.py --ignore tests/aio/test_examples.py --ignore tests/test_doctests.py
-leaks=1 run "${memory[@]}" tests/test_leaks.py
-caught freed 'AddressSanitizer: heap-use-after-free' "${memory[@]}" tests/test_purgatory_threads.py
-caught shift 'runtime error: shift exponent 40 is too large' "${memory[@]}" tests/test_purgatory_threads.py
-leaks=1 caught leak 'LeakSanitizer: detected memory leaks' "${memory[@]}" tests/test_leaks.py
+run "${memory[@]}" tests/unit tests/model \
+    --ignore tests/unit/aio/test_cpython.py --ignore tests/unit/aio/test_examples.py --ignore tests/unit/test_doctests.py
+leaks=1 run "${memory[@]}" tests/unit/purgatory/test_leaks.py
+caught freed 'AddressSanitizer: heap-use-after-free' "${memory[@]}" tests/unit/purgatory/test_purgatory_threads.py
+caught shift 'runtime error: shift exponent 40 is too large' "${memory[@]}" tests/unit/purgatory/test_purgatory_threads.py
+leaks=1 caught leak 'LeakSanitizer: detected memory leaks' "${memory[@]}" tests/unit/purgatory/test_leaks.py
 
 build thread
-run "${threads[@]}" tests/test_purgatory_threads.py tests/timer/test_timer_threads.py
-caught race 'ThreadSanitizer: data race' "${threads[@]}" tests/test_purgatory_threads.py
+run "${threads[@]}" tests/unit/purgatory/test_purgatory_threads.py tests/unit/timer/test_timer_threads.py
+caught race 'ThreadSanitizer: data race' "${threads[@]}" tests/unit/purgatory/test_purgatory_threads.py

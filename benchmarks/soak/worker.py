@@ -24,7 +24,13 @@ from benchmarks.soak.probe import (
 )
 from benchmarks.soak.timer_user import TimerUser
 from benchmarks.soak.world import World
-from request_purgatory import DelayedOperation, DelayedOperationPurgatory, PurgatoryClosedError, SystemTimer, TimerClosedError
+from request_purgatory import (
+    DelayedOperation,
+    DelayedOperationPurgatory,
+    PurgatoryClosedError,
+    SystemTimer,
+    TimerClosedError,
+)
 
 #: Calls that a closed purgatory refuses before a thread leaves the round.
 _REFUSALS = 25

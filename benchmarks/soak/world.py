@@ -8,7 +8,14 @@ from typing import Any
 
 from benchmarks.soak.executors import FailingExecutor
 from benchmarks.soak.probe import Probe
-from request_purgatory import DelayedOperationPurgatory, LegacyPurgatory, ManualClock, MonotonicClock, SystemTimer, TimerTask
+from request_purgatory import (
+    DelayedOperationPurgatory,
+    LegacyPurgatory,
+    ManualClock,
+    MonotonicClock,
+    SystemTimer,
+    TimerTask,
+)
 from request_purgatory.aio import Purgatory
 
 #: Makes the purgatory of a round; tests give one that is broken.

@@ -5,7 +5,7 @@
 
 import importlib
 
-from request_purgatory import native
+from request_purgatory._native import primitives
 from request_purgatory.clock import Clock, ManualClock, MonotonicClock
 from request_purgatory.errors import (
     InterruptedUseError,
@@ -19,17 +19,17 @@ from request_purgatory.errors import (
     TaskInUseError,
     TimerClosedError,
 )
-from request_purgatory.futures import DelayedFutures
-from request_purgatory.legacy import LegacyPurgatory
 from request_purgatory.metrics import PurgatoryMetrics
-from request_purgatory.operation import DelayedOperation
-from request_purgatory.purgatory import DelayedOperationPurgatory
+from request_purgatory.purgatory.legacy import LegacyPurgatory
+from request_purgatory.purgatory.operation import DelayedOperation
+from request_purgatory.purgatory.purgatory import DelayedOperationPurgatory
+from request_purgatory.purgatory.quorum import DelayedFutures
 from request_purgatory.timer import SystemTimer, TimerHandle, TimerTask
 
-__compiled__ = native.COMPILED
+__compiled__ = primitives.COMPILED
 
 if __compiled__:
-    importlib.import_module("request_purgatory.collector")
+    importlib.import_module("request_purgatory._native.collector_hooks")
 
 __all__ = [
     "Clock",

@@ -26,7 +26,7 @@ def leave_out_clients() -> None:
 def main() -> int:
     """Serve; the exit code."""
     leave_out_clients()
-    from request_purgatory.broker.serve import main as serve
+    from request_purgatory.broker.cluster.process_main import main as serve
 
     return serve()
 

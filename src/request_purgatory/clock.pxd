@@ -1,4 +1,4 @@
-from request_purgatory cimport native
+from request_purgatory._native cimport primitives
 
 
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import threading
 
-from request_purgatory import native
+from request_purgatory._native import primitives
+from request_purgatory._native.parker import Parker
 from request_purgatory.errors import InvalidArgumentError, whole_number
-from request_purgatory.parker import Parker
 
 NS_PER_MS = 1_000_000
 
@@ -36,12 +36,12 @@ class Clock:
     @property
     def now_ms(self) -> int:
         """Whole milliseconds that have passed since the clock's origin."""
-        return native.floor_ms(self._read_ns())
+        return primitives.floor_ms(self._read_ns())
 
     @property
     def ceil_ms(self) -> int:
         """The first whole millisecond that is not in the past."""
-        return native.ceil_ms(self._read_ns())
+        return primitives.ceil_ms(self._read_ns())
 
     def _read_ns(self) -> int:
         """`now_ns` by a way that compiled code takes without a look-up: it is read at every operation."""
@@ -73,13 +73,13 @@ class MonotonicClock(Clock):
 
     @property
     def now_ns(self) -> int:
-        return native.monotonic_ns()
+        return primitives.monotonic_ns()
 
     def _read_ns(self) -> int:
-        return native.monotonic_ns()
+        return primitives.monotonic_ns()
 
     def wait_until(self, parker: Parker, until_ms: int | None) -> None:
-        parker.park(None if until_ms is None else (until_ms * NS_PER_MS - native.monotonic_ns()) / 1e9)
+        parker.park(None if until_ms is None else (until_ms * NS_PER_MS - primitives.monotonic_ns()) / 1e9)
 
 
 class ManualClock(Clock):
@@ -120,7 +120,7 @@ class ManualClock(Clock):
         if ms < 0:
             raise InvalidArgumentError("ms", "at least 0", ms)
         with self._lock:
-            if ms > MAX_NOW_MS - native.ceil_ms(self._now_ns):
+            if ms > MAX_NOW_MS - primitives.ceil_ms(self._now_ns):
                 raise InvalidArgumentError("ms", f"such that the clock does not pass {MAX_NOW_MS} (292 years)", ms)
             self._now_ns += ms * NS_PER_MS
         if self._sleepers:

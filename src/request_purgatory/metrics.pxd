@@ -1,10 +1,10 @@
 cimport cython
 
-from request_purgatory cimport native, states
+from request_purgatory._native cimport primitives, states
 
 
 cdef class PurgatoryCounters:
-    cdef native.CoreLock _lock
+    cdef primitives.CoreLock _lock
     cdef long long[::1] _waits
     cdef readonly long long entered
     cdef readonly long long completed
@@ -19,7 +19,7 @@ cdef class PurgatoryCounters:
     cdef readonly long long max_callback_ms
 
     cpdef begin(self)
-    cpdef native.CoreLock fork_lock(self)
+    cpdef primitives.CoreLock fork_lock(self)
     cdef long long _pending(self) noexcept
     cpdef long long enter(self) except? -1
     cpdef long long end(self, int state, long long waited_ms) except? -1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from dataclasses import dataclass
 
-from request_purgatory import native, states
+from request_purgatory._native import primitives, states
 
 #: Buckets of the waiting-time histogram: bucket i counts waits below 2**i ms (and not below 2**(i-1)), the last one the rest.
 WAIT_BUCKETS = 32
@@ -79,7 +79,7 @@ class PurgatoryCounters:
 
     def begin(self) -> None:
         """Begin at nothing, with a lock of its own."""
-        self._lock = native.CoreLock()
+        self._lock = primitives.CoreLock()
         self._waits = array("q", [0]) * WAIT_BUCKETS
         self.entered = 0
         self.completed = 0
@@ -93,7 +93,7 @@ class PurgatoryCounters:
         self.max_late_ms = 0
         self.max_callback_ms = 0
 
-    def fork_lock(self) -> native.CoreLock:
+    def fork_lock(self) -> primitives.CoreLock:
         """Return the lock, which a fork holds."""
         return self._lock
 
@@ -128,7 +128,7 @@ class PurgatoryCounters:
 
     def end(self, state: int, waited_ms: int) -> int:
         """One operation that entered has ended; the new `unpurged`."""
-        bucket = native.bit_length(waited_ms)
+        bucket = primitives.bit_length(waited_ms)
         if bucket >= 32:  # WAIT_BUCKETS: a constant for the compiler, too
             bucket = 31
         self._lock.acquire()

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from request_purgatory.broker.running import RunningCluster
+    from request_purgatory.broker.cluster.cluster_client import RunningCluster
 
 _numbers = count()
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from request_purgatory.pipeline.java import JavaNotFoundError, require_java
+from request_purgatory.pipeline.spark.java import JavaNotFoundError, require_java
 from tests.broker.parity.raw import ConnectionClosedError, RawClient
-from tests.downloads import download_folder
-from tests.ports import free_ports
+from tests.support.downloads import download_folder
+from tests.support.ports import free_ports
 
 TIME_LIMIT = 120.0
 
@@ -189,7 +189,7 @@ def tools_libraries() -> Path:
 def _libraries(modules: tuple[str, ...]) -> Path:
     # Ivy comes with PySpark; without that, tests that need no Kafka go on.
     pytest.importorskip("pyspark")
-    from tests.pipeline.kafka_broker import jars
+    from tests.spark.kafka_broker import jars
 
     try:
         require_java()

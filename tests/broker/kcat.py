@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.downloads import download_folder
+from tests.support.downloads import download_folder
 
 TIME_LIMIT = 120.0
 

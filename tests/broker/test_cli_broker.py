@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from request_purgatory.cli import main
+from request_purgatory.cli.main import main
 from tests.broker.parity.raw import RawClient
 from tests.broker.raw_requests import produce
 
@@ -24,7 +24,7 @@ Connect = Callable[[str], RawClient]
 @contextmanager
 def broker(*options: str) -> Iterator[tuple[list[str], str]]:
     """A cluster that the command runs: the nodes' addresses, and where it takes commands. Ended by Ctrl-C."""
-    command = [sys.executable, "-m", "request_purgatory.cli", "broker", "--port", "0", "--control", "0", *options]
+    command = [sys.executable, "-m", "request_purgatory.cli.main", "broker", "--port", "0", "--control", "0", *options]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None
     try:
@@ -88,7 +88,7 @@ def test_what_can_not_be_done_is_told(capsys: pytest.CaptureFixture[str], argume
 
 def test_missing_extra_is_named() -> None:
     """With what to install, where kafka-python is not."""
-    script = "import sys; sys.modules['kafka'] = None; from request_purgatory.cli import main; sys.exit(main(['broker']))"
+    script = "import sys; sys.modules['kafka'] = None; from request_purgatory.cli.main import main; sys.exit(main(['broker']))"
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=TIME_LIMIT, check=False)
     assert (ran.returncode, ran.stdout) == (4, "")
     assert "pip install 'request-purgatory[broker]'" in ran.stderr

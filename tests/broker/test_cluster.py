@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from request_purgatory.broker import Cluster, ClusterError, ClusterProcess, ClusterSettings
-from request_purgatory.broker.running import RunningCluster
+from request_purgatory.broker.cluster.cluster_client import RunningCluster
 from request_purgatory.errors import InvalidArgumentError
 from tests.broker.parity.raw import RawClient
 from tests.broker.raw_requests import fetch, fetch_fields, produce
-from tests.children import in_child
+from tests.support.children import in_child
 
 TIME_LIMIT = 30.0
 NO_ERROR = 0

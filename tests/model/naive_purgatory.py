@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 
 from request_purgatory import InvalidArgumentError, PurgatoryClosedError
 from tests.model.naive_timer import NS_PER_MS
-from tests.requests import Fault
+from tests.support.requests import Fault
 
 #: What a request's own code raises, and what its deeds do where the purgatory refuses them.
 RAISED = (Fault, PurgatoryClosedError, InvalidArgumentError)

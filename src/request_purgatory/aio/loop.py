@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, Any, TypeVarTuple
 
-from request_purgatory.aio.clock import clock_of
-from request_purgatory.timer.handle_task import HandleTask, call_at, drop_all
+from request_purgatory.aio.loop_clock import clock_of
+from request_purgatory.aio.loop_handle import HandleTask, call_at, drop_all
 from request_purgatory.timer.task import MAX_DELAY_MS
 from request_purgatory.timer.timer import SystemTimer
 

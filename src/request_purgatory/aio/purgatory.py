@@ -10,16 +10,16 @@ from collections.abc import Callable, Hashable, Iterable
 from types import TracebackType
 from typing import Any
 
-from request_purgatory import native
-from request_purgatory.aio.clock import clock_of, running_loop
-from request_purgatory.aio.held import HeldRequest
+from request_purgatory._native import primitives
+from request_purgatory._native.forks import begin_anew_in_children
+from request_purgatory.aio.hold import HeldRequest
+from request_purgatory.aio.loop_clock import clock_of, running_loop
 from request_purgatory.aio.sweep import Sweep
 from request_purgatory.aio.waiting import Waiting, checked_keys, end_unanswered
 from request_purgatory.errors import InvalidArgumentError, PurgatoryClosedError, whole_number
-from request_purgatory.forks import begin_anew_in_children
 from request_purgatory.metrics import PurgatoryMetrics
-from request_purgatory.operation import DelayedOperation
-from request_purgatory.purgatory import DelayedOperationPurgatory
+from request_purgatory.purgatory.operation import DelayedOperation
+from request_purgatory.purgatory.purgatory import DelayedOperationPurgatory
 from request_purgatory.timer.timer import SystemTimer
 
 
@@ -422,7 +422,7 @@ class Purgatory:
 
     # -- in a forked child
 
-    def _fork_locks(self) -> list[native.CoreLock]:
+    def _fork_locks(self) -> list[primitives.CoreLock]:
         return []
 
     def _renew_locks(self) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from request_purgatory.purgatory import DelayedOperationPurgatory
-from request_purgatory.watch import Watch
+from request_purgatory.purgatory.purgatory import DelayedOperationPurgatory
+from request_purgatory.purgatory.watch import Watch
 
 
 class Sweep:

@@ -6,11 +6,15 @@ import asyncio
 from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any
 
-from request_purgatory.errors import InvalidArgumentError, OperationCancelledError, PurgatoryClosedError
+from request_purgatory.errors import (
+    InvalidArgumentError,
+    OperationCancelledError,
+    PurgatoryClosedError,
+)
 
 if TYPE_CHECKING:
-    from request_purgatory.operation import DelayedOperation
-    from request_purgatory.purgatory import DelayedOperationPurgatory
+    from request_purgatory.purgatory.operation import DelayedOperation
+    from request_purgatory.purgatory.purgatory import DelayedOperationPurgatory
 
 
 class Waiting(asyncio.Future[Any]):

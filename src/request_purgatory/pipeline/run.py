@@ -12,15 +12,25 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from request_purgatory.pipeline.analysis import Analysis, Replayed, analyze, write_replay
-from request_purgatory.pipeline.host_sizes import MAX_WORKER_MB, REPLAY, require_hosts_fit
-from request_purgatory.pipeline.outputs import write_json
-from request_purgatory.pipeline.progress import step
-from request_purgatory.pipeline.replay import ReplaySettings, replay
-from request_purgatory.pipeline.report import write_report
-from request_purgatory.pipeline.traces import ImportSettings, Trace, import_trace, make_workload_trace
-from request_purgatory.pipeline.units import ms_text, share_text
-from request_purgatory.pipeline.workload import Workload
+from request_purgatory.pipeline.analysis.analysis import (
+    Analysis,
+    Replayed,
+    analyze,
+    write_replay,
+)
+from request_purgatory.pipeline.analysis.report import write_report
+from request_purgatory.pipeline.analysis.units import ms_text, share_text
+from request_purgatory.pipeline.outcomes.replay import ReplaySettings, replay
+from request_purgatory.pipeline.spark.host_sizes import MAX_WORKER_MB, REPLAY, require_hosts_fit
+from request_purgatory.pipeline.spark.job_progress import step
+from request_purgatory.pipeline.traces.output_folder import write_json
+from request_purgatory.pipeline.traces.trace_folder import (
+    ImportSettings,
+    Trace,
+    import_trace,
+    make_workload_trace,
+)
+from request_purgatory.pipeline.traces.workload import Workload
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 cimport cython
 
-from request_purgatory.parker cimport Parker
+from request_purgatory._native.parker cimport Parker
 
 
 cdef class Sleeper(Parker):

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from request_purgatory.parker import Parker
+from request_purgatory._native.parker import Parker
 
 
 class Sleeper(Parker):
     """A thread's sleep in a timer.
 
     Attributes:
-        until_ms: When the thread will look again by itself, on the timer's clock; `native.LIMIT`
+        until_ms: When the thread will look again by itself, on the timer's clock; `primitives.LIMIT`
             where it waits without a limit, -1 while it does not sleep.
         is_taken: Whether a thread has it.
         older: The one that joined before it.

@@ -1,13 +1,13 @@
 cimport cython
 
-from request_purgatory cimport native
+from request_purgatory._native cimport primitives
 
 cpdef long long whole_ms(str name, object value) except? -1
 
 
 @cython.final
 cdef class PendingTasks:
-    cdef readonly native.CoreLock lock
+    cdef readonly primitives.CoreLock lock
     cdef public Py_ssize_t count
 
 

@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from request_purgatory import native
-from request_purgatory.errors import InvalidArgumentError, NotInitializedError, TaskInUseError, whole_number
+from request_purgatory._native import primitives
+from request_purgatory.errors import (
+    InvalidArgumentError,
+    NotInitializedError,
+    TaskInUseError,
+    whole_number,
+)
 
 #: The longest delay a timer takes: 10,000 years.
-MAX_DELAY_MS = native.MAX_DELAY_MS
+MAX_DELAY_MS = primitives.MAX_DELAY_MS
 
 
 def whole_ms(name: str, value: object) -> int:
@@ -17,8 +22,8 @@ def whole_ms(name: str, value: object) -> int:
 
     What is far below zero comes out as a number that is far below zero.
     """
-    ms = native.clamp(value if type(value) is int else whole_number(name, value, "whole milliseconds (an int)"))
-    if ms > native.MAX_DELAY_MS:
+    ms = primitives.clamp(value if type(value) is int else whole_number(name, value, "whole milliseconds (an int)"))
+    if ms > primitives.MAX_DELAY_MS:
         raise InvalidArgumentError(name, f"at most {MAX_DELAY_MS} (10,000 years)", value)
     return ms
 
@@ -32,7 +37,7 @@ class PendingTasks:
     __slots__ = ("count", "lock")
 
     def __init__(self) -> None:
-        self.lock = native.CoreLock()
+        self.lock = primitives.CoreLock()
         self.count = 0
 
 
@@ -113,7 +118,7 @@ class TimerTask:
         # These belong to the timer and change only under its lock. 0, as which it begins when compiled, is no time of a task:
         # it means that no `__init__` was called.
         self._expiration_ms = -1
-        if not native.COMPILED:  # A constant: compiled, they begin as this.
+        if not primitives.COMPILED:  # A constant: compiled, they begin as this.
             self._bucket: TaskList | None = None
             self._prev: TimerTask | None = None
             self._next: TimerTask | None = None
@@ -140,7 +145,7 @@ class TimerTask:
 
     def _require_init(self) -> None:
         """Raise NotInitializedError unless `TimerTask.__init__` was called."""
-        if native.COMPILED:
+        if primitives.COMPILED:
             if self._expiration_ms == 0:
                 raise NotInitializedError(type(self).__name__)
         elif not hasattr(self, "_expiration_ms"):
@@ -217,7 +222,7 @@ class TimerHandle(TimerTask):
         self._args = None
 
     def __repr__(self) -> str:
-        if native.COMPILED and native.FORKS_HOLD_LOCKS:
+        if primitives.COMPILED and primitives.FORKS_HOLD_LOCKS:
             # On free threads another one may be about to free the callback.
             return f"<TimerHandle delay_ms={self.delay_ms}>"
         return f"<TimerHandle delay_ms={self.delay_ms} callback={self._callback!r}>"

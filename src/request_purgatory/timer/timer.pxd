@@ -1,6 +1,6 @@
 cimport cython
 
-from request_purgatory cimport native
+from request_purgatory._native cimport primitives
 from request_purgatory.clock cimport Clock
 from request_purgatory.timer.bucket cimport Bucket
 from request_purgatory.timer.delay_queue cimport DelayQueue
@@ -16,7 +16,7 @@ cdef class SystemTimer:
     cdef object _executor
     cdef bint _is_monotonic
     cdef readonly PendingTasks _pending
-    cdef native.CoreLock _lock
+    cdef primitives.CoreLock _lock
     cdef readonly DelayQueue _queue
     cdef readonly TimingWheel _wheel
     cdef TimingWheel _top
@@ -40,12 +40,12 @@ cdef class SystemTimer:
     @cython.locals(bucket=Bucket)
     cdef long long _next_ms(self) except? -2
 
-    @cython.locals(expiration_ms=longlong, wheel=TimingWheel, top=TimingWheel, too_late=bint, lock=native.CoreLock, bucket=Bucket, delay_ms=longlong)
+    @cython.locals(expiration_ms=longlong, wheel=TimingWheel, top=TimingWheel, too_late=bint, lock=primitives.CoreLock, bucket=Bucket, delay_ms=longlong)
     cdef _add(self, TimerTask task, long long start_ms)
 
     cdef _wake_sleepers(self)
 
-    @cython.locals(lock=native.CoreLock, top=TimingWheel, overflow=TimingWheel)
+    @cython.locals(lock=primitives.CoreLock, top=TimingWheel, overflow=TimingWheel)
     cdef _make_room(self, long long start_ms, long long expiration_ms)
 
     @cython.locals(wheel=TimingWheel, next_ms=longlong)
@@ -59,7 +59,7 @@ cdef class SystemTimer:
     @cython.locals(task=TimerTask)
     cdef _run_due(self, Py_ssize_t at_most)
 
-    @cython.locals(lock=native.CoreLock, sleepers=Sleepers, sleeper=Sleeper, until_ms=longlong, give_up_ms=longlong, others=bint)
+    @cython.locals(lock=primitives.CoreLock, sleepers=Sleepers, sleeper=Sleeper, until_ms=longlong, give_up_ms=longlong, others=bint)
     cdef bint _wait(self, timeout_ms) except -1
 
     @cython.locals(now_ms=longlong, wheel=TimingWheel, due=Bucket, came_due=bint, bucket=Bucket, task=TimerTask, after=TimerTask)

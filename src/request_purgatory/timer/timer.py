@@ -9,11 +9,11 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Protocol
 
-from request_purgatory import native
+from request_purgatory._native import primitives
+from request_purgatory._native.failsafe import log_contained
+from request_purgatory._native.forks import begin_anew_in_children
 from request_purgatory.clock import Clock, MonotonicClock, check_range
-from request_purgatory.contained import log_contained
 from request_purgatory.errors import TaskInUseError, TimerClosedError, whole_number
-from request_purgatory.forks import begin_anew_in_children
 from request_purgatory.timer.bucket import Bucket
 from request_purgatory.timer.clock_thread import ClockThread
 from request_purgatory.timer.delay_queue import DelayQueue
@@ -145,7 +145,7 @@ class SystemTimer:
 
     def _next_due_ms(self) -> int:
         """`next_expiration_ms`, or -1, by a way that compiled code takes without a look-up: replays ask at every instant."""
-        now_ms = native.floor_ms(self.clock._read_ns())
+        now_ms = primitives.floor_ms(self.clock._read_ns())
         self._lock.acquire()
         expiration_ms = now_ms if self._due.head is not None else self._next_ms()
         self._lock.release()
@@ -171,7 +171,7 @@ class SystemTimer:
                 raise TaskInUseError(f"{task!r} is pending in another timer than {self.name!r}")
             bucket.take_out(task)
             bucket = task._bucket
-        self._add(task, native.ceil_ms(self.clock._read_ns()))
+        self._add(task, primitives.ceil_ms(self.clock._read_ns()))
 
     def call_later(self, delay_ms: int, callback: Callable[..., object], *args: Any) -> TimerHandle:
         """Call `callback(*args)` in `delay_ms` whole milliseconds. The handle's `cancel()` calls it off.
@@ -186,12 +186,12 @@ class SystemTimer:
         # TimerHandle.__init__ by hand: a call of the type packs its arguments into a tuple and takes them out again.
         handle = TimerHandle.__new__(TimerHandle)
         if type(delay_ms) is int:
-            handle._delay_ms = native.clamp(delay_ms)
-            if handle._delay_ms > native.MAX_DELAY_MS:
+            handle._delay_ms = primitives.clamp(delay_ms)
+            if handle._delay_ms > primitives.MAX_DELAY_MS:
                 whole_ms("delay_ms", delay_ms)
         else:
             handle._delay_ms = whole_ms("delay_ms", delay_ms)
-        if not native.COMPILED:  # A constant: compiled, they begin as this.
+        if not primitives.COMPILED:  # A constant: compiled, they begin as this.
             handle._expiration_ms = 0
             handle._bucket = None
             handle._prev = None
@@ -199,10 +199,10 @@ class SystemTimer:
         handle._callback = callback
         handle._args = args
         if self._is_monotonic:  # noqa: SIM108 - an expression of both would be a Python int for the compiler
-            now_ns = native.monotonic_ns()
+            now_ns = primitives.monotonic_ns()
         else:
             now_ns = self.clock._read_ns()
-        self._add(handle, native.ceil_ms(now_ns))
+        self._add(handle, primitives.ceil_ms(now_ns))
         return handle
 
     def _add(self, task: TimerTask, start_ms: int) -> None:
@@ -326,9 +326,9 @@ class SystemTimer:
 
     def _wait(self, timeout_ms: int | None) -> bool:
         """Sleep until something is due; True if it is."""
-        give_up_ms = native.LIMIT
+        give_up_ms = primitives.LIMIT
         if timeout_ms is not None:
-            give_up_ms = native.ceil_ms(self.clock._read_ns()) + native.clamp(timeout_ms)
+            give_up_ms = primitives.ceil_ms(self.clock._read_ns()) + primitives.clamp(timeout_ms)
         lock = self._lock
         sleepers = self._sleepers
         lock.acquire()
@@ -358,10 +358,10 @@ class SystemTimer:
                 # From here on whoever adds something that is due before `until_ms` wakes this thread, asleep already or not.
                 sleepers.enter(sleeper, until_ms)
                 lock.release()
-                self.clock.wait_until(sleeper, None if until_ms >= native.LIMIT else until_ms)
+                self.clock.wait_until(sleeper, None if until_ms >= primitives.LIMIT else until_ms)
                 if self._collect():
                     return True
-                if native.floor_ms(self.clock._read_ns()) >= give_up_ms:
+                if primitives.floor_ms(self.clock._read_ns()) >= give_up_ms:
                     self._woken = False
                     return False
         finally:
@@ -373,7 +373,7 @@ class SystemTimer:
 
     def _collect(self) -> bool:
         """Move every task that is due at the clock's present to `_due`; True if there are any."""
-        now_ms = native.floor_ms(self.clock._read_ns())
+        now_ms = primitives.floor_ms(self.clock._read_ns())
         wheel = self._wheel
         due = self._due
         self._lock.acquire()
@@ -498,11 +498,11 @@ class SystemTimer:
 
     # -- in a forked child
 
-    def _fork_locks(self) -> list[native.CoreLock]:
+    def _fork_locks(self) -> list[primitives.CoreLock]:
         return [self._lock]
 
     def _renew_locks(self) -> None:
-        self._lock = self._pending.lock = native.CoreLock()
+        self._lock = self._pending.lock = primitives.CoreLock()
 
     def _begin_in_child(self) -> None:
         """Forget the threads that slept here. What runs by itself begins empty: its tasks are run in the parent."""
@@ -512,7 +512,7 @@ class SystemTimer:
             # Started by the first task: a child that never uses the timer gets no thread.
             self._clock_thread = self._make_clock_thread()
             self._unstarted = True
-            self._sleepers.expect(native.LIMIT)
+            self._sleepers.expect(primitives.LIMIT)
             for task in self._drain():
                 task._disown()
 
@@ -538,8 +538,8 @@ class SystemTimer:
                 self._lock.release()
                 if task is None:
                     break
-                if native.HIDES:
-                    native.show(task)
+                if primitives.HIDES:
+                    primitives.show(task)
                 drained.append(task)  # Not under the lock: it may find no memory.
         return drained
 

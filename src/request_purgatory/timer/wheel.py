@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from request_purgatory import native
+from request_purgatory._native import primitives
 from request_purgatory.errors import InvalidArgumentError
 from request_purgatory.timer.bucket import Bucket
 from request_purgatory.timer.delay_queue import DelayQueue
@@ -17,7 +17,7 @@ def most_buckets(tick_ms: int, wheel_size: int) -> int:
     """How many buckets a wheel and those above it have once the longest delay was added."""
     buckets = wheel_size
     reach_ms = max(tick_ms, 1) * wheel_size
-    while wheel_size > 1 and reach_ms <= 2 * native.MAX_DELAY_MS:
+    while wheel_size > 1 and reach_ms <= 2 * primitives.MAX_DELAY_MS:
         buckets += wheel_size
         reach_ms *= wheel_size
     return buckets
@@ -78,7 +78,7 @@ class TimingWheel:
         self.tick_ms = tick_ms
         self.wheel_size = wheel_size
         # Cut where 64 bits end; no delay reaches so far, so there is never a wheel above such a one.
-        self.interval_ms = tick_ms * wheel_size if tick_ms <= native.LIMIT // wheel_size else native.LIMIT
+        self.interval_ms = tick_ms * wheel_size if tick_ms <= primitives.LIMIT // wheel_size else primitives.LIMIT
         self.current_ms = start_ms - start_ms % tick_ms
         self.pending = pending
         self.queue = queue

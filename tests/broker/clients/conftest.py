@@ -10,7 +10,12 @@ from typing import Any
 
 import pytest
 
-from tests.broker.kafka_server import SHARED_SETTINGS, broker_libraries, real_kafka, tools_libraries
+from tests.broker.kafka_server import (
+    SHARED_SETTINGS,
+    broker_libraries,
+    real_kafka,
+    tools_libraries,
+)
 from tests.broker.kcat import Kcat, find_kcat
 
 _IS_REAL = os.environ.get("KAFKA_UNDER_TEST") == "real"

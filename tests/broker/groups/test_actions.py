@@ -6,8 +6,8 @@ import logging
 
 import pytest
 
-from request_purgatory.broker.groups.actions import ActionQueue
-from tests.requests import Fault
+from request_purgatory.broker.groups.deferred_actions import ActionQueue
+from tests.support.requests import Fault
 
 
 def test_actions_run_at_the_end_of_the_outermost_block_in_their_order() -> None:

@@ -14,9 +14,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from request_purgatory.broker.groups import GroupState
 from request_purgatory.broker.wire.error_code import ErrorCode
-from tests.aio.virtual import VirtualLoop
 from tests.broker.groups.world import GROUP, Answer, World, world
-from tests.profiles import examples
+from tests.support.profiles import examples
+from tests.unit.aio.virtual import VirtualLoop
 
 TIME_LIMIT = 600.0
 

@@ -32,11 +32,11 @@ from kafka.protocol.consumer import (
 )
 
 from request_purgatory.aio import Purgatory
-from request_purgatory.broker.context import Client
 from request_purgatory.broker.groups import Group, GroupCoordinator, GroupPurgatories
+from request_purgatory.broker.server.request_context import Client
 from request_purgatory.broker.settings import ClusterSettings
 from request_purgatory.broker.wire.error_code import ErrorCode
-from tests.aio.virtual import run
+from tests.unit.aio.virtual import run
 
 GROUP = "orders"
 CLIENT = Client("app", "/127.0.0.1")

@@ -6,8 +6,8 @@ import asyncio
 import struct
 from typing import Any
 
-from request_purgatory.broker.connection import Connection
-from request_purgatory.broker.node import Node
+from request_purgatory.broker.cluster.node import Node
+from request_purgatory.broker.server.connection import Connection
 
 #: As asyncio's: with more than this unsent, a connection is told to write no more.
 _HIGH_WATER_BYTES = 65_536

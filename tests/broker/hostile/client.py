@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any, ClassVar
 
-from request_purgatory.broker.async_cluster import AsyncCluster
+from request_purgatory.broker.cluster.async_cluster import AsyncCluster
 from request_purgatory.broker.wire import apis
 from request_purgatory.broker.wire.apis import Api
 from tests.broker.hostile.corpus import request

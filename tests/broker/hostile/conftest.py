@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from request_purgatory.broker.async_cluster import AsyncCluster
+from request_purgatory.broker.cluster.async_cluster import AsyncCluster
 from request_purgatory.broker.settings import ClusterSettings
-from tests.aio.virtual import run
 from tests.broker.hostile.client import Client
 from tests.broker.hostile.requests import TOPIC
+from tests.unit.aio.virtual import run
 
 Scenario = Callable[[AsyncCluster], Coroutine[Any, Any, None]]
 Attack = Callable[..., None]

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from request_purgatory.broker.async_cluster import AsyncCluster
-from request_purgatory.broker.connection import READ_AHEAD_BYTES, REQUESTS_PER_TURN
-from request_purgatory.broker.server import STALLED_MS, SWEEP_EVERY_MS, UNREAD_MS
+from request_purgatory.broker.cluster.async_cluster import AsyncCluster
+from request_purgatory.broker.server.connection import READ_AHEAD_BYTES, REQUESTS_PER_TURN
+from request_purgatory.broker.server.server import STALLED_MS, SWEEP_EVERY_MS, UNREAD_MS
 from request_purgatory.broker.wire import apis
 from request_purgatory.broker.wire.apis import Api
 from tests.broker.hostile.attacker import Attacker
@@ -204,7 +204,7 @@ def test_connections_beyond_the_limit_are_ended_at_once(attack: Attack) -> None:
 
 def test_connections_leave_files_to_be_opened(attack: Attack, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the process may have no more open, none could be accepted any more, not even to be ended."""
-    monkeypatch.setattr("request_purgatory.broker.server._most_connections", lambda: 2)
+    monkeypatch.setattr("request_purgatory.broker.server.server._most_connections", lambda: 2)
 
     async def scenario(cluster: AsyncCluster) -> None:
         first, second, third = await Client.to(cluster, 0), await Client.to(cluster, 1), await Client.to(cluster, 0)

@@ -9,9 +9,13 @@ from typing import Any
 
 import pytest
 
-from request_purgatory.broker.async_cluster import AsyncCluster
-from request_purgatory.broker.control import commands
-from request_purgatory.broker.control_server import MAX_CONNECTIONS, MAX_LINE_BYTES, ControlServer
+from request_purgatory.broker.cluster.admin_server import (
+    MAX_CONNECTIONS,
+    MAX_LINE_BYTES,
+    ControlServer,
+)
+from request_purgatory.broker.cluster.async_cluster import AsyncCluster
+from request_purgatory.broker.cluster.commands import commands
 from request_purgatory.broker.wire import apis
 from tests.broker.hostile.client import is_served
 from tests.broker.hostile.conftest import Attack

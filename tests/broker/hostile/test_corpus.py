@@ -8,13 +8,19 @@ import socket
 import pytest
 
 from request_purgatory.broker import ClusterProcess
-from request_purgatory.broker.async_cluster import AsyncCluster
+from request_purgatory.broker.cluster.async_cluster import AsyncCluster
 from tests.broker.hostile.attacker import Attacker
 from tests.broker.hostile.client import is_served
 from tests.broker.hostile.conftest import Attack, check, delayed
 from tests.broker.hostile.corpus import FOLDER, frames, streams
 from tests.broker.hostile.memory import most_resident_kb
-from tests.broker.hostile.requests import TOPIC, every_api_and_version, frame, sized, with_topic_id
+from tests.broker.hostile.requests import (
+    TOPIC,
+    every_api_and_version,
+    frame,
+    sized,
+    with_topic_id,
+)
 from tests.broker.parity.raw import RawClient
 from tests.broker.raw_requests import fetch, produce
 

@@ -8,17 +8,24 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from request_purgatory.broker.async_cluster import AsyncCluster
+from request_purgatory.broker.cluster.async_cluster import AsyncCluster
 from request_purgatory.broker.settings import ClusterSettings
 from request_purgatory.broker.wire.apis import APIS, Api
 from request_purgatory.broker.wire.errors import WireError
 from request_purgatory.broker.wire.messages import read_header, read_request
-from tests.aio.virtual import run
 from tests.broker.hostile.attacker import Attacker
 from tests.broker.hostile.conftest import check, nothing_logged
 from tests.broker.hostile.mutations import of_bytes, of_fields
-from tests.broker.hostile.requests import TOPIC, every_api_and_version, frame, header, sized, with_topic_id
-from tests.profiles import examples
+from tests.broker.hostile.requests import (
+    TOPIC,
+    every_api_and_version,
+    frame,
+    header,
+    sized,
+    with_topic_id,
+)
+from tests.support.profiles import examples
+from tests.unit.aio.virtual import run
 
 _SERVED = list(every_api_and_version())
 

@@ -10,8 +10,18 @@ import pytest
 
 from request_purgatory.broker.wire import apis, limits
 from request_purgatory.broker.wire.errors import WireError
-from request_purgatory.broker.wire.limits import MAX_ELEMENTS, MAX_PLAIN_REQUEST_BYTES, MAX_TEXT_BYTES, told
-from request_purgatory.broker.wire.messages import Header, read_header, read_request, response_frame
+from request_purgatory.broker.wire.limits import (
+    MAX_ELEMENTS,
+    MAX_PLAIN_REQUEST_BYTES,
+    MAX_TEXT_BYTES,
+    told,
+)
+from request_purgatory.broker.wire.messages import (
+    Header,
+    read_header,
+    read_request,
+    response_frame,
+)
 from tests.broker.hostile.corpus import request
 from tests.broker.hostile.requests import every_api_and_version, frame, header
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from request_purgatory.broker import ClusterProcess
-from request_purgatory.broker.async_cluster import AsyncCluster
-from request_purgatory.broker.handlers import growth
+from request_purgatory.broker.api import partition_limits
+from request_purgatory.broker.cluster.async_cluster import AsyncCluster
 from request_purgatory.broker.wire import apis
 from request_purgatory.broker.wire.apis import Api
 from request_purgatory.broker.wire.error_code import ErrorCode
@@ -281,7 +281,7 @@ def test_partitions_beyond_kafkas_limit_are_refused(attack: Attack) -> None:
 
 def test_clients_can_not_have_a_cluster_grow_without_end(attack: Attack, monkeypatch: pytest.MonkeyPatch) -> None:
     """By CreateTopics, CreatePartitions or Metadata; code can."""
-    monkeypatch.setattr(growth, "MAX_PARTITIONS", 20)
+    monkeypatch.setattr(partition_limits, "MAX_PARTITIONS", 20)
 
     async def scenario(cluster: AsyncCluster) -> None:
         topics = [_new("fits", num_partitions=10), _new("does-not", num_partitions=10)]
@@ -302,7 +302,7 @@ def test_clients_can_not_have_a_cluster_grow_without_end(attack: Attack, monkeyp
 
 def test_metadata_request_makes_so_many_topics_at_a_time(attack: Attack, monkeypatch: pytest.MonkeyPatch) -> None:
     """The others when it comes again, as clients do."""
-    monkeypatch.setattr("request_purgatory.broker.handlers.metadata.MAX_TOPICS_PER_METADATA", 5)
+    monkeypatch.setattr("request_purgatory.broker.api.metadata.MAX_TOPICS_PER_METADATA", 5)
 
     async def scenario(cluster: AsyncCluster) -> None:
         names = [{"name": f"auto-{each}"} for each in range(8)]

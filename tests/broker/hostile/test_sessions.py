@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from request_purgatory.broker.delayed import FetchTarget
-from request_purgatory.broker.fetch_sessions import FetchSession, FetchSessionError, FetchSessions
-from request_purgatory.broker.topics import TopicPartition
+from request_purgatory.broker.metadata.topics import TopicPartition
+from request_purgatory.broker.replication.delayed_fetch import FetchTarget
+from request_purgatory.broker.replication.fetch_sessions import (
+    FetchSession,
+    FetchSessionError,
+    FetchSessions,
+)
 from request_purgatory.broker.wire.error_code import ErrorCode
 
 

@@ -8,10 +8,26 @@ from pathlib import Path
 
 import pytest
 
-from request_purgatory.broker.log import LogSettings, PartitionLog, RecordError, build, read_header, split
+from request_purgatory.broker.log import (
+    LogSettings,
+    PartitionLog,
+    RecordError,
+    build,
+    read_header,
+    split,
+)
 from request_purgatory.broker.log.segment import Segment
 from request_purgatory.broker.wire.error_code import ErrorCode
-from tests.broker.log.batches import NOW, SETTINGS, append, batch, changed, contents, headers_of, replicate
+from tests.broker.log.batches import (
+    NOW,
+    SETTINGS,
+    append,
+    batch,
+    changed,
+    contents,
+    headers_of,
+    replicate,
+)
 from tests.broker.log.conftest import MakeLog
 
 #: Two or three of the tests' batches fit.

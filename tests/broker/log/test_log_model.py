@@ -14,7 +14,7 @@ from request_purgatory.broker.log import LogSettings, PartitionLog, RecordError,
 from request_purgatory.broker.wire.error_code import ErrorCode
 from tests.broker.log.batches import NOW, batch, contents
 from tests.broker.log.naive_log import NaiveBatch, NaiveLog
-from tests.profiles import examples
+from tests.support.profiles import examples
 
 SETTINGS = LogSettings(segment_bytes=400, retention_ms=None)
 PRODUCERS = st.sampled_from([5, 5, 6])

@@ -10,7 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka.record.default_records import DefaultRecordBatch
 
-from request_purgatory.broker.log import Record, RecordError, build, read_header, read_records, verify
+from request_purgatory.broker.log import (
+    Record,
+    RecordError,
+    build,
+    read_header,
+    read_records,
+    verify,
+)
 from request_purgatory.broker.log.codec import GZIP, LZ4, NAMES, SNAPPY, ZSTD, unpack
 from request_purgatory.broker.log.record import body, first_at_or_after
 from request_purgatory.broker.wire.error_code import ErrorCode

@@ -10,7 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from request_purgatory.broker.log import LogSettings, OpenFiles, PartitionLog, RecordError, recovery
+from request_purgatory.broker.log import (
+    LogSettings,
+    OpenFiles,
+    PartitionLog,
+    RecordError,
+    recovery,
+)
 from request_purgatory.broker.wire.error_code import ErrorCode
 from tests.broker.log.batches import NOW, append, batch, changed, contents
 

@@ -11,7 +11,13 @@ import pytest
 from kafka.record.default_records import DefaultRecordBatch
 
 from request_purgatory import InvalidArgumentError
-from request_purgatory.broker.log import LogSettings, PartitionLog, RecordError, read_header, verify
+from request_purgatory.broker.log import (
+    LogSettings,
+    PartitionLog,
+    RecordError,
+    read_header,
+    verify,
+)
 from request_purgatory.broker.log.codec import GZIP
 from request_purgatory.broker.wire.error_code import ErrorCode
 from tests.broker.log.batches import NOW, SETTINGS, batch, changed, rechecked

@@ -5,7 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from tests.broker.parity.case import case
-from tests.broker.parity.members import LATEST, LONG_MS, Member, join_fields, newcomer, only_member, pair, protocols, state_of
+from tests.broker.parity.members import (
+    LATEST,
+    LONG_MS,
+    Member,
+    join_fields,
+    newcomer,
+    only_member,
+    pair,
+    protocols,
+    state_of,
+)
 from tests.broker.parity.scene import Scene
 
 _SHORT_MS = 1_500

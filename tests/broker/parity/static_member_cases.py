@@ -5,7 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from tests.broker.parity.case import case
-from tests.broker.parity.members import LATEST, LONG_MS, Member, join_fields, newcomer, only_member, protocols
+from tests.broker.parity.members import (
+    LATEST,
+    LONG_MS,
+    Member,
+    join_fields,
+    newcomer,
+    only_member,
+    protocols,
+)
 from tests.broker.parity.scene import Scene
 
 

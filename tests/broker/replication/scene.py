@@ -8,21 +8,26 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from request_purgatory.broker.async_cluster import AsyncCluster
-from request_purgatory.broker.context import Client, RequestContext
-from request_purgatory.broker.delayed import FetchedPartition, FetchParams, FetchTarget, ProducedPartition
-from request_purgatory.broker.delayed.delete_records import DeletedPartition
+from request_purgatory.broker.cluster.async_cluster import AsyncCluster
+from request_purgatory.broker.cluster.node import Node
 from request_purgatory.broker.log import PartitionLog, read_records, split
-from request_purgatory.broker.node import Node
-from request_purgatory.broker.replica import Replica
+from request_purgatory.broker.metadata.topics import TopicPartition
+from request_purgatory.broker.replication.delayed_delete_records import DeletedPartition
+from request_purgatory.broker.replication.delayed_fetch import (
+    FetchedPartition,
+    FetchParams,
+    FetchTarget,
+)
+from request_purgatory.broker.replication.delayed_produce import ProducedPartition
+from request_purgatory.broker.replication.replica import Replica
+from request_purgatory.broker.server.request_context import Client, RequestContext
 from request_purgatory.broker.settings import ClusterSettings
-from request_purgatory.broker.topics import TopicPartition
 from request_purgatory.broker.wire.apis import Api
 from request_purgatory.broker.wire.error_code import ErrorCode
 from request_purgatory.broker.wire.messages import Header
-from tests.aio.virtual import run
 from tests.broker.log.batches import NOW, batch, contents
 from tests.broker.parity.raw import message
+from tests.unit.aio.virtual import run
 
 T = TypeVar("T")
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from request_purgatory.broker.async_cluster import AsyncCluster, ControllerError
+from request_purgatory.broker.cluster.async_cluster import AsyncCluster, ControllerError
+from request_purgatory.broker.metadata.topics import NO_LEADER, TopicPartition
 from request_purgatory.broker.settings import ClusterSettings
-from request_purgatory.broker.topics import NO_LEADER, TopicPartition
 from request_purgatory.broker.wire import apis
 from request_purgatory.broker.wire.error_code import ErrorCode
 from tests.broker.replication.scene import KEY, Scene, ask, error, play

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from request_purgatory.broker.topics import TopicPartition
+from request_purgatory.broker.metadata.topics import TopicPartition
 from request_purgatory.broker.wire.error_code import ErrorCode
 from tests.broker.replication.scene import Scene, error, play
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from request_purgatory.broker.disk import Disk
 from request_purgatory.broker.log import LogSettings
-from request_purgatory.broker.topics import TopicPartition
+from request_purgatory.broker.metadata.topics import TopicPartition
+from request_purgatory.broker.replication.log_directory import Disk
 from tests.broker.log.batches import append, contents
 
 KEY = TopicPartition("orders", 0)

@@ -6,11 +6,11 @@ import asyncio
 
 import pytest
 
-from request_purgatory.broker.async_cluster import ControllerError
-from request_purgatory.broker.delayed import FetchedPartition
-from request_purgatory.broker.fetcher import Fetcher
-from request_purgatory.broker.replica_manager import LogBounds
-from request_purgatory.broker.topics import NO_LEADER
+from request_purgatory.broker.cluster.async_cluster import ControllerError
+from request_purgatory.broker.metadata.topics import NO_LEADER
+from request_purgatory.broker.replication.delayed_fetch import FetchedPartition
+from request_purgatory.broker.replication.fetcher import Fetcher
+from request_purgatory.broker.replication.replica_manager import LogBounds
 from request_purgatory.broker.wire.error_code import ErrorCode
 from tests.broker.log.batches import NOW, batch
 from tests.broker.replication.scene import KEY, LAG_MS, Scene, error, fetched_values, play

@@ -7,11 +7,22 @@ import uuid
 
 import pytest
 
-from request_purgatory.broker.delayed import DelayedFetch, DelayedProduce, FetchParams, FetchTarget, ProducedPartition
-from request_purgatory.broker.delayed.delete_records import DelayedDeleteRecords, DeletedPartition
-from request_purgatory.broker.metrics import FetchExpirations
-from request_purgatory.broker.replica import Replica
-from request_purgatory.broker.topics import TopicPartition
+from request_purgatory.broker.metadata.topics import TopicPartition
+from request_purgatory.broker.replication.delayed_delete_records import (
+    DelayedDeleteRecords,
+    DeletedPartition,
+)
+from request_purgatory.broker.replication.delayed_fetch import (
+    DelayedFetch,
+    FetchParams,
+    FetchTarget,
+)
+from request_purgatory.broker.replication.delayed_produce import (
+    DelayedProduce,
+    ProducedPartition,
+)
+from request_purgatory.broker.replication.replica import Replica
+from request_purgatory.broker.replication.replica_metrics import FetchExpirations
 from request_purgatory.broker.wire.error_code import ErrorCode
 from tests.broker.replication.scene import KEY, Scene, error, fetched_values, play
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from request_purgatory.broker.controller import IsrWish
-from request_purgatory.broker.replica import FollowerState
+from request_purgatory.broker.metadata.controller import IsrWish
+from request_purgatory.broker.replication.replica import FollowerState
 from request_purgatory.broker.wire.error_code import ErrorCode
 from tests.broker.replication.scene import KEY, LAG_MS, Scene, error, play
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from request_purgatory.broker.network import CONTROLLER, Network
+from request_purgatory.broker.cluster.network import CONTROLLER, Network
 from request_purgatory.errors import InvalidArgumentError
-from tests.aio.virtual import run
 from tests.broker.replication.scene import Scene, play
+from tests.unit.aio.virtual import run
 
 
 def test_messages_take_as_long_as_the_slower_end() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from request_purgatory.broker.log import store
-from request_purgatory.broker.topics import NO_LEADER
+from request_purgatory.broker.metadata.topics import NO_LEADER
 from request_purgatory.broker.wire.error_code import ErrorCode
 from tests.broker.log.batches import contents
 from tests.broker.replication.scene import KEY, Scene, error, play

@@ -6,8 +6,11 @@ import asyncio
 
 import pytest
 
-from request_purgatory.broker.delayed import DelayedProduce, ProducedPartition
-from request_purgatory.broker.topics import TopicPartition
+from request_purgatory.broker.metadata.topics import TopicPartition
+from request_purgatory.broker.replication.delayed_produce import (
+    DelayedProduce,
+    ProducedPartition,
+)
 from request_purgatory.broker.wire.error_code import ErrorCode
 from tests.broker.log.batches import batch
 from tests.broker.replication.scene import ALL, KEY, LAG_MS, Scene, error, play

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from request_purgatory.broker.delayed import ThrottledChannel
-from request_purgatory.broker.quotas import ByteRateQuota, SampledRate
+from request_purgatory.broker.server.delayed_throttle import ThrottledChannel
+from request_purgatory.broker.server.quotas import ByteRateQuota, SampledRate
 from request_purgatory.broker.wire import apis
 from tests.broker.log.batches import batch
 from tests.broker.replication.scene import Scene, ask, play

@@ -12,16 +12,16 @@ from typing import Any, TypeVar
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from request_purgatory.broker.async_cluster import AsyncCluster, ControllerError
-from request_purgatory.broker.delayed import ProducedPartition
-from request_purgatory.broker.delayed.delete_records import DeletedPartition
-from request_purgatory.broker.node import Node
+from request_purgatory.broker.cluster.async_cluster import AsyncCluster, ControllerError
+from request_purgatory.broker.cluster.node import Node
+from request_purgatory.broker.replication.delayed_delete_records import DeletedPartition
+from request_purgatory.broker.replication.delayed_produce import ProducedPartition
 from request_purgatory.broker.settings import ClusterSettings
 from request_purgatory.broker.wire.error_code import ErrorCode
-from tests.aio.virtual import VirtualLoop
 from tests.broker.log.batches import NOW
 from tests.broker.replication.scene import ALL, KEY, Answer, Scene, error
-from tests.profiles import examples
+from tests.support.profiles import examples
+from tests.unit.aio.virtual import VirtualLoop
 
 T = TypeVar("T")
 

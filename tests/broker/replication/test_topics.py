@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from request_purgatory.broker.delayed import FetchParams
-from request_purgatory.broker.topics import TopicPartition
+from request_purgatory.broker.metadata.topics import TopicPartition
+from request_purgatory.broker.replication.delayed_fetch import FetchParams
 from request_purgatory.broker.wire.error_code import ErrorCode
 from tests.broker.replication.scene import KEY, Scene, error, play
 

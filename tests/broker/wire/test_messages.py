@@ -15,10 +15,15 @@ from request_purgatory.broker.wire.apis import APIS, Api
 from request_purgatory.broker.wire.error_code import ErrorCode
 from request_purgatory.broker.wire.error_response import error_response
 from request_purgatory.broker.wire.errors import WireError
-from request_purgatory.broker.wire.messages import Header, read_header, read_request, response_frame
+from request_purgatory.broker.wire.messages import (
+    Header,
+    read_header,
+    read_request,
+    response_frame,
+)
 from tests.broker.hostile.requests import header
 from tests.broker.wire.generated import INTEGERS, messages, plain
-from tests.profiles import examples
+from tests.support.profiles import examples
 
 every_api = pytest.mark.parametrize("api", APIS.values(), ids=lambda api: api.name)
 #: Frames of this size and below are not looked through before they are decoded.

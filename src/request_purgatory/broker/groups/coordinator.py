@@ -9,17 +9,22 @@ from typing import Any
 
 from kafka.protocol.consumer import HeartbeatResponse, LeaveGroupResponse, OffsetDeleteResponse
 
-from request_purgatory.broker.context import Client
-from request_purgatory.broker.groups.actions import ActionQueue
 from request_purgatory.broker.groups.administration import Administration
 from request_purgatory.broker.groups.committing import Committing, commit_response
+from request_purgatory.broker.groups.deferred_actions import ActionQueue
 from request_purgatory.broker.groups.errors import GroupError
 from request_purgatory.broker.groups.group import Group, GroupState
 from request_purgatory.broker.groups.joining import Joining, JoinRequest
 from request_purgatory.broker.groups.member import Reply
 from request_purgatory.broker.groups.membership import Membership
-from request_purgatory.broker.groups.rebalancer import GroupPurgatories, Rebalancer, join_response, sync_response
+from request_purgatory.broker.groups.rebalancer import (
+    GroupPurgatories,
+    Rebalancer,
+    join_response,
+    sync_response,
+)
 from request_purgatory.broker.groups.shards import OffsetsStore, Shard, Shards
+from request_purgatory.broker.server.request_context import Client
 from request_purgatory.broker.settings import ClusterSettings
 from request_purgatory.broker.wire.error_code import ErrorCode
 

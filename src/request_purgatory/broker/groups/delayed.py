@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from request_purgatory.operation import DelayedOperation
+from request_purgatory.purgatory.operation import DelayedOperation
 
 if TYPE_CHECKING:
     from request_purgatory.broker.groups.group import Group

@@ -14,7 +14,11 @@ from request_purgatory.broker.groups.subscription import subscribed_topics
 from request_purgatory.broker.wire.error_code import ErrorCode
 
 if TYPE_CHECKING:
-    from request_purgatory.broker.groups.delayed import DelayedHeartbeat, DelayedJoin, DelayedSync
+    from request_purgatory.broker.groups.delayed import (
+        DelayedHeartbeat,
+        DelayedJoin,
+        DelayedSync,
+    )
 
 CONSUMER = "consumer"
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from request_purgatory.broker.context import Client
 from request_purgatory.broker.groups.errors import GroupError, coordinator_error
 from request_purgatory.broker.groups.group import Group, GroupState
 from request_purgatory.broker.groups.member import Member, Protocols, Reply
 from request_purgatory.broker.groups.rebalancer import Rebalancer, join_response, sync_response
 from request_purgatory.broker.groups.shards import Shard
+from request_purgatory.broker.server.request_context import Client
 from request_purgatory.broker.wire.error_code import ErrorCode
 
 logger = logging.getLogger(__name__)

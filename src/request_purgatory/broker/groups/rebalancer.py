@@ -10,8 +10,13 @@ from typing import Any, NamedTuple
 from kafka.protocol.consumer import JoinGroupResponse, SyncGroupResponse
 
 from request_purgatory.aio import Purgatory
-from request_purgatory.broker.groups.actions import ActionQueue
-from request_purgatory.broker.groups.delayed import DelayedHeartbeat, DelayedJoin, DelayedSync, InitialDelayedJoin
+from request_purgatory.broker.groups.deferred_actions import ActionQueue
+from request_purgatory.broker.groups.delayed import (
+    DelayedHeartbeat,
+    DelayedJoin,
+    DelayedSync,
+    InitialDelayedJoin,
+)
 from request_purgatory.broker.groups.group import Group, GroupState
 from request_purgatory.broker.groups.member import Member, Reply
 from request_purgatory.broker.groups.records import GroupKey

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Protocol
 
-from request_purgatory.broker.groups.actions import ActionQueue
+from request_purgatory.broker.groups.deferred_actions import ActionQueue
 from request_purgatory.broker.groups.errors import GroupError
 from request_purgatory.broker.groups.group import Group
 from request_purgatory.broker.groups.offsets import Offsets

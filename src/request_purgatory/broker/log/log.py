@@ -8,7 +8,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from request_purgatory.broker.log.batch import UNSET, BatchHeader, Buffer, split, stamped, verify
+from request_purgatory.broker.log.batch import (
+    UNSET,
+    BatchHeader,
+    Buffer,
+    split,
+    stamped,
+    verify,
+)
 from request_purgatory.broker.log.checkpoint import OffsetCheckpoint, flush_folder
 from request_purgatory.broker.log.epochs import LeaderEpochs
 from request_purgatory.broker.log.errors import RecordError, storage_error

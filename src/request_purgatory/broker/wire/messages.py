@@ -10,8 +10,13 @@ from kafka.protocol.schemas.fields.codecs import EncodeBuffer
 
 from request_purgatory.broker.wire.apis import API_VERSIONS, APIS, FETCH, PRODUCE, Api
 from request_purgatory.broker.wire.errors import WireError
-from request_purgatory.broker.wire.limits import MAX_ELEMENTS, MAX_PLAIN_REQUEST_BYTES, require_bounds, unsigned
-from request_purgatory.broker.wire.nulls import require_no_nulls
+from request_purgatory.broker.wire.limits import (
+    MAX_ELEMENTS,
+    MAX_PLAIN_REQUEST_BYTES,
+    require_bounds,
+    unsigned,
+)
+from request_purgatory.broker.wire.nullability import require_no_nulls
 
 #: Of any response but Fetch's, which has a limit of its own in its request and another in the settings. Clients take no more from
 #: a broker by themselves: librdkafka's `receive.message.max.bytes` is 100 MB.

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from request_purgatory.pipeline.outputs import read_json, write_json
 from request_purgatory.pipeline.stream.job import StreamSettings
-from request_purgatory.pipeline.stream.store import STATE_VERSION
+from request_purgatory.pipeline.stream.state.store import STATE_VERSION
+from request_purgatory.pipeline.traces.output_folder import read_json, write_json
 
 _FILE = "purgatory-stream.json"
 #: Where a request's state is follows from these; the others may change from one start to the next.

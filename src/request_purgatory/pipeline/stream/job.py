@@ -12,14 +12,30 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
 from request_purgatory.errors import InvalidArgumentError
-from request_purgatory.pipeline.importers.delimited import require_parquet_columns
-from request_purgatory.pipeline.importers.imported import CORRUPT, RAW, SOURCE, event_checks, request_checks, set_aside
-from request_purgatory.pipeline.importers.imported import REASON as REASON_COLUMN
-from request_purgatory.pipeline.schema import AGGREGATES, COMPLETED, EVENTS, EXPIRED, JSON_TIMES, OUTCOMES, REQUESTS, require
-from request_purgatory.pipeline.stream import rows
+from request_purgatory.pipeline.spark.worker_gc import settle_worker
 from request_purgatory.pipeline.stream.processor import ShardProcessor
 from request_purgatory.pipeline.stream.progress import OBSERVED
-from request_purgatory.pipeline.worker_collector import settle_worker
+from request_purgatory.pipeline.stream.state import rows
+from request_purgatory.pipeline.traces.importers.delimited import require_parquet_columns
+from request_purgatory.pipeline.traces.importers.imported import (
+    CORRUPT,
+    RAW,
+    SOURCE,
+    event_checks,
+    request_checks,
+    set_aside,
+)
+from request_purgatory.pipeline.traces.importers.imported import REASON as REASON_COLUMN
+from request_purgatory.pipeline.traces.schema import (
+    AGGREGATES,
+    COMPLETED,
+    EVENTS,
+    EXPIRED,
+    JSON_TIMES,
+    OUTCOMES,
+    REQUESTS,
+    require,
+)
 
 #: What the stream gives: outcomes, where `kind` is "outcomes"; and, where it is "late", rows of the input that were not taken in:
 #: why, and the row as JSON, the outcome's columns null.

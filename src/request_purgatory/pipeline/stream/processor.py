@@ -12,10 +12,10 @@ import pyarrow as pa
 from pyspark.sql import types as T  # noqa: N812
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from request_purgatory.pipeline.stream.rows import PENDING, from_blob, results, to_blob
-from request_purgatory.pipeline.stream.shard import NO_WATERMARK_US, Shard, Step
-from request_purgatory.pipeline.stream.store import ShardStore
-from request_purgatory.pipeline.worker_collector import settle_worker
+from request_purgatory.pipeline.spark.worker_gc import settle_worker
+from request_purgatory.pipeline.stream.state.rows import PENDING, from_blob, results, to_blob
+from request_purgatory.pipeline.stream.state.shard import NO_WATERMARK_US, Shard, Step
+from request_purgatory.pipeline.stream.state.store import ShardStore
 
 _NAME = T.StructType([T.StructField("name", T.StringType())])
 #: Text, not bytes: Spark hands a byte array to Python at 50 MB/s, and text, even as base64, at 140 MB/s of what is in it (its

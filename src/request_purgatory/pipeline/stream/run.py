@@ -12,13 +12,13 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from request_purgatory.errors import InvalidArgumentError
-from request_purgatory.pipeline.importers.delimited import written_path
-from request_purgatory.pipeline.session import stream_settings
+from request_purgatory.pipeline.spark.session import stream_settings
+from request_purgatory.pipeline.spark.workers import require_stream_helper, require_workers
 from request_purgatory.pipeline.stream.checkpoint import require_same
 from request_purgatory.pipeline.stream.endpoints import Endpoints, quiet_ticks, told_ticks
 from request_purgatory.pipeline.stream.job import StreamSettings, delayed_operations
 from request_purgatory.pipeline.stream.progress import BatchProgress, ProgressListener
-from request_purgatory.pipeline.workers import require_stream_helper, require_workers
+from request_purgatory.pipeline.traces.importers.delimited import written_path
 
 #: How soon a request to stop is heard.
 _LOOK_EVERY_S = 0.5

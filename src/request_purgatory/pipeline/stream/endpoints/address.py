@@ -11,7 +11,11 @@ from urllib.parse import parse_qsl, urlsplit
 from request_purgatory.errors import InvalidArgumentError
 from request_purgatory.pipeline.stream.endpoints.endpoint import Endpoints, Sink, Source
 from request_purgatory.pipeline.stream.endpoints.folders import FolderSink, FolderSource
-from request_purgatory.pipeline.stream.endpoints.kafka import KafkaCluster, KafkaSink, KafkaSource
+from request_purgatory.pipeline.stream.endpoints.kafka import (
+    KafkaCluster,
+    KafkaSink,
+    KafkaSource,
+)
 from request_purgatory.pipeline.stream.endpoints.rate import RateSource
 
 KAFKA = "kafka://"

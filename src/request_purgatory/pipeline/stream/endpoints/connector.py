@@ -11,7 +11,7 @@ from pyspark.find_spark_home import _find_spark_home
 from pyspark.sql import SparkSession
 
 from request_purgatory.errors import InvalidArgumentError
-from request_purgatory.pipeline.session import create_session
+from request_purgatory.pipeline.spark.session import create_session
 
 #: Instead of a connector: the cluster, or Spark's configuration, has it.
 PROVIDED = "provided"

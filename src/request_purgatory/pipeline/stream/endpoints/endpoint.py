@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T  # noqa: N812
 
-from request_purgatory.pipeline.schema import EVENTS, REQUESTS
+from request_purgatory.pipeline.traces.schema import EVENTS, REQUESTS
 
 
 class EndpointError(ValueError):

@@ -12,10 +12,10 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
 from request_purgatory.errors import InvalidArgumentError
-from request_purgatory.pipeline.importers.delimited import spark_path, written_path
-from request_purgatory.pipeline.importers.imported import SOURCE, TraceFormatError
-from request_purgatory.pipeline.schema import JSON_TIMES, require
 from request_purgatory.pipeline.stream.endpoints.json_rows import read_json_rows
+from request_purgatory.pipeline.traces.importers.delimited import spark_path, written_path
+from request_purgatory.pipeline.traces.importers.imported import SOURCE, TraceFormatError
+from request_purgatory.pipeline.traces.schema import JSON_TIMES, require
 
 FORMATS = ("parquet", "json")
 

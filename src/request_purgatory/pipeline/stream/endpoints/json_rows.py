@@ -6,8 +6,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
-from request_purgatory.pipeline.importers.imported import CORRUPT, RAW
-from request_purgatory.pipeline.schema import JSON_TIMES
+from request_purgatory.pipeline.traces.importers.imported import CORRUPT, RAW
+from request_purgatory.pipeline.traces.schema import JSON_TIMES
 
 NOT_OF_THE_TABLE = "not JSON of the table"
 

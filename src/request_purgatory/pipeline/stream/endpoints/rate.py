@@ -9,7 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
 from request_purgatory.errors import InvalidArgumentError
-from request_purgatory.pipeline.schema import LONGEST_TIMEOUT_MS
+from request_purgatory.pipeline.traces.schema import LONGEST_TIMEOUT_MS
 
 REQUEST_TYPE = "rate"
 

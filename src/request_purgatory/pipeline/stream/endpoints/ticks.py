@@ -7,7 +7,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from request_purgatory.pipeline.importers.delimited import spark_path
+from request_purgatory.pipeline.traces.importers.delimited import spark_path
 
 
 def quiet_ticks(spark: SparkSession, idle_s: float) -> DataFrame:

@@ -1,0 +1,1 @@
+"""Private parts: locks, clock reading, states, forks, and what the cyclic collector sees."""

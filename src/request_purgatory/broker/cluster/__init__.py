@@ -1,0 +1,1 @@
+"""Nodes composed into a cluster, in this process or in another."""

@@ -1,5 +1,0 @@
-"""The handlers: what a node does for each API."""
-
-from request_purgatory.broker.handlers.table import handle
-
-__all__ = ["handle"]

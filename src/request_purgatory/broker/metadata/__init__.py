@@ -1,0 +1,1 @@
+"""What a cluster knows: topics, their settings, and which nodes lead them."""

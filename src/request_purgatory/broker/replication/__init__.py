@@ -1,0 +1,1 @@
+"""Replicas, their fetchers, and the requests that wait for them."""

@@ -1,0 +1,1 @@
+"""Connections, requests in flight, and what limits them."""

@@ -1,0 +1,1 @@
+"""Analyses of outcomes, and the report on them."""

@@ -1,0 +1,1 @@
+"""Simulated clusters, whose traces are made and replayed inside Spark tasks."""

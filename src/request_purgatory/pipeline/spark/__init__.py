@@ -1,0 +1,1 @@
+"""Sessions, worker processes and what they need of the machine."""

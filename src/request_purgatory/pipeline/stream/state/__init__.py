@@ -1,0 +1,1 @@
+"""The state of the streaming job: what is pending, by shard."""

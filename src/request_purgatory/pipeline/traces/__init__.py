@@ -1,0 +1,1 @@
+"""Request traces: schema, folders, workloads, importers."""

@@ -1,0 +1,66 @@
+"""Small traces, replayed and analysed, for the tests of the later parts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from request_purgatory.pipeline.analysis.analysis import Analysis, analyze
+from request_purgatory.pipeline.outcomes.replay import DESIGNS, ReplaySettings
+from request_purgatory.pipeline.run import replay_trace
+from request_purgatory.pipeline.traces.output_folder import write_json
+from request_purgatory.pipeline.traces.trace_folder import Trace
+from tests.model.naive_trace import TraceEvent, TraceRequest
+from tests.spark.trace_folders import write_recorded
+from tests.spark.trace_strategies import events_table, requests_table
+
+
+def made(folder: Path) -> Path:
+    """The folder, new."""
+    folder.mkdir(parents=True)
+    return folder
+
+
+def write_trace(
+    folder: Path, requests: list[TraceRequest], events: list[TraceEvent], host: str = "h", name: str = "tiny"
+) -> Trace:
+    """Write the trace folder of one host, without Spark."""
+    write_recorded(made(folder), requests_table(requests, host), events_table(events, host))
+    manifest = {
+        "name": name,
+        "source": name,
+        "format": "recorded",
+        "parameters": {},
+        "marks": [{"at": "1970-01-01T00:00:00.002+00:00", "label": "two milliseconds"}],
+        "rows": {"rejected": 0, "requests out": len(requests), "events out": len(events)},
+        "rejected": {},
+        "notes": [],
+    }
+    write_json(folder / "trace.json", manifest)
+    return Trace(folder)
+
+
+def analysis_of(
+    spark: SparkSession,
+    trace: Trace,
+    folder: Path,
+    designs: Sequence[str] = DESIGNS,
+    timeouts: Sequence[int] | None = (1, 3, 1000),
+) -> Analysis:
+    """Replay a trace and analyse it.
+
+    Args:
+        spark: The session.
+        trace: The trace.
+        folder: Where `replays/`, a folder for each design, and `analysis/` are made.
+        designs: The purgatories that it is replayed through.
+        timeouts: For what-if; chosen by the trace if None.
+
+    Returns:
+        The analysis.
+    """
+    settings = [ReplaySettings(design=design) for design in designs]
+    replays = [replay_trace(spark, trace, chosen, made(folder / "replays" / chosen.design)) for chosen in settings]
+    return analyze(spark, trace, replays, made(folder / "analysis"), list(timeouts) if timeouts else None)

@@ -1,0 +1,52 @@
+"""What the tests run on a cluster: tells what it found as one line of JSON, and goes on as `purgatory` with its arguments."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pyarrow as pa
+from pyspark.sql import functions as F  # noqa: N812
+
+from request_purgatory.cli.main import main as run_command
+from request_purgatory.pipeline.outcomes.batch import batch_outcomes
+from request_purgatory.pipeline.outcomes.replay import replay
+from request_purgatory.pipeline.spark.session import create_session
+from request_purgatory.pipeline.traces.schema import OUTCOMES
+from request_purgatory.pipeline.traces.workload import CASES, workload_trace
+
+
+def look(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Where a worker has the package from."""
+    import request_purgatory
+
+    for _ in batches:
+        found = {"file": [request_purgatory.__file__], "compiled": [request_purgatory.__compiled__], "prefix": [sys.prefix]}
+        yield pa.RecordBatch.from_pydict(found)
+
+
+def main() -> int:
+    """The exit code of the command."""
+    spark = create_session()
+    workers = spark.range(0, 8, 1, 8).mapInArrow(look, "file string, compiled boolean, prefix string").distinct().collect()
+    requests, events = workload_trace(spark, replace(CASES["high"], requests=500, hosts=2))
+    replayed = replay(requests, events).where("kind = 'outcomes'").select(*OUTCOMES.names)
+    found = replayed.unionByName(batch_outcomes(requests, events)).groupBy(*OUTCOMES.names).agg(F.count("*").alias("times"))
+    counts = found.agg(F.count("*"), F.count_if(F.col("times") == 2)).first()
+    assert counts is not None
+    names = ("spark.master", "spark.sql.shuffle.partitions", "spark.sql.session.timeZone", "spark.app.name")
+    told = {
+        "workers": [row.asDict() for row in workers],
+        "settings": {name: spark.conf.get(name, None) for name in names},
+        "memory": spark.conf.get("spark.driver.memory", None),
+        "requests": counts[0],
+        "alike": counts[1],
+    }
+    print("found: " + json.dumps(told), flush=True)
+    return run_command(sys.argv[1:])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

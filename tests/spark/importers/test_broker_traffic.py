@@ -1,0 +1,42 @@
+"""What waited in the broker, imported and replayed on Spark."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from request_purgatory.broker import Cluster
+from request_purgatory.pipeline.outcomes.batch import batch_outcomes
+from request_purgatory.pipeline.outcomes.replay import replay
+from request_purgatory.pipeline.traces.trace_folder import read_trace
+from tests.broker.parity.raw import RawClient
+from tests.broker.raw_requests import fetch, produce
+from tests.spark.trace_folders import rows_of
+
+
+def test_recorded_traffic_ends_in_a_replay_as_it_did_in_the_broker(spark: SparkSession, tmp_path: Path) -> None:
+    """No row is set aside; the real purgatory under virtual time and the batch say the same, and so did the broker."""
+    with Cluster(nodes=2, record=tmp_path / "traffic") as cluster:
+        cluster.create_topic("t")
+        leader = cluster.describe("t")[0]["leader"]
+        client = RawClient(cluster.bootstrap.split(",")[leader])
+        for _ in range(20):
+            assert produce(client, "t", b"x").error_code == 0
+        assert fetch(client, "t", 20, max_wait_ms=30).high_watermark == 20
+        cluster.freeze(1 - leader)
+        assert produce(client, "t", b"late", timeout_ms=30).error_code == 7
+        client.close()
+        metrics = cluster.metrics()[leader]
+    with read_trace(spark, tmp_path / "traffic") as trace:
+        assert rows_of(trace.rejects) == []
+        columns = ["host", "request_id", "request_type", "outcome"]
+        # Hosts have rows of their own.
+        replayed = rows_of(replay(trace.requests, trace.events).where("request_id is not null").select(*columns))
+        batch = rows_of(batch_outcomes(trace.requests, trace.events).select(*columns))
+    assert sorted(map(str, replayed)) == sorted(map(str, batch))
+    counted = Counter((row["request_type"], row["outcome"]) for row in replayed)
+    assert (counted["produce", "completed"], counted["produce", "expired"]) == (20, 1)
+    assert (metrics["Produce"]["Completions"], metrics["Produce"]["Expires"]) == (20, 1)
+    assert counted["fetch.consumer", "expired"] == metrics["Fetch"]["consumer.Expires"] == 1

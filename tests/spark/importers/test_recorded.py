@@ -1,0 +1,153 @@
+"""Tables in the pipeline's own schema: checked, not translated."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from request_purgatory.pipeline.traces.importers.imported import TraceFormatError
+from request_purgatory.pipeline.traces.schema import SchemaError
+from request_purgatory.pipeline.traces.trace_folder import ImportSettings, read_trace
+from tests.model.naive_trace import TraceEvent, TraceRequest
+from tests.spark.trace_folders import (
+    NOON_US,
+    ImportedRows,
+    assert_written_as_read,
+    event,
+    imported_rows,
+    request,
+    write_recorded,
+)
+from tests.spark.trace_strategies import events_table, requests_table
+
+FAR = 10**17
+REQUIRED = ("host", "request_id", "arrived_at", "timeout_ms", "watch_keys", "aggregate", "threshold", "quantifier")
+
+
+def with_null(table: pa.Table, column: str) -> pa.Table:
+    """Return `table` with nothing but nulls in one column."""
+    place = table.column_names.index(column)
+    return table.set_column(place, column, pa.nulls(len(table), table.column(column).type))
+
+
+def spoilt_request(request_id: str, **changed: Any) -> TraceRequest:
+    """Return a request that is good but for what is changed."""
+    fields: dict[str, Any] = {
+        "request_id": request_id,
+        "arrived_us": NOON_US,
+        "timeout_ms": 1,
+        "watch_keys": ["k"],
+        "aggregate": "count",
+        "threshold": 1.0,
+        "quantifier": "all",
+    }
+    return TraceRequest(**(fields | changed))
+
+
+GOOD_REQUESTS = requests_table([request(0), request(1, keys=[]), request(2, timeout_ms=0)])
+UNTYPED = with_null(requests_table([request(3)]), "request_type")
+GOOD_EVENTS = events_table([event(0, after_us=5)])
+BAD_REQUESTS: dict[str, Sequence[pa.Table]] = {
+    **{f"null {name}": [with_null(requests_table([spoilt_request(f"no {name}")]), name)] for name in REQUIRED},
+    "arrived_at not of the years 1900 to 2199": [requests_table([spoilt_request("late", arrived_us=FAR)])],
+    "null watch key": [requests_table([spoilt_request("null key", watch_keys=["k", None])])],
+    # The second is of an id that a good row has as well.
+    "negative timeout": [
+        requests_table([spoilt_request("when", timeout_ms=-1)]),
+        requests_table([request(0, after_us=-1, timeout_ms=-1)]),
+    ],
+    "unknown aggregate": [requests_table([spoilt_request("how", aggregate="median")])],
+    "unknown quantifier": [requests_table([spoilt_request("which", quantifier="most")])],
+    "threshold is not a number": [requests_table([spoilt_request("much", threshold=float("nan"))])],
+    "repeated request_id": [requests_table([request(0, after_us=1)]), requests_table([request(2, timeout_ms=0)])],
+}
+BAD_EVENTS: dict[str, Sequence[pa.Table]] = {
+    "null key": [with_null(events_table([TraceEvent("k", NOON_US, 1.0)]), "key")],
+    "occurred_at not of the years 1900 to 2199": [events_table([TraceEvent("k", -FAR, 1.0)])],
+    "amount is not a finite number": [
+        events_table([TraceEvent("k", NOON_US, float("-inf")), TraceEvent("k", NOON_US, float("inf"))])
+    ],
+    "negative amount": [events_table([TraceEvent("k", NOON_US, -1.0)])],
+}
+
+
+@pytest.fixture(scope="module")
+def spoilt_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Write good rows with bad ones of each kind among them."""
+    requests = [GOOD_REQUESTS, *[table for tables in BAD_REQUESTS.values() for table in tables], UNTYPED]
+    events = [*[table for tables in BAD_EVENTS.values() for table in tables], GOOD_EVENTS]
+    folder = tmp_path_factory.mktemp("recorded") / "in"
+    return write_recorded(folder, pa.concat_tables(requests), pa.concat_tables(events))
+
+
+@pytest.fixture(scope="module")
+def spoilt(spark: SparkSession, spoilt_folder: Path) -> ImportedRows:
+    """Import good rows with bad ones of each kind among them."""
+    return imported_rows(spark, spoilt_folder)
+
+
+def test_rows_that_break_a_rule_are_counted_and_kept(spoilt: ImportedRows) -> None:
+    """Of both tables, named by the table."""
+    assert spoilt.format == "recorded"
+    for name, good, bad in (("requests", 4, BAD_REQUESTS), ("events", 1, BAD_EVENTS)):
+        rows = {reason: sum(map(len, tables)) for reason, tables in bad.items()}
+        assert spoilt.came_in[name] == good + sum(rows.values())
+        counted: dict[str, int] = {}
+        for reason, source, _ in spoilt.rejects:
+            if source == name:
+                counted[reason] = counted.get(reason, 0) + 1
+        assert counted == rows
+    assert {source for _, source, _ in spoilt.rejects} == {"requests", "events"}
+
+
+def test_good_rows_stay_exactly_as_they_are(spoilt: ImportedRows) -> None:
+    """Whatever lies beside them; of a repeated id the first by time stays."""
+    assert [row for row in spoilt.requests if row["request_id"] != "r0003"] == GOOD_REQUESTS.to_pylist()
+    assert spoilt.events == GOOD_EVENTS.to_pylist()
+
+
+def test_request_without_a_type_gets_the_usual_one(spoilt: ImportedRows) -> None:
+    """A null would stand in every table by type."""
+    untyped = UNTYPED.to_pylist()[0]
+    assert [row for row in spoilt.requests if row["request_id"] == "r0003"] == [untyped | {"request_type": "request"}]
+    assert {row["request_type"] for row in spoilt.requests} == {"request", "count"}
+
+
+def test_trace_folder_reads_back_as_what_was_read(
+    spark: SparkSession,
+    spoilt_folder: Path,
+    spoilt: ImportedRows,
+    tmp_path: Path,
+) -> None:
+    """Good rows and bad ones."""
+    assert_written_as_read(spark, spoilt_folder, tmp_path / "trace", spoilt)
+
+
+def test_folder_without_parquet_is_named(spark: SparkSession, tmp_path: Path) -> None:
+    """Rather than what Spark could not infer from it."""
+    source = write_recorded(tmp_path / "in", requests_table([request(0)]), events_table([]))
+    (source / "events" / "part.parquet").rename(source / "events" / "part.txt")
+    with pytest.raises(TraceFormatError, match=r"in/events: no Parquet file in it"):
+        read_trace(spark, source)
+
+
+def test_format_asked_for_must_be_the_folders(spark: SparkSession, tmp_path: Path) -> None:
+    """One folder of the two is not enough."""
+    (tmp_path / "in" / "requests").mkdir(parents=True)
+    with pytest.raises(TraceFormatError, match="a recorded trace is a folder with the folders requests and events in it"):
+        read_trace(spark, tmp_path / "in", ImportSettings(format="recorded"))
+
+
+def test_table_of_another_schema_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    """With the folder and the difference."""
+    for name in ("requests", "events"):
+        (tmp_path / "t" / name).mkdir(parents=True)
+        pq.write_table(pa.table({"host": ["h"], "key": [1]}), tmp_path / "t" / name / "part.parquet")
+    with pytest.raises(SchemaError, match=r"t/requests: request_id \(string\) is missing; .*quantifier"):
+        read_trace(spark, tmp_path / "t")

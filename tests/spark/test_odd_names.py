@@ -1,0 +1,98 @@
+"""Names and zones that a report has to take as they come, from the import to the page and the console."""
+
+from __future__ import annotations
+
+import io
+import re
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from pyspark.sql import SparkSession
+from rich.console import Console
+
+from request_purgatory.pipeline.analysis.analysis import Analysis, Replayed, analyze
+from request_purgatory.pipeline.analysis.report import write_report
+from request_purgatory.pipeline.outcomes.replay import ReplaySettings
+from request_purgatory.pipeline.run import print_rows, print_summary, replay_trace
+from request_purgatory.pipeline.traces.trace_folder import Mark, Trace
+from tests.spark.analysed import made
+from tests.spark.trace_folders import NOON, event, recorded, request
+
+NAME = "[bold] *{a,b} [/x] $y$ <b>"
+SETTINGS = [ReplaySettings(tick_ms=10), ReplaySettings()]
+
+
+@pytest.fixture(scope="module")
+def odd(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[Trace, Analysis]:
+    """A trace whose folder, host, types and mark are named so, with three replays of one design."""
+    folder = tmp_path_factory.mktemp("odd") / "[1] {2}"
+    folder.mkdir()
+    requests = [request(number, after_us=number * 1000) for number in range(4)]
+    events = [event(0, after_us=500), event(1, after_us=1500)]
+    types: list[str | None] = [NAME, None, NAME, "$\\frac"]
+    trace = recorded(spark, folder / NAME.replace("/", "|"), requests, events, host=NAME, types=types, marks=(Mark(NOON, NAME),))
+    replays = [replay_trace(spark, trace, chosen, made(folder / f"[{n}]")) for n, chosen in enumerate(SETTINGS)]
+    # The same again: a copy is as good as another replay of the same settings.
+    replays.append(Replayed(shutil.copytree(replays[1].path, folder / "[2]")))
+    return trace, analyze(spark, trace, replays, made(folder / "{analysis}"), [5])
+
+
+@contextmanager
+def far_west() -> Iterator[None]:
+    """Put the machine 9 to 10 hours behind UTC for the block."""
+    try:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("TZ", "Pacific/Marquesas")
+            time.tzset()
+            yield
+    finally:
+        time.tzset()
+
+
+@pytest.fixture(scope="module")
+def page(spark: SparkSession, odd: tuple[Trace, Analysis], tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Write the report on a machine that is far from UTC, once for the tests that read it."""
+    with far_west():
+        file = write_report(spark, [odd[1]], tmp_path_factory.mktemp("page") / "report.html")
+    return file.read_text(encoding="utf-8")
+
+
+def test_times_are_utc_wherever_the_report_is_written(page: str) -> None:
+    """In tables and on axes."""
+    assert '<td class="text">2022-08-22 12:00:00</td>' in page
+    assert ">2022-Aug-22 12:00<" in page
+    assert "02:30" not in page
+
+
+def test_names_are_shown_as_they_are(page: str) -> None:
+    """As text, in the tables and in the pictures; without a type is of the usual one."""
+    assert page.count("<b>") == len(re.findall('<div class="card[ "]', page))
+    escaped = NAME.replace("<", "&lt;").replace(">", "&gt;")
+    assert page.count(f"<td>{escaped}</td>") >= 3
+    assert re.search(rf"<text [^>]*>{re.escape(escaped)}</text>", page)
+    assert "<td>request</td>" in page
+
+
+def test_console_shows_names_as_they_are(spark: SparkSession, odd: tuple[Trace, Analysis]) -> None:
+    """They are no commands to it."""
+    trace, analysis = odd
+    text = io.StringIO()
+    console = Console(file=text, width=200)
+    print_rows(console, trace)
+    assert print_summary(console, spark, [analysis]) == 0
+    assert f"after {NAME}: 50.0 % of 4 requests expired" in text.getvalue()
+    assert NAME.replace("/", "|")[:20] in text.getvalue()
+
+
+def test_replays_of_one_design_are_told_apart(odd: tuple[Trace, Analysis], page: str) -> None:
+    """By the settings that differ, or else by number; each has its own row, with its own counts."""
+    names = ["wheel tick_ms=1", "wheel tick_ms=1 #2", "wheel tick_ms=10"]
+    for table in ("agreement", "lateness", "hosts"):
+        assert sorted(row["design"] for row in odd[1].rows(table)) == names
+    for name in names:
+        assert f"<tr><td>{name}</td><td>4</td><td>2</td><td>2</td>" in page
+        assert f"of 4 rows: {name} replay = batch" in page
+        assert f"<td>replay, {name}</td>" in page

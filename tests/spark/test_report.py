@@ -1,0 +1,122 @@
+"""The report: one file, with the numbers, whatever the trace was like."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from request_purgatory.pipeline.analysis.analysis import Analysis
+from request_purgatory.pipeline.analysis.report import write_report
+from request_purgatory.pipeline.outcomes.replay import DESIGNS, LEGACY, WHEEL
+from tests.model.naive_trace import TraceEvent, TraceRequest
+from tests.spark.analysed import analysis_of, write_trace
+
+HOSTILE = "<script>alert('x')</script>&\"'"
+
+
+class Page(HTMLParser):
+    """Collects the tags, what they load, and the text."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.loads: list[str] = []
+        self.text = ""
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.loads += [value for name, value in attrs if value and name in ("src", "href", "xlink:href", "data")]
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def waiting(count: int, service_us: int, keys: str = "k") -> tuple[list[TraceRequest], list[TraceEvent]]:
+    """Requests a millisecond apart, each satisfied after the same time; the timeout is 3 ms."""
+    kinds = ("count", "sum", "max")
+    requests = [
+        TraceRequest(f"{number}", number * 1000, 3, [f"{keys}{number}"], kinds[number % 3], 1.0, "all") for number in range(count)
+    ]
+    return requests, [TraceEvent(f"{keys}{number}", number * 1000 + service_us, 1.0) for number in range(count)]
+
+
+@pytest.fixture(scope="module")
+def analyses(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> list[Analysis]:
+    """Analyse traces of extremes: some expire, all do, all do without an event, none waits.
+
+    The first one has names that are markup, and replays in both designs; the second has no replay.
+    """
+    late = TraceRequest("late", 500, 3, ["nothing"], "count", 1.0, "all")
+    requests, events = waiting(20, 1500)
+    extremes = {
+        HOSTILE: ([*requests, late], events, DESIGNS),
+        "slow": (*waiting(6, 4000), ()),
+        "never": (waiting(6, 1)[0], [], (WHEEL,)),
+        "instant": (*waiting(6, 0), (LEGACY,)),
+    }
+    found = []
+    for number, (name, (requests, events, designs)) in enumerate(extremes.items()):
+        folder = tmp_path_factory.mktemp(f"extreme-{number}")
+        trace = write_trace(folder / "trace", requests, events, host=name, name=name)
+        found.append(analysis_of(spark, trace, folder, designs, (1, 3, 1000) if designs else None))
+    return found
+
+
+@pytest.fixture(scope="module")
+def report(spark: SparkSession, analyses: list[Analysis], tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The report of all of them."""
+    return write_report(spark, analyses, tmp_path_factory.mktemp("report") / "report.html").read_text(encoding="utf-8")
+
+
+def test_report_loads_nothing(report: str) -> None:
+    """Every reference is to the page itself, also inside the pictures and the style."""
+    page = Page(report)
+    assert page.loads
+    assert all(load.startswith("#") for load in page.loads)
+    assert "@import" not in report
+    assert not re.search(r"url\((?!['\"]?#)", report)
+
+
+def test_report_has_the_pictures_of_each_trace(report: str) -> None:
+    """Four for each, and the shares by type where something expired."""
+    page = Page(report)
+    assert page.tags.count("svg") >= 4 * 4
+    for title in ("Pending requests over time", "Waiting times on a log scale", "What other timeouts would have done"):
+        assert report.count(f'aria-label="{title}"') == 4
+
+
+def test_names_from_the_trace_are_text_and_not_markup(report: str) -> None:
+    """Of traces, hosts and types; in tables and in pictures."""
+    page = Page(report)
+    assert "script" not in page.tags
+    assert "alert('x')" in page.text
+
+
+def test_report_tells_the_numbers(report: str) -> None:
+    """Rows, shares, agreement, parameters and the mark."""
+    text = re.sub(r"\s+", " ", Page(report).text)
+    assert "of 21 rows: wheel replay = batch" in text
+    assert "of 21 rows: legacy replay = batch" in text
+    assert "4.76 %" in text
+    assert "two milliseconds" in text
+    assert re.search("requests out ?21", text)
+    assert "tick_ms 1, wheel_size 20, purge_interval 1000, shards 512" in text
+    assert "100.0 %" in text
+
+
+def test_report_is_well_formed_enough_to_nest(report: str) -> None:
+    """Every panel and table that is opened is closed."""
+    for tag in ("div", "table", "section", "svg", "tr", "td"):
+        assert len(re.findall(rf"<{tag}[ >]", report)) == report.count(f"</{tag}>")
+
+
+def test_report_without_replays(spark: SparkSession, tmp_path: Path, analyses: list[Analysis]) -> None:
+    """The parts that need one are left out."""
+    text = Page(write_report(spark, [analyses[1]], tmp_path / "report.html").read_text(encoding="utf-8")).text
+    assert "What if the timeout were another?" in text
+    assert "The purgatory at work" not in text

@@ -1,0 +1,399 @@
+"""Shards of a stream against the plain model, whatever the batches that their rows come in."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from request_purgatory.pipeline.stream.state.compaction import absorbed
+from request_purgatory.pipeline.stream.state.keys import KEYS
+from request_purgatory.pipeline.stream.state.rows import (
+    EVENT_INPUT,
+    EVENTS,
+    REJECTS,
+    REQUEST_INPUT,
+    REQUESTS,
+)
+from request_purgatory.pipeline.stream.state.shard import Shard, ShardTooLargeError
+from request_purgatory.pipeline.stream.state.store import MemoryBlobs, ShardStore
+from request_purgatory.pipeline.traces.schema import AGGREGATES
+from tests.model.naive_trace import TraceEvent, TraceRequest, outcome
+from tests.spark.trace_strategies import EVENTS as ANY_EVENT
+from tests.spark.trace_strategies import requests
+from tests.support.profiles import examples
+
+END_US = 10**12
+LONG_US = 10**15
+
+
+def hashed(*names: str) -> int:
+    """A key's number, the same in every test."""
+    return int.from_bytes("/".join(names).encode().ljust(6)[:6], "big")
+
+
+def request_rows(found: list[TraceRequest]) -> pa.Table:
+    """Requests as they come to a shard."""
+    rows = [
+        {
+            "id": hashed(request.request_id),
+            "host": "h",
+            "request_id": request.request_id,
+            "request_type": request.aggregate,
+            "arrived_us": request.arrived_us,
+            "deadline_us": request.arrived_us + request.timeout_ms * 1000,
+            "keys": [hashed("k", key) for key in request.watch_keys],
+            "aggregate": AGGREGATES.index(request.aggregate),
+            "threshold": request.threshold,
+            "every": request.quantifier == "all",
+            "watch_keys": request.watch_keys,
+        }
+        for request in found
+    ]
+    return pa.Table.from_pylist(rows, REQUEST_INPUT)
+
+
+def event_rows(found: list[TraceEvent]) -> pa.Table:
+    """Events as they come to a shard."""
+    rows = [
+        {"key": hashed("k", event.key), "us": event.occurred_us, "amount": event.amount, "host": "h", "event_key": event.key}
+        for event in found
+    ]
+    return pa.Table.from_pylist(rows, EVENT_INPUT)
+
+
+class Stream:
+    """A shard that is stepped as Spark steps it: made anew from its state each time, by rows or by its timer."""
+
+    def __init__(self, remember_us: int = LONG_US, max_bytes: int = 2**30) -> None:
+        self.blobs = MemoryBlobs()
+        self.rows: list[dict[str, Any]] = []
+        self.next_us: int | None = None
+        self.pending = 0
+        self._options = {"remember_us": remember_us, "max_bytes": max_bytes}
+
+    def step(self, watermark_us: int, found: list[TraceRequest] | None = None, events: list[TraceEvent] | None = None) -> None:
+        """Rows, and the watermark of their batch."""
+        inputs = {REQUESTS: [request_rows(found)] if found else [], EVENTS: [event_rows(events)] if events else []}
+        if not found and not events and (self.next_us is None or self.next_us > watermark_us):
+            return
+        store = ShardStore(self.blobs)
+        step = Shard(store, **self._options).step(inputs, watermark_us)
+        store.save()
+        self.next_us, self.pending = step.next_us, step.pending
+        for table in step.results:
+            self.rows += table.to_pylist()
+
+    def arrivals(self) -> dict[tuple[str, int], str]:
+        """How the requests ended, by id and arrival."""
+        return {(row["request_id"], _us(row["arrived_at"])): row["outcome"] for row in self.rows if row["kind"] == "outcomes"}
+
+    def ended(self) -> dict[str, tuple[str, int]]:
+        """How the requests ended, by id."""
+        rows = [row for row in self.rows if row["kind"] == "outcomes"]
+        ended = {row["request_id"]: (row["outcome"], _us(row["ended_at"])) for row in rows}
+        assert len(ended) == len(rows), "a request ended twice"
+        return ended
+
+    def late(self) -> list[tuple[str, dict[str, Any]]]:
+        """What was not taken in, and why."""
+        return [(row["reason"], json.loads(row["row"])) for row in self.rows if row["kind"] == "late"]
+
+
+def _us(moment: Any) -> int:
+    return int(np.datetime64(moment.replace(tzinfo=None), "us").astype(np.int64))
+
+
+@examples(500)
+@given(
+    found=requests(),
+    events=st.lists(ANY_EVENT, max_size=25),
+    cuts=st.lists(st.sampled_from([-1, 0, 1, 999, 1000, 2000, 3500, 5000, 39_999, 40_000, 41_000, 600_000]), max_size=6),
+    order=st.randoms(use_true_random=False),
+)
+def test_outcomes_are_the_models_whatever_the_batches(
+    found: list[TraceRequest], events: list[TraceEvent], cuts: list[int], order: Any
+) -> None:
+    """Every row comes in some batch whose watermark it is ahead of, in any order within it and among the batches."""
+    watermarks = [-2, *sorted(set(cuts))]
+    batches: list[tuple[list[TraceRequest], list[TraceEvent]]] = [([], []) for _ in watermarks]
+    for request in found:
+        possible = [number for number, watermark in enumerate(watermarks) if watermark < request.arrived_us]
+        batches[order.choice(possible)][0].append(request)
+    for event in events:
+        possible = [number for number, watermark in enumerate(watermarks) if watermark < event.occurred_us]
+        batches[order.choice(possible)][1].append(event)
+    stream = Stream()
+    for watermark, (some_requests, some_events) in zip(watermarks, batches, strict=True):
+        order.shuffle(some_requests)
+        order.shuffle(some_events)
+        stream.step(watermark, some_requests, some_events)
+    stream.step(END_US)
+    assert stream.late() == []
+    assert stream.ended() == {request.request_id: outcome(request, events) for request in found}
+    assert stream.pending == 0
+    assert stream.next_us is None
+    # What is remembered goes with a later step.
+    assert {name.partition("-")[0] for name in stream.blobs.kept} <= {"head", "keys", "ids"}
+
+
+def waits(
+    name: str, arrived_us: int, *keys: str, aggregate: str = "count", threshold: float = 1, timeout_ms: int = 10
+) -> TraceRequest:
+    return TraceRequest(name, arrived_us, timeout_ms, list(keys), aggregate, threshold, "all")
+
+
+def test_nothing_is_told_before_the_watermark_has_passed_it() -> None:
+    """Neither a completion nor an expiry; the shard says when it has to be looked at again."""
+    stream = Stream()
+    stream.step(0, [waits("a", 1000, "k"), waits("b", 2000, "j")], [TraceEvent("k", 5000, 1)])
+    assert stream.next_us == 1000
+    stream.step(4999)
+    assert (stream.ended(), stream.pending) == ({}, 2)
+    stream.step(5000)
+    assert stream.ended() == {"a": ("completed", 5000)}
+    assert stream.next_us == 12_000
+    stream.step(11_999)
+    stream.step(12_000)
+    assert stream.ended() == {"a": ("completed", 5000), "b": ("expired", 12_000)}
+
+
+def test_rows_at_or_behind_the_watermark_are_late_and_told() -> None:
+    """With all that is known of them; what is in time is not touched by them."""
+    stream = Stream()
+    stream.step(0, [waits("a", 1000, "k")], [])
+    stream.step(2000, [waits("b", 2000, "k"), waits("c", 2001, "k")], [TraceEvent("k", 1500, 7), TraceEvent("k", 2001, 1)])
+    assert [(reason, row.get("request_id"), row.get("event_key")) for reason, row in stream.late()] == [
+        ("late request", "b", None),
+        ("late event", None, "k"),
+    ]
+    stream.step(END_US)
+    assert stream.ended() == {"a": ("completed", 2001), "c": ("completed", 2001)}
+
+
+def test_request_id_is_not_used_again_before_its_deadline() -> None:
+    """In the same batch or another one, while the first one waits or has ended; the earliest arrival is the request."""
+    stream = Stream()
+    stream.step(0, [waits("a", 1500, "k"), waits("a", 1000, "k", timeout_ms=20)], [TraceEvent("k", 4000, 1)])
+    stream.step(1200, [waits("a", 1000, "k", timeout_ms=20)])
+    stream.step(3000, [waits("a", 3500, "k")])
+    stream.step(5000)
+    assert stream.arrivals() == {("a", 1000): "completed"}
+    stream.step(6000, [waits("a", 21_000, "k"), waits("a", 21_001, "k")])
+    stream.step(END_US)
+    assert stream.arrivals() == {("a", 1000): "completed", ("a", 21_001): "expired"}
+    assert sorted(reason for reason, _ in stream.late()) == ["late request", *["repeated request"] * 3]
+    assert not ShardStore(stream.blobs).segments("ids")
+
+
+@examples(200)
+@given(
+    found=requests(),
+    names=st.lists(st.sampled_from("abc"), min_size=12, max_size=12),
+    events=st.lists(ANY_EVENT, max_size=15),
+    cuts=st.lists(st.sampled_from([0, 999, 1000, 2000, 3500, 5000, 40_000, 41_000, 600_000]), max_size=20),
+)
+def test_which_requests_are_repetitions_does_not_depend_on_batches(
+    found: list[TraceRequest], names: list[str], events: list[TraceEvent], cuts: list[int]
+) -> None:
+    """Nor on how the first ones ended."""
+    renamed = {(name, request.arrived_us): replace(request, request_id=name) for request, name in zip(found, names, strict=False)}
+    stream = Stream()
+    stream.step(-2, list(renamed.values()), events)
+    for watermark in sorted(cuts):
+        stream.step(watermark)
+    stream.step(END_US)
+    accepted: dict[str, TraceRequest] = {}
+    expected = {}
+    for (name, arrived_us), request in sorted(renamed.items(), key=lambda item: item[0][1]):
+        first = accepted.get(name)
+        if first is None or first.arrived_us + first.timeout_ms * 1000 < arrived_us:
+            accepted[name] = request
+            expected[name, arrived_us] = outcome(request, events)[0]
+    assert stream.arrivals() == expected
+    assert len(stream.late()) == len(renamed) - len(expected)
+
+
+def test_high_watermark_is_remembered_while_nobody_watches() -> None:
+    """As long as was asked for; also where the key was watched for its count in between."""
+    events = [TraceEvent("k", 1000, 5)]
+    stream = Stream(remember_us=1_000_000)
+    stream.step(0, [], events)
+    stream.step(2000, [waits("count", 3000, "k", threshold=9, timeout_ms=100)], [])
+    stream.step(4000, [waits("max", 5000, "k", aggregate="max", threshold=5)], [])
+    stream.step(6000)
+    assert stream.ended() == {"max": ("completed", 5000)}
+    stream.step(2_000_000, [waits("again", 2_000_001, "k", aggregate="max", threshold=5)], [])
+    stream.step(END_US)
+    assert stream.ended()["again"] == ("expired", 2_010_001)
+
+
+def records(stream: Stream) -> pa.Table:
+    """What the shard remembers of its keys."""
+    store = ShardStore(stream.blobs)
+    tables = [store.read_segment("keys", segment) for segment in store.segments("keys")]
+    return pa.concat_tables(tables) if tables else KEYS.empty_table()
+
+
+def test_key_with_events_in_every_step_is_remembered_once_for_each_level() -> None:
+    """Segments are merged on the way, and what the newest says of a key counts."""
+    stream = Stream()
+    for number in range(50):
+        at = 1000 * (number + 1)
+        stream.step(at - 1, [waits(f"r{number}", at, "k", aggregate="sum", threshold=2, timeout_ms=0)], [TraceEvent("k", at, 1)])
+        assert len(ShardStore(stream.blobs).segments("keys")) < 4
+    stream.step(END_US, [], [])
+    assert {state for state, _ in stream.ended().values()} == {"expired"}
+    assert max(records(stream).column("total").to_pylist()) == 50
+
+
+def test_key_is_forgotten_when_nobody_has_watched_it_for_long_enough() -> None:
+    """One that is watched is kept, however long its last event is ago; without a memory only watched keys are kept."""
+    for remember_us in (0, 500_000):
+        stream = Stream(remember_us=remember_us)
+        stream.step(
+            0, [waits("w", 1, "watched", threshold=2, timeout_ms=100_000)], [TraceEvent("watched", 2, 1), TraceEvent("k", 3, 1)]
+        )
+        for number in range(20):
+            at = 1000 * (number + 1)
+            stream.step(at, [], [TraceEvent("other", at + 1, 1)])
+        names = {hashed("k", name): name for name in ("watched", "k", "other")}
+        known = {names[key] for key in records(stream).column("key").to_pylist()}
+        assert known == ({"watched", "k", "other"} if remember_us else {"watched"})
+        for number in range(20):
+            at = 10_000_000 + 1000 * number
+            stream.step(at, [], [TraceEvent("other", at + 1, 1)])
+        known = {names[key] for key in records(stream).column("key").to_pylist()}
+        assert known == ({"watched", "other"} if remember_us else {"watched"})
+        stream.step(11_000_000, [], [TraceEvent("watched", 11_000_001, 1)])
+        stream.step(12_000_000)
+        assert stream.ended() == {"w": ("completed", 11_000_001)}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_many_steps_with_many_pending(seed: int) -> None:
+    """Generations are merged, thinned and rewritten on the way: hundreds of requests over dozens of steps, as in the model."""
+    draw = random.Random(seed)
+    keys = [f"k{number}" for number in range(120)]
+    found = []
+    for number in range(300):
+        aggregate = draw.choice(["count", "sum", "max"])
+        watched = [draw.choice(keys) for _ in range(draw.choice([0, 1, 1, 2, 3]))]
+        found.append(
+            TraceRequest(
+                f"r{number}",
+                draw.randrange(1, 1_000_000),
+                draw.choice([0, 50, 400, 900, 2000]),
+                watched,
+                aggregate,
+                draw.choice([0.5, 1, 2, 3.25, 7]),
+                draw.choice(["all", "any"]),
+            )
+        )
+    events = [TraceEvent(draw.choice(keys), draw.randrange(1, 1_000_000), draw.choice([0.25, 0.5, 1, 2, 5])) for _ in range(500)]
+    stream = Stream()
+    rows: list[tuple[int, Any]] = [(request.arrived_us, request) for request in found]
+    rows += [(event.occurred_us, event) for event in events]
+    rows.sort(key=lambda row: row[0])
+    most = 0
+    for start in range(0, len(rows), 20):
+        batch = [row for _, row in rows[start : start + 20]]
+        stream.step(
+            rows[start][0] - 1 if not start else rows[start - 1][0] - 5_000,
+            [row for row in batch if isinstance(row, TraceRequest)],
+            [row for row in batch if isinstance(row, TraceEvent)],
+        )
+        most = max(most, stream.pending)
+    stream.step(END_US)
+    assert most > 60
+    assert stream.ended() == {request.request_id: outcome(request, events) for request in found}
+    assert stream.pending == 0
+    assert stream.late() == []
+
+
+def test_rows_that_do_not_fit_are_refused_with_what_to_do() -> None:
+    """Those of one batch, and those that have come in several and that the watermark reaches at once; nothing is lost by it."""
+    found = [waits(f"{number:06d}", 1000 + number, "k") for number in range(200)]
+    stream = Stream(max_bytes=160_000)
+    with pytest.raises(
+        ShardTooLargeError, match=r"has 200 rows to look at .* about 2..,... bytes of memory, and may take 160,000 bytes"
+    ):
+        stream.step(0, found)
+    stream.step(0, found[:100])
+    stream.step(1, found[100:])
+    head = stream.blobs.kept["head"]
+    with pytest.raises(ShardTooLargeError, match=r"has 200 rows to look at together, .*: use more shards"):
+        stream.step(5000)
+    assert stream.blobs.kept["head"] == head
+
+
+def test_rejected_rows_are_told_as_they_came() -> None:
+    """With the reason that they were given."""
+    store = ShardStore(MemoryBlobs())
+    rejected = pa.table({"reason": ["null host"], "row": ['{"host":null}']})
+    step = Shard(store, remember_us=0, max_bytes=2**20).step({REJECTS: [rejected]}, 0)
+    assert [(row["kind"], row["reason"], row["row"]) for row in step.results[0].to_pylist()] == [
+        ("late", "null host", '{"host":null}')
+    ]
+
+
+def test_segments_are_merged_so_that_few_are_looked_at_and_rows_are_rewritten_seldom() -> None:
+    """However many are added: the merged ones are the newest, and a row is rewritten once for each fourfold of the rows."""
+    sizes: list[int] = []
+    rewritten = 0
+    for number in range(1, 2001):
+        merged = absorbed([{"rows": rows} for rows in sizes], 1000)
+        assert [segment["rows"] for segment in merged] == sizes[len(sizes) - len(merged) :]
+        old = sum(segment["rows"] for segment in merged)
+        sizes[len(sizes) - len(merged) :] = [old + 1000]
+        rewritten += old
+        assert sum(sizes) == 1000 * number
+        assert len(sizes) <= 3 * (1 + math.log(number, 4))
+    assert rewritten / 2_000_000 <= 1 + math.log(2000, 4)
+
+
+def test_copies_are_read_in_place_of_the_state_and_never_out_of_date(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is missing or damaged is made anew from the state; those that nobody needs are removed."""
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", f"{tmp_path},elsewhere")
+    blobs = MemoryBlobs()
+    store = ShardStore(blobs, copies=True)
+    first, second = pa.table({"a": [1, 2]}), pa.table({"a": [3]})
+    store.add_segment("kind", rows=first, more=second)
+    store.save()
+    (folder,) = (tmp_path / "request-purgatory").iterdir()
+    assert len(list(folder.iterdir())) == 2
+
+    store = ShardStore(blobs, copies=True)
+    (segment,) = store.segments("kind")
+    (name,) = [name for name in blobs.kept if name.endswith("rows")]
+    blob = blobs.kept.pop(name)
+    assert store.read_segment("kind", segment).equals(first)
+    for file in folder.iterdir():
+        file.write_bytes(b"damaged")
+    with pytest.raises(RuntimeError, match="lost rows of segment 0 of kind"):
+        store.read_segment("kind", segment)
+    blobs.kept[name] = blob
+    assert store.read_segment("kind", segment).equals(first)
+    assert store.read_segment("kind", segment, "more").equals(second)
+    blobs.kept.pop(name)
+    assert store.read_segment("kind", segment).equals(first)
+
+    # A step that fails, and is tried again with other rows: the same number, and another copy.
+    ShardStore(blobs, copies=True).add_segment("kind", rows=second)
+    assert len(list(folder.iterdir())) == 3
+    store = ShardStore(blobs, copies=True)
+    store.add_segment("kind", rows=first)
+    assert store.read_segment("kind", store.segments("kind")[1]).equals(first)
+    blobs.kept[name] = blob
+    store.drop_segment("kind", store.segments("kind")[0])
+    store.save()
+    assert len(list(folder.iterdir())) == 1

@@ -1,0 +1,14 @@
+"""Fixtures of the tests on event loops."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.aio.scenes import Scenario
+from tests.unit.aio.virtual import VirtualLoop, VirtualWheelLoop, run
+
+
+@pytest.fixture(params=[VirtualLoop, VirtualWheelLoop], ids=["heap", "wheel"])
+def play(request: pytest.FixtureRequest) -> Scenario:
+    """Runs a scenario on a loop in virtual time, with and without wheel timers."""
+    return lambda scenario: run(scenario, request.param)

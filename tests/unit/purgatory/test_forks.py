@@ -1,0 +1,298 @@
+"""What a forked child finds of its parent's purgatories and timers."""
+
+from __future__ import annotations
+
+import gc
+import os
+import threading
+from collections.abc import Iterator
+from concurrent.futures import CancelledError, Future
+from typing import Any
+
+import pytest
+
+from request_purgatory import (
+    DelayedOperationPurgatory,
+    LegacyPurgatory,
+    ManualClock,
+    PurgatoryClosedError,
+    SystemTimer,
+)
+from request_purgatory._native import primitives
+from request_purgatory._native.forks import begin_anew_in_children
+from tests.support.children import in_child
+from tests.support.requests import Request, fail
+from tests.support.thread_group import Crew
+
+pytestmark = [
+    pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork"),
+    # Python 3.12 and later warn of a fork with threads; that it works with ours is what is tested.
+    pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning"),
+]
+
+TIME_LIMIT = 20.0
+
+
+@pytest.fixture(params=[DelayedOperationPurgatory, LegacyPurgatory], ids=["wheel", "legacy"])
+def purgatory(request: pytest.FixtureRequest) -> Iterator[DelayedOperationPurgatory]:
+    """A purgatory of either design, with a reaper."""
+    with request.param("test") as purgatory:
+        yield purgatory
+
+
+def expire(purgatory: DelayedOperationPurgatory) -> None:
+    """Hold a request that nobody answers until its time is over."""
+    future = purgatory.hold(["k"], until=lambda: False, timeout=0.001)
+    assert isinstance(future.exception(TIME_LIMIT), TimeoutError)
+
+
+def test_child_has_a_reaper_of_its_own(purgatory: DelayedOperationPurgatory) -> None:
+    """It starts with the first request that waits."""
+
+    def child() -> None:
+        assert threading.active_count() == 1
+        expire(purgatory)
+        purgatory.check()
+        assert purgatory.metrics().expirations == 1
+        purgatory.shutdown()
+        assert threading.active_count() == 1
+
+    expire(purgatory)
+    in_child(child)
+    expire(purgatory)
+
+
+def test_what_is_pending_is_the_parent_s_to_answer(purgatory: DelayedOperationPurgatory) -> None:
+    """In the child it has ended as cancelled, and nobody was told."""
+    requests = [Request(60_000), Request(0)]
+    for request in requests:
+        purgatory.try_complete_else_watch(request, ["a", "b"])
+
+    def child() -> None:
+        assert [request.outcome for request in requests] == ["cancelled", "expired"]
+        assert [request.calls for request in requests] == [[], ["complete", "expiration"]]
+        assert (purgatory.num_delayed, purgatory.watched, purgatory.timer.size) == (0, 0, 0)
+        assert purgatory.metrics().cancellations == 0
+        requests[0].ready = True
+        assert purgatory.check_and_complete("a") == 0
+        assert not requests[0].force_complete()
+        assert purgatory.shutdown() == []
+
+    in_child(child)
+    requests[0].ready = True
+    assert purgatory.check_and_complete("a") == 1
+    assert requests[0].calls == ["complete"]
+
+
+def test_future_that_a_child_inherits_is_cancelled(purgatory: DelayedOperationPurgatory, crew: Crew) -> None:
+    """Although a thread of the parent was waiting for it; its callbacks are called in the parent alone."""
+    ready: list[str] = []
+    future = purgatory.hold(["k"], until=lambda: ready and ready[0], timeout=60)
+    told: list[Future[Any]] = []
+    future.add_done_callback(told.append)
+    waiter = crew.start(future.result)
+
+    def child() -> None:
+        with pytest.raises(CancelledError):
+            future.result(TIME_LIMIT)
+        assert told == []
+
+    in_child(child)
+    assert waiter.is_alive()
+    ready.append("answer")
+    assert purgatory.check_and_complete("k") == 1
+    crew.join()
+    assert (future.result(), told) == ("answer", [future])
+
+
+def test_closed_purgatory_is_closed_in_the_child(purgatory: DelayedOperationPurgatory) -> None:
+    """And has no thread to start."""
+    purgatory.shutdown()
+
+    def child() -> None:
+        with pytest.raises(PurgatoryClosedError):
+            purgatory.hold(["k"], until=lambda: False, timeout=1)
+        assert threading.active_count() == 1
+
+    in_child(child)
+
+
+def test_fork_inside_of_a_try_and_a_callback(purgatory: DelayedOperationPurgatory) -> None:
+    """The child goes on from there with an operation that has ended."""
+
+    class Forking(Request):
+        def try_complete(self) -> bool:
+            in_child(self.see_it_cancelled)
+            return super().try_complete()
+
+        def see_it_cancelled(self) -> None:
+            assert self.outcome == "cancelled"
+            assert not self.force_complete()
+            expire(purgatory)
+
+        def on_complete(self) -> None:
+            in_child(lambda: expire(purgatory))
+            super().on_complete()
+
+    request = Forking(60_000)
+    assert not purgatory.try_complete_else_watch(request, ["a"])
+    request.ready = True
+    assert purgatory.check_and_complete("a") == 1
+    assert request.calls == ["complete"]
+
+
+def test_child_returns_from_the_call_that_forked(purgatory: DelayedOperationPurgatory) -> None:
+    """The frames of the parent are the child's, too."""
+    children: list[int] = []
+
+    class Forking(Request):
+        def try_complete(self) -> bool:
+            children.append(os.fork())
+            return False
+
+    request = Forking(60_000)
+    completed = purgatory.try_complete_else_watch(request, ["a"])
+    if children == [0]:
+        code = 1
+        try:
+            expire(purgatory)
+            purgatory.check()
+            code = 0 if (completed, request.outcome) == (False, "cancelled") else 2
+        finally:
+            os._exit(code)
+    _, status = os.waitpid(children[0], 0)
+    assert status == 0
+    assert request.outcome is None
+
+
+def test_timer_that_is_advanced_keeps_its_tasks(crew: Crew) -> None:
+    """The child decides by advancing. Purgatories take their operations out; threads that slept are gone."""
+    clock = ManualClock()
+    timer = SystemTimer("shared", clock=clock)
+    purgatory = DelayedOperationPurgatory("test", timer=timer, reaper=False)
+    ran: list[str] = []
+    handle = timer.call_later(10, ran.append, "task")
+    request = Request(10)
+    purgatory.try_complete_else_watch(request, ["a"])
+    crew.start(timer.advance_clock, None)
+
+    def child() -> None:
+        assert timer.size == 1
+        clock.advance(10)
+        assert timer.advance_clock(None)
+        assert (ran, request.calls) == (["task"], [])
+        timer.check()
+        purgatory.check()
+
+    in_child(child)
+    assert (timer.size, ran) == (2, [])
+    handle.cancel()
+    timer.shutdown()
+    crew.join()
+
+
+def test_timer_that_runs_by_itself_begins_empty() -> None:
+    """Its tasks run in the parent; the child's thread starts with the child's first task."""
+    with SystemTimer("test") as timer:
+        handle = timer.call_later(60_000, fail)
+
+        def child() -> None:
+            assert (timer.size, threading.active_count()) == (0, 1)
+            ran = threading.Event()
+            timer.call_later(1, ran.set)
+            assert ran.wait(TIME_LIMIT)
+            timer.call_later(60_000, fail)
+            assert len(timer.shutdown()) == 1
+            assert threading.active_count() == 1
+
+        in_child(child)
+        assert timer.size == 1
+        assert handle.cancel()
+
+
+def test_operation_that_left_the_lists_is_not_expired_in_the_child() -> None:
+    """Another thread was about to cancel it when the process forked."""
+    clock = ManualClock()
+    purgatory = DelayedOperationPurgatory("test", timer=SystemTimer("test", clock=clock), reaper=False)
+    request = Request(10)
+    purgatory.try_complete_else_watch(request, ["a"])
+    assert purgatory._shards[hash("a") % len(purgatory._shards)].remove("a") == [request]
+
+    def child() -> None:
+        clock.advance(10)
+        purgatory.advance_clock(0)
+        assert (request.outcome, request.calls) == ("cancelled", [])
+
+    in_child(child)
+    request.cancel()
+
+
+class Recorded:
+    """Registered for forks, it notes what is asked of it."""
+
+    def __init__(self) -> None:
+        self.lock = primitives.CoreLock()
+        self.asked: list[str] = []
+
+    def _fork_locks(self) -> list[primitives.CoreLock]:
+        self.asked.append("locks")
+        return [self.lock]
+
+    def _renew_locks(self) -> None:
+        self.lock = primitives.CoreLock()
+        self.asked.append("fresh locks")
+
+    def _begin_in_child(self) -> None:
+        self.asked.append("begin")
+
+
+def test_fork_holds_the_locks_of_what_may_be_half_done(crew: Crew) -> None:
+    """Where there is no interpreter lock around each change, the fork waits until nobody is inside."""
+    recorded = Recorded()
+    begin_anew_in_children(recorded)
+    asked = ["locks"] if primitives.FORKS_HOLD_LOCKS else []
+
+    def child() -> None:
+        assert recorded.asked == [*asked, "fresh locks", "begin"]
+        primitives.hold(recorded.lock)
+
+    in_child(child)
+    assert recorded.asked == asked
+    primitives.hold(recorded.lock)
+    if primitives.FORKS_HOLD_LOCKS:
+        crew.start(in_child, lambda: None)
+    primitives.let_go(recorded.lock)
+    crew.join()
+
+
+def test_children_of_a_busy_process_work(crew: Crew) -> None:
+    """Threads hold, complete and time out while another one forks."""
+    stopped = threading.Event()
+    with DelayedOperationPurgatory("test") as purgatory:
+
+        def work(key: str) -> None:
+            while not stopped.is_set():
+                request = Request(1 if key == "0" else 60_000)
+                purgatory.try_complete_else_watch(request, [key, "all"])
+                request.ready = True
+                purgatory.check_and_complete(key)
+
+        for number in range(4):
+            crew.start(work, str(number))
+        for _ in range(8):
+            in_child(lambda: (expire(purgatory), purgatory.check()))
+        stopped.set()
+        crew.join()
+        purgatory.check()
+
+
+def test_fork_leaves_a_collector_that_was_off_as_it_was() -> None:
+    """On either side."""
+    gc.disable()
+    try:
+        in_child(lambda: None if not gc.isenabled() else fail())
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
+    in_child(lambda: None if gc.isenabled() else fail())
+    assert gc.isenabled()

@@ -1,0 +1,274 @@
+"""`hold`: waiting for a condition without a subclass, by a future."""
+
+from __future__ import annotations
+
+import concurrent.futures
+from typing import Any
+
+import pytest
+
+from request_purgatory import (
+    DelayedOperationPurgatory,
+    InvalidArgumentError,
+    ManualClock,
+    PurgatoryClosedError,
+)
+from request_purgatory.aio.hold import HeldRequest
+from request_purgatory.purgatory.hold import timeout_to_ms
+from tests.support.requests import Fault, fail
+from tests.support.thread_group import Crew
+
+TIME_LIMIT = 20.0
+
+
+class Condition:
+    """Returns what the test last put in."""
+
+    def __init__(self, value: object = None) -> None:
+        self.value = value
+        self.calls = 0
+
+    def __call__(self) -> object:
+        self.calls += 1
+        return self.value
+
+
+def result(future: concurrent.futures.Future[Any]) -> Any:
+    """The result of a future that is done; never waits."""
+    assert future.done()
+    return future.result(timeout=0)
+
+
+def test_condition_that_holds_gives_its_value_at_once(purgatory: DelayedOperationPurgatory) -> None:
+    """It is called once."""
+    until = Condition("value")
+    assert result(purgatory.hold(["a"], until=until, timeout=1.0)) == "value"
+    assert (until.calls, purgatory.num_delayed, purgatory.watched) == (1, 0, 0)
+
+
+def test_future_gets_the_first_true_value(purgatory: DelayedOperationPurgatory) -> None:
+    """When a key is checked."""
+    until = Condition(0)
+    future = purgatory.hold(["a", "b"], until=until, timeout=1.0)
+    purgatory.check_and_complete("a")
+    assert not future.done()
+    until.value = [1, 2]
+    assert purgatory.check_and_complete("b") == 1
+    assert result(future) == [1, 2]
+    assert purgatory.num_delayed == 0
+
+
+def test_time_that_runs_out_is_a_timeout_error(purgatory: DelayedOperationPurgatory, clock: ManualClock) -> None:
+    """After the whole time, not before."""
+    future = purgatory.hold(["a"], until=Condition(), timeout=0.25)
+    clock.advance(249)
+    purgatory.advance_clock(0)
+    assert not future.done()
+    clock.advance(1)
+    purgatory.advance_clock(0)
+    with pytest.raises(TimeoutError, match="the condition did not hold within 250 ms"):
+        result(future)
+
+
+def test_timeout_of_zero_only_looks(purgatory: DelayedOperationPurgatory) -> None:
+    """A TimeoutError at once, unless the condition holds."""
+    with pytest.raises(TimeoutError):
+        result(purgatory.hold(["a"], until=Condition(), timeout=0))
+    assert result(purgatory.hold(["a"], until=Condition(1), timeout=0)) == 1
+
+
+@pytest.mark.parametrize("failing_call", [1, 2])
+def test_condition_that_raises_gives_its_error_to_the_future(purgatory: DelayedOperationPurgatory, failing_call: int) -> None:
+    """Whoever waits hears of it at once; it is no error of the purgatory."""
+    calls: list[int] = []
+
+    def until() -> None:
+        calls.append(len(calls) + 1)
+        if calls[-1] == failing_call:
+            fail()
+
+    future = purgatory.hold(["a"], until=until, timeout=1.0)
+    if failing_call == 2:
+        assert not future.done()
+        assert purgatory.check_and_complete("a") == 1
+    with pytest.raises(Fault):
+        result(future)
+    assert (purgatory.num_delayed, purgatory.metrics().callback_errors) == (0, 0)
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_coroutine_function_is_refused_as_a_condition(purgatory: DelayedOperationPurgatory) -> None:
+    """By the future. The coroutine is closed: Python does not warn that it was never awaited."""
+
+    async def until() -> bool:
+        return True
+
+    with pytest.raises(InvalidArgumentError, match="until must be a plain function, as nobody awaits"):
+        result(purgatory.hold(["a"], until=until, timeout=1.0))
+    assert purgatory.num_delayed == 0
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
+def test_exit_in_a_condition_reaches_whoever_tries_it(
+    purgatory: DelayedOperationPurgatory,
+    error: type[BaseException],
+) -> None:
+    """It is no answer: the request waits on."""
+    until = Condition()
+
+    def leave_once() -> object:
+        if until() == "leave":
+            raise error
+        return until.value
+
+    future = purgatory.hold(["a"], until=leave_once, timeout=1.0)
+    until.value = "leave"
+    with pytest.raises(error):
+        purgatory.check_and_complete("a")
+    assert (future.done(), purgatory.num_delayed) == (False, 1)
+    until.value = "value"
+    assert purgatory.check_and_complete("a") == 1
+    assert result(future) == "value"
+
+
+def test_try_that_began_before_the_end_does_not_call_the_condition() -> None:
+    """On a loop the request forgets its condition when it ends: a late try finds none."""
+    until = Condition("value")
+    request = HeldRequest(until, None)
+    assert request.cancel() is True
+    assert (request.try_complete(), until.calls, request.outcome) == (False, 0, "cancelled")
+
+
+def test_event_between_a_cancel_and_its_callback_answers_nobody(
+    purgatory: DelayedOperationPurgatory,
+) -> None:
+    """The owner has the cancelled future; the purgatory counts the request as completed."""
+    until = Condition()
+    future = purgatory.hold(["a"], until=until, timeout=1.0)
+
+    def bring_the_event(_: object) -> None:
+        until.value = "done"
+        assert purgatory.check_and_complete("a") == 1
+
+    # Before the purgatory's own callback, which takes the request out.
+    future._done_callbacks.insert(0, bring_the_event)
+    assert future.cancel() is True
+    assert (future.cancelled(), until.calls) == (True, 2)
+    metrics = purgatory.metrics()
+    assert (metrics.completions, metrics.cancellations, metrics.callback_errors) == (1, 0, 0)
+
+
+def test_cancelled_future_leaves_the_purgatory(purgatory: DelayedOperationPurgatory) -> None:
+    """Its condition is not looked at any more."""
+    until = Condition()
+    future = purgatory.hold(["a"], until=until, timeout=1.0)
+    assert future.cancel() is True
+    assert purgatory.num_delayed == 0
+    until.value = 1
+    assert purgatory.check_and_complete("a") == 0
+    assert (until.calls, future.cancelled()) == (1, True)
+
+
+def test_key_that_is_gone_cancels_the_future(purgatory: DelayedOperationPurgatory) -> None:
+    """By cancel_for_key."""
+    future = purgatory.hold(["a"], until=Condition(), timeout=1.0)
+    assert len(purgatory.cancel_for_key("a")) == 1
+    assert future.cancelled()
+
+
+@pytest.mark.parametrize("by", ["its owner", "the purgatory"])
+def test_cancelled_future_is_done_for_those_who_wait(purgatory: DelayedOperationPurgatory, crew: Crew, by: str) -> None:
+    """`concurrent.futures.wait` and `as_completed` too: they wait for more than `cancel` does."""
+    future = purgatory.hold(["a"], until=Condition(), timeout=1.0)
+    done: list[object] = []
+
+    def wait() -> None:
+        done.append(concurrent.futures.wait([future], TIME_LIMIT).done)
+        done.append(set(concurrent.futures.as_completed([future], TIME_LIMIT)))
+
+    if by == "its owner":
+        future.cancel()
+    else:
+        purgatory.cancel_for_key("a")
+    assert concurrent.futures.wait([future], timeout=0).done == {future}
+    crew.start(wait)
+    crew.join()
+    assert done == [{future}, {future}]
+
+
+def test_shutdown_gives_the_future_a_clear_error(purgatory: DelayedOperationPurgatory) -> None:
+    """PurgatoryClosedError; one that its owner had cancelled stays cancelled."""
+    future = purgatory.hold(["a"], until=Condition(), timeout=1.0)
+    cancelled = purgatory.hold(["a"], until=Condition(), timeout=1.0)
+    cancelled.cancel()
+    assert len(purgatory.shutdown()) == 1
+    with pytest.raises(PurgatoryClosedError, match="'test'"):
+        result(future)
+    assert cancelled.cancelled()
+
+
+@pytest.mark.parametrize("timeout", [-1, -0.001, float("nan"), float("inf"), 1e306, 10**400, True, "1", None], ids=repr)
+def test_timeout_that_is_no_span_of_time_is_refused(purgatory: DelayedOperationPurgatory, timeout: Any) -> None:
+    """The message names it."""
+    with pytest.raises(InvalidArgumentError, match="timeout must be"):
+        purgatory.hold(["a"], until=Condition(), timeout=timeout)
+
+
+def test_condition_that_cannot_be_called_is_refused(purgatory: DelayedOperationPurgatory) -> None:
+    """Before anything is watched."""
+    with pytest.raises(InvalidArgumentError, match="until must be callable, got 5"):
+        purgatory.hold(["a"], until=5, timeout=1.0)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("keys", ["topic", []], ids=repr)
+def test_keys_are_validated(purgatory: DelayedOperationPurgatory, keys: Any) -> None:
+    """As those of an operation."""
+    with pytest.raises(InvalidArgumentError, match="watch_keys must be"):
+        purgatory.hold(keys, until=Condition(), timeout=1.0)
+
+
+@pytest.mark.parametrize(
+    ("timeout", "delay_ms"),
+    [(0, 0), (1, 1_000), (0.001, 1), (0.003, 3), (0.0011, 2), (0.29, 290), (1e-5, 1), (86_400.5, 86_400_500)],
+)
+def test_timeout_is_rounded_up_to_whole_milliseconds(timeout: float, delay_ms: int) -> None:
+    """But not by the noise of a float: 0.29 s are 290 ms, although 0.29 * 1000 is a little less, and 0.003 s are 3."""
+    assert timeout_to_ms(timeout) == delay_ms
+
+
+def test_one_thread_waits_while_another_brings_the_event(purgatory: DelayedOperationPurgatory, crew: Crew) -> None:
+    """The usual way to use it."""
+    until = Condition()
+    got: list[object] = []
+    future = purgatory.hold(["a"], until=until, timeout=60.0)
+    crew.start(lambda: got.append(future.result(TIME_LIMIT)))
+    until.value = "done"
+    purgatory.check_and_complete("a")
+    crew.join()
+    assert got == ["done"]
+
+
+def test_cancel_that_races_with_the_event_ends_the_future_one_way(
+    purgatory: DelayedOperationPurgatory, crew: Crew, switching: None
+) -> None:
+    """Either its owner's cancel or the event wins; waiters are told in both cases."""
+    held = [(Condition(), number) for number in range(300)]
+    pending = [purgatory.hold([number], until=until, timeout=60.0) for until, number in held]
+
+    def bring_events() -> None:
+        for until, number in held:
+            until.value = "done"
+            purgatory.check_and_complete(number)
+
+    def cancel() -> None:
+        for future in pending:
+            future.cancel()
+
+    crew.start(bring_events)
+    crew.start(cancel)
+    crew.join()
+    assert concurrent.futures.wait(pending, timeout=0).not_done == set()
+    assert all(future.cancelled() or future.result() == "done" for future in pending)
+    metrics = purgatory.metrics()
+    assert (purgatory.num_delayed, metrics.callback_errors) == (0, 0)
+    assert metrics.completions + metrics.cancellations == 300

@@ -1,0 +1,271 @@
+"""The 0.8 design: where it differs from the new one, and where it must not."""
+
+from __future__ import annotations
+
+import random
+import threading
+from dataclasses import dataclass
+
+import pytest
+
+from request_purgatory import (
+    DelayedOperationPurgatory,
+    LegacyPurgatory,
+    ManualClock,
+    TimerClosedError,
+)
+from request_purgatory.metrics import PurgatoryMetrics
+from request_purgatory.purgatory.legacy import DelayQueueTimer
+from tests.conftest import MakePurgatory
+from tests.support.pending import watch
+from tests.support.requests import Request, fail
+from tests.support.sleeping_threads import SleeperClock
+from tests.support.thread_group import Crew
+
+
+@pytest.fixture
+def legacy(make_legacy_purgatory: MakePurgatory) -> LegacyPurgatory:
+    """A purgatory of the 0.8 design that purges after every fourth request."""
+    purgatory = make_legacy_purgatory(purge_interval=4)
+    assert isinstance(purgatory, LegacyPurgatory)
+    return purgatory
+
+
+# -- where it differs
+
+
+def test_completed_request_stays_in_the_delay_queue_until_its_deadline(legacy: LegacyPurgatory, clock: ManualClock) -> None:
+    """It is skipped when it comes out there, and told nothing again."""
+    request = watch(legacy, "a", delay_ms=50)
+    request.ready = True
+    assert legacy.check_and_complete("a") == 1
+    assert (legacy.num_delayed, legacy.delay_queue.size, legacy.watched) == (0, 1, 1)
+    clock.advance(49)
+    legacy.advance_clock(0)
+    assert legacy.delay_queue.size == 1
+    clock.advance(1)
+    legacy.advance_clock(0)
+    assert legacy.delay_queue.size == 0
+    assert request.calls == ["complete"]
+
+
+def test_completed_request_stays_in_its_other_lists_until_it_is_met(legacy: LegacyPurgatory) -> None:
+    """The list of the key that completed it drops it at once."""
+    request = watch(legacy, "a", "b")
+    request.ready = True
+    legacy.check_and_complete("a")
+    assert legacy.operations() == [request]
+    legacy.check_and_complete("b")
+    assert legacy.operations() == []
+
+
+def test_purge_is_due_by_the_number_of_requests_added(legacy: LegacyPurgatory) -> None:
+    """Whether or not any has ended; the count starts again afterwards."""
+    requests = [watch(legacy, "a") for _ in range(3)]
+    for request in requests:
+        request.force_complete()
+    legacy.advance_clock(0)
+    assert (legacy.metrics().purges, legacy.watched) == (0, 6)
+    pending = watch(legacy, "a")
+    legacy.advance_clock(0)
+    assert (legacy.metrics().purges, legacy.watched) == (1, 2)
+    for _ in range(3):
+        watch(legacy, "a")
+    legacy.advance_clock(0)
+    assert legacy.metrics().purges == 1
+    watch(legacy, "a")
+    legacy.advance_clock(0)
+    assert (legacy.metrics().purges, legacy.num_delayed) == (2, 5)
+    assert pending.outcome is None
+
+
+def test_request_that_is_satisfied_at_once_does_not_bring_a_purge_nearer(legacy: LegacyPurgatory) -> None:
+    """It was never added."""
+    for _ in range(10):
+        legacy.try_complete_else_watch(Request(ready=True), ["a"])
+    legacy.advance_clock(0)
+    assert legacy.metrics().purges == 0
+
+
+def test_purge_scans_the_delay_queue_and_the_lists(legacy: LegacyPurgatory) -> None:
+    """It returns how many entries went from both."""
+    ended, pending = watch(legacy, "a", "b"), watch(legacy, "a")
+    ended.cancel()
+    assert legacy.watched == 5
+    assert legacy.purge() == 3
+    assert (legacy.watched, legacy.operations()) == (2, [pending])
+
+
+def test_purge_interval_of_zero_purges_after_every_request(make_legacy_purgatory: MakePurgatory) -> None:
+    """And not without one."""
+    purgatory = make_legacy_purgatory(purge_interval=0)
+    purgatory.advance_clock(0)
+    assert purgatory.metrics().purges == 0
+    watch(purgatory, "a")
+    purgatory.advance_clock(0)
+    assert purgatory.metrics().purges == 1
+
+
+# -- the same work on both
+
+
+@dataclass
+class Trace:
+    """What one design did with the work."""
+
+    outcomes: list[tuple[str | None, int | None]]
+    metrics: PurgatoryMetrics
+    most_entries: int
+
+
+def replay(purgatory: DelayedOperationPurgatory, clock: ManualClock) -> Trace:
+    """A thousand requests, most of which complete long before their timeout; (outcome, when) of each."""
+    random_numbers = random.Random(8)
+    start_ms = clock.now_ms
+    requests: list[Request] = []
+    ended_at_ms: dict[Request, int] = {}
+    most_entries = 0
+    for number in range(1_000):
+        request = Request(200)
+        request.during["complete"] = lambda request=request: ended_at_ms.setdefault(request, clock.now_ms - start_ms)  # type: ignore[misc]
+        purgatory.try_complete_else_watch(request, [number, number % 7])
+        requests.append(request)
+        for _ in range(2):
+            chosen = random_numbers.randrange(max(0, len(requests) - 30), len(requests))
+            requests[chosen].ready = True
+            purgatory.check_and_complete(random_numbers.choice([chosen, chosen % 7]))
+        clock.advance(random_numbers.randrange(4))
+        purgatory.advance_clock(0)
+        most_entries = max(most_entries, purgatory.watched)
+    outcomes = [(request.outcome, ended_at_ms.get(request)) for request in requests]
+    return Trace(outcomes, purgatory.metrics(), most_entries)
+
+
+def test_same_work_has_the_same_outcomes_and_other_counters(
+    make_wheel_purgatory: MakePurgatory, make_legacy_purgatory: MakePurgatory, clock: ManualClock
+) -> None:
+    """Every request ends the same way in the same millisecond; the 0.8 design holds and purges more."""
+    new = replay(make_wheel_purgatory(purge_interval=100), clock)
+    old = replay(make_legacy_purgatory(purge_interval=100), clock)
+    assert new.outcomes == old.outcomes
+    assert {outcome for outcome, _ in new.outcomes} == {"completed", "expired", None}
+    for counter in ("completions", "expirations", "cancellations", "num_delayed_operations", "wait_histogram_ms"):
+        assert getattr(new.metrics, counter) == getattr(old.metrics, counter)
+    assert old.most_entries > new.most_entries
+    # 0.8 purges every hundred requests; the new design as often as a hundred have ended and were not met since.
+    assert old.metrics.purges == 10
+    assert 0 < new.metrics.purges < 10
+
+
+# -- its timer
+
+
+def test_equal_deadlines_come_out_in_order_of_arrival(clock: ManualClock) -> None:
+    """Tasks themselves are never compared."""
+    timer = DelayQueueTimer("test", clock)
+    order: list[int] = []
+    requests = [Request(10, complete=lambda number=number: order.append(number)) for number in range(20)]  # type: ignore[misc]
+    for request in requests:
+        timer.add(request)
+        timer.check()
+    assert timer.next_expiration_ms == 10
+    clock.advance(10)
+    assert timer.advance_clock(0) is True
+    assert order == list(range(20))
+    assert timer.next_expiration_ms is None
+
+
+def test_looking_at_the_delay_queue_returns_at_once(clock: ManualClock) -> None:
+    """advance_clock(0) never sleeps, also between two milliseconds."""
+    timer = DelayQueueTimer("test", clock)
+    clock.advance_to_ns(1)
+    assert timer.advance_clock(0) is False
+    timer.add(Request(10))
+    assert timer.advance_clock(0) is False
+
+
+def test_deadline_in_the_delay_queue_is_not_cut_short_by_a_fraction_of_a_millisecond(clock: ManualClock) -> None:
+    """Never early, in the 0.8 design too."""
+    timer = DelayQueueTimer("test", clock)
+    request = Request(10)
+    clock.advance_to_ns(1)
+    timer.add(request)
+    clock.advance_to_ns(10_999_999)
+    timer.advance_clock(0)
+    assert request.outcome is None
+    clock.advance_to_ns(11_000_000)
+    timer.advance_clock(0)
+    assert request.outcome == "expired"
+
+
+def test_sleeper_on_the_delay_queue_is_woken_by_an_earlier_deadline(crew: Crew) -> None:
+    """As on the timing wheel."""
+    clock = SleeperClock()
+    timer = DelayQueueTimer("test", clock)
+    came_due: list[bool] = []
+    timer.add(Request(50))
+    crew.start(lambda: came_due.append(timer.advance_clock(None)))
+    assert clock.wait_for_sleep(1) == 50
+    timer.add(Request(20))
+    assert clock.wait_for_sleep(2) == 20
+    clock.advance(20)
+    crew.join()
+    crew.start(lambda: came_due.append(timer.advance_clock(10)))
+    assert clock.wait_for_sleep(3) == 30
+    clock.advance(10)
+    crew.join()
+    crew.start(lambda: came_due.append(timer.advance_clock(None)))
+    assert clock.wait_for_sleep(4) == 50
+    timer.wake()
+    crew.join()
+    assert came_due == [True, False, False]
+
+
+def test_task_of_the_delay_queue_that_raises_is_counted(clock: ManualClock, caplog: pytest.LogCaptureFixture) -> None:
+    """The next one runs."""
+    timer = DelayQueueTimer("test", clock)
+    requests = [Request(1, complete=fail), Request(1)]
+    for request in requests:
+        timer.add(request)
+    clock.advance(1)
+    timer.advance_clock(0)
+    assert [request.outcome for request in requests] == ["expired", "expired"]
+    assert timer.callback_errors == 1
+    assert "Fault" in caplog.text
+
+
+def test_closed_delay_queue_takes_nothing(clock: ManualClock) -> None:
+    """Its shutdown returns what had not ended."""
+    timer = DelayQueueTimer("test", clock)
+    pending, ended = Request(10), Request(10)
+    for request in (pending, ended):
+        timer.add(request)
+    ended.cancel()
+    assert timer.shutdown() == [pending]
+    assert timer.size == 0
+    with pytest.raises(TimerClosedError):
+        timer.add(Request(10))
+    with pytest.raises(TimerClosedError):
+        timer.advance_clock(0)
+
+
+def test_delay_queue_under_threads(crew: Crew, switching: None) -> None:
+    """Its heap is replaced by purges while another thread looks at what is due."""
+    queue = DelayQueueTimer("test", ManualClock())
+    stopped = threading.Event()
+
+    def advance() -> None:
+        while not stopped.is_set():
+            queue.advance_clock(0)
+
+    crew.start(advance)
+    for _ in range(2_000):
+        requests = [Request(1_000) for _ in range(3)]
+        for request in requests:
+            queue.add(request)
+        for request in requests:
+            request.cancel()
+        queue.purge()
+    stopped.set()
+    crew.join()
+    assert queue.size == 0

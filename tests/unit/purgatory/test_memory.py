@@ -1,0 +1,78 @@
+"""Memory that runs out: a call fails, and the timer goes on."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+
+from request_purgatory import DelayedOperationPurgatory, SystemTimer
+from request_purgatory._native import primitives
+from request_purgatory.timer.wheel import most_buckets
+from tests.support.requests import Request, fail
+from tests.support.thread_group import Crew
+
+_testcapi = pytest.importorskip("_testcapi", reason="this Python has no tests of its own")
+
+#: Allocations of a call, each of which fails once.
+MOST = 60
+
+
+@pytest.mark.skipif(not primitives.COMPILED, reason="interpreted, each number is an object that needs memory")
+def test_call_that_finds_no_memory_leaves_no_lock_held(crew: Crew) -> None:
+    """Whichever allocation of it fails; others add, cancel and time out afterwards."""
+    timer = SystemTimer("test", wheel_size=2)
+    purgatory = DelayedOperationPurgatory("test", timer=timer, reaper=False)
+    failed = 0
+    for number in range(1, MOST):
+        request = Request(2 ** (number % 30))
+        for call in (
+            # Farther ahead each time, so that levels are made, and buckets come into the delay queue.
+            partial(timer.call_later, 2 ** (number % 40), fail),
+            partial(purgatory.try_complete_else_watch, request, ["a"]),
+        ):
+            _testcapi.set_nomemory(number, number + 1)
+            try:
+                call()
+            except MemoryError:
+                failed += 1
+            finally:
+                _testcapi.remove_mem_hooks()
+            crew.start(timer.check)
+            crew.join()
+    assert failed >= 5
+    purgatory.check()
+    assert purgatory.num_delayed == len(purgatory.shutdown())
+    timer.shutdown()
+    timer.check()
+
+
+@pytest.mark.skipif(not primitives.COMPILED, reason="interpreted, each number is an object that needs memory")
+def test_shutdown_that_finds_no_memory_can_be_repeated(crew: Crew) -> None:
+    """The list of what was pending grows while the buckets are emptied."""
+    failed = 0
+    for number in range(1, MOST):
+        timer = SystemTimer("test")
+        for delay_ms in range(1, 101):
+            timer.call_later(delay_ms, fail)
+        _testcapi.set_nomemory(number, number + 1)
+        try:
+            timer.shutdown()
+        except MemoryError:
+            failed += 1
+        finally:
+            _testcapi.remove_mem_hooks()
+        crew.start(timer.shutdown)
+        crew.join()
+        assert timer.size == 0
+        timer.check()
+    assert failed >= 5
+
+
+@pytest.mark.parametrize(("tick_ms", "wheel_size"), [(1, 2), (1, 20), (7, 3), (1, 100_000), (250, 20)])
+def test_delay_queue_has_room_for_every_bucket(tick_ms: int, wheel_size: int) -> None:
+    """Of as many levels as the longest delay needs."""
+    timer = SystemTimer("test", tick_ms=tick_ms, wheel_size=wheel_size)
+    timer.call_later(primitives.MAX_DELAY_MS, fail)
+    assert sum(len(wheel.buckets) for wheel in timer._wheel) <= most_buckets(tick_ms, wheel_size)
+    timer.shutdown()

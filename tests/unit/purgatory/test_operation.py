@@ -1,0 +1,403 @@
+"""The delayed operation by itself: one end, one try at a time."""
+
+from __future__ import annotations
+
+import copy
+import logging
+import pickle
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from request_purgatory import (
+    DelayedOperation,
+    DelayedOperationPurgatory,
+    InvalidArgumentError,
+    ManualClock,
+    NotCompletedError,
+    NotificationLoopError,
+    NotInitializedError,
+    SystemTimer,
+    TaskInUseError,
+    TimerTask,
+)
+from request_purgatory._native import states
+from request_purgatory.purgatory.operation import Keeper
+from tests.support.requests import Fault, Request, fail
+from tests.support.thread_group import Crew
+
+TIME_LIMIT = 20.0
+
+
+def test_new_operation_is_pending() -> None:
+    """It has no outcome."""
+    request = Request(500)
+    assert (request.delay_ms, request.is_completed, request.outcome) == (500, False, None)
+    assert repr(request) == "<Request delay_ms=500 pending>"
+
+
+@pytest.mark.parametrize("delay_ms", [0.5, None, "1"])
+def test_delay_is_validated(delay_ms: object) -> None:
+    """As a timer task's."""
+    with pytest.raises(InvalidArgumentError, match="delay_ms"):
+        Request(delay_ms)  # type: ignore[arg-type]
+
+
+def test_force_complete_is_true_once() -> None:
+    """on_complete is called by that call only."""
+    request = Request()
+    assert [request.force_complete(), request.force_complete(), request.cancel()] == [True, False, False]
+    assert (request.outcome, request.is_completed, request.calls) == ("completed", True, ["complete"])
+    assert repr(request) == "<Request delay_ms=1000 completed>"
+
+
+def test_cancel_is_true_once() -> None:
+    """on_cancellation is called instead of on_complete."""
+    request = Request()
+    assert [request.cancel(), request.cancel(), request.force_complete()] == [True, False, False]
+    assert (request.outcome, request.is_completed, request.calls) == ("cancelled", True, ["cancellation"])
+
+
+def test_expiration_calls_both_callbacks_in_order(clock: ManualClock, timer: SystemTimer) -> None:
+    """On a timer alone too, without a purgatory."""
+    request = Request(10)
+    timer.add(request)
+    clock.advance(10)
+    timer.advance_clock(0)
+    assert (request.outcome, request.calls) == ("expired", ["complete", "expiration"])
+    assert request.force_complete() is False
+
+
+@pytest.mark.parametrize("end", [Request.force_complete, Request.cancel])
+def test_end_takes_the_operation_out_of_its_timer(timer: SystemTimer, end: object) -> None:
+    """At once."""
+    request = Request(10)
+    timer.add(request)
+    end(request)  # type: ignore[operator]
+    assert timer.size == 0
+
+
+def test_on_expiration_is_called_even_if_on_complete_raises(clock: ManualClock, timer: SystemTimer) -> None:
+    """The timer contains and counts what was raised."""
+    request = Request(10, complete=fail)
+    timer.add(request)
+    clock.advance(10)
+    timer.advance_clock(0)
+    assert request.calls == ["complete", "expiration"]
+    assert timer.callback_errors == 1
+
+
+@pytest.mark.parametrize(
+    ("end", "callback", "outcome"),
+    [(Request.force_complete, "complete", "completed"), (Request.cancel, "cancellation", "cancelled")],
+)
+def test_what_a_callback_raises_reaches_who_ended_the_operation(end: object, callback: str, outcome: str) -> None:
+    """It has ended all the same, and is not told again."""
+    request = Request(**{callback: fail})
+    with pytest.raises(Fault):
+        end(request)  # type: ignore[operator]
+    assert (request.outcome, request.calls) == (outcome, [callback])
+    assert end(request) is False  # type: ignore[operator]
+
+
+def test_operation_without_its_methods_says_so(purgatory: DelayedOperationPurgatory) -> None:
+    """The base class is to be subclassed."""
+    with pytest.raises(NotImplementedError):
+        purgatory.try_complete_else_watch(DelayedOperation(10), ["a"])
+    with pytest.raises(NotImplementedError):
+        DelayedOperation(10).force_complete()
+
+
+def test_keeper_without_its_methods_says_so() -> None:
+    """The base class of purgatories is to be subclassed, too."""
+    with pytest.raises(NotImplementedError):
+        Keeper()._operation_ended(Request(), states.COMPLETED)
+    with pytest.raises(NotImplementedError):
+        Keeper()._callback_failed(Request(), Fault())
+    with pytest.raises(NotImplementedError):
+        Keeper()._now_ms()
+    with pytest.raises(NotImplementedError):
+        Keeper()._callbacks_ran(Request(), 0)
+
+
+def test_only_one_of_many_threads_ends_an_operation(crew: Crew, switching: None) -> None:
+    """Whatever they race for: completing, cancelling, or the timeout."""
+    clock = ManualClock()
+    timer = SystemTimer("test", clock=clock)
+    requests = [Request(10) for _ in range(200)]
+    for request in requests:
+        timer.add(request)
+    clock.advance(10)
+    start = threading.Barrier(5)
+    won: list[int] = []
+
+    def race(end: object) -> None:
+        start.wait(TIME_LIMIT)
+        won.append(sum(end(request) for request in requests))  # type: ignore[operator]
+
+    for end in (Request.force_complete, Request.cancel, Request.cancel, Request.force_complete):
+        crew.start(race, end)
+    start.wait(TIME_LIMIT)
+    timer.advance_clock(0)
+    crew.join()
+    expired = sum(request.outcome == "expired" for request in requests)
+    assert sum(won) + expired == len(requests)
+    for request in requests:
+        calls = {"completed": ["complete"], "cancelled": ["cancellation"], "expired": ["complete", "expiration"]}
+        assert request.calls == calls[str(request.outcome)]
+    assert timer.size == 0
+
+
+# -- one try at a time
+
+
+def test_event_that_a_try_causes_leads_to_another_try(purgatory: DelayedOperationPurgatory) -> None:
+    """The same thread checks from inside the try: no deadlock, no overlap, no missed event."""
+    request = Request()
+
+    def meddle() -> None:
+        if request.tries == 2:
+            request.ready = True
+            assert purgatory.check_and_complete("a") == 0
+
+    request.during["try"] = meddle
+    purgatory.try_complete_else_watch(request, ["a"])
+    assert request.tries == 1
+    assert purgatory.check_and_complete("a") == 1
+    assert (request.tries, request.outcome) == (3, "completed")
+
+
+def test_event_during_a_running_try_leads_to_another_try(purgatory: DelayedOperationPurgatory, crew: Crew) -> None:
+    """The thread that brings it does not wait; the one that is trying tries again."""
+    inside, release = threading.Event(), threading.Event()
+    request = Request()
+
+    def linger() -> None:
+        if request.tries == 2:
+            inside.set()
+            assert release.wait(TIME_LIMIT)
+
+    request.during["try"] = linger
+    purgatory.try_complete_else_watch(request, ["a"])
+    completed: list[int] = []
+    crew.start(lambda: completed.append(purgatory.check_and_complete("a")))
+    assert inside.wait(TIME_LIMIT)
+    request.ready = True
+    assert purgatory.check_and_complete("a") == 0
+    assert (request.tries, request.outcome) == (2, None)
+    release.set()
+    crew.join()
+    assert (completed, request.tries, request.outcome) == ([1], 3, "completed")
+
+
+def test_many_events_during_a_try_lead_to_one_more_try(purgatory: DelayedOperationPurgatory) -> None:
+    """One look after the last of them is enough."""
+    request = Request()
+
+    def meddle() -> None:
+        if request.tries == 2:
+            for _ in range(10):
+                purgatory.check_and_complete("a")
+
+    request.during["try"] = meddle
+    purgatory.try_complete_else_watch(request, ["a"])
+    purgatory.check_and_complete("a")
+    assert (request.tries, request.outcome) == (3, None)
+
+
+def test_event_during_a_try_that_raises_is_not_lost(purgatory: DelayedOperationPurgatory) -> None:
+    """The try that failed is counted, and the next one completes."""
+    request = Request()
+
+    def meddle() -> None:
+        if request.tries == 2:
+            request.ready = True
+            purgatory.check_and_complete("a")
+            fail()
+
+    request.during["try"] = meddle
+    purgatory.try_complete_else_watch(request, ["a"])
+    assert purgatory.check_and_complete("a") == 1
+    assert request.outcome == "completed"
+    assert purgatory.metrics().callback_errors == 1
+
+
+def test_operation_can_be_tried_again_after_a_try_that_raised(purgatory: DelayedOperationPurgatory) -> None:
+    """Whatever it raised."""
+    request = Request()
+
+    def leave() -> None:
+        if request.tries == 2:
+            raise KeyboardInterrupt
+
+    request.during["try"] = leave
+    purgatory.try_complete_else_watch(request, ["a"])
+    with pytest.raises(KeyboardInterrupt):
+        purgatory.check_and_complete("a")
+    request.ready = True
+    assert purgatory.check_and_complete("a") == 1
+
+
+def test_try_that_claims_completion_without_completing_is_an_error(
+    purgatory: DelayedOperationPurgatory, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It would stay pending until its timeout, and nobody would know why."""
+
+    class Liar(Request):
+        def try_complete(self) -> bool:
+            return self.ready
+
+    with pytest.raises(NotCompletedError, match=r"Liar.try_complete .* return self.force_complete\(\)"):
+        purgatory.try_complete_else_watch(Liar(10, ready=True), ["a"])
+    liar = Liar(10)
+    purgatory.try_complete_else_watch(liar, ["a"])
+    liar.ready = True
+    assert purgatory.check_and_complete("a") == 0
+    assert (liar.outcome, purgatory.num_delayed, purgatory.metrics().callback_errors) == (None, 1, 1)
+    assert "return self.force_complete()" in caplog.text
+
+
+@pytest.mark.parametrize("exit_error", [KeyboardInterrupt, SystemExit])
+def test_exit_out_of_a_try_loses_no_event(purgatory: DelayedOperationPurgatory, exit_error: type[BaseException]) -> None:
+    """Neither one that came during the try, nor that of the others who watch the key: the program may go on."""
+
+    class Leaving(Request):
+        def try_complete(self) -> bool:
+            if self.tries == 1:
+                self.ready = True
+                purgatory.check_and_complete("a")  # As another thread might now: it finds this try running.
+                self.tries += 1
+                raise exit_error
+            return super().try_complete()
+
+    leaving, other = Leaving(), Request()
+    for request in (leaving, other):
+        purgatory.try_complete_else_watch(request, ["a"])
+    other.ready = True
+    with pytest.raises(exit_error):
+        purgatory.check_and_complete("a")
+    assert [request.outcome for request in (leaving, other)] == ["completed", "completed"]
+    purgatory.purge()
+    purgatory.check()
+
+
+def test_condition_that_notifies_itself_is_an_error(purgatory: DelayedOperationPurgatory) -> None:
+    """Whenever it is looked at, it would have to be looked at again."""
+    request = Request()
+    request.during["try"] = lambda: purgatory.check_and_complete("a")
+    with pytest.raises(NotificationLoopError, match=r"Request\.try_complete caused an event for itself 1000 times"):
+        purgatory.try_complete_else_watch(request, ["a"])
+    assert (request.outcome, purgatory.num_delayed, purgatory.watched) == ("cancelled", 0, 0)
+
+
+def test_conditions_that_notify_one_another_are_an_error(purgatory: DelayedOperationPurgatory) -> None:
+    """Each is tried by the other's try; they stay pending, and the error is logged and counted."""
+    first, second = Request(), Request()
+    purgatory.try_complete_else_watch(first, ["a"])
+    purgatory.try_complete_else_watch(second, ["b"])
+    first.during["try"] = lambda: purgatory.check_and_complete("b")
+    second.during["try"] = lambda: purgatory.check_and_complete("a")
+    assert purgatory.check_and_complete("a") == 0
+    assert purgatory.metrics().callback_errors >= 1
+    assert (first.outcome, second.outcome, purgatory.num_delayed) == (None, None, 2)
+
+
+def test_condition_may_notify_itself_now_and_then(purgatory: DelayedOperationPurgatory) -> None:
+    """As long as that ends."""
+    request = Request()
+
+    def count() -> None:
+        if request.tries == 500:
+            request.ready = True
+        purgatory.check_and_complete("a")
+
+    request.during["try"] = count
+    assert purgatory.try_complete_else_watch(request, ["a"]) is True
+    assert request.tries == 501
+
+
+def test_subclass_that_forgets_the_base_class_is_refused(purgatory: DelayedOperationPurgatory, timer: SystemTimer) -> None:
+    """By name, on either build: it would have no delay, or no attributes."""
+
+    class Forgetful(DelayedOperation):
+        def __init__(self) -> None:
+            self.mine = 1
+
+    class ForgetfulTask(TimerTask):
+        def __init__(self) -> None:
+            pass
+
+    with pytest.raises(NotInitializedError, match=r"Forgetful.__init__ has to call super\(\).__init__\(delay_ms\)"):
+        purgatory.try_complete_else_watch(Forgetful(), ["a"])
+    with pytest.raises(NotInitializedError, match="ForgetfulTask"):
+        timer.add(ForgetfulTask())
+    assert (purgatory.num_delayed, purgatory.watched, timer.size) == (0, 0, 0)
+
+
+def test_delay_of_an_operation_in_a_purgatory_cannot_be_changed(purgatory: DelayedOperationPurgatory) -> None:
+    """It would be shown and not kept to; before that it may."""
+    request = Request(10)
+    request.delay_ms = 20
+    purgatory.try_complete_else_watch(request, ["a"])
+    with pytest.raises(TaskInUseError, match="its delay_ms can't be changed to 500 now"):
+        request.delay_ms = 500
+    assert request.delay_ms == 20
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_operation_cannot_be_copied(purgatory: DelayedOperationPurgatory, copied: Callable[[object], object]) -> None:
+    """The copy's end would be the original's, in the timer and in the lists."""
+    request = Request()
+    purgatory.try_complete_else_watch(request, ["a"])
+    with pytest.raises(TypeError, match=r"Request can't be (copied|pickled): it may be pending"):
+        copied(request)
+    assert (request.outcome, purgatory.num_delayed) == (None, 1)
+
+
+class Unprintable(Request):
+    """Its `repr`, which is for logs, fails as well."""
+
+    def __repr__(self) -> str:
+        raise RecursionError
+
+
+def test_failure_that_cannot_be_logged_harms_no_other_operation(
+    purgatory: DelayedOperationPurgatory, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The others are tried, all is counted, and a line on stderr says what was lost."""
+    failing, other = Unprintable(), Request()
+    for request in (failing, other):
+        purgatory.try_complete_else_watch(request, ["a"])
+    failing.during["try"] = fail
+    other.ready = True
+    logger = logging.getLogger("request_purgatory.purgatory.purgatory")
+    logger.addFilter(refuse)
+    try:
+        assert purgatory.check_and_complete("a") == 1
+    finally:
+        logger.removeFilter(refuse)
+    assert purgatory.metrics().callback_errors == 1
+    assert "raised Fault, and logging it raised ZeroDivisionError" in capsys.readouterr().err
+    failing.during.clear()
+    failing.ready = True
+    assert purgatory.check_and_complete("a") == 1
+
+
+def refuse(record: logging.LogRecord) -> bool:
+    """A filter of an application's that fails."""
+    return bool(1 / 0)
+
+
+def test_try_that_says_true_of_what_was_cancelled_completes_nothing(purgatory: DelayedOperationPurgatory) -> None:
+    """It has ended, so nobody waits for nothing: that is no error."""
+
+    class Cancelling(Request):
+        def try_complete(self) -> bool:
+            return self.ready and self.cancel()
+
+    request = Cancelling()
+    purgatory.try_complete_else_watch(request, ["a"])
+    request.ready = True
+    assert purgatory.check_and_complete("a") == 0
+    assert (request.outcome, request.calls) == ("cancelled", ["cancellation"])

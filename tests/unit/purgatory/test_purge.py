@@ -1,0 +1,130 @@
+"""When a purge is due, by the new design's rule. The 0.8 design's is in test_legacy.py."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from request_purgatory import (
+    DelayedOperationPurgatory,
+    LegacyPurgatory,
+)
+from tests.conftest import MakePurgatory
+from tests.support.pending import watch
+from tests.support.requests import Request
+
+
+def test_purge_is_due_once_more_have_ended_than_the_interval(make_wheel_purgatory: MakePurgatory) -> None:
+    """E - num_delayed > purge_interval; E is num_delayed afterwards. The new design's rule."""
+    purgatory = make_wheel_purgatory(purge_interval=3)
+    requests = [watch(purgatory, number, "shared") for number in range(6)]
+    for request in requests[:3]:
+        request.force_complete()
+    purgatory.advance_clock(0)
+    assert (purgatory.metrics().purges, purgatory.metrics().estimated_operations, purgatory.watched) == (0, 6, 12)
+    requests[3].force_complete()
+    purgatory.advance_clock(0)
+    assert (purgatory.metrics().purges, purgatory.metrics().estimated_operations, purgatory.watched) == (1, 2, 4)
+    assert purgatory.metrics().purged_entries == 8
+    assert purgatory.operations() == requests[4:]
+
+
+def test_request_counts_once_in_the_estimate_however_many_its_keys(make_wheel_purgatory: MakePurgatory) -> None:
+    """The estimate is of operations, not of entries."""
+    purgatory = make_wheel_purgatory(purge_interval=1)
+    watch(purgatory, *range(50)).force_complete()
+    assert purgatory.metrics().estimated_operations == 1
+    purgatory.advance_clock(0)
+    assert purgatory.metrics().purges == 0
+
+
+def test_purge_that_is_due_is_said_to_be(purgatory: DelayedOperationPurgatory) -> None:
+    """For those who advance the clock themselves: in either design, until it has been done."""
+    purgatory.purge_interval = 2
+    said = []
+    for _ in range(3):
+        watch(purgatory, "a").force_complete()
+        said.append(purgatory.purge_due)
+    assert said == [False, isinstance(purgatory, LegacyPurgatory), True]
+    purgatory.advance_clock(0)
+    assert (purgatory.purge_due, purgatory.metrics().purges) == (False, 1)
+
+
+def test_purge_interval_of_zero_purges_at_the_next_chance(make_wheel_purgatory: MakePurgatory) -> None:
+    """One ended operation is enough."""
+    purgatory = make_wheel_purgatory(purge_interval=0)
+    watch(purgatory, "a").force_complete()
+    purgatory.advance_clock(0)
+    assert (purgatory.metrics().purges, purgatory.watched) == (1, 0)
+    purgatory.advance_clock(0)
+    assert purgatory.metrics().purges == 1
+
+
+def test_what_checks_have_met_is_not_kept_for_a_purge_that_never_comes(make_wheel_purgatory: MakePurgatory) -> None:
+    """With a purge interval that nobody reaches, an ended request goes with the last list that had it."""
+    purgatory = make_wheel_purgatory(purge_interval=10**9)
+    for number in range(5_000):
+        request = Request(60_000)
+        purgatory.try_complete_else_watch(request, ["a", number])
+        request.force_complete()
+        purgatory.check_and_complete("a")
+        purgatory.check_and_complete(number)
+    assert purgatory.watched == 0
+    assert len(purgatory._unpurged) <= 1_001
+    kept = [Request(60_000) for _ in range(3_000)]
+    for request in kept:
+        purgatory.try_complete_else_watch(request, ["a"])
+        request.force_complete()
+    assert purgatory.purge() == 3_000
+    assert (purgatory.watched, len(purgatory._unpurged)) == (0, 0)
+
+
+class Finalized(Request):
+    """Calls a function when nobody has it any more."""
+
+    def __init__(self, finalize: Callable[[], object]) -> None:
+        super().__init__(60_000)
+        self.finalize = finalize
+
+    def __del__(self) -> None:
+        self.finalize()
+
+
+def test_finalizers_that_purge_take_part_in_the_purge(make_wheel_purgatory: MakePurgatory) -> None:
+    """A purge drops an operation's last reference; the finalizer's own purge finds the rest."""
+    purgatory = make_wheel_purgatory()
+    purged: list[int] = []
+    for _ in range(4):
+        request = Finalized(lambda: purged.append(purgatory.purge()))
+        purgatory.try_complete_else_watch(request, ["a", "b"])
+        request.force_complete()
+    del request
+    own = purgatory.purge()
+    assert len(purged) == 4
+    assert (own + sum(purged), purgatory.watched, len(purgatory._unpurged)) == (8, 0, 0)
+    assert 0 < own < 8
+    assert purgatory.metrics().purged_entries == 8
+
+
+def test_finalizer_that_purges_while_met_operations_are_forgotten_loses_none(
+    make_wheel_purgatory: MakePurgatory,
+) -> None:
+    """What had been looked at by then is kept for the next purge."""
+    purgatory = make_wheel_purgatory(purge_interval=10**9)
+    purged: list[int] = []
+    for _ in range(999):
+        watch(purgatory, "a").force_complete()
+    met = Finalized(lambda: purged.append(purgatory.purge()))
+    purgatory.try_complete_else_watch(met, ["b", "c"])
+    met.force_complete()
+    for key in ("b", "c"):
+        purgatory.check_and_complete(key)
+    del met
+    # One more than is remembered without a look: the met ones are forgotten, the newest first.
+    last = watch(purgatory, "d")
+    assert purged == []
+    last.force_complete()
+    # The newest and the one that is looked at when `met` goes are kept.
+    assert purged == [998]
+    assert (purgatory.watched, len(purgatory._unpurged)) == (2, 2)
+    assert purgatory.purge() == 2
+    assert purgatory.watched == 0

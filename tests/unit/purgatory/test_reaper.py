@@ -1,0 +1,248 @@
+"""The reaper: the purgatory's own clock thread, on virtual time."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from request_purgatory import DelayedOperationPurgatory, LegacyPurgatory, SystemTimer
+from tests.support.requests import Request
+from tests.support.sleeping_threads import SleeperClock
+from tests.support.thread_group import Crew
+
+TIME_LIMIT = 20.0
+
+
+@pytest.fixture
+def sleeper_clock() -> SleeperClock:
+    """A manual clock that knows who sleeps on it."""
+    return SleeperClock()
+
+
+@pytest.fixture
+def reaped(sleeper_clock: SleeperClock) -> Iterator[DelayedOperationPurgatory]:
+    """A purgatory of the new design with a reaper that sleeps."""
+    timer = SystemTimer("test", clock=sleeper_clock)
+    with DelayedOperationPurgatory("test", timer=timer, purge_interval=3) as purgatory:
+        sleeper_clock.wait_for_sleep(1)
+        yield purgatory
+
+
+class Told(Request):
+    """A request whose end can be waited for."""
+
+    def __init__(self, delay_ms: int = 1000) -> None:
+        super().__init__(delay_ms)
+        self.told = threading.Event()
+        self.thread = ""
+
+    def on_expiration(self) -> None:
+        super().on_expiration()
+        self.thread = threading.current_thread().name
+        self.told.set()
+
+
+@pytest.mark.parametrize("design", ["wheel", "legacy"])
+def test_reaper_expires_when_the_clock_moves(sleeper_clock: SleeperClock, design: str) -> None:
+    """On its own thread, in either design; nobody calls advance_clock."""
+    purgatory = (
+        LegacyPurgatory("test", clock=sleeper_clock)
+        if design == "legacy"
+        else DelayedOperationPurgatory("test", timer=SystemTimer("test", clock=sleeper_clock))
+    )
+    with purgatory:
+        requests = [Told(delay_ms) for delay_ms in (10, 50, 3_600_000)]
+        for request in requests:
+            purgatory.try_complete_else_watch(request, ["a"])
+        sleeper_clock.advance(10)
+        assert requests[0].told.wait(TIME_LIMIT)
+        assert [request.outcome for request in requests] == ["expired", None, None]
+        sleeper_clock.advance(3_600_000)
+        assert requests[1].told.wait(TIME_LIMIT)
+        assert requests[2].told.wait(TIME_LIMIT)
+        assert {request.thread for request in requests} == {"test-reaper"}
+        assert purgatory.num_delayed == 0
+
+
+def test_idle_reaper_sleeps_without_a_limit(sleeper_clock: SleeperClock, reaped: DelayedOperationPurgatory) -> None:
+    """It asked to be woken by nothing but a notification, and nothing has woken it: it can't use CPU."""
+    assert sleeper_clock.sleeps == [None]
+    assert (sleeper_clock.asleep, reaped.num_delayed) == (1, 0)
+
+
+def test_reaper_with_something_pending_sleeps_until_its_bucket(
+    sleeper_clock: SleeperClock, reaped: DelayedOperationPurgatory
+) -> None:
+    """Later requests and completions leave it alone."""
+    reaped.try_complete_else_watch(Request(15), ["a"])
+    assert sleeper_clock.wait_for_sleep(2) == 15
+    requests = [Request(delay_ms) for delay_ms in (15, 16, 19)]
+    for request in requests:
+        reaped.try_complete_else_watch(request, ["b"])
+        request.ready = True
+    assert reaped.check_and_complete("b") == 3
+    assert sleeper_clock.asleep == 1
+    assert sleeper_clock.sleeps == [None, 15]
+
+
+def test_sleeping_reaper_is_woken_by_an_earlier_request(sleeper_clock: SleeperClock, reaped: DelayedOperationPurgatory) -> None:
+    """It would oversleep otherwise."""
+    reaped.try_complete_else_watch(Told(15), ["a"])
+    assert sleeper_clock.wait_for_sleep(2) == 15
+    early = Told(5)
+    reaped.try_complete_else_watch(early, ["a"])
+    assert sleeper_clock.wait_for_sleep(3) == 5
+    sleeper_clock.advance(5)
+    assert early.told.wait(TIME_LIMIT)
+
+
+def test_reaper_is_woken_for_a_purge(sleeper_clock: SleeperClock, reaped: DelayedOperationPurgatory) -> None:
+    """By the operation that makes one due, not by those before it; the clock stands still."""
+    requests = [Request() for _ in range(4)]
+    for request in requests:
+        reaped.try_complete_else_watch(request, ["a", "b"])
+    sleeper_clock.wait_for_sleep(2)  # The first request has told it when its time is over.
+    for request in requests[:3]:
+        request.force_complete()
+    assert (sleeper_clock.asleep, reaped.metrics().purges) == (1, 0)
+    requests[3].force_complete()
+    sleeper_clock.wait_for_sleep(3)
+    assert (reaped.metrics().purges, reaped.watched) == (1, 0)
+
+
+def test_reaper_is_woken_for_every_purge(sleeper_clock: SleeperClock, reaped: DelayedOperationPurgatory) -> None:
+    """Again and again, although nothing ever expires."""
+    for round_number in range(1, 20):
+        requests = [Request() for _ in range(4)]
+        for request in requests:
+            reaped.try_complete_else_watch(request, ["a", "b"])
+        for request in requests:
+            request.force_complete()
+        sleeps = 1
+        while reaped.metrics().purges < round_number:
+            sleeper_clock.wait_for_sleep(sleeps)
+            sleeps = len(sleeper_clock.sleeps) + 1
+    assert reaped.metrics().purges >= 19
+
+
+def test_purge_request_that_came_to_nothing_is_not_the_last(
+    sleeper_clock: SleeperClock, reaped: DelayedOperationPurgatory
+) -> None:
+    """The reaper found that no purge was due any more; it is woken all the same when the next one is."""
+    inside, release = threading.Event(), threading.Event()
+
+    class Busy(Request):
+        def on_expiration(self) -> None:
+            inside.set()
+            assert release.wait(TIME_LIMIT)
+
+    requests = [Request() for _ in range(10)]
+    for request in [Busy(1), *requests]:
+        reaped.try_complete_else_watch(request, ["a", "b"])
+    sleeper_clock.advance(1)
+    assert inside.wait(TIME_LIMIT)
+    slept = len(sleeper_clock.sleeps)
+    for request in requests[:5]:
+        request.force_complete()
+    reaped.purge_interval = 1_000
+    release.set()
+    sleeper_clock.wait_for_sleep(slept + 1)
+    assert reaped.metrics().purges == 0
+    reaped.purge_interval = 3
+    requests[5].force_complete()
+    sleeper_clock.wait_for_sleep(slept + 2)
+    assert (reaped.metrics().purges, reaped.watched) == (1, 8)
+
+
+def test_reaper_of_the_0_8_design_looks_every_200_ms(sleeper_clock: SleeperClock) -> None:
+    """It finds out by itself that a purge is due; nothing wakes it for one."""
+    with LegacyPurgatory("test", clock=sleeper_clock, purge_interval=2) as purgatory:
+        assert sleeper_clock.wait_for_sleep(1) == 200
+        sleeper_clock.advance(200)
+        assert sleeper_clock.wait_for_sleep(2) == 400
+        requests = [Request(1_000) for _ in range(3)]
+        for request in requests:
+            purgatory.try_complete_else_watch(request, ["a"])
+            request.force_complete()
+        slept = len(sleeper_clock.sleeps)
+        assert purgatory.metrics().purges == 0
+        sleeper_clock.advance(200)
+        while purgatory.metrics().purges == 0:
+            slept += 1
+            sleeper_clock.wait_for_sleep(slept)
+        assert purgatory.watched == 0
+
+
+def test_shutdown_ends_the_reaper(reaped: DelayedOperationPurgatory, sleeper_clock: SleeperClock) -> None:
+    """However long it would have slept."""
+    threads = [thread for thread in threading.enumerate() if thread.name == "test-reaper"]
+    assert len(threads) == 1
+    reaped.try_complete_else_watch(Request(3_600_000), ["a"])
+    assert len(reaped.shutdown()) == 1
+    assert not threads[0].is_alive()
+
+
+def test_callback_on_the_reaper_may_shut_the_purgatory_down(
+    reaped: DelayedOperationPurgatory, sleeper_clock: SleeperClock
+) -> None:
+    """It does not wait for itself; the others are cancelled and reported."""
+    cancelled: list[object] = []
+    done = threading.Event()
+
+    class Last(Request):
+        def on_expiration(self) -> None:
+            cancelled.extend(reaped.shutdown())
+            done.set()
+
+    (thread,) = [thread for thread in threading.enumerate() if thread.name == "test-reaper"]
+    pending = Request()
+    reaped.try_complete_else_watch(Last(10), ["a"])
+    reaped.try_complete_else_watch(pending, ["a"])
+    sleeper_clock.advance(10)
+    assert done.wait(TIME_LIMIT)
+    assert cancelled == [pending]
+    thread.join(TIME_LIMIT)
+    assert not thread.is_alive()
+
+
+@pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, ValueError])
+def test_reaper_outlives_what_a_callback_raises(
+    reaped: DelayedOperationPurgatory, sleeper_clock: SleeperClock, error: type[BaseException]
+) -> None:
+    """Even an exit: the timeouts of all others depend on it."""
+
+    class Leaving(Request):
+        def on_expiration(self) -> None:
+            raise error
+
+    told = Told(20)
+    reaped.try_complete_else_watch(Leaving(10), ["a"])
+    reaped.try_complete_else_watch(told, ["a"])
+    sleeper_clock.advance(20)
+    assert told.told.wait(TIME_LIMIT)
+    assert reaped.num_delayed == 0
+
+
+def test_shutdown_wakes_a_thread_that_advances_the_clock_itself(sleeper_clock: SleeperClock, crew: Crew) -> None:
+    """Without a reaper, on a timer that is not the purgatory's own, in either design."""
+    for purgatory in (
+        DelayedOperationPurgatory("test", timer=SystemTimer("test", clock=sleeper_clock), reaper=False),
+        LegacyPurgatory("test", clock=sleeper_clock, reaper=False),
+    ):
+        slept = len(sleeper_clock.sleeps)
+        crew.start(purgatory.advance_clock, None)
+        sleeper_clock.wait_for_sleep(slept + 1)
+        purgatory.shutdown()
+        crew.join()
+
+
+def test_reaper_works_on_the_machines_clock() -> None:
+    """The one test in real time: 5 ms of it."""
+    told = Told(5)
+    with DelayedOperationPurgatory("real") as purgatory:
+        purgatory.try_complete_else_watch(told, ["a"])
+        assert told.told.wait(TIME_LIMIT)
+        assert told.thread == "real-reaper"
+        assert purgatory.num_delayed == 0

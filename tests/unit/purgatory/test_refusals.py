@@ -1,0 +1,94 @@
+"""What a purgatory refuses, and that nothing is left behind then. The same for both designs."""
+
+from __future__ import annotations
+
+import pytest
+
+from request_purgatory import (
+    DelayedOperationPurgatory,
+    InvalidArgumentError,
+    TaskInUseError,
+)
+from tests.conftest import MakePurgatory
+from tests.support.requests import Fault, Request, fail
+
+
+@pytest.mark.parametrize("keys", ["topic-0", b"topic-0"])
+def test_string_is_refused_as_a_list_of_keys(purgatory: DelayedOperationPurgatory, keys: str) -> None:
+    """It would be watched letter by letter."""
+    with pytest.raises(InvalidArgumentError, match=r"watch_keys must be a list of keys, not one string, got b?'topic-0'"):
+        purgatory.try_complete_else_watch(Request(), keys)
+
+
+def test_request_without_a_key_is_refused(purgatory: DelayedOperationPurgatory) -> None:
+    """No event could ever complete it. It has not been tried."""
+    request = Request()
+    with pytest.raises(InvalidArgumentError, match=r"watch_keys must be at least one key, got \[\]"):
+        purgatory.try_complete_else_watch(request, [])
+    assert request.tries == 0
+
+
+@pytest.mark.parametrize("first", ["pending", "completed", "expired", "at once", "raised"])
+def test_operation_that_a_purgatory_had_is_refused(
+    purgatory: DelayedOperationPurgatory, make_purgatory: MakePurgatory, first: str
+) -> None:
+    """However it went there: an operation is used once. The counts stay as they were."""
+    during = {"try": lambda: 1 / 0} if first == "raised" else {}
+    request = Request(0 if first == "expired" else 10, ready=first == "at once", **during)
+    try:
+        purgatory.try_complete_else_watch(request, ["a"])
+    except ZeroDivisionError:
+        assert first == "raised"
+    if first == "completed":
+        request.force_complete()
+    before = purgatory.metrics()
+    for again in (purgatory, make_purgatory()):
+        with pytest.raises(TaskInUseError, match="has been in purgatory 'test'"):
+            again.try_complete_else_watch(request, ["a"])
+    assert purgatory.metrics() == before
+    purgatory.check()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"purge_interval": -1}, "purge_interval must be at least 0, got -1"),
+        ({"shards": 0}, "shards must be at least 1, got 0"),
+    ],
+)
+def test_arguments_are_validated(arguments: dict[str, int], message: str) -> None:
+    """The message names the argument and the value; no thread is left behind."""
+    with pytest.raises(InvalidArgumentError, match=message):
+        DelayedOperationPurgatory("test", **arguments)  # type: ignore[arg-type]
+
+
+def test_unhashable_key_leaves_nothing_behind(purgatory: DelayedOperationPurgatory) -> None:
+    """The keys before it had been watched already."""
+    request = Request()
+    with pytest.raises(TypeError, match="unhashable"):
+        purgatory.try_complete_else_watch(request, ["a", [], "b"])
+    assert (request.outcome, purgatory.num_delayed, purgatory.operations()) == ("cancelled", 0, [])
+    purgatory.check()
+
+
+def test_key_whose_hash_begins_to_fail_does_not_hide_what_the_request_raised(purgatory: DelayedOperationPurgatory) -> None:
+    """The caller gets the request's own error, and the other keys' entries go."""
+
+    class Odd:
+        failing = False
+
+        def __hash__(self) -> int:
+            if self.failing:
+                raise ValueError("odd")
+            return 1
+
+    odd, request = Odd(), Request()
+
+    def fail_from_now_on() -> None:
+        odd.failing = True
+        fail()
+
+    request.during["try"] = fail_from_now_on
+    with pytest.raises(Fault):
+        purgatory.try_complete_else_watch(request, [odd, "b"])
+    assert (request.outcome, purgatory.num_delayed, purgatory.watched) == ("cancelled", 0, 0)

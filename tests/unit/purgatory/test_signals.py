@@ -1,0 +1,191 @@
+"""An exception out of a signal handler, wherever it comes, loses no timeout and leaves no lock held."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+import request_purgatory
+from request_purgatory import (
+    DelayedOperationPurgatory,
+    InterruptedUseError,
+    LegacyPurgatory,
+    SystemTimer,
+    TimerClosedError,
+)
+from request_purgatory._native import primitives
+from tests.support.requests import Request
+from tests.support.thread_group import Crew
+
+TIME_LIMIT = 20.0
+
+pytestmark = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="this system has no interval timers")
+
+compiled_only = pytest.mark.skipif(
+    not request_purgatory.__compiled__,
+    reason="between two bytecodes of the interpreted core a handler may raise anywhere: docs/design.md says so",
+)
+
+
+class Interrupted(Exception):  # noqa: N818 - as KeyboardInterrupt, no error of the program's
+    """What the signal handler raises."""
+
+
+def ignore(report: object) -> None:
+    """Do nothing about an exception that nobody can be told of."""
+
+
+@contextmanager
+def interrupting(times: int) -> Iterator[Callable[[Callable[[], object]], None]]:
+    """Yield a function that calls another one again and again until it was interrupted so many times.
+
+    The timer counts this process's own processor time, which passes only while the calls run.
+    """
+
+    def interrupt(number: int, frame: object) -> None:
+        raise Interrupted
+
+    def repeat(work: Callable[[], object]) -> None:
+        left = times
+        until = time.monotonic() + 5 * TIME_LIMIT
+        while left and time.monotonic() < until:
+            try:
+                signal.setitimer(signal.ITIMER_VIRTUAL, 0.0005, 0.0005)
+                while True:
+                    work()
+            except Interrupted:
+                left -= 1
+            finally:
+                while True:
+                    try:
+                        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+                        break
+                    except Interrupted:
+                        left -= 1
+
+    before = signal.signal(signal.SIGVTALRM, interrupt)
+    # What is raised inside of a finalizer is reported to a hook and goes no further; pytest's own hook would be interrupted, too.
+    hook, sys.unraisablehook = sys.unraisablehook, ignore
+    try:
+        yield repeat
+    finally:
+        sys.unraisablehook = hook
+        signal.signal(signal.SIGVTALRM, before)
+
+
+@compiled_only
+def test_timer_goes_on_after_interrupted_calls(crew: Crew) -> None:
+    """The thread that advances it is woken by the next earlier task, and ends with the timer."""
+    timer = SystemTimer("test")
+
+    def advance() -> None:
+        try:
+            while True:
+                timer.advance_clock(None)
+        except TimerClosedError:
+            pass
+
+    thread = crew.start(advance)
+    with interrupting(200) as repeat:
+        # Each delay is shorter than the one before, so each addition wakes the sleeper.
+        repeat(lambda: [timer.call_later(delay_ms, int) for delay_ms in range(60_000, 59_000, -20)])
+    ran: list[int] = []
+    crew_limit = time.monotonic() + TIME_LIMIT
+    timer.call_later(1, ran.append, 1)
+    while not ran and time.monotonic() < crew_limit:
+        thread.join(0.005)
+    assert ran == [1]
+    timer.shutdown()
+    thread.join(TIME_LIMIT)
+    assert not thread.is_alive()
+
+
+@compiled_only
+@pytest.mark.parametrize("design", [DelayedOperationPurgatory, LegacyPurgatory])
+def test_purgatory_goes_on_after_interrupted_calls(design: Callable[..., DelayedOperationPurgatory]) -> None:
+    """What was interrupted has left it or ends by its timeout; everything is counted, and the reaper lives."""
+    purgatory = design("test", purge_interval=10)
+    requests: list[Request] = []
+
+    def work() -> None:
+        requests.append(request := Request(50))
+        purgatory.try_complete_else_watch(request, ["a", "b"])
+        request.ready = True
+        if len(requests) % 3:
+            purgatory.check_and_complete("a")
+
+    with interrupting(200) as repeat:
+        repeat(work)
+    last = Request(20)
+    requests.append(last)
+    purgatory.try_complete_else_watch(last, ["c"])
+    until = time.monotonic() + TIME_LIMIT
+    while purgatory.num_delayed and time.monotonic() < until:
+        purgatory.hold(["d"], until=lambda: False, timeout=0.01).exception(TIME_LIMIT)
+    assert purgatory.num_delayed == 0
+    began = time.monotonic()
+    assert purgatory.shutdown() == []
+    assert time.monotonic() - began < 10
+    assert last.outcome == "expired"
+    watched = [request for request in requests if request._purgatory is not None]
+    assert all(request.is_completed for request in watched)
+
+
+def test_handler_that_uses_the_purgatory_is_served_or_refused() -> None:
+    """Compiled it never comes between; interpreted it gets an error where it would wait for its own thread for ever."""
+    served: list[int] = []
+    refused: list[InterruptedUseError] = []
+    with DelayedOperationPurgatory("test") as purgatory:
+
+        def use(number: int, frame: object) -> None:
+            try:
+                purgatory.try_complete_else_watch(Request(60_000, ready=True), ["a"])
+                purgatory.check_and_complete("a")
+                served.append(number)
+            except InterruptedUseError as error:
+                refused.append(error)
+
+        before = signal.signal(signal.SIGVTALRM, use)
+        until = time.monotonic() + TIME_LIMIT
+        try:
+            signal.setitimer(signal.ITIMER_VIRTUAL, 0.0005, 0.0005)
+            while len(served) < 100 and time.monotonic() < until:
+                request = Request(60_000)
+                purgatory.try_complete_else_watch(request, ["a"])
+                request.ready = True
+                purgatory.check_and_complete("a")
+        finally:
+            signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+            signal.signal(signal.SIGVTALRM, before)
+        purgatory.check()
+    assert len(served) >= 100
+    assert not (refused and primitives.COMPILED)
+
+
+@pytest.mark.skipif(primitives.COMPILED, reason="nothing interrupts the compiled core inside of a lock")
+def test_interrupted_thread_is_told_what_it_may_not_do() -> None:
+    """Before anything has changed; a moment later it may."""
+    purgatory = DelayedOperationPurgatory("test", reaper=False)
+    request = Request()
+    purgatory.try_complete_else_watch(request, ["a"])
+    lock = purgatory._counters.fork_lock()
+    lock.acquire()
+    for use in (
+        lambda: purgatory.check_and_complete("a"),
+        lambda: purgatory.hold(["b"], until=lambda: True, timeout=1),
+        lambda: purgatory.timer.shutdown(),
+        lambda: primitives.hold(lock),
+        request.force_complete,
+        request.cancel,
+    ):
+        with pytest.raises(InterruptedUseError, match="a signal handler or finalizer interrupted this thread"):
+            use()
+    lock.release()
+    assert request.outcome is None
+    assert request.force_complete()
+    purgatory.check()

@@ -1,0 +1,65 @@
+"""Which build of the core is loaded: asserted, not assumed."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
+
+import pytest
+
+import request_purgatory
+import request_purgatory.timer.wheel
+from request_purgatory import InvalidArgumentError, TimerTask
+from request_purgatory._native import primitives, states
+
+CORE = (
+    *("clock", "metrics", "_native.parker", "_native.primitives"),
+    *("purgatory.hold", "purgatory.legacy", "purgatory.operation", "purgatory.purgatory"),
+    *("purgatory.purge_backlog", "purgatory.watch", "purgatory.watch_table"),
+    *("timer.bucket", "timer.delay_queue", "timer.sleepers", "timer.task", "timer.timer", "timer.wheel"),
+    *("aio.hold", "aio.loop_handle"),
+)
+
+
+def test_every_module_is_of_the_expected_build() -> None:
+    """REQUEST_PURGATORY_EXPECT names the build, as all targets of the Makefile set it; without it, one build for all will do."""
+    found = "compiled" if request_purgatory.__compiled__ else "interpreted"
+    expected = os.environ.get("REQUEST_PURGATORY_EXPECT", found)
+    suffixes = {"interpreted": (".py",), "compiled": tuple(EXTENSION_SUFFIXES)}[expected]
+    for name in CORE:
+        file = importlib.import_module(f"request_purgatory.{name}").__file__
+        assert file is not None
+        assert file.endswith(suffixes), f"expected the {expected} build, found {file}"
+    assert request_purgatory.__compiled__ == (expected == "compiled")
+
+
+def test_numbers_that_are_written_twice_agree() -> None:
+    """Compiled code has some constants from `.pxd` and `.h` files."""
+    names = re.findall(r"^    ([A-Z_]+) = (\d+)$", source("_native/states.pxd"), re.MULTILINE)
+    assert len(names) == 8
+    assert all(getattr(states, name) == int(number) for name, number in names)
+    assert (primitives.LIMIT, primitives.MAX_DELAY_MS, primitives.DEEPEST) == (2**62 - 1, 10_000 * 31_557_600_000, 20)
+
+
+@pytest.mark.parametrize("number", [0, 1, -1, 2**31, -(2**40), primitives.LIMIT, -primitives.LIMIT])
+def test_delays_of_any_size_are_kept_or_cut(number: int) -> None:
+    """The compiled core's numbers have 64 bits."""
+    if number > primitives.MAX_DELAY_MS:
+        with pytest.raises(InvalidArgumentError, match=f"got {number}$"):
+            TimerTask(number)
+    else:
+        assert TimerTask(number).delay_ms == number
+    assert TimerTask(-(10**30)).delay_ms == -primitives.LIMIT
+    with pytest.raises(InvalidArgumentError, match=r"at most 315576000000000 .10,000 years., got 1000000"):
+        TimerTask(10**30)
+
+
+def source(name: str) -> str:
+    """A source file of the package, from the checkout or where it was installed."""
+    for folder in (Path(__file__).parents[2] / "src" / "request_purgatory", Path(request_purgatory.__file__).parent):
+        if (folder / name).exists():
+            return (folder / name).read_text()
+    pytest.skip(f"{name} is not installed")

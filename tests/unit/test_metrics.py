@@ -1,0 +1,137 @@
+"""What a purgatory counts."""
+
+from __future__ import annotations
+
+from dataclasses import FrozenInstanceError
+
+import pytest
+
+from request_purgatory import DelayedOperationPurgatory, ManualClock, PurgatoryMetrics
+from request_purgatory._native import states
+from request_purgatory.metrics import WAIT_BUCKETS, PurgatoryCounters
+from tests.conftest import MakePurgatory
+from tests.support.requests import Request, fail
+from tests.support.thread_group import Crew
+
+
+def test_counters_have_kafkas_names(make_wheel_purgatory: MakePurgatory, clock: ManualClock) -> None:
+    """One of everything, and the number of each."""
+    purgatory = make_wheel_purgatory(purge_interval=0)
+    requests = [Request(delay_ms) for delay_ms in (1_000, 1_000, 1_000, 10, 10, 500, 500)]
+    requests[3].during["complete"] = fail
+    for request in requests:
+        purgatory.try_complete_else_watch(request, ["a", "b"])
+    requests[0].ready = True
+    purgatory.check_and_complete("a")
+    requests[1].force_complete()
+    purgatory.try_complete_else_watch(Request(ready=True), ["a"])
+    requests[2].cancel()
+    clock.advance(10)
+    purgatory.advance_clock(0)
+    assert purgatory.metrics().by_kafka_name() == {
+        "PurgatorySize": 4,
+        "NumDelayedOperations": 2,
+        "Expires": 2,
+        "Completions": 3,
+        "Cancellations": 1,
+        "Purges": 1,
+        "CallbackErrors": 1,
+        "MaxExpirationLateMs": 0,
+        "MaxExpirationCallbackMs": 0,
+    }
+
+
+def test_new_purgatory_has_counted_nothing(purgatory: DelayedOperationPurgatory) -> None:
+    """All zeros."""
+    metrics = purgatory.metrics()
+    assert set(metrics.by_kafka_name().values()) == {0}
+    assert metrics.wait_histogram_ms == (0,) * WAIT_BUCKETS
+    assert (metrics.estimated_operations, metrics.purged_entries) == (0, 0)
+
+
+def test_reading_does_not_change_afterwards(purgatory: DelayedOperationPurgatory) -> None:
+    """It is of one moment."""
+    before = purgatory.metrics()
+    purgatory.try_complete_else_watch(Request(), ["a"])
+    assert before.num_delayed_operations == 0
+    with pytest.raises(FrozenInstanceError):
+        before.purges = 1  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("waited_ms", "bucket"), [(0, 0), (1, 1), (2, 2), (3, 2), (4, 3), (1_023, 10), (1_024, 11), (10**12, WAIT_BUCKETS - 1)]
+)
+def test_waits_are_counted_by_powers_of_two(
+    purgatory: DelayedOperationPurgatory, clock: ManualClock, waited_ms: int, bucket: int
+) -> None:
+    """Bucket i is below 2**i ms; the last one takes the rest."""
+    request = Request(10**13)
+    clock.advance(3)
+    purgatory.try_complete_else_watch(request, ["a"])
+    clock.advance(waited_ms)
+    request.force_complete()
+    histogram = purgatory.metrics().wait_histogram_ms
+    assert (histogram[bucket], sum(histogram)) == (1, 1)
+
+
+def test_request_that_never_waited_is_in_the_first_bucket(purgatory: DelayedOperationPurgatory) -> None:
+    """Satisfied at the first try."""
+    purgatory.try_complete_else_watch(Request(ready=True), ["a"])
+    assert purgatory.metrics().wait_histogram_ms[0] == 1
+
+
+def test_purged_entries_are_counted(make_wheel_purgatory: MakePurgatory) -> None:
+    """All purges together."""
+    purgatory = make_wheel_purgatory()
+    for keys in (["a", "b", "c"], ["a"]):
+        request = Request()
+        purgatory.try_complete_else_watch(request, keys)
+        request.cancel()
+        assert purgatory.purge() == len(keys)
+    assert (purgatory.metrics().purges, purgatory.metrics().purged_entries) == (2, 4)
+    assert purgatory.metrics().estimated_operations == 0
+
+
+def test_watched_counts_entries_and_num_delayed_operations(make_wheel_purgatory: MakePurgatory) -> None:
+    """An operation counts once a key, and in the first until it is met or purged."""
+    purgatory = make_wheel_purgatory()
+    request = Request()
+    purgatory.try_complete_else_watch(request, ["a", "b", "b"])
+    assert (purgatory.watched, purgatory.num_delayed) == (3, 1)
+    request.cancel()
+    assert (purgatory.watched, purgatory.num_delayed) == (3, 0)
+    assert purgatory.metrics() == PurgatoryMetrics(
+        purgatory_size=3,
+        num_delayed_operations=0,
+        estimated_operations=1,
+        completions=0,
+        expirations=0,
+        cancellations=1,
+        purges=0,
+        purged_entries=0,
+        callback_errors=0,
+        max_late_ms=0,
+        max_callback_ms=0,
+        wait_histogram_ms=(1, *[0] * (WAIT_BUCKETS - 1)),
+    )
+
+
+def test_counters_are_exact_whatever_threads_count(crew: Crew, switching: None) -> None:
+    """No count is lost, and no reading is torn."""
+    counters = PurgatoryCounters()
+
+    def count(state: int) -> None:
+        for _ in range(1_000):
+            counters.enter()
+            counters.end(state, 1)
+            counters.callback_failed()
+            reading = counters.read(0)
+            assert 0 <= reading.num_delayed_operations <= 3
+
+    for state in (states.COMPLETED, states.EXPIRED, states.CANCELLED):
+        crew.start(count, state)
+    crew.join()
+    reading = counters.read(0)
+    assert (reading.completions, reading.expirations, reading.cancellations) == (1_000, 1_000, 1_000)
+    assert (reading.callback_errors, reading.estimated_operations, counters.unpurged) == (3_000, 3_000, 3_000)
+    assert sum(reading.wait_histogram_ms) == 3_000

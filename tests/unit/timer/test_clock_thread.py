@@ -1,0 +1,148 @@
+"""The thread that advances a clock."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+from request_purgatory import PurgatoryClosedError, SystemTimer, TimerClosedError
+from request_purgatory.timer.clock_thread import ClockThread
+from tests.support.sleeping_threads import SleeperClock
+from tests.support.thread_group import Crew
+
+TIME_LIMIT = 20.0
+
+
+class Advance:
+    """An `advance` that sleeps until it is woken, and counts."""
+
+    def __init__(self, *errors: BaseException) -> None:
+        self.errors = list(errors)
+        self.calls = 0
+        self.called = threading.Event()
+        self.thread: threading.Thread | None = None
+        self.wakes = threading.Semaphore(0)
+
+    def __call__(self) -> None:
+        self.thread = threading.current_thread()
+        self.calls += 1
+        if self.errors:
+            raise self.errors.pop(0)
+        self.called.set()
+        assert self.wakes.acquire(timeout=TIME_LIMIT)
+
+    def wake(self) -> None:
+        self.wakes.release()
+
+
+def test_thread_advances_again_and_again_until_stopped() -> None:
+    """It has its name, and is a daemon."""
+    advance = Advance()
+    thread = ClockThread("a-reaper", advance, advance.wake)
+    thread.start()
+    assert any(other.name == "a-reaper" and other.daemon for other in threading.enumerate())
+    for _ in range(5):
+        assert advance.called.wait(TIME_LIMIT)
+        advance.called.clear()
+        advance.wake()
+    assert advance.called.wait(TIME_LIMIT)
+    assert thread.is_alive
+    assert thread.stop() is True
+    assert not thread.is_alive
+    assert advance.calls >= 6
+    assert all(other.name != "a-reaper" for other in threading.enumerate())
+
+
+def test_stopping_twice_is_harmless() -> None:
+    """It has ended."""
+    advance = Advance()
+    thread = ClockThread("a-reaper", advance, advance.wake)
+    thread.start()
+    assert thread.stop() is True
+    assert thread.stop() is True
+
+
+@pytest.mark.parametrize("error", [ValueError("meant"), SystemExit(), KeyboardInterrupt()], ids=repr)
+def test_error_does_not_end_the_thread(error: BaseException, caplog: pytest.LogCaptureFixture) -> None:
+    """Not even SystemExit: it would end every timeout of the process."""
+    advance = Advance(error)
+    thread = ClockThread("a-reaper", advance, advance.wake)
+    thread.start()
+    assert advance.called.wait(TIME_LIMIT)
+    assert advance.calls == 2
+    assert "a-reaper: advancing the clock raised" in caplog.text
+    thread.stop()
+
+
+@pytest.mark.parametrize("error", [PurgatoryClosedError("p"), TimerClosedError("t")], ids=repr)
+def test_thread_ends_when_what_it_advances_is_closed(error: BaseException, caplog: pytest.LogCaptureFixture) -> None:
+    """Silently."""
+    advance = Advance(error)
+    thread = ClockThread("a-reaper", advance, lambda: None)
+    thread.start()
+    while advance.thread is None:
+        time.sleep(0)
+    advance.thread.join(TIME_LIMIT)
+    assert not thread.is_alive
+    assert advance.calls == 1
+    assert caplog.text == ""
+
+
+def test_stop_from_the_thread_itself_does_not_wait() -> None:
+    """A callback may shut the purgatory down."""
+    answers: list[bool] = []
+    ready, asked = threading.Event(), threading.Event()
+
+    def advance() -> None:
+        assert ready.wait(TIME_LIMIT)
+        answers.append(thread.stop())
+        asked.set()
+
+    thread = ClockThread("a-reaper", advance, lambda: None)
+    thread.start()
+    ready.set()
+    assert asked.wait(TIME_LIMIT)
+    assert thread.stop() is True
+    assert answers == [False]
+
+
+def test_stop_gives_up_on_a_callback_that_does_not_end(caplog: pytest.LogCaptureFixture) -> None:
+    """It says so, and returns."""
+    started, release = threading.Event(), threading.Event()
+
+    def advance() -> None:
+        started.set()
+        assert release.wait(TIME_LIMIT)
+
+    thread = ClockThread("a-reaper", advance, lambda: None)
+    thread.start()
+    assert started.wait(TIME_LIMIT)
+    assert thread.stop(join_timeout=0.01) is False
+    assert "a-reaper: still busy" in caplog.text
+    release.set()
+    assert thread.stop() is True
+
+
+def test_stop_wakes_a_thread_that_sleeps_on_a_timer_with_others(crew: Crew) -> None:
+    """A wake-up may reach the wrong sleeper; the next one does not."""
+    clock = SleeperClock()
+    timer = SystemTimer("test", clock=clock)
+    woken = threading.Semaphore(0)
+
+    def other_sleeper() -> None:
+        for _ in range(3):
+            timer.advance_clock(None)
+            woken.release()
+
+    crew.start(other_sleeper)
+    clock.wait_for_sleep(1)
+    thread = ClockThread("a-reaper", lambda: timer.advance_clock(None), timer.wake)
+    thread.start()
+    clock.wait_for_sleep(2)
+    assert thread.stop() is True
+    for _ in range(3):
+        while not woken.acquire(timeout=0.01):
+            timer.wake()
+    crew.join()
