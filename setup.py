@@ -1,12 +1,13 @@
 """Compiles the core with Cython; everything else about the package is in pyproject.toml.
 
-The sources are plain Python with a `.pxd` beside each, and run as they stand where nothing was compiled. Switches, by environment
-variables:
+The sources are plain Python with a `.pxd` beside each, and run as they stand where nothing was
+compiled. Switches, by environment variables:
 
-    REQUEST_PURGATORY_BUILD=interpreted   compile nothing
-    REQUEST_PURGATORY_BUILD=compiled      a failing compiler fails the installation, instead of leaving the core interpreted
-    REQUEST_PURGATORY_BUILD=sanitized     as compiled, with C assertions and sanitizers, into folders of its own under build/
-    REQUEST_PURGATORY_SANITIZERS=...      those sanitizers: address,undefined unless given; ThreadSanitizer (thread) stands alone
+    REQUEST_PURGATORY_BUILD=interpreted   compile nothing REQUEST_PURGATORY_BUILD=compiled      a
+    failing compiler fails the installation, instead of leaving the core interpreted
+    REQUEST_PURGATORY_BUILD=sanitized     as compiled, with C assertions and sanitizers, into
+    folders of its own under build/ REQUEST_PURGATORY_SANITIZERS=...      those sanitizers:
+    address,undefined unless given; ThreadSanitizer (thread) stands alone
 """
 
 from __future__ import annotations
@@ -26,9 +27,10 @@ BUILDS = ("", "interpreted", "compiled", "sanitized")
 BUILD = os.environ.get("REQUEST_PURGATORY_BUILD", "")
 SANITIZERS = os.environ.get("REQUEST_PURGATORY_SANITIZERS", "address,undefined")
 
-# Modules whose objects the cyclic collector does not track, and how many freed ones are kept for use again (Cython can do that
-# for classes without a base only). Cython takes these two directives on a class only, and there only by way of an import that
-# does not exist where Cython is not installed.
+# Modules whose objects the cyclic collector does not track, and how many freed ones are kept for
+# use again (Cython can do that for classes without a base only). Cython takes these two directives
+# on a class only, and there only by way of an import that does not exist where Cython is not
+# installed.
 UNTRACKED = {"timer/task.py": 0, "purgatory/watch.py": 1024}
 TRACKED = (
     "_native/primitives.pyx",
@@ -54,7 +56,8 @@ TRACKED = (
 
 DIRECTIVES = {
     "language_level": 3,
-    # The `.pxd` files say what is typed; annotations are for readers and mypy, and allow what C types do not.
+    # The `.pxd` files say what is typed; annotations are for readers and mypy, and allow what C
+    # types do not.
     "annotation_typing": False,
     # Plain method descriptors, which CPython calls by its shortest way.
     "binding": False,
@@ -63,7 +66,8 @@ DIRECTIVES = {
     "boundscheck": False,
     "wraparound": False,
     "initializedcheck": False,
-    # No module needs the interpreter lock for what is right: see docs/design.md, "Free-threaded Python".
+    # No module needs the interpreter lock for what is right: see docs/design.md, "Free-threaded
+    # Python".
     "freethreading_compatible": True,
 }
 
@@ -76,7 +80,13 @@ def extension(source: str) -> Extension:
         options["extra_compile_args"] = ["-O3", "-g0"]
     if BUILD == "sanitized":
         sanitize = f"-fsanitize={SANITIZERS}"
-        options["extra_compile_args"] = ["-O1", "-g", "-UNDEBUG", "-fno-omit-frame-pointer", sanitize]
+        options["extra_compile_args"] = [
+            "-O1",
+            "-g",
+            "-UNDEBUG",
+            "-fno-omit-frame-pointer",
+            sanitize,
+        ]
         options["extra_link_args"] = [sanitize]
         options["define_macros"] = [("REQUEST_PURGATORY_ASSERT", "1"), ("CYTHON_REFNANNY", "0")]
     path = PACKAGE / source
@@ -96,16 +106,22 @@ def extensions() -> list[Extension]:
     for source, kept in UNTRACKED.items():
         untracked = DIRECTIVES | {"no_gc": True, "freelist": kept}
         modules += cythonize([extension(source)], compiler_directives=untracked, **options)
-    modules += cythonize([extension(source) for source in TRACKED], compiler_directives=DIRECTIVES, **options)
+    modules += cythonize(
+        [extension(source) for source in TRACKED], compiler_directives=DIRECTIVES, **options
+    )
     return list(modules)
 
 
 def warn(error: BaseException) -> None:
     """Say on the console why the core stays interpreted."""
     print(
-        f"request-purgatory: the core could not be compiled and stays interpreted, several times slower: {error}", file=sys.stderr
+        f"request-purgatory: the core could not be compiled and stays interpreted, several times slower: {error}",
+        file=sys.stderr,
     )
-    print("request-purgatory: a C compiler is needed, on Debian and Ubuntu: apt-get install gcc python3-dev", file=sys.stderr)
+    print(
+        "request-purgatory: a C compiler is needed, on Debian and Ubuntu: apt-get install gcc python3-dev",
+        file=sys.stderr,
+    )
 
 
 class BuildCompiled(build_ext):
@@ -123,7 +139,10 @@ class BuildCompiled(build_ext):
     def remove(self) -> None:
         """Take away what was built before the failure: half a core would not fit together."""
         for module in self.extensions:
-            for path in {Path(self.get_ext_fullpath(module.name)), Path(self.build_lib) / self.get_ext_filename(module.name)}:
+            for path in {
+                Path(self.get_ext_fullpath(module.name)),
+                Path(self.build_lib) / self.get_ext_filename(module.name),
+            }:
                 path.unlink(missing_ok=True)
         self.extensions = []
 
@@ -131,7 +150,9 @@ class BuildCompiled(build_ext):
 def main() -> None:
     """Run setuptools."""
     if BUILD not in BUILDS:
-        sys.exit(f"REQUEST_PURGATORY_BUILD must be one of {', '.join(filter(None, BUILDS))}, got {BUILD!r}")
+        sys.exit(
+            f"REQUEST_PURGATORY_BUILD must be one of {', '.join(filter(None, BUILDS))}, got {BUILD!r}"
+        )
     modules: list[Extension] = []
     if BUILD != "interpreted":
         try:
@@ -142,7 +163,8 @@ def main() -> None:
             warn(error)
     options: dict[str, dict[str, Any]] = {"build_ext": {"parallel": os.cpu_count() or 1}}
     if BUILD == "sanitized":
-        # setuptools does not see that flags differ, and would take what another build has left for its own.
+        # setuptools does not see that flags differ, and would take what another build has left for
+        # its own.
         options["build"] = {"build_base": f"build/{BUILD}-{SANITIZERS.replace(',', '-')}"}
     setup(ext_modules=modules, cmdclass={"build_ext": BuildCompiled}, options=options)
 

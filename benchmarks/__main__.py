@@ -1,4 +1,7 @@
-"""The command `python -m benchmarks`: runs the questions, writes what was measured, prints tables."""
+"""The command `python -m benchmarks`.
+
+Runs the questions, writes what was measured, prints tables.
+"""
 
 from __future__ import annotations
 
@@ -49,12 +52,35 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _options(arguments: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Benchmarks of request-purgatory and its peers.")
-    parser.add_argument("questions", nargs="*", metavar="question", help=f"of {', '.join(question.NAMES)}; all unless given")
-    parser.add_argument("--quick", action="store_true", help=f"small sizes, {_QUICK_ROUNDS} rounds: to see that all works")
-    parser.add_argument("--rounds", type=_positive, help=f"processes per side and case; {_ROUNDS} unless given")
-    parser.add_argument("--out", type=Path, default=Path("runs/bench"), help="directory for what is written; %(default)s")
-    parser.add_argument("--sides", type=_sides, default=list(peers.ALL), help=f"comma-separated, of: {', '.join(peers.ALL)}")
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks", description="Benchmarks of request-purgatory and its peers."
+    )
+    parser.add_argument(
+        "questions",
+        nargs="*",
+        metavar="question",
+        help=f"of {', '.join(question.NAMES)}; all unless given",
+    )
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help=f"small sizes, {_QUICK_ROUNDS} rounds: to see that all works",
+    )
+    parser.add_argument(
+        "--rounds", type=_positive, help=f"processes per side and case; {_ROUNDS} unless given"
+    )
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=Path("runs/bench"),
+        help="directory for what is written; %(default)s",
+    )
+    parser.add_argument(
+        "--sides",
+        type=_sides,
+        default=list(peers.ALL),
+        help=f"comma-separated, of: {', '.join(peers.ALL)}",
+    )
     options = parser.parse_args(arguments)
     for name in options.questions:
         if name not in question.NAMES:
@@ -78,7 +104,10 @@ def _sides(text: str) -> list[str]:
 
 
 def _jvm(console: Console) -> JvmPeers | str:
-    """The JVM peers, built if need be, or why there are none. Whatever goes wrong there, the other sides go on."""
+    """The JVM peers, built if need be, or why there are none.
+
+    Whatever goes wrong there, the other sides go on.
+    """
     try:
         build = importlib.import_module("benchmarks.jvm.build")
     except ImportError as error:
@@ -92,16 +121,28 @@ def _jvm(console: Console) -> JvmPeers | str:
 
 
 def _run(runner: Runner, steps: list[Step], path: Path, console: Console) -> list[Measurement]:
-    """All steps; each value is in the file as soon as it is measured, so that an interrupted run has what it has."""
+    """All steps.
+
+    Each value is in the file as soon as it is measured, so that an interrupted run has what it has.
+    """
     measurements = []
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
     with (
         path.open("w") as file,
-        Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress,
+        Progress(
+            *columns, console=console, transient=True, disable=not console.is_terminal
+        ) as progress,
     ):
         bar = progress.add_task("", total=len(steps))
         for step in steps:
-            progress.update(bar, description=escape(f"{step.question.QUESTION} {step.case.label}, {step.side}"))
+            progress.update(
+                bar, description=escape(f"{step.question.QUESTION} {step.case.label}, {step.side}")
+            )
             for measurement in runner.run(step):
                 measurements.append(measurement)
                 file.write(measurement.to_json() + "\n")
@@ -119,7 +160,9 @@ def _report(
     console: Console,
 ) -> int:
     found = medians(measurements)
-    rows = [row for row in compare(found) if row["question"] in {asked.QUESTION for asked in questions}]
+    rows = [
+        row for row in compare(found) if row["question"] in {asked.QUESTION for asked in questions}
+    ]
     (options.out / "targets.json").write_text(json.dumps(rows, indent=2) + "\n")
     for asked in questions:
         console.print(question_table(asked, asked.cases(options.quick), found, sides))

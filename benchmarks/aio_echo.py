@@ -1,12 +1,14 @@
 """An echo server on an event loop, each request under a timeout of its own.
 
-Server and clients share one loop and process, over TCP on this machine: `clients` connections, each of which sends 64 bytes,
-waits for them to come back, and goes on. The server reads under `asyncio.timeout(30)`, and so does the client: two timers are
-set and cancelled for each request, which is what services with timeouts do. No other timer is pending.
+Server and clients share one loop and process, over TCP on this machine: `clients` connections, each
+of which sends 64 bytes, waits for them to come back, and goes on. The server reads under
+`asyncio.timeout(30)`, and so does the client: two timers are set and cancelled for each request,
+which is what services with timeouts do. No other timer is pending.
 
-asyncio's transports read into a new buffer of 256 KiB each time. Whether glibc gives that memory back to the system at once, and
-takes it anew for the next read, depends on where in the heap it happens to lie, and doubles the cost of a request. So that chance
-does not decide who wins, every side tells the allocator to keep it.
+asyncio's transports read into a new buffer of 256 KiB each time. Whether glibc gives that memory
+back to the system at once, and takes it anew for the next read, depends on where in the heap it
+happens to lie, and doubles the cost of a request. So that chance does not decide who wins, every
+side tells the allocator to keep it.
 """
 
 from __future__ import annotations
@@ -48,7 +50,10 @@ def prepare_process() -> None:
 
 
 def measure(side: str, clients: int, requests: int = 30_000) -> dict[str, float]:
-    """Requests answered per second, and the processor time of one, client and server together: less a matter of neighbours."""
+    """Requests answered per second, and the processor time of one, client and server together.
+
+    Less a matter of neighbours.
+    """
     with closing(peers.open_loop(side)) as loop:
         return loop.run_until_complete(_echo(clients, requests // clients))
 

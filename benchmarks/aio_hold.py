@@ -1,11 +1,13 @@
 """Waiters on an event loop: 100,000 tasks that each wait for a condition with a timeout, and how they end.
 
-On the standard loop. Ours holds a future for each waiter, which is pending by itself, or awaits it in a task for each (`in
-tasks`); the peers need the task: `asyncio.wait_for(event.wait(), ...)` with an `asyncio.Event` each, and `asyncio.wait_for` of
-`asyncio.Condition.wait_for` on one condition for each hundred waiters. First all come to wait (`add_per_second`); then all
-complete, each by its own key or event (the Condition by `notify_all` for each hundred); or all run into one deadline, and are
-timed from when it has passed; or all are cancelled (`end_per_second`). `per_second` is of the whole: waiters over the sum of
-both times. `bytes_per_waiter` is the growth of the process's resident memory while they wait, the task included.
+On the standard loop. Ours holds a future for each waiter, which is pending by itself, or awaits it
+in a task for each (`in tasks`); the peers need the task: `asyncio.wait_for(event.wait(), ...)` with
+an `asyncio.Event` each, and `asyncio.wait_for` of `asyncio.Condition.wait_for` on one condition for
+each hundred waiters. First all come to wait (`add_per_second`); then all complete, each by its own
+key or event (the Condition by `notify_all` for each hundred); or all run into one deadline, and are
+timed from when it has passed; or all are cancelled (`end_per_second`). `per_second` is of the
+whole: waiters over the sum of both times. `bytes_per_waiter` is the growth of the process's
+resident memory while they wait, the task included.
 """
 
 from __future__ import annotations
@@ -22,7 +24,12 @@ from benchmarks.stopwatch import settled_ns
 from request_purgatory.aio import Purgatory
 
 QUESTION = "aio_hold"
-METRICS = {"per_second": "1/s", "add_per_second": "1/s", "end_per_second": "1/s", "bytes_per_waiter": "bytes"}
+METRICS = {
+    "per_second": "1/s",
+    "add_per_second": "1/s",
+    "end_per_second": "1/s",
+    "bytes_per_waiter": "bytes",
+}
 SIDES = (peers.OURS, peers.OURS_TASKS, peers.WAIT_FOR, peers.CONDITION)
 
 _LONG = 3_600.0
@@ -37,7 +44,9 @@ _Complete = Callable[[], None]
 def cases(quick: bool) -> list[Case]:
     """The three ways to end."""
     count = 2_000 if quick else 100_000
-    return [Case({"what": what, "count": count}, count) for what in ("complete", "expire", "cancel")]
+    return [
+        Case({"what": what, "count": count}, count) for what in ("complete", "expire", "cancel")
+    ]
 
 
 def left_out(side: str, case: Case) -> str | None:  # noqa: ARG001 - every side does every case
@@ -56,7 +65,9 @@ async def _ours(what: str, count: int, in_tasks: bool = False) -> dict[str, floa
         ready: set[int] = set()
 
         def hold(number: int, deadline: float) -> asyncio.Future[object]:
-            return purgatory.hold([number], until=lambda: number in ready, timeout=deadline - loop.time())
+            return purgatory.hold(
+                [number], until=lambda: number in ready, timeout=deadline - loop.time()
+            )
 
         async def wait(number: int, deadline: float) -> object:
             return await hold(number, deadline)
@@ -130,7 +141,9 @@ async def _time(what: str, count: int, wait: _Wait, complete: _Complete) -> dict
     grown = resident_bytes() - before
     if what == "expire":
         if loop.time() >= deadline:
-            raise RuntimeError(f"{count} waiters came {loop.time() - deadline:.1f} s after their deadline")
+            raise RuntimeError(
+                f"{count} waiters came {loop.time() - deadline:.1f} s after their deadline"
+            )
         # Not the loop's sleep: when it looks again, all are due, and it has nothing to do but that.
         time.sleep(deadline - loop.time() + 0.002)
     settled_ns()
@@ -143,7 +156,9 @@ async def _time(what: str, count: int, wait: _Wait, complete: _Complete) -> dict
     ended = [await _end_of(waiter) for waiter in waiters]
     elapsed = perf_counter() - began
     if set(ended) != {what}:
-        raise RuntimeError(f"of {count} waiters that should {what}, {count - ended.count(what)} did not")
+        raise RuntimeError(
+            f"of {count} waiters that should {what}, {count - ended.count(what)} did not"
+        )
     return {
         "per_second": count / (added + elapsed),
         "add_per_second": count / added,
@@ -161,4 +176,9 @@ async def _end_of(waiter: asyncio.Future[object]) -> str:
         return "cancel"
 
 
-_SIDES = {peers.OURS: _ours, peers.OURS_TASKS: _ours_in_tasks, peers.WAIT_FOR: _wait_for, peers.CONDITION: _condition}
+_SIDES = {
+    peers.OURS: _ours,
+    peers.OURS_TASKS: _ours_in_tasks,
+    peers.WAIT_FOR: _wait_for,
+    peers.CONDITION: _condition,
+}

@@ -1,8 +1,8 @@
 """Timers of an event loop while others are pending: `call_later` and `cancel`, through the loop.
 
-`pending` timers of 10 to 30 minutes wait; then batches of 1,000 timers of 5 to 30 s are set and cancelled, with one round of the
-loop after each batch, in which the standard loop may clear its heap of cancelled timers. ns_per_operation is of one pair, the
-loop's rounds included.
+`pending` timers of 10 to 30 minutes wait; then batches of 1,000 timers of 5 to 30 s are set and
+cancelled, with one round of the loop after each batch, in which the standard loop may clear its
+heap of cancelled timers. ns_per_operation is of one pair, the loop's rounds included.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ _REPEATS = 5
 
 def cases(quick: bool) -> list[Case]:
     """From none to many."""
-    return [Case({"pending": pending}, pending) for pending in ((0, 1_000) if quick else (0, 1_000, 100_000))]
+    return [
+        Case({"pending": pending}, pending)
+        for pending in ((0, 1_000) if quick else (0, 1_000, 100_000))
+    ]
 
 
 def left_out(side: str, case: Case) -> str | None:  # noqa: ARG001 - every side does every case
@@ -43,7 +46,10 @@ def measure(side: str, pending: int, batches: int = 20) -> dict[str, float]:
 
 async def _churn(pending: int, batches: int) -> dict[str, float]:
     loop = asyncio.get_running_loop()
-    kept = [loop.call_later(delay, nothing) for delay in seconds(uniform_ms(pending, 600_000, 1_800_000))]
+    kept = [
+        loop.call_later(delay, nothing)
+        for delay in seconds(uniform_ms(pending, 600_000, 1_800_000))
+    ]
     delays = seconds(uniform_ms(_BATCH, 5_000, 30_000, seed=2))
     elapsed_ns = []
     for _ in range(_REPEATS):

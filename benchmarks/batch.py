@@ -1,8 +1,8 @@
 """Outcomes of a whole trace on Spark: rows per second, from Parquet files to rows that are counted and dropped.
 
-Spark's own side is one window over requests and events together, by key and in order of time: a request takes the next event's
-time. It can do that because these requests wait for one event; ours does all that the schema can say. Rows are requests and
-events.
+Spark's own side is one window over requests and events together, by key and in order of time: a
+request takes the next event's time. It can do that because these requests wait for one event; ours
+does all that the schema can say. Rows are requests and events.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ _PENDING = 1_000
 def cases(quick: bool) -> list[Case]:
     """One key a request, and keys that are shared."""
     requests = 100_000 if quick else 10_000_000
-    return [Case({"requests": requests, "keys": keys}, requests, most_rounds=1) for keys in (0, 10_000)]
+    return [
+        Case({"requests": requests, "keys": keys}, requests, most_rounds=1) for keys in (0, 10_000)
+    ]
 
 
 def left_out(side: str, case: Case) -> str | None:  # noqa: ARG001 - every side does every case
@@ -56,13 +58,16 @@ def measure(side: str, requests: int, keys: int, passes: int = 3) -> dict[str, f
     data = StreamData(requests, _PENDING, keys)
     folder = data.make(spark)
     tables = [
-        spark.read.schema(schema).parquet(str(folder / kind)) for kind, schema in (("requests", REQUESTS), ("events", EVENTS))
+        spark.read.schema(schema).parquet(str(folder / kind))
+        for kind, schema in (("requests", REQUESTS), ("events", EVENTS))
     ]
     seconds = []
     for _ in range(passes):
         outcomes = batch_outcomes(*tables) if side == peers.OURS else _windowed(*tables)
         begun = perf_counter()
-        found = outcomes.agg(F.count("*"), F.count_if(F.col("outcome") == EXPIRED), F.sum("waited_ms")).collect()[0]
+        found = outcomes.agg(
+            F.count("*"), F.count_if(F.col("outcome") == EXPIRED), F.sum("waited_ms")
+        ).collect()[0]
         seconds.append(perf_counter() - begun)
         if found[0] != requests or not (keys or 0.08 < found[1] / requests < 0.12):
             raise RuntimeError(f"{found} of {requests:,} requests")
@@ -70,11 +75,21 @@ def measure(side: str, requests: int, keys: int, passes: int = 3) -> dict[str, f
 
 
 def _windowed(requests: DataFrame, events: DataFrame) -> DataFrame:
-    arrivals = requests.withColumn("key", F.col("watch_keys")[0]).withColumn("at", F.col("arrived_at"))
-    happenings = events.select("host", "key", F.col("occurred_at").alias("at"), F.col("occurred_at"))
+    arrivals = requests.withColumn("key", F.col("watch_keys")[0]).withColumn(
+        "at", F.col("arrived_at")
+    )
+    happenings = events.select(
+        "host", "key", F.col("occurred_at").alias("at"), F.col("occurred_at")
+    )
     rows = arrivals.unionByName(happenings, allowMissingColumns=True)
-    ahead = Window.partitionBy("host", "key").orderBy("at").rangeBetween(Window.currentRow, Window.unboundedFollowing)
-    found = rows.withColumn("satisfied_at", F.min("occurred_at").over(ahead)).where(F.col("request_id").isNotNull())
+    ahead = (
+        Window.partitionBy("host", "key")
+        .orderBy("at")
+        .rangeBetween(Window.currentRow, Window.unboundedFollowing)
+    )
+    found = rows.withColumn("satisfied_at", F.min("occurred_at").over(ahead)).where(
+        F.col("request_id").isNotNull()
+    )
     deadline_us = F.unix_micros("arrived_at") + F.col("timeout_ms") * 1000
     completed = F.coalesce(F.unix_micros("satisfied_at") <= deadline_us, F.lit(False))
     ended_us = F.when(completed, F.unix_micros("satisfied_at")).otherwise(deadline_us)

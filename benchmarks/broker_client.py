@@ -1,4 +1,7 @@
-"""A client that costs as little as it can: its requests were encoded beforehand, and of the answers it reads the size."""
+"""A client that costs as little as it can.
+
+Its requests were encoded beforehand, and of the answers it reads the size.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,8 @@ PRODUCE_VERSION = 7
 FETCH_VERSION = 11
 METADATA_VERSION = 4
 CREATE_VERSION = 4
-#: Where the error code of the one partition is in an answer to Produce: size, correlation, topics, name, partitions, index.
+#: Where the error code of the one partition is in an answer to Produce: size, correlation, topics,
+#: name, partitions, index.
 NOW_MS = 1_700_000_000_000
 
 
@@ -38,7 +42,10 @@ def produce_frame(topic: str, partition: int, size: int) -> bytes:
     records = bytes(build([(None, bytes(size))], NOW_MS))
     partitions = [data.PartitionProduceData(index=partition, records=records)]
     request = ProduceRequest(
-        transactional_id=None, acks=-1, timeout_ms=30_000, topic_data=[data(name=topic, partition_data=partitions)]
+        transactional_id=None,
+        acks=-1,
+        timeout_ms=30_000,
+        topic_data=[data(name=topic, partition_data=partitions)],
     )
     return frame(request, PRODUCE_VERSION)
 
@@ -46,7 +53,9 @@ def produce_frame(topic: str, partition: int, size: int) -> bytes:
 def fetch_frame(topic: str, partition: int, offset: int, max_wait_ms: int) -> bytes:
     """A Fetch request that waits for a byte."""
     wanted = FetchRequest.FetchTopic
-    partitions = [wanted.FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=2**20)]
+    partitions = [
+        wanted.FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=2**20)
+    ]
     request = FetchRequest(
         replica_id=-1,
         max_wait_ms=max_wait_ms,
@@ -63,7 +72,10 @@ def fetch_frame(topic: str, partition: int, offset: int, max_wait_ms: int) -> by
 
 
 class Link(asyncio.Protocol):
-    """A connection with one request in flight: `ask` writes a frame, and its future has the answer."""
+    """A connection with one request in flight.
+
+    `ask` writes a frame, and its future has the answer.
+    """
 
     def __init__(self) -> None:
         self._buffer = bytearray()
@@ -115,18 +127,30 @@ async def make_topic(addresses: list[str], topic: str, replicas: int) -> str:
     link = await connect(addresses[0])
     wanted = CreateTopicsRequest.CreatableTopic
     request = CreateTopicsRequest(
-        topics=[wanted(name=topic, num_partitions=1, replication_factor=replicas, assignments=[], configs=[])],
+        topics=[
+            wanted(
+                name=topic,
+                num_partitions=1,
+                replication_factor=replicas,
+                assignments=[],
+                configs=[],
+            )
+        ],
         timeout_ms=30_000,
         validate_only=False,
     )
-    asked = MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name=topic)], allow_auto_topic_creation=True)
+    asked = MetadataRequest(
+        topics=[MetadataRequest.MetadataRequestTopic(name=topic)], allow_auto_topic_creation=True
+    )
     try:
         await link.ask(frame(request, CREATE_VERSION))
     except ConnectionResetError:
         # librdkafka's mock cluster makes topics when they are asked for, and knows no CreateTopics.
         link = await connect(addresses[0])
     for _ in range(1_000):
-        answer = MetadataResponse.decode((await link.ask(frame(asked, METADATA_VERSION)))[4:], version=METADATA_VERSION)
+        answer = MetadataResponse.decode(
+            (await link.ask(frame(asked, METADATA_VERSION)))[4:], version=METADATA_VERSION
+        )
         found = answer.topics[0]
         if found.error_code == 0 and found.partitions and found.partitions[0].leader_id >= 0:
             leader = found.partitions[0]

@@ -1,8 +1,9 @@
 """A broker's parked fetches: what 10,000 of them cost while nothing happens, how soon an append answers all, and how many expire.
 
-Each fetch has a connection of its own and waits for the same partition. `idle_cpu` is the broker's processor time while all wait,
-in hundredths of a second for each second; `answer_ms` the time from sending a record to the answer to half of them,
-`last_answer_ms` to all; `expiries_per_second` how many fetches of a maximal wait of 0.5 s are answered, each sent again at once.
+Each fetch has a connection of its own and waits for the same partition. `idle_cpu` is the broker's
+processor time while all wait, in hundredths of a second for each second; `answer_ms` the time from
+sending a record to the answer to half of them, `last_answer_ms` to all; `expiries_per_second` how
+many fetches of a maximal wait of 0.5 s are answered, each sent again at once.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ _PATIENCE_SECONDS = 20.0
 
 def cases(quick: bool) -> list[Case]:
     """Few, or ten thousand."""
-    return [Case({"fetches": fetches}, fetches) for fetches in ((100,) if quick else (1_000, 10_000))]
+    return [
+        Case({"fetches": fetches}, fetches) for fetches in ((100,) if quick else (1_000, 10_000))
+    ]
 
 
 def left_out(side: str, case: Case) -> str | None:  # noqa: ARG001 - every case is the same in this
@@ -45,7 +48,8 @@ def measure(side: str, fetches: int, ms: int = _WATCHED_MS) -> dict[str, float]:
     Args:
         side: One of `SIDES`.
         fetches: How many are parked, each on a connection of its own.
-        ms: How long idling and expiring are watched, each; a fetch that is to expire waits for a sixth of it.
+        ms: How long idling and expiring are watched, each; a fetch that is to expire waits for a
+            sixth of it.
 
     Returns:
         All metrics.
@@ -73,7 +77,9 @@ def _open_files(needed: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-async def _measure(addresses: list[str], pids: list[int], fetches: int, watched: float) -> dict[str, float]:
+async def _measure(
+    addresses: list[str], pids: list[int], fetches: int, watched: float
+) -> dict[str, float]:
     leader = await make_topic(addresses, _TOPIC, 1)
     links = [await connect(leader) for _ in range(fetches)]
     writer = await connect(leader)

@@ -1,4 +1,7 @@
-"""Brokers to be measured, each in a process of its own: ours, librdkafka's mock cluster, and Apache Kafka."""
+"""Brokers to be measured, each in a process of its own.
+
+Ours, librdkafka's mock cluster, and Apache Kafka.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +21,16 @@ from benchmarks.question import NotApplicableError
 from request_purgatory.broker import ClusterProcess
 
 #: As Kafka's own scripts have them, with less memory.
-_JAVA_OPTIONS = ("-Xmx1g", "-Xms1g", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-XX:InitiatingHeapOccupancyPercent=35")
+_JAVA_OPTIONS = (
+    "-Xmx1g",
+    "-Xms1g",
+    "-XX:+UseG1GC",
+    "-XX:MaxGCPauseMillis=20",
+    "-XX:InitiatingHeapOccupancyPercent=35",
+)
 
-#: A mock cluster lives in a client; this one lives for nothing else, and ends with its standard input.
+#: A mock cluster lives in a client; this one lives for nothing else, and ends with its standard
+#: input.
 _MOCK = """
 import json, sys
 from confluent_kafka.admin import AdminClient
@@ -61,7 +71,9 @@ def _ours(nodes: int) -> Iterator[RunningBroker]:
 
 @contextmanager
 def _mock(nodes: int) -> Iterator[RunningBroker]:
-    process = subprocess.Popen([sys.executable, "-c", _MOCK, str(nodes)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    process = subprocess.Popen(
+        [sys.executable, "-c", _MOCK, str(nodes)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
     assert process.stdin is not None
     assert process.stdout is not None
     try:
@@ -81,7 +93,9 @@ def _kafka(nodes: int) -> Iterator[RunningBroker]:
         raise NotApplicableError(f"Kafka's artifacts can't be had: {error}") from error
     with (
         tempfile.TemporaryDirectory() as folder,
-        kafka_server.real_kafka(libraries, Path(folder), nodes=nodes, java_options=_JAVA_OPTIONS) as cluster,
+        kafka_server.real_kafka(
+            libraries, Path(folder), nodes=nodes, java_options=_JAVA_OPTIONS
+        ) as cluster,
     ):
         yield RunningBroker(cluster.bootstrap.split(","), cluster.pids)
 

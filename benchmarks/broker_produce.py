@@ -1,8 +1,8 @@
 """A broker's acks=all: requests and bytes a second over some connections, replicated to all nodes.
 
-Each connection sends a Produce request of one record, waits for its answer, and goes on. Requests are encoded beforehand, and
-broker and clients are processes of their own. Kafka's nodes are a process each; ours share one, and an interpreter. librdkafka's
-mock cluster does not replicate.
+Each connection sends a Produce request of one record, waits for its answer, and goes on. Requests
+are encoded beforehand, and broker and clients are processes of their own. Kafka's nodes are a
+process each; ours share one, and an interpreter. librdkafka's mock cluster does not replicate.
 """
 
 from __future__ import annotations
@@ -31,7 +31,15 @@ def cases(quick: bool) -> list[Case]:
     """One connection and twenty, one node and three; small records, and large ones."""
     sizes = (100,) if quick else (100, 100_000)
     return [
-        Case({"nodes": nodes, "connections": connections, "bytes": size, "ms": 500 if quick else 4_000}, connections)
+        Case(
+            {
+                "nodes": nodes,
+                "connections": connections,
+                "bytes": size,
+                "ms": 500 if quick else 4_000,
+            },
+            connections,
+        )
         for size in sizes
         for nodes in (1, 3)
         for connections in (1, 20)
@@ -46,7 +54,9 @@ def left_out(side: str, case: Case) -> str | None:  # noqa: ARG001 - every side 
 def measure(side: str, nodes: int, connections: int, bytes: int, ms: int) -> dict[str, float]:
     """Requests answered per second, bytes of their records, and the broker's processor time for each."""
     with running(side, nodes) as broker:
-        return asyncio.run(_measure(broker.addresses, broker.pids, nodes, connections, bytes, ms / 1_000))
+        return asyncio.run(
+            _measure(broker.addresses, broker.pids, nodes, connections, bytes, ms / 1_000)
+        )
 
 
 async def _measure(
@@ -80,4 +90,8 @@ async def _measure(
     cpu = cpu_seconds(pids) - began_cpu
     for link in links:
         link.close()
-    return {"per_second": sent / elapsed, "mb_per_second": sent * size / elapsed / 1e6, "broker_cpu_us": cpu / sent * 1e6}
+    return {
+        "per_second": sent / elapsed,
+        "mb_per_second": sent * size / elapsed / 1e6,
+        "broker_cpu_us": cpu / sent * 1e6,
+    }

@@ -27,7 +27,10 @@ def left_out(side: str, case: Case) -> str | None:  # noqa: ARG001 - every side 
 
 
 def measure(side: str, nodes: int) -> dict[str, float]:
-    """Milliseconds until a topic has a leader; the modules are imported by then, but in a process of its own."""
+    """Milliseconds until a topic has a leader.
+
+    The modules are imported by then, but in a process of its own.
+    """
     began = perf_counter()
     if side == peers.OURS_THREAD:
         with Cluster(nodes=nodes) as cluster:

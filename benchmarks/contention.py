@@ -1,11 +1,12 @@
 """Watch-and-complete cycles of several threads that share a purgatory.
 
-The threads share the operations out among them; each goes through its own: make a request, watch it, set its flag, check its
-key, as in purgatory_cycle, and calls `advance_clock(0)` after every 1,000. With one key all meet in one watcher list, where a
-thread may complete another's request; with 65,536 each begins at another place of the ring. `shards` is the number of locks
-that the keys are spread over. What is reported is all operations over the time from the common start to the last thread's end.
-Under a global interpreter lock this can't grow with the threads: it shows what their contention costs. Kafka always has 512
-shards, and the 0.8 design has one.
+The threads share the operations out among them; each goes through its own: make a request, watch
+it, set its flag, check its key, as in purgatory_cycle, and calls `advance_clock(0)` after every
+1,000. With one key all meet in one watcher list, where a thread may complete another's request;
+with 65,536 each begins at another place of the ring. `shards` is the number of locks that the keys
+are spread over. What is reported is all operations over the time from the common start to the last
+thread's end. Under a global interpreter lock this can't grow with the threads: it shows what their
+contention costs. Kafka always has 512 shards, and the 0.8 design has one.
 """
 
 from __future__ import annotations
@@ -64,7 +65,10 @@ def measure(side: str, threads: int, keys: int, shards: int, operations: int) ->
     turns = [list(islice(cycle(ring[start:] + ring[:start]), share)) for start in starts]
     # One more than the threads: the main thread starts the watch.
     barrier = threading.Barrier(threads + 1)
-    workers = [threading.Thread(target=_work, args=(purgatory, keys_in_turn, barrier)) for keys_in_turn in turns]
+    workers = [
+        threading.Thread(target=_work, args=(purgatory, keys_in_turn, barrier))
+        for keys_in_turn in turns
+    ]
     for worker in workers:
         worker.start()
     settled_ns()
@@ -79,7 +83,9 @@ def measure(side: str, threads: int, keys: int, shards: int, operations: int) ->
     return {"operations_per_second": counted.completions * 1e9 / elapsed_ns}
 
 
-def _work(purgatory: DelayedOperationPurgatory, turns: list[str], barrier: threading.Barrier) -> None:
+def _work(
+    purgatory: DelayedOperationPurgatory, turns: list[str], barrier: threading.Barrier
+) -> None:
     watch = purgatory.try_complete_else_watch
     check = purgatory.check_and_complete
     rounds = [turns[start : start + ADVANCE_EVERY] for start in range(0, len(turns), ADVANCE_EVERY)]

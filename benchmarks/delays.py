@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import random
 
-#: What is pending while something else is measured comes due no earlier than this, and no later than three times it.
+#: What is pending while something else is measured comes due no earlier than this, and no later
+#: than three times it.
 SHORTEST_PENDING_MS = 30_000
 
 

@@ -1,9 +1,11 @@
 """What an operation costs as the number pending grows.
 
-`structure=timer`: schedule and cancel a timer, exactly as in timer_cycle, but what is pending is due in 5 to 15 minutes, because
-ten million take long to add. `structure=purgatory`: make, watch and complete a request, as in purgatory_cycle, while `pending`
-others with a timeout of an hour watch 65,536 other keys. Purges are part of it: they go through all lists, so that what is
-pending elsewhere does cost the requests that end. Ten million are for ours only, and only if the memory is free.
+`structure=timer`: schedule and cancel a timer, exactly as in timer_cycle, but what is pending is
+due in 5 to 15 minutes, because ten million take long to add. `structure=purgatory`: make, watch and
+complete a request, as in purgatory_cycle, while `pending` others with a timeout of an hour watch
+65,536 other keys. Purges are part of it: they go through all lists, so that what is pending
+elsewhere does cost the requests that end. Ten million are for ours only, and only if the memory is
+free.
 """
 
 from __future__ import annotations
@@ -19,7 +21,14 @@ from benchmarks.stopwatch import per_operation, settled_ns
 
 QUESTION = "growth"
 METRICS = {"ns_per_operation": "ns", "cpu_ns_per_operation": "ns"}
-SIDES = (*(side for side in peers.TIMERS if side not in (peers.OURS_MANUAL, peers.SCHED, peers.THREADING)), peers.LEGACY)
+SIDES = (
+    *(
+        side
+        for side in peers.TIMERS
+        if side not in (peers.OURS_MANUAL, peers.SCHED, peers.THREADING)
+    ),
+    peers.LEGACY,
+)
 
 _SHORTEST_MS = 300_000
 _STANDING_TIMEOUT_MS = 3_600_000
@@ -27,7 +36,8 @@ _STANDING_KEYS = 65_536
 _BATCHES = 5
 _BATCH = 4 * ADVANCE_EVERY
 _LARGEST_FOR_ALL = 1_000_000
-#: Generous, for Python objects that are not compiled: objects, entries in lists, and what the allocator leaves unused.
+#: Generous, for Python objects that are not compiled: objects, entries in lists, and what the
+#: allocator leaves unused.
 _BYTES_EACH = {"timer": 400, "purgatory": 1_000}
 _MEMINFO = Path("/proc/meminfo")
 
@@ -47,12 +57,19 @@ def _jvm_call(structure: str, pending: int) -> JvmCall | None:
 
 
 def left_out(side: str, case: Case) -> str | None:
-    """Sides that don't have the structure; others than ours at ten million; ours too if the memory is not free."""
+    """Sides that don't have the structure; others than ours at ten million.
+
+    Ours too if the memory is not free.
+    """
     structure = str(case.params["structure"])
     if structure == "timer" and side == peers.LEGACY:
         return "its timer is for purgatories only"
     if structure == "purgatory" and side not in (peers.OURS, peers.LEGACY):
-        return "has no purgatory" if side != peers.KAFKA else "the harness has no purgatory with others pending"
+        return (
+            "has no purgatory"
+            if side != peers.KAFKA
+            else "the harness has no purgatory with others pending"
+        )
     if case.size > _LARGEST_FOR_ALL:
         return "so many for ours only" if side != peers.OURS else _memory_lacks(case.params)
     return None
@@ -61,7 +78,9 @@ def left_out(side: str, case: Case) -> str | None:
 def _memory_lacks(params: Mapping[str, Parameter]) -> str | None:
     needed = int(params["pending"]) * _BYTES_EACH[str(params["structure"])]
     if not _MEMINFO.exists():
-        return f"needs {needed / 2**30:.0f} GiB, and how much is free can't be told without {_MEMINFO}"
+        return (
+            f"needs {needed / 2**30:.0f} GiB, and how much is free can't be told without {_MEMINFO}"
+        )
     lines = dict(line.split(":", 1) for line in _MEMINFO.read_text().splitlines())
     available = int(lines["MemAvailable"].split()[0]) * 1024
     if available < needed:

@@ -1,10 +1,12 @@
 """How late timers run, with real clocks.
 
-`count` timers of 200 ms are set over a second, one by one; each notes how far the clock is past the moment of its setting plus
-200 ms when its callback is called (the least of them is negative if a timer was early). `load` is `idle`; `busy_thread`, a second
-thread of the process that runs Python code without a pause; or `pending`, with 100,000 further timers, of 10 to 30 minutes. Ours
-is a purgatory with its reaper, whose operations expire (`on_expiration`); the timers of asyncio, uvloop and trio are set by a
-task of the same loop; trio's are tasks that sleep in `move_on_after`. Kafka's and Netty's harness has the idle case only.
+`count` timers of 200 ms are set over a second, one by one; each notes how far the clock is past the
+moment of its setting plus 200 ms when its callback is called (the least of them is negative if a
+timer was early). `load` is `idle`; `busy_thread`, a second thread of the process that runs Python
+code without a pause; or `pending`, with 100,000 further timers, of 10 to 30 minutes. Ours is a
+purgatory with its reaper, whose operations expire (`on_expiration`); the timers of asyncio, uvloop
+and trio are set by a task of the same loop; trio's are tasks that sleep in `move_on_after`. Kafka's
+and Netty's harness has the idle case only.
 """
 
 from __future__ import annotations
@@ -26,8 +28,21 @@ from benchmarks.question import Case, JvmCall
 from request_purgatory import DelayedOperation, DelayedOperationPurgatory
 
 QUESTION = "lateness"
-METRICS = {"lateness_mean_ms": "ms", "lateness_p99_ms": "ms", "lateness_max_ms": "ms", "lateness_min_ms": "ms"}
-SIDES = (peers.OURS, peers.ASYNCIO, peers.UVLOOP, peers.TRIO, peers.THREADING, peers.KAFKA, peers.NETTY)
+METRICS = {
+    "lateness_mean_ms": "ms",
+    "lateness_p99_ms": "ms",
+    "lateness_max_ms": "ms",
+    "lateness_min_ms": "ms",
+}
+SIDES = (
+    peers.OURS,
+    peers.ASYNCIO,
+    peers.UVLOOP,
+    peers.TRIO,
+    peers.THREADING,
+    peers.KAFKA,
+    peers.NETTY,
+)
 
 _TIMEOUT_MS = 200
 _SPREAD_MS = 1_000
@@ -40,7 +55,11 @@ def cases(quick: bool) -> list[Case]:
     """Each load; a number on the axis for its place in the list."""
     count = 200 if quick else 1_000
     return [
-        Case({"load": load, "count": count}, place, JvmCall(QUESTION, {"count": count, "timeout_ms": _TIMEOUT_MS}))
+        Case(
+            {"load": load, "count": count},
+            place,
+            JvmCall(QUESTION, {"count": count, "timeout_ms": _TIMEOUT_MS}),
+        )
         for place, load in enumerate(_LOADS)
     ]
 

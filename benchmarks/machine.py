@@ -22,13 +22,16 @@ def describe(jvm_versions: Mapping[str, str]) -> dict[str, object]:
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "cpu": _cpu_model(),
         "cores": os.cpu_count(),
-        "usable_cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "usable_cores": len(os.sched_getaffinity(0))
+        if hasattr(os, "sched_getaffinity")
+        else os.cpu_count(),
         "kernel": f"{platform.system()} {platform.release()} {platform.machine()}",
         "load_average": list(os.getloadavg()) if hasattr(os, "getloadavg") else None,
         "python": platform.python_version(),
         "python_implementation": platform.python_implementation(),
         "python_build": [*platform.python_build(), platform.python_compiler()],
-        "python_optimized": "--enable-optimizations" in (sysconfig.get_config_var("CONFIG_ARGS") or ""),
+        "python_optimized": "--enable-optimizations"
+        in (sysconfig.get_config_var("CONFIG_ARGS") or ""),
         "python_debug": bool(sysconfig.get_config_var("Py_DEBUG")),
         "free_threaded": bool(sysconfig.get_config_var("Py_GIL_DISABLED")),
         "gil_enabled": getattr(sys, "_is_gil_enabled", lambda: True)(),

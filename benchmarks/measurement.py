@@ -98,17 +98,21 @@ class Runner:
         self._timeout_s = timeout_s
         self._given_up: set[tuple[str, str, str]] = set()
 
-    def plan(self, questions: list[Question], *, sides: set[str], rounds: int, quick: bool) -> list[Step]:
+    def plan(
+        self, questions: list[Question], *, sides: set[str], rounds: int, quick: bool
+    ) -> list[Step]:
         """The processes to run, in order; what is left out is remembered.
 
-        All sides of a case follow one another, so that what disturbs the machine for a while disturbs all of them; every other
-        round has them in reverse, so that none is always first.
+        All sides of a case follow one another, so that what disturbs the machine for a while
+        disturbs all of them; every other round has them in reverse, so that none is always first.
         """
         steps = []
         for question in questions:
             chosen = [side for side in question.SIDES if side in sides]
             cases = question.cases(quick)
-            wanted = [[side for side in chosen if self._is_wanted(question, side, case)] for case in cases]
+            wanted = [
+                [side for side in chosen if self._is_wanted(question, side, case)] for case in cases
+            ]
             for number in range(rounds):
                 for case, sides_of_case in zip(cases, wanted, strict=True):
                     if case.most_rounds is not None and number >= case.most_rounds:
@@ -118,23 +122,36 @@ class Runner:
         return steps
 
     def run(self, step: Step) -> Iterator[Measurement]:
-        """The values of one process; none if it could not be measured, now or in an earlier round."""
+        """The values of one process.
+
+        None if it could not be measured, now or in an earlier round.
+        """
         name, side, case = step.question.QUESTION, step.side, step.case
         if (name, side, case.label) in self._given_up:
             return
         try:
             result = subprocess.run(
-                self._command(step), capture_output=True, text=True, timeout=self._timeout_s, env=_environment(), check=False
+                self._command(step),
+                capture_output=True,
+                text=True,
+                timeout=self._timeout_s,
+                env=_environment(),
+                check=False,
             )
         except subprocess.TimeoutExpired:
-            self._give_up(step.question, side, case, f"took longer than {self._timeout_s:.0f} s", failed=True)
+            self._give_up(
+                step.question, side, case, f"took longer than {self._timeout_s:.0f} s", failed=True
+            )
             return
         except OSError as error:
             self._give_up(step.question, side, case, f"could not be started: {error}", failed=True)
             return
         if result.returncode != 0:
             not_applicable = result.returncode == EXIT_NOT_APPLICABLE
-            told = _last_lines(result.stderr) or f"exit code {result.returncode}, and nothing on stderr"
+            told = (
+                _last_lines(result.stderr)
+                or f"exit code {result.returncode}, and nothing on stderr"
+            )
             self._give_up(step.question, side, case, told, failed=not not_applicable)
             return
         try:
@@ -143,16 +160,31 @@ class Runner:
             self._give_up(step.question, side, case, str(error), failed=True)
             return
         for metric, value in values.items():
-            yield Measurement(name, side, case.label, case.size, metric, step.question.METRICS[metric], step.round, value)
+            yield Measurement(
+                name,
+                side,
+                case.label,
+                case.size,
+                metric,
+                step.question.METRICS[metric],
+                step.round,
+                value,
+            )
 
     def _is_wanted(self, question: Question, side: str, case: Case) -> bool:
-        reason = self._jvm if side in peers.JVM and isinstance(self._jvm, str) else peers.unavailable(side)
+        reason = (
+            self._jvm
+            if side in peers.JVM and isinstance(self._jvm, str)
+            else peers.unavailable(side)
+        )
         reason = reason or question.left_out(side, case)
         if reason:
             self._give_up(question, side, case, reason, failed=False)
         return reason is None
 
-    def _give_up(self, question: Question, side: str, case: Case, reason: str, *, failed: bool) -> None:
+    def _give_up(
+        self, question: Question, side: str, case: Case, reason: str, *, failed: bool
+    ) -> None:
         self._given_up.add((question.QUESTION, side, case.label))
         self.not_measured.append(NotMeasured(question.QUESTION, side, case.label, reason, failed))
 
@@ -163,7 +195,14 @@ class Runner:
                 return self._jvm.command(step.question.QUESTION, step.side, dict(case.params))
             return self._jvm.command(case.jvm.question, step.side, dict(case.jvm.params))
         arguments = [f"{name}={value}" for name, value in case.params.items()]
-        return [sys.executable, "-m", "benchmarks.worker", step.question.QUESTION, step.side, *arguments]
+        return [
+            sys.executable,
+            "-m",
+            "benchmarks.worker",
+            step.question.QUESTION,
+            step.side,
+            *arguments,
+        ]
 
 
 def metric_values(output: str, metrics: Mapping[str, str]) -> dict[str, float]:
@@ -180,7 +219,11 @@ def metric_values(output: str, metrics: Mapping[str, str]) -> dict[str, float]:
         raise ValueError(f"printed no JSON object with {first}: {last[-200:]!r}") from None
     values = {metric: told[metric] for metric in metrics if metric in told}
     for metric, value in values.items():
-        if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < float("inf"):
+        if (
+            isinstance(value, bool)
+            or not isinstance(value, int | float)
+            or not abs(value) < float("inf")
+        ):
             raise ValueError(f"{metric} is no finite number: {value!r}")
     return {metric: float(value) for metric, value in values.items()}
 

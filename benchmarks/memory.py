@@ -1,12 +1,14 @@
 """Bytes per pending timer, and per pending operation of a purgatory.
 
-The growth of the process's resident memory while `count` are added, over the count. The list that keeps the handles is made and
-touched beforehand; the callback, its arguments, the watch keys and the delay (one int object) are shared. Each Python side first
-adds and takes back a few, so that what it sets up once is not counted. Resident memory is read from /proc/self/statm after a
-garbage collection; on other systems it is the growth of the peak (`ru_maxrss`), which is the same as long as nothing large was
-freed before. On the JVM it is the growth of the reachable heap, and nobody but the timer holds the tasks. `kind=operation` has
-`keys` watch keys in turn. trio: a scope opened inside the last one. Resident memory comes in pages, so a thousand are too few to
-measure anything but threads.
+The growth of the process's resident memory while `count` are added, over the count. The list that
+keeps the handles is made and touched beforehand; the callback, its arguments, the watch keys and
+the delay (one int object) are shared. Each Python side first adds and takes back a few, so that
+what it sets up once is not counted. Resident memory is read from /proc/self/statm after a garbage
+collection; on other systems it is the growth of the peak (`ru_maxrss`), which is the same as long
+as nothing large was freed before. On the JVM it is the growth of the reachable heap, and nobody but
+the timer holds the tasks. `kind=operation` has `keys` watch keys in turn. trio: a scope opened
+inside the last one. Resident memory comes in pages, so a thousand are too few to measure anything
+but threads.
 """
 
 from __future__ import annotations
@@ -52,7 +54,10 @@ _Add = Callable[[list[object]], None]
 
 
 def cases(quick: bool) -> list[Case]:
-    """Handles, and operations with shared keys and with a key each; and as many handles as threads survive."""
+    """Handles, and operations with shared keys and with a key each.
+
+    And as many handles as threads survive.
+    """
     count = 100_000 if quick else 1_000_000
     return [
         Case({"kind": "handle", "count": count}, count),

@@ -1,7 +1,8 @@
 """Writes a run's figures into docs/benchmarks.md, so that it says what the last run printed: `python -m benchmarks.page DIR`.
 
-What stands between the two marks of the page is replaced: the machine, the table of targets, a table for each question, what was
-left out. `--pictures` also redraws the published figures as docs/images/published_*.svg.
+What stands between the two marks of the page is replaced: the machine, the table of targets, a
+table for each question, what was left out. `--pictures` also redraws the published figures as
+docs/images/published_*.svg.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ def main(arguments: list[str] | None = None) -> int:
     """Rewrite the page; 2 if the folder holds no run."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.page", description=__doc__)
     parser.add_argument("folder", type=Path, help="what `python -m benchmarks --out` made")
-    parser.add_argument("--pictures", action="store_true", help="redraw docs/images/published_*.svg, too")
+    parser.add_argument(
+        "--pictures", action="store_true", help="redraw docs/images/published_*.svg, too"
+    )
     options = parser.parse_args(arguments)
     try:
         text = results(options.folder)
@@ -48,18 +51,27 @@ def main(arguments: list[str] | None = None) -> int:
 
 def results(folder: Path) -> str:
     """The Markdown of a run."""
-    measured = [Measurement(**json.loads(line)) for line in (folder / "measurements.jsonl").read_text().splitlines()]
+    measured = [
+        Measurement(**json.loads(line))
+        for line in (folder / "measurements.jsonl").read_text().splitlines()
+    ]
     machine = json.loads((folder / "machine.json").read_text())
     found = medians(measured)
     parts = [_machine(machine), _targets(found)]
     measured_names = {key[0] for key in found}
-    parts += [_question(name, found, machine["rounds"]) for name in question.NAMES if name in measured_names]
+    parts += [
+        _question(name, found, machine["rounds"])
+        for name in question.NAMES
+        if name in measured_names
+    ]
     parts.append(_left_out(folder / "not_measured.jsonl"))
     return "\n".join(parts)
 
 
 def _machine(machine: dict[str, Any]) -> str:
-    versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items() if version)
+    versions = ", ".join(
+        f"{name} {version}" for name, version in machine["versions"].items() if version
+    )
     optimized = "with" if machine["python_optimized"] else "without"
     return (
         f"Measured on {machine['date'][:10]}: {machine['cpu']}, {machine['usable_cores']} cores, {machine['kernel']}; "
@@ -84,13 +96,21 @@ def _question(name: str, found: Medians, rounds: int) -> str:
     keys = [key for key in found if key[0] == name]
     sides = list(dict.fromkeys(key[1] for key in keys))
     sides = [side for side in question.load(name).SIDES if side in sides]
-    lines = [f"### {name}", "", f"{question.title(question.load(name))} Medians of up to {rounds} rounds; x is times ours.", ""]
+    lines = [
+        f"### {name}",
+        "",
+        f"{question.title(question.load(name))} Medians of up to {rounds} rounds; x is times ours.",
+        "",
+    ]
     lines += ["| case | metric | " + " | ".join(sides) + " |", "|---|---|" + "--:|" * len(sides)]
     rows = dict.fromkeys((metric, case) for _, _, case, metric in keys)
     known = list(question.load(name).METRICS)
     for metric, case in sorted(rows, key=lambda row: known.index(row[0])):
         ours = found.get((name, sides[0], case, metric))
-        cells = [_cell(found.get((name, side, case, metric)), ours if side != sides[0] else None) for side in sides]
+        cells = [
+            _cell(found.get((name, side, case, metric)), ours if side != sides[0] else None)
+            for side in sides
+        ]
         lines.append(f"| {case} | {metric} | " + " | ".join(cells) + " |")
     return "\n".join([*lines, ""])
 
@@ -107,9 +127,14 @@ def _left_out(path: Path) -> str:
     for line in path.read_text().splitlines():
         one = json.loads(line)
         reason = one["reason"].splitlines()[-1] if one["reason"] else ""
-        reasons[one["question"], one["side"], ("FAILED: " if one["failed"] else "") + reason].append(one["case"])
+        reasons[
+            one["question"], one["side"], ("FAILED: " if one["failed"] else "") + reason
+        ].append(one["case"])
     lines = ["### Left out", "", "| question | side | cases | why |", "|---|---|---|---|"]
-    lines += [f"| {asked} | {side} | {len(cases)} | {why} |" for (asked, side, why), cases in reasons.items()]
+    lines += [
+        f"| {asked} | {side} | {len(cases)} | {why} |"
+        for (asked, side, why), cases in reasons.items()
+    ]
     return "\n".join([*lines, ""])
 
 
@@ -121,7 +146,10 @@ def draw(folder: Path) -> None:
 
     spark = create_session()
     try:
-        rows = [row.asDict() for row in results.summarize(spark, folder).where("question = 'published'").collect()]
+        rows = [
+            row.asDict()
+            for row in results.summarize(spark, folder).where("question = 'published'").collect()
+        ]
     finally:
         spark.stop()
     for metric, (label, title) in _PICTURES.items():
@@ -129,7 +157,9 @@ def draw(folder: Path) -> None:
         svg = published_figure(rows, metric, label, title)
         opening = svg.index(">", svg.index("<svg")) + 1
         white = '<rect width="100%" height="100%" fill="white"/>'
-        (_DOCS / "images" / f"published_{metric}.svg").write_text(svg[:opening] + white + svg[opening:])
+        (_DOCS / "images" / f"published_{metric}.svg").write_text(
+            svg[:opening] + white + svg[opening:]
+        )
 
 
 if __name__ == "__main__":

@@ -1,10 +1,12 @@
 """The sides of the benchmark: their names, whether they can be had, and the parts of them that Python does not come with.
 
-Measured loops call each peer's own methods (`loop.call_later(...)`, `handle.cancel()`), never a layer of ours, so there is a
-small function per side in every question, and no common interface here.
+Measured loops call each peer's own methods (`loop.call_later(...)`, `handle.cancel()`), never a
+layer of ours, so there is a small function per side in every question, and no common interface
+here.
 
-trio has no timers to call back: a deadline belongs to a cancel scope. Opening and closing `trio.move_on_after(...)` is what
-its users do for a timeout, so that stands for scheduling and cancelling; pending ones are open scopes, one inside the other.
+trio has no timers to call back: a deadline belongs to a cancel scope. Opening and closing
+`trio.move_on_after(...)` is what its users do for a timeout, so that stands for scheduling and
+cancelling; pending ones are open scopes, one inside the other.
 """
 
 from __future__ import annotations
@@ -72,7 +74,10 @@ def unavailable(side: str) -> str | None:
 
 
 def versions() -> dict[str, str]:
-    """The version of every Python side that can be had; those in the standard library have Python's."""
+    """The version of every Python side that can be had.
+
+    Those in the standard library have Python's.
+    """
     found = dict.fromkeys((ASYNCIO, HEAPQ, SCHED, THREADING), f"Python {platform.python_version()}")
     for side, package in ((OURS, "request-purgatory"), (UVLOOP, "uvloop"), (TRIO, "trio")):
         try:
@@ -123,8 +128,9 @@ async def let_loop_run() -> None:
 class HeapTimer:
     """The timer that is written by hand with `heapq`: entries [deadline, number, callback], cancelling clears the callback.
 
-    Cancelled entries are left until they come to the top, or until they are more than half, when all are dropped at once: so
-    memory is bounded, and cancelling is O(1) on average. Not safe for threads.
+    Cancelled entries are left until they come to the top, or until they are more than half, when
+    all are dropped at once: so memory is bounded, and cancelling is O(1) on average. Not safe for
+    threads.
     """
 
     __slots__ = ("_cancelled", "_heap", "_next", "_now")
@@ -215,7 +221,10 @@ class _JumpingSelector(selectors.DefaultSelector):
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """asyncio's own loop, all of its code, under virtual time: by `time`, which is made to be overridden, and a selector."""
+    """asyncio's own loop, all of its code, under virtual time.
+
+    By `time`, which is made to be overridden, and a selector.
+    """
 
     def __init__(self) -> None:
         self._virtual = VirtualTime()

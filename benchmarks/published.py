@@ -1,10 +1,11 @@
 """The published benchmark: requests enqueued at rising rates, completed by a second thread, expired by the purgatory's clock.
 
-See `request_purgatory.published_benchmark.run` for what a run does, and `benchmarks/jvm` for the same on the JVM with
-Kafka's present classes.
-Rates from 25,000 a second up to 0, which stands for unthrottled; the low case has latencies of 20 ms (75th percentile 60 ms), the
-high one 200 ms (400 ms), the timeout is 200 ms. A run at a rate takes some seconds' worth of requests, an unthrottled one more.
-Kafka runs with a heap of 2 GiB, and once more in a tight one; Python has no such limit to set, so that variant is the JVM's.
+See `request_purgatory.published_benchmark.run` for what a run does, and `benchmarks/jvm` for the
+same on the JVM with Kafka's present classes. Rates from 25,000 a second up to 0, which stands for
+unthrottled; the low case has latencies of 20 ms (75th percentile 60 ms), the high one 200 ms (400
+ms), the timeout is 200 ms. A run at a rate takes some seconds' worth of requests, an unthrottled
+one more. Kafka runs with a heap of 2 GiB, and once more in a tight one; Python has no such limit to
+set, so that variant is the JVM's.
 """
 
 from __future__ import annotations
@@ -34,10 +35,14 @@ def cases(quick: bool) -> list[Case]:
         for rate in (RATES[::5] if quick else RATES)
     ]
     tight: list[dict[str, int | str]] = [
-        {"case": case, "rate": 0, "count": _count(0, quick), "heap_mb": _TIGHT_HEAP_MB} for case in run.CASES
+        {"case": case, "rate": 0, "count": _count(0, quick), "heap_mb": _TIGHT_HEAP_MB}
+        for case in run.CASES
     ]
     # At a rate that a side keeps up with there is little to vary.
-    return [Case(load, int(load["rate"]), most_rounds=1 if load["rate"] else None) for load in loads + tight]
+    return [
+        Case(load, int(load["rate"]), most_rounds=1 if load["rate"] else None)
+        for load in loads + tight
+    ]
 
 
 def _count(rate: int, quick: bool) -> int:

@@ -1,11 +1,12 @@
 """A request's way through the purgatory: made, watched, completed by an event on its key.
 
-One thread, no reaper; one operation is: make a request with a timeout of 60 s, `try_complete_else_watch` it under one key, set
-its flag, `check_and_complete` the key. With `watchers` above 1 so many requests come to watch the key, all flags are set, and
-one check completes them all; the time is per request. Several `keys` take turns. The request is a Python subclass with
-`__slots__`, a Python `try_complete` (called once while the flag is false, once when it is true) and a Python `on_complete`.
-`advance_clock(0)` after every 1,000 requests, timed with the rest, lets the purgatory purge. Kafka's reaper runs in a thread
-of its own.
+One thread, no reaper; one operation is: make a request with a timeout of 60 s,
+`try_complete_else_watch` it under one key, set its flag, `check_and_complete` the key. With
+`watchers` above 1 so many requests come to watch the key, all flags are set, and one check
+completes them all; the time is per request. Several `keys` take turns. The request is a Python
+subclass with `__slots__`, a Python `try_complete` (called once while the flag is false, once when
+it is true) and a Python `on_complete`. `advance_clock(0)` after every 1,000 requests, timed with
+the rest, lets the purgatory purge. Kafka's reaper runs in a thread of its own.
 """
 
 from __future__ import annotations
@@ -29,7 +30,11 @@ _JVM_OPERATIONS = 1_000_000
 
 def cases(quick: bool) -> list[Case]:
     """Few and many keys with one watcher each, and one key with many watchers."""
-    points = ((1, 1), (1_000, 1), (1, 100)) if quick else ((1, 1), (1_000, 1), (65_536, 1), (1, 10), (1, 100), (1, 1_000))
+    points = (
+        ((1, 1), (1_000, 1), (1, 100))
+        if quick
+        else ((1, 1), (1_000, 1), (65_536, 1), (1, 10), (1, 100), (1, 1_000))
+    )
     return [
         Case(
             {"keys": keys, "watchers": watchers},
@@ -46,7 +51,10 @@ def left_out(side: str, case: Case) -> str | None:  # noqa: ARG001 - every side 
 
 
 def measure(side: str, keys: int, watchers: int, operations: int = 64_000) -> dict[str, float]:
-    """ns_per_operation of batches of `operations`, a multiple of 1,000; RuntimeError if a request was left pending."""
+    """ns_per_operation of batches of `operations`, a multiple of 1,000.
+
+    RuntimeError if a request was left pending.
+    """
     purgatory = open_purgatory(side)
     turns = list(islice(cycle(keys_of(keys)), operations // watchers))
     step = ADVANCE_EVERY // watchers
@@ -77,7 +85,9 @@ def _one_watcher(purgatory: DelayedOperationPurgatory, rounds: list[list[str]]) 
     return perf_counter_ns() - start_ns
 
 
-def _many_watchers(purgatory: DelayedOperationPurgatory, rounds: list[list[str]], watchers: int) -> int:
+def _many_watchers(
+    purgatory: DelayedOperationPurgatory, rounds: list[list[str]], watchers: int
+) -> int:
     watch = purgatory.try_complete_else_watch
     check = purgatory.check_and_complete
     requests = [Request(TIMEOUT_MS)] * watchers

@@ -1,10 +1,12 @@
 """Watch many requests, and expire them all, in virtual time.
 
-`count` requests with timeouts of 1 to 60,000 ms (uniform, seeded), each under one of 65,536 keys in turn, in a purgatory with a
-ManualClock and no reaper. `watch_ns_per_operation` is making a request and watching it, per request; `ns_per_operation` is the
-way through the whole span, per expired request: the clock goes to each `next_expiration_ms`, and `timer.advance_clock(0)` expires
-what is due there. Purging is no part of it, because what it costs depends on what else is watched: one purge of all lists, with
-everything expired, is `purge_ns_per_operation`, per request. Kafka's harness has no such question.
+`count` requests with timeouts of 1 to 60,000 ms (uniform, seeded), each under one of 65,536 keys in
+turn, in a purgatory with a ManualClock and no reaper. `watch_ns_per_operation` is making a request
+and watching it, per request; `ns_per_operation` is the way through the whole span, per expired
+request: the clock goes to each `next_expiration_ms`, and `timer.advance_clock(0)` expires what is
+due there. Purging is no part of it, because what it costs depends on what else is watched: one
+purge of all lists, with everything expired, is `purge_ns_per_operation`, per request. Kafka's
+harness has no such question.
 """
 
 from __future__ import annotations
@@ -28,7 +30,9 @@ _SPAN_MS = 60_000
 
 def cases(quick: bool) -> list[Case]:
     """`count` by powers of ten."""
-    return [Case({"count": count}, count) for count in ((100_000,) if quick else (100_000, 1_000_000))]
+    return [
+        Case({"count": count}, count) for count in ((100_000,) if quick else (100_000, 1_000_000))
+    ]
 
 
 def left_out(side: str, case: Case) -> str | None:  # noqa: ARG001 - every side does every case

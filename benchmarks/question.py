@@ -81,7 +81,8 @@ class Question(Protocol):
     QUESTION: str
     METRICS: Mapping[str, str]
     SIDES: tuple[str, ...]
-    #: `measure(side, **params)` in a fresh process; a value for each metric that applies. What it starts it ends.
+    #: `measure(side, **params)` in a fresh process; a value for each metric that applies. What it
+    #: starts it ends.
     measure: Callable[..., dict[str, float]]
 
     def cases(self, quick: bool) -> list[Case]:
@@ -101,7 +102,8 @@ def load(name: str) -> Question:
 def prepare_process(question: Question) -> None:
     """Set what a question needs of a whole process and nothing can take back.
 
-    Only processes of the benchmark call this. `measure` leaves its process as it was, and works without it.
+    Only processes of the benchmark call this. `measure` leaves its process as it was, and works
+    without it.
     """
     prepare = getattr(question, "prepare_process", None)
     if prepare is not None:

@@ -1,8 +1,8 @@
 """A trace through the real purgatory on Spark: requests per second of both cores.
 
-`source=files` reads requests and events from Parquet, brings each host's together, replays them, and counts the rows that come
-out. `source=made` is what `purgatory simulate` does: each host's trace is made where it is replayed, and sums come out. Requests
-have one watch key each.
+`source=files` reads requests and events from Parquet, brings each host's together, replays them,
+and counts the rows that come out. `source=made` is what `purgatory simulate` does: each host's
+trace is made where it is replayed, and sums come out. Requests have one watch key each.
 """
 
 from __future__ import annotations
@@ -45,7 +45,9 @@ def left_out(side: str, case: Case) -> str | None:  # noqa: ARG001 - every side 
     return None
 
 
-def measure(side: str, requests: int, source: str, pending: int = 0, passes: int = 3) -> dict[str, float]:
+def measure(
+    side: str, requests: int, source: str, pending: int = 0, passes: int = 3
+) -> dict[str, float]:
     """Time the replay of a trace.
 
     Args:
@@ -65,7 +67,11 @@ def measure(side: str, requests: int, source: str, pending: int = 0, passes: int
     settings = ReplaySettings(design=LEGACY if side == peers.LEGACY else WHEEL)
     seconds = []
     for _ in range(passes):
-        counted = _replayed(spark, settings, requests, pending) if source == "files" else _made(spark, settings, requests)
+        counted = (
+            _replayed(spark, settings, requests, pending)
+            if source == "files"
+            else _made(spark, settings, requests)
+        )
         begun = perf_counter()
         ended = counted.collect()[0][0]
         seconds.append(perf_counter() - begun)
@@ -74,17 +80,28 @@ def measure(side: str, requests: int, source: str, pending: int = 0, passes: int
     return {"requests_per_second": requests / min(seconds)}
 
 
-def _replayed(spark: SparkSession, settings: ReplaySettings, requests: int, pending: int) -> DataFrame:
+def _replayed(
+    spark: SparkSession, settings: ReplaySettings, requests: int, pending: int
+) -> DataFrame:
     folder = StreamData(requests, pending).make(spark)
     table, events = (
-        spark.read.schema(schema).parquet(str(folder / kind)) for kind, schema in (("requests", REQUESTS), ("events", EVENTS))
+        spark.read.schema(schema).parquet(str(folder / kind))
+        for kind, schema in (("requests", REQUESTS), ("events", EVENTS))
     )
-    return replay(table, events, settings).where(F.col("outcome").isNotNull()).agg(F.count("*"), F.sum("waited_ms"))
+    return (
+        replay(table, events, settings)
+        .where(F.col("outcome").isNotNull())
+        .agg(F.count("*"), F.sum("waited_ms"))
+    )
 
 
 def _made(spark: SparkSession, settings: ReplaySettings, requests: int) -> DataFrame:
     workload = cluster_workload(
-        CASES["low"], hosts=_HOSTS, requests_per_host=requests // _HOSTS, rate_per_host=_RATE_PER_HOST, shared_keys=0
+        CASES["low"],
+        hosts=_HOSTS,
+        requests_per_host=requests // _HOSTS,
+        rate_per_host=_RATE_PER_HOST,
+        shared_keys=0,
     )
     hosts = simulate(spark, workload, settings, bin_us=_BIN_US).where("kind = 'hosts'")
     return hosts.agg(F.sum("hosts.completed") + F.sum("hosts.expired"))

@@ -1,4 +1,7 @@
-"""The request that the purgatories of the benchmark hold: the least that a Python subclass can be."""
+"""The request that the purgatories of the benchmark hold.
+
+The least that a Python subclass can be.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +16,16 @@ from request_purgatory.clock import Clock
 
 #: Far enough away that nothing expires while it is measured, where nothing is to.
 TIMEOUT_MS = 60_000
-#: After so many operations the purgatory's clock is advanced, where it has no reaper, so that purges happen.
+#: After so many operations the purgatory's clock is advanced, where it has no reaper, so that
+#: purges happen.
 ADVANCE_EVERY = 1_000
 
 
 class Request(DelayedOperation):
-    """Complete once `ready` is set. Whoever makes one sets it to False: an `__init__` for that would be most of the cost."""
+    """Complete once `ready` is set.
+
+    Whoever makes one sets it to False: an `__init__` for that would be most of the cost.
+    """
 
     __slots__ = ("ready",)
 
@@ -36,7 +43,9 @@ def keys_of(count: int) -> list[str]:
     return [f"orders-{number}" for number in range(count)]
 
 
-def open_purgatory(side: str, clock: Clock | None = None, *, shards: int = 512) -> DelayedOperationPurgatory:
+def open_purgatory(
+    side: str, clock: Clock | None = None, *, shards: int = 512
+) -> DelayedOperationPurgatory:
     """A purgatory of the side's design, without a reaper; the 0.8 design's has one shard."""
     if side == peers.LEGACY:
         return LegacyPurgatory("benchmark", clock=clock, reaper=False)

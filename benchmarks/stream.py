@@ -1,11 +1,13 @@
 """Requests that were not answered in time, as a stream on Spark: rows per second, beside what people write today.
 
-The join is Spark's stream-stream left outer join with watermarks on both sides: a request without an event within its timeout
-comes out with nulls. The timers are `transformWithState` (Row, the quickest of its Python forms for groups of two rows) with each
-request's watch key as the group, the request as its state and a timer at its deadline. All three run in a process with two cores,
-read the same files in micro-batches of a file of each kind, have the same settings of Spark and its state store, and write
-Parquet. What they write is checked against what the data must give. Rows are requests and events; "warm" leaves out the first
-two batches, in which the JVM compiles and Python's workers start.
+The join is Spark's stream-stream left outer join with watermarks on both sides: a request without
+an event within its timeout comes out with nulls. The timers are `transformWithState` (Row, the
+quickest of its Python forms for groups of two rows) with each request's watch key as the group, the
+request as its state and a timer at its deadline. All three run in a process with two cores, read
+the same files in micro-batches of a file of each kind, have the same settings of Spark and its
+state store, and write Parquet. What they write is checked against what the data must give. Rows are
+requests and events; "warm" leaves out the first two batches, in which the JVM compiles and Python's
+workers start.
 """
 
 from __future__ import annotations
@@ -41,8 +43,9 @@ METRICS = {
 }
 SIDES = (peers.OURS, peers.STREAM_JOIN, peers.STREAM_TIMERS)
 
-#: Requests of the case that the join is measured at as well, long enough for the JVM to have compiled what it runs; of the one
-#: for all sides, as a timer per request takes minutes where the others take seconds; and of the rest, but where requests differ.
+#: Requests of the case that the join is measured at as well, long enough for the JVM to have
+#: compiled what it runs; of the one for all sides, as a timer per request takes minutes where the
+#: others take seconds; and of the rest, but where requests differ.
 COMPARED = 4_800_000
 _ALL_COMPARED = 240_000
 _REQUESTS = 2_400_000
@@ -64,7 +67,13 @@ def cases(quick: bool) -> list[Case]:
     ]
 
 
-def _case(requests: int, pending: int, keys: int = 0, per_file: int = 400_000, most_rounds: int | None = None) -> Case:
+def _case(
+    requests: int,
+    pending: int,
+    keys: int = 0,
+    per_file: int = 400_000,
+    most_rounds: int | None = None,
+) -> Case:
     params = {"requests": requests, "pending": pending, "keys": keys, "per_file": per_file}
     return Case(params, requests, most_rounds=most_rounds)
 
@@ -83,8 +92,13 @@ def prepare_process() -> None:
     logging.getLogger("py4j").setLevel(logging.WARNING)
 
 
-def measure(side: str, requests: int, pending: int, keys: int = 0, per_file: int = 400_000) -> dict[str, float]:
-    """Of one run over all files; RuntimeError if what was written is not what the data must give."""
+def measure(
+    side: str, requests: int, pending: int, keys: int = 0, per_file: int = 400_000
+) -> dict[str, float]:
+    """Of one run over all files.
+
+    RuntimeError if what was written is not what the data must give.
+    """
     data = StreamData(requests, pending, keys, per_file)
     spark = create_session("request-purgatory benchmarks", master="local[2]")
     folder = data.make(spark)
@@ -94,13 +108,18 @@ def measure(side: str, requests: int, pending: int, keys: int = 0, per_file: int
             stream_settings(spark)
             spark.conf.set("spark.sql.streaming.numRecentProgressUpdates", "1000")
             tables = [
-                spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(folder / kind))
+                spark.readStream.schema(schema)
+                .option("maxFilesPerTrigger", 1)
+                .parquet(str(folder / kind))
                 for kind, schema in (("requests", REQUESTS), ("events", EVENTS))
             ]
             progress = _run(_outcomes(side, data, *tables), work)
             if not keys:
                 _check(spark, data, work / "out")
-        return _figures(progress) | {"checkpoint_bytes": _size(work / "checkpoint"), "worker_bytes": _largest_worker()}
+        return _figures(progress) | {
+            "checkpoint_bytes": _size(work / "checkpoint"),
+            "worker_bytes": _largest_worker(),
+        }
     finally:
         shutil.rmtree(work, ignore_errors=True)
 
@@ -125,13 +144,19 @@ def _outcomes(side: str, data: StreamData, requests: DataFrame, events: DataFram
         return _joined(data, requests, events)
     if side == peers.STREAM_TIMERS:
         return _timed(requests, events)
-    streamed = delayed_operations(requests, events, settings=StreamSettings(shards=_SHARDS, delay_ms=_DELAY_MS))
+    streamed = delayed_operations(
+        requests, events, settings=StreamSettings(shards=_SHARDS, delay_ms=_DELAY_MS)
+    )
     return streamed.select("host", "request_id", "arrived_at", "ended_at", "outcome")
 
 
 def _joined(data: StreamData, requests: DataFrame, events: DataFrame) -> DataFrame:
     delay = f"{_DELAY_MS} milliseconds"
-    left = requests.withColumn("key", F.col("watch_keys")[0]).withWatermark("arrived_at", delay).alias("r")
+    left = (
+        requests.withColumn("key", F.col("watch_keys")[0])
+        .withWatermark("arrived_at", delay)
+        .alias("r")
+    )
     right = events.withWatermark("occurred_at", delay).alias("e")
     timeout = F.expr(f"interval {data.timeout_ms} milliseconds")
     deadline = F.col("arrived_at") + timeout
@@ -152,9 +177,11 @@ class TimerPerRequest(StatefulProcessor):
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Called by Spark."""
         self._handle = handle
-        self._waiting = handle.getValueState("waiting", "request_id string, arrived_us long, deadline_us long")
+        self._waiting = handle.getValueState(
+            "waiting", "request_id string, arrived_us long, deadline_us long"
+        )
 
-    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803, ARG002
+    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
         """Called by Spark."""
         waiting = self._waiting.get()
         was_kept = waiting is not None
@@ -163,7 +190,13 @@ class TimerPerRequest(StatefulProcessor):
             if row.request_id is not None:
                 waiting = (row.request_id, row.us, row.us + row.timeout_ms * 1000)
             elif waiting is not None and row.us <= waiting[2] and ended is None:
-                ended = Row(host=key[0], request_id=waiting[0], arrived_us=waiting[1], ended_us=row.us, outcome=COMPLETED)
+                ended = Row(
+                    host=key[0],
+                    request_id=waiting[0],
+                    arrived_us=waiting[1],
+                    ended_us=row.us,
+                    outcome=COMPLETED,
+                )
         if waiting is None:
             return
         # Timers have whole milliseconds.
@@ -177,11 +210,19 @@ class TimerPerRequest(StatefulProcessor):
             self._waiting.update(waiting)
             self._handle.registerTimer(timer_ms)
 
-    def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:  # noqa: N802, N803, ARG002
+    def handleExpiredTimer(
+        self, key: Any, timerValues: Any, expiredTimerInfo: Any
+    ) -> Iterator[Row]:
         """Called by Spark."""
         request_id, arrived_us, deadline_us = self._waiting.get() or ("", 0, 0)
         self._waiting.clear()
-        yield Row(host=key[0], request_id=request_id, arrived_us=arrived_us, ended_us=deadline_us, outcome=EXPIRED)
+        yield Row(
+            host=key[0],
+            request_id=request_id,
+            arrived_us=arrived_us,
+            ended_us=deadline_us,
+            outcome=EXPIRED,
+        )
 
     def close(self) -> None:
         """Called by Spark."""
@@ -190,25 +231,41 @@ class TimerPerRequest(StatefulProcessor):
 def _timed(requests: DataFrame, events: DataFrame) -> DataFrame:
     delay = f"{_DELAY_MS} milliseconds"
     left = requests.select(
-        "host", F.col("watch_keys")[0].alias("key"), F.col("arrived_at").alias("at"), "request_id", "timeout_ms"
+        "host",
+        F.col("watch_keys")[0].alias("key"),
+        F.col("arrived_at").alias("at"),
+        "request_id",
+        "timeout_ms",
     ).withWatermark("at", delay)
-    right = events.select("host", "key", F.col("occurred_at").alias("at")).withWatermark("at", delay)
+    right = events.select("host", "key", F.col("occurred_at").alias("at")).withWatermark(
+        "at", delay
+    )
     rows = left.unionByName(right, allowMissingColumns=True).withColumn("us", F.unix_micros("at"))
     schema = "host string, request_id string, arrived_us long, ended_us long, outcome string"
-    ended = rows.groupBy("host", "key").transformWithState(TimerPerRequest(), schema, "append", "eventtime")
-    times = {name: F.timestamp_micros(f"{name}_us").alias(f"{name}_at") for name in ("arrived", "ended")}
+    ended = rows.groupBy("host", "key").transformWithState(
+        TimerPerRequest(), schema, "append", "eventtime"
+    )
+    times = {
+        name: F.timestamp_micros(f"{name}_us").alias(f"{name}_at") for name in ("arrived", "ended")
+    }
     return ended.select("host", "request_id", times["arrived"], times["ended"], "outcome")
 
 
 def _run(outcomes: DataFrame, work: Path) -> list[Any]:
     writer = outcomes.writeStream.format("parquet").option("path", str(work / "out"))
-    query = writer.option("checkpointLocation", str(work / "checkpoint")).trigger(availableNow=True).start()
+    query = (
+        writer.option("checkpointLocation", str(work / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
     query.awaitTermination()
     return list(query.recentProgress)
 
 
 def _figures(progress: list[Any]) -> dict[str, float]:
-    batches = [(batch.numInputRows, batch.durationMs["triggerExecution"] / 1000) for batch in progress]
+    batches = [
+        (batch.numInputRows, batch.durationMs["triggerExecution"] / 1000) for batch in progress
+    ]
     full = [(rows, seconds) for rows, seconds in batches if rows]
     warm = full[_WARM_UP:] or full
     return {
@@ -220,13 +277,19 @@ def _figures(progress: list[Any]) -> dict[str, float]:
 
 
 def _check(spark: SparkSession, data: StreamData, out: Path) -> None:
-    """Every row is right, none is there twice, and nearly all are there: what the last watermark has not passed is not."""
+    """Every row is right, none is there twice, and nearly all are there.
+
+    What the last watermark has not passed is not.
+    """
     # A margin of ten seconds, which a small data set does not have.
     margin = min(10_000, data.requests // 4)
     requests, events = data.tables(spark)
     deadline = F.col("arrived_at") + F.expr(f"interval {data.timeout_ms} milliseconds")
-    expected = requests.join(events.select(F.col("key").alias("k"), "occurred_at"), F.col("watch_keys")[0] == F.col("k")).select(
-        "request_id", F.when(F.col("occurred_at") <= deadline, COMPLETED).otherwise(EXPIRED).alias("expected")
+    expected = requests.join(
+        events.select(F.col("key").alias("k"), "occurred_at"), F.col("watch_keys")[0] == F.col("k")
+    ).select(
+        "request_id",
+        F.when(F.col("occurred_at") <= deadline, COMPLETED).otherwise(EXPIRED).alias("expected"),
     )
     written = spark.read.parquet(str(out))
     joined = expected.join(written.select("request_id", "outcome"), "request_id", "right")
@@ -237,7 +300,9 @@ def _check(spark: SparkSession, data: StreamData, out: Path) -> None:
     ).collect()[0]
     least = data.requests - 3 * data.pending - 2 * _DELAY_MS - margin
     if not (found.rows == found.requests == found.right) or found.rows < least:
-        raise RuntimeError(f"of {data.requests:,} requests, at least {least:,} of which had to end: {found}")
+        raise RuntimeError(
+            f"of {data.requests:,} requests, at least {least:,} of which had to end: {found}"
+        )
 
 
 def _size(folder: Path) -> float:

@@ -1,9 +1,11 @@
 """What the questions about Spark read: requests each with one watch key, and an event for each, in files in order of time.
 
-A request arrives every millisecond of event time. Its event follows after up to `2 * pending` milliseconds, all waits alike, and
-the timeout is nine tenths of that, so a tenth of the requests expire and `pending` of them wait at a time. With `keys`, request
-and event share a key with others, and the first event on it completes all that wait for it: then as many wait as there are keys,
-at most. Every column follows from the request's number by Spark's hash: the same rows on every machine.
+A request arrives every millisecond of event time. Its event follows after up to `2 * pending`
+milliseconds, all waits alike, and the timeout is nine tenths of that, so a tenth of the requests
+expire and `pending` of them wait at a time. With `keys`, request and event share a key with others,
+and the first event on it completes all that wait for it: then as many wait as there are keys, at
+most. Every column follows from the request's number by Spark's hash: the same rows on every
+machine.
 """
 
 from __future__ import annotations
@@ -31,7 +33,8 @@ class StreamData:
         requests: how many, and as many events.
         pending: how many wait at a time.
         keys: shared by all; 0 for a key of its own for each request.
-        per_file: requests in a file; the events of the same stretch of time are in a file beside it.
+        per_file: requests in a file; the events of the same stretch of time are in a file beside
+            it.
     """
 
     requests: int
@@ -52,10 +55,16 @@ class StreamData:
     def tables(self, spark: SparkSession) -> tuple[DataFrame, DataFrame]:
         """Requests and events of the schema, and each one's file number."""
         numbers = spark.range(self.requests)
-        arrived = F.lit(_BEGIN_US) + F.col("id") * GAP_US + F.pmod(F.xxhash64("id", F.lit(1)), F.lit(GAP_US))
+        arrived = (
+            F.lit(_BEGIN_US)
+            + F.col("id") * GAP_US
+            + F.pmod(F.xxhash64("id", F.lit(1)), F.lit(GAP_US))
+        )
         wait = F.pmod(F.xxhash64("id", F.lit(2)), F.lit(2 * self.pending * GAP_US)) + 1
         key = F.col("id") if not self.keys else F.pmod(F.xxhash64("id", F.lit(3)), F.lit(self.keys))
-        host = F.format_string("host-%02d", F.pmod(F.xxhash64("id" if not self.keys else key, F.lit(4)), F.lit(_HOSTS)))
+        host = F.format_string(
+            "host-%02d", F.pmod(F.xxhash64("id" if not self.keys else key, F.lit(4)), F.lit(_HOSTS))
+        )
         name = F.format_string("key-%d", key)
         requests = numbers.select(
             host.alias("host"),
@@ -94,9 +103,14 @@ class StreamData:
             files = table.repartitionByRange(count, "file").sortWithinPartitions("file", time)
             files.write.partitionBy("file").parquet(str(made))
             (folder / kind).mkdir()
-            for number, file in enumerate(sorted(made.glob("file=*/*.parquet"), key=lambda file: int(file.parent.name[5:]))):
+            for number, file in enumerate(
+                sorted(made.glob("file=*/*.parquet"), key=lambda file: int(file.parent.name[5:]))
+            ):
                 # Spark takes the oldest file first.
-                os.utime(file.rename(folder / kind / f"{number:05d}.parquet"), (1e9 + number, 1e9 + number))
+                os.utime(
+                    file.rename(folder / kind / f"{number:05d}.parquet"),
+                    (1e9 + number, 1e9 + number),
+                )
             shutil.rmtree(made)
         try:
             folder.rename(self.folder)

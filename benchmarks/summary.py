@@ -25,16 +25,28 @@ def medians(measurements: Iterable[Measurement]) -> Medians:
 
 
 def ratio(value: float, ours: float | None) -> float | None:
-    """How many times ours a side's value is; None if ours is not there, or one of them is not above 0."""
+    """How many times ours a side's value is.
+
+    None if ours is not there, or one of them is not above 0.
+    """
     return value / ours if ours is not None and ours > 0 and value > 0 else None
 
 
 def question_table(question: Question, cases: list[Case], found: Medians, sides: set[str]) -> Table:
-    """Rows: the cases, a row for each metric; columns: the sides, median and ratio to request_purgatory."""
+    """Rows: the cases, a row for each metric.
+
+    Columns: the sides, median and ratio to request_purgatory.
+    """
     name = question.QUESTION
     chosen = [side for side in question.SIDES if side in sides]
-    metrics = [metric for metric in question.METRICS if any(key[0] == name and key[3] == metric for key in found)]
-    table = Table(title=f"{name}: {title(question)} (x: times request_purgatory)", title_justify="left")
+    metrics = [
+        metric
+        for metric in question.METRICS
+        if any(key[0] == name and key[3] == metric for key in found)
+    ]
+    table = Table(
+        title=f"{name}: {title(question)} (x: times request_purgatory)", title_justify="left"
+    )
     table.add_column("case")
     table.add_column("metric")
     for side in chosen:
@@ -63,16 +75,24 @@ def number(value: float) -> str:
 
 
 def not_measured_lines(not_measured: Iterable[NotMeasured], *, failed: bool) -> list[str]:
-    """What was left out (or failed): each reason once, with the sides, questions and cases that it is for."""
+    """What was left out (or failed).
+
+    Each reason once, with the sides, questions and cases that it is for.
+    """
     found: dict[str, dict[tuple[str, str], list[str]]] = {}
     for one in not_measured:
         if one.failed == failed:
-            found.setdefault(one.reason, {}).setdefault((one.question, one.side), []).append(one.case)
+            found.setdefault(one.reason, {}).setdefault((one.question, one.side), []).append(
+                one.case
+            )
     lines = []
     for reason, cases in found.items():
         sides: dict[tuple[str, str], list[str]] = defaultdict(list)
         for (question, side), labels in cases.items():
             sides[question, "; ".join(labels)].append(side)
-        where = "".join(f"\n    {question} ({labels}): {', '.join(names)}" for (question, labels), names in sides.items())
+        where = "".join(
+            f"\n    {question} ({labels}): {', '.join(names)}"
+            for (question, labels), names in sides.items()
+        )
         lines.append(reason + where)
     return lines

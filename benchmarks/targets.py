@@ -24,7 +24,8 @@ class Target:
 
     Attributes:
         question, case, metric: what of the measurements it is about.
-        target, moonshot: what is wanted, and what would be splendid, in the metric's unit; None for none.
+        target, moonshot: what is wanted, and what would be splendid, in the metric's unit; None for
+            none.
         higher_is_better: False for times and bytes.
         at_least_as: a side whose median in the same run is the target.
         times: a side by whose median ours is divided; target and moonshot are about that ratio.
@@ -56,14 +57,49 @@ class Target:
 #: Add a row to have it reported.
 TARGETS = [
     *(
-        Target(f"schedule and cancel, {pending:,} pending", "timer_cycle", f"pending={pending}", "ns_per_operation", 60, 35)
+        Target(
+            f"schedule and cancel, {pending:,} pending",
+            "timer_cycle",
+            f"pending={pending}",
+            "ns_per_operation",
+            60,
+            35,
+        )
         for pending in (1_000, 10_000, 100_000, 1_000_000)
     ),
     Target("add 1,000,000 timers", "timer_add", "count=1000000", "ns_per_operation", 100, 50),
-    Target("cancel 1,000,000 in random order", "timer_cancel_random", "count=1000000", "ns_per_operation", 100, 50),
-    Target("expire 1,000,000 timers", "timer_expire", "count=1000000 span_ms=60000", "ns_per_operation", 350, 250),
-    Target("watch and complete, one key", "purgatory_cycle", "keys=1 watchers=1", "ns_per_operation", 450, 300),
-    Target("bytes per pending handle", "memory", "kind=handle count=1000000", "bytes_per_pending", 100, 64),
+    Target(
+        "cancel 1,000,000 in random order",
+        "timer_cancel_random",
+        "count=1000000",
+        "ns_per_operation",
+        100,
+        50,
+    ),
+    Target(
+        "expire 1,000,000 timers",
+        "timer_expire",
+        "count=1000000 span_ms=60000",
+        "ns_per_operation",
+        350,
+        250,
+    ),
+    Target(
+        "watch and complete, one key",
+        "purgatory_cycle",
+        "keys=1 watchers=1",
+        "ns_per_operation",
+        450,
+        300,
+    ),
+    Target(
+        "bytes per pending handle",
+        "memory",
+        "kind=handle count=1000000",
+        "bytes_per_pending",
+        100,
+        64,
+    ),
     Target(
         "bytes per pending operation, 65,536 keys",
         "memory",
@@ -186,7 +222,10 @@ TARGETS += [
 
 
 def compare(found: Medians, targets: list[Target] | None = None) -> list[dict[str, object]]:
-    """A row for each target: what was measured (None if it was not), the verdict, and the best peer with its figure."""
+    """A row for each target.
+
+    What was measured (None if it was not), the verdict, and the best peer with its figure.
+    """
     rows: list[dict[str, object]] = []
     for row in TARGETS if targets is None else targets:
         measured = found.get((row.question, peers.OURS, row.case, row.metric))
@@ -226,7 +265,8 @@ def _best_peer(found: Medians, target: Target) -> tuple[str, float] | None:
     others = [
         (side, value)
         for (question, side, case, metric), value in found.items()
-        if (question, case, metric) == (target.question, target.case, target.metric) and side not in ours
+        if (question, case, metric) == (target.question, target.case, target.metric)
+        and side not in ours
     ]
     best = max if target.higher_is_better else min
     return best(others, key=lambda other: other[1], default=None)
@@ -236,7 +276,9 @@ def targets_table(rows: list[dict[str, object]]) -> Table:
     """The rows of `compare` for the console."""
     table = Table(title="targets", title_justify="left")
     for column in _COLUMNS:
-        table.add_column(column, justify="right" if column in ("target", "moonshot", "measured") else "left")
+        table.add_column(
+            column, justify="right" if column in ("target", "moonshot", "measured") else "left"
+        )
     for row in rows:
         table.add_row(*_texts(row))
     return table

@@ -1,9 +1,11 @@
 """Add timers and keep them all.
 
-`count` timers with delays of 1 to 60,000 ms (uniform, seeded, drawn beforehand) are added to an empty timer; the handles go into
-a list made beforehand. No event loop runs and no clock is advanced meanwhile, so nothing expires. The time per timer includes
-what the garbage collector does because of the objects that are kept. Small counts are repeated in the process, each time with
-a new timer, and the median taken. trio opens scopes, one inside the other; threading.Timer starts a thread for each.
+`count` timers with delays of 1 to 60,000 ms (uniform, seeded, drawn beforehand) are added to an
+empty timer; the handles go into a list made beforehand. No event loop runs and no clock is advanced
+meanwhile, so nothing expires. The time per timer includes what the garbage collector does because
+of the objects that are kept. Small counts are repeated in the process, each time with a new timer,
+and the median taken. trio opens scopes, one inside the other; threading.Timer starts a thread for
+each.
 """
 
 from __future__ import annotations
@@ -29,12 +31,19 @@ SIDES = peers.TIMERS
 
 def cases(quick: bool) -> list[Case]:
     """`count` by powers of ten; 1,000 is what one thread per timer survives."""
-    return [Case({"count": count}, count) for count in ((1_000, 10_000) if quick else (1_000, 100_000, 1_000_000))]
+    return [
+        Case({"count": count}, count)
+        for count in ((1_000, 10_000) if quick else (1_000, 100_000, 1_000_000))
+    ]
 
 
 def left_out(side: str, case: Case) -> str | None:
     """Threads don't survive as many."""
-    return peers.TOO_MANY_THREADS if side == peers.THREADING and case.size > peers.MOST_THREADS else None
+    return (
+        peers.TOO_MANY_THREADS
+        if side == peers.THREADING and case.size > peers.MOST_THREADS
+        else None
+    )
 
 
 def measure(side: str, count: int) -> dict[str, float]:
@@ -107,7 +116,8 @@ def _sched(delays: list[int], handles: list[object]) -> int:
 
 
 def _threading(delays: list[int], handles: list[object]) -> int:
-    # All threads have to be alive at the end, as every other side's timers are pending then: each delay is a minute longer.
+    # All threads have to be alive at the end, as every other side's timers are pending then: each
+    # delay is a minute longer.
     delays_s = [60 + delay for delay in seconds(delays)]
     with peers.ended_timers():
         start_ns = settled_ns()

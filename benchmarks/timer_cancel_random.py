@@ -1,10 +1,11 @@
 """Cancel all pending timers, in random order.
 
-`count` timers with delays of 30 to 90 s (uniform, seeded) are added, the list of their handles is shuffled (seeded), and then
-every one is cancelled. What cancelling leaves to be done later is timed with it: one iteration of an event loop, in which asyncio
-drops the cancelled timers and uvloop frees them; a checkpoint of trio. Small counts are repeated in the process, each time with
-a new timer, and the median taken. trio's scopes end in the reverse order of their opening only, so the deadline of each is
-taken back instead (`scope.deadline = inf`).
+`count` timers with delays of 30 to 90 s (uniform, seeded) are added, the list of their handles is
+shuffled (seeded), and then every one is cancelled. What cancelling leaves to be done later is timed
+with it: one iteration of an event loop, in which asyncio drops the cancelled timers and uvloop
+frees them; a checkpoint of trio. Small counts are repeated in the process, each time with a new
+timer, and the median taken. trio's scopes end in the reverse order of their opening only, so the
+deadline of each is taken back instead (`scope.deadline = inf`).
 """
 
 from __future__ import annotations
@@ -35,7 +36,10 @@ _Handle = TypeVar("_Handle")
 
 def cases(quick: bool) -> list[Case]:
     """`count` by powers of ten; 1,000 is what one thread per timer survives."""
-    return [Case({"count": count}, count) for count in ((1_000, 10_000) if quick else (1_000, 100_000, 1_000_000))]
+    return [
+        Case({"count": count}, count)
+        for count in ((1_000, 10_000) if quick else (1_000, 100_000, 1_000_000))
+    ]
 
 
 def left_out(side: str, case: Case) -> str | None:

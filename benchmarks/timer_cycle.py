@@ -1,12 +1,14 @@
 """Schedule a timer and cancel it, while others are pending.
 
-What a request that is answered in time costs the timer. `pending` timers of 30 to 90 s (uniform, seeded) are in it; measured is
-`handle = call_later(delay, callback); handle.cancel()` with 1,024 further delays of the same kind, over and over. After every
-1,024 cycles each side may do its housekeeping, and that is timed with the rest: an event loop runs once, in which asyncio drops
-cancelled timers and uvloop frees theirs; trio passes a checkpoint; ours and the heap look at their clock. Sides that leave
-cancelled timers behind and drop them all at once are measured over at least as many cycles as are pending, so that every batch
-pays for it. The result is the median batch of a process. Each side reads its own real clock, but for the one of ours with a
-ManualClock. trio opens and closes `move_on_after`.
+What a request that is answered in time costs the timer. `pending` timers of 30 to 90 s (uniform,
+seeded) are in it; measured is `handle = call_later(delay, callback); handle.cancel()` with 1,024
+further delays of the same kind, over and over. After every 1,024 cycles each side may do its
+housekeeping, and that is timed with the rest: an event loop runs once, in which asyncio drops
+cancelled timers and uvloop frees theirs; trio passes a checkpoint; ours and the heap look at their
+clock. Sides that leave cancelled timers behind and drop them all at once are measured over at least
+as many cycles as are pending, so that every batch pays for it. The result is the median batch of a
+process. Each side reads its own real clock, but for the one of ours with a ManualClock. trio opens
+and closes `move_on_after`.
 """
 
 from __future__ import annotations
@@ -51,12 +53,19 @@ class _Work:
 
 def cases(quick: bool) -> list[Case]:
     """`pending` by powers of ten."""
-    return [case(pending) for pending in ((1_000, 10_000) if quick else (1_000, 10_000, 100_000, 1_000_000))]
+    return [
+        case(pending)
+        for pending in ((1_000, 10_000) if quick else (1_000, 10_000, 100_000, 1_000_000))
+    ]
 
 
 def case(pending: int) -> Case:
     """The case of so many pending timers."""
-    return Case({"pending": pending}, pending, JvmCall(QUESTION, {"pending": pending, "operations": _JVM_OPERATIONS}))
+    return Case(
+        {"pending": pending},
+        pending,
+        JvmCall(QUESTION, {"pending": pending, "operations": _JVM_OPERATIONS}),
+    )
 
 
 def left_out(side: str, case: Case) -> str | None:
@@ -70,11 +79,14 @@ def left_out(side: str, case: Case) -> str | None:
     return None
 
 
-def measure(side: str, pending: int, operations: int = OPERATIONS, shortest_ms: int = SHORTEST_PENDING_MS) -> dict[str, float]:
+def measure(
+    side: str, pending: int, operations: int = OPERATIONS, shortest_ms: int = SHORTEST_PENDING_MS
+) -> dict[str, float]:
     """ns_per_operation; RuntimeError if it took so long that pending timers came due.
 
     Args:
-        operations: cycles in a batch, but for sides that need more of them or are too slow for so many.
+        operations: cycles in a batch, but for sides that need more of them or are too slow for so
+            many.
         shortest_ms: the shortest delay; the longest is three times as long.
     """
     if side in _SLOW:
@@ -84,7 +96,8 @@ def measure(side: str, pending: int, operations: int = OPERATIONS, shortest_ms: 
     work = _Work(
         pending=pending_ms(pending, shortest_ms=shortest_ms),
         cycled=pending_ms(_CYCLED, shortest_ms=shortest_ms, seed=2),
-        # A batch of so many takes seconds, and all has to be over before the first pending timer is due.
+        # A batch of so many takes seconds, and all has to be over before the first pending timer is
+        # due.
         batches=5 if operations < 500_000 else 1,
         repeats=-(-operations // _CYCLED),
     )
@@ -95,7 +108,9 @@ def measure(side: str, pending: int, operations: int = OPERATIONS, shortest_ms: 
         # Also where the side fails for that reason, as trio does: this one then says more.
         took = monotonic() - started
         if took * 1000 > shortest_ms:
-            raise RuntimeError(f"took {took:.0f} s, so that timers of {shortest_ms / 1000:.0f} s came due meanwhile")
+            raise RuntimeError(
+                f"took {took:.0f} s, so that timers of {shortest_ms / 1000:.0f} s came due meanwhile"
+            )
     return per_operation(elapsed_ns, work.repeats * _CYCLED)
 
 

@@ -1,11 +1,13 @@
 """Expire many timers, spread over a span of time, in virtual time.
 
-`count` timers with delays of 1 to `span_ms` ms (uniform, seeded) are added while time stands still; measured is the way through
-the whole span, until the last callback has returned. The callback is a Python function of no arguments, the same for all sides,
-that does nothing but count its calls; the run fails if the count is wrong. Ours: a ManualClock that is advanced to each
-`next_expiration_ms`, and `advance_clock(0)` there. asyncio: its own loop, with a `time` and a selector that jumps to the end of
-each sleep. sched: made for it. The heap: to each next deadline. Kafka and Netty: see benchmarks/jvm. uvloop and threading.Timer
-read the machine's clock themselves, and a deadline of trio's calls nothing, so they are left out.
+`count` timers with delays of 1 to `span_ms` ms (uniform, seeded) are added while time stands still;
+measured is the way through the whole span, until the last callback has returned. The callback is a
+Python function of no arguments, the same for all sides, that does nothing but count its calls; the
+run fails if the count is wrong. Ours: a ManualClock that is advanced to each `next_expiration_ms`,
+and `advance_clock(0)` there. asyncio: its own loop, with a `time` and a selector that jumps to the
+end of each sleep. sched: made for it. The heap: to each next deadline. Kafka and Netty: see
+benchmarks/jvm. uvloop and threading.Timer read the machine's clock themselves, and a deadline of
+trio's calls nothing, so they are left out.
 """
 
 from __future__ import annotations
@@ -36,9 +38,18 @@ _Callback = Callable[[], None]
 
 
 def cases(quick: bool) -> list[Case]:
-    """`count` over a minute. Kafka runs its callbacks on the clock's thread, too, instead of handing each to an executor."""
-    spans = [{"count": count, "span_ms": 60_000} for count in ((100_000,) if quick else (100_000, 1_000_000))]
-    return [Case(span, span["count"], JvmCall(QUESTION, span | {"executor": "direct"})) for span in spans]
+    """`count` over a minute.
+
+    Kafka runs its callbacks on the clock's thread, too, instead of handing each to an executor.
+    """
+    spans = [
+        {"count": count, "span_ms": 60_000}
+        for count in ((100_000,) if quick else (100_000, 1_000_000))
+    ]
+    return [
+        Case(span, span["count"], JvmCall(QUESTION, span | {"executor": "direct"}))
+        for span in spans
+    ]
 
 
 def left_out(side: str, case: Case) -> str | None:  # noqa: ARG001 - whatever the case

@@ -1,6 +1,7 @@
 """One measurement in this process: `python -m benchmarks.worker <question> <side> [key=value ...]`.
 
-Prints one JSON object {metric: value}. Exit code 3 with a reason on stderr: the side has nothing to measure here.
+Prints one JSON object {metric: value}. Exit code 3 with a reason on stderr: the side has nothing to
+measure here.
 """
 
 from __future__ import annotations
@@ -17,7 +18,10 @@ EXIT_NOT_APPLICABLE = 3
 
 
 def parameter(argument: str) -> tuple[str, Parameter]:
-    """The name and value of `key=value`; whole numbers become ints. ValueError if it is not of that form."""
+    """The name and value of `key=value`; whole numbers become ints.
+
+    ValueError if it is not of that form.
+    """
     name, equals, value = argument.partition("=")
     if not name or not equals:
         raise ValueError(f"{argument!r} is not of the form key=value")
@@ -51,6 +55,7 @@ def main(arguments: list[str]) -> int:
 if __name__ == "__main__":
     code = main(sys.argv[1:])
     if code == 0:
-        # Not the usual way out: freeing a million timers, or joining threads that wait for one, is no part of the answer.
+        # Not the usual way out: freeing a million timers, or joining threads that wait for one, is
+        # no part of the answer.
         os._exit(0)
     sys.exit(code)

@@ -5,9 +5,10 @@
     curl 'http://localhost:8080/topics/news?after=0&timeout=20'      # waits
     curl -d 'it rains' 'http://localhost:8080/topics/news'           # answers everybody who waits
 
-`GET /topics/{topic}?after=N&timeout=S` answers with the topic's events from number N on, as soon as there are any. Each client
-that waits is one request in the purgatory: no task polls, no timer is kept but the purgatory's one, and a client that hangs up
-leaves at once. When the service stops, clients that wait get 503 at once. Needs aiohttp.
+`GET /topics/{topic}?after=N&timeout=S` answers with the topic's events from number N on, as soon as
+there are any. Each client that waits is one request in the purgatory: no task polls, no timer is
+kept but the purgatory's one, and a client that hangs up leaves at once. When the service stops,
+clients that wait get 503 at once. Needs aiohttp.
 """
 
 from __future__ import annotations
@@ -37,11 +38,16 @@ async def wait_for_events(request: web.Request) -> web.Response:
     except ValueError as error:
         raise web.HTTPBadRequest(text=str(error)) from None
     if after < 0 or not 0 <= timeout <= MAX_TIMEOUT:
-        raise web.HTTPBadRequest(text=f"after must be at least 0 and timeout from 0 to {MAX_TIMEOUT}, got {after} and {timeout}")
+        raise web.HTTPBadRequest(
+            text=f"after must be at least 0 and timeout from 0 to {MAX_TIMEOUT}, got {after} and {timeout}"
+        )
     topics = request.app[TOPICS]
     try:
-        # A look at `topics[topic]` itself would make a list for everything that anybody ever asked for.
-        events = await request.app[PURGATORY].hold([topic], until=lambda: topics.get(topic, [])[after:], timeout=timeout)
+        # A look at `topics[topic]` itself would make a list for everything that anybody ever asked
+        # for.
+        events = await request.app[PURGATORY].hold(
+            [topic], until=lambda: topics.get(topic, [])[after:], timeout=timeout
+        )
     except TimeoutError:
         return web.Response(status=204)
     return web.json_response({"events": events, "next": after + len(events)})
@@ -103,7 +109,8 @@ def make_app() -> web.Application:
 
 
 if __name__ == "__main__":
-    # With `handler_cancellation` a client that hangs up cancels its handler, and so leaves the purgatory.
+    # With `handler_cancellation` a client that hangs up cancels its handler, and so leaves the
+    # purgatory.
     web.run_app(
         make_app(),
         host="127.0.0.1",

@@ -1,10 +1,12 @@
 """An RPC client: any number of calls under way over one connection, each matched to its reply, or to its timeout.
 
-    python examples/rpc.py          # a server and a client on this machine: 1,000 calls at once, some of them too slow
+    python examples/rpc.py          # a server and a client on this machine: 1,000 calls at once,
+    some of them too slow
 
-One line of JSON is one message. A call is `{"id": 7, "method": "sleep", "params": [0.1]}`, its reply `{"id": 7, "result": ...}`
-or `{"id": 7, "error": "..."}`; replies come in any order. A pending call is one request in the purgatory, watched under its id,
-and under the connection, so that all calls fail at once if that breaks.
+One line of JSON is one message. A call is `{"id": 7, "method": "sleep", "params": [0.1]}`, its
+reply `{"id": 7, "result": ...}` or `{"id": 7, "error": "..."}`; replies come in any order. A
+pending call is one request in the purgatory, watched under its id, and under the connection, so
+that all calls fail at once if that breaks.
 """
 
 from __future__ import annotations
@@ -26,7 +28,10 @@ class RpcError(Exception):
 
 
 class RpcClient:
-    """Calls over one connection: `async with RpcClient(host, port) as client: await client.call("add", 1, 2, timeout=0.5)`."""
+    """Calls over one connection: `async with RpcClient(host, port) as client.
+
+    Await client.call("add", 1, 2, timeout=0.5)`.
+    """
 
     def __init__(self, host: str, port: int) -> None:
         self._address = (host, port)
@@ -44,7 +49,10 @@ class RpcClient:
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
         self._reading.cancel()
         self._writer.close()
@@ -52,12 +60,19 @@ class RpcClient:
         await asyncio.gather(self._reading, return_exceptions=True)
 
     async def call(self, method: str, *params: Any, timeout: float) -> Any:
-        """The reply's result; RpcError, TimeoutError after `timeout` seconds, or ConnectionError if the line breaks."""
+        """The reply's result.
+
+        RpcError, TimeoutError after `timeout` seconds, or ConnectionError if the line breaks.
+        """
         number = next(self._ids)
         self._waited_for.add(number)
         try:
-            self._writer.write(json.dumps({"id": number, "method": method, "params": params}).encode() + b"\n")
-            reply = await self._purgatory.hold([number, _CONNECTION], until=lambda: self._reply_to(number), timeout=timeout)
+            self._writer.write(
+                json.dumps({"id": number, "method": method, "params": params}).encode() + b"\n"
+            )
+            reply = await self._purgatory.hold(
+                [number, _CONNECTION], until=lambda: self._reply_to(number), timeout=timeout
+            )
         finally:
             self._waited_for.discard(number)
             self._replies.pop(number, None)
@@ -129,7 +144,9 @@ async def main() -> None:
         slow = [client.call("sleep", 0.4, timeout=0.2) for _ in range(100)]
         outcomes = await asyncio.gather(*quick, *slow, return_exceptions=True)
         print(Counter(type(outcome).__name__ for outcome in outcomes))
-        await client.call("sleep", 0.5, timeout=10)  # Comes after the slow ones' replies, which nobody waits for any more.
+        await client.call(
+            "sleep", 0.5, timeout=10
+        )  # Comes after the slow ones' replies, which nobody waits for any more.
         print(f"{client.late} replies came too late, {client.pending} calls are pending")
     server.close()
 

@@ -40,7 +40,11 @@ def pytest_report_header() -> str:
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     """Print the command that reproduces each failure of an exploration."""
-    failed = dict.fromkeys(report.nodeid for kind in ("failed", "error") for report in terminalreporter.stats.get(kind, []))
+    failed = dict.fromkeys(
+        report.nodeid
+        for kind in ("failed", "error")
+        for report in terminalreporter.stats.get(kind, [])
+    )
     if PROFILE == "explore" and failed:
         terminalreporter.section("the same examples again")
         for command in reproducing(failed, config.getoption("hypothesis_seed")):
@@ -92,9 +96,13 @@ def make_wheel_purgatory(clock: ManualClock) -> Iterator[MakePurgatory]:
     """Makes purgatories of the new design on the test's clock, without a reaper unless asked for."""
     made: list[tuple[DelayedOperationPurgatory, SystemTimer]] = []
 
-    def make(*, tick_ms: int = 1, wheel_size: int = 20, reaper: bool = False, **arguments: Any) -> DelayedOperationPurgatory:
+    def make(
+        *, tick_ms: int = 1, wheel_size: int = 20, reaper: bool = False, **arguments: Any
+    ) -> DelayedOperationPurgatory:
         timer = SystemTimer("test", tick_ms=tick_ms, wheel_size=wheel_size, clock=clock)
-        made.append((DelayedOperationPurgatory("test", timer=timer, reaper=reaper, **arguments), timer))
+        made.append(
+            (DelayedOperationPurgatory("test", timer=timer, reaper=reaper, **arguments), timer)
+        )
         return made[-1][0]
 
     yield make
@@ -140,7 +148,10 @@ def crew() -> Iterator[Crew]:
 
 @pytest.fixture(params=[None, 1e-6], ids=["usual switching", "constant switching"])
 def switching(request: pytest.FixtureRequest) -> Iterator[None]:
-    """The test runs twice: as usual, and with the interpreter switching threads as often as it can."""
+    """The test runs twice.
+
+    As usual, and with the interpreter switching threads as often as it can.
+    """
     usual = sys.getswitchinterval()
     if request.param is not None:
         sys.setswitchinterval(request.param)

@@ -1,4 +1,7 @@
-"""The JVM peers that request-purgatory is measured against: builds the harness beside this file and tells how to run it."""
+"""The JVM peers that request-purgatory is measured against.
+
+Builds the harness beside this file and tells how to run it.
+"""
 
 import hashlib
 import re
@@ -13,7 +16,8 @@ SOURCES = Path(__file__).resolve().parent
 POM = SOURCES / "pom.xml"
 BUILD_TIMEOUT_S = 300
 DEFAULT_HEAP_MB = 2048
-#: The lines of Maven's output that a failure is told with: what went wrong comes first, then advice on running Maven.
+#: The lines of Maven's output that a failure is told with: what went wrong comes first, then advice
+#: on running Maven.
 REASON_LINES = 5
 #: Terminal colours, which Maven's start-up resets even where it writes none.
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
@@ -48,8 +52,9 @@ class JvmPeers:
         heap_mb = params.get("heap_mb", DEFAULT_HEAP_MB)
         arguments = [f"{name}={value}" for name, value in params.items() if name != "heap_mb"]
         class_path = f"{self.directory / 'classes'}:{self.directory / 'lib'}/*"
-        # G1 is the default, but not on a machine that the JVM takes for a small one. The ratio keeps the explicit collections
-        # before a measurement from shrinking the heap: growing it again would be measured, three times what adding a task costs.
+        # G1 is the default, but not on a machine that the JVM takes for a small one. The ratio
+        # keeps the explicit collections before a measurement from shrinking the heap: growing it
+        # again would be measured, three times what adding a task costs.
         options = [f"-Xmx{heap_mb}m", "-XX:+UseG1GC", "-XX:MaxHeapFreeRatio=100", "-cp", class_path]
         return [self.java, *options, "requestpurgatory.bench.Main", question, side, *arguments]
 
@@ -90,11 +95,25 @@ def _fingerprint() -> str:
 
 
 def _maven(mvn: str, target: Path) -> None:
-    command = [mvn, "-B", "-q", "-ntp", "-f", str(POM), f"-DoutputDirectory={target}", "process-classes"]
+    command = [
+        mvn,
+        "-B",
+        "-q",
+        "-ntp",
+        "-f",
+        str(POM),
+        f"-DoutputDirectory={target}",
+        "process-classes",
+    ]
     target.mkdir(parents=True, exist_ok=True)
     try:
         result = subprocess.run(
-            command, timeout=BUILD_TIMEOUT_S, check=False, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+            command,
+            timeout=BUILD_TIMEOUT_S,
+            check=False,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
         )
     except subprocess.TimeoutExpired:
         raise PeerUnavailableError(f"mvn did not finish within {BUILD_TIMEOUT_S} s") from None
@@ -107,7 +126,10 @@ def _maven(mvn: str, target: Path) -> None:
 def _versions(java: str) -> dict[str, str]:
     pom = ElementTree.parse(POM)
     versions = {}
-    for name, element in (("kafka-server-common", "kafka.version"), ("netty-common", "netty.version")):
+    for name, element in (
+        ("kafka-server-common", "kafka.version"),
+        ("netty-common", "netty.version"),
+    ):
         version = pom.findtext(f".//{{*}}properties/{{*}}{element}")
         if version is None:
             raise PeerUnavailableError(f"{POM} does not name {element}")

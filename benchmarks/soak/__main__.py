@@ -1,4 +1,7 @@
-"""The command `python -m benchmarks.soak`: starts the processes, shows how far they came, writes the result."""
+"""The command `python -m benchmarks.soak`.
+
+Starts the processes, shows how far they came, writes the result.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +59,10 @@ class Process:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run; exit code 0, or 1 if an operation has not ended as it should have, or the memory grew."""
+    """Run.
+
+    Exit code 0, or 1 if an operation has not ended as it should have, or the memory grew.
+    """
     options = _options(arguments)
     console = Console() if sys.stdout.isatty() else Console(width=_WIDTH_OF_FILES)
     plan = Plan(
@@ -69,7 +75,9 @@ def main(arguments: list[str] | None = None) -> int:
     )
     on = build()
     console.print(escape(f"seed {plan.seed}; {on}; {options.processes} processes; {asdict(plan)}"))
-    processes = [Process(plan.for_process(number, options.processes)) for number in range(options.processes)]
+    processes = [
+        Process(plan.for_process(number, options.processes)) for number in range(options.processes)
+    ]
     try:
         _watch(processes, plan, console)
     finally:
@@ -94,19 +102,27 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.soak", description="Every operation of the API at random; every end counted."
+        prog="python -m benchmarks.soak",
+        description="Every operation of the API at random; every end counted.",
     )
     parser.add_argument("--minutes", type=float, default=10.0, help="how long; %(default)s")
     parser.add_argument("--operations", type=int, help="stop after so many ended operations")
     parser.add_argument("--seed", type=int, help="of all choices; drawn unless given")
-    parser.add_argument("--processes", type=int, default=1, help="side by side, each with a seed of its own; %(default)s")
+    parser.add_argument(
+        "--processes",
+        type=int,
+        default=1,
+        help="side by side, each with a seed of its own; %(default)s",
+    )
     parser.add_argument(
         "--forks",
         action=argparse.BooleanOptionalAction,
         default=hasattr(os, "fork"),
         help="fork, too: a child must find the purgatories empty and usable; the default where there are forks",
     )
-    parser.add_argument("--out", type=Path, default=Path("runs/soak"), help="directory of the result; %(default)s")
+    parser.add_argument(
+        "--out", type=Path, default=Path("runs/soak"), help="directory of the result; %(default)s"
+    )
     options = parser.parse_args(arguments)
     if options.seed is None:
         options.seed = random.SystemRandom().randrange(2**32)
@@ -118,7 +134,9 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
 def _watch(processes: list[Process], plan: Plan, console: Console) -> None:
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     printed = 0.0
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+    with Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal
+    ) as progress:
         bar = progress.add_task("starting", total=1.0)
         while any(process.thread.is_alive() for process in processes):
             for process in processes:
@@ -129,7 +147,9 @@ def _watch(processes: list[Process], plan: Plan, console: Console) -> None:
             rss_mb = sum(one["rss_kb"] for one in done) / 1024
             line = f"{operations:,} operations, {operations / max(seconds, 1):,.0f}/s, RSS {rss_mb:,.0f} MB"
             of_operations = operations / plan.operations if plan.operations else 0.0
-            progress.update(bar, description=line, completed=max(seconds / plan.seconds, of_operations))
+            progress.update(
+                bar, description=line, completed=max(seconds / plan.seconds, of_operations)
+            )
             if not console.is_terminal and seconds - printed >= plan.sample_s:
                 printed = seconds
                 console.print(f"{seconds:6.0f} s: {line}")

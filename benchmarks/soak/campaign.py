@@ -24,7 +24,8 @@ from benchmarks.soak.worker import Worker
 from benchmarks.soak.world import Design, World
 from request_purgatory import DelayedOperationPurgatory
 
-#: Seconds without the end of a round after which all threads' tracebacks are printed and the process ends.
+#: Seconds without the end of a round after which all threads' tracebacks are printed and the
+#: process ends.
 _STUCK_S = 300
 #: The interpreter's own is 5 ms; with less, threads meet one another in more places.
 _SWITCH_INTERVALS_S = (0.005, 0.002, 0.0005)
@@ -43,13 +44,22 @@ class Campaign:
         self.plan = plan
         self._design = design
         self._draw = random.Random(f"{plan.seed}/rounds")
-        # The loop's purgatory has events of its own: each is followed by a notification there, and a check here.
+        # The loop's purgatory has events of its own: each is followed by a notification there, and
+        # a check here.
         keys, loop_keys = Keys(), Keys()
-        self._threads = [Worker(number, plan.seed, keys, loop_keys, forks=plan.forks) for number in range(THREADS)]
+        self._threads = [
+            Worker(number, plan.seed, keys, loop_keys, forks=plan.forks)
+            for number in range(THREADS)
+        ]
         for worker in self._threads:
             worker.meet([other for other in self._threads if other is not worker])
-        self._interrupted = InterruptedWorker(THREADS, plan.seed, keys, loop_keys) if plan.signals else None
-        self._workers: list[Worker] = [*self._threads, *([self._interrupted] if self._interrupted else [])]
+        self._interrupted = (
+            InterruptedWorker(THREADS, plan.seed, keys, loop_keys) if plan.signals else None
+        )
+        self._workers: list[Worker] = [
+            *self._threads,
+            *([self._interrupted] if self._interrupted else []),
+        ]
         self._loop = LoopWorker(plan.seed, loop_keys)
         self._begins = threading.Barrier(THREADS + 2)
         self._ends = threading.Barrier(THREADS + 2)
@@ -66,7 +76,9 @@ class Campaign:
         self.problem: str | None = None
         self.samples: list[rss.Sample] = []
 
-    def run(self, report: Callable[[dict[str, Any]], object] = lambda _progress: None) -> dict[str, Any]:
+    def run(
+        self, report: Callable[[dict[str, Any]], object] = lambda _progress: None
+    ) -> dict[str, Any]:
         """Play; the result as `result` has it.
 
         Args:
@@ -79,7 +91,10 @@ class Campaign:
         interval_s = sys.getswitchinterval()
         self._began = time.monotonic()
         cpu_began = time.process_time()
-        threads = [threading.Thread(target=self._serve, args=(worker,), daemon=True) for worker in (*self._threads, self._loop)]
+        threads = [
+            threading.Thread(target=self._serve, args=(worker,), daemon=True)
+            for worker in (*self._threads, self._loop)
+        ]
         for thread in threads:
             thread.start()
         gc.collect()
@@ -158,7 +173,9 @@ class Campaign:
         gc.collect()
         kept = [ring() for ring in rings if ring() is not None]
         if kept:
-            raise LostError(f"round {self.rounds - 1}: {kept[0]!r} was dropped with an operation pending, and is still there")
+            raise LostError(
+                f"round {self.rounds - 1}: {kept[0]!r} was dropped with an operation pending, and is still there"
+            )
 
     def _serve(self, worker: Worker | LoopWorker) -> None:
         while True:

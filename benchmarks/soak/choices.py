@@ -22,7 +22,12 @@ class Keys:
     """The watch keys, of several types, and what happens under each."""
 
     def __init__(self, count: int = 64) -> None:
-        forms = (str, int, lambda number: (number, "key"), lambda number: frozenset({number, "key"}))
+        forms = (
+            str,
+            int,
+            lambda number: (number, "key"),
+            lambda number: frozenset({number, "key"}),
+        )
         self.keys: list[Hashable] = [forms[number % 4](number) for number in range(count)]
         self.events = [Event() for _ in range(count)]
 
@@ -47,7 +52,9 @@ class Choices:
             others = self._random.sample(keys.keys, self._random.choices((0, 1, 2), (75, 20, 5))[0])
             watched = [keys.keys[number], *others]
             self._random.shuffle(watched)
-            drawn.append((keys.events[number], watched, self._random.choices((0, 1, 2), (5, 85, 10))[0]))
+            drawn.append(
+                (keys.events[number], watched, self._random.choices((0, 1, 2), (5, 85, 10))[0])
+            )
         return cycle(drawn)
 
     def events(self, keys: Keys) -> Iterator[tuple[Event, Hashable]]:

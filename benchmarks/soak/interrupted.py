@@ -33,7 +33,12 @@ _CALLBACKS = {
     if (method := kind.__dict__.get(name)) is not None
 } | {note_quorum.__code__}
 #: Code that can't be interrupted: it notes what nobody would know otherwise.
-_PROTECTED = {TimerUser.note_due.__code__, TimerUser.note_and_raise.__code__, CountedTask.run.__code__, CountedTask.drop.__code__}
+_PROTECTED = {
+    TimerUser.note_due.__code__,
+    TimerUser.note_and_raise.__code__,
+    CountedTask.run.__code__,
+    CountedTask.drop.__code__,
+}
 
 
 class Interrupted(Exception):  # noqa: N818 - as KeyboardInterrupt, no error of the program's
@@ -41,7 +46,9 @@ class Interrupted(Exception):  # noqa: N818 - as KeyboardInterrupt, no error of 
 
 
 class InterruptedWorker(Worker):
-    """A worker on the main thread. Its lists have holes where it was interrupted between a call and the note of it.
+    """A worker on the main thread.
+
+    Its lists have holes where it was interrupted between a call and the note of it.
 
     Attributes:
         interrupts: how many handlers have raised; `interrupts_in_round` is since the round's begin.
@@ -119,7 +126,9 @@ class InterruptedWorker(Worker):
         inner = frame
         while frame is not None and frame.f_code is not _PLAY:
             code = frame.f_code
-            if code in _PROTECTED or (code not in _CALLBACKS and __package__ not in frame.f_globals.get("__name__", "")):
+            if code in _PROTECTED or (
+                code not in _CALLBACKS and __package__ not in frame.f_globals.get("__name__", "")
+            ):
                 return
             if callback is None and code in _CALLBACKS:
                 callback = frame
@@ -136,7 +145,8 @@ class InterruptedWorker(Worker):
         raise Interrupted if self.interrupts % 2 else KeyboardInterrupt
 
     def _mend(self) -> None:
-        # The last operation may not have entered, or been refused without a note of that: it ends here if it has not yet.
+        # The last operation may not have entered, or been refused without a note of that: it ends
+        # here if it has not yet.
         if self.probes:
             self.refuse()
             try:

@@ -78,7 +78,9 @@ class LoopWorker:
             self.close()
             wheel = self._rounds // _ROUNDS_PER_LOOP % 2
             self._loop = TimingWheelEventLoop() if wheel else asyncio.new_event_loop()
-            self._loop.set_exception_handler(lambda _loop, context: self._problems.append(f"loop: {context}"))
+            self._loop.set_exception_handler(
+                lambda _loop, context: self._problems.append(f"loop: {context}")
+            )
         self._rounds += 1
         # The loop outlives the round, and must not keep it.
         self._problems = world.problems
@@ -114,7 +116,9 @@ class LoopWorker:
         await asyncio.sleep(_MOST_SHORT_S)
         waited = _MOST_SHORT_S
         short = [op for _future, op in self.waits if op.delay_ms < LONG_MS]
-        while waited < _LOST_S and not (all(f.done() for f in self.short_holds) and all(op.is_completed for op in short)):
+        while waited < _LOST_S and not (
+            all(f.done() for f in self.short_holds) and all(op.is_completed for op in short)
+        ):
             await asyncio.sleep(0.005)
             waited += 0.005
         if waited >= _LOST_S:
@@ -125,7 +129,9 @@ class LoopWorker:
 
     # -- actions
 
-    def _hold(self, held: list[asyncio.Future[Any]], timeout: float | None, need: int | None = None) -> None:
+    def _hold(
+        self, held: list[asyncio.Future[Any]], timeout: float | None, need: int | None = None
+    ) -> None:
         event, keys, events = next(self._watches)
         until = Until(event, event.count + events if need is None else need)
         try:

@@ -19,7 +19,8 @@ class Plan:
         seed: of all choices.
         seconds: when no further round begins.
         operations: how many ended operations are enough; None is without a limit.
-        steps: what each thread does in a round, one of these; about two operations end in three steps.
+        steps: what each thread does in a round, one of these; about two operations end in three
+            steps.
         forks: whether threads fork; the child uses what it has inherited.
         signals: whether handlers raise on the main thread.
         sample_s: seconds between two samples of the memory.
@@ -41,7 +42,10 @@ class Plan:
 
 
 def can_interrupt() -> bool:
-    """Return True where handlers may raise anywhere: on the compiled build (docs/design.md, "Signals")."""
+    """Return True where handlers may raise anywhere.
+
+    On the compiled build (docs/design.md, "Signals").
+    """
     return hasattr(os, "fork") and request_purgatory.__compiled__
 
 

@@ -27,9 +27,12 @@ class Event:
 
 
 class Probe(DelayedOperation):
-    """Waits until an event has happened often enough. The fields are set by its maker: an `__init__` would be a call more.
+    """Waits until an event has happened often enough.
 
-    Each callback's note is one statement without a call, so neither a signal handler nor another thread comes between its parts.
+    The fields are set by its maker: an `__init__` would be a call more.
+
+    Each callback's note is one statement without a call, so neither a signal handler nor another
+    thread comes between its parts.
     """
 
     __slots__ = ("calls", "event", "need")
@@ -52,7 +55,10 @@ class Probe(DelayedOperation):
 
 
 class TimedProbe(Probe):
-    """Knows when it is due, on the purgatory's clock; the only probe whose time can run out within a round."""
+    """Knows when it is due, on the purgatory's clock.
+
+    The only probe whose time can run out within a round.
+    """
 
     __slots__ = ("clock", "due_ns")
 
@@ -117,7 +123,10 @@ class ChainedProbe(Probe):
 
 
 class QuorumProbe(DelayedFutures):
-    """Delayed futures that write down their callbacks, too; `note_quorum` has to be their `on_done`."""
+    """Delayed futures that write down their callbacks, too.
+
+    `note_quorum` has to be their `on_done`.
+    """
 
     __slots__ = ("calls",)
 
@@ -162,7 +171,8 @@ class CountedTask(TimerTask):
     """A timer's task that is added and moved by several threads.
 
     Attributes:
-        adds, offs: how often `add` took it, and `cancel` returned True; changed by the thread that made it alone.
+        adds, offs: how often `add` took it, and `cancel` returned True; changed by the thread that
+            made it alone.
         runs, drops: how often the timer ran it, or its executor dropped it.
     """
 
@@ -185,5 +195,14 @@ class CountedTask(TimerTask):
 
 def history(calls: int) -> str:
     """Return the callbacks that `calls` stands for, in order."""
-    names = ("", "on_complete", "on_expiration", "on_cancellation", "(early)", "(raised)", "(interrupted)", "(late)")
+    names = (
+        "",
+        "on_complete",
+        "on_expiration",
+        "on_cancellation",
+        "(early)",
+        "(raised)",
+        "(interrupted)",
+        "(late)",
+    )
     return " ".join(names[int(digit)] for digit in f"{calls:o}" if digit != "0") or "no callback"

@@ -1,6 +1,7 @@
 """One process of a campaign: `python -m benchmarks.soak.process PLAN`, with lines of JSON on its standard output.
 
-A process of its own, as signals, forks and a process that is stuck or dies are none of the console's business.
+A process of its own, as signals, forks and a process that is stuck or dies are none of the
+console's business.
 """
 
 from __future__ import annotations

@@ -24,7 +24,9 @@ def combine(results: list[dict[str, Any]]) -> dict[str, Any]:
     for name in ("by_kind", "by_outcome"):
         combined[name] = dict(sum((Counter(one[name]) for one in results), Counter()))
     combined["seconds"] = max(one["seconds"] for one in results)
-    combined["problems"] = [f"seed {one['seed']}: {one['problem']}" for one in results if one["problem"]]
+    combined["problems"] = [
+        f"seed {one['seed']}: {one['problem']}" for one in results if one["problem"]
+    ]
     combined["processes"] = [{"seed": one["seed"], "samples": one["samples"]} for one in results]
     return combined
 
@@ -49,13 +51,23 @@ def show(result: dict[str, Any], console: Console) -> None:
         ends.add_row(outcome, f"{count:,}", style="dim")
     console.print(ends)
     for number, process in enumerate(result["processes"]):
-        memory = Table("seconds", "operations", "RSS, MB", "blocks", title=f"memory of process {number}")
+        memory = Table(
+            "seconds", "operations", "RSS, MB", "blocks", title=f"memory of process {number}"
+        )
         samples = process["samples"]
         for sample in samples[:: max(1, len(samples) // _ROWS)]:
             rss_mb = sample["rss_kb"] / 1024
-            memory.add_row(f"{sample['seconds']:.0f}", f"{sample['operations']:,}", f"{rss_mb:.1f}", f"{sample['blocks']:,}")
+            memory.add_row(
+                f"{sample['seconds']:.0f}",
+                f"{sample['operations']:,}",
+                f"{rss_mb:.1f}",
+                f"{sample['blocks']:,}",
+            )
         console.print(memory)
-    others = ", ".join(f"{result[name]:,} {name}" for name in ("rounds", "shutdowns", "signals", "forks", "collections", "rings"))
+    others = ", ".join(
+        f"{result[name]:,} {name}"
+        for name in ("rounds", "shutdowns", "signals", "forks", "collections", "rings")
+    )
     rate = result["operations"] / max(result["seconds"], 0.001)
     of_cpu = result["operations"] / max(result["cpu_s"], 0.001)
     console.print(others)

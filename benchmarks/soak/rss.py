@@ -13,9 +13,10 @@ from pathlib import Path
 _WARM_UP = 0.2
 #: Fewer samples after the warm-up are not judged.
 _FEWEST = 8
-#: What the memory may grow by: the larger of a part and an amount. A resident set moves by tens of megabytes with the size of the
-#: last rounds; the allocated blocks, of which a clean round leaves as many as there were, find one lost object in 100,000
-#: operations within a campaign of 500 million.
+#: What the memory may grow by: the larger of a part and an amount. A resident set moves by tens of
+#: megabytes with the size of the last rounds; the allocated blocks, of which a clean round leaves
+#: as many as there were, find one lost object in 100,000 operations within a campaign of 500
+#: million.
 _SHARE = 0.05
 _RSS_KB = 32 * 1024
 _BLOCKS = 5_000
@@ -54,9 +55,9 @@ def resident_kb() -> int:
 def growth(samples: Sequence[Sample]) -> str | None:
     """Return what grew, or None if the memory is flat or the run was too short to tell.
 
-    Compared are two medians after the warm-up: of the first third of the samples and of the last. A leak moves every later
-    sample, and so the second median. A maximum would be moved by any single one, by a fork at that moment or by the allocator
-    that returns its arenas later.
+    Compared are two medians after the warm-up: of the first third of the samples and of the last. A
+    leak moves every later sample, and so the second median. A maximum would be moved by any single
+    one, by a fork at that moment or by the allocator that returns its arenas later.
     """
     after = samples[int(len(samples) * _WARM_UP) :]
     if len(after) < _FEWEST:

@@ -16,7 +16,8 @@ class TimerUser:
     """Makes handles and tasks, and cancels some; only its own thread does, and whoever advances the timer runs them.
 
     Attributes:
-        handles: of `SystemTimer.call_later`, by number; `ran` and `called_off` have the numbers of those that did.
+        handles: of `SystemTimer.call_later`, by number; `ran` and `called_off` have the numbers of
+            those that did.
         early: numbers of handles that ran before their time.
         tasks: that were added, some of them several times.
     """
@@ -41,7 +42,13 @@ class TimerUser:
         """Drop all of the round, so that the memory can be looked at."""
         for name in ("world", "timer", "_later", "_ran"):
             self.__dict__.pop(name, None)
-        lists: tuple[list[Any], ...] = (self.handles, self.ran, self.called_off, self.early, self.tasks)
+        lists: tuple[list[Any], ...] = (
+            self.handles,
+            self.ran,
+            self.called_off,
+            self.early,
+            self.tasks,
+        )
         for gone in lists:
             gone.clear()
 
@@ -67,7 +74,9 @@ class TimerUser:
     def call_later_checked(self) -> None:
         delay_ms = next(self._short)
         due_ns = self.world.clock.now_ns + delay_ms * 1_000_000
-        self.handles.append(self._later(delay_ms, self.note_due, self.world.clock, len(self.handles), due_ns))
+        self.handles.append(
+            self._later(delay_ms, self.note_due, self.world.clock, len(self.handles), due_ns)
+        )
 
     def note_due(self, clock: Any, number: int, due_ns: int) -> None:
         """A handle's callback."""

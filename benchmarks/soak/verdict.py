@@ -48,7 +48,11 @@ def judge(outcome: str | None, calls: int, *, refused: bool = False) -> str | No
     expected = _EXPECTED[outcome]
     if ends == expected or (refused and outcome == "cancelled" and not ends):
         return None
-    if "6" in digits and len(ends) <= len(expected) and all(expected.count(call) >= ends.count(call) for call in ends):
+    if (
+        "6" in digits
+        and len(ends) <= len(expected)
+        and all(expected.count(call) >= ends.count(call) for call in ends)
+    ):
         return None  # A signal came instead of the callback.
     return f"it is {outcome}, but its callbacks were: {history(calls)}"
 
@@ -67,13 +71,18 @@ class Verdict:
         self._loop = loop
 
     def drain(self) -> None:
-        """See that whatever is due ends by itself, while nobody else is at work; LostError if something does not."""
+        """See that whatever is due ends by itself, while nobody else is at work.
+
+        LostError if something does not.
+        """
         world = self._world
         missed = [
             op
             for worker in self._workers
             for op in worker.probes
-            if op.outcome is None and type(op) not in (FaultyProbe, QuorumProbe) and op.event.count >= op.need
+            if op.outcome is None
+            and type(op) not in (FaultyProbe, QuorumProbe)
+            and op.event.count >= op.need
         ]
         if missed:
             self._fail("the last event did not complete it", missed[0])
@@ -83,7 +92,9 @@ class Verdict:
                 due = self._due()[0]
                 if isinstance(due, Probe):
                     self._fail(f"its timeout was lost: it did not come within {LOST_S} s", due)
-                raise LostError(f"the timeout of {due!r} was lost: it did not come within {LOST_S} s")
+                raise LostError(
+                    f"the timeout of {due!r} was lost: it did not come within {LOST_S} s"
+                )
             if world.manual is not None:
                 world.manual.advance(2 * SHORT_MS[-1])
             world.timer.advance_clock(0)
@@ -92,15 +103,27 @@ class Verdict:
             time.sleep(0.001)
 
     def _due(self) -> list[Any]:
-        due: list[Any] = [op for worker in self._workers for op in worker.probes if op.delay_ms < LONG_MS and op.outcome is None]
-        due += [future for worker in self._workers for future in worker.held_short if not future.done()]
+        due: list[Any] = [
+            op
+            for worker in self._workers
+            for op in worker.probes
+            if op.delay_ms < LONG_MS and op.outcome is None
+        ]
+        due += [
+            future for worker in self._workers for future in worker.held_short if not future.done()
+        ]
         if not due and self._world.timer.size:
-            pending = ((worker, set(worker.ran) | set(worker.called_off)) for worker in self._workers)
+            pending = (
+                (worker, set(worker.ran) | set(worker.called_off)) for worker in self._workers
+            )
             due += [
                 handle
                 for worker, known in pending
                 for number, handle in enumerate(worker.handles)
-                if handle is not None and handle.delay_ms < LONG_MS and number not in known and handle._callback is not None
+                if handle is not None
+                and handle.delay_ms < LONG_MS
+                and number not in known
+                and handle._callback is not None
             ]
         return due
 
@@ -115,9 +138,16 @@ class Verdict:
             entered += self._read_probes(worker.refused, refused=True)
             entered += self._read_held(worker.held, "hold", short=False)
             entered += self._read_held(worker.held_short, "hold", short=True)
-            # A future that its owner cancels while another thread completes its operation is cancelled all the same.
-            slack += worker.held_refused + sum(future.cancelled() for future in (*worker.held, *worker.held_short))
-            faults += sum(f"{op.calls:o}".count("5") for op in (*worker.probes, *worker.refused) if type(op) is FaultyProbe)
+            # A future that its owner cancels while another thread completes its operation is
+            # cancelled all the same.
+            slack += worker.held_refused + sum(
+                future.cancelled() for future in (*worker.held, *worker.held_short)
+            )
+            faults += sum(
+                f"{op.calls:o}".count("5")
+                for op in (*worker.probes, *worker.refused)
+                if type(op) is FaultyProbe
+            )
             faults -= worker.caught
             if isinstance(worker, InterruptedWorker):
                 interrupts += worker.interrupts_in_round
@@ -132,36 +162,59 @@ class Verdict:
         self._read_loop()
 
     def _compare(self, metrics: Any, entered: Counter[str], slack: int) -> None:
-        counted = {"completed": metrics.completions, "expired": metrics.expirations, "cancelled": metrics.cancellations}
+        counted = {
+            "completed": metrics.completions,
+            "expired": metrics.expirations,
+            "cancelled": metrics.cancellations,
+        }
         for outcome, count in counted.items():
             if abs(count - entered[outcome]) > slack:
-                raise LostError(f"{entered[outcome]} operations are {outcome}, but the purgatory's metrics say {count}")
+                raise LostError(
+                    f"{entered[outcome]} operations are {outcome}, but the purgatory's metrics say {count}"
+                )
         if metrics.num_delayed_operations:
             raise LostError(f"num_delayed is {metrics.num_delayed_operations} after the shutdown")
 
     def _read_probes(self, probes: list[Any], *, refused: bool) -> Counter[str]:
         entered: Counter[str] = Counter()
-        ends = Counter(zip(map(type, probes), map(_OUTCOMES, probes), map(_CALLS, probes), strict=True))
+        ends = Counter(
+            zip(map(type, probes), map(_OUTCOMES, probes), map(_CALLS, probes), strict=True)
+        )
         for (kind, outcome, calls), count in ends.items():
             if refused and outcome is None:
                 continue  # The purgatory was closed already.
             problem = judge(outcome, calls, refused=refused)
             if problem:
-                self._fail(problem, next(op for op in probes if op.outcome == outcome and op.calls == calls and type(op) is kind))
+                self._fail(
+                    problem,
+                    next(
+                        op
+                        for op in probes
+                        if op.outcome == outcome and op.calls == calls and type(op) is kind
+                    ),
+                )
             self.ended[kind.__name__, outcome] += count
             entered[outcome] += count
         if refused:  # One that another thread had ended before, and that found the purgatory closed, is in no metrics.
-            entered.subtract(op.outcome for op in probes if op._purgatory is None and op.outcome is not None)
+            entered.subtract(
+                op.outcome for op in probes if op._purgatory is None and op.outcome is not None
+            )
         return entered
 
-    def _read_held(self, held: Sequence[Future[Any] | asyncio.Future[Any]], kind: str, *, short: bool) -> Counter[str]:
+    def _read_held(
+        self, held: Sequence[Future[Any] | asyncio.Future[Any]], kind: str, *, short: bool
+    ) -> Counter[str]:
         entered = Counter(map(outcome_of, held))
         if entered["pending"]:
             raise LostError(f"{entered['pending']} futures of `{kind}` are not done")
         if entered["expired"] and not short:
-            raise LostError(f"{entered['expired']} futures of `{kind}` timed out {LONG_MS} ms before their time")
+            raise LostError(
+                f"{entered['expired']} futures of `{kind}` timed out {LONG_MS} ms before their time"
+            )
         if entered["?"]:
-            raise LostError(f"futures of `{kind}` have ended with: {[f for f in held if outcome_of(f) == '?'][:3]}")
+            raise LostError(
+                f"futures of `{kind}` have ended with: {[f for f in held if outcome_of(f) == '?'][:3]}"
+            )
         for outcome, count in entered.items():
             self.ended[kind, outcome] += count
         return entered
@@ -169,7 +222,9 @@ class Verdict:
     def _read_handles(self) -> None:
         """Each handle was called or called off, or the timer's shutdown returned it, or the executor dropped it: one of these."""
         drained = set(map(id, self._world.drained))
-        dropped = set() if self._world.executor is None else set(map(id, self._world.executor.dropped()))
+        dropped = (
+            set() if self._world.executor is None else set(map(id, self._world.executor.dropped()))
+        )
         for worker in self._workers:
             marks = bytearray(len(worker.handles))
             for number in (*worker.ran, *worker.called_off):
@@ -177,20 +232,34 @@ class Verdict:
                     marks[number] += 1
             holes = worker.holes if isinstance(worker, InterruptedWorker) else set()
             if worker.early:
-                raise LostError(f"thread {worker.number}: handle {worker.early[0]} was called before its time")
+                raise LostError(
+                    f"thread {worker.number}: handle {worker.early[0]} was called before its time"
+                )
             if marks and max(marks) > 1:
-                raise LostError(f"thread {worker.number}: handle {marks.index(max(marks))} ended {max(marks)} times")
+                raise LostError(
+                    f"thread {worker.number}: handle {marks.index(max(marks))} ended {max(marks)} times"
+                )
             left = [number for number, count in enumerate(marks) if not count]
-            ends: Counter[str] = Counter(completed=len(worker.ran), cancelled=len(worker.called_off))
+            ends: Counter[str] = Counter(
+                completed=len(worker.ran), cancelled=len(worker.called_off)
+            )
             for number in left:
                 handle = id(worker.handles[number])
                 if handle in drained or handle in dropped:
                     ends["cancelled"] += 1
                 elif number not in holes:
-                    raise LostError(f"thread {worker.number}: handle {number}, {worker.handles[number]!r}, was lost")
-            twice = [number for number, handle in enumerate(worker.handles) if marks[number] and id(handle) in drained]
+                    raise LostError(
+                        f"thread {worker.number}: handle {number}, {worker.handles[number]!r}, was lost"
+                    )
+            twice = [
+                number
+                for number, handle in enumerate(worker.handles)
+                if marks[number] and id(handle) in drained
+            ]
             if twice:
-                raise LostError(f"thread {worker.number}: handle {twice[0]} was returned by shutdown, and had ended")
+                raise LostError(
+                    f"thread {worker.number}: handle {twice[0]} was returned by shutdown, and had ended"
+                )
             for outcome, count in ends.items():
                 self.ended["call_later", outcome] += count
 
@@ -220,7 +289,11 @@ class Verdict:
         undone = [op for future, op in loop.waits if not future.done()]
         if undone:
             self._fail("whoever waits for it on the loop was not told", undone[0])
-        wrong = [op for future, op in loop.waits if outcome_of(future) not in (op.outcome, "told", "cancelled")]
+        wrong = [
+            op
+            for future, op in loop.waits
+            if outcome_of(future) not in (op.outcome, "told", "cancelled")
+        ]
         if wrong:
             self._fail("whoever waits for it on the loop was told something else", wrong[0])
         self._read_probes(loop.refused, refused=True)
@@ -242,7 +315,10 @@ class Verdict:
 
 
 def outcome_of(future: Future[Any] | asyncio.Future[Any]) -> str:
-    """How a held condition's future ended: an outcome's name, "pending", "told" for the outcome of a `wait`, or "?"."""
+    """How a held condition's future ended.
+
+    An outcome's name, "pending", "told" for the outcome of a `wait`, or "?".
+    """
     if not future.done():
         return "pending"
     if future.cancelled():

@@ -39,10 +39,12 @@ _REFUSALS = 25
 class Worker(TimerUser):
     """Draws from its own lists, so the same seed does the same, whatever the other threads do.
 
-    What ends is found in the lists below; only this worker's thread adds to them or takes from them.
+    What ends is found in the lists below; only this worker's thread adds to them or takes from
+    them.
 
     Attributes:
-        probes, refused: operations that entered the purgatory, and those for which that call raised.
+        probes, refused: operations that entered the purgatory, and those for which that call
+            raised.
         held: the futures of held conditions whose time can't run out; `held_short` may time out.
         caught: how many of the purgatory's faults reached this thread.
         held_refused: how many calls of `hold` raised.
@@ -75,7 +77,10 @@ class Worker(TimerUser):
         self._other = self._choices.among(others)
 
     def _actions(self) -> dict[Callable[[], object], float]:
-        """The actions with their weights: the dear ones are rare, so that the cheap ones come often."""
+        """The actions with their weights.
+
+        The dear ones are rare, so that the cheap ones come often.
+        """
         return {
             self.watch: 300,
             self.check: 200,
@@ -128,7 +133,13 @@ class Worker(TimerUser):
         super().forget()
         for name in ("purgatory", "_enter", "_check"):
             self.__dict__.pop(name, None)
-        lists: tuple[list[Any], ...] = (self.probes, self.refused, self.held, self.held_short, self.answers)
+        lists: tuple[list[Any], ...] = (
+            self.probes,
+            self.refused,
+            self.held,
+            self.held_short,
+            self.answers,
+        )
         for gone in lists:
             gone.clear()
 
@@ -136,7 +147,11 @@ class Worker(TimerUser):
         """Do that many steps, with the shutdowns and the fork that fall to this thread in between."""
         world = self.world
         actors = (*world.closers, world.forker if self._forks else -1)
-        mine = sorted((int(steps * at), part) for part, at in enumerate(world.at) if actors[part] == self.number)
+        mine = sorted(
+            (int(steps * at), part)
+            for part, at in enumerate(world.at)
+            if actors[part] == self.number
+        )
         done = 0
         for step, part in mine:
             self._go(islice(self._acts, step - done))
@@ -257,7 +272,9 @@ class Worker(TimerUser):
         event, keys, need = next(self._watches)
         short = next(self._short)
         until = Until(event, event.count + need if short != SHORT_MS[-1] else -1)
-        timeout, held = (short / 1000, self.held_short) if short % 2 else (LONG_MS / 1000, self.held)
+        timeout, held = (
+            (short / 1000, self.held_short) if short % 2 else (LONG_MS / 1000, self.held)
+        )
         try:
             held.append(self.purgatory.hold(keys, until=until, timeout=timeout))
         except BaseException:

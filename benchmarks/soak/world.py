@@ -40,14 +40,22 @@ class World:
         problems: what went wrong while the threads were at work.
     """
 
-    def __init__(self, number: int, draw: random.Random, threads: int, design: Design = DelayedOperationPurgatory) -> None:
+    def __init__(
+        self,
+        number: int,
+        draw: random.Random,
+        threads: int,
+        design: Design = DelayedOperationPurgatory,
+    ) -> None:
         self.number = number
         self.manual = ManualClock() if draw.random() < 0.4 else None
         self.clock = self.manual or MonotonicClock()
         self.legacy = draw.random() < 0.06
         self.shares = not self.legacy and draw.random() < 0.4
         self.drains = draw.random() < 0.4
-        self.executor = FailingExecutor(refuse_every=draw.choice((0, 7))) if draw.random() < 0.12 else None
+        self.executor = (
+            FailingExecutor(refuse_every=draw.choice((0, 7))) if draw.random() < 0.12 else None
+        )
         self.timer = SystemTimer(
             "soak-timer",
             tick_ms=draw.choice((1, 1, 1, 3)),
@@ -61,14 +69,27 @@ class World:
         shards = draw.choice((1, 16, 512))
         if self.legacy:
             self.purgatory: DelayedOperationPurgatory = LegacyPurgatory(
-                "soak-legacy", clock=self.clock, purge_interval=max(purge_interval, 100), reaper=self.reaper
+                "soak-legacy",
+                clock=self.clock,
+                purge_interval=max(purge_interval, 100),
+                reaper=self.reaper,
             )
         else:
             timer = self.timer if self.shares else None
             if timer is None and self.manual is not None:
                 timer = self.own_timer = SystemTimer("soak-own", clock=self.clock)
-            self.purgatory = design("soak", timer=timer, purge_interval=purge_interval, shards=shards, reaper=self.reaper)
-        self.closers = (-1, -1, -1) if self.drains else tuple(draw.randrange(-1 if part else 0, threads) for part in range(3))
+            self.purgatory = design(
+                "soak",
+                timer=timer,
+                purge_interval=purge_interval,
+                shards=shards,
+                reaper=self.reaper,
+            )
+        self.closers = (
+            (-1, -1, -1)
+            if self.drains
+            else tuple(draw.randrange(-1 if part else 0, threads) for part in range(3))
+        )
         # Each fork takes as long as thousands of operations.
         self.forker = draw.randrange(threads) if draw.random() < 0.25 else -1
         self.starts = not self.shares and draw.random() < 0.3

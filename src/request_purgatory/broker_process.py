@@ -1,8 +1,9 @@
 """Where the process of a `ClusterProcess` begins: `python -m request_purgatory.broker_process`.
 
-Outside the package `broker`, whose import is what this is about: `kafka/__init__.py` imports all of kafka-python's clients, which
-takes about half of the time that the process needs to start, and of which the broker uses none. So `kafka` is put in place here
-without running that file; in this process nobody else imports it.
+Outside the package `broker`, whose import is what this is about: `kafka/__init__.py` imports all of
+kafka-python's clients, which takes about half of the time that the process needs to start, and of
+which the broker uses none. So `kafka` is put in place here without running that file; in this
+process nobody else imports it.
 """
 
 from __future__ import annotations

@@ -76,7 +76,10 @@ class NotificationLoopError(PurgatoryError, RuntimeError):
 
 
 class InterruptedUseError(PurgatoryError, RuntimeError):
-    """A signal handler or finalizer used what its own thread was in the middle of changing: on the interpreted build only."""
+    """A signal handler or finalizer used what its own thread was in the middle of changing.
+
+    On the interpreted build only.
+    """
 
     def __init__(self) -> None:
         super().__init__(

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from request_purgatory._native import primitives, states
 
-#: Buckets of the waiting-time histogram: bucket i counts waits below 2**i ms (and not below 2**(i-1)), the last one the rest.
+#: Buckets of the waiting-time histogram: bucket i counts waits below 2**i ms (and not below
+#: 2**(i-1)), the last one the rest.
 WAIT_BUCKETS = 32
 
 
@@ -16,15 +17,20 @@ class PurgatoryMetrics:
     """One consistent reading of a purgatory's counters.
 
     Attributes:
-        purgatory_size: entries in all watcher lists; an operation may be counted once a key, and after its end.
+        purgatory_size: entries in all watcher lists; an operation may be counted once a key, and
+            after its end.
         num_delayed_operations: operations pending, exactly.
         estimated_operations: the estimate E of the operations that the lists hold, ended or not.
-        completions, expirations, cancellations: ends so far, of each kind; each operation is in one of them once.
+        completions, expirations, cancellations: ends so far, of each kind; each operation is in one
+            of them once.
         purges: how often the watcher lists were purged; `purged_entries` is what went.
         callback_errors: exceptions raised by operations' code and contained here.
-        max_late_ms: how late, at most, an operation's time-out came after its delay; 0 on a ManualClock, which jumps.
-        max_callback_ms: how long, at most, the callbacks of one took. Without an executor, other time-outs wait for them.
-        wait_histogram_ms: how many operations waited less than 2**i ms but not less than 2**(i-1), for i = 0, 1, ...
+        max_late_ms: how late, at most, an operation's time-out came after its delay; 0 on a
+            ManualClock, which jumps.
+        max_callback_ms: how long, at most, the callbacks of one took. Without an executor, other
+            time-outs wait for them.
+        wait_histogram_ms: how many operations waited less than 2**i ms but not less than 2**(i-1),
+            for i = 0, 1, ...
     """
 
     purgatory_size: int
@@ -56,7 +62,10 @@ class PurgatoryMetrics:
 
 
 class PurgatoryCounters:
-    """The counters of one purgatory, exact whatever threads count: each change is made under one lock."""
+    """The counters of one purgatory, exact whatever threads count.
+
+    Each change is made under one lock.
+    """
 
     __slots__ = (
         "_lock",

@@ -3,7 +3,8 @@
     def test_order_is_sent(kafka_cluster):
         producer = KafkaProducer(bootstrap_servers=kafka_cluster.bootstrap, acks="all")
 
-Set up by options in `pytest.ini` or `pyproject.toml`: `kafka_nodes`, and `kafka_subprocess` for a process of its own.
+Set up by options in `pytest.ini` or `pyproject.toml`: `kafka_nodes`, and `kafka_subprocess` for a
+process of its own.
 """
 
 from __future__ import annotations
@@ -24,23 +25,34 @@ _numbers = count()
 def pytest_addoption(parser: pytest.Parser) -> None:
     """The settings in pytest's configuration file."""
     parser.addini("kafka_nodes", "nodes of the clusters that the fixtures make", default="1")
-    parser.addini("kafka_subprocess", "give each cluster a process of its own", type="bool", default=False)
+    parser.addini(
+        "kafka_subprocess", "give each cluster a process of its own", type="bool", default=False
+    )
 
 
 @pytest.fixture(scope="session")
 def make_kafka_cluster(pytestconfig: pytest.Config) -> Iterator[Callable[..., RunningCluster]]:
-    """Makes clusters: `make_kafka_cluster(nodes=3, min_insync_replicas=2)`; each ends with the session at the latest."""
-    # Not above: this module is imported by every pytest of an environment that has the package, with the extra or without.
+    """Makes clusters: `make_kafka_cluster(nodes=3, min_insync_replicas=2)`.
+
+    Each ends with the session at the latest.
+    """
+    # Not above: this module is imported by every pytest of an environment that has the package,
+    # with the extra or without.
     try:
         from request_purgatory.broker import Cluster, ClusterProcess
     except ModuleNotFoundError as missing:
-        pytest.fail(f"{missing.name!r} is not installed: pip install 'request-purgatory[broker]'", pytrace=False)
+        pytest.fail(
+            f"{missing.name!r} is not installed: pip install 'request-purgatory[broker]'",
+            pytrace=False,
+        )
     in_process = pytestconfig.getini("kafka_subprocess")
     with ExitStack() as running:
 
         def make(**settings: Any) -> RunningCluster:
             settings.setdefault("nodes", int(pytestconfig.getini("kafka_nodes")))
-            cluster: RunningCluster = ClusterProcess(**settings) if in_process else Cluster(**settings)
+            cluster: RunningCluster = (
+                ClusterProcess(**settings) if in_process else Cluster(**settings)
+            )
             return running.enter_context(cluster)
 
         yield make
@@ -54,7 +66,10 @@ def kafka_cluster_of_session(make_kafka_cluster: Callable[..., RunningCluster]) 
 
 @pytest.fixture
 def kafka_cluster(make_kafka_cluster: Callable[..., RunningCluster]) -> Iterator[RunningCluster]:
-    """A cluster for this test alone; starting one takes some milliseconds, in a process of its own some hundred."""
+    """A cluster for this test alone.
+
+    Starting one takes some milliseconds, in a process of its own some hundred.
+    """
     cluster = make_kafka_cluster()
     yield cluster
     cluster.close()

@@ -90,7 +90,10 @@ def _cases(*names: str) -> list[object]:
 
 
 def _is_slow(name: str, side: str, params: Mapping[str, Parameter]) -> bool:
-    """Return True for the further ways of a question on Spark; one of each stays in the fast tier."""
+    """Return True for the further ways of a question on Spark.
+
+    One of each stays in the fast tier.
+    """
     return (name == "stream" and side != peers.OURS) or params.get("source") == "made"
 
 
@@ -185,8 +188,13 @@ def stream_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.mark.parametrize(("name", "side", "params"), _cases(*_ON_SPARK))
 @pytest.mark.usefixtures("stream_folder")
-def test_a_question_is_answered_on_spark(spark: SparkSession, name: str, side: str, params: dict[str, Parameter]) -> None:
-    """In the tests' session, whose settings are as before; its connections and threads may change."""
+def test_a_question_is_answered_on_spark(
+    spark: SparkSession, name: str, side: str, params: dict[str, Parameter]
+) -> None:
+    """In the tests' session, whose settings are as before.
+
+    Its connections and threads may change.
+    """
     settings = spark.conf.getAll
     with _unchanged_process(except_for=["threads", "files"]):
         _assert_answered(name, question.load(name).measure(side, **params))

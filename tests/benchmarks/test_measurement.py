@@ -37,10 +37,16 @@ def kafka_step(case: Case) -> Step:
     return Step(timer_cycle, peers.KAFKA, case, 0)
 
 
-def test_sides_take_turns_within_a_round_and_every_other_round_is_reversed(monkeypatch: pytest.MonkeyPatch):
+def test_sides_take_turns_within_a_round_and_every_other_round_is_reversed(
+    monkeypatch: pytest.MonkeyPatch,
+):
     """So a disturbance hits all of them, and none is always first."""
-    monkeypatch.setattr(timer_cycle, "cases", lambda quick: [Case({"pending": 1}, 1), Case({"pending": 2}, 2)])
-    steps = Runner("no JVM").plan([timer_cycle], sides={peers.OURS, peers.HEAPQ}, rounds=2, quick=True)
+    monkeypatch.setattr(
+        timer_cycle, "cases", lambda quick: [Case({"pending": 1}, 1), Case({"pending": 2}, 2)]
+    )
+    steps = Runner("no JVM").plan(
+        [timer_cycle], sides={peers.OURS, peers.HEAPQ}, rounds=2, quick=True
+    )
     assert [(step.round, step.case.size, step.side) for step in steps] == [
         (0, 1, peers.OURS),
         (0, 1, peers.HEAPQ),
@@ -85,7 +91,9 @@ def test_a_value_of_the_jvm_is_recorded_in_long_form():
 def test_exit_code_3_is_not_applicable_and_another_is_a_failure():
     """Both with what stderr said last, and neither is tried again."""
     for code, failed in ((3, False), (1, True)):
-        runner = Runner(FakeJvm(f"import sys; print('the reason', file=sys.stderr); sys.exit({code})"))
+        runner = Runner(
+            FakeJvm(f"import sys; print('the reason', file=sys.stderr); sys.exit({code})")
+        )
         step = kafka_step(Case({"pending": 10}, 10.0))
         assert list(runner.run(step)) == []
         assert list(runner.run(step)) == []
@@ -96,7 +104,9 @@ def test_a_process_that_does_not_end_is_a_failure():
     """It is ended, and told of."""
     runner = Runner(FakeJvm("import threading; threading.Event().wait()"), timeout_s=0.2)
     assert list(runner.run(kafka_step(Case({"pending": 10}, 10.0)))) == []
-    assert [(one.reason, one.failed) for one in runner.not_measured] == [("took longer than 0 s", True)]
+    assert [(one.reason, one.failed) for one in runner.not_measured] == [
+        ("took longer than 0 s", True)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -119,14 +129,25 @@ def test_a_failing_worker_is_reported_and_the_run_goes_on(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     """Its stderr is shown, the other case is measured, the exit code is 1."""
-    monkeypatch.setattr(timer_add, "cases", lambda quick: [Case({"no_such_parameter": 1}, 1), Case({"count": 100}, 100)])
+    monkeypatch.setattr(
+        timer_add,
+        "cases",
+        lambda quick: [Case({"no_such_parameter": 1}, 1), Case({"count": 100}, 100)],
+    )
     assert main(["timer_add", "--quick", "--sides", "heapq", "--out", str(tmp_path)]) == 1
     printed = capsys.readouterr().out
     assert "failed:" in printed
     assert "unexpected keyword argument 'no_such_parameter'" in printed
-    values = [json.loads(line) for line in (tmp_path / "measurements.jsonl").read_text().splitlines()]
-    assert [(value["case"], value["round"]) for value in values] == [("count=100", 0), ("count=100", 1)]
-    (not_measured,) = [json.loads(line) for line in (tmp_path / "not_measured.jsonl").read_text().splitlines()]
+    values = [
+        json.loads(line) for line in (tmp_path / "measurements.jsonl").read_text().splitlines()
+    ]
+    assert [(value["case"], value["round"]) for value in values] == [
+        ("count=100", 0),
+        ("count=100", 1),
+    ]
+    (not_measured,) = [
+        json.loads(line) for line in (tmp_path / "not_measured.jsonl").read_text().splitlines()
+    ]
     assert not_measured["failed"]
     assert not_measured["case"] == "no_such_parameter=1"
 
@@ -134,7 +155,9 @@ def test_a_failing_worker_is_reported_and_the_run_goes_on(
 def test_the_machine_is_described(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """With the versions of the peers and the build that was measured."""
     monkeypatch.setattr(timer_add, "cases", lambda quick: [Case({"count": 10}, 10)])
-    assert main(["timer_add", "--rounds", "1", "--sides", "heapq,sched", "--out", str(tmp_path)]) == 0
+    assert (
+        main(["timer_add", "--rounds", "1", "--sides", "heapq,sched", "--out", str(tmp_path)]) == 0
+    )
     machine = json.loads((tmp_path / "machine.json").read_text())
     assert machine["rounds"] == 1
     assert machine["python"] == ".".join(map(str, sys.version_info[:3]))

@@ -12,12 +12,16 @@ from benchmarks.summary import medians, not_measured_lines, number, question_tab
 
 def measurement(side: str, value: float, round: int = 0) -> Measurement:
     """A value of timer_cycle with 10 pending."""
-    return Measurement("timer_cycle", side, "pending=10", 10.0, "ns_per_operation", "ns", round, value)
+    return Measurement(
+        "timer_cycle", side, "pending=10", 10.0, "ns_per_operation", "ns", round, value
+    )
 
 
 def test_medians_are_taken_over_the_rounds_of_one_side_and_case():
     """One disturbed round does not count."""
-    found = medians([measurement("heapq", value, round) for round, value in enumerate((3.0, 900.0, 4.0))])
+    found = medians(
+        [measurement("heapq", value, round) for round, value in enumerate((3.0, 900.0, 4.0))]
+    )
     assert found == {("timer_cycle", "heapq", "pending=10", "ns_per_operation"): 4.0}
 
 
@@ -47,14 +51,29 @@ def test_a_table_shows_the_median_and_the_ratio_of_each_side():
 
 def test_a_reason_is_told_once_with_every_side_and_case_it_is_for():
     """Failures apart from what was left out on purpose."""
-    left_out = [NotMeasured("timer_add", side, case, "no JVM", False) for side in ("kafka", "netty") for case in ("a=1", "a=2")]
+    left_out = [
+        NotMeasured("timer_add", side, case, "no JVM", False)
+        for side in ("kafka", "netty")
+        for case in ("a=1", "a=2")
+    ]
     failed = NotMeasured("timer_add", "heapq", "a=1", "MemoryError", True)
-    assert not_measured_lines([*left_out, failed], failed=False) == ["no JVM\n    timer_add (a=1; a=2): kafka, netty"]
-    assert not_measured_lines([*left_out, failed], failed=True) == ["MemoryError\n    timer_add (a=1): heapq"]
+    assert not_measured_lines([*left_out, failed], failed=False) == [
+        "no JVM\n    timer_add (a=1; a=2): kafka, netty"
+    ]
+    assert not_measured_lines([*left_out, failed], failed=True) == [
+        "MemoryError\n    timer_add (a=1): heapq"
+    ]
 
 
 @pytest.mark.parametrize(
-    ("value", "written"), [(123456.7, "123,457"), (99.94, "99.9"), (1.2345, "1.23"), (0.00123, "0.00123"), (-0.97, "-0.97")]
+    ("value", "written"),
+    [
+        (123456.7, "123,457"),
+        (99.94, "99.9"),
+        (1.2345, "1.23"),
+        (0.00123, "0.00123"),
+        (-0.97, "-0.97"),
+    ],
 )
 def test_numbers_are_written_with_about_three_digits(value: float, written: str):
     """Not with more than the measurement has."""

@@ -5,18 +5,37 @@ from __future__ import annotations
 import pytest
 
 from benchmarks import peers, question
-from benchmarks.targets import MOONSHOT_MET, NOT_MEASURED, NOT_MET, PUBLISHED, TARGET_MET, TARGETS, Target, compare, targets_table
+from benchmarks.targets import (
+    MOONSHOT_MET,
+    NOT_MEASURED,
+    NOT_MET,
+    PUBLISHED,
+    TARGET_MET,
+    TARGETS,
+    Target,
+    compare,
+    targets_table,
+)
 
 
 @pytest.mark.parametrize(
-    ("measured", "verdict"), [(None, NOT_MEASURED), (61.0, NOT_MET), (60.0, TARGET_MET), (35.1, TARGET_MET), (35.0, MOONSHOT_MET)]
+    ("measured", "verdict"),
+    [
+        (None, NOT_MEASURED),
+        (61.0, NOT_MET),
+        (60.0, TARGET_MET),
+        (35.1, TARGET_MET),
+        (35.0, MOONSHOT_MET),
+    ],
 )
 def test_a_figure_is_compared_with_target_and_moonshot(measured: float | None, verdict: str):
     """Met if it is equal."""
     assert Target("a", "q", "c", "m", 60, 35).verdict(measured) == verdict
 
 
-@pytest.mark.parametrize(("measured", "verdict"), [(99.0, NOT_MET), (100.0, TARGET_MET), (200.0, MOONSHOT_MET)])
+@pytest.mark.parametrize(
+    ("measured", "verdict"), [(99.0, NOT_MET), (100.0, TARGET_MET), (200.0, MOONSHOT_MET)]
+)
 def test_for_rates_higher_is_better(measured: float, verdict: str):
     """Requests per second, say."""
     assert Target("a", "q", "c", "m", 100, 200, higher_is_better=True).verdict(measured) == verdict
@@ -26,7 +45,13 @@ def test_the_best_peer_is_none_of_our_own_sides():
     """Lowest for times, highest for rates."""
     target = Target("a", "q", "c", "m", 60, 35)
     rate = Target("b", "q", "c", "m", 60, 35, higher_is_better=True)
-    values = {peers.OURS: 50.0, peers.OURS_MANUAL: 1.0, peers.LEGACY: 500.0, "heapq": 70.0, "uvloop": 80.0}
+    values = {
+        peers.OURS: 50.0,
+        peers.OURS_MANUAL: 1.0,
+        peers.LEGACY: 500.0,
+        "heapq": 70.0,
+        "uvloop": 80.0,
+    }
     rows = compare({("q", side, "c", "m"): value for side, value in values.items()}, [target, rate])
     assert [(row["measured"], row["best_peer"], row["best_peer_value"]) for row in rows] == [
         (50.0, "heapq", 70.0),
@@ -50,10 +75,16 @@ def test_every_target_is_about_a_case_that_a_full_run_measures():
 
 
 def test_a_target_can_be_another_sides_figure_of_the_same_run() -> None:
-    """At least Kafka's rate, at most its CPU time; without Kafka there is nothing to compare with."""
+    """At least Kafka's rate, at most its CPU time.
+
+    Without Kafka there is nothing to compare with.
+    """
     rate = Target("a", "q", "c", "m", None, 1_000, higher_is_better=True, at_least_as=peers.KAFKA)
     ours, kafka = ("q", peers.OURS, "c", "m"), ("q", peers.KAFKA, "c", "m")
-    verdicts = [compare(found, [rate])[0]["verdict"] for found in ({ours: 5.0, kafka: 5.0}, {ours: 4.0, kafka: 5.0}, {ours: 4.0})]
+    verdicts = [
+        compare(found, [rate])[0]["verdict"]
+        for found in ({ours: 5.0, kafka: 5.0}, {ours: 4.0, kafka: 5.0}, {ours: 4.0})
+    ]
     assert verdicts == [TARGET_MET, NOT_MET, NOT_MEASURED]
     assert compare({ours: 1_000.0, kafka: 5_000.0}, [rate])[0]["verdict"] == MOONSHOT_MET
 
@@ -64,5 +95,8 @@ def test_a_ratio_is_of_two_medians() -> None:
     ratio = Target("a", "q", "c", "m", None, 4.2, higher_is_better=True, times=peers.LEGACY)
     told = Target("b", "q", "c", "m", None, None, higher_is_better=True, times=peers.LEGACY)
     rows = compare(found, [ratio, told])
-    assert [(row["measured"], row["verdict"]) for row in rows] == [(4.2, MOONSHOT_MET), (4.2, PUBLISHED)]
+    assert [(row["measured"], row["verdict"]) for row in rows] == [
+        (4.2, MOONSHOT_MET),
+        (4.2, PUBLISHED),
+    ]
     assert compare({}, [ratio])[0]["verdict"] == NOT_MEASURED

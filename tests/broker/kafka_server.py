@@ -1,4 +1,7 @@
-"""Real Apache Kafka on loopback: a KRaft cluster of plain processes, and Kafka's console clients. Needs Java, Maven Central."""
+"""Real Apache Kafka on loopback: a KRaft cluster of plain processes, and Kafka's console clients.
+
+Needs Java, Maven Central.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,8 @@ VERSION = "4.1.1"
 _BROKER = (f"org.apache.kafka:kafka_2.13:{VERSION}", "org.slf4j:slf4j-simple:1.7.36")
 _TOOLS = (f"org.apache.kafka:kafka-tools:{VERSION}",)
 
-#: What both Kafka and our broker are started with for tests, by Kafka's names: with underscores, those of ClusterSettings.
+#: What both Kafka and our broker are started with for tests, by Kafka's names: with underscores,
+#: those of ClusterSettings.
 SHARED_SETTINGS = {
     "offsets.topic.num.partitions": 4,
     "group.initial.rebalance.delay.ms": 0,
@@ -32,8 +36,9 @@ SHARED_SETTINGS = {
     "num.partitions": 1,
 }
 
-# What is Kafka's alone. Three processes share a small machine: few threads, no cleaner, no leaders moved behind a test's back.
-# A stopped broker is missed after its session has ended, or at once when it says good-bye.
+# What is Kafka's alone. Three processes share a small machine: few threads, no cleaner, no leaders
+# moved behind a test's back. A stopped broker is missed after its session has ended, or at once
+# when it says good-bye.
 _PROPERTIES = """
 process.roles={roles}
 node.id={node}
@@ -65,9 +70,14 @@ _JAVA_OPTIONS = ("-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 
 
 class KafkaCluster:
-    """A cluster that runs. Node 0 is the controller besides and must stay; the others may be stopped and started."""
+    """A cluster that runs.
 
-    def __init__(self, libraries: Path, folder: Path, ports: Sequence[int], java_options: Sequence[str]) -> None:
+    Node 0 is the controller besides and must stay; the others may be stopped and started.
+    """
+
+    def __init__(
+        self, libraries: Path, folder: Path, ports: Sequence[int], java_options: Sequence[str]
+    ) -> None:
         self._libraries = libraries
         self._java_options = java_options
         self._folder = folder
@@ -125,7 +135,9 @@ class KafkaCluster:
         except OSError:
             return False
         try:
-            return {broker.node_id for broker in client.call("Metadata", 9, topics=[]).brokers} == set(self._processes)
+            return {
+                broker.node_id for broker in client.call("Metadata", 9, topics=[]).brokers
+            } == set(self._processes)
         except (ConnectionClosedError, TimeoutError):
             return False
         finally:
@@ -141,12 +153,17 @@ def real_kafka(
     settings: Mapping[str, Any] | None = None,
     java_options: Sequence[str] = _JAVA_OPTIONS,
 ) -> Iterator[KafkaCluster]:
-    """A cluster of Kafka whose data and logs are in `folder`; `settings` are over and above SHARED_SETTINGS."""
+    """A cluster of Kafka whose data and logs are in `folder`.
+
+    `settings` are over and above SHARED_SETTINGS.
+    """
     *ports, controller = free_ports(nodes + 1)
     common = SHARED_SETTINGS | dict(settings or {})
     formatting = []
     for node, port in enumerate(ports):
-        listeners = f"PLAINTEXT://127.0.0.1:{port}" + (f",CONTROLLER://127.0.0.1:{controller}" if node == 0 else "")
+        listeners = f"PLAINTEXT://127.0.0.1:{port}" + (
+            f",CONTROLLER://127.0.0.1:{controller}" if node == 0 else ""
+        )
         own = _PROPERTIES.format(
             roles="broker,controller" if node == 0 else "broker",
             node=node,
@@ -157,9 +174,15 @@ def real_kafka(
             replicas=min(nodes, 3),
         )
         properties = folder / f"node-{node}.properties"
-        properties.write_text(own + "".join(f"{name}={_text(value)}\n" for name, value in common.items()))
-        command = _java(libraries, "kafka.tools.StorageTool", "format", "-t", _CLUSTER_ID, "-c", str(properties))
-        formatting.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT))
+        properties.write_text(
+            own + "".join(f"{name}={_text(value)}\n" for name, value in common.items())
+        )
+        command = _java(
+            libraries, "kafka.tools.StorageTool", "format", "-t", _CLUSTER_ID, "-c", str(properties)
+        )
+        formatting.append(
+            subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        )
     for process in formatting:
         said, _ = process.communicate(timeout=TIME_LIMIT)
         assert process.returncode == 0, said.decode()
@@ -204,21 +227,32 @@ def _libraries(modules: tuple[str, ...]) -> Path:
 def run_tool(
     tools: Path, name: str, *arguments: str, stdin: bytes = b"", timeout: float = TIME_LIMIT
 ) -> subprocess.CompletedProcess[str]:
-    """Run one of Kafka's console clients, `ConsoleProducer` for instance, to its end; `tools` are its jars."""
+    """Run one of Kafka's console clients, `ConsoleProducer` for instance, to its end.
+
+    `tools` are its jars.
+    """
     command = start_command(tools, name, *arguments)
     ran = subprocess.run(command, input=stdin, capture_output=True, timeout=timeout, check=False)
-    return subprocess.CompletedProcess(command, ran.returncode, ran.stdout.decode(), ran.stderr.decode())
+    return subprocess.CompletedProcess(
+        command, ran.returncode, ran.stdout.decode(), ran.stderr.decode()
+    )
 
 
 def start_command(tools: Path, name: str, *arguments: str) -> list[str]:
     """The command that runs one of Kafka's console clients, for those who want to watch it."""
     package = "org.apache.kafka.tools" + (
-        ".consumer.group" if name == "ConsumerGroupCommand" else ".consumer" if name == "ConsoleConsumer" else ""
+        ".consumer.group"
+        if name == "ConsumerGroupCommand"
+        else ".consumer"
+        if name == "ConsoleConsumer"
+        else ""
     )
     return _java(tools, f"{package}.{name}", *arguments)
 
 
-def _java(libraries: Path, main: str, *arguments: str, options: Sequence[str] = _JAVA_OPTIONS) -> list[str]:
+def _java(
+    libraries: Path, main: str, *arguments: str, options: Sequence[str] = _JAVA_OPTIONS
+) -> list[str]:
     return [require_java(), *options, "-cp", f"{libraries}/*", main, *arguments]
 
 

@@ -1,4 +1,7 @@
-"""kcat: from the PATH, or else out of Debian's packages, which are unpacked into a folder and not installed."""
+"""kcat.
+
+From the PATH, or else out of Debian's packages, which are unpacked into a folder and not installed.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,8 @@ from tests.support.downloads import download_folder
 
 TIME_LIMIT = 120.0
 
-# What is not on every Debian; the rest of what kcat needs (libc, OpenSSL, the codecs) comes with Python or Java.
+# What is not on every Debian; the rest of what kcat needs (libc, OpenSSL, the codecs) comes with
+# Python or Java.
 _PACKAGES = ("kcat", "librdkafka1", "libyajl2", "libsasl2-2", "liblz4-1", "libzstd1")
 
 
@@ -62,9 +66,17 @@ def find_kcat() -> Kcat:
             _unpack(cache, root)
     libraries = ":".join(sorted({str(each.parent) for each in root.glob("**/*.so.*")}))
     usable = Kcat(str(kcat), os.environ | {"LD_LIBRARY_PATH": libraries})
-    ran = subprocess.run([usable.command, "-V"], env=usable.environment, capture_output=True, timeout=TIME_LIMIT, check=False)
+    ran = subprocess.run(
+        [usable.command, "-V"],
+        env=usable.environment,
+        capture_output=True,
+        timeout=TIME_LIMIT,
+        check=False,
+    )
     if ran.returncode != 0:
-        pytest.skip(f"kcat does not run out of Debian's packages: {ran.stderr.decode(errors='replace').strip()}")
+        pytest.skip(
+            f"kcat does not run out of Debian's packages: {ran.stderr.decode(errors='replace').strip()}"
+        )
     return usable
 
 
@@ -74,9 +86,13 @@ def _unpack(cache: Path, root: Path) -> None:
     for each in cache.glob("*.deb"):
         each.unlink()
     command = ["apt-get", "download", "-o", "APT::Sandbox::User=root", *_PACKAGES]
-    ran = subprocess.run(command, cwd=cache, capture_output=True, text=True, timeout=TIME_LIMIT, check=False)
+    ran = subprocess.run(
+        command, cwd=cache, capture_output=True, text=True, timeout=TIME_LIMIT, check=False
+    )
     if ran.returncode != 0:
-        pytest.skip(f"kcat is not on the PATH, and Debian's packages can't be had: {ran.stderr.strip()}")
+        pytest.skip(
+            f"kcat is not on the PATH, and Debian's packages can't be had: {ran.stderr.strip()}"
+        )
     # Whole or not at all, for the next run.
     unpacked = cache / "unpacking"
     shutil.rmtree(unpacked, ignore_errors=True)

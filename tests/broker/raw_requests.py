@@ -15,14 +15,26 @@ def records(*values: bytes) -> bytes:
     return bytes(build([(None, value) for value in values], NOW_MS))
 
 
-def produce(client: RawClient, topic: str, *values: bytes, acks: int = -1, timeout_ms: int = 5_000, partition: int = 0) -> Any:
-    """What became of records that were sent to a partition: the answer's `error_code`, `base_offset` and so on."""
+def produce(
+    client: RawClient,
+    topic: str,
+    *values: bytes,
+    acks: int = -1,
+    timeout_ms: int = 5_000,
+    partition: int = 0,
+) -> Any:
+    """What became of records that were sent to a partition.
+
+    The answer's `error_code`, `base_offset` and so on.
+    """
     data = [{"name": topic, "partition_data": [{"index": partition, "records": records(*values)}]}]
     answer = client.call("Produce", 9, acks=acks, timeout_ms=timeout_ms, topic_data=data)
     return answer.responses[0].partition_responses[0]
 
 
-def fetch_fields(topic: str, offset: int, *, max_wait_ms: int = 0, min_bytes: int = 1, partition: int = 0) -> dict[str, Any]:
+def fetch_fields(
+    topic: str, offset: int, *, max_wait_ms: int = 0, min_bytes: int = 1, partition: int = 0
+) -> dict[str, Any]:
     """The fields of a fetch of one partition."""
     wanted = {"partition": partition, "fetch_offset": offset, "partition_max_bytes": 2**20}
     return {
@@ -38,4 +50,8 @@ def fetch_fields(topic: str, offset: int, *, max_wait_ms: int = 0, min_bytes: in
 
 def fetch(client: RawClient, topic: str, offset: int, **options: Any) -> Any:
     """What a fetch of one partition gave: `error_code`, `high_watermark`, `records`."""
-    return client.call("Fetch", 11, **fetch_fields(topic, offset, **options)).responses[0].partitions[0]
+    return (
+        client.call("Fetch", 11, **fetch_fields(topic, offset, **options))
+        .responses[0]
+        .partitions[0]
+    )

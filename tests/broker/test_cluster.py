@@ -58,7 +58,10 @@ def test_what_is_acknowledged_can_be_read(running: RunningCluster, connect: Conn
     """acks=all is answered once it is replicated, and the high watermark stands behind it."""
     running.create_topic("read")
     client = at_leader(running, "read", connect)
-    assert [produce(client, "read", b"one", b"two").base_offset, produce(client, "read", b"three").base_offset] == [0, 2]
+    assert [
+        produce(client, "read", b"one", b"two").base_offset,
+        produce(client, "read", b"three").base_offset,
+    ] == [0, 2]
     found = fetch(client, "read", 0)
     assert (found.error_code, found.high_watermark) == (NO_ERROR, 3)
     assert all(each["end_offset"] == 3 for each in running.describe("read")[0]["offsets"].values())
@@ -73,8 +76,13 @@ def test_parked_fetch_is_answered_by_an_append(running: RunningCluster, connect:
     assert reader.read(timeout=10.0).responses[0].partitions[0].high_watermark == 1
 
 
-def test_frozen_followers_hold_up_the_high_watermark(running: RunningCluster, connect: Connect) -> None:
-    """acks=all runs out of time, acks=1 does not; once they are thawed, both records are replicated."""
+def test_frozen_followers_hold_up_the_high_watermark(
+    running: RunningCluster, connect: Connect
+) -> None:
+    """acks=all runs out of time, acks=1 does not.
+
+    Once they are thawed, both records are replicated.
+    """
     running.create_topic("frozen")
     leader = node_of(running, "frozen")
     client = at_leader(running, "frozen", connect)
@@ -107,7 +115,10 @@ def test_leader_moves(running: RunningCluster, connect: Connect) -> None:
 
 
 def test_killed_node_comes_back_and_is_in_sync(running: RunningCluster, connect: Connect) -> None:
-    """Others lead meanwhile; with one in-sync replica left, acks=all is refused before the append."""
+    """Others lead meanwhile.
+
+    With one in-sync replica left, acks=all is refused before the append.
+    """
     running.create_topic("killed")
     leader = node_of(running, "killed")
     others = [node for node in range(3) if node != leader]
@@ -143,13 +154,33 @@ def test_metrics_tell_of_every_purgatory(running: RunningCluster) -> None:
         ("lag", {"node": 0, "lag_ms": -1}, "lag_ms must be at least 0, got '?-1"),
         ("restart", {"node": 0}, "node must be one that was killed or stopped, got '?0"),
         ("describe", {"topic": "none"}, "does not host this topic"),
-        ("move_leader", {"topic": "none", "partition": 0, "node": 0}, "there is no partition none-0"),
+        (
+            "move_leader",
+            {"topic": "none", "partition": 0, "node": 0},
+            "there is no partition none-0",
+        ),
         ("create_topic", {"name": "a/b"}, "contains one or more characters"),
         ("fail_requests", {"api": "Telepathy", "error": "NONE"}, "no API 'Telepathy'"),
-        ("fail_requests", {"api": "Fetch", "error": "OOPS"}, "error must be the name or number of an error .* got 'OOPS'"),
-        ("fail_requests", {"api": "Fetch", "error": "NONE", "times": 0}, "times must be at least 1, or -1 for always, got '?0"),
-        ("befall_responses", {"api": "Fetch", "kind": "bless"}, "kind must be one of delay, drop, corrupt, disconnect"),
-        ("befall_responses", {"api": "Fetch", "kind": "delay"}, "delay_ms must be at least 1, got '?0"),
+        (
+            "fail_requests",
+            {"api": "Fetch", "error": "OOPS"},
+            "error must be the name or number of an error .* got 'OOPS'",
+        ),
+        (
+            "fail_requests",
+            {"api": "Fetch", "error": "NONE", "times": 0},
+            "times must be at least 1, or -1 for always, got '?0",
+        ),
+        (
+            "befall_responses",
+            {"api": "Fetch", "kind": "bless"},
+            "kind must be one of delay, drop, corrupt, disconnect",
+        ),
+        (
+            "befall_responses",
+            {"api": "Fetch", "kind": "delay"},
+            "delay_ms must be at least 1, got '?0",
+        ),
         ("dance", {}, "there is no command 'dance': there are befall_responses, "),
         ("freeze", {}, "missing a required argument: 'node'"),
     ],
@@ -189,7 +220,10 @@ def test_data_of_a_cluster_that_runs_is_not_another_ones(tmp_path: Path) -> None
     with Cluster(data_dir=tmp_path) as cluster:
         cluster.create_topic("kept")
         for kind in (Cluster, ClusterProcess):
-            with pytest.raises((InvalidArgumentError, ClusterError), match="data_dir must be no other running cluster's, got"):
+            with pytest.raises(
+                (InvalidArgumentError, ClusterError),
+                match="data_dir must be no other running cluster's, got",
+            ):
                 kind(data_dir=tmp_path).start()
     with Cluster(data_dir=tmp_path) as cluster:
         assert cluster.describe("kept")[0]["leader"] == 0
@@ -200,11 +234,16 @@ def test_data_of_a_cluster_that_runs_is_not_another_ones(tmp_path: Path) -> None
     [
         ({"nodes": 0}, "nodes must be at least 1, got 0"),
         ({"port": 70_000}, "port must be at most 65535 for 1 nodes, got 70000"),
-        ({"nodes": 2, "default_replication_factor": 3}, "default_replication_factor must be between 1 and the 2 nodes, got 3"),
+        (
+            {"nodes": 2, "default_replication_factor": 3},
+            "default_replication_factor must be between 1 and the 2 nodes, got 3",
+        ),
         ({"message_max_bytes": 3}, "message_max_bytes must be at least 64, got 3"),
     ],
 )
-def test_settings_that_no_cluster_can_have_are_refused(settings: dict[str, int], message: str) -> None:
+def test_settings_that_no_cluster_can_have_are_refused(
+    settings: dict[str, int], message: str
+) -> None:
     """Where the cluster is made."""
     with pytest.raises(InvalidArgumentError, match=message):
         ClusterSettings(**settings)

@@ -26,19 +26,25 @@ def client(cluster: Cluster, connect: Connect) -> RawClient:
     return connect(cluster.bootstrap.split(",")[cluster.describe("t")[0]["leader"]])
 
 
-def test_error_is_answered_so_many_times_and_nothing_is_done(cluster: Cluster, client: RawClient) -> None:
+def test_error_is_answered_so_many_times_and_nothing_is_done(
+    cluster: Cluster, client: RawClient
+) -> None:
     """The request is not handled: nothing is appended."""
     cluster.fail_requests("Produce", "KAFKA_STORAGE_ERROR", times=2)
     assert [produce(client, "t", b"x").error_code for _ in range(3)] == [56, 56, 0]
     assert fetch(client, "t", 0).high_watermark == 1
 
 
-def test_error_of_one_node_is_not_that_of_others(cluster: Cluster, client: RawClient, connect: Connect) -> None:
+def test_error_of_one_node_is_not_that_of_others(
+    cluster: Cluster, client: RawClient, connect: Connect
+) -> None:
     """And -1 is as often as there are requests, until all faults are cleared."""
     leader = cluster.describe("t")[0]["leader"]
     other = connect(cluster.bootstrap.split(",")[(leader + 1) % 3])
     cluster.fail_requests("metadata", "BROKER_NOT_AVAILABLE", times=-1, node=leader)
-    codes = [client.call("Metadata", 4, topics=[{"name": "t"}]).topics[0].error_code for _ in range(3)]
+    codes = [
+        client.call("Metadata", 4, topics=[{"name": "t"}]).topics[0].error_code for _ in range(3)
+    ]
     assert codes == [8, 8, 8]
     assert other.call("Metadata", 4, topics=[{"name": "t"}]).topics[0].error_code == 0
     cluster.clear_faults()
@@ -53,7 +59,9 @@ def test_delayed_response_comes_after_its_delay(cluster: Cluster, client: RawCli
     assert time.monotonic() - began >= 0.3
 
 
-def test_dropped_response_never_comes(cluster: Cluster, client: RawClient, connect: Connect) -> None:
+def test_dropped_response_never_comes(
+    cluster: Cluster, client: RawClient, connect: Connect
+) -> None:
     """Nothing else on its connection is answered either; other connections are."""
     cluster.befall_responses("Fetch", "drop")
     client.start("Fetch", 11, **fetch_fields("t", 0))
@@ -62,7 +70,9 @@ def test_dropped_response_never_comes(cluster: Cluster, client: RawClient, conne
     assert produce(connect(client.address), "t", b"x").error_code == 0
 
 
-def test_disconnected_response_ends_the_connection(cluster: Cluster, client: RawClient, connect: Connect) -> None:
+def test_disconnected_response_ends_the_connection(
+    cluster: Cluster, client: RawClient, connect: Connect
+) -> None:
     """What the request did is done."""
     cluster.befall_responses("Produce", "disconnect")
     with pytest.raises(ConnectionClosedError):
@@ -70,7 +80,9 @@ def test_disconnected_response_ends_the_connection(cluster: Cluster, client: Raw
     assert fetch(connect(client.address), "t", 0).high_watermark == 1
 
 
-def test_corrupted_response_is_another_of_the_same_size(cluster: Cluster, client: RawClient) -> None:
+def test_corrupted_response_is_another_of_the_same_size(
+    cluster: Cluster, client: RawClient
+) -> None:
     """The same one for the same seed."""
     frames = []
     for seed in (7, 7, None):
@@ -101,7 +113,13 @@ def test_every_api_has_an_answer_for_an_error(api: Api) -> None:
 
 def example(api: Api, version: int) -> Any:
     """A request with one element in each of its arrays."""
-    made = api.request(**{name: part(field) for name, field in api.request.fields.items() if field.for_version_q(version)})
+    made = api.request(
+        **{
+            name: part(field)
+            for name, field in api.request.fields.items()
+            if field.for_version_q(version)
+        }
+    )
     return api.request.decode(bytes(made.encode(version=version)), version=version)
 
 
@@ -111,5 +129,11 @@ def part(field: Any) -> Any:
         made = field.data_class(**{name: part(each) for name, each in field.fields.items()})
         return [made] if field.is_struct_array() else made
     kind = field._type_str.removeprefix("[]")
-    value = {"string": "x", "bytes": b"x", "records": b"x", "uuid": uuid.UUID(int=7), "bool": True}.get(kind, 1)
+    value = {
+        "string": "x",
+        "bytes": b"x",
+        "records": b"x",
+        "uuid": uuid.UUID(int=7),
+        "bool": True,
+    }.get(kind, 1)
     return [value] if field._type_str.startswith("[]") else value

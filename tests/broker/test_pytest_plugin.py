@@ -36,7 +36,9 @@ _TESTS = """
 
 
 @pytest.mark.parametrize(("subprocess", "kind"), [("false", "Cluster"), ("true", "ClusterProcess")])
-def test_fixtures_give_clusters_and_topics(pytester: pytest.Pytester, subprocess: str, kind: str) -> None:
+def test_fixtures_give_clusters_and_topics(
+    pytester: pytest.Pytester, subprocess: str, kind: str
+) -> None:
     """A cluster for each test, or one for all; on a thread, or in a process of its own."""
     pytester.makeini(f"[pytest]\nkafka_nodes = 2\nkafka_subprocess = {subprocess}\n")
     pytester.makepyfile(_TESTS.format(nodes=2, kind=kind))
@@ -46,7 +48,9 @@ def test_fixtures_give_clusters_and_topics(pytester: pytest.Pytester, subprocess
 def test_missing_extra_fails_the_tests_that_need_it_alone(pytester: pytest.Pytester) -> None:
     """With what to install; pytest itself runs."""
     pytester.makeconftest("import sys\nsys.modules['kafka'] = None\n")
-    pytester.makepyfile("def test_with(kafka_cluster):\n    pass\n\ndef test_without():\n    pass\n")
+    pytester.makepyfile(
+        "def test_with(kafka_cluster):\n    pass\n\ndef test_without():\n    pass\n"
+    )
     ran = pytester.runpytest_subprocess(*_WITHOUT)
     ran.assert_outcomes(passed=1, errors=1)
     ran.stdout.fnmatch_lines(["*pip install 'request-purgatory?broker?'*"])

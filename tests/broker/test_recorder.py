@@ -31,7 +31,9 @@ def outcomes(folder: Path) -> Counter[tuple[str, str]]:
     """How requests end by the trace's rules: how many of each type did so."""
     events: dict[str, list[TraceEvent]] = {}
     for row in recorded(folder, "events"):
-        events.setdefault(row["host"], []).append(TraceEvent(row["key"], row["at_us"], row["amount"]))
+        events.setdefault(row["host"], []).append(
+            TraceEvent(row["key"], row["at_us"], row["amount"])
+        )
     counted: Counter[tuple[str, str]] = Counter()
     names = ("request_id", "timeout_ms", "watch_keys", "aggregate", "threshold", "quantifier")
     for row in recorded(folder, "requests"):
@@ -68,26 +70,46 @@ def test_trace_ends_as_the_broker_did(tmp_path: Path, connect: Connect) -> None:
 
 
 def test_joins_wait_for_their_answers(tmp_path: Path, connect: Connect) -> None:
-    """A join that is answered is completed by its answer; one that never is expires with the rebalance."""
+    """A join that is answered is completed by its answer.
+
+    One that never is expires with the rebalance.
+    """
     folder = tmp_path / "trace"
     with Cluster(record=folder) as cluster:
         client = connect(cluster.bootstrap)
-        fields = {"session_timeout_ms": 6_000, "rebalance_timeout_ms": 9_000, "member_id": "", "protocol_type": "consumer"}
+        fields = {
+            "session_timeout_ms": 6_000,
+            "rebalance_timeout_ms": 9_000,
+            "member_id": "",
+            "protocol_type": "consumer",
+        }
         found = client.call("FindCoordinator", 2, key="g", key_type=0)
         for _ in range(1_000):
             if found.error_code == 0:
                 break
             found = client.call("FindCoordinator", 2, key="g", key_type=0)
-        joined = client.call("JoinGroup", 3, group_id="g", protocols=[{"name": "range", "metadata": b""}], **fields)
+        joined = client.call(
+            "JoinGroup", 3, group_id="g", protocols=[{"name": "range", "metadata": b""}], **fields
+        )
         for _ in range(1_000):
             if joined.error_code == 0:
                 break
-            joined = client.call("JoinGroup", 3, group_id="g", protocols=[{"name": "range", "metadata": b""}], **fields)
+            joined = client.call(
+                "JoinGroup",
+                3,
+                group_id="g",
+                protocols=[{"name": "range", "metadata": b""}],
+                **fields,
+            )
         assert joined.error_code == 0
     counted = outcomes(folder)
     assert counted["JoinGroup", "expired"] == 0
     assert counted["JoinGroup", "completed"] >= 1
-    assert {row["timeout_ms"] for row in recorded(folder, "requests") if row["request_type"] == "JoinGroup"} == {9_000}
+    assert {
+        row["timeout_ms"]
+        for row in recorded(folder, "requests")
+        if row["request_type"] == "JoinGroup"
+    } == {9_000}
 
 
 def test_folder_with_something_in_it_is_refused(tmp_path: Path) -> None:

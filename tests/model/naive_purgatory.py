@@ -15,8 +15,13 @@ RAISED = (Fault, PurgatoryClosedError, InvalidArgumentError)
 
 Event: TypeAlias = tuple[Literal["event"], str, int]
 End: TypeAlias = tuple[Literal["complete", "cancel", "discard"], int]
-Other: TypeAlias = tuple[Literal["cancel_for_key"], str] | tuple[Literal["purge"]] | tuple[Literal["watch"], "Plan"]
-#: What a request brings about inside its tries and callbacks; a request by its number, modulo how many there are.
+Other: TypeAlias = (
+    tuple[Literal["cancel_for_key"], str]
+    | tuple[Literal["purge"]]
+    | tuple[Literal["watch"], "Plan"]
+)
+#: What a request brings about inside its tries and callbacks; a request by its number, modulo how
+#: many there are.
 Deed: TypeAlias = Event | End | Other
 
 
@@ -177,7 +182,9 @@ class NaivePurgatory:
                     self.end(request, "expired")
                 except Fault:
                     self.callback_errors += 1
-        self.queue = [request for request in self.queue if request.due_ms is None or request.due_ms > now_ms]
+        self.queue = [
+            request for request in self.queue if request.due_ms is None or request.due_ms > now_ms
+        ]
         if self.legacy:
             purge_due = self.since_purge >= max(self.purge_interval, 1)
         else:
@@ -186,10 +193,15 @@ class NaivePurgatory:
             self.purge()
 
     def purge(self) -> int:
-        """As purge. The new design leaves a request that ends inside its own try to the check that tries it."""
+        """As purge.
+
+        The new design leaves a request that ends inside its own try to the check that tries it.
+        """
         before = self.watched
         self.entries = [
-            (key, request) for key, request in self.entries if request.outcome is None or (request.trying and not self.legacy)
+            (key, request)
+            for key, request in self.entries
+            if request.outcome is None or (request.trying and not self.legacy)
         ]
         self.queue = [request for request in self.queue if request.outcome is None]
         self.estimate = len(self.pending)

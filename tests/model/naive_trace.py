@@ -1,4 +1,7 @@
-"""How a trace's requests end, computed request by request and event by event: slow, and plainly the definition."""
+"""How a trace's requests end, computed request by request and event by event.
+
+Slow, and plainly the definition.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +47,10 @@ def outcome(request: TraceRequest, events: list[TraceEvent]) -> tuple[str, int]:
     moments = {request.arrived_us} | {event.occurred_us for event in events}
     for now_us in sorted(moments):
         if request.arrived_us <= now_us <= deadline_us:
-            reached = [aggregate_at(request, key, events, now_us) >= request.threshold for key in request.watch_keys]
+            reached = [
+                aggregate_at(request, key, events, now_us) >= request.threshold
+                for key in request.watch_keys
+            ]
             if (all if request.quantifier == "all" else any)(reached):
                 return "completed", now_us
     return "expired", deadline_us

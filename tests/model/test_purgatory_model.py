@@ -1,4 +1,7 @@
-"""The purgatory, of both designs, against a naive one: Hypothesis looks for a history on which they differ."""
+"""The purgatory, of both designs, against a naive one.
+
+Hypothesis looks for a history on which they differ.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,13 @@ from collections.abc import Callable
 
 import pytest
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    rule,
+    run_state_machine_as_test,
+)
 
 from request_purgatory import (
     DelayedOperation,
@@ -27,7 +36,9 @@ YEAR_MS = 365 * 24 * HOUR_MS
 
 KEYS = st.sampled_from("abcde")
 NUMBERS = st.integers(0, 100)
-DELAYS = st.one_of(st.integers(-1, 3), st.integers(1, 100), st.integers(1, 2 * HOUR_MS), st.just(YEAR_MS))
+DELAYS = st.one_of(
+    st.integers(-1, 3), st.integers(1, 100), st.integers(1, 2 * HOUR_MS), st.just(YEAR_MS)
+)
 #: Of requests that do nothing but wait.
 PLAIN_PLANS = st.builds(
     Plan,
@@ -55,9 +66,13 @@ PLANS = st.builds(
     meddling_try=st.integers(1, 4),
     chain=st.one_of(st.none(), st.none(), DEEDS),
     parting=st.one_of(st.none(), st.none(), DEEDS),
-    failing_tries=st.one_of(st.just(frozenset()), st.just(frozenset()), st.frozensets(st.integers(1, 5), max_size=2)),
+    failing_tries=st.one_of(
+        st.just(frozenset()), st.just(frozenset()), st.frozensets(st.integers(1, 5), max_size=2)
+    ),
     failing_callbacks=st.one_of(
-        st.just(frozenset()), st.just(frozenset()), st.frozensets(st.sampled_from(["complete", "expiration", "cancellation"]))
+        st.just(frozenset()),
+        st.just(frozenset()),
+        st.frozensets(st.sampled_from(["complete", "expiration", "cancellation"])),
     ),
 )
 
@@ -117,7 +132,9 @@ class PurgatoryMachine(RuleBasedStateMachine):
         purge_interval=st.sampled_from([0, 1, 2, 5, 20]),
         now_ms=st.sampled_from([0, 777]),
     )
-    def begin(self, tick_ms: int, wheel_size: int, shards: int, purge_interval: int, now_ms: int) -> None:
+    def begin(
+        self, tick_ms: int, wheel_size: int, shards: int, purge_interval: int, now_ms: int
+    ) -> None:
         self.clock = ManualClock(now_ms)
         if self.legacy:
             self.real: DelayedOperationPurgatory = LegacyPurgatory(
@@ -128,7 +145,9 @@ class PurgatoryMachine(RuleBasedStateMachine):
             self.real = DelayedOperationPurgatory(
                 "model", timer=timer, purge_interval=purge_interval, shards=shards, reaper=False
             )
-        self.model = NaivePurgatory(legacy=self.legacy, tick_ms=tick_ms, purge_interval=purge_interval, now_ms=now_ms)
+        self.model = NaivePurgatory(
+            legacy=self.legacy, tick_ms=tick_ms, purge_interval=purge_interval, now_ms=now_ms
+        )
         self.level: Counter[str] = Counter()
         #: All requests that the real one was ever given, in their order; `model.given` are theirs.
         self.given: list[PlannedRequest] = []
@@ -179,7 +198,11 @@ class PurgatoryMachine(RuleBasedStateMachine):
 
     def numbers(self, requests: list[DelayedOperation] | list[NaiveRequest]) -> list[int]:
         """Requests of either side, as their places among all."""
-        places = {id(request): number for given in (self.given, self.model.given) for number, request in enumerate(given)}
+        places = {
+            id(request): number
+            for given in (self.given, self.model.given)
+            for number, request in enumerate(given)
+        }
         return sorted(places[id(request)] for request in requests)
 
     # -- what both are told
@@ -217,7 +240,10 @@ class PurgatoryMachine(RuleBasedStateMachine):
 
     @rule(key=KEYS)
     def cancel_for_key(self, key: str) -> None:
-        self.both(lambda: self.numbers(self.real.cancel_for_key(key)), lambda: self.numbers(self.model.cancel_for_key(key)))
+        self.both(
+            lambda: self.numbers(self.real.cancel_for_key(key)),
+            lambda: self.numbers(self.model.cancel_for_key(key)),
+        )
 
     @rule(ms=st.one_of(st.integers(0, 5), st.integers(0, 200), st.just(HOUR_MS), st.just(YEAR_MS)))
     def jump(self, ms: int) -> None:
@@ -242,7 +268,9 @@ class PurgatoryMachine(RuleBasedStateMachine):
         real.check()
         for number, (request, expected) in enumerate(zip(self.given, model.given, strict=True)):
             found = (request.outcome, request.calls, request.tries)
-            assert found == (expected.outcome, expected.calls, expected.tries), f"request {number} differs: {request.plan}"
+            assert found == (expected.outcome, expected.calls, expected.tries), (
+                f"request {number} differs: {request.plan}"
+            )
         assert self.level == model.level
         assert real.num_delayed == len(model.pending)
         assert real.watched == model.watched
@@ -268,7 +296,8 @@ class PurgatoryMachine(RuleBasedStateMachine):
             assert len(ended_by) <= 1
             if request.outcome is None:
                 assert request.calls == []
-                # An event's check may have met a try that raised; but for that, no event is ever missed.
+                # An event's check may have met a try that raised; but for that, no event is ever
+                # missed.
                 assert request.plan.failing_tries or not request.plan.satisfied(self.level)
             elif request.outcome != "cancelled":
                 assert ended_by == ["complete"]
@@ -278,7 +307,10 @@ class PurgatoryMachine(RuleBasedStateMachine):
         if not hasattr(self, "real"):
             return
         order = [self.model.given[self.given.index(request)] for request in self.real.operations()]
-        self.both(lambda: self.numbers(self.real.shutdown()), lambda: self.numbers(self.model.shutdown(order)))
+        self.both(
+            lambda: self.numbers(self.real.shutdown()),
+            lambda: self.numbers(self.model.shutdown(order)),
+        )
         self.agrees()
         assert self.real.num_delayed == self.real.watched == self.real.timer.size == 0
         assert self.real.check_and_complete("a") == 0
@@ -291,8 +323,14 @@ class LegacyPurgatoryMachine(PurgatoryMachine):
 
 
 @pytest.mark.explore
-@pytest.mark.parametrize("machine", [PurgatoryMachine, LegacyPurgatoryMachine], ids=["wheel", "legacy"])
-def test_purgatory_does_what_a_naive_one_does(machine: type[PurgatoryMachine], caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize(
+    "machine", [PurgatoryMachine, LegacyPurgatoryMachine], ids=["wheel", "legacy"]
+)
+def test_purgatory_does_what_a_naive_one_does(
+    machine: type[PurgatoryMachine], caplog: pytest.LogCaptureFixture
+) -> None:
     """Outcomes, callbacks, tries, results, lists and counters are the model's after every step."""
-    caplog.set_level(logging.CRITICAL, "request_purgatory")  # Thousands of faults, all meant: formatting them takes longest.
+    caplog.set_level(
+        logging.CRITICAL, "request_purgatory"
+    )  # Thousands of faults, all meant: formatting them takes longest.
     run_state_machine_as_test(machine, settings=examples(200, stateful_step_count=30))

@@ -19,7 +19,8 @@ DELAYS = st.one_of(
     st.integers(1, HOUR_MS),
     st.integers(1, 20 * YEAR_MS),
 )
-# What a task does when it runs, by the number of the other task that it does it to (modulo how many there are).
+# What a task does when it runs, by the number of the other task that it does it to (modulo how many
+# there are).
 DEEDS = st.lists(
     st.one_of(
         st.tuples(st.just("add"), DELAYS, st.just(0)),
@@ -35,7 +36,9 @@ DEEDS = st.lists(
 class Chore(TimerTask):
     """A task that tells the machine when it runs."""
 
-    def __init__(self, machine: TimerMachine, number: int, delay_ms: int, deeds: list[tuple[str, int, int]]) -> None:
+    def __init__(
+        self, machine: TimerMachine, number: int, delay_ms: int, deeds: list[tuple[str, int, int]]
+    ) -> None:
         super().__init__(delay_ms)
         self.machine = machine
         self.number = number
@@ -84,12 +87,18 @@ class TimerMachine(RuleBasedStateMachine):
             due_ms = self.model.due_ms(number)
             assert due_ms is not None, f"task {number} ran, but it was not pending"
             assert late_ns >= 0, f"task {number} ran {-late_ns} ns early"
-            assert due_ms == self.model.first_due_ms, f"task {number} ran before one of an earlier tick"
+            assert due_ms == self.model.first_due_ms, (
+                f"task {number} ran before one of an earlier tick"
+            )
             if self.stepping:
-                assert late_ns < self.model.tick_ms * NS_PER_MS, f"task {number} ran {late_ns} ns late"
+                assert late_ns < self.model.tick_ms * NS_PER_MS, (
+                    f"task {number} ran {late_ns} ns late"
+                )
             self.model.cancel(number)
             self.started += 1
-        assert self.timer.size == len(self.model.pending), "a task that runs is still counted as pending"
+        assert self.timer.size == len(self.model.pending), (
+            "a task that runs is still counted as pending"
+        )
         for deed, delay_ms, other in chore.deeds:
             if deed == "add":
                 self.pend(self.make(delay_ms, []), delay_ms)
@@ -138,7 +147,9 @@ class TimerMachine(RuleBasedStateMachine):
         came_due = self.timer.advance_clock(0)
         assert came_due or not something_due, "advance_clock says that nothing came due"
         first_due_ms = self.model.first_due_ms
-        assert first_due_ms is None or first_due_ms > self.clock.now_ms, f"what was due at {first_due_ms} did not run"
+        assert first_due_ms is None or first_due_ms > self.clock.now_ms, (
+            f"what was due at {first_due_ms} did not run"
+        )
 
     @rule(ms=st.one_of(st.integers(0, 5), st.integers(0, 1000), st.just(HOUR_MS), st.just(YEAR_MS)))
     def jump(self, ms: int) -> None:
@@ -152,7 +163,10 @@ class TimerMachine(RuleBasedStateMachine):
 
     @rule(ms=st.integers(0, 50), at_most=st.integers(1, 4))
     def run_some(self, ms: int, at_most: int) -> None:
-        """As an event loop does: what is left is due, and can be cancelled and moved all the same."""
+        """As an event loop does.
+
+        What is left is due, and can be cancelled and moved all the same.
+        """
         self.clock.advance(ms)
         before = self.started
         more = self.timer.run_due(at_most)
@@ -193,7 +207,9 @@ class TimerMachine(RuleBasedStateMachine):
         assert (next_ms is None) == (first_due_ms is None)
         if next_ms is not None and first_due_ms is not None:
             # What is due already, and was left by `run_some`, is due now.
-            assert next_ms <= max(first_due_ms, self.clock.now_ms), "the clock thread would oversleep"
+            assert next_ms <= max(first_due_ms, self.clock.now_ms), (
+                "the clock thread would oversleep"
+            )
 
     def teardown(self) -> None:
         if not hasattr(self, "timer"):

@@ -78,7 +78,9 @@ class OneShard(RuleBasedStateMachine):
                 numbers.remove(number)
                 if not numbers:
                     del self.model[place]
-                    assert self.watches[number].watchers.removed, "whoever has the list would add to it"
+                    assert self.watches[number].watchers.removed, (
+                        "whoever has the list would add to it"
+                    )
                     self.left_behind = self.left_behind or self.is_lost(place)
 
     def owners_of(self, numbers: list[int]) -> list[DelayedOperation]:
@@ -224,7 +226,8 @@ class OneShard(RuleBasedStateMachine):
 class Purging(RuleBasedStateMachine):
     """Several shards and what a purge has to take out, beside dicts and lists of numbers.
 
-    The operations do nothing but look whether they are ready. `PurgatoryMachine` has those that do more.
+    The operations do nothing but look whether they are ready. `PurgatoryMachine` has those that do
+    more.
     """
 
     def __init__(self) -> None:
@@ -241,7 +244,9 @@ class Purging(RuleBasedStateMachine):
         purge_backlog._FEW = self.few_chosen = self.most = few
         self.clock = ManualClock()
         timer = SystemTimer("model", clock=self.clock)
-        self.purgatory = DelayedOperationPurgatory("model", timer=timer, purge_interval=10**9, shards=shards, reaper=False)
+        self.purgatory = DelayedOperationPurgatory(
+            "model", timer=timer, purge_interval=10**9, shards=shards, reaper=False
+        )
 
     def is_watched(self, number: int) -> bool:
         """Return True if an operation is in a list of the model."""
@@ -266,7 +271,10 @@ class Purging(RuleBasedStateMachine):
 
     # -- what happens to operations
 
-    @rule(keys=st.lists(st.sampled_from("abcdef"), min_size=1, max_size=5), ready=st.sampled_from([False] * 4 + [True]))
+    @rule(
+        keys=st.lists(st.sampled_from("abcdef"), min_size=1, max_size=5),
+        ready=st.sampled_from([False] * 4 + [True]),
+    )
     def watch(self, keys: list[str], ready: bool) -> None:
         """Watch some keys, one of them twice perhaps."""
         number = len(self.requests)
@@ -276,7 +284,9 @@ class Purging(RuleBasedStateMachine):
             for key in keys:
                 self.model[key].append(number)
 
-    @rule(keys=st.lists(st.sampled_from("abcdef"), min_size=1, max_size=3), count=st.integers(2, 20))
+    @rule(
+        keys=st.lists(st.sampled_from("abcdef"), min_size=1, max_size=3), count=st.integers(2, 20)
+    )
     def watch_many(self, keys: list[str], count: int) -> None:
         """Watch the same keys with several operations."""
         for _ in range(count):
@@ -326,9 +336,14 @@ class Purging(RuleBasedStateMachine):
 
     @rule(key=st.sampled_from("abcdef"))
     def check_key(self, key: str) -> None:
-        """Try those that watch a key; those that have ended leave its list, and are left to the purge for the others."""
+        """Try those that watch a key.
+
+        Those that have ended leave its list, and are left to the purge for the others.
+        """
         ending = [
-            number for number in dict.fromkeys(self.model[key]) if self.requests[number].ready and not self.has_ended(number)
+            number
+            for number in dict.fromkeys(self.model[key])
+            if self.requests[number].ready and not self.has_ended(number)
         ]
         before = list(self.model[key])
         assert self.purgatory.check_and_complete(key) == len(ending)
@@ -353,7 +368,12 @@ class Purging(RuleBasedStateMachine):
     @rule()
     def purge(self) -> None:
         """Take out all that has ended, and nothing else."""
-        ended = [number for numbers in self.model.values() for number in numbers if self.has_ended(number)]
+        ended = [
+            number
+            for numbers in self.model.values()
+            for number in numbers
+            if self.has_ended(number)
+        ]
         assert self.purgatory.purge() == len(ended)
         for number in ended:
             self.drop(number)
@@ -375,7 +395,11 @@ class Purging(RuleBasedStateMachine):
         pending = [request for request in self.requests if not request.is_completed]
         assert purgatory.num_delayed == len(pending)
         assert len(purgatory._unpurged) == len(self.remembered)
-        left = {number for number in range(len(self.requests)) if self.is_watched(number) and self.has_ended(number)}
+        left = {
+            number
+            for number in range(len(self.requests))
+            if self.is_watched(number) and self.has_ended(number)
+        }
         assert left <= set(self.remembered)
 
     def teardown(self) -> None:
@@ -393,5 +417,7 @@ def test_watcher_lists_are_as_dicts_and_lists_have_it(
     machine: type[RuleBasedStateMachine], caplog: pytest.LogCaptureFixture
 ) -> None:
     """Who watches what in which order, and what a purge takes out, after every step."""
-    caplog.set_level(logging.CRITICAL, "request_purgatory")  # Keys that can't be looked up are logged.
+    caplog.set_level(
+        logging.CRITICAL, "request_purgatory"
+    )  # Keys that can't be looked up are logged.
     run_state_machine_as_test(machine, settings=examples(150, stateful_step_count=40))

@@ -24,7 +24,11 @@ def made(folder: Path) -> Path:
 
 
 def write_trace(
-    folder: Path, requests: list[TraceRequest], events: list[TraceEvent], host: str = "h", name: str = "tiny"
+    folder: Path,
+    requests: list[TraceRequest],
+    events: list[TraceEvent],
+    host: str = "h",
+    name: str = "tiny",
 ) -> Trace:
     """Write the trace folder of one host, without Spark."""
     write_recorded(made(folder), requests_table(requests, host), events_table(events, host))
@@ -62,5 +66,10 @@ def analysis_of(
         The analysis.
     """
     settings = [ReplaySettings(design=design) for design in designs]
-    replays = [replay_trace(spark, trace, chosen, made(folder / "replays" / chosen.design)) for chosen in settings]
-    return analyze(spark, trace, replays, made(folder / "analysis"), list(timeouts) if timeouts else None)
+    replays = [
+        replay_trace(spark, trace, chosen, made(folder / "replays" / chosen.design))
+        for chosen in settings
+    ]
+    return analyze(
+        spark, trace, replays, made(folder / "analysis"), list(timeouts) if timeouts else None
+    )

@@ -1,4 +1,7 @@
-"""What the tests run on a cluster: tells what it found as one line of JSON, and goes on as `purgatory` with its arguments."""
+"""What the tests run on a cluster.
+
+Tells what it found as one line of JSON, and goes on as `purgatory` with its arguments.
+"""
 
 from __future__ import annotations
 
@@ -23,20 +26,38 @@ def look(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     import request_purgatory
 
     for _ in batches:
-        found = {"file": [request_purgatory.__file__], "compiled": [request_purgatory.__compiled__], "prefix": [sys.prefix]}
+        found = {
+            "file": [request_purgatory.__file__],
+            "compiled": [request_purgatory.__compiled__],
+            "prefix": [sys.prefix],
+        }
         yield pa.RecordBatch.from_pydict(found)
 
 
 def main() -> int:
     """The exit code of the command."""
     spark = create_session()
-    workers = spark.range(0, 8, 1, 8).mapInArrow(look, "file string, compiled boolean, prefix string").distinct().collect()
+    workers = (
+        spark.range(0, 8, 1, 8)
+        .mapInArrow(look, "file string, compiled boolean, prefix string")
+        .distinct()
+        .collect()
+    )
     requests, events = workload_trace(spark, replace(CASES["high"], requests=500, hosts=2))
     replayed = replay(requests, events).where("kind = 'outcomes'").select(*OUTCOMES.names)
-    found = replayed.unionByName(batch_outcomes(requests, events)).groupBy(*OUTCOMES.names).agg(F.count("*").alias("times"))
+    found = (
+        replayed.unionByName(batch_outcomes(requests, events))
+        .groupBy(*OUTCOMES.names)
+        .agg(F.count("*").alias("times"))
+    )
     counts = found.agg(F.count("*"), F.count_if(F.col("times") == 2)).first()
     assert counts is not None
-    names = ("spark.master", "spark.sql.shuffle.partitions", "spark.sql.session.timeZone", "spark.app.name")
+    names = (
+        "spark.master",
+        "spark.sql.shuffle.partitions",
+        "spark.sql.session.timeZone",
+        "spark.app.name",
+    )
     told = {
         "workers": [row.asDict() for row in workers],
         "settings": {name: spark.conf.get(name, None) for name in names},

@@ -14,7 +14,11 @@ from tests.support.spark_session import CODE_GENERATION
 @pytest.fixture
 def streaming(spark: SparkSession) -> Iterator[SparkSession]:
     """Give the session the settings of streams, and take them back afterwards."""
-    names = ("spark.sql.shuffle.partitions", "spark.sql.execution.arrow.maxRecordsPerBatch", *CODE_GENERATION)
+    names = (
+        "spark.sql.shuffle.partitions",
+        "spark.sql.execution.arrow.maxRecordsPerBatch",
+        *CODE_GENERATION,
+    )
     before = {name: spark.conf.get(name) for name in names}
     # Without such classes Spark reads Parquet by another reader, whose errors are others.
     for name, value in CODE_GENERATION.items():

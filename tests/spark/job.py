@@ -21,12 +21,25 @@ TIME_LIMIT = 280.0
 
 def clean_environment(**more: str) -> dict[str, str]:
     """This process's, without what says where Spark and the package are."""
-    ours = ("SPARK_HOME", "SPARK_REMOTE", "SPARK_ENV_LOADED", "PYTHONPATH", "PYSPARK_PYTHON", "PYSPARK_GATEWAY_PORT", "MASTER")
+    ours = (
+        "SPARK_HOME",
+        "SPARK_REMOTE",
+        "SPARK_ENV_LOADED",
+        "PYTHONPATH",
+        "PYSPARK_PYTHON",
+        "PYSPARK_GATEWAY_PORT",
+        "MASTER",
+    )
     # All on loopback, whatever name the machine has.
-    return {name: value for name, value in os.environ.items() if name not in ours} | {"SPARK_LOCAL_IP": "127.0.0.1"} | more
+    return (
+        {name: value for name, value in os.environ.items() if name not in ours}
+        | {"SPARK_LOCAL_IP": "127.0.0.1"}
+        | more
+    )
 
 
-#: For a JVM that lives for seconds: code that runs once is not worth the second compiler, or a collector with threads of its own.
+#: For a JVM that lives for seconds: code that runs once is not worth the second compiler, or a
+#: collector with threads of its own.
 QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
@@ -49,7 +62,8 @@ def quick_spark(folder: Path, settings: Mapping[str, str] | None = None) -> dict
     configuration.mkdir(exist_ok=True)
     lines = [f"{name} {value}\n" for name, value in (quick | dict(settings or {})).items()]
     (configuration / "spark-defaults.conf").write_text("".join(lines))
-    # As the package has it where it starts Spark itself; spark-submit would write a line for everything it does.
+    # As the package has it where it starts Spark itself; spark-submit would write a line for
+    # everything it does.
     shutil.copy(Path(session.__file__).with_name("log4j2.properties"), configuration)
     # Both without a word on the console, which JAVA_TOOL_OPTIONS would have.
     options = {"SPARK_SUBMIT_OPTS": QUICK_JAVA, "SPARK_LAUNCHER_OPTS": QUICK_JAVA}
@@ -57,7 +71,10 @@ def quick_spark(folder: Path, settings: Mapping[str, str] | None = None) -> dict
 
 
 class Job:
-    """A process and all that it starts, whose lines are read as they come; killed at the time limit."""
+    """A process and all that it starts, whose lines are read as they come.
+
+    Killed at the time limit.
+    """
 
     def __init__(self, arguments: list[str], log: Path, environment: dict[str, str]) -> None:
         self.log = log
@@ -80,7 +97,9 @@ class Job:
         for line in self.process.stdout:
             if line.startswith(beginning) and containing in line:
                 return line
-        pytest.fail(f"ended without a line {beginning!r}: {self.log.read_text(errors='replace')[-3000:]}")
+        pytest.fail(
+            f"ended without a line {beginning!r}: {self.log.read_text(errors='replace')[-3000:]}"
+        )
 
     def end(self) -> tuple[int, str]:
         """The exit code, and the rest of what it said."""
@@ -111,7 +130,11 @@ class Job:
                 parent = (status.parents[1] / fields[1] / "cmdline").read_bytes()
             except OSError:
                 continue
-            if int(fields[3]) == self.process.pid and b"pyspark.daemon" in line and b"pyspark.daemon" in parent:
+            if (
+                int(fields[3]) == self.process.pid
+                and b"pyspark.daemon" in line
+                and b"pyspark.daemon" in parent
+            ):
                 found.append(int(status.parent.name))
         return found
 

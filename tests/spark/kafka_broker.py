@@ -1,4 +1,7 @@
-"""A real Kafka broker for tests, on this machine. All it needs are Java, PySpark and Maven Central."""
+"""A real Kafka broker for tests, on this machine.
+
+All it needs are Java, PySpark and Maven Central.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +47,10 @@ _MODULE = """
 </ivy-module>
 """
 _DEPENDENCY = '<dependency org="{}" name="{}" rev="{}" conf="default->master{}"/>'
-_UNREACHABLE = re.compile(r"Server access error|SERVER ERROR|UnknownHostException|ConnectException|timed out", re.IGNORECASE)
+_UNREACHABLE = re.compile(
+    r"Server access error|SERVER ERROR|UnknownHostException|ConnectException|timed out",
+    re.IGNORECASE,
+)
 
 _PROPERTIES = """
 process.roles=broker,controller
@@ -76,15 +82,28 @@ def jars(cache: Path, *modules: str, dependencies: bool = True) -> Path | None:
     wanted = "".join(_DEPENDENCY.format(*module.split(":"), further) for module in modules)
     module_file.write_text(_MODULE.format(dependencies=wanted))
     ivy = next((Path(pyspark.__file__).parent / "jars").glob("ivy-*.jar"))
-    command = [require_java(), "-cp", str(ivy), "org.apache.ivy.Main", "-settings", str(settings), "-ivy", str(module_file)]
+    command = [
+        require_java(),
+        "-cp",
+        str(ivy),
+        "org.apache.ivy.Main",
+        "-settings",
+        str(settings),
+        "-ivy",
+        str(module_file),
+    ]
     retrieve = ["-retrieve", f"{target}/[artifact]-[revision].[ext]", "-types", "jar", "bundle"]
-    ran = subprocess.run([*command, *retrieve], capture_output=True, text=True, timeout=10 * TIME_LIMIT, check=False)
+    ran = subprocess.run(
+        [*command, *retrieve], capture_output=True, text=True, timeout=10 * TIME_LIMIT, check=False
+    )
     if ran.returncode == 0 and target.is_dir():
         (target / "complete").touch()
         return target
     said = ran.stdout + ran.stderr
     if _UNREACHABLE.search(said):
-        pytest.skip("Maven Central can't be reached, which has the Kafka broker and Spark's connector")
+        pytest.skip(
+            "Maven Central can't be reached, which has the Kafka broker and Spark's connector"
+        )
     assert "not found" in said, said[-5000:]
     absent.touch()
     return None
@@ -98,13 +117,25 @@ def running_broker(libraries: Path, folder: Path) -> Iterator[Broker]:
 
     port, controller = free_ports(2)
     properties = folder / "server.properties"
-    properties.write_text(_PROPERTIES.format(port=port, controller=controller, data=folder / "data"))
+    properties.write_text(
+        _PROPERTIES.format(port=port, controller=controller, data=folder / "data")
+    )
     java = [require_java(), "-Xmx256m", *QUICK_JAVA.split(), "-cp", f"{libraries}/*"]
-    formatting = [*java, "kafka.tools.StorageTool", "format", "-t", "cHVyZ2F0b3J5LXRlc3RzMQ", "-c", str(properties)]
+    formatting = [
+        *java,
+        "kafka.tools.StorageTool",
+        "format",
+        "-t",
+        "cHVyZ2F0b3J5LXRlc3RzMQ",
+        "-c",
+        str(properties),
+    ]
     subprocess.run(formatting, capture_output=True, timeout=TIME_LIMIT, check=True)
     log = folder / "broker.log"
     with log.open("w") as told:
-        process = subprocess.Popen([*java, "kafka.Kafka", str(properties)], stdout=told, stderr=told)
+        process = subprocess.Popen(
+            [*java, "kafka.Kafka", str(properties)], stdout=told, stderr=told
+        )
     try:
         broker = Broker(f"127.0.0.1:{port}")
         until = time.monotonic() + TIME_LIMIT

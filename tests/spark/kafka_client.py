@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Producer,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient, NewTopic
 
 #: Seconds.
@@ -46,14 +53,20 @@ class Broker:
         producer = Producer(self._config | {"linger.ms": 5})
         for number, value in enumerate(values):
             producer.produce(
-                topic, value, partition=number % partitions, on_delivery=lambda error, _: error and failed.append(error)
+                topic,
+                value,
+                partition=number % partitions,
+                on_delivery=lambda error, _: error and failed.append(error),
             )
         assert producer.flush(TIME_LIMIT) == 0
         assert not failed, failed[0]
 
     def read(self, topic: str) -> list[tuple[bytes | None, bytes | None]]:
         """Return all keys and values of a topic, partition by partition."""
-        consumer = Consumer(self._config | {"group.id": "tests", "enable.auto.commit": False, "enable.partition.eof": True})
+        consumer = Consumer(
+            self._config
+            | {"group.id": "tests", "enable.auto.commit": False, "enable.partition.eof": True}
+        )
         found = []
         try:
             for partition in consumer.list_topics(topic, TIME_LIMIT).topics[topic].partitions:

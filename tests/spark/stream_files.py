@@ -77,7 +77,9 @@ def write_trace(folder: Path, trace: StreamTrace, *, files: int) -> None:
     """Write a trace into the folders `requests` and `events` of `folder`, `files` files in each."""
     for name, table in (("requests", trace.requests), ("events", trace.events)):
         size = -(-table.num_rows // files)
-        write_files(folder / name, [table.slice(start, size) for start in range(0, table.num_rows, size)])
+        write_files(
+            folder / name, [table.slice(start, size) for start in range(0, table.num_rows, size)]
+        )
 
 
 def stream_arguments(files: Path, target: Path, *options: str) -> list[str]:
@@ -97,14 +99,19 @@ def stream_arguments(files: Path, target: Path, *options: str) -> list[str]:
 
 def stream_command(files: Path, target: Path, *options: str) -> list[str]:
     """Return the command line of a stream; the arguments are those of `stream_arguments`."""
-    return [sys.executable, "-m", "request_purgatory.cli.main", *stream_arguments(files, target, *options)]
+    return [
+        sys.executable,
+        "-m",
+        "request_purgatory.cli.main",
+        *stream_arguments(files, target, *options),
+    ]
 
 
 def written_outcomes(target: Path) -> list[Row]:
     """Return the outcomes that a stream wrote into `target/out`, in order.
 
-    Spark's sink lists the files of each batch that it has committed; readers of the output folder take those alone. A file
-    of a batch that was broken off may lie beside them.
+    Spark's sink lists the files of each batch that it has committed; readers of the output folder
+    take those alone. A file of a batch that was broken off may lie beside them.
     """
     committed = _committed(target / "out" / "_spark_metadata")
     rows: list[Row] = []
@@ -115,11 +122,16 @@ def written_outcomes(target: Path) -> list[Row]:
 
 
 def _committed(log: Path) -> set[str]:
-    """The names of the files in a sink's log: JSON lines below a version, in one file a batch or compacted."""
+    """The names of the files in a sink's log.
+
+    JSON lines below a version, in one file a batch or compacted.
+    """
     names = set()
     for file in log.iterdir():
         if not file.name.startswith("."):
-            names.update(Path(json.loads(line)["path"]).name for line in file.read_text().splitlines()[1:])
+            names.update(
+                Path(json.loads(line)["path"]).name for line in file.read_text().splitlines()[1:]
+            )
     return names
 
 
@@ -132,13 +144,24 @@ def expected_outcomes(trace: StreamTrace) -> list[Row]:
     rows = []
     for row in trace.requests.to_pylist():
         arrived_us = microseconds(row["arrived_at"])
-        rule = (row["timeout_ms"], row["watch_keys"], row["aggregate"], row["threshold"], row["quantifier"])
+        rule = (
+            row["timeout_ms"],
+            row["watch_keys"],
+            row["aggregate"],
+            row["threshold"],
+            row["quantifier"],
+        )
         # Events on other keys have no part in how a request ends.
-        of_its_keys = [event for key in row["watch_keys"] for event in events.get((row["host"], key), [])]
+        of_its_keys = [
+            event for key in row["watch_keys"] for event in events.get((row["host"], key), [])
+        ]
         ended, ended_us = outcome(TraceRequest(row["request_id"], arrived_us, *rule), of_its_keys)
         kept = {name: row[name] for name in ("host", "request_id", "request_type", "arrived_at")}
         ended_at = _EPOCH + ended_us * _MICROSECOND
-        rows.append(kept | {"ended_at": ended_at, "outcome": ended, "waited_ms": (ended_us - arrived_us) / 1000})
+        rows.append(
+            kept
+            | {"ended_at": ended_at, "outcome": ended, "waited_ms": (ended_us - arrived_us) / 1000}
+        )
     return in_order(rows)
 
 
@@ -154,7 +177,12 @@ def microseconds(moment: datetime) -> int:
 
 def json_rows(rows: list[Row]) -> list[bytes]:
     """Return rows as the pipeline's JSON: times in UTC to the microsecond, a null has no field."""
-    return [json.dumps({name: _as_json(value) for name, value in row.items() if value is not None}).encode() for row in rows]
+    return [
+        json.dumps(
+            {name: _as_json(value) for name, value in row.items() if value is not None}
+        ).encode()
+        for row in rows
+    ]
 
 
 def _as_json(value: Any) -> Any:

@@ -31,7 +31,12 @@ REQUESTS = [
     TraceRequest("now", 2000, 3, ["a"], "max", 0.0, "any"),
     TraceRequest("never", 2500, 3, ["d"], "count", 1.0, "any"),
 ]
-EVENTS = [TraceEvent("a", 1000, 1.0), TraceEvent("b", 2000, 3.0), TraceEvent("b", 3000, 1.0), TraceEvent("c", 5500, 1.0)]
+EVENTS = [
+    TraceEvent("a", 1000, 1.0),
+    TraceEvent("b", 2000, 3.0),
+    TraceEvent("b", 3000, 1.0),
+    TraceEvent("c", 5500, 1.0),
+]
 
 
 @pytest.fixture(scope="module")
@@ -49,15 +54,23 @@ def test_summary_counts_and_quantiles(analysis: Analysis) -> None:
     assert overall["expired_share"] == 0.4
     assert overall["mean_ms"] == pytest.approx(1.8)
     assert (overall["p50_ms"], overall["p90_ms"], overall["max_ms"]) == (2.0, 3.0, 3.0)
-    by_type = {value: row["expired"] for (dimension, value), row in summary.items() if dimension == "request_type"}
+    by_type = {
+        value: row["expired"]
+        for (dimension, value), row in summary.items()
+        if dimension == "request_type"
+    }
     assert by_type == {"count": 2, "sum": 0, "max": 0}
     assert summary["host", "h"]["requests"] == 5
     assert analysis.rows("summary", dimension="all") == [overall]
 
 
-def test_outcomes_tell_when_each_would_have_been_satisfied(spark: SparkSession, analysis: Analysis) -> None:
+def test_outcomes_tell_when_each_would_have_been_satisfied(
+    spark: SparkSession, analysis: Analysis
+) -> None:
     """Also after its deadline; null if never."""
-    satisfied = analysis.table(spark, "outcomes").select("request_id", F.unix_micros("satisfied_at").alias("us"))
+    satisfied = analysis.table(spark, "outcomes").select(
+        "request_id", F.unix_micros("satisfied_at").alias("us")
+    )
     assert {row["request_id"]: row["us"] for row in satisfied.collect()} == {
         "one": 1000,
         "two": 3000,
@@ -75,8 +88,18 @@ def test_waits_stand_in_their_bins(analysis: Analysis) -> None:
 
 def test_timeline_counts_pending_at_the_end_of_each_bin(analysis: Analysis) -> None:
     """In bins of a millisecond, the one in which nothing arrives among them."""
-    found = [(row["arrived"], row["expired"], row["ended"], row["pending"]) for row in analysis.rows("timeline")]
-    assert found == [(1, 0, 0, 1), (2, 1, 1, 2), (2, 1, 1, 3), (0, 0, 1, 2), (0, 0, 1, 1), (0, 0, 1, 0)]
+    found = [
+        (row["arrived"], row["expired"], row["ended"], row["pending"])
+        for row in analysis.rows("timeline")
+    ]
+    assert found == [
+        (1, 0, 0, 1),
+        (2, 1, 1, 2),
+        (2, 1, 1, 3),
+        (0, 0, 1, 2),
+        (0, 0, 1, 1),
+        (0, 0, 1, 0),
+    ]
 
 
 def test_timeline_has_a_row_for_each_empty_bin(spark: SparkSession, analysis: Analysis) -> None:
@@ -86,7 +109,9 @@ def test_timeline_has_a_row_for_each_empty_bin(spark: SparkSession, analysis: An
     assert [row["pending"] for row in table] == [1, 2, 3, 2, 1, 0, 0, 0, 0, 0]
 
 
-@pytest.mark.parametrize("span_us", [0, 1, 999, 250_000, 47_123_456, 3_600_000_000, 10**12, 10**15, 10**17])
+@pytest.mark.parametrize(
+    "span_us", [0, 1, 999, 250_000, 47_123_456, 3_600_000_000, 10**12, 10**15, 10**17]
+)
 def test_bins_are_round_and_not_too_many(span_us: int) -> None:
     """From a trace of no length to one of centuries."""
     width = bin_width_us(span_us)
@@ -108,13 +133,20 @@ def test_what_if_is_asked_for_the_given_timeouts(analysis: Analysis) -> None:
 
 def test_both_designs_agree_and_are_late_by_less_than_a_tick(analysis: Analysis) -> None:
     """Deadlines at half milliseconds wait for the whole one."""
-    agreement = {row["design"]: (row["rows"], row["differing"]) for row in analysis.rows("agreement")}
+    agreement = {
+        row["design"]: (row["rows"], row["differing"]) for row in analysis.rows("agreement")
+    }
     assert agreement == {"wheel": (5, 0), "legacy": (5, 0)}
-    lateness = {row["design"]: (row["expired"], row["mean_ms"], row["max_ms"]) for row in analysis.rows("lateness")}
+    lateness = {
+        row["design"]: (row["expired"], row["mean_ms"], row["max_ms"])
+        for row in analysis.rows("lateness")
+    }
     assert lateness == {"wheel": (2, 0.5, 0.5), "legacy": (2, 0.5, 0.5)}
 
 
-def test_row_that_differs_is_found_and_named(spark: SparkSession, analysis: Analysis, tmp_path: Path) -> None:
+def test_row_that_differs_is_found_and_named(
+    spark: SparkSession, analysis: Analysis, tmp_path: Path
+) -> None:
     """As is one that is missing."""
     outcomes = analysis.table(spark, "outcomes")
     tampered = outcomes.drop("satisfied_at").withColumn(
@@ -134,13 +166,18 @@ def test_trace_without_requests_is_refused(spark: SparkSession, tmp_path: Path) 
 
 
 def test_folders_of_another_kind_are_refused(tmp_path: Path) -> None:
-    """With the command that makes the right one; a table that is missing or damaged, by its path."""
+    """With the command that makes the right one.
+
+    A table that is missing or damaged, by its path.
+    """
     with pytest.raises(
-        TraceFormatError, match=r"no analysis folder, as there is no analysis\.json in it; make one with `purgatory analyze`"
+        TraceFormatError,
+        match=r"no analysis folder, as there is no analysis\.json in it; make one with `purgatory analyze`",
     ):
         Analysis(tmp_path).manifest  # noqa: B018
     with pytest.raises(
-        TraceFormatError, match=r"no replay folder, as there is no replay\.json in it; make one with `purgatory replay`"
+        TraceFormatError,
+        match=r"no replay folder, as there is no replay\.json in it; make one with `purgatory replay`",
     ):
         Replayed(tmp_path).settings  # noqa: B018
     (tmp_path / "waits").mkdir()

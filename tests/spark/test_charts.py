@@ -24,16 +24,31 @@ NOON = datetime(2022, 8, 22, 12)
 
 def by_type(*names: str) -> str:
     """The picture of types of which all requests expired."""
-    return expired_by_type([{"value": name, "requests": 2, "expired": 2, "expired_share": 1.0} for name in names])
+    return expired_by_type(
+        [{"value": name, "requests": 2, "expired": 2, "expired_share": 1.0} for name in names]
+    )
 
 
 def texts(svg: str) -> list[str]:
     """The words in a picture, which has to be well-formed."""
-    return ["".join(element.itertext()) for element in ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")]
+    return [
+        "".join(element.itertext())
+        for element in ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")
+    ]
 
 
 @pytest.mark.parametrize(
-    "name", ["$x$", "from $5 to $10", "$\\frac$", "<script>alert(1)</script>", "a & b", "--> ]]>", "", "名前"]
+    "name",
+    [
+        "$x$",
+        "from $5 to $10",
+        "$\\frac$",
+        "<script>alert(1)</script>",
+        "a & b",
+        "--> ]]>",
+        "",
+        "名前",
+    ],
 )
 def test_name_of_a_type_is_drawn_as_it_is(name: str) -> None:
     """Neither a formula nor markup, and without a word of warning about glyphs."""
@@ -51,7 +66,9 @@ def test_long_name_is_cut_at_its_beginning() -> None:
 
 def test_most_expired_types_stand_on_top() -> None:
     """No more than asked for, and none of which nothing expired."""
-    rows = [{"value": f"t{n}", "requests": 10, "expired": n, "expired_share": n / 10} for n in range(6)]
+    rows = [
+        {"value": f"t{n}", "requests": 10, "expired": n, "expired_share": n / 10} for n in range(6)
+    ]
     shown = texts(expired_by_type(rows, most=3))
     assert [text for text in shown if text.startswith("t")] == ["t3", "t4", "t5"]
     assert [text.strip() for text in shown if " of " in text] == ["3 of 10", "4 of 10", "5 of 10"]
@@ -81,7 +98,9 @@ def test_any_number_of_bins_can_be_drawn(count: int, values: dict[str, int]) -> 
         ([{"from_ms": 2e9, "completed": 0, "expired": 1}], {"p50": 2e9, "p99": 2e9}),
     ],
 )
-def test_waits_of_one_bin_can_be_drawn(waits: list[dict[str, Any]], quantiles: dict[str, float]) -> None:
+def test_waits_of_one_bin_can_be_drawn(
+    waits: list[dict[str, Any]], quantiles: dict[str, float]
+) -> None:
     """When no request waited, and when all waited for weeks."""
     shown = texts(waiting_times(waits, BINS_PER_DECADE, quantiles))
     assert {"completed", "expired"} <= set(shown)

@@ -20,7 +20,17 @@ from request_purgatory.pipeline.traces.output_folder import read_json
 from tests.model.naive_trace import TraceEvent, TraceRequest
 from tests.spark.analysed import write_trace
 
-COMMANDS = ("run", "workload", "import", "replay", "analyze", "report", "simulate", "archive", "bench")
+COMMANDS = (
+    "run",
+    "workload",
+    "import",
+    "replay",
+    "analyze",
+    "report",
+    "simulate",
+    "archive",
+    "bench",
+)
 
 SPANS = """\
 TraceID,SpanID,ParentID,PodName,OperationName,StartTimeUnixNano,EndTimeUnixNano,Duration
@@ -36,8 +46,13 @@ Purgatory = Callable[..., tuple[int, str]]
 
 
 @pytest.fixture
-def purgatory(spark: SparkSession, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Purgatory:
-    """Runs the command in this process, on the tests' session; its exit code and all that it said."""
+def purgatory(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Purgatory:
+    """Runs the command in this process, on the tests' session.
+
+    Its exit code and all that it said.
+    """
 
     @contextmanager
     def session() -> Iterator[tuple[SparkSession, Console]]:
@@ -53,8 +68,14 @@ def purgatory(spark: SparkSession, monkeypatch: pytest.MonkeyPatch, capsys: pyte
     return call
 
 
-@pytest.mark.parametrize("command", [(), *[(name,) for name in COMMANDS]], ids=lambda command: " ".join(command) or "none")
-def test_help_shows_an_example(command: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    "command",
+    [(), *[(name,) for name in COMMANDS]],
+    ids=lambda command: " ".join(command) or "none",
+)
+def test_help_shows_an_example(
+    command: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
     """And ends well, without Spark."""
     with pytest.raises(SystemExit) as ended:
         main.main([*command, "--help"])
@@ -65,19 +86,40 @@ def test_help_shows_an_example(command: tuple[str, ...], capsys: pytest.CaptureF
 
 def test_each_step_takes_what_the_one_before_made(purgatory: Purgatory, tmp_path: Path) -> None:
     """And says what comes next."""
-    trace, wheel, legacy, analysis = (tmp_path / name for name in ("trace", "wheel", "legacy", "analysis"))
-    code, said = purgatory("workload", "--case", "high", "--requests", "2000", "--hosts", "2", "--out", trace)
+    trace, wheel, legacy, analysis = (
+        tmp_path / name for name in ("trace", "wheel", "legacy", "analysis")
+    )
+    code, said = purgatory(
+        "workload", "--case", "high", "--requests", "2000", "--hosts", "2", "--out", trace
+    )
     assert (code, f"next: purgatory replay {trace}" in said) == (0, True)
     code, said = purgatory("replay", trace, "--tick-ms", "5", "--out", wheel)
     assert (code, f"next: purgatory analyze {trace} --replay {wheel}" in said) == (0, True)
     assert purgatory("replay", trace, "--design", "legacy", "--out", legacy)[0] == 0
-    code, said = purgatory("analyze", trace, "--replay", wheel, "--replay", legacy, "--timeouts", "100,200", "--out", analysis)
+    code, said = purgatory(
+        "analyze",
+        trace,
+        "--replay",
+        wheel,
+        "--replay",
+        legacy,
+        "--timeouts",
+        "100,200",
+        "--out",
+        analysis,
+    )
     assert (code, f"next: purgatory report {analysis}" in said) == (0, True)
     assert re.search(r"workload high +wheel +2,000 +\d\d\.\d %", said)
     report = tmp_path / "report.html"
     assert purgatory("report", analysis, "--out", report)[0] == 0
     assert "workload high" in report.read_text(encoding="utf-8")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["analysis", "legacy", "report.html", "trace", "wheel"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "analysis",
+        "legacy",
+        "report.html",
+        "trace",
+        "wheel",
+    ]
 
 
 def test_run_imports_replays_and_reports(purgatory: Purgatory, tmp_path: Path) -> None:
@@ -86,7 +128,9 @@ def test_run_imports_replays_and_reports(purgatory: Purgatory, tmp_path: Path) -
     source.mkdir()
     (source / "one.csv.gz").write_bytes(gzip.compress(SPANS.encode()))
     out = tmp_path / "run"
-    code, said = purgatory("run", "--trace", source, "--mark", "1970-01-01T00:00:01.5=middle", "--out", out)
+    code, said = purgatory(
+        "run", "--trace", source, "--mark", "1970-01-01T00:00:01.5=middle", "--out", out
+    )
     assert code == 0
     assert "6 spans in, 4 spans kept, 2 rejected, 2 requests out, 2 events out" in said
     assert "rejected 1: end before start" in said
@@ -95,10 +139,15 @@ def test_run_imports_replays_and_reports(purgatory: Purgatory, tmp_path: Path) -
     assert "after middle: 100.0 % of 1 requests expired" in said
     assert f"report: {out}/report.html" in said
     assert (out / "report.html").stat().st_size > 50_000
-    assert read_json(out / "traces" / "spans" / "trace.json")["rejected"] == {"end before start": 1, "repeated SpanID": 1}
+    assert read_json(out / "traces" / "spans" / "trace.json")["rejected"] == {
+        "end before start": 1,
+        "repeated SpanID": 1,
+    }
 
 
-def test_outcomes_that_differ_have_an_exit_code_of_their_own(purgatory: Purgatory, tmp_path: Path) -> None:
+def test_outcomes_that_differ_have_an_exit_code_of_their_own(
+    purgatory: Purgatory, tmp_path: Path
+) -> None:
     """As when a replay is of another trace."""
     one, other, replayed = tmp_path / "one", tmp_path / "other", tmp_path / "replayed"
     waiting = [TraceRequest(name, 0, 3, [name], "count", 1.0, "all") for name in ("a", "b", "c")]
@@ -121,11 +170,20 @@ def test_bad_input_is_told_by_name_and_leaves_nothing(purgatory: Purgatory, tmp_
         (("import", tmp_path / "nowhere", "--out", out), "nowhere: no such file or folder"),
         (("import", junk, "--out", out), "junk.csv: can't be read as CSV text"),
         (("import", table, "--out", out), "table.csv: no known format has the columns when, what"),
-        (("import", table, "--map", "arrived_at=when", "--out", out), "the mapping needs one of ended_at=COLUMN and service_ms"),
-        (("import", table, "--map", "arrived_at=x", "--map", "ended_at=y", "--out", out), "table.csv: no column x, y"),
+        (
+            ("import", table, "--map", "arrived_at=when", "--out", out),
+            "the mapping needs one of ended_at=COLUMN and service_ms",
+        ),
+        (
+            ("import", table, "--map", "arrived_at=x", "--map", "ended_at=y", "--out", out),
+            "table.csv: no column x, y",
+        ),
         (("import", table, "--mark", "yesterday", "--out", out), "mark must be TIME or TIME=LABEL"),
         (("import", table, "--timeout-ms", "-1", "--out", out), "timeout_ms must be from 0 to"),
-        (("workload", "--rate", "0", "--out", out), "rate must be a positive number of requests a second, got 0.0"),
+        (
+            ("workload", "--rate", "0", "--out", out),
+            "rate must be a positive number of requests a second, got 0.0",
+        ),
         (("replay", tmp_path, "--out", out), "no trace folder, as there is no trace.json in it"),
         (("report", tmp_path, "--out", out), "no analysis folder"),
     ]:
@@ -152,13 +210,21 @@ def test_existing_output_is_kept_unless_forced(purgatory: Purgatory, tmp_path: P
     [
         (["workload", "--requests", "none", "--out", "x"], "a whole number, not 'none'"),
         (["workload", "--requests", "0", "--out", "x"], "at least 1, not 0"),
-        (["run", "--timeouts", "5,soon"], "whole numbers of milliseconds with commas between them, not '5,soon'"),
-        (["import", "x", "--map", "arrived_at", "--out", "y"], "OUR_FIELD=THEIR_COLUMN, not 'arrived_at'"),
+        (
+            ["run", "--timeouts", "5,soon"],
+            "whole numbers of milliseconds with commas between them, not '5,soon'",
+        ),
+        (
+            ["import", "x", "--map", "arrived_at", "--out", "y"],
+            "OUR_FIELD=THEIR_COLUMN, not 'arrived_at'",
+        ),
         (["replay", "x", "--design", "heap", "--out", "y"], "invalid choice: 'heap'"),
         ([], "the following arguments are required: COMMAND"),
     ],
 )
-def test_impossible_arguments_are_told_by_value(arguments: list[str], expected: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_impossible_arguments_are_told_by_value(
+    arguments: list[str], expected: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Before anything is started."""
     with pytest.raises(SystemExit) as ended:
         main.main(arguments)
@@ -166,7 +232,9 @@ def test_impossible_arguments_are_told_by_value(arguments: list[str], expected: 
     assert expected in capsys.readouterr().err
 
 
-def test_missing_extra_is_told_with_what_to_install(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_extra_is_told_with_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The library itself installs without Spark."""
     monkeypatch.setitem(sys.modules, "pyspark", None)
     for name in [name for name in sys.modules if name.startswith("request_purgatory.pipeline")]:
@@ -211,7 +279,9 @@ def test_installed_command_does_the_whole_run(tmp_path: Path) -> None:
 def test_published_benchmark_from_the_command(purgatory: Purgatory, tmp_path: Path) -> None:
     """Measured, reported, and reported again beside others."""
     made = tmp_path / "bench"
-    code, said = purgatory("bench", "--case", "low", "--rates", "0", "--requests", 1_000, "--rounds", 1, "--out", made)
+    code, said = purgatory(
+        "bench", "--case", "low", "--rates", "0", "--requests", 1_000, "--rounds", 1, "--out", made
+    )
     assert code == 0, said
     assert "enqueue_rate" in said
     assert "<svg" in (made / "report.html").read_text()
@@ -227,7 +297,9 @@ def test_published_benchmark_from_the_command(purgatory: Purgatory, tmp_path: Pa
         (("bench", "--rates=-5,1", "--out", "x"), "at least 0 each, not '-5,1'"),
     ],
 )
-def test_odd_rates_are_refused(arguments: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_odd_rates_are_refused(
+    arguments: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Before anything runs."""
     with pytest.raises(SystemExit):
         main.main(list(arguments))

@@ -1,4 +1,7 @@
-"""Beyond one process: the archive, spark-submit on a cluster of two workers with one of them killed, Spark Connect."""
+"""Beyond one process.
+
+The archive, spark-submit on a cluster of two workers with one of them killed, Spark Connect.
+"""
 
 from __future__ import annotations
 
@@ -43,13 +46,21 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The archive, made by the command."""
     target = tmp_path_factory.mktemp("archive") / "env.tar.gz"
     arguments = [sys.executable, "-m", "request_purgatory.cli.main", "archive", str(target)]
-    done = subprocess.run(arguments, capture_output=True, text=True, timeout=TIME_LIMIT, env=clean_environment(), check=False)
+    done = subprocess.run(
+        arguments,
+        capture_output=True,
+        text=True,
+        timeout=TIME_LIMIT,
+        env=clean_environment(),
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     assert f"--archives {target}#env" in done.stdout
     return target
 
 
-#: For tests that share the archive, which takes a minute to make: one process makes it, and has them all.
+#: For tests that share the archive, which takes a minute to make: one process makes it, and has
+#: them all.
 of_archive = pytest.mark.xdist_group("archive")
 
 
@@ -61,7 +72,9 @@ def trace(tmp_path: Path) -> StreamTrace:
     return trace
 
 
-def submit_command(home: Path, python: str, master: str, settings: dict[str, str], *options: str) -> list[str]:
+def submit_command(
+    home: Path, python: str, master: str, settings: dict[str, str], *options: str
+) -> list[str]:
     """Return the beginning of a command line of spark-submit, in a Spark home of its own.
 
     Args:
@@ -95,15 +108,22 @@ def test_archive_has_the_compiled_package_and_no_spark(archive: Path) -> None:
     """From a wheel: this installation is an editable one."""
     with tarfile.open(archive) as packed:
         names = packed.getnames()
-    assert [name for name in names if "/request_purgatory/timer/wheel." in name and name.endswith(".so")]
+    assert [
+        name for name in names if "/request_purgatory/timer/wheel." in name and name.endswith(".so")
+    ]
     assert "bin/python" in names
-    assert not [name for name in names if "/site-packages/pyspark/" in name or "__editable__" in name]
+    assert not [
+        name for name in names if "/site-packages/pyspark/" in name or "__editable__" in name
+    ]
 
 
 @pytest.mark.jvm
 @pytest.mark.smoke
 def test_submitted_to_a_worker_of_another_process(tmp_path: Path) -> None:
-    """With this environment instead of the archive: the executor and the driver agree, and the stream runs there."""
+    """With this environment instead of the archive.
+
+    The executor and the driver agree, and the stream runs there.
+    """
     trace = stream_trace(hosts=2, requests=1_000)
     write_trace(tmp_path, trace, files=2)
     home, master = tmp_path / "spark", "local-cluster[1,2,1024]"
@@ -128,7 +148,8 @@ def test_submitted_to_two_workers_of_which_one_is_killed(archive: Path, tmp_path
     trace = stream_trace(hosts=4, requests=4_000)
     write_trace(tmp_path, trace, files=4)
     home = tmp_path / "spark"
-    # Spark starts a process on the driver by the name that the executors have for their interpreter.
+    # Spark starts a process on the driver by the name that the executors have for their
+    # interpreter.
     (tmp_path / "env").symlink_to(sys.prefix)
     options = ("--archives", f"{archive}#env", "--driver-memory", "900m", "--name", "submitted")
     settings = {"spark.sql.shuffle.partitions": "3"}
@@ -144,8 +165,13 @@ def test_submitted_to_two_workers_of_which_one_is_killed(archive: Path, tmp_path
         os.kill(executors[0], signal.SIGKILL)
         code, said = submitted.end()
     assert code == 0, said
-    assert {Path(worker["file"]).relative_to(worker["prefix"]).parts[0] for worker in found["workers"]} == {"lib"}
-    assert all(Path(worker["prefix"]).is_relative_to(home / "work") and worker["compiled"] for worker in found["workers"])
+    assert {
+        Path(worker["file"]).relative_to(worker["prefix"]).parts[0] for worker in found["workers"]
+    } == {"lib"}
+    assert all(
+        Path(worker["prefix"]).is_relative_to(home / "work") and worker["compiled"]
+        for worker in found["workers"]
+    )
     assert found["settings"] == {
         "spark.master": "local-cluster[2,1,1024]",
         "spark.sql.shuffle.partitions": "3",
@@ -168,12 +194,21 @@ def test_spark_connect_gives_the_same_rows(trace: StreamTrace, tmp_path: Path) -
     (port,) = free_ports(1)
     server = [str(Path(pyspark.__file__).parent / "bin" / "spark-submit"), "--master", "local[2]"]
     server += ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer"]
-    server += ["--conf", "spark.ui.enabled=false", "--conf", "spark.connect.grpc.binding.address=127.0.0.1"]
+    server += [
+        "--conf",
+        "spark.ui.enabled=false",
+        "--conf",
+        "spark.connect.grpc.binding.address=127.0.0.1",
+    ]
     server += ["--conf", f"spark.connect.grpc.binding.port={port}"]
     environment = {**quick_spark(tmp_path), "PYSPARK_PYTHON": sys.executable}
     with job([*server, "spark-internal"], tmp_path / "server", **environment):
         _await_port(port)
-        arguments = [sys.executable, str(APPLICATION), *stream_arguments(tmp_path, tmp_path, "--finish")]
+        arguments = [
+            sys.executable,
+            str(APPLICATION),
+            *stream_arguments(tmp_path, tmp_path, "--finish"),
+        ]
         with job(arguments, tmp_path / "client", SPARK_REMOTE=f"sc://127.0.0.1:{port}") as client:
             found = json.loads(client.until("found: ").removeprefix("found: "))
             code, said = client.end()
@@ -196,8 +231,13 @@ def _await_port(port: int) -> None:
 
 
 @pytest.mark.jvm
-def test_stream_that_is_told_to_stop_says_so_and_goes_on_later(trace: StreamTrace, tmp_path: Path) -> None:
-    """By SIGINT, as Ctrl-C sends it to the whole group, and by SIGTERM: no traceback, nothing lost, no talk of Spark's own."""
+def test_stream_that_is_told_to_stop_says_so_and_goes_on_later(
+    trace: StreamTrace, tmp_path: Path
+) -> None:
+    """By SIGINT, as Ctrl-C sends it to the whole group, and by SIGTERM.
+
+    No traceback, nothing lost, no talk of Spark's own.
+    """
     arguments = stream_command(tmp_path, tmp_path)
     environment = quick_spark(tmp_path)
     with job(arguments, tmp_path / "log", **environment) as running:
@@ -239,7 +279,9 @@ def test_what_says_where_spark_runs_is_seen(environment: dict[str, str], given: 
     assert session._is_given(environment) is given
 
 
-@pytest.mark.parametrize(("line", "given"), [("spark.master  yarn", True), ("# spark.master yarn", False), ("", False)])
+@pytest.mark.parametrize(
+    ("line", "given"), [("spark.master  yarn", True), ("# spark.master yarn", False), ("", False)]
+)
 def test_master_of_spark_defaults_is_seen(line: str, given: bool, tmp_path: Path) -> None:
     """In the folder that Spark takes it from."""
     (tmp_path / "spark-defaults.conf").write_text(f"spark.executor.cores 4\n{line}\n")
@@ -254,14 +296,21 @@ def test_workers_are_asked_for_the_package_and_the_folder(
     workers.require_workers(spark, tmp_path)
     assert not list(tmp_path.iterdir())
     (machine, version, sees), *others = workers._look_from(spark, str(tmp_path / "nowhere"))
-    assert (machine, version, sees, others) == (socket.gethostname(), workers.version("request-purgatory"), False, [])
+    assert (machine, version, sees, others) == (
+        socket.gethostname(),
+        workers.version("request-purgatory"),
+        False,
+        [],
+    )
 
     def differing(*arguments: Any) -> list[tuple[str, str | None, bool]]:
         return looked
 
     monkeypatch.setattr(workers, "_look_from", differing)
     looked: list[tuple[str, str | None, bool]] = [("here", version, True), ("there", None, True)]
-    with pytest.raises(workers.WorkersError, match=r"workers on there have no request_purgatory, .* --archives"):
+    with pytest.raises(
+        workers.WorkersError, match=r"workers on there have no request_purgatory, .* --archives"
+    ):
         workers.require_workers(spark, tmp_path)
     looked = [("there", version, False)]
     with pytest.raises(workers.WorkersError, match=r"workers on there do not see this folder"):
@@ -290,7 +339,9 @@ def test_archive_is_refused_before_it_is_made(tmp_path: Path) -> None:
         make_archive(tmp_path / "env.tgz")
 
 
-def test_archive_is_made_from_where_the_package_came_from_or_what_is_asked_for(tmp_path: Path) -> None:
+def test_archive_is_made_from_where_the_package_came_from_or_what_is_asked_for(
+    tmp_path: Path,
+) -> None:
     """A folder, a wheel, or a requirement as it stands."""
     assert requirement(str(tmp_path)) == f"request-purgatory[cluster] @ {tmp_path.as_uri()}"
     assert requirement("request-purgatory[cluster]==9") == "request-purgatory[cluster]==9"

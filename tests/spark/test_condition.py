@@ -26,7 +26,9 @@ def satisfied(request: TraceRequest, events: list[TraceEvent]) -> int:
 
 @examples(400)
 @given(requests(), st.lists(EVENTS, max_size=25))
-def test_vectors_satisfy_every_request_when_the_plain_model_does(found: list[TraceRequest], events: list[TraceEvent]) -> None:
+def test_vectors_satisfy_every_request_when_the_plain_model_does(
+    found: list[TraceRequest], events: list[TraceEvent]
+) -> None:
     """Whatever the aggregates, quantifiers, keys and ties."""
     times = satisfied_us(requests_table(found), events_table(events))
     for request, at in zip(found, times.tolist(), strict=True):
@@ -65,4 +67,6 @@ def test_first_index_is_that_of_a_linear_search(values: list[int], wanted: int) 
     high = np.full(len(values) + 1, len(values))
     found = first_index(low, high, lambda _, index: ordered[index] >= wanted)
     for start, index in zip(low.tolist(), found.tolist(), strict=True):
-        assert index == next((place for place in range(start, len(values)) if ordered[place] >= wanted), len(values))
+        assert index == next(
+            (place for place in range(start, len(values)) if ordered[place] >= wanted), len(values)
+        )

@@ -14,11 +14,16 @@ def test_driver_is_of_the_same_build_as_the_core() -> None:
 
 
 def test_aggregates_of_a_key() -> None:
-    """By the position of their names in the schema; what came in the instant itself counts for who comes in it."""
+    """By the position of their names in the schema.
+
+    What came in the instant itself counts for who comes in it.
+    """
     key = replay_driver.KeyState()
     key.take_in(3.0, 10)
     key.take_in(2.0, 20)
     key.take_in(1.0, 20)
     expected = {"count": (3, 1, 3), "sum": (6, 3, 6), "max": (3, 0, 0)}
     for aggregate, name in enumerate(AGGREGATES):
-        assert (key.now(aggregate), key.since(aggregate, 20), key.since(aggregate, 21)) == expected[name]
+        assert (key.now(aggregate), key.since(aggregate, 20), key.since(aggregate, 21)) == expected[
+            name
+        ]

@@ -1,4 +1,7 @@
-"""What streams read and write: addresses, rows as JSON, files that are not what they should be, a load made up."""
+"""What streams read and write.
+
+Addresses, rows as JSON, files that are not what they should be, a load made up.
+"""
 
 from __future__ import annotations
 
@@ -53,10 +56,14 @@ def test_addresses_are_folders_topics_and_rates() -> None:
     """In any mix."""
     options = AddressOptions("json", 3, 500, [("security.protocol", "SSL")])
     found = endpoints("kafka://a:1,[::1]:2/calls", "in/events", "out", options)
-    assert found.requests == KafkaSource(KafkaCluster("a:1,[::1]:2", {"security.protocol": "SSL"}), "calls", 500)
+    assert found.requests == KafkaSource(
+        KafkaCluster("a:1,[::1]:2", {"security.protocol": "SSL"}), "calls", 500
+    )
     assert found.events == FolderSource(Path("in/events"), "json", 3)
     assert found.out == FolderSink(Path("out"), "json")
-    found = endpoints("rate://50?hosts=2&keys=7&timeout_ms=0", "rate://60?keys=7", "kafka://a:1/ended")
+    found = endpoints(
+        "rate://50?hosts=2&keys=7&timeout_ms=0", "rate://60?keys=7", "kafka://a:1/ended"
+    )
     assert found.requests == RateSource(50, hosts=2, keys=7, timeout_ms=0)
     assert found.events == RateSource(60, keys=7)
     assert found.out == KafkaSink(KafkaCluster("a:1"), "ended")
@@ -66,27 +73,56 @@ def test_addresses_are_folders_topics_and_rates() -> None:
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"requests": "kafka://a:1"}, r"requests must be kafka://HOST:PORT\[,HOST:PORT\]/TOPIC, got 'kafka://a:1'"),
-        ({"requests": "kafka://a/topic"}, "servers must be HOST:PORT, with commas between them, got 'a'"),
+        (
+            {"requests": "kafka://a:1"},
+            r"requests must be kafka://HOST:PORT\[,HOST:PORT\]/TOPIC, got 'kafka://a:1'",
+        ),
+        (
+            {"requests": "kafka://a/topic"},
+            "servers must be HOST:PORT, with commas between them, got 'a'",
+        ),
         ({"events": "kafka://a:1/to pic"}, "topic must be up to 249 letters, .* got 'to pic'"),
         ({"out": f"kafka://a:1/{'t' * 245}"}, "topic must be up to 249 letters"),
         ({"out": "rate://5"}, "out must be a folder of this machine, kafka://.*, got 'rate://5'"),
-        ({"events": "s3://bucket/events"}, "events must be a folder of this machine, .* got 's3://bucket/events'"),
-        ({"requests": "rate://fast"}, "requests must be rate://ROWS_PER_SECOND, .* got 'rate://fast'"),
+        (
+            {"events": "s3://bucket/events"},
+            "events must be a folder of this machine, .* got 's3://bucket/events'",
+        ),
+        (
+            {"requests": "rate://fast"},
+            "requests must be rate://ROWS_PER_SECOND, .* got 'rate://fast'",
+        ),
         ({"requests": "rate://0"}, "rows_per_second must be at least 1, got 0"),
-        ({"events": "rate://5?timeout_ms=1"}, "events must be rate://ROWS_PER_SECOND, and maybe . and hosts=N, keys=N"),
+        (
+            {"events": "rate://5?timeout_ms=1"},
+            "events must be rate://ROWS_PER_SECOND, and maybe . and hosts=N, keys=N",
+        ),
         ({"rows_per_batch": 5}, "rows_per_batch must be for a kafka:// input, got 5"),
-        ({"kafka_options": [("sasl.jaas.config", "secret")]}, r"kafka_option must be for a kafka:// address, got \['sasl.jaas"),
-        ({"requests": "rate://1", "events": "rate://1", "files_per_batch": 2}, "files_per_batch must be for an input that is a"),
-        ({"out": "kafka://a:1/t", "kafka_options": [("acks", "0")]}, "the Kafka option acks must be left out: .* got '0'"),
-        ({"out": "kafka://a:1/t", "kafka_options": [("failOnDataLoss", "false")]}, "a Kafka option must be one of Kafka's"),
+        (
+            {"kafka_options": [("sasl.jaas.config", "secret")]},
+            r"kafka_option must be for a kafka:// address, got \['sasl.jaas",
+        ),
+        (
+            {"requests": "rate://1", "events": "rate://1", "files_per_batch": 2},
+            "files_per_batch must be for an input that is a",
+        ),
+        (
+            {"out": "kafka://a:1/t", "kafka_options": [("acks", "0")]},
+            "the Kafka option acks must be left out: .* got '0'",
+        ),
+        (
+            {"out": "kafka://a:1/t", "kafka_options": [("failOnDataLoss", "false")]},
+            "a Kafka option must be one of Kafka's",
+        ),
     ],
     ids=str,
 )
 def test_what_is_no_address_is_refused(changed: dict[str, Any], message: str) -> None:
     """By what was given, before anything is read."""
     places = {name: changed.get(name, name) for name in ("requests", "events", "out")}
-    options = AddressOptions(**{name: value for name, value in changed.items() if name not in places})
+    options = AddressOptions(
+        **{name: value for name, value in changed.items() if name not in places}
+    )
     with pytest.raises(InvalidArgumentError, match=message):
         endpoints(**places, options=options)
 
@@ -94,7 +130,9 @@ def test_what_is_no_address_is_refused(changed: dict[str, Any], message: str) ->
 def test_endless_input_is_not_taken_as_one_that_ends(tmp_path: Path) -> None:
     """A rate has no last row."""
     load = endpoints("rate://5", "rate://5", str(tmp_path))
-    with pytest.raises(InvalidArgumentError, match="an input must be one that has an end, with finish or available"):
+    with pytest.raises(
+        InvalidArgumentError, match="an input must be one that has an end, with finish or available"
+    ):
         StreamPlan(load, tmp_path, finish=True)
 
 
@@ -109,7 +147,10 @@ def test_connector_is_coordinates_or_jars_or_provided(tmp_path: Path) -> None:
     """Anything else is refused."""
     jar = tmp_path / "connector.jar"
     jar.touch()
-    assert connector_settings(f"g:a:1,{jar},g:b:2") == {"spark.jars.packages": "g:a:1,g:b:2", "spark.jars": str(jar)}
+    assert connector_settings(f"g:a:1,{jar},g:b:2") == {
+        "spark.jars.packages": "g:a:1,g:b:2",
+        "spark.jars": str(jar),
+    }
     assert connector_settings("provided") == {}
     assert connector_settings(None) == {"spark.jars.packages": connector_of_spark()}
     for wrong in ("4.2.0", str(tmp_path / "missing.jar")):
@@ -156,7 +197,9 @@ def test_values_are_rows_or_are_told(spark: SparkSession) -> None:
     found = read_json_rows(spark.createDataFrame(raw, "value BINARY"), EVENTS).collect()
     for (value, why), row in zip(VALUES, found, strict=True):
         text = base64.b64encode(value).decode() if isinstance(value, bytes) else value
-        assert (row[CORRUPT], row[RAW]) == ((f"not JSON of the table: {why}", text) if why else (None, None))
+        assert (row[CORRUPT], row[RAW]) == (
+            (f"not JSON of the table: {why}", text) if why else (None, None)
+        )
     assert [tuple(row)[:4] for row in found[:2]] == [("h", "k", found[0]["occurred_at"], 1.0)] * 2
 
 
@@ -180,14 +223,26 @@ def plan(folder: Path, **options: Any) -> StreamPlan:
     for name in ("requests", "events"):
         (folder / name).mkdir(exist_ok=True)
     format = options.pop("format", "parquet")
-    found = endpoints(*[str(folder / name) for name in ("requests", "events", "out")], AddressOptions(format, 1))
-    return StreamPlan(found, folder / "checkpoint", settings=StreamSettings(shards=2, delay_ms=0), **options)
+    found = endpoints(
+        *[str(folder / name) for name in ("requests", "events", "out")], AddressOptions(format, 1)
+    )
+    return StreamPlan(
+        found, folder / "checkpoint", settings=StreamSettings(shards=2, delay_ms=0), **options
+    )
 
 
-def test_lines_that_are_no_rows_are_told_as_they_stand(streaming: SparkSession, tmp_path: Path) -> None:
+def test_lines_that_are_no_rows_are_told_as_they_stand(
+    streaming: SparkSession, tmp_path: Path
+) -> None:
     """In JSON folders too, whose times keep their microseconds."""
     chosen = plan(tmp_path, format="json", finish=True)
-    asked = {"aggregate": "count", "threshold": 1, "quantifier": "all", "watch_keys": ["k"], "timeout_ms": 5}
+    asked = {
+        "aggregate": "count",
+        "threshold": 1,
+        "quantifier": "all",
+        "watch_keys": ["k"],
+        "timeout_ms": 5,
+    }
     request = {"host": "h", "request_id": "r", "arrived_at": "2024-01-01T00:00:00.000007Z", **asked}
     lines = [
         "\ufeff" + json.dumps(request),
@@ -206,23 +261,40 @@ def test_lines_that_are_no_rows_are_told_as_they_stand(streaming: SparkSession, 
     told = sorted((row["reason"], row["row"]) for row in out["late"])
     assert told[:-1] == [
         ("not JSON of the table: no JSON object", "x"),
-        ("not JSON of the table: no UTF-8; the row is its base64", base64.b64encode(b'{"host":"\xff"}').decode()),
+        (
+            "not JSON of the table: no UTF-8; the row is its base64",
+            base64.b64encode(b'{"host":"\xff"}').decode(),
+        ),
         ("not JSON of the table: timeout_ms is no int", lines[2]),
     ]
-    assert (told[-1][0], json.loads(told[-1][1])["arrived_at"]) == ("null host", "2024-01-01T00:00:00.000007Z")
+    assert (told[-1][0], json.loads(told[-1][1])["arrived_at"]) == (
+        "null host",
+        "2024-01-01T00:00:00.000007Z",
+    )
 
 
 def read_lines(folder: Path) -> list[dict[str, Any]]:
     """The rows of JSON files."""
-    return [json.loads(line) for file in folder.glob("*.json") for line in file.read_text(encoding="utf-8").splitlines()]
+    return [
+        json.loads(line)
+        for file in folder.glob("*.json")
+        for line in file.read_text(encoding="utf-8").splitlines()
+    ]
 
 
-def test_file_that_is_not_as_it_should_be_stops_the_stream_until_it_is_mended(streaming: SparkSession, tmp_path: Path) -> None:
+def test_file_that_is_not_as_it_should_be_stops_the_stream_until_it_is_mended(
+    streaming: SparkSession, tmp_path: Path
+) -> None:
     """With its name and what is wrong; nothing is lost."""
     chosen = plan(tmp_path, available=True)
     tables = [
         requests_table(
-            [TraceRequest(f"r{file}{row}", 10**15 + 10 * file + row, 5, ["k"], "count", 1.0, "all") for row in range(3)]
+            [
+                TraceRequest(
+                    f"r{file}{row}", 10**15 + 10 * file + row, 5, ["k"], "count", 1.0, "all"
+                )
+                for row in range(3)
+            ]
         )
         for file in range(4)
     ]
@@ -251,17 +323,23 @@ def test_file_that_is_not_as_it_should_be_stops_the_stream_until_it_is_mended(st
         pq.write_table(tables[number], files[number])
     run_stream(streaming, replace(chosen, available=False, finish=True), lambda batch: None)
     ended = streaming.read.parquet(str(tmp_path / "out")).select("kind", "request_id").collect()
-    assert sorted(ended) == [("outcomes", name) for table in tables for name in table.column("request_id").to_pylist()]
+    assert sorted(ended) == [
+        ("outcomes", name) for table in tables for name in table.column("request_id").to_pylist()
+    ]
 
 
 # -- a load
 
 
-def test_load_is_of_the_present_and_the_same_when_it_is_read_again(spark: SparkSession, tmp_path: Path) -> None:
+def test_load_is_of_the_present_and_the_same_when_it_is_read_again(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     """A batch that was not committed has the same rows after a restart."""
     requests = RateSource(20, hosts=2, keys=3, timeout_ms=7).read(spark, REQUESTS)
     events = RateSource(20, hosts=2, keys=3).read(spark, EVENTS)
-    assert [table.schema.simpleString() for table in (requests, events)] == [table.simpleString() for table in (REQUESTS, EVENTS)]
+    assert [table.schema.simpleString() for table in (requests, events)] == [
+        table.simpleString() for table in (REQUESTS, EVENTS)
+    ]
     checkpoint = tmp_path / "checkpoint"
     started = datetime.now(UTC)
     first = batches_until_rows(requests, checkpoint)
@@ -276,13 +354,18 @@ def test_load_is_of_the_present_and_the_same_when_it_is_read_again(spark: SparkS
     numbers = [_number(row) for row in rows]
     assert numbers == list(range(numbers[0], numbers[0] + len(rows)))
     now = datetime.now(UTC)
-    assert all(started - SECOND < moment.astimezone(UTC) < now for moment in (row["arrived_at"] for row in rows))
+    assert all(
+        started - SECOND < moment.astimezone(UTC) < now
+        for moment in (row["arrived_at"] for row in rows)
+    )
 
 
 def batches_until_rows(table: DataFrame, checkpoint: Path) -> dict[int, list[Any]]:
     """The rows of a stream's batches, by number, up to the first one that has any."""
     found: dict[int, list[Any]] = {}
-    writer = table.writeStream.foreachBatch(lambda rows, number: found.update({number: sorted(rows.collect(), key=_number)}))
+    writer = table.writeStream.foreachBatch(
+        lambda rows, number: found.update({number: sorted(rows.collect(), key=_number)})
+    )
     query = writer.option("checkpointLocation", str(checkpoint)).start()
     try:
         until = time.monotonic() + TIME_LIMIT

@@ -21,7 +21,10 @@ def test_bad_input_is_told_in_its_own_words(kind: type[Exception]) -> None:
 
 def test_bad_argument_is_told_with_its_value() -> None:
     """As bad input."""
-    assert describe_failure(InvalidArgumentError("tick_ms", "at least 1", 0)) == (2, "tick_ms must be at least 1, got 0")
+    assert describe_failure(InvalidArgumentError("tick_ms", "at least 1", 0)) == (
+        2,
+        "tick_ms must be at least 1, got 0",
+    )
 
 
 def test_missing_java_has_a_code_of_its_own() -> None:
@@ -46,8 +49,14 @@ def test_damaged_file_is_bad_input_whatever_spark_calls_it(told: str) -> None:
 @pytest.mark.parametrize(
     ("told", "line"),
     [
-        ("[PATH_NOT_FOUND] Path does not exist: /a.\n  at org.apache", "[PATH_NOT_FOUND] Path does not exist: /a."),
-        ("An exception was thrown from the Python worker:\nTraceback:\n  File x\nValueError: odd\n\n", "ValueError: odd"),
+        (
+            "[PATH_NOT_FOUND] Path does not exist: /a.\n  at org.apache",
+            "[PATH_NOT_FOUND] Path does not exist: /a.",
+        ),
+        (
+            "An exception was thrown from the Python worker:\nTraceback:\n  File x\nValueError: odd\n\n",
+            "ValueError: odd",
+        ),
         (
             "[FAILED] in the Python worker: Traceback:\n  File x\nx.TooLargeError: 9 rows: use more\n SQLSTATE: 3\n+- Plan",
             "x.TooLargeError: 9 rows: use more",

@@ -22,7 +22,9 @@ from tests.support.profiles import examples
 
 VALUES = st.one_of(
     st.integers(0, 300),
-    st.integers(0, 52).flatmap(lambda bits: st.integers(max(0, 2**bits - 2), min(2**52 - 1, 2**bits + 2))),
+    st.integers(0, 52).flatmap(
+        lambda bits: st.integers(max(0, 2**bits - 2), min(2**52 - 1, 2**bits + 2))
+    ),
     st.integers(0, 2**52 - 1),
 )
 SHARES = (0.0, 0.25, 0.5, 0.9, 0.99, 0.999, 1.0)

@@ -1,4 +1,7 @@
-"""Hosts that are too large for a Python worker: cut by key where they can be, and otherwise refused before any work."""
+"""Hosts that are too large for a Python worker.
+
+Cut by key where they can be, and otherwise refused before any work.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +54,10 @@ def test_hosts_that_fit_are_not_cut(trace: Tables) -> None:
 
 
 def test_large_host_is_cut_by_key_and_its_outcomes_are_the_same(trace: Tables) -> None:
-    """Only that one; the parts meet the events of their keys, and what has no key is in some part, too."""
+    """Only that one.
+
+    The parts meet the events of their keys, and what has no key is in some part, too.
+    """
     requests, events = one_large_host(trace)
     without = F.col("request_id").endswith("7")
     keys = F.when(without, F.array().cast("array<string>")).otherwise(F.col("watch_keys"))
@@ -69,7 +75,10 @@ def test_large_host_with_requests_of_several_keys_is_refused_by_name(trace: Tabl
     """With what it holds, and what to do."""
     requests, events = one_large_host(trace)
     requests = requests.withColumn("watch_keys", F.array_append("watch_keys", F.lit("shared")))
-    with pytest.raises(HostTooLargeError, match=r"host 'large' has 4,\d+ requests and 4,\d+ events.*several.*more memory"):
+    with pytest.raises(
+        HostTooLargeError,
+        match=r"host 'large' has 4,\d+ requests and 4,\d+ events.*several.*more memory",
+    ):
         parts_of_hosts(requests, events, MAX_WORKER_MB)
 
 
@@ -85,7 +94,8 @@ def test_replay_of_a_large_host_is_refused_by_name(trace: Tables) -> None:
     """A purgatory is not cut."""
     large = one_large_host(trace)
     with pytest.raises(
-        HostTooLargeError, match=r"^host 'large' has .* MB: more than max_worker_mb=171, and a replay takes a host"
+        HostTooLargeError,
+        match=r"^host 'large' has .* MB: more than max_worker_mb=171, and a replay takes a host",
     ):
         require_hosts_fit(*large, REPLAY, MAX_WORKER_MB)
 

@@ -31,7 +31,9 @@ def fake_java(folder: Path, says: str) -> Path:
         ("no such thing", None),
     ],
 )
-def test_version_is_read_from_what_java_says(tmp_path: Path, says: str, version: int | None) -> None:
+def test_version_is_read_from_what_java_says(
+    tmp_path: Path, says: str, version: int | None
+) -> None:
     """Old numbering and new."""
     assert java.java_version(str(fake_java(tmp_path, says))) == version
 
@@ -48,22 +50,31 @@ def test_java_home_comes_before_the_path(tmp_path: Path, monkeypatch: pytest.Mon
     assert java.require_java() == str(command)
 
 
-def test_old_java_is_refused_with_its_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_old_java_is_refused_with_its_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """And the message says what to install."""
     fake_java(tmp_path, 'openjdk version "11.0.2"')
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    with pytest.raises(java.JavaNotFoundError, match=r"needs Java 17 or newer, and .* is version 11\.\nInstall it with: "):
+    with pytest.raises(
+        java.JavaNotFoundError,
+        match=r"needs Java 17 or newer, and .* is version 11\.\nInstall it with: ",
+    ):
         java.require_java()
 
 
 def test_missing_java_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where it was looked for too."""
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nowhere"))
-    with pytest.raises(java.JavaNotFoundError, match=r"JAVA_HOME is .*nowhere', where there is none"):
+    with pytest.raises(
+        java.JavaNotFoundError, match=r"JAVA_HOME is .*nowhere', where there is none"
+    ):
         java.require_java()
     monkeypatch.delenv("JAVA_HOME")
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(java.JavaNotFoundError, match="none is on the PATH and JAVA_HOME is not set"):
+    with pytest.raises(
+        java.JavaNotFoundError, match="none is on the PATH and JAVA_HOME is not set"
+    ):
         java.require_java()
 
 
@@ -72,7 +83,11 @@ def test_missing_java_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     [
         ("Linux", {"ID": "debian"}, "apt-get install openjdk-17-jre-headless"),
         ("Linux", {"ID": "ubuntu", "ID_LIKE": "debian"}, "apt-get install openjdk-17-jre-headless"),
-        ("Linux", {"ID": "rocky", "ID_LIKE": "rhel centos fedora"}, "dnf install java-latest-openjdk-headless"),
+        (
+            "Linux",
+            {"ID": "rocky", "ID_LIKE": "rhel centos fedora"},
+            "dnf install java-latest-openjdk-headless",
+        ),
         ("Linux", {"ID": "alpine"}, "apk add openjdk21-jre-headless"),
         ("Linux", {"ID": "something-else"}, "debian: sudo apt-get"),
         ("Darwin", {}, "brew install openjdk@21"),
@@ -80,7 +95,9 @@ def test_missing_java_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         ("Plan9", {}, "set JAVA_HOME"),
     ],
 )
-def test_hint_is_of_the_platform(system: str, release: dict[str, str], hint: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hint_is_of_the_platform(
+    system: str, release: dict[str, str], hint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The package by its name there."""
     monkeypatch.setattr(platform, "system", lambda: system)
     monkeypatch.setattr(platform, "freedesktop_os_release", lambda: release)

@@ -33,10 +33,15 @@ from tests.spark.stream_files import (
 )
 from tests.support.downloads import download_folder
 
-#: Where Maven Central lacks the connector of this very Spark: one that works with it, and the newest of its helper.
-OLDER = ("org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0", "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0")
+#: Where Maven Central lacks the connector of this very Spark: one that works with it, and the
+#: newest of its helper.
+OLDER = (
+    "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0",
+    "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0",
+)
 
-# One process starts the brokers. Besides, Ivy does not keep two processes of Spark's from writing the same jar to its cache.
+# One process starts the brokers. Besides, Ivy does not keep two processes of Spark's from writing
+# the same jar to its cache.
 pytestmark = [pytest.mark.jvm, pytest.mark.xdist_group("kafka streams")]
 
 
@@ -94,22 +99,47 @@ class Streams:
         if libraries(connector_of_spark(), dependencies=False) is None:
             helper = libraries(OLDER[1], dependencies=False)
             assert helper is not None
-            self._connector = ["--kafka-connector", ",".join([OLDER[0], *map(str, helper.glob("*.jar"))])]
-            self._environment = quick_spark(folder, {"spark.jars.excludes": OLDER[1].rsplit(":", 1)[0]})
+            self._connector = [
+                "--kafka-connector",
+                ",".join([OLDER[0], *map(str, helper.glob("*.jar"))]),
+            ]
+            self._environment = quick_spark(
+                folder, {"spark.jars.excludes": OLDER[1].rsplit(":", 1)[0]}
+            )
 
     def start(
         self, requests: str, events: str, out: str, folder: Path, *options: str, log: str = "log"
     ) -> AbstractContextManager[Job]:
         """Start `purgatory stream` for a block, its checkpoint in `folder`."""
         command = [
-            *(sys.executable, "-m", "request_purgatory.cli.main", "stream", requests, events, "--out", out),
-            *("--checkpoint", str(folder / "checkpoint"), "--delay-ms", "100", "--shards", "2", *self._connector, *options),
+            *(
+                sys.executable,
+                "-m",
+                "request_purgatory.cli.main",
+                "stream",
+                requests,
+                events,
+                "--out",
+                out,
+            ),
+            *(
+                "--checkpoint",
+                str(folder / "checkpoint"),
+                "--delay-ms",
+                "100",
+                "--shards",
+                "2",
+                *self._connector,
+                *options,
+            ),
         ]
         return job(command, folder / log, **self._environment)
 
     def finish(self, requests: str, events: str, out: str, folder: Path, *options: str) -> str:
         """Run it until all that waits has ended; return what it said."""
-        with self.start(requests, events, out, folder, *options, "--finish", log="finish.log") as running:
+        with self.start(
+            requests, events, out, folder, *options, "--finish", log="finish.log"
+        ) as running:
             code, said = running.end()
         assert code == 0, running.log.read_text()[-5000:]
         return said
@@ -182,7 +212,10 @@ def test_topics_to_topics_agrees_over_a_kill_in_the_middle(
     for topic, rows in zip(names, sent, strict=False):
         broker.send(topic, rows[len(rows) // 2 :])
     said = streams.finish(*addresses, tmp_path, *options)
-    assert f"outcomes: kafka://{broker.address}/ended, late rows: kafka://{broker.address}/ended.late" in said
+    assert (
+        f"outcomes: kafka://{broker.address}/ended, late rows: kafka://{broker.address}/ended.late"
+        in said
+    )
 
     messages = broker.read("ended")
     ended = [json.loads(value) for _, value in messages if value is not None]
@@ -191,7 +224,10 @@ def test_topics_to_topics_agrees_over_a_kill_in_the_middle(
     once = {tuple(sorted(row.items())): row for row in ended}
     assert 0 < before < len(once) < len(ended), "the batch whose commit was lost is there twice"
     assert in_order(list(once.values())) == expected(trace)
-    late = {(row["reason"].partition(": ")[2], row.get("row")) for _, row in late_rows(broker, "ended.late")}
+    late = {
+        (row["reason"].partition(": ")[2], row.get("row"))
+        for _, row in late_rows(broker, "ended.late")
+    }
     assert sorted(late, key=repr) == sorted(TOLD, key=repr)
 
 
@@ -215,7 +251,9 @@ def test_topic_and_folder_go_together_and_the_folder_has_each_row_once(
     assert in_order(written) == expected(trace)
 
 
-def test_checkpoint_knows_its_topic_and_cluster_by_whatever_address(broker: Broker, driver_jvm: Any, tmp_path: Path) -> None:
+def test_checkpoint_knows_its_topic_and_cluster_by_whatever_address(
+    broker: Broker, driver_jvm: Any, tmp_path: Path
+) -> None:
     """Another topic is refused; another way to the same one is not."""
     broker.make_topics("known", "other")
     spark: Any = SimpleNamespace(sparkContext=SimpleNamespace(_jvm=driver_jvm))
@@ -227,14 +265,21 @@ def test_checkpoint_knows_its_topic_and_cluster_by_whatever_address(broker: Brok
     require_same(tmp_path, StreamSettings(), {"requests": known})
     require_same(tmp_path, StreamSettings(), {"requests": same})
     cluster = broker.cluster_id()
-    with pytest.raises(CheckpointError, match=f"requests was topic known of Kafka cluster {cluster}, not topic other of Kafka"):
+    with pytest.raises(
+        CheckpointError,
+        match=f"requests was topic known of Kafka cluster {cluster}, not topic other of Kafka",
+    ):
         require_same(tmp_path, StreamSettings(), {"requests": other})
 
 
-def test_topics_that_are_not_there_are_told_before_any_work(broker: Broker, driver_jvm: Any) -> None:
+def test_topics_that_are_not_there_are_told_before_any_work(
+    broker: Broker, driver_jvm: Any
+) -> None:
     """By name; and brokers that do not answer."""
     cluster = KafkaCluster(broker.address)
-    with pytest.raises(EndpointError, match=rf"^kafka://{broker.address}: no topic nowhere, or no right to see it"):
+    with pytest.raises(
+        EndpointError, match=rf"^kafka://{broker.address}: no topic nowhere, or no right to see it"
+    ):
         cluster.require_topics(driver_jvm, "nowhere")
     quick = {"default.api.timeout.ms": "1000", "request.timeout.ms": "500"}
     with pytest.raises(EndpointError, match=r"^kafka://127\.0\.0\.1:1: TimeoutException: "):
@@ -245,8 +290,13 @@ def test_connector_that_can_not_be_had_is_told(streams: Streams, tmp_path: Path)
     """With its coordinates, and what to do; nothing is made."""
     address = "kafka://127.0.0.1:1/requests"
     missing = "org.example:no-such-connector_2.13:1.0"
-    with streams.start(address, address, address, tmp_path, "--kafka-connector", missing) as running:
+    with streams.start(
+        address, address, address, tmp_path, "--kafka-connector", missing
+    ) as running:
         code, _ = running.end()
     assert code == 4
-    assert f"purgatory: Spark did not start with its Kafka connector {missing}: see above" in running.log.read_text()
+    assert (
+        f"purgatory: Spark did not start with its Kafka connector {missing}: see above"
+        in running.log.read_text()
+    )
     assert not (tmp_path / "checkpoint").exists()

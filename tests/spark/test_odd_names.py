@@ -33,8 +33,19 @@ def odd(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[
     requests = [request(number, after_us=number * 1000) for number in range(4)]
     events = [event(0, after_us=500), event(1, after_us=1500)]
     types: list[str | None] = [NAME, None, NAME, "$\\frac"]
-    trace = recorded(spark, folder / NAME.replace("/", "|"), requests, events, host=NAME, types=types, marks=(Mark(NOON, NAME),))
-    replays = [replay_trace(spark, trace, chosen, made(folder / f"[{n}]")) for n, chosen in enumerate(SETTINGS)]
+    trace = recorded(
+        spark,
+        folder / NAME.replace("/", "|"),
+        requests,
+        events,
+        host=NAME,
+        types=types,
+        marks=(Mark(NOON, NAME),),
+    )
+    replays = [
+        replay_trace(spark, trace, chosen, made(folder / f"[{n}]"))
+        for n, chosen in enumerate(SETTINGS)
+    ]
     # The same again: a copy is as good as another replay of the same settings.
     replays.append(Replayed(shutil.copytree(replays[1].path, folder / "[2]")))
     return trace, analyze(spark, trace, replays, made(folder / "{analysis}"), [5])
@@ -53,7 +64,9 @@ def far_west() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def page(spark: SparkSession, odd: tuple[Trace, Analysis], tmp_path_factory: pytest.TempPathFactory) -> str:
+def page(
+    spark: SparkSession, odd: tuple[Trace, Analysis], tmp_path_factory: pytest.TempPathFactory
+) -> str:
     """Write the report on a machine that is far from UTC, once for the tests that read it."""
     with far_west():
         file = write_report(spark, [odd[1]], tmp_path_factory.mktemp("page") / "report.html")

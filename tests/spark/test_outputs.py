@@ -51,7 +51,12 @@ def test_existing_output_is_replaced_only_on_request(tmp_path: Path) -> None:
     """The message names the folder and the way out."""
     target = tmp_path / "out"
     make(target, "earlier")
-    with pytest.raises(OutputExistsError, match=r"out exists already: choose another --out, or --force"), output_folder(target):
+    with (
+        pytest.raises(
+            OutputExistsError, match=r"out exists already: choose another --out, or --force"
+        ),
+        output_folder(target),
+    ):
         pytest.fail("the block must not run")
     make(target, "later", replace=True)
     assert (target / "file").read_text() == "later"

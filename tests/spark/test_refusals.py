@@ -24,7 +24,9 @@ from request_purgatory.pipeline.traces.trace_folder import ImportSettings, Mark,
 from request_purgatory.pipeline.traces.workload import LOW_TIMEOUT
 
 
-@pytest.mark.parametrize(("name", "value"), [("tick_ms", 0), ("wheel_size", 0), ("purge_interval", -1), ("shards", 0)])
+@pytest.mark.parametrize(
+    ("name", "value"), [("tick_ms", 0), ("wheel_size", 0), ("purge_interval", -1), ("shards", 0)]
+)
 def test_purgatory_that_can_not_be_is_refused_before_the_replay(name: str, value: int) -> None:
     """And not by every task of it."""
     with pytest.raises(InvalidArgumentError, match=f"{name} must be .*got {value}"):
@@ -33,7 +35,13 @@ def test_purgatory_that_can_not_be_is_refused_before_the_replay(name: str, value
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("timeout_ms", 2**31), ("seed", 2**64), ("rate", 1e-9), ("rate", float("nan")), ("rate", float("inf"))],
+    [
+        ("timeout_ms", 2**31),
+        ("seed", 2**64),
+        ("rate", 1e-9),
+        ("rate", float("nan")),
+        ("rate", float("inf")),
+    ],
 )
 def test_workload_beyond_the_types_and_the_calendar_is_refused(name: str, value: float) -> None:
     """By its value."""
@@ -101,7 +109,9 @@ def test_table_of_other_types_is_refused_with_each_difference(spark: SparkSessio
     with pytest.raises(SchemaError) as told:
         require(table, EVENTS, "events")
     assert str(told.value) == "events: host (string) is missing; amount is int, not double"
-    good = spark.createDataFrame([], "amount double, key string, more string, occurred_at timestamp, host string")
+    good = spark.createDataFrame(
+        [], "amount double, key string, more string, occurred_at timestamp, host string"
+    )
     assert require(good, EVENTS, "events").schema.names == EVENTS.names
 
 
@@ -113,7 +123,9 @@ def test_session_is_the_running_one_with_our_settings(spark: SparkSession) -> No
             assert spark.conf.get(name) == value
 
 
-def test_session_without_java_is_refused_before_spark_tries(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_session_without_java_is_refused_before_spark_tries(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """Spark's own message would be a traceback."""
     monkeypatch.setattr(session.SparkSession, "getActiveSession", lambda: None)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
@@ -121,7 +133,9 @@ def test_session_without_java_is_refused_before_spark_tries(monkeypatch: pytest.
         session.create_session()
 
 
-def test_request_of_many_keys_is_measured_with_fewer_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_request_of_many_keys_is_measured_with_fewer_of_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Twenty thousand requests of a hundred thousand keys would not fit into memory."""
     made = []
 
@@ -140,7 +154,10 @@ def test_request_of_many_keys_is_measured_with_fewer_of_them(monkeypatch: pytest
 def test_file_is_never_replaced_by_a_folder(tmp_path: Path) -> None:
     """Not even on request."""
     (tmp_path / "out").write_text("a file")
-    with pytest.raises(OutputExistsError, match="was not made by purgatory"), output_folder(tmp_path / "out", replace=True):
+    with (
+        pytest.raises(OutputExistsError, match="was not made by purgatory"),
+        output_folder(tmp_path / "out", replace=True),
+    ):
         pytest.fail("the block must not run")
     assert (tmp_path / "out").read_text() == "a file"
 
@@ -153,7 +170,9 @@ def test_link_stays_and_the_folder_behind_it_is_replaced(tmp_path: Path) -> None
     with output_folder(tmp_path / "latest", replace=True) as folder:
         (folder / "new").touch()
     assert (tmp_path / "latest").is_symlink()
-    assert [path.name for path in (tmp_path / "run").iterdir() if path.name != ".purgatory"] == ["new"]
+    assert [path.name for path in (tmp_path / "run").iterdir() if path.name != ".purgatory"] == [
+        "new"
+    ]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["latest", "run"]
 
 
@@ -203,7 +222,9 @@ def test_arguments_beyond_what_can_be_are_refused(
     assert expected in capsys.readouterr().err
 
 
-def test_report_is_never_written_over_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_report_is_never_written_over_a_folder(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Told before Spark starts, also with --force."""
     (tmp_path / "analysis.json").write_text("{}")
     assert main.main(["report", str(tmp_path), "--force", "--out", str(tmp_path)]) == main.BAD_INPUT
@@ -217,5 +238,8 @@ def test_package_that_is_missing_later_is_told_too(
     (tmp_path / "analysis.json").write_text("{}")
     monkeypatch.setitem(sys.modules, "jinja2", None)
     monkeypatch.delitem(sys.modules, "request_purgatory.pipeline.analysis.report", raising=False)
-    assert main.main(["report", str(tmp_path), "--out", str(tmp_path / "report.html")]) == main.MISSING_TOOL
+    assert (
+        main.main(["report", str(tmp_path), "--out", str(tmp_path / "report.html")])
+        == main.MISSING_TOOL
+    )
     assert "'jinja2' is not installed" in capsys.readouterr().err

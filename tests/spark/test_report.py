@@ -30,19 +30,30 @@ class Page(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append(tag)
-        self.loads += [value for name, value in attrs if value and name in ("src", "href", "xlink:href", "data")]
+        self.loads += [
+            value
+            for name, value in attrs
+            if value and name in ("src", "href", "xlink:href", "data")
+        ]
 
     def handle_data(self, data: str) -> None:
         self.text += data
 
 
-def waiting(count: int, service_us: int, keys: str = "k") -> tuple[list[TraceRequest], list[TraceEvent]]:
+def waiting(
+    count: int, service_us: int, keys: str = "k"
+) -> tuple[list[TraceRequest], list[TraceEvent]]:
     """Requests a millisecond apart, each satisfied after the same time; the timeout is 3 ms."""
     kinds = ("count", "sum", "max")
     requests = [
-        TraceRequest(f"{number}", number * 1000, 3, [f"{keys}{number}"], kinds[number % 3], 1.0, "all") for number in range(count)
+        TraceRequest(
+            f"{number}", number * 1000, 3, [f"{keys}{number}"], kinds[number % 3], 1.0, "all"
+        )
+        for number in range(count)
     ]
-    return requests, [TraceEvent(f"{keys}{number}", number * 1000 + service_us, 1.0) for number in range(count)]
+    return requests, [
+        TraceEvent(f"{keys}{number}", number * 1000 + service_us, 1.0) for number in range(count)
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -68,9 +79,13 @@ def analyses(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> l
 
 
 @pytest.fixture(scope="module")
-def report(spark: SparkSession, analyses: list[Analysis], tmp_path_factory: pytest.TempPathFactory) -> str:
+def report(
+    spark: SparkSession, analyses: list[Analysis], tmp_path_factory: pytest.TempPathFactory
+) -> str:
     """The report of all of them."""
-    return write_report(spark, analyses, tmp_path_factory.mktemp("report") / "report.html").read_text(encoding="utf-8")
+    return write_report(
+        spark, analyses, tmp_path_factory.mktemp("report") / "report.html"
+    ).read_text(encoding="utf-8")
 
 
 def test_report_loads_nothing(report: str) -> None:
@@ -86,7 +101,11 @@ def test_report_has_the_pictures_of_each_trace(report: str) -> None:
     """Four for each, and the shares by type where something expired."""
     page = Page(report)
     assert page.tags.count("svg") >= 4 * 4
-    for title in ("Pending requests over time", "Waiting times on a log scale", "What other timeouts would have done"):
+    for title in (
+        "Pending requests over time",
+        "Waiting times on a log scale",
+        "What other timeouts would have done",
+    ):
         assert report.count(f'aria-label="{title}"') == 4
 
 
@@ -115,8 +134,12 @@ def test_report_is_well_formed_enough_to_nest(report: str) -> None:
         assert len(re.findall(rf"<{tag}[ >]", report)) == report.count(f"</{tag}>")
 
 
-def test_report_without_replays(spark: SparkSession, tmp_path: Path, analyses: list[Analysis]) -> None:
+def test_report_without_replays(
+    spark: SparkSession, tmp_path: Path, analyses: list[Analysis]
+) -> None:
     """The parts that need one are left out."""
-    text = Page(write_report(spark, [analyses[1]], tmp_path / "report.html").read_text(encoding="utf-8")).text
+    text = Page(
+        write_report(spark, [analyses[1]], tmp_path / "report.html").read_text(encoding="utf-8")
+    ).text
     assert "What if the timeout were another?" in text
     assert "The purgatory at work" not in text

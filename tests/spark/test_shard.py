@@ -65,14 +65,23 @@ def request_rows(found: list[TraceRequest]) -> pa.Table:
 def event_rows(found: list[TraceEvent]) -> pa.Table:
     """Events as they come to a shard."""
     rows = [
-        {"key": hashed("k", event.key), "us": event.occurred_us, "amount": event.amount, "host": "h", "event_key": event.key}
+        {
+            "key": hashed("k", event.key),
+            "us": event.occurred_us,
+            "amount": event.amount,
+            "host": "h",
+            "event_key": event.key,
+        }
         for event in found
     ]
     return pa.Table.from_pylist(rows, EVENT_INPUT)
 
 
 class Stream:
-    """A shard that is stepped as Spark steps it: made anew from its state each time, by rows or by its timer."""
+    """A shard that is stepped as Spark steps it.
+
+    Made anew from its state each time, by rows or by its timer.
+    """
 
     def __init__(self, remember_us: int = LONG_US, max_bytes: int = 2**30) -> None:
         self.blobs = MemoryBlobs()
@@ -81,9 +90,17 @@ class Stream:
         self.pending = 0
         self._options = {"remember_us": remember_us, "max_bytes": max_bytes}
 
-    def step(self, watermark_us: int, found: list[TraceRequest] | None = None, events: list[TraceEvent] | None = None) -> None:
+    def step(
+        self,
+        watermark_us: int,
+        found: list[TraceRequest] | None = None,
+        events: list[TraceEvent] | None = None,
+    ) -> None:
         """Rows, and the watermark of their batch."""
-        inputs = {REQUESTS: [request_rows(found)] if found else [], EVENTS: [event_rows(events)] if events else []}
+        inputs = {
+            REQUESTS: [request_rows(found)] if found else [],
+            EVENTS: [event_rows(events)] if events else [],
+        }
         if not found and not events and (self.next_us is None or self.next_us > watermark_us):
             return
         store = ShardStore(self.blobs)
@@ -95,7 +112,11 @@ class Stream:
 
     def arrivals(self) -> dict[tuple[str, int], str]:
         """How the requests ended, by id and arrival."""
-        return {(row["request_id"], _us(row["arrived_at"])): row["outcome"] for row in self.rows if row["kind"] == "outcomes"}
+        return {
+            (row["request_id"], _us(row["arrived_at"])): row["outcome"]
+            for row in self.rows
+            if row["kind"] == "outcomes"
+        }
 
     def ended(self) -> dict[str, tuple[str, int]]:
         """How the requests ended, by id."""
@@ -106,7 +127,9 @@ class Stream:
 
     def late(self) -> list[tuple[str, dict[str, Any]]]:
         """What was not taken in, and why."""
-        return [(row["reason"], json.loads(row["row"])) for row in self.rows if row["kind"] == "late"]
+        return [
+            (row["reason"], json.loads(row["row"])) for row in self.rows if row["kind"] == "late"
+        ]
 
 
 def _us(moment: Any) -> int:
@@ -117,7 +140,10 @@ def _us(moment: Any) -> int:
 @given(
     found=requests(),
     events=st.lists(ANY_EVENT, max_size=25),
-    cuts=st.lists(st.sampled_from([-1, 0, 1, 999, 1000, 2000, 3500, 5000, 39_999, 40_000, 41_000, 600_000]), max_size=6),
+    cuts=st.lists(
+        st.sampled_from([-1, 0, 1, 999, 1000, 2000, 3500, 5000, 39_999, 40_000, 41_000, 600_000]),
+        max_size=6,
+    ),
     order=st.randoms(use_true_random=False),
 )
 def test_outcomes_are_the_models_whatever_the_batches(
@@ -127,10 +153,14 @@ def test_outcomes_are_the_models_whatever_the_batches(
     watermarks = [-2, *sorted(set(cuts))]
     batches: list[tuple[list[TraceRequest], list[TraceEvent]]] = [([], []) for _ in watermarks]
     for request in found:
-        possible = [number for number, watermark in enumerate(watermarks) if watermark < request.arrived_us]
+        possible = [
+            number for number, watermark in enumerate(watermarks) if watermark < request.arrived_us
+        ]
         batches[order.choice(possible)][0].append(request)
     for event in events:
-        possible = [number for number, watermark in enumerate(watermarks) if watermark < event.occurred_us]
+        possible = [
+            number for number, watermark in enumerate(watermarks) if watermark < event.occurred_us
+        ]
         batches[order.choice(possible)][1].append(event)
     stream = Stream()
     for watermark, (some_requests, some_events) in zip(watermarks, batches, strict=True):
@@ -147,7 +177,12 @@ def test_outcomes_are_the_models_whatever_the_batches(
 
 
 def waits(
-    name: str, arrived_us: int, *keys: str, aggregate: str = "count", threshold: float = 1, timeout_ms: int = 10
+    name: str,
+    arrived_us: int,
+    *keys: str,
+    aggregate: str = "count",
+    threshold: float = 1,
+    timeout_ms: int = 10,
 ) -> TraceRequest:
     return TraceRequest(name, arrived_us, timeout_ms, list(keys), aggregate, threshold, "all")
 
@@ -171,8 +206,14 @@ def test_rows_at_or_behind_the_watermark_are_late_and_told() -> None:
     """With all that is known of them; what is in time is not touched by them."""
     stream = Stream()
     stream.step(0, [waits("a", 1000, "k")], [])
-    stream.step(2000, [waits("b", 2000, "k"), waits("c", 2001, "k")], [TraceEvent("k", 1500, 7), TraceEvent("k", 2001, 1)])
-    assert [(reason, row.get("request_id"), row.get("event_key")) for reason, row in stream.late()] == [
+    stream.step(
+        2000,
+        [waits("b", 2000, "k"), waits("c", 2001, "k")],
+        [TraceEvent("k", 1500, 7), TraceEvent("k", 2001, 1)],
+    )
+    assert [
+        (reason, row.get("request_id"), row.get("event_key")) for reason, row in stream.late()
+    ] == [
         ("late request", "b", None),
         ("late event", None, "k"),
     ]
@@ -181,9 +222,14 @@ def test_rows_at_or_behind_the_watermark_are_late_and_told() -> None:
 
 
 def test_request_id_is_not_used_again_before_its_deadline() -> None:
-    """In the same batch or another one, while the first one waits or has ended; the earliest arrival is the request."""
+    """In the same batch or another one, while the first one waits or has ended.
+
+    The earliest arrival is the request.
+    """
     stream = Stream()
-    stream.step(0, [waits("a", 1500, "k"), waits("a", 1000, "k", timeout_ms=20)], [TraceEvent("k", 4000, 1)])
+    stream.step(
+        0, [waits("a", 1500, "k"), waits("a", 1000, "k", timeout_ms=20)], [TraceEvent("k", 4000, 1)]
+    )
     stream.step(1200, [waits("a", 1000, "k", timeout_ms=20)])
     stream.step(3000, [waits("a", 3500, "k")])
     stream.step(5000)
@@ -191,7 +237,10 @@ def test_request_id_is_not_used_again_before_its_deadline() -> None:
     stream.step(6000, [waits("a", 21_000, "k"), waits("a", 21_001, "k")])
     stream.step(END_US)
     assert stream.arrivals() == {("a", 1000): "completed", ("a", 21_001): "expired"}
-    assert sorted(reason for reason, _ in stream.late()) == ["late request", *["repeated request"] * 3]
+    assert sorted(reason for reason, _ in stream.late()) == [
+        "late request",
+        *["repeated request"] * 3,
+    ]
     assert not ShardStore(stream.blobs).segments("ids")
 
 
@@ -200,13 +249,18 @@ def test_request_id_is_not_used_again_before_its_deadline() -> None:
     found=requests(),
     names=st.lists(st.sampled_from("abc"), min_size=12, max_size=12),
     events=st.lists(ANY_EVENT, max_size=15),
-    cuts=st.lists(st.sampled_from([0, 999, 1000, 2000, 3500, 5000, 40_000, 41_000, 600_000]), max_size=20),
+    cuts=st.lists(
+        st.sampled_from([0, 999, 1000, 2000, 3500, 5000, 40_000, 41_000, 600_000]), max_size=20
+    ),
 )
 def test_which_requests_are_repetitions_does_not_depend_on_batches(
     found: list[TraceRequest], names: list[str], events: list[TraceEvent], cuts: list[int]
 ) -> None:
     """Nor on how the first ones ended."""
-    renamed = {(name, request.arrived_us): replace(request, request_id=name) for request, name in zip(found, names, strict=False)}
+    renamed = {
+        (name, request.arrived_us): replace(request, request_id=name)
+        for request, name in zip(found, names, strict=False)
+    }
     stream = Stream()
     stream.step(-2, list(renamed.values()), events)
     for watermark in sorted(cuts):
@@ -249,7 +303,11 @@ def test_key_with_events_in_every_step_is_remembered_once_for_each_level() -> No
     stream = Stream()
     for number in range(50):
         at = 1000 * (number + 1)
-        stream.step(at - 1, [waits(f"r{number}", at, "k", aggregate="sum", threshold=2, timeout_ms=0)], [TraceEvent("k", at, 1)])
+        stream.step(
+            at - 1,
+            [waits(f"r{number}", at, "k", aggregate="sum", threshold=2, timeout_ms=0)],
+            [TraceEvent("k", at, 1)],
+        )
         assert len(ShardStore(stream.blobs).segments("keys")) < 4
     stream.step(END_US, [], [])
     assert {state for state, _ in stream.ended().values()} == {"expired"}
@@ -257,11 +315,16 @@ def test_key_with_events_in_every_step_is_remembered_once_for_each_level() -> No
 
 
 def test_key_is_forgotten_when_nobody_has_watched_it_for_long_enough() -> None:
-    """One that is watched is kept, however long its last event is ago; without a memory only watched keys are kept."""
+    """One that is watched is kept, however long its last event is ago.
+
+    Without a memory only watched keys are kept.
+    """
     for remember_us in (0, 500_000):
         stream = Stream(remember_us=remember_us)
         stream.step(
-            0, [waits("w", 1, "watched", threshold=2, timeout_ms=100_000)], [TraceEvent("watched", 2, 1), TraceEvent("k", 3, 1)]
+            0,
+            [waits("w", 1, "watched", threshold=2, timeout_ms=100_000)],
+            [TraceEvent("watched", 2, 1), TraceEvent("k", 3, 1)],
         )
         for number in range(20):
             at = 1000 * (number + 1)
@@ -281,7 +344,10 @@ def test_key_is_forgotten_when_nobody_has_watched_it_for_long_enough() -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_many_steps_with_many_pending(seed: int) -> None:
-    """Generations are merged, thinned and rewritten on the way: hundreds of requests over dozens of steps, as in the model."""
+    """Generations are merged, thinned and rewritten on the way.
+
+    Hundreds of requests over dozens of steps, as in the model.
+    """
     draw = random.Random(seed)
     keys = [f"k{number}" for number in range(120)]
     found = []
@@ -299,7 +365,12 @@ def test_many_steps_with_many_pending(seed: int) -> None:
                 draw.choice(["all", "any"]),
             )
         )
-    events = [TraceEvent(draw.choice(keys), draw.randrange(1, 1_000_000), draw.choice([0.25, 0.5, 1, 2, 5])) for _ in range(500)]
+    events = [
+        TraceEvent(
+            draw.choice(keys), draw.randrange(1, 1_000_000), draw.choice([0.25, 0.5, 1, 2, 5])
+        )
+        for _ in range(500)
+    ]
     stream = Stream()
     rows: list[tuple[int, Any]] = [(request.arrived_us, request) for request in found]
     rows += [(event.occurred_us, event) for event in events]
@@ -325,13 +396,16 @@ def test_rows_that_do_not_fit_are_refused_with_what_to_do() -> None:
     found = [waits(f"{number:06d}", 1000 + number, "k") for number in range(200)]
     stream = Stream(max_bytes=160_000)
     with pytest.raises(
-        ShardTooLargeError, match=r"has 200 rows to look at .* about 2..,... bytes of memory, and may take 160,000 bytes"
+        ShardTooLargeError,
+        match=r"has 200 rows to look at .* about 2..,... bytes of memory, and may take 160,000 bytes",
     ):
         stream.step(0, found)
     stream.step(0, found[:100])
     stream.step(1, found[100:])
     head = stream.blobs.kept["head"]
-    with pytest.raises(ShardTooLargeError, match=r"has 200 rows to look at together, .*: use more shards"):
+    with pytest.raises(
+        ShardTooLargeError, match=r"has 200 rows to look at together, .*: use more shards"
+    ):
         stream.step(5000)
     assert stream.blobs.kept["head"] == head
 
@@ -347,7 +421,10 @@ def test_rejected_rows_are_told_as_they_came() -> None:
 
 
 def test_segments_are_merged_so_that_few_are_looked_at_and_rows_are_rewritten_seldom() -> None:
-    """However many are added: the merged ones are the newest, and a row is rewritten once for each fourfold of the rows."""
+    """However many are added.
+
+    The merged ones are the newest, and a row is rewritten once for each fourfold of the rows.
+    """
     sizes: list[int] = []
     rewritten = 0
     for number in range(1, 2001):
@@ -361,8 +438,13 @@ def test_segments_are_merged_so_that_few_are_looked_at_and_rows_are_rewritten_se
     assert rewritten / 2_000_000 <= 1 + math.log(2000, 4)
 
 
-def test_copies_are_read_in_place_of_the_state_and_never_out_of_date(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that is missing or damaged is made anew from the state; those that nobody needs are removed."""
+def test_copies_are_read_in_place_of_the_state_and_never_out_of_date(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that is missing or damaged is made anew from the state.
+
+    Those that nobody needs are removed.
+    """
     monkeypatch.setenv("SPARK_LOCAL_DIRS", f"{tmp_path},elsewhere")
     blobs = MemoryBlobs()
     store = ShardStore(blobs, copies=True)

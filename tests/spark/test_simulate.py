@@ -1,4 +1,7 @@
-"""Simulated clusters: as the trace on disk and its replay, in bounded memory, whatever the partitions."""
+"""Simulated clusters.
+
+As the trace on disk and its replay, in bounded memory, whatever the partitions.
+"""
 
 from __future__ import annotations
 
@@ -66,10 +69,29 @@ BIN_US = 200_000
 
 #: Three hosts of two blocks each.
 CLUSTER = replace(
-    LOW_TIMEOUT, name="cluster", hosts=3, requests=3 * 9_000, rate=7_500.0, timeout_ms=100, keys=50, seed=7, host_by_host=True
+    LOW_TIMEOUT,
+    name="cluster",
+    hosts=3,
+    requests=3 * 9_000,
+    rate=7_500.0,
+    timeout_ms=100,
+    keys=50,
+    seed=7,
+    host_by_host=True,
 )
 #: What a simulation and a replay both tell of a host.
-COMMON = ["host", "design", "requests", "events", "completed", "expired", "peak_pending", "peak_queued", "purges", "tries"]
+COMMON = [
+    "host",
+    "design",
+    "requests",
+    "events",
+    "completed",
+    "expired",
+    "peak_pending",
+    "peak_queued",
+    "purges",
+    "tries",
+]
 COMMON += ["purged_entries", "callbacks", "callback_errors", "wheel"]
 
 
@@ -82,7 +104,9 @@ def trace(spark: SparkSession) -> Iterator[tuple[DataFrame, DataFrame]]:
         table.unpersist()
 
 
-def simulated_rows(spark: SparkSession, workload: Workload, partitions: int) -> dict[str, list[Row]]:
+def simulated_rows(
+    spark: SparkSession, workload: Workload, partitions: int
+) -> dict[str, list[Row]]:
     """All rows that the simulation gives, by kind."""
     found: dict[str, list[Row]] = {"hosts": [], "waits": [], "timeline": [], "tasks": []}
     for row in simulate(spark, workload, bin_us=BIN_US, partitions=partitions).collect():
@@ -103,26 +127,45 @@ def test_simulation_is_the_replay_of_the_workload_whatever_the_partitions(
     spark: SparkSession, trace: tuple[DataFrame, DataFrame]
 ) -> None:
     """Host by host what the purgatory did, and request by request how long each waited and when it ended."""
-    replayed = replay(*trace, ReplaySettings()).where("kind = 'hosts'").select("host", "stats.*").select(COMMON)
-    outcomes = batch_outcomes(*trace).select("host", "outcome", *OUTCOMES.names[3:5], "waited_ms").toPandas()
+    replayed = (
+        replay(*trace, ReplaySettings())
+        .where("kind = 'hosts'")
+        .select("host", "stats.*")
+        .select(COMMON)
+    )
+    outcomes = (
+        batch_outcomes(*trace)
+        .select("host", "outcome", *OUTCOMES.names[3:5], "waited_ms")
+        .toPandas()
+    )
     one, three = (simulated_rows(spark, CLUSTER, partitions) for partitions in (1, 3))
     assert (len(one["tasks"]), len(three["tasks"])) == (1, 3)
     assert sum(task["requests"] for task in three["tasks"]) == CLUSTER.requests
     costs = ("make_cpu_seconds", "replay_cpu_seconds")
     same = [
-        sorted(({**row.asDict(), **dict.fromkeys(costs)} for row in found["hosts"]), key=lambda row: str(row["host"]))
+        sorted(
+            ({**row.asDict(), **dict.fromkeys(costs)} for row in found["hosts"]),
+            key=lambda row: str(row["host"]),
+        )
         for found in (one, three)
     ]
     assert same[0] == same[1]
-    assert sorted(replayed.collect()) == sorted(Row(**{name: row[name] for name in COMMON}) for row in same[0])
+    assert sorted(replayed.collect()) == sorted(
+        Row(**{name: row[name] for name in COMMON}) for row in same[0]
+    )
     ended = outcomes.groupby("host")["outcome"].value_counts()
     for row in same[0]:
-        assert (row["completed"], row["expired"]) == (ended[row["host"], "completed"], ended[row["host"], "expired"])
+        assert (row["completed"], row["expired"]) == (
+            ended[row["host"], "completed"],
+            ended[row["host"], "expired"],
+        )
         waited = outcomes[outcomes["host"] == row["host"]]["waited_ms"]
         assert row["mean_ms"] == pytest.approx(waited.mean())
         assert row["max_ms"] == waited.max()
         for name, share in QUANTILES.items():
-            assert row[name] == pytest.approx(np.quantile(waited, share, method="inverted_cdf"), rel=RELATIVE_ERROR)
+            assert row[name] == pytest.approx(
+                np.quantile(waited, share, method="inverted_cdf"), rel=RELATIVE_ERROR
+            )
 
     for found in (one, three):
         histogram = Histogram()
@@ -131,7 +174,9 @@ def test_simulation_is_the_replay_of_the_workload_whatever_the_partitions(
                 histogram.add_counts(np.array([bucket]), np.array([counts[kind]]))
         exact = Histogram()
         exact.add(np.rint(outcomes["waited_ms"].to_numpy() * 1000).astype(np.int64))
-        assert [column.tolist() for column in histogram.counts()] == [column.tolist() for column in exact.counts()]
+        assert [column.tolist() for column in histogram.counts()] == [
+            column.tolist() for column in exact.counts()
+        ]
 
         timeline = added_up(found["timeline"], "bin")
         for column, kind, moment in (
@@ -140,8 +185,12 @@ def test_simulation_is_the_replay_of_the_workload_whatever_the_partitions(
             ("expired", "expired", "ended_at"),
         ):
             rows = outcomes if kind is None else outcomes[outcomes["outcome"] == kind]
-            bins = (rows[moment].to_numpy().astype("datetime64[us]").astype(np.int64) - START_US) // BIN_US
-            assert Counter(bins.tolist()) == {bin_: counts[column] for bin_, counts in timeline.items() if counts[column]}
+            bins = (
+                rows[moment].to_numpy().astype("datetime64[us]").astype(np.int64) - START_US
+            ) // BIN_US
+            assert Counter(bins.tolist()) == {
+                bin_: counts[column] for bin_, counts in timeline.items() if counts[column]
+            }
 
 
 def test_hosts_drawn_apart_are_the_same_whatever_the_partitioning(
@@ -173,7 +222,9 @@ def test_hosts_drawn_apart_are_not_alike() -> None:
     assert gaps.std() == pytest.approx(400, rel=0.05)
 
 
-@pytest.mark.parametrize("rate", [7_500.0, 9e7], ids=["few arrivals at once", "many arrivals at once"])
+@pytest.mark.parametrize(
+    "rate", [7_500.0, 9e7], ids=["few arrivals at once", "many arrivals at once"]
+)
 def test_part_ends_where_the_next_one_begins(rate: float) -> None:
     """No instant is in two parts, and nothing is left out, twice or early."""
     cluster = replace(CLUSTER, requests=3 * 20_000, rate=rate, median_ms=0.02, p75_ms=0.1)
@@ -189,7 +240,9 @@ def test_part_ends_where_the_next_one_begins(rate: float) -> None:
         assert len(found.arrived_us) == len(found.watch_keys) == len(found.timeouts_ms)
     blocks = list(host_blocks(cluster, 2))
     assert arrived == np.concatenate([block.arrived_us for block in blocks]).tolist()
-    assert sorted(occurred) == sorted(np.concatenate([block.occurred_us for block in blocks]).tolist())
+    assert sorted(occurred) == sorted(
+        np.concatenate([block.occurred_us for block in blocks]).tolist()
+    )
 
 
 def columns(found: list[TraceRequest], events: list[TraceEvent]) -> tuple[RequestPart, EventPart]:
@@ -217,14 +270,23 @@ def columns(found: list[TraceRequest], events: list[TraceEvent]) -> tuple[Reques
     events=st.lists(EVENTS, max_size=25),
     cuts=st.lists(st.integers(0, 6000), max_size=4).map(sorted),
     chosen=st.sampled_from(
-        [ReplaySettings(), ReplaySettings(tick_ms=7, wheel_size=2, purge_interval=0), ReplaySettings("legacy")]
+        [
+            ReplaySettings(),
+            ReplaySettings(tick_ms=7, wheel_size=2, purge_interval=0),
+            ReplaySettings("legacy"),
+        ]
     ),
 )
 def test_trace_in_parts_ends_as_the_plain_model_does(
     found: list[TraceRequest], events: list[TraceEvent], cuts: list[int], chosen: ReplaySettings
 ) -> None:
-    """Wherever it is cut: the purgatory does the same, and every request is counted with its wait."""
-    first_us = START_US + min([row.arrived_us for row in found] + [row.occurred_us for row in events])
+    """Wherever it is cut.
+
+    The purgatory does the same, and every request is counted with its wait.
+    """
+    first_us = START_US + min(
+        [row.arrived_us for row in found] + [row.occurred_us for row in events]
+    )
     whole, pieces = (SimulatedHost(chosen, first_us, 1000) for _ in range(2))
     whole.play(*columns(found, events))
     whole.finish()
@@ -239,7 +301,9 @@ def test_trace_in_parts_ends_as_the_plain_model_does(
         waits = [ended_us - request.arrived_us for request, (how, ended_us) in told if how == kind]
         exact = Histogram()
         exact.add(np.array(waits, dtype=np.int64))
-        assert [column.tolist() for column in histogram.counts()] == [column.tolist() for column in exact.counts()]
+        assert [column.tolist() for column in histogram.counts()] == [
+            column.tolist() for column in exact.counts()
+        ]
         bins = Counter(ended_us // 1000 for _, (how, ended_us) in told if how == kind)
         assert bins == {row["bin"]: row[kind] for row in pieces.ends.timeline.rows() if row[kind]}
 
@@ -260,12 +324,21 @@ def test_memory_is_for_what_is_pending_not_for_the_trace(monkeypatch: pytest.Mon
 
 
 def test_watched_keys_and_buckets_are_those_in_use() -> None:
-    """One request: its own key and two of a large pool, and a bucket of the wheel for each of its levels at most."""
-    row, _ = simulate_host(replace(CLUSTER, hosts=1, requests=1, keys=10_000), 0, ReplaySettings(), BIN_US)
+    """One request.
+
+    Its own key and two of a large pool, and a bucket of the wheel for each of its levels at most.
+    """
+    row, _ = simulate_host(
+        replace(CLUSTER, hosts=1, requests=1, keys=10_000), 0, ReplaySettings(), BIN_US
+    )
     assert row["peak_watched_keys"] == 3
     assert [level["peak_used"] for level in row["wheel"]] == [0, 1]
-    row, _ = simulate_host(replace(CLUSTER, hosts=1, requests=5_000, rate=2_500.0), 0, ReplaySettings(), BIN_US)
-    assert row["peak_pending"] < row["peak_watched_keys"] <= row["peak_pending"] + CLUSTER.keys + 1_000
+    row, _ = simulate_host(
+        replace(CLUSTER, hosts=1, requests=5_000, rate=2_500.0), 0, ReplaySettings(), BIN_US
+    )
+    assert (
+        row["peak_pending"] < row["peak_watched_keys"] <= row["peak_pending"] + CLUSTER.keys + 1_000
+    )
 
 
 @pytest.mark.parametrize("name", ["hosts", "requests_per_host", "rate_per_host"])
@@ -282,19 +355,41 @@ def test_expected_waits_are_those_of_the_simulation() -> None:
     for timeout_ms in (20, 100, 1000):
         workload = replace(CLUSTER, hosts=1, requests=20_000, rate=2_500.0, timeout_ms=timeout_ms)
         service_ms = np.concatenate([block.service_us for block in host_blocks(workload, 0)]) / 1000
-        assert np.minimum(service_ms, timeout_ms).mean() == pytest.approx(workload.expected_wait_ms, rel=0.05)
+        assert np.minimum(service_ms, timeout_ms).mean() == pytest.approx(
+            workload.expected_wait_ms, rel=0.05
+        )
     assert replace(CLUSTER, timeout_ms=0).expected_wait_ms == 0
 
 
 # -- extrapolation
 
-SIZES = Sizes(pending_request=1000.0, coming_event=80.0, packed_request=40.0, packed_event=10.0, packed_key=12.0, packed_id=10.0)
+SIZES = Sizes(
+    pending_request=1000.0,
+    coming_event=80.0,
+    packed_request=40.0,
+    packed_event=10.0,
+    packed_key=12.0,
+    packed_id=10.0,
+)
 
 
 def figures(target: Target, **measured: Any) -> dict[str, Figure]:
     """Figures from round measurements, of which some may be chosen."""
-    values = {"requests": 2_000_000, "cpu_seconds": 20.0, "mean_wait_ms": 50.0, "worker_bytes": 200 * 2**20, "sizes": SIZES}
-    found = extrapolate(CLUSTER, ReplaySettings(), Measured(**values | measured), target, delay_ms=10_000, remember_ms=60_000)
+    values = {
+        "requests": 2_000_000,
+        "cpu_seconds": 20.0,
+        "mean_wait_ms": 50.0,
+        "worker_bytes": 200 * 2**20,
+        "sizes": SIZES,
+    }
+    found = extrapolate(
+        CLUSTER,
+        ReplaySettings(),
+        Measured(**values | measured),
+        target,
+        delay_ms=10_000,
+        remember_ms=60_000,
+    )
     return {figure.name: figure for figure in found}
 
 
@@ -322,13 +417,17 @@ def test_figures_follow_from_what_was_measured() -> None:
     """Twice the CPU time is twice the cores; twice the wait, twice the pending."""
     once, twice = figures(Target()), figures(Target(), cpu_seconds=40.0, mean_wait_ms=100.0)
     assert twice["busy cores"].value == pytest.approx(2 * once["busy cores"].value)
-    assert twice["memory of pending requests"].value == pytest.approx(2 * once["memory of pending requests"].value)
+    assert twice["memory of pending requests"].value == pytest.approx(
+        2 * once["memory of pending requests"].value
+    )
     assert twice["shuffle"].value == once["shuffle"].value
 
 
 def test_sizes_are_measured_on_the_workload() -> None:
     """More keys make pending requests and rows larger, events not."""
-    few, many = (measure_sizes(replace(CLUSTER, shared_keys=keys), ReplaySettings()) for keys in (0, 4))
+    few, many = (
+        measure_sizes(replace(CLUSTER, shared_keys=keys), ReplaySettings()) for keys in (0, 4)
+    )
     assert 4 * 50 < many.pending_request - few.pending_request < 4 * 500
     assert 200 < few.pending_request < 3000
     assert few.packed_request < many.packed_request
@@ -339,7 +438,10 @@ def test_sizes_are_measured_on_the_workload() -> None:
 def test_host_that_does_not_fit_is_refused_with_what_fits() -> None:
     """And what is said to fit does."""
     huge = replace(CLUSTER, requests=3 * 10**9, rate=3 * 5e7)
-    with pytest.raises(InvalidArgumentError, match=r"rate_per_host must be at most [\d,]+ for .*pending requests.*got 5") as told:
+    with pytest.raises(
+        InvalidArgumentError,
+        match=r"rate_per_host must be at most [\d,]+ for .*pending requests.*got 5",
+    ) as told:
         require_fit(huge, ReplaySettings(), SIZES, 512)
     fits = int(told.value.requirement.removeprefix("at most ").split()[0].replace(",", ""))
     assert 1000 < fits < 5e7
@@ -370,18 +472,27 @@ def test_target_that_can_not_be_is_refused(field: str, value: float, name: str) 
 
 def test_plan_that_can_not_be_is_refused() -> None:
     """Hosts drawn together can't be made one by one."""
-    with pytest.raises(InvalidArgumentError, match="workload must be one that is drawn host_by_host"):
+    with pytest.raises(
+        InvalidArgumentError, match="workload must be one that is drawn host_by_host"
+    ):
         SimulationPlan(LOW_TIMEOUT)
     with pytest.raises(InvalidArgumentError, match="partitions must be at least 1, got 0"):
         SimulationPlan(CLUSTER, partitions=0)
-    with pytest.raises(InvalidArgumentError, match=r"requests must be a multiple of the hosts \(3\), got 10"):
+    with pytest.raises(
+        InvalidArgumentError, match=r"requests must be a multiple of the hosts \(3\), got 10"
+    ):
         replace(CLUSTER, requests=10)
 
 
 # -- the command
 
 
-def called(spark: SparkSession, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
+def called(
+    spark: SparkSession,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    *arguments: object,
+) -> str:
     """What the command said, on the tests' session."""
     from contextlib import contextmanager
 
@@ -397,11 +508,27 @@ def called(spark: SparkSession, monkeypatch: pytest.MonkeyPatch, capsys: pytest.
 
 
 def test_command_simulates_what_workload_and_replay_do(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    spark: SparkSession,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
 ) -> None:
     """And tells what it took, and what the target would."""
     trace, replayed, simulated = (tmp_path / name for name in ("trace", "replayed", "simulated"))
-    common = ("--case", "high", "--hosts", 2, "--requests-per-host", 700, "--seed", 3, "--keys", 20, "--timeout-ms", 300)
+    common = (
+        "--case",
+        "high",
+        "--hosts",
+        2,
+        "--requests-per-host",
+        700,
+        "--seed",
+        3,
+        "--keys",
+        20,
+        "--timeout-ms",
+        300,
+    )
     called(spark, monkeypatch, capsys, "workload", *common, "--rate", 2_000, "--out", trace)
     said = called(spark, monkeypatch, capsys, "replay", trace, "--tick-ms", 5, "--out", replayed)
     assert "1,400 requests in" in said
@@ -410,9 +537,18 @@ def test_command_simulates_what_workload_and_replay_do(
         spark, monkeypatch, capsys, "simulate", *common, "--rate-per-host", 1_000, "--tick-ms", 5, "--target-per-day", 1e9,
         "--partitions", 2, "--out", simulated,
     )  # fmt: skip
-    for expected in ("1,400 on 2 hosts", "p99.9", "a busy core", "largest worker", "to 1,000,000,000 requests a day", "assumed:"):
+    for expected in (
+        "1,400 on 2 hosts",
+        "p99.9",
+        "a busy core",
+        "largest worker",
+        "to 1,000,000,000 requests a day",
+        "assumed:",
+    ):
         assert expected in said
-    tables = {name: pq.read_table(simulated / name) for name in ("hosts", "waits", "timeline", "tasks")}
+    tables = {
+        name: pq.read_table(simulated / name) for name in ("hosts", "waits", "timeline", "tasks")
+    }
     assert tables["hosts"].column_names == HOSTS.names
     rows = [
         sorted(table.select(COMMON).to_pylist(), key=lambda row: row["host"])
@@ -437,7 +573,9 @@ def test_command_simulates_what_workload_and_replay_do(
     # Every figure again from what the folder says was measured.
     figures = {figure["name"]: figure["value"] for figure in summary["extrapolation"]}
     rate = 1e9 / DAY_S
-    assert figures["busy cores"] == pytest.approx(rate * summary["cost"]["cpu_seconds_per_million"] / 1e6)
+    assert figures["busy cores"] == pytest.approx(
+        rate * summary["cost"]["cpu_seconds_per_million"] / 1e6
+    )
     assert figures["pending requests"] == pytest.approx(rate * summary["waits"]["mean_ms"] / 1000)
     assert figures["memory of an executor's workers"] == 4 * summary["cost"]["peak_worker_bytes"]
 
@@ -446,16 +584,29 @@ def test_command_simulates_what_workload_and_replay_do(
     ("arguments", "expected"),
     [
         (("--utilization", "2"), "utilization must be above 0 and up to 1, got 2.0"),
-        (("--target-per-day", "-1"), "target_per_day must be a positive number of requests a day, got -1.0"),
-        (("--rate-per-host", "0"), "rate_per_host must be a positive number of requests a second, got 0.0"),
-        (("--rate-per-host", "1e9", "--requests-per-host", "1000000000"), "rate_per_host must be at most"),
+        (
+            ("--target-per-day", "-1"),
+            "target_per_day must be a positive number of requests a day, got -1.0",
+        ),
+        (
+            ("--rate-per-host", "0"),
+            "rate_per_host must be a positive number of requests a second, got 0.0",
+        ),
+        (
+            ("--rate-per-host", "1e9", "--requests-per-host", "1000000000"),
+            "rate_per_host must be at most",
+        ),
         (("--timeout-ms", "-1"), "timeout_ms must be at least 0, got -1"),
         (("--median-ms", "70"), "median_ms must be positive and below p75_ms (60.0), got 70.0"),
         (("--tick-ms", "0"), "tick_ms must be at least 1"),
     ],
 )
 def test_command_refuses_by_name_before_spark_starts(
-    arguments: tuple[str, ...], expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    arguments: tuple[str, ...],
+    expected: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """And leaves nothing."""
     monkeypatch.setattr(main, "open_session", lambda: pytest.fail("Spark was started"))
@@ -465,16 +616,28 @@ def test_command_refuses_by_name_before_spark_starts(
     assert not out.exists()
 
 
-def test_workload_takes_its_number_of_requests_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_workload_takes_its_number_of_requests_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """In all, or by host."""
-    arguments = ["workload", "--requests", "10", "--requests-per-host", "5", "--out", str(tmp_path / "out")]
+    arguments = [
+        "workload",
+        "--requests",
+        "10",
+        "--requests-per-host",
+        "5",
+        "--out",
+        str(tmp_path / "out"),
+    ]
     assert main.main(arguments) == main.BAD_INPUT
     assert "requests_per_host must be given without requests" in capsys.readouterr().err
 
 
 def test_legacy_design_is_simulated_too(spark: SparkSession, tmp_path: Path) -> None:
     """It has no wheel."""
-    plan = SimulationPlan(replace(CLUSTER, hosts=2, requests=400), ReplaySettings(design="legacy"), partitions=1)
+    plan = SimulationPlan(
+        replace(CLUSTER, hosts=2, requests=400), ReplaySettings(design="legacy"), partitions=1
+    )
     summary = run_simulation(spark, plan, plan.measure(), tmp_path)
     assert summary["ends"]["requests"] == 400
     assert summary["purgatory"]["wheel"] == []

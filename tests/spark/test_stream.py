@@ -1,4 +1,7 @@
-"""The streaming job against the batch job: on Spark, in files as they come, killed and started again."""
+"""The streaming job against the batch job.
+
+On Spark, in files as they come, killed and started again.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +52,9 @@ HOUR = timedelta(hours=1)
 def plan(folder: Path, **options: Any) -> StreamPlan:
     """A stream of the files in a folder."""
     places = [str(folder / name) for name in ("requests", "events", "out")]
-    return StreamPlan(endpoints(*places, AddressOptions(files_per_batch=1)), folder / "checkpoint", **options)
+    return StreamPlan(
+        endpoints(*places, AddressOptions(files_per_batch=1)), folder / "checkpoint", **options
+    )
 
 
 def outcomes(spark: SparkSession, folder: Path) -> list[Any]:
@@ -67,10 +72,21 @@ def expected(spark: SparkSession, folder: Path) -> list[Any]:
     return sorted(batch_outcomes(*read).collect())
 
 
-# A stream takes many seconds, and the shards' own properties try thousands of histories: here it is Spark around them, and
-# to shrink would run hundreds of streams. The settings that the fixture gives the session hold for all examples.
-@examples(1, times=3, phases=[Phase.generate], suppress_health_check=[*IRRELEVANT, HealthCheck.function_scoped_fixture])
-@given(data=st.lists(st.tuples(requests(), st.lists(ANY_EVENT, max_size=30)), min_size=12, max_size=12), order=st.randoms())
+# A stream takes many seconds, and the shards' own properties try thousands of histories: here it is
+# Spark around them, and to shrink would run hundreds of streams. The settings that the fixture
+# gives the session hold for all examples.
+@examples(
+    1,
+    times=3,
+    phases=[Phase.generate],
+    suppress_health_check=[*IRRELEVANT, HealthCheck.function_scoped_fixture],
+)
+@given(
+    data=st.lists(
+        st.tuples(requests(), st.lists(ANY_EVENT, max_size=30)), min_size=12, max_size=12
+    ),
+    order=st.randoms(),
+)
 def test_stream_and_batch_agree_row_for_row(
     streaming: SparkSession,
     tmp_path_factory: pytest.TempPathFactory,
@@ -79,18 +95,29 @@ def test_stream_and_batch_agree_row_for_row(
 ) -> None:
     """Hosts full of ties, in files that are cut anywhere in time, rows in any order within what the delay allows."""
     folder = tmp_path_factory.mktemp("agree")
-    requests_all = pa.concat_tables([requests_table(found, f"host-{number}") for number, (found, _) in enumerate(data)])
-    events_all = pa.concat_tables([events_table(events, f"host-{number}") for number, (_, events) in enumerate(data)])
+    requests_all = pa.concat_tables(
+        [requests_table(found, f"host-{number}") for number, (found, _) in enumerate(data)]
+    )
+    events_all = pa.concat_tables(
+        [events_table(events, f"host-{number}") for number, (_, events) in enumerate(data)]
+    )
     # Hypothesis begins with the least of everything, which is not worth a stream.
     assume(events_all.num_rows > 50)
     for name, table in (("requests", requests_all), ("events", events_all)):
         rows = list(range(table.num_rows))
         order.shuffle(rows)
         cuts = [0, *sorted(order.choices(range(len(rows) + 1), k=2)), len(rows)]
-        write_files(folder / name, [table.take(pa.array(rows[start:end], pa.int64())) for start, end in pairwise(cuts)])
+        write_files(
+            folder / name,
+            [table.take(pa.array(rows[start:end], pa.int64())) for start, end in pairwise(cuts)],
+        )
     batches: list[BatchProgress] = []
     # The times of these traces span 524 ms.
-    run_stream(streaming, plan(folder, settings=StreamSettings(shards=3, delay_ms=1000), finish=True), batches.append)
+    run_stream(
+        streaming,
+        plan(folder, settings=StreamSettings(shards=3, delay_ms=1000), finish=True),
+        batches.append,
+    )
     assert not (folder / "out" / "kind=late").exists()
     assert outcomes(streaming, folder) == expected(streaming, folder)
     assert sum(batch.completed + batch.expired for batch in batches) == requests_all.num_rows
@@ -108,7 +135,9 @@ def test_killed_stream_goes_on_where_it_was(tmp_path: Path) -> None:
     with job(stream_command(tmp_path, tmp_path), tmp_path / "first.log", **environment) as first:
         first.until("batch 0:")
     assert len(written_outcomes(tmp_path)) < 1_000
-    with job(stream_command(tmp_path, tmp_path, "--finish"), tmp_path / "second.log", **environment) as second:
+    with job(
+        stream_command(tmp_path, tmp_path, "--finish"), tmp_path / "second.log", **environment
+    ) as second:
         code, said = second.end()
     assert code == 0, second.log.read_text()[-3000:]
     assert "batch 0:" not in said
@@ -117,30 +146,47 @@ def test_killed_stream_goes_on_where_it_was(tmp_path: Path) -> None:
 
 @pytest.mark.jvm
 def test_killed_stream_loses_nothing_and_repeats_nothing(tmp_path: Path) -> None:
-    """The driver first, then a worker of Python's, each in the middle; the third start goes on to the end."""
+    """The driver first, then a worker of Python's, each in the middle.
+
+    The third start goes on to the end.
+    """
     trace = stream_trace(hosts=4, requests=20_000)
     write_trace(tmp_path, trace, files=6)
     # Partitions as users have them on a machine of two cores: each is another worker.
     environment = quick_spark(tmp_path, {"spark.sql.shuffle.partitions": "2"})
-    with job(stream_command(tmp_path, tmp_path, "--available"), tmp_path / "first.log", **environment) as first:
+    with job(
+        stream_command(tmp_path, tmp_path, "--available"), tmp_path / "first.log", **environment
+    ) as first:
         first.until("batch 1:")
-    with job(stream_command(tmp_path, tmp_path, "--available"), tmp_path / "second.log", **environment) as second:
+    with job(
+        stream_command(tmp_path, tmp_path, "--available"), tmp_path / "second.log", **environment
+    ) as second:
         second.until("batch 3:")
         workers = second.workers()
         assert workers
         for worker in workers:
             os.kill(worker, signal.SIGKILL)
         second.end()
-    with job(stream_command(tmp_path, tmp_path, "--finish"), tmp_path / "third.log", **environment) as third:
+    with job(
+        stream_command(tmp_path, tmp_path, "--finish"), tmp_path / "third.log", **environment
+    ) as third:
         assert third.end()[0] == 0, third.log.read_text()[-3000:]
     assert written_outcomes(tmp_path) == expected_outcomes(trace)
 
 
-def test_stream_goes_on_with_other_partitions_and_tells_what_is_pending(streaming: SparkSession, tmp_path: Path) -> None:
-    """Spark keeps the number of partitions of the first start; what waits is told again after each one."""
+def test_stream_goes_on_with_other_partitions_and_tells_what_is_pending(
+    streaming: SparkSession, tmp_path: Path
+) -> None:
+    """Spark keeps the number of partitions of the first start.
+
+    What waits is told again after each one.
+    """
     trace = stream_trace(hosts=4, requests=4_000)
     write_trace(tmp_path, trace, files=4)
-    later = {name: (tmp_path / name / "003.parquet").rename(tmp_path / f"{name}.parquet") for name in ("requests", "events")}
+    later = {
+        name: (tmp_path / name / "003.parquet").rename(tmp_path / f"{name}.parquet")
+        for name in ("requests", "events")
+    }
     chosen = StreamSettings(shards=4, delay_ms=20)
     batches: list[BatchProgress] = []
     streaming.conf.set("spark.sql.shuffle.partitions", "2")
@@ -159,12 +205,16 @@ def test_stream_goes_on_with_other_partitions_and_tells_what_is_pending(streamin
     assert written_outcomes(tmp_path) == expected_outcomes(trace)
 
 
-def test_late_and_unusable_rows_are_written_with_their_reasons(streaming: SparkSession, tmp_path: Path) -> None:
+def test_late_and_unusable_rows_are_written_with_their_reasons(
+    streaming: SparkSession, tmp_path: Path
+) -> None:
     """And keep nothing else from being answered."""
     base = datetime(2024, 1, 1, tzinfo=UTC)
     schema = requests_table([]).schema
 
-    def row(name: str | None, at: datetime, keys: list[str] | None, timeout_ms: int = 1000) -> dict[str, Any]:
+    def row(
+        name: str | None, at: datetime, keys: list[str] | None, timeout_ms: int = 1000
+    ) -> dict[str, Any]:
         return {
             "host": "h",
             "request_id": name,
@@ -178,7 +228,12 @@ def test_late_and_unusable_rows_are_written_with_their_reasons(streaming: SparkS
         }
 
     given_requests = [
-        [row("in time", base, ["k"]), row(None, base, ["k"]), row("no keys", base, None), row("later", base + HOUR, ["k"])],
+        [
+            row("in time", base, ["k"]),
+            row(None, base, ["k"]),
+            row("no keys", base, None),
+            row("later", base + HOUR, ["k"]),
+        ],
         [row("late", base + HOUR / 2, ["k"]), row("last", base + HOUR, ["k"], timeout_ms=0)],
         [row("last", base + HOUR, ["other"])],
     ]
@@ -191,9 +246,15 @@ def test_late_and_unusable_rows_are_written_with_their_reasons(streaming: SparkS
         [TraceEvent("k", microseconds(base), 1.0)],
         [TraceEvent("k", microseconds(base + HOUR), 1.0)],
     ]
-    write_files(tmp_path / "requests", [pa.Table.from_pylist(rows, schema) for rows in given_requests])
+    write_files(
+        tmp_path / "requests", [pa.Table.from_pylist(rows, schema) for rows in given_requests]
+    )
     write_files(tmp_path / "events", [events_table(rows) for rows in given_events])
-    run_stream(streaming, plan(tmp_path, settings=StreamSettings(shards=2, delay_ms=1), finish=True), lambda batch: None)
+    run_stream(
+        streaming,
+        plan(tmp_path, settings=StreamSettings(shards=2, delay_ms=1), finish=True),
+        lambda batch: None,
+    )
     ended = {row["request_id"]: row["outcome"] for row in outcomes(streaming, tmp_path)}
     late = streaming.read.parquet(str(tmp_path / "out" / "kind=late")).collect()
     told = sorted((row["reason"], json.loads(row["row"]).get("request_id")) for row in late)
@@ -208,16 +269,25 @@ def test_late_and_unusable_rows_are_written_with_their_reasons(streaming: SparkS
     ]
 
 
-def test_shards_by_key_agree_too_and_refuse_requests_of_several_keys(streaming: SparkSession, tmp_path: Path) -> None:
+def test_shards_by_key_agree_too_and_refuse_requests_of_several_keys(
+    streaming: SparkSession, tmp_path: Path
+) -> None:
     """One host, over several shards."""
-    found = [TraceRequest(f"r{number}", 10**15 + number, 5, [f"k{number % 7}"], "max", 3.0, "all") for number in range(200)]
+    found = [
+        TraceRequest(f"r{number}", 10**15 + number, 5, [f"k{number % 7}"], "max", 3.0, "all")
+        for number in range(200)
+    ]
     several = [TraceRequest("several", 10**15, 5, ["a", "b"], "count", 1.0, "any")]
-    events = [TraceEvent(f"k{number % 7}", 10**15 + number * 50, number % 5) for number in range(200)]
+    events = [
+        TraceEvent(f"k{number % 7}", 10**15 + number * 50, number % 5) for number in range(200)
+    ]
     write_files(tmp_path / "requests", [requests_table(found + several)])
     write_files(tmp_path / "events", [events_table(events)])
     chosen = StreamSettings(shards=5, route="key", delay_ms=1000)
     run_stream(streaming, plan(tmp_path, settings=chosen, finish=True), lambda batch: None)
-    assert outcomes(streaming, tmp_path) == [row for row in expected(streaming, tmp_path) if row["request_id"] != "several"]
+    assert outcomes(streaming, tmp_path) == [
+        row for row in expected(streaming, tmp_path) if row["request_id"] != "several"
+    ]
     late = streaming.read.parquet(str(tmp_path / "out" / "kind=late")).collect()
     assert [row["reason"] for row in late] == ["not one watch key, where shards are by key"]
 
@@ -229,8 +299,14 @@ def test_quiet_stream_expires_its_requests(streaming: SparkSession, tmp_path: Pa
     write_files(tmp_path / "requests", [requests_table([request])])
     write_files(tmp_path / "events", [events_table([TraceEvent("other", microseconds(now), 1.0)])])
     read = plan(tmp_path).endpoints.read(streaming)
-    results = delayed_operations(*read, settings=StreamSettings(shards=2, delay_ms=0), ticks=quiet_ticks(streaming, 0.0))
-    writer = results.writeStream.format("memory").queryName("quiet").option("checkpointLocation", str(tmp_path / "checkpoint"))
+    results = delayed_operations(
+        *read, settings=StreamSettings(shards=2, delay_ms=0), ticks=quiet_ticks(streaming, 0.0)
+    )
+    writer = (
+        results.writeStream.format("memory")
+        .queryName("quiet")
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+    )
     query = writer.start()
     try:
         found: list[Any] = []
@@ -241,7 +317,9 @@ def test_quiet_stream_expires_its_requests(streaming: SparkSession, tmp_path: Pa
             found = _table(streaming, "quiet").collect()
     finally:
         query.stop()
-    assert [(row["request_id"], row["outcome"], row["waited_ms"]) for row in found] == [("alone", "expired", 500.0)]
+    assert [(row["request_id"], row["outcome"], row["waited_ms"]) for row in found] == [
+        ("alone", "expired", 500.0)
+    ]
 
 
 def _table(spark: SparkSession, name: str) -> DataFrame:
@@ -253,13 +331,20 @@ def test_checkpoint_is_gone_on_with_only_as_it_was_made(tmp_path: Path) -> None:
     endpoints = {"requests": "/in"}
     require_same(tmp_path / "checkpoint", StreamSettings(), endpoints)
     require_same(tmp_path / "checkpoint", StreamSettings(delay_ms=5, remember_ms=7), endpoints)
-    with pytest.raises(CheckpointError, match="it was made with shards=16, not 8; it was made with route=host, not key"):
+    with pytest.raises(
+        CheckpointError,
+        match="it was made with shards=16, not 8; it was made with route=host, not key",
+    ):
         require_same(tmp_path / "checkpoint", StreamSettings(shards=8, route="key"), endpoints)
     with pytest.raises(CheckpointError, match="its requests was /in, not /other"):
         require_same(tmp_path / "checkpoint", StreamSettings(), {"requests": "/other"})
     file = tmp_path / "checkpoint" / "purgatory-stream.json"
-    file.write_text(file.read_text().replace(f'"state_version": {STATE_VERSION}', '"state_version": 0'))
-    with pytest.raises(CheckpointError, match=f"its state has layout 0, and this version reads {STATE_VERSION}"):
+    file.write_text(
+        file.read_text().replace(f'"state_version": {STATE_VERSION}', '"state_version": 0')
+    )
+    with pytest.raises(
+        CheckpointError, match=f"its state has layout 0, and this version reads {STATE_VERSION}"
+    ):
         require_same(tmp_path / "checkpoint", StreamSettings(), endpoints)
     file.write_text("{")
     with pytest.raises(CheckpointError, match=r"purgatory-stream\.json: damaged"):
@@ -274,7 +359,9 @@ def test_folder_that_is_no_checkpoint_is_refused(tmp_path: Path) -> None:
     assert [file.name for file in tmp_path.iterdir()] == ["thesis.txt"]
 
 
-def test_inputs_that_do_not_match_are_refused_before_anything_is_made(streaming: SparkSession, tmp_path: Path) -> None:
+def test_inputs_that_do_not_match_are_refused_before_anything_is_made(
+    streaming: SparkSession, tmp_path: Path
+) -> None:
     """With the folder's name and the difference."""
     write_files(tmp_path / "requests", [requests_table([]).drop(["threshold"])])
     write_files(tmp_path / "events", [events_table([])])

@@ -50,7 +50,9 @@ def test_counters_sum_up_and_gauges_are_the_latest() -> None:
         "pending": 28,
     }
     assert all(
-        f"# TYPE purgatory_stream_{name} {'counter' if name.endswith('_total') else 'gauge'}" in metrics.text() for name in found
+        f"# TYPE purgatory_stream_{name} {'counter' if name.endswith('_total') else 'gauge'}"
+        in metrics.text()
+        for name in found
     )
 
 
@@ -65,7 +67,9 @@ def test_metrics_are_served_until_the_end() -> None:
         with pytest.raises(urllib.error.HTTPError, match="404"):
             urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=10)
         with (
-            pytest.raises(InvalidArgumentError, match="metrics_listen must be an address to listen on"),
+            pytest.raises(
+                InvalidArgumentError, match="metrics_listen must be an address to listen on"
+            ),
             serve_metrics(metrics, "127.0.0.1", port),
         ):
             pass
@@ -80,8 +84,14 @@ def test_lines_are_added_to_a_file(tmp_path: Path) -> None:
         with metrics_file(path) as file:
             file.add(batch)
     lines = [json.loads(line) for line in path.read_text().splitlines()]
-    assert [(line["batch"], line["expired"], line["rows_per_second"]) for line in lines] == [(0, 5, 50.0), (1, 7, 0.0)]
-    with pytest.raises(InvalidArgumentError, match="metrics must be a file that can be written"), metrics_file(tmp_path):
+    assert [(line["batch"], line["expired"], line["rows_per_second"]) for line in lines] == [
+        (0, 5, 50.0),
+        (1, 7, 0.0),
+    ]
+    with (
+        pytest.raises(InvalidArgumentError, match="metrics must be a file that can be written"),
+        metrics_file(tmp_path),
+    ):
         pass
 
 
@@ -89,7 +99,9 @@ def test_lines_are_added_to_a_file(tmp_path: Path) -> None:
     ("text", "address"),
     [("9404", ("127.0.0.1", 9404)), ("0.0.0.0:0", ("0.0.0.0", 0)), ("[::1]:80", ("::1", 80))],
 )
-def test_address_to_listen_on_is_a_port_or_a_host_and_a_port(text: str, address: tuple[str, int]) -> None:
+def test_address_to_listen_on_is_a_port_or_a_host_and_a_port(
+    text: str, address: tuple[str, int]
+) -> None:
     """Loopback unless told otherwise."""
     assert parse_address(text) == address
 

@@ -32,7 +32,8 @@ def test_milliseconds_get_the_unit_that_suits_them(ms: float, text: str) -> None
 
 
 @pytest.mark.parametrize(
-    ("count", "text"), [(0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB"), (5 * 2**30, "5.0 GiB"), (2.0**41, "2.0 TiB")]
+    ("count", "text"),
+    [(0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB"), (5 * 2**30, "5.0 GiB"), (2.0**41, "2.0 TiB")],
 )
 def test_bytes_get_a_binary_prefix(count: float, text: str) -> None:
     """Of the unit that `bytes_unit` names."""
@@ -41,7 +42,8 @@ def test_bytes_get_a_binary_prefix(count: float, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("share", "text"), [(0, "0.0 %"), (0.000001, "0.0001 %"), (0.0013, "0.13 %"), (0.5, "50.0 %"), (1, "100.0 %")]
+    ("share", "text"),
+    [(0, "0.0 %"), (0.000001, "0.0001 %"), (0.0013, "0.13 %"), (0.5, "50.0 %"), (1, "100.0 %")],
 )
 def test_small_shares_do_not_become_nothing(share: float, text: str) -> None:
     """A share of one in a million is not 0 %."""

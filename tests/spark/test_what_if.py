@@ -47,7 +47,9 @@ def test_peak_is_the_most_at_any_moment(waits: list[tuple[int, int]]) -> None:
     assert peak_pending(arrived, ended) == most
 
 
-def test_timeout_in_use_gives_what_happened(trace: tuple[DataFrame, DataFrame], satisfied: DataFrame) -> None:
+def test_timeout_in_use_gives_what_happened(
+    trace: tuple[DataFrame, DataFrame], satisfied: DataFrame
+) -> None:
     """As many expired, as much waiting, and the same peak as a real purgatory had."""
     row = what_if(satisfied, [200], 100.0).collect()[0]
     outcomes = satisfied.select("outcome", "waited_ms").toArrow().to_pydict()
@@ -58,7 +60,11 @@ def test_timeout_in_use_gives_what_happened(trace: tuple[DataFrame, DataFrame], 
     assert row["mean_waited_ms"] == pytest.approx(np.mean(outcomes["waited_ms"]))
     hosts = replay(*trace).where("kind = 'hosts'").select("stats.peak_pending").collect()
     # A real timer holds what has expired for the rest of its tick, so it may have held a few more.
-    assert row["peak_pending"] <= max(host["peak_pending"] for host in hosts) <= row["peak_pending"] + 10
+    assert (
+        row["peak_pending"]
+        <= max(host["peak_pending"] for host in hosts)
+        <= row["peak_pending"] + 10
+    )
     assert row["peak_bytes"] == row["peak_pending"] * 100
 
 
@@ -75,7 +81,10 @@ def test_longer_timeouts_expire_fewer_and_hold_more(satisfied: DataFrame) -> Non
 
 
 def test_suggested_timeouts_span_the_service_times(satisfied: DataFrame) -> None:
-    """Round steps from the first quartile up, to where next to nothing expires; one step if nothing was ever satisfied."""
+    """Round steps from the first quartile up, to where next to nothing expires.
+
+    One step if nothing was ever satisfied.
+    """
     suggested = suggest_timeouts(satisfied)
     assert suggested[0] in (10, 20)
     assert 2000 <= suggested[-1] <= 20_000

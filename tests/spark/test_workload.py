@@ -36,7 +36,9 @@ def test_same_rows_whatever_the_partitioning(spark: SparkSession) -> None:
 def test_another_seed_is_another_workload(spark: SparkSession) -> None:
     """Hardly an arrival falls on the same microsecond."""
     small = replace(LOW_TIMEOUT, requests=100)
-    first, other = (workload_trace(spark, replace(small, seed=seed))[0].toArrow() for seed in (1, 2))
+    first, other = (
+        workload_trace(spark, replace(small, seed=seed))[0].toArrow() for seed in (1, 2)
+    )
     assert first.num_rows == other.num_rows == 100
     assert len(set(first["arrived_at"].to_pylist()) & set(other["arrived_at"].to_pylist())) < 5
 
@@ -51,7 +53,12 @@ def test_trace_has_the_pipelines_schema(spark: SparkSession) -> None:
 def test_arrivals_are_a_poisson_process_of_the_rate(spark: SparkSession) -> None:
     """Gaps of the mean 1/rate with the standard deviation of an exponential distribution, across blocks too."""
     workload = replace(LOW_TIMEOUT, requests=2 * BLOCK, rate=1000.0)
-    arrived = workload_trace(spark, workload)[0].selectExpr("unix_micros(arrived_at) us").orderBy("us").toPandas()["us"]
+    arrived = (
+        workload_trace(spark, workload)[0]
+        .selectExpr("unix_micros(arrived_at) us")
+        .orderBy("us")
+        .toPandas()["us"]
+    )
     gaps = np.diff(arrived.to_numpy()) / 1000
     assert gaps.mean() == pytest.approx(1.0, rel=0.02)
     assert gaps.std() == pytest.approx(1.0, rel=0.03)
@@ -66,7 +73,9 @@ def test_expired_share_is_that_of_the_distribution(spark: SparkSession, case: Wo
         "outcome", (F.unix_micros("satisfied_at") - F.unix_micros("arrived_at")).alias("service_us")
     )
     found = outcomes.toArrow().to_pydict()
-    assert found["outcome"].count("expired") / BLOCK == pytest.approx(case.expected_expired_share, abs=0.006)
+    assert found["outcome"].count("expired") / BLOCK == pytest.approx(
+        case.expected_expired_share, abs=0.006
+    )
     median, p75 = np.quantile(found["service_us"], [0.5, 0.75]) / 1000
     assert median == pytest.approx(case.median_ms, rel=0.03)
     assert p75 == pytest.approx(case.p75_ms, rel=0.03)
@@ -74,7 +83,9 @@ def test_expired_share_is_that_of_the_distribution(spark: SparkSession, case: Wo
 
 def test_requests_watch_their_own_key_and_shared_ones(spark: SparkSession) -> None:
     """As many shared ones as asked for, out of a pool of that size, on hosts of that number."""
-    requests, _ = workload_trace(spark, replace(HIGH_TIMEOUT, requests=500, hosts=3, keys=2, shared_keys=3))
+    requests, _ = workload_trace(
+        spark, replace(HIGH_TIMEOUT, requests=500, hosts=3, keys=2, shared_keys=3)
+    )
     rows = requests.collect()
     for row in rows:
         assert row["watch_keys"][0] == f"ack-{row['request_id']}"
@@ -85,7 +96,15 @@ def test_requests_watch_their_own_key_and_shared_ones(spark: SparkSession) -> No
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("requests", 0), ("hosts", 0), ("keys", 0), ("shared_keys", -1), ("timeout_ms", -1), ("rate", 0.0), ("median_ms", 60.0)],
+    [
+        ("requests", 0),
+        ("hosts", 0),
+        ("keys", 0),
+        ("shared_keys", -1),
+        ("timeout_ms", -1),
+        ("rate", 0.0),
+        ("median_ms", 60.0),
+    ],
 )
 def test_impossible_workload_is_refused_with_the_value(name: str, value: float) -> None:
     """Named, with what it was."""

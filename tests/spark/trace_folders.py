@@ -33,7 +33,10 @@ NOON_US = 1_661_169_600_000_000
 
 
 def rows_of(table: DataFrame, *columns: str) -> list[Row]:
-    """All rows in order, times in UTC: by Arrow, as `collect` would give the times of the machine's zone."""
+    """All rows in order, times in UTC.
+
+    By Arrow, as `collect` would give the times of the machine's zone.
+    """
     chosen = table.select(*columns) if columns else table
     rows: list[Row] = chosen.toArrow().to_pylist()
     return sorted(rows, key=repr)
@@ -79,12 +82,17 @@ def collected(tables: Mapping[str, DataFrame]) -> dict[str, list[Row]]:
         The rows of each in order, times in UTC.
     """
     parts = [
-        table.select(F.lit(name).alias("table"), *[F.col(f"`{n}`").alias(f"{name}/{n}") for n in table.columns])
+        table.select(
+            F.lit(name).alias("table"),
+            *[F.col(f"`{n}`").alias(f"{name}/{n}") for n in table.columns],
+        )
         for name, table in tables.items()
     ]
     found = reduce(_beside, parts).toArrow().to_pylist()
     rows = {
-        name: [{n: row[f"{name}/{n}"] for n in table.columns} for row in found if row["table"] == name]
+        name: [
+            {n: row[f"{name}/{n}"] for n in table.columns} for row in found if row["table"] == name
+        ]
         for name, table in tables.items()
     }
     return {name: sorted(of_table, key=repr) for name, of_table in rows.items()}
@@ -146,10 +154,17 @@ def assert_written_as_read(
     cached = cached_tables(spark)
     trace = imported(spark, source, target, marks=marks, **settings)
     assert cached_tables(spark) == cached
-    tables = {"requests": trace.requests(spark), "events": trace.events(spark), "rejects": trace.rejects(spark)}
+    tables = {
+        "requests": trace.requests(spark),
+        "events": trace.events(spark),
+        "rejects": trace.rejects(spark),
+    }
     back = collected(tables)
     assert (back["requests"], back["events"]) == (read.requests, read.events)
-    assert sorted((row["reason"], row["source"], row["row"]) for row in back["rejects"]) == read.rejects
+    assert (
+        sorted((row["reason"], row["source"], row["row"]) for row in back["rejects"])
+        == read.rejects
+    )
     rows = {name if "kept" in name else f"{name} in": count for name, count in read.came_in.items()}
     rows |= {
         "rejected": len(read.rejects),
@@ -157,7 +172,11 @@ def assert_written_as_read(
         "events out": len(read.events),
     }
     given = {name: value for name, value in settings.items() if name in ("time_unit", "timeout_ms")}
-    parameters = {"columns": settings.get("columns", {}), "keys": settings.get("keys", "children"), **given}
+    parameters = {
+        "columns": settings.get("columns", {}),
+        "keys": settings.get("keys", "children"),
+        **given,
+    }
     assert trace.manifest == {
         "name": source.name,
         "source": source.name,
@@ -181,8 +200,13 @@ def imported(spark: SparkSession, source: Path, target: Path, **settings: Any) -
 
 
 def rejects(spark: SparkSession, trace: Trace) -> list[tuple[str, str, str]]:
-    """Reason, file and raw row of what was set aside; counted in the manifest as it stands in the table."""
-    found = sorted((row["reason"], row["source"], row["row"]) for row in rows_of(trace.rejects(spark)))
+    """Reason, file and raw row of what was set aside.
+
+    Counted in the manifest as it stands in the table.
+    """
+    found = sorted(
+        (row["reason"], row["source"], row["row"]) for row in rows_of(trace.rejects(spark))
+    )
     counted: dict[str, int] = {}
     for reason, _, _ in found:
         counted[reason] = counted.get(reason, 0) + 1
@@ -224,10 +248,14 @@ def recorded(
     return imported(spark, source, folder.with_name(f"{folder.name}.trace"), marks=marks)
 
 
-def request(number: int, *, after_us: int = 0, timeout_ms: int = 100, keys: list[str] | None = None) -> TraceRequest:
+def request(
+    number: int, *, after_us: int = 0, timeout_ms: int = 100, keys: list[str] | None = None
+) -> TraceRequest:
     """A request that arrives some time after noon, and waits for one event on a key of its own unless others are given."""
     watched = [f"k{number}"] if keys is None else keys
-    return TraceRequest(f"r{number:04d}", NOON_US + after_us, timeout_ms, watched, "count", 1.0, "all")
+    return TraceRequest(
+        f"r{number:04d}", NOON_US + after_us, timeout_ms, watched, "count", 1.0, "all"
+    )
 
 
 def event(number: int, *, after_us: int) -> TraceEvent:

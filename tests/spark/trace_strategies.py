@@ -7,9 +7,13 @@ from hypothesis import strategies as st
 
 from tests.model.naive_trace import TraceEvent, TraceRequest
 
-# Few values, mostly close together: equal times, events at the deadline and at the arrival, and just beside them, are common.
+# Few values, mostly close together: equal times, events at the deadline and at the arrival, and
+# just beside them, are common.
 TIMES_US = st.one_of(
-    st.sampled_from([0, 1, 999, 1000, 1001, 2000, 2001, 3000, 5000, 39_999, 40_000, 40_001, 523_456]), st.integers(0, 6000)
+    st.sampled_from(
+        [0, 1, 999, 1000, 1001, 2000, 2001, 3000, 5000, 39_999, 40_000, 40_001, 523_456]
+    ),
+    st.integers(0, 6000),
 )
 KEYS = st.sampled_from(["a", "b", "c", ""])
 # Eighths add up without rounding, in any order.
@@ -33,7 +37,9 @@ def requests() -> st.SearchStrategy[list[TraceRequest]]:
         min_size=1,
         max_size=12,
     )
-    return rows.map(lambda found: [TraceRequest(f"r{number:02d}", *row) for number, row in enumerate(found)])
+    return rows.map(
+        lambda found: [TraceRequest(f"r{number:02d}", *row) for number, row in enumerate(found)]
+    )
 
 
 def requests_table(requests: list[TraceRequest], host: str = "h") -> pa.Table:
@@ -43,9 +49,13 @@ def requests_table(requests: list[TraceRequest], host: str = "h") -> pa.Table:
             "host": pa.repeat(host, len(requests)),
             "request_id": pa.array([request.request_id for request in requests], pa.string()),
             "request_type": pa.array([request.aggregate for request in requests], pa.string()),
-            "arrived_at": pa.array([request.arrived_us for request in requests], pa.timestamp("us", tz="UTC")),
+            "arrived_at": pa.array(
+                [request.arrived_us for request in requests], pa.timestamp("us", tz="UTC")
+            ),
             "timeout_ms": pa.array([request.timeout_ms for request in requests], pa.int32()),
-            "watch_keys": pa.array([request.watch_keys for request in requests], pa.list_(pa.string())),
+            "watch_keys": pa.array(
+                [request.watch_keys for request in requests], pa.list_(pa.string())
+            ),
             "aggregate": pa.array([request.aggregate for request in requests], pa.string()),
             "threshold": pa.array([request.threshold for request in requests], pa.float64()),
             "quantifier": pa.array([request.quantifier for request in requests], pa.string()),
@@ -59,7 +69,9 @@ def events_table(events: list[TraceEvent], host: str = "h") -> pa.Table:
         {
             "host": pa.repeat(host, len(events)),
             "key": pa.array([event.key for event in events], pa.string()),
-            "occurred_at": pa.array([event.occurred_us for event in events], pa.timestamp("us", tz="UTC")),
+            "occurred_at": pa.array(
+                [event.occurred_us for event in events], pa.timestamp("us", tz="UTC")
+            ),
             "amount": pa.array([event.amount for event in events], pa.float64()),
         }
     )

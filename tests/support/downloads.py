@@ -10,7 +10,11 @@ from pathlib import Path
 from filelock import FileLock
 
 #: Where downloads are kept; REQUEST_PURGATORY_DOWNLOADS names another folder.
-FOLDER = Path(os.environ.get("REQUEST_PURGATORY_DOWNLOADS", Path(__file__).resolve().parents[2] / "build" / "downloads"))
+FOLDER = Path(
+    os.environ.get(
+        "REQUEST_PURGATORY_DOWNLOADS", Path(__file__).resolve().parents[2] / "build" / "downloads"
+    )
+)
 
 #: Seconds that one process waits for another one's download.
 TIME_LIMIT = 900.0

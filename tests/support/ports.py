@@ -8,7 +8,8 @@ from pathlib import Path
 
 from filelock import FileLock
 
-# Below the ports that Linux gives to outgoing connections (32768 and up), so that none of those takes one in between.
+# Below the ports that Linux gives to outgoing connections (32768 and up), so that none of those
+# takes one in between.
 _FIRST, _LAST = 20_000, 32_000
 _NEXT = Path(tempfile.gettempdir()) / "request-purgatory-next-port"
 
@@ -16,7 +17,8 @@ _NEXT = Path(tempfile.gettempdir()) / "request-purgatory-next-port"
 def free_ports(count: int) -> list[int]:
     """Return ports of the loopback address that were free a moment ago.
 
-    Each call continues where the one before ended, in any process, so that two test processes never get the same port.
+    Each call continues where the one before ended, in any process, so that two test processes never
+    get the same port.
 
     Args:
         count: How many.

@@ -1,4 +1,7 @@
-"""How Hypothesis looks for counterexamples: the same examples in every run of the suite, new ones in `make explore`."""
+"""How Hypothesis looks for counterexamples.
+
+The same examples in every run of the suite, new ones in `make explore`.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +23,11 @@ EXPLORE_TIMES = 20
 #: What a slow machine fails, and what chance fails now and then: neither is a finding.
 IRRELEVANT = (HealthCheck.too_slow, HealthCheck.data_too_large)
 
-# Virtual time: a slow example means a slow machine and is no finding. The suite's examples are the same in each run, so that a
-# red test means a change.
-settings.register_profile("suite", deadline=None, derandomize=True, print_blob=True, suppress_health_check=IRRELEVANT)
+# Virtual time: a slow example means a slow machine and is no finding. The suite's examples are the
+# same in each run, so that a red test means a change.
+settings.register_profile(
+    "suite", deadline=None, derandomize=True, print_blob=True, suppress_health_check=IRRELEVANT
+)
 settings.register_profile(
     "explore",
     settings.get_profile("suite"),

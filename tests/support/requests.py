@@ -1,4 +1,7 @@
-"""The operation that most tests use: a condition that the test switches, and a record of all that was called."""
+"""The operation that most tests use.
+
+A condition that the test switches, and a record of all that was called.
+"""
 
 from __future__ import annotations
 
@@ -23,10 +26,13 @@ class Request(DelayedOperation):
         ready: the condition.
         tries: how often try_complete was called.
         calls: the callbacks that were called, in order.
-        during: what to do inside a callback, by its name; "try" runs after a look at a condition that was false.
+        during: what to do inside a callback, by its name; "try" runs after a look at a condition
+            that was false.
     """
 
-    def __init__(self, delay_ms: int = 1000, *, ready: bool = False, **during: Callable[[], object]) -> None:
+    def __init__(
+        self, delay_ms: int = 1000, *, ready: bool = False, **during: Callable[[], object]
+    ) -> None:
         super().__init__(delay_ms)
         self.ready = ready
         self.tries = 0

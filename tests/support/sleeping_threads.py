@@ -12,7 +12,8 @@ class SleeperClock(ManualClock):
     """Records every sleep.
 
     Attributes:
-        sleeps: until when each sleep so far was to last, in milliseconds on this clock; None for "until woken".
+        sleeps: until when each sleep so far was to last, in milliseconds on this clock; None for
+            "until woken".
     """
 
     def __init__(self, now_ms: int = 0) -> None:
@@ -22,7 +23,8 @@ class SleeperClock(ManualClock):
         self._parkers: list[Parker] = []
 
     def wait_until(self, parker: Parker, until_ms: int | None) -> None:
-        # What wakes the sleeper after this leaves a token, so whoever learns of the sleep here comes after its beginning.
+        # What wakes the sleeper after this leaves a token, so whoever learns of the sleep here
+        # comes after its beginning.
         with self._slept:
             self._parkers.append(parker)
             self.sleeps.append(until_ms)
@@ -34,9 +36,14 @@ class SleeperClock(ManualClock):
                 self._parkers.remove(parker)
 
     def wait_for_sleep(self, number: int, time_limit: float = 20.0) -> int | None:
-        """Wait until that many sleeps have begun, counted from the first; until when the last of them lasts."""
+        """Wait until that many sleeps have begun, counted from the first.
+
+        Until when the last of them lasts.
+        """
         with self._slept:
-            assert self._slept.wait_for(lambda: len(self.sleeps) >= number, time_limit), f"only {len(self.sleeps)} sleeps"
+            assert self._slept.wait_for(lambda: len(self.sleeps) >= number, time_limit), (
+                f"only {len(self.sleeps)} sleeps"
+            )
             return self.sleeps[number - 1]
 
     @property

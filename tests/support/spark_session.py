@@ -6,8 +6,8 @@ from pyspark.sql import SparkSession
 
 from request_purgatory.pipeline.spark.session import create_session
 
-#: Code that runs once is not worth the second compiler, nor a small heap a collector with threads of
-#: its own.
+#: Code that runs once is not worth the second compiler, nor a small heap a collector with threads
+#: of its own.
 JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 #: How Spark makes a class of each plan and expression, and its defaults.
@@ -16,8 +16,8 @@ CODE_GENERATION = {
     "spark.sql.codegen.factoryMode": "FALLBACK",
 }
 
-#: What differs from a user's session: the tests' tables have a few rows, and their plans run once or
-#: twice. `test_session.py` has a test with the settings that users get.
+#: What differs from a user's session: the tests' tables have a few rows, and their plans run once
+#: or twice. `test_session.py` has a test with the settings that users get.
 SMALL_AND_QUICK = {
     "spark.driver.extraJavaOptions": JAVA_OPTIONS,
     # Each further task, and each plan that is made again while it runs, costs more than the rows.

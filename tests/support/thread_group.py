@@ -32,7 +32,10 @@ class Crew:
         return thread
 
     def join(self) -> None:
-        """Wait for all threads; AssertionError names those that don't end, and the first error of any is raised."""
+        """Wait for all threads.
+
+        AssertionError names those that don't end, and the first error of any is raised.
+        """
         for thread in self.threads:
             thread.join(max(self.deadline - time.monotonic(), 0.0))
         stuck = [thread.name for thread in self.threads if thread.is_alive()]

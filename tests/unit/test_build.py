@@ -19,13 +19,23 @@ CORE = (
     *("clock", "metrics", "_native.parker", "_native.primitives"),
     *("purgatory.hold", "purgatory.legacy", "purgatory.operation", "purgatory.purgatory"),
     *("purgatory.purge_backlog", "purgatory.watch", "purgatory.watch_table"),
-    *("timer.bucket", "timer.delay_queue", "timer.sleepers", "timer.task", "timer.timer", "timer.wheel"),
+    *(
+        "timer.bucket",
+        "timer.delay_queue",
+        "timer.sleepers",
+        "timer.task",
+        "timer.timer",
+        "timer.wheel",
+    ),
     *("aio.hold", "aio.loop_handle"),
 )
 
 
 def test_every_module_is_of_the_expected_build() -> None:
-    """REQUEST_PURGATORY_EXPECT names the build, as all targets of the Makefile set it; without it, one build for all will do."""
+    """REQUEST_PURGATORY_EXPECT names the build, as all targets of the Makefile set it.
+
+    Without it, one build for all will do.
+    """
     found = "compiled" if request_purgatory.__compiled__ else "interpreted"
     expected = os.environ.get("REQUEST_PURGATORY_EXPECT", found)
     suffixes = {"interpreted": (".py",), "compiled": tuple(EXTENSION_SUFFIXES)}[expected]
@@ -41,7 +51,11 @@ def test_numbers_that_are_written_twice_agree() -> None:
     names = re.findall(r"^    ([A-Z_]+) = (\d+)$", source("_native/states.pxd"), re.MULTILINE)
     assert len(names) == 8
     assert all(getattr(states, name) == int(number) for name, number in names)
-    assert (primitives.LIMIT, primitives.MAX_DELAY_MS, primitives.DEEPEST) == (2**62 - 1, 10_000 * 31_557_600_000, 20)
+    assert (primitives.LIMIT, primitives.MAX_DELAY_MS, primitives.DEEPEST) == (
+        2**62 - 1,
+        10_000 * 31_557_600_000,
+        20,
+    )
 
 
 @pytest.mark.parametrize("number", [0, 1, -1, 2**31, -(2**40), primitives.LIMIT, -primitives.LIMIT])
@@ -53,13 +67,18 @@ def test_delays_of_any_size_are_kept_or_cut(number: int) -> None:
     else:
         assert TimerTask(number).delay_ms == number
     assert TimerTask(-(10**30)).delay_ms == -primitives.LIMIT
-    with pytest.raises(InvalidArgumentError, match=r"at most 315576000000000 .10,000 years., got 1000000"):
+    with pytest.raises(
+        InvalidArgumentError, match=r"at most 315576000000000 .10,000 years., got 1000000"
+    ):
         TimerTask(10**30)
 
 
 def source(name: str) -> str:
     """A source file of the package, from the checkout or where it was installed."""
-    for folder in (Path(__file__).parents[2] / "src" / "request_purgatory", Path(request_purgatory.__file__).parent):
+    for folder in (
+        Path(__file__).parents[2] / "src" / "request_purgatory",
+        Path(request_purgatory.__file__).parent,
+    ):
         if (folder / name).exists():
             return (folder / name).read_text()
     pytest.skip(f"{name} is not installed")

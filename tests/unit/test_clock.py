@@ -32,7 +32,14 @@ def test_manual_clock_stands_still() -> None:
 
 @pytest.mark.parametrize(
     ("now_ns", "now_ms", "ceil_ms"),
-    [(0, 0, 0), (1, 0, 1), (999_999, 0, 1), (1_000_000, 1, 1), (1_000_001, 1, 2), (10**18 - 1, 10**12 - 1, 10**12)],
+    [
+        (0, 0, 0),
+        (1, 0, 1),
+        (999_999, 0, 1),
+        (1_000_000, 1, 1),
+        (1_000_001, 1, 2),
+        (10**18 - 1, 10**12 - 1, 10**12),
+    ],
 )
 def test_milliseconds_are_rounded_down_and_up(now_ns: int, now_ms: int, ceil_ms: int) -> None:
     """`now_ms` asks what has come, `ceil_ms` when what starts now ends."""
@@ -45,11 +52,17 @@ def test_manual_clock_never_goes_back() -> None:
     """The message says where it is; staying is allowed."""
     clock = ManualClock(5)
     clock.advance_to_ns(5_000_000)
-    with pytest.raises(InvalidArgumentError, match="now_ns must be at least 5000000, where the clock is, got 4999999"):
+    with pytest.raises(
+        InvalidArgumentError,
+        match="now_ns must be at least 5000000, where the clock is, got 4999999",
+    ):
         clock.advance_to_ns(4_999_999)
     with pytest.raises(InvalidArgumentError, match="ms must be at least 0, got -1"):
         clock.advance(-1)
-    with pytest.raises(InvalidArgumentError, match=r"now_ms must be at least 0 and at most 9223372036854 .292 years., got -1"):
+    with pytest.raises(
+        InvalidArgumentError,
+        match=r"now_ms must be at least 0 and at most 9223372036854 .292 years., got -1",
+    ):
         ManualClock(-1)
     assert clock.now_ns == 5_000_000
 
@@ -185,5 +198,7 @@ def test_timer_refuses_a_clock_that_it_can_not_count_from(now_ns: int) -> None:
         def now_ns(self) -> int:
             return now_ns
 
-    with pytest.raises(InvalidArgumentError, match=f"clock must be one that reads .* got '{now_ns} ns'"):
+    with pytest.raises(
+        InvalidArgumentError, match=f"clock must be one that reads .* got '{now_ns} ns'"
+    ):
         SystemTimer("test", clock=Fixed())

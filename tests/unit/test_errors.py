@@ -39,7 +39,11 @@ def test_every_error_is_a_purgatory_error(error: PurgatoryError) -> None:
     assert isinstance(error, PurgatoryError)
 
 
-@pytest.mark.parametrize(("error", "builtin"), list(zip(EXAMPLES, [ValueError, *[RuntimeError] * 8], strict=True)), ids=repr)
+@pytest.mark.parametrize(
+    ("error", "builtin"),
+    list(zip(EXAMPLES, [ValueError, *[RuntimeError] * 8], strict=True)),
+    ids=repr,
+)
 def test_errors_are_also_the_builtin_kind(error: PurgatoryError, builtin: type[Exception]) -> None:
     """For those who expect a ValueError of a wrong value."""
     assert isinstance(error, builtin)
@@ -60,7 +64,9 @@ def test_invalid_argument_names_the_argument_and_the_value() -> None:
     ],
     ids=repr,
 )
-def test_closed_errors_name_what_is_closed(error: TimerClosedError | PurgatoryClosedError, message: str) -> None:
+def test_closed_errors_name_what_is_closed(
+    error: TimerClosedError | PurgatoryClosedError, message: str
+) -> None:
     """In the message, and as an attribute."""
     assert str(error) == message
     assert error.name == "orders"
@@ -74,7 +80,9 @@ def test_cancelled_error_names_the_purgatory_and_the_operation() -> None:
 
 
 @pytest.mark.parametrize("error", EXAMPLES, ids=lambda error: type(error).__name__)
-@pytest.mark.parametrize("again", [copy.copy, lambda error: pickle.loads(pickle.dumps(error))], ids=["copied", "pickled"])
+@pytest.mark.parametrize(
+    "again", [copy.copy, lambda error: pickle.loads(pickle.dumps(error))], ids=["copied", "pickled"]
+)
 def test_errors_cross_to_another_process(error: PurgatoryError, again: object) -> None:
     """Worker pools pickle what is raised; the message and the values survive it."""
     arrived = again(error)  # type: ignore[operator]

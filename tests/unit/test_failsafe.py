@@ -47,15 +47,24 @@ def test_what_was_contained_is_logged_with_its_traceback(caplog: pytest.LogCaptu
     assert "Fault: reason" in caplog.text
 
 
-@pytest.mark.parametrize("refusing", [ZeroDivisionError, RecursionError, MemoryError], indirect=True)
-def test_logging_that_fails_leaves_one_line_on_stderr(refusing: type[BaseException], capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    "refusing", [ZeroDivisionError, RecursionError, MemoryError], indirect=True
+)
+def test_logging_that_fails_leaves_one_line_on_stderr(
+    refusing: type[BaseException], capsys: pytest.CaptureFixture[str]
+) -> None:
     """And raises nothing."""
     log_contained(logger, Fault(), "%s raised", "it")
-    assert capsys.readouterr().err == f"tests.contained: '%s raised': raised Fault, and logging it raised {refusing.__name__}\n"
+    assert (
+        capsys.readouterr().err
+        == f"tests.contained: '%s raised': raised Fault, and logging it raised {refusing.__name__}\n"
+    )
 
 
 @pytest.mark.parametrize("refusing", [ZeroDivisionError], indirect=True)
-def test_stderr_that_fails_too_is_the_end_of_it(refusing: type[BaseException], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stderr_that_fails_too_is_the_end_of_it(
+    refusing: type[BaseException], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """No place is left; the work that was under way goes on."""
     with monkeypatch.context() as patch:
         patch.setattr(sys, "stderr", Broken())

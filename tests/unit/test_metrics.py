@@ -14,7 +14,9 @@ from tests.support.requests import Request, fail
 from tests.support.thread_group import Crew
 
 
-def test_counters_have_kafkas_names(make_wheel_purgatory: MakePurgatory, clock: ManualClock) -> None:
+def test_counters_have_kafkas_names(
+    make_wheel_purgatory: MakePurgatory, clock: ManualClock
+) -> None:
     """One of everything, and the number of each."""
     purgatory = make_wheel_purgatory(purge_interval=0)
     requests = [Request(delay_ms) for delay_ms in (1_000, 1_000, 1_000, 10, 10, 500, 500)]
@@ -59,7 +61,8 @@ def test_reading_does_not_change_afterwards(purgatory: DelayedOperationPurgatory
 
 
 @pytest.mark.parametrize(
-    ("waited_ms", "bucket"), [(0, 0), (1, 1), (2, 2), (3, 2), (4, 3), (1_023, 10), (1_024, 11), (10**12, WAIT_BUCKETS - 1)]
+    ("waited_ms", "bucket"),
+    [(0, 0), (1, 1), (2, 2), (3, 2), (4, 3), (1_023, 10), (1_024, 11), (10**12, WAIT_BUCKETS - 1)],
 )
 def test_waits_are_counted_by_powers_of_two(
     purgatory: DelayedOperationPurgatory, clock: ManualClock, waited_ms: int, bucket: int
@@ -74,7 +77,9 @@ def test_waits_are_counted_by_powers_of_two(
     assert (histogram[bucket], sum(histogram)) == (1, 1)
 
 
-def test_request_that_never_waited_is_in_the_first_bucket(purgatory: DelayedOperationPurgatory) -> None:
+def test_request_that_never_waited_is_in_the_first_bucket(
+    purgatory: DelayedOperationPurgatory,
+) -> None:
     """Satisfied at the first try."""
     purgatory.try_complete_else_watch(Request(ready=True), ["a"])
     assert purgatory.metrics().wait_histogram_ms[0] == 1
@@ -92,7 +97,9 @@ def test_purged_entries_are_counted(make_wheel_purgatory: MakePurgatory) -> None
     assert purgatory.metrics().estimated_operations == 0
 
 
-def test_watched_counts_entries_and_num_delayed_operations(make_wheel_purgatory: MakePurgatory) -> None:
+def test_watched_counts_entries_and_num_delayed_operations(
+    make_wheel_purgatory: MakePurgatory,
+) -> None:
     """An operation counts once a key, and in the first until it is met or purged."""
     purgatory = make_wheel_purgatory()
     request = Request()
@@ -132,6 +139,14 @@ def test_counters_are_exact_whatever_threads_count(crew: Crew, switching: None) 
         crew.start(count, state)
     crew.join()
     reading = counters.read(0)
-    assert (reading.completions, reading.expirations, reading.cancellations) == (1_000, 1_000, 1_000)
-    assert (reading.callback_errors, reading.estimated_operations, counters.unpurged) == (3_000, 3_000, 3_000)
+    assert (reading.completions, reading.expirations, reading.cancellations) == (
+        1_000,
+        1_000,
+        1_000,
+    )
+    assert (reading.callback_errors, reading.estimated_operations, counters.unpurged) == (
+        3_000,
+        3_000,
+        3_000,
+    )
     assert sum(reading.wait_histogram_ms) == 3_000

@@ -16,13 +16,17 @@ TESTS = Path(__file__).resolve().parents[1]
 
 def test_settings_are_made_by_the_profiles_alone() -> None:
     """A test with settings of its own would drop the multiplier, or look at the same examples for ever."""
-    own = re.compile(r"\bderandomize\b|\bmax_examples\b|^from hypothesis import .*\bsettings\b", re.MULTILINE)
+    own = re.compile(
+        r"\bderandomize\b|\bmax_examples\b|^from hypothesis import .*\bsettings\b", re.MULTILINE
+    )
     found = {path.name for path in TESTS.rglob("*.py") if own.search(path.read_text())}
     assert found == {"profiles.py", "test_profiles.py"}
 
 
 @pytest.mark.parametrize(("profile", "count"), [("suite", 30), ("explore", 600)])
-def test_exploring_multiplies_the_examples(profile: str, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_exploring_multiplies_the_examples(
+    profile: str, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """By the profile's number, or by a test's own."""
     monkeypatch.setattr(profiles, "PROFILE", profile)
     assert examples(30).max_examples == count

@@ -81,7 +81,9 @@ def test_lost_request_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_request_that_never_ends_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """After a time limit, which is over at once here. The threads end with it."""
     monkeypatch.setattr(run, "_SETTLE_S", -1.0)
-    with pytest.raises(RuntimeError, match=r"\d+ requests are pending -1.0 s after the last one came"):
+    with pytest.raises(
+        RuntimeError, match=r"\d+ requests are pending -1.0 s after the last one came"
+    ):
         measure(Load(count=100, timeout_ms=60_000))
     assert threads_of_the_benchmark() == []
 
@@ -108,7 +110,9 @@ def test_arrivals_are_waited_for_by_whole_milliseconds(monkeypatch: pytest.Monke
     monkeypatch.setattr(run, "time", SimpleNamespace(sleep=sleep))
     purgatory = Arrivals("test", timer=SystemTimer("test", clock=ManualClock()), reaper=False)
     behind = cast("Completer", SimpleNamespace(by_ms=defaultdict(list), done_ms=0))
-    run._enqueue(purgatory, behind, 200, ["a"], array("d", [1.0] * 3), array("d", [0.0035, 0.001, 0.0001]))
+    run._enqueue(
+        purgatory, behind, 200, ["a"], array("d", [1.0] * 3), array("d", [0.0035, 0.001, 0.0001])
+    )
     assert arrived == pytest.approx([100.003, 100.004, 100.004])
     assert sum(len(requests) for requests in behind.by_ms.values()) == 3
 

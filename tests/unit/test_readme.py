@@ -31,4 +31,7 @@ def test_example_prints_what_the_readme_says(number: int) -> None:
 def test_every_example_is_run_and_has_about_twenty_lines() -> None:
     """Short enough to read in passing."""
     assert len(blocks("python")) == len(blocks("text")) == 3
-    assert all(len([line for line in block.splitlines() if line.strip()]) <= 22 for block in blocks("python"))
+    assert all(
+        len([line for line in block.splitlines() if line.strip()]) <= 22
+        for block in blocks("python")
+    )

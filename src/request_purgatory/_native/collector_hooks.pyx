@@ -42,7 +42,8 @@ cdef extern from "Python.h":
 cdef traverseproc traverse_bucket = (<PyTypeObject *> Bucket).tp_traverse
 cdef traverseproc traverse_shard = (<PyTypeObject *> WatcherLists).tp_traverse
 
-# Only borrowed pointers from here on: while the collector counts, no reference count may change, not even for a moment.
+# Only borrowed pointers from here on: while the collector counts, no reference count may change,
+# not even for a moment.
 
 
 cdef int visit_if_any(PyObject *thing, visitproc visit, void *arg) noexcept:
@@ -63,8 +64,9 @@ cdef int visit_tasks(PyObject *bucket, visitproc visit, void *arg) noexcept:
                 stop = visit(task, arg)
             if not stop:
                 stop = visit(task, arg)
-        # A handle has two references from the list: from both sides, or from its end. With more, somebody else has it, and what it
-        # refers to is not the bucket's alone: not visited, it counts as needed.
+        # A handle has two references from the list: from both sides, or from its end. With more,
+        # somebody else has it, and what it refers to is not the bucket's alone: not visited, it
+        # counts as needed.
         if not stop and Py_REFCNT(task) <= 2 and PyObject_TypeCheck(task, <PyTypeObject *> TimerHandle):
             stop = visit_if_any(<PyObject *> (<TimerHandle> task)._callback, visit, arg)
             if not stop:
@@ -118,7 +120,8 @@ def be_called():
 
 
 def _around_collections(phase, info):
-    # Called while no lock of the core is held: nothing is made under one that could start a collection.
+    # Called while no lock of the core is held: nothing is made under one that could start a
+    # collection.
     if info["generation"] < 2:
         return
     cdef DelayedOperationPurgatory purgatory

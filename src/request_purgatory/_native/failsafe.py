@@ -11,7 +11,9 @@ def warn(logger: logging.Logger, message: str, *args: object) -> None:
     _log(logger, logging.WARNING, None, message, args)
 
 
-def log_contained(logger: logging.Logger, error: BaseException, message: str, *args: object) -> None:
+def log_contained(
+    logger: logging.Logger, error: BaseException, message: str, *args: object
+) -> None:
     """Log an exception that was contained, and raise none of logging's own.
 
     A `repr` may raise, as may a filter of the application's, and at the recursion limit every call
@@ -29,7 +31,13 @@ def log_contained(logger: logging.Logger, error: BaseException, message: str, *a
     _log(logger, logging.ERROR, error, message, args)
 
 
-def _log(logger: logging.Logger, level: int, error: BaseException | None, message: str, args: tuple[object, ...]) -> None:
+def _log(
+    logger: logging.Logger,
+    level: int,
+    error: BaseException | None,
+    message: str,
+    args: tuple[object, ...],
+) -> None:
     try:
         logger.log(level, message, *args, exc_info=error)
     except (KeyboardInterrupt, SystemExit):
@@ -37,6 +45,8 @@ def _log(logger: logging.Logger, level: int, error: BaseException | None, messag
     except BaseException as failure:
         try:
             cause = "" if error is None else f"raised {type(error).__name__}, and "
-            sys.stderr.write(f"{logger.name}: {message!r}: {cause}logging it raised {type(failure).__name__}\n")
+            sys.stderr.write(
+                f"{logger.name}: {message!r}: {cause}logging it raised {type(failure).__name__}\n"
+            )
         except Exception:
             pass  # No place is left to report it at; the caller's work must go on.

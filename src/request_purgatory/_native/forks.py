@@ -52,8 +52,8 @@ def _before() -> None:
     global _collects
     if not primitives.FORKS_HOLD_LOCKS:
         return
-    # A thread that is inside a lock would leave half a change to the child: it is waited for. Nothing
-    # may start the collector until the locks are free, as finalizers are user code.
+    # A thread that is inside a lock would leave half a change to the child: it is waited for.
+    # Nothing may start the collector until the locks are free, as finalizers are user code.
     _one_at_a_time.acquire()
     locks = [lock for thing in _living() for lock in thing._fork_locks()]
     _collects = gc.isenabled()
@@ -89,4 +89,6 @@ def _end() -> None:
 
 
 if hasattr(os, "register_at_fork"):  # Not on Windows, which does not fork.
-    os.register_at_fork(before=_before, after_in_parent=_after_in_parent, after_in_child=_after_in_child)
+    os.register_at_fork(
+        before=_before, after_in_parent=_after_in_parent, after_in_child=_after_in_child
+    )

@@ -1,8 +1,9 @@
 """The few things that compiled code does in another way than Python can: this is the interpreted one.
 
-The core is one source, plain Python, that Cython compiles as it stands. `primitives.pyx` takes this module's place then: with the
-interpreter lock around it, C needs no other lock for a handful of loads and stores, and reads the clock without a call into
-Python. Everything else has one text for both builds.
+The core is one source, plain Python, that Cython compiles as it stands. `primitives.pyx` takes this
+module's place then: with the interpreter lock around it, C needs no other lock for a handful of
+loads and stores, and reads the clock without a call into Python. Everything else has one text for
+both builds.
 """
 
 from __future__ import annotations
@@ -51,7 +52,8 @@ COMPILED = False
 #: Whether a fork may find another thread inside of a lock, half way through a change.
 FORKS_HOLD_LOCKS = True
 
-#: How many checks may be inside of one another on a thread. Each takes up to six frames of Python's 1,000, interpreted.
+#: How many checks may be inside of one another on a thread. Each takes up to six frames of Python's
+#: 1,000, interpreted.
 DEEPEST = 20
 
 #: Whether `hide` hides anything.
@@ -60,7 +62,8 @@ HIDES = False
 #: What `clamp` cuts at: sums of two such numbers fit 64 bits.
 LIMIT = 2**62 - 1
 
-#: The longest delay a timer takes: 10,000 years. Far beyond use, and every sum with it still fits 64 bits.
+#: The longest delay a timer takes: 10,000 years. Far beyond use, and every sum with it still fits
+#: 64 bits.
 MAX_DELAY_MS = 10_000 * 31_557_600_000
 
 #: The threads that are inside of a lock.
@@ -70,9 +73,9 @@ _inside: set[int] = set()
 class CoreLock:
     """A lock for a handful of loads and stores.
 
-    No thread ever holds two. So one that asks for a second was interrupted inside of the first, by a signal handler or a
-    finalizer of the collector's: it would wait for itself, or find a change half done, and is refused. Compiled, neither
-    can come between.
+    No thread ever holds two. So one that asks for a second was interrupted inside of the first, by
+    a signal handler or a finalizer of the collector's: it would wait for itself, or find a change
+    half done, and is refused. Compiled, neither can come between.
     """
 
     __slots__ = ("_lock",)
@@ -98,8 +101,9 @@ class CoreLock:
         _inside.discard(get_ident())
 
 
-# Held for a handful of loads and stores and never while anything else is called, so objects can share them: 64 keep threads
-# apart, and cost an object nothing. (A lock of its own costs 100 bytes.)
+# Held for a handful of loads and stores and never while anything else is called, so objects can
+# share them: 64 keep threads apart, and cost an object nothing. (A lock of its own costs 100
+# bytes.)
 _LOCKS = tuple(CoreLock() for _ in range(64))
 
 
@@ -133,7 +137,10 @@ def renew_locks() -> None:
 
 
 def hide(thing: object) -> None:
-    """Keep an object from the cyclic collector until its next full collection (compiled; `collector.pyx`)."""
+    """Keep an object from the cyclic collector until its next full collection (compiled.
+
+    `collector.pyx`).
+    """
 
 
 def show(thing: object) -> None:

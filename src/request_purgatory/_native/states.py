@@ -8,7 +8,8 @@ COMPLETED = 1
 EXPIRED = 2
 CANCELLED = 3
 
-# Whether somebody is inside its try_complete, and whether that has to be called again because of an event meanwhile.
+# Whether somebody is inside its try_complete, and whether that has to be called again because of an
+# event meanwhile.
 IDLE = 0
 TRYING = 1
 TRY_AGAIN = 2

@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
 
 class HeldRequest(HeldCondition):
-    """What `Purgatory.hold` puts into the purgatory: a condition, and whoever waits for its value."""
+    """What `Purgatory.hold` puts into the purgatory.
+
+    A condition, and whoever waits for its value.
+    """
 
     __slots__ = ("waiting",)
 
@@ -29,7 +32,8 @@ class HeldRequest(HeldCondition):
             return
         error = self._error
         if isinstance(error, (StopIteration, asyncio.CancelledError)):
-            # In whoever waits these would mean something else: the end of a generator, a cancelled task.
+            # In whoever waits these would mean something else: the end of a generator, a cancelled
+            # task.
             self._error = RuntimeError(f"the condition raised {error!r}")
             self._error.__cause__ = error
         self._answer(waiting)
@@ -40,7 +44,8 @@ class HeldRequest(HeldCondition):
             end_unanswered(waiting, self)
 
     def _leave(self) -> Waiting | None:
-        # Whoever keeps the future need not keep the condition, and the two need not keep one another for the collector to find.
+        # Whoever keeps the future need not keep the condition, and the two need not keep one
+        # another for the collector to find.
         waiting = self.waiting
         self.waiting = None
         self._until = None

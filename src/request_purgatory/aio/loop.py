@@ -16,7 +16,8 @@ from request_purgatory.timer.timer import SystemTimer
 
 Ts = TypeVarTuple("Ts")
 
-#: 10,000 years in seconds: what is further ahead than a timer can count, infinity above all, is left to the loop's own heap.
+#: 10,000 years in seconds: what is further ahead than a timer can count, infinity above all, is
+#: left to the loop's own heap.
 _HORIZON = MAX_DELAY_MS / 1000
 _LONG_AGO = -_HORIZON
 
@@ -24,21 +25,35 @@ _LONG_AGO = -_HORIZON
 _cancel_handle = asyncio.Handle.cancel
 _new_handle: Callable[[type[WheelHandle]], WheelHandle] = object.__new__
 
-# Whether asyncio's handles consist of what they have consisted of since Python 3.7. If a new version adds to that, its own
-# `__init__` makes them.
+# Whether asyncio's handles consist of what they have consisted of since Python 3.7. If a new
+# version adds to that, its own `__init__` makes them.
 _SLOTS_KNOWN = {*asyncio.Handle.__slots__, *asyncio.TimerHandle.__slots__} == {
-    *("_callback", "_args", "_context", "_loop", "_when", "_cancelled", "_scheduled", "_repr", "_source_traceback"),
+    *(
+        "_callback",
+        "_args",
+        "_context",
+        "_loop",
+        "_when",
+        "_cancelled",
+        "_scheduled",
+        "_repr",
+        "_source_traceback",
+    ),
     "__weakref__",
 }
 
 
 class WheelHandle(asyncio.TimerHandle):
-    """What `call_later` and `call_at` return: as the standard loop's, and cancelling it leaves nothing behind in the wheel."""
+    """What `call_later` and `call_at` return.
+
+    As the standard loop's, and cancelling it leaves nothing behind in the wheel.
+    """
 
     __slots__ = ("_task",)
 
     _task: HandleTask | None
-    # asyncio's own, not documented: when it is due, whether it is in the loop's heap, and where it was made, in debug mode.
+    # asyncio's own, not documented: when it is due, whether it is in the loop's heap, and where it
+    # was made, in debug mode.
     _when: float
     _scheduled: bool
     _source_traceback: list[Any] | None
@@ -48,7 +63,12 @@ class WheelHandle(asyncio.TimerHandle):
     _repr: str | None
 
     def __init__(
-        self, when: float, callback: Callable[..., object], args: Sequence[Any], loop: Any, context: Context | None = None
+        self,
+        when: float,
+        callback: Callable[..., object],
+        args: Sequence[Any],
+        loop: Any,
+        context: Context | None = None,
     ) -> None:
         super().__init__(when, callback, args, loop, context)
         if self._source_traceback:
@@ -87,27 +107,34 @@ else:
 class TimingWheelTimers(_Loop):
     """Puts the timers of an asyncio event loop on a timing wheel: mix it in before a loop class of the standard library.
 
-    The wheel keeps what is not due. What is due at a loop's round goes to the loop's own heap, which is empty otherwise, and the
-    loop takes it from there: so timers run in the same order and at the same instants as they would without the wheel, to the
-    standard loop's resolution. Cancelled timers do not wait in a heap for their time.
+    The wheel keeps what is not due. What is due at a loop's round goes to the loop's own heap,
+    which is empty otherwise, and the loop takes it from there: so timers run in the same order and
+    at the same instants as they would without the wheel, to the standard loop's resolution.
+    Cancelled timers do not wait in a heap for their time.
 
-    It rests on three things that `asyncio.BaseEventLoop` has had since 3.4, though they are not documented: `_scheduled`, the
-    heap; `_process_events`, which a round calls between waiting and looking at the heap; and `TimerHandle._scheduled`, true
-    while in it.
+    It rests on three things that `asyncio.BaseEventLoop` has had since 3.4, though they are not
+    documented: `_scheduled`, the heap; `_process_events`, which a round calls between waiting and
+    looking at the heap; and `TimerHandle._scheduled`, true while in it.
     """
 
     def __init__(self, *args: Any, **options: Any) -> None:
-        # Made for the first timer, as it reads the time: a subclass may set what its `time` needs after its own construction.
+        # Made for the first timer, as it reads the time: a subclass may set what its `time` needs
+        # after its own construction.
         self._wheel: SystemTimer | None = None
         self._wheel_due: list[WheelHandle] = []
-        # The one entry of ours in the loop's heap, for the next bucket that is not empty, so that the loop wakes for it.
+        # The one entry of ours in the loop's heap, for the next bucket that is not empty, so that
+        # the loop wakes for it.
         self._alarm: WheelHandle | None = None
         self._alarm_at = math.inf
         # Last: a class of the loop's may set timers while it is made.
         super().__init__(*args, **options)
 
     def call_later(
-        self, delay: float, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
+        self,
+        delay: float,
+        callback: Callable[[*Ts], object],
+        *args: *Ts,
+        context: Context | None = None,
     ) -> WheelHandle:
         """As the standard loop's."""
         if delay is None:
@@ -117,11 +144,18 @@ class TimingWheelTimers(_Loop):
             del handle._source_traceback[-1]
         return handle
 
-    def call_at(self, when: float, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None) -> WheelHandle:
+    def call_at(
+        self,
+        when: float,
+        callback: Callable[[*Ts], object],
+        *args: *Ts,
+        context: Context | None = None,
+    ) -> WheelHandle:
         """As the standard loop's.
 
         Raises:
-            InvalidArgumentError: at the first timer, if the loop's time is negative or beyond 292 years.
+            InvalidArgumentError: at the first timer, if the loop's time is negative or beyond 292
+                years.
         """
         if when is None:
             raise TypeError("when cannot be None")
@@ -155,8 +189,8 @@ class TimingWheelTimers(_Loop):
         due = self._wheel_due
         handle._task = call_at(wheel, when, due, handle)
         if due and due[-1] is handle:
-            # Due in this millisecond: it was appended at once. (What else may be there is for `_look`, inside of which this
-            # may be called, by a finalizer.)
+            # Due in this millisecond: it was appended at once. (What else may be there is for
+            # `_look`, inside of which this may be called, by a finalizer.)
             del due[-1]
             self._to_heap(handle)
         elif when < self._alarm_at:
@@ -191,8 +225,8 @@ class TimingWheelTimers(_Loop):
     def _look(self) -> None:
         """Move what is due from the wheel to the loop's heap, and see to the next alarm.
 
-        An alarm's own callback, too: should it come due between a round's two looks at the clock, nothing has been moved in that
-        round, and it is now.
+        An alarm's own callback, too: should it come due between a round's two looks at the clock,
+        nothing has been moved in that round, and it is now.
         """
         wheel = self._wheel
         if wheel is None or self.is_closed():
@@ -223,8 +257,8 @@ class TimingWheelTimers(_Loop):
 class TimingWheelEventLoop(TimingWheelTimers, asyncio.SelectorEventLoop):
     """The standard loop with its timers on a timing wheel: `asyncio.timeout`, `wait_for`, `sleep` and all that is built on them.
 
-    `asyncio.Runner(loop_factory=TimingWheelEventLoop)`, and from Python 3.12 on `asyncio.run(main(),
-    loop_factory=TimingWheelEventLoop)`.
+    `asyncio.Runner(loop_factory=TimingWheelEventLoop)`, and from Python 3.12 on
+    `asyncio.run(main(), loop_factory=TimingWheelEventLoop)`.
 
     >>> with asyncio.Runner(loop_factory=TimingWheelEventLoop) as runner:
     ...     runner.run(asyncio.sleep(0.001, "woken by the wheel"))

@@ -10,7 +10,10 @@ from request_purgatory.clock import Clock, MonotonicClock
 
 
 class LoopClock(Clock):
-    """`loop.time()` to the microsecond, for loops that keep a time of their own: uvloop's, or a test's virtual one."""
+    """`loop.time()` to the microsecond, for loops that keep a time of their own.
+
+    Uvloop's, or a test's virtual one.
+    """
 
     __slots__ = ("_loop",)
 
@@ -22,8 +25,8 @@ class LoopClock(Clock):
         return self._read_ns()
 
     def _read_ns(self) -> int:
-        # Rounded: at 1.005 s the loop may say 1.00499999, and where time stands still (a virtual loop's) it would never be 1,005
-        # ms.
+        # Rounded: at 1.005 s the loop may say 1.00499999, and where time stands still (a virtual
+        # loop's) it would never be 1,005 ms.
         return round(self._loop.time() * 1e6) * 1000
 
     def wait_until(self, parker: Parker, until_ms: int | None) -> None:  # noqa: ARG002
@@ -36,6 +39,13 @@ running_loop = asyncio._get_running_loop
 
 
 def clock_of(loop: asyncio.AbstractEventLoop) -> Clock:
-    """The clock that agrees with `loop.time()`: the machine's monotonic one, read by C, where the loop uses that."""
+    """The clock that agrees with `loop.time()`.
+
+    The machine's monotonic one, read by C, where the loop uses that.
+    """
     time: Any = getattr(type(loop), "time", None)
-    return MonotonicClock() if time is asyncio.BaseEventLoop.time and "time" not in vars(loop) else LoopClock(loop)
+    return (
+        MonotonicClock()
+        if time is asyncio.BaseEventLoop.time and "time" not in vars(loop)
+        else LoopClock(loop)
+    )

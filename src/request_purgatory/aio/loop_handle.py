@@ -39,7 +39,10 @@ class HandleTask(TimerTask):
 
 
 def drop_all(timer: SystemTimer) -> None:
-    """Shut a timer down that has no other tasks than these; nothing of theirs is left for the cyclic collector."""
+    """Shut a timer down that has no other tasks than these.
+
+    Nothing of theirs is left for the cyclic collector.
+    """
     for task in timer.shutdown():
         handle_task = cast("HandleTask", task)
         handle_task._forget()

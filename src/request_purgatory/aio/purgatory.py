@@ -26,9 +26,9 @@ from request_purgatory.timer.timer import SystemTimer
 class Purgatory:
     """Holds asyncio's waiters until their condition is met or their time runs out, and ends each exactly once.
 
-    Without a thread: conditions, callbacks and the clock run on the event loop that the block was entered on, and the loop has
-    one timer for the whole purgatory, at the next bucket that is not empty. Every method belongs to that loop's thread, but
-    `notify_threadsafe`.
+    Without a thread: conditions, callbacks and the clock run on the event loop that the block was
+    entered on, and the loop has one timer for the whole purgatory, at the next bucket that is not
+    empty. Every method belongs to that loop's thread, but `notify_threadsafe`.
 
     >>> import asyncio
     >>> async def main():
@@ -50,15 +50,19 @@ class Purgatory:
     the condition did not hold within 20 ms
     """
 
-    def __init__(self, name: str = "aio", *, tick_ms: int = 1, purge_interval: int = 1000, batch: int = 1000) -> None:
+    def __init__(
+        self, name: str = "aio", *, tick_ms: int = 1, purge_interval: int = 1000, batch: int = 1000
+    ) -> None:
         """A purgatory for one `async with` block.
 
         Args:
             name: shown in errors and logs.
-            tick_ms: resolution of timeouts in whole milliseconds; by the loop's time a timeout is never early, and late by less
-                than a tick plus what the loop is busy with.
-            purge_interval: purge the watcher lists once about this many ended operations are in them.
-            batch: how many operations one `notify`, or one moment at which many time out, runs before the loop has its turn.
+            tick_ms: resolution of timeouts in whole milliseconds; by the loop's time a timeout is
+                never early, and late by less than a tick plus what the loop is busy with.
+            purge_interval: purge the watcher lists once about this many ended operations are in
+                them.
+            batch: how many operations one `notify`, or one moment at which many time out, runs
+                before the loop has its turn.
 
         Raises:
             InvalidArgumentError: tick_ms or batch below 1, or purge_interval below 0.
@@ -74,7 +78,8 @@ class Purgatory:
         self._tick_ms = tick_ms
         self._purge_interval = purge_interval
         self._core: DelayedOperationPurgatory | None = None
-        # The keys that are being notified; those whose turn is now, and those that wait for the loop's next round.
+        # The keys that are being notified; those whose turn is now, and those that wait for the
+        # loop's next round.
         self._sweeps: dict[Hashable, Sweep] = {}
         self._turn: deque[Sweep] = deque()
         self._rest: deque[Sweep] = deque()
@@ -88,30 +93,42 @@ class Purgatory:
 
     async def __aenter__(self) -> Purgatory:
         if self._core is not None:
-            raise RuntimeError(f"purgatory {self.name!r} was entered before: make a new one for each block")
+            raise RuntimeError(
+                f"purgatory {self.name!r} was entered before: make a new one for each block"
+            )
         self._loop = asyncio.get_running_loop()
-        # What times out does so in the context of the block, not in that of whoever happened to set the alarm.
+        # What times out does so in the context of the block, not in that of whoever happened to set
+        # the alarm.
         self._context = contextvars.copy_context()
         self._timer = SystemTimer(self.name, tick_ms=self._tick_ms, clock=clock_of(self._loop))
         self._core = DelayedOperationPurgatory(
-            self.name, timer=self._timer, purge_interval=self._purge_interval, shards=1, reaper=False
+            self.name,
+            timer=self._timer,
+            purge_interval=self._purge_interval,
+            shards=1,
+            reaper=False,
         )
         self._core.end_listener = self._operation_ended
         begin_anew_in_children(self)
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
         self.close()
 
     # -- waiting
 
-    def hold(self, keys: Iterable[Hashable], *, until: Callable[[], object], timeout: float | None) -> asyncio.Future[Any]:
+    def hold(
+        self, keys: Iterable[Hashable], *, until: Callable[[], object], timeout: float | None
+    ) -> asyncio.Future[Any]:
         """Wait until a condition holds: `value = await purgatory.hold(...)`.
 
-        `until` is called now, and whenever one of `keys` is notified, until it returns a true value. Cancelling whoever awaits
-        this, or the future itself, takes the request out at once.
+        `until` is called now, and whenever one of `keys` is notified, until it returns a true
+        value. Cancelling whoever awaits this, or the future itself, takes the request out at once.
 
         Args:
             keys: one or more watch keys, anything hashable.
@@ -119,12 +136,15 @@ class Purgatory:
             timeout: seconds, not negative; rounded up to whole milliseconds. None waits for ever.
 
         Returns:
-            A future for the first true value that `until` returns. It raises TimeoutError when time runs out; what `until`
-            raised, if it raises; PurgatoryClosedError when the block is left; OperationCancelledError after `cancel_for_key`.
+            A future for the first true value that `until` returns. It raises TimeoutError when time
+            runs out; what `until` raised, if it raises; PurgatoryClosedError when the block is
+            left; OperationCancelledError after `cancel_for_key`.
 
         Raises:
-            InvalidArgumentError: no key, or a timeout that is no number of seconds, negative, or beyond 10,000 years.
-            PurgatoryClosedError: after the block; RuntimeError before it, and on another loop or thread than the block's.
+            InvalidArgumentError: no key, or a timeout that is no number of seconds, negative, or
+                beyond 10,000 years.
+            PurgatoryClosedError: after the block; RuntimeError before it, and on another loop or
+                thread than the block's.
         """
         core = self._core
         if core is None or core.is_closed or running_loop() is not self._loop:
@@ -142,25 +162,28 @@ class Purgatory:
     def wait(self, operation: DelayedOperation, keys: Iterable[Hashable]) -> asyncio.Future[str]:
         """Wait for an operation of a class of yours: `outcome = await purgatory.wait(operation, keys)`.
 
-        Its methods are called on the loop, as `DelayedOperationPurgatory` calls them, and it may be ended by any thread.
-        Cancelling whoever awaits this cancels the operation.
+        Its methods are called on the loop, as `DelayedOperationPurgatory` calls them, and it may be
+        ended by any thread. Cancelling whoever awaits this cancels the operation.
 
         Returns:
-            A future for the operation's outcome: "completed", "expired", or "cancelled". It raises PurgatoryClosedError when the
-            block is left.
+            A future for the operation's outcome: "completed", "expired", or "cancelled". It raises
+            PurgatoryClosedError when the block is left.
 
         Raises:
             InvalidArgumentError: no key.
             TaskInUseError: the operation is or was in a purgatory.
-            PurgatoryClosedError: after the block; RuntimeError before it, and on another loop or thread than the block's.
-            Exception: what the operation's own code raises in its first try; the operation has ended then.
+            PurgatoryClosedError: after the block; RuntimeError before it, and on another loop or
+                thread than the block's.
+            Exception: what the operation's own code raises in its first try; the operation has
+                ended then.
         """
         core = self._here()
         keys = checked_keys(keys)
         waiting = Waiting(loop=self._loop)
         waiting.purgatory = core
         waiting.operation = operation
-        # Before it is tried: from then on any thread may end it, and looks for the waiter once its callbacks have run.
+        # Before it is tried: from then on any thread may end it, and looks for the waiter once its
+        # callbacks have run.
         new = operation._purgatory is None
         ended_before = operation.is_completed
         if new:
@@ -177,11 +200,13 @@ class Purgatory:
         self._await_alarm(core, operation)
         return waiting
 
-    def try_complete_else_watch(self, operation: DelayedOperation, keys: Iterable[Hashable]) -> bool:
+    def try_complete_else_watch(
+        self, operation: DelayedOperation, keys: Iterable[Hashable]
+    ) -> bool:
         """`wait` for an operation that answers by itself, in its `on_complete`: nobody awaits it, and there is no future.
 
-        Returns and raises as `DelayedOperationPurgatory.try_complete_else_watch` does; RuntimeError before the block, and on
-        another loop or thread than the block's.
+        Returns and raises as `DelayedOperationPurgatory.try_complete_else_watch` does; RuntimeError
+        before the block, and on another loop or thread than the block's.
         """
         core = self._here()
         completed = core.try_complete_else_watch(operation, keys)
@@ -208,19 +233,23 @@ class Purgatory:
     def notify(self, key: Hashable) -> None:
         """Try the operations that watch `key`, in the order in which they came: call it after a change that conditions depend on.
 
-        At most `batch` of them before this returns; the loop runs the rest in its next rounds. A further call meanwhile makes
-        those that were tried before it be tried again, once. Called by a condition or a callback, it returns at once, and the
-        key's turn comes after the present one. After the block nothing waits for events, and they are ignored.
+        At most `batch` of them before this returns; the loop runs the rest in its next rounds. A
+        further call meanwhile makes those that were tried before it be tried again, once. Called by
+        a condition or a callback, it returns at once, and the key's turn comes after the present
+        one. After the block nothing waits for events, and they are ignored.
 
         Raises:
-            RuntimeError: before the block, and on another thread than the loop's, where `notify_threadsafe` is the one to call.
+            RuntimeError: before the block, and on another thread than the loop's, where
+                `notify_threadsafe` is the one to call.
         """
         core = self._core
         if core is None or core.is_closed:
             self._entered()
             return
         if running_loop() is not self._loop:
-            raise RuntimeError(f"purgatory {self.name!r} belongs to its loop's thread: call notify_threadsafe from others")
+            raise RuntimeError(
+                f"purgatory {self.name!r} belongs to its loop's thread: call notify_threadsafe from others"
+            )
         sweep = self._sweeps.get(key)
         if sweep is not None:
             sweep.again = sweep.begun
@@ -238,7 +267,8 @@ class Purgatory:
         try:
             core.check_and_complete(key)
         except BaseException:
-            # The program is to end, or so it seems: if not, nobody who watches the key has missed the event.
+            # The program is to end, or so it seems: if not, nobody who watches the key has missed
+            # the event.
             self._sweeping = False
             self._plan(core, key)
             self._put_off(core)
@@ -290,14 +320,16 @@ class Purgatory:
         """
         if self._entered().is_closed:
             return
-        # What changed before a key was posted is seen when the loop comes to it: it takes the key out before it looks.
+        # What changed before a key was posted is seen when the loop comes to it: it takes the key
+        # out before it looks.
         if key in self._posted and not self._loop.is_closed():
             return
         try:
             self._posted.add(key)
             self._loop.call_soon_threadsafe(self._notify_posted, key)
         except BaseException as error:
-            # Whatever it was, a signal handler's exception for instance: the next call posts the key again.
+            # Whatever it was, a signal handler's exception for instance: the next call posts the
+            # key again.
             self._posted.discard(key)
             if not (isinstance(error, RuntimeError) and self._loop.is_closed()):
                 raise
@@ -368,7 +400,10 @@ class Purgatory:
 
     @property
     def alarms(self) -> int:
-        """How many timers the purgatory has on the loop: 1 while anything is pending or was a moment ago, else 0."""
+        """How many timers the purgatory has on the loop.
+
+        1 while anything is pending or was a moment ago, else 0.
+        """
         return 0 if self._alarm is None else 1
 
     def metrics(self) -> PurgatoryMetrics:
@@ -381,13 +416,18 @@ class Purgatory:
         core.check()
         assert self._alarm is None or not self._alarm.cancelled(), "the alarm was cancelled"
         next_ms = self._timer.next_expiration_ms
-        assert next_ms is None or core.is_closed or self._alarm is not None, "something is pending and no alarm is set"
+        assert next_ms is None or core.is_closed or self._alarm is not None, (
+            "something is pending and no alarm is set"
+        )
         assert len(self._waitings) <= core.num_delayed, "a waiter of an ended operation is kept"
 
     # -- the end
 
     def close(self) -> list[DelayedOperation]:
-        """What leaving the block does; may be repeated. The operations that were pending; who waits gets PurgatoryClosedError."""
+        """What leaving the block does; may be repeated.
+
+        The operations that were pending; who waits gets PurgatoryClosedError.
+        """
         core = self._core
         if core is None or core.is_closed:
             return []
@@ -404,7 +444,9 @@ class Purgatory:
     def _here(self) -> DelayedOperationPurgatory:
         core = self._opened()
         if running_loop() is not self._loop:
-            raise RuntimeError(f"purgatory {self.name!r} belongs to the running loop on which its block was entered")
+            raise RuntimeError(
+                f"purgatory {self.name!r} belongs to the running loop on which its block was entered"
+            )
         return core
 
     def _opened(self) -> DelayedOperationPurgatory:
@@ -415,9 +457,13 @@ class Purgatory:
 
     def _entered(self) -> DelayedOperationPurgatory:
         if self._core is None:
-            raise RuntimeError(f"purgatory {self.name!r} has not been entered: use it inside `async with`")
+            raise RuntimeError(
+                f"purgatory {self.name!r} has not been entered: use it inside `async with`"
+            )
         if self._in_child:
-            raise RuntimeError(f"purgatory {self.name!r} belongs to a loop of the parent process: make one on this process's own")
+            raise RuntimeError(
+                f"purgatory {self.name!r} belongs to a loop of the parent process: make one on this process's own"
+            )
         return self._core
 
     # -- in a forked child

@@ -21,7 +21,8 @@ class Waiting(asyncio.Future[Any]):
     """A future whose cancelling ends the operation that it waits for, at once.
 
     Attributes:
-        purgatory, operation: set by whoever makes it: an `__init__` in Python would be a call more for each waiter.
+        purgatory, operation: set by whoever makes it: an `__init__` in Python would be a call more
+            for each waiter.
     """
 
     __slots__ = ("operation", "purgatory")
@@ -30,7 +31,10 @@ class Waiting(asyncio.Future[Any]):
     operation: DelayedOperation
 
     def cancel(self, msg: Any | None = None) -> bool:
-        """As a future's, and the operation leaves the purgatory: no watcher and no timer stay behind."""
+        """As a future's, and the operation leaves the purgatory.
+
+        No watcher and no timer stay behind.
+        """
         if not super().cancel(msg):
             return False
         self.purgatory.discard(self.operation)
@@ -38,7 +42,10 @@ class Waiting(asyncio.Future[Any]):
 
 
 def end_unanswered(waiting: Waiting, operation: DelayedOperation) -> None:
-    """Tell a waiter, if it still waits, that its operation was cancelled: with the purgatory, or by itself."""
+    """Tell a waiter, if it still waits, that its operation was cancelled.
+
+    With the purgatory, or by itself.
+    """
     if waiting.done():
         return
     purgatory = waiting.purgatory
@@ -49,7 +56,10 @@ def end_unanswered(waiting: Waiting, operation: DelayedOperation) -> None:
 
 
 def checked_keys(keys: object) -> list[Hashable]:
-    """The watch keys as a list, each once; InvalidArgumentError for none, or one string where several keys belong."""
+    """The watch keys as a list, each once.
+
+    InvalidArgumentError for none, or one string where several keys belong.
+    """
     if isinstance(keys, (str, bytes)):
         raise InvalidArgumentError("keys", "a list of keys, not one string", keys)
     found: list[Hashable] = list(keys)  # type: ignore[call-overload]

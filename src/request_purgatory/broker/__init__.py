@@ -7,4 +7,12 @@ from request_purgatory.broker.cluster.commands import ClusterError
 from request_purgatory.broker.replication.recorder import Recorder, RecorderError
 from request_purgatory.broker.settings import ClusterSettings
 
-__all__ = ["AsyncCluster", "Cluster", "ClusterError", "ClusterProcess", "ClusterSettings", "Recorder", "RecorderError"]
+__all__ = [
+    "AsyncCluster",
+    "Cluster",
+    "ClusterError",
+    "ClusterProcess",
+    "ClusterSettings",
+    "Recorder",
+    "RecorderError",
+]

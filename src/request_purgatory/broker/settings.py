@@ -1,4 +1,7 @@
-"""The settings of a cluster: Kafka's names, with underscores for dots, and its defaults unless a comment says otherwise."""
+"""The settings of a cluster.
+
+Kafka's names, with underscores for dots, and its defaults unless a comment says otherwise.
+"""
 
 from __future__ import annotations
 
@@ -20,13 +23,15 @@ class ClusterSettings:
     data_dir: Path | None = None
     #: The port of node 0, and the next ones for the others; 0 takes free ones.
     port: int = 0
-    #: Written to a segment file before it is forced to the disk: 1 is after every append, None leaves it to the system. What was
-    #: written survives the end of the process in any case, what was forced survives the end of the machine's power.
+    #: Written to a segment file before it is forced to the disk: 1 is after every append, None
+    #: leaves it to the system. What was written survives the end of the process in any case, what
+    #: was forced survives the end of the machine's power.
     flush_messages: int | None = None
 
     auto_create_topics_enable: bool = True
     num_partitions: int = 1
-    #: Kafka's default is 1; here it is as many as there are nodes, and 3 at the most, since replication is what clusters are for.
+    #: Kafka's default is 1; here it is as many as there are nodes, and 3 at the most, since
+    #: replication is what clusters are for.
     default_replication_factor: int | None = None
     min_insync_replicas: int = 1
     replica_lag_time_max_ms: int = 30_000
@@ -39,7 +44,8 @@ class ClusterSettings:
 
     #: Of one request; larger ones end the connection.
     socket_request_max_bytes: int = 104_857_600
-    #: Of all requests that come in or are handled, and of all answers that are not read; Kafka's default is without limit.
+    #: Of all requests that come in or are handled, and of all answers that are not read; Kafka's
+    #: default is without limit.
     queued_max_request_bytes: int = 268_435_456
     connections_max_idle_ms: int = 600_000
     max_connections: int = 20_000
@@ -52,7 +58,8 @@ class ClusterSettings:
 
     group_min_session_timeout_ms: int = 6_000
     group_max_session_timeout_ms: int = 1_800_000
-    #: Kafka's is 3,000, which tests would wait for; a group whose members start together needs a little.
+    #: Kafka's is 3,000, which tests would wait for; a group whose members start together needs a
+    #: little.
     group_initial_rebalance_delay_ms: int = 0
     group_max_size: int = 2_147_483_647
     offsets_topic_num_partitions: int = 4
@@ -89,13 +96,21 @@ class ClusterSettings:
         }
         for name in (each.name for each in fields(self)):
             value = getattr(self, name)
-            if isinstance(value, (int, float)) and not isinstance(value, bool) and value < least.get(name, 0):
+            if (
+                isinstance(value, (int, float))
+                and not isinstance(value, bool)
+                and value < least.get(name, 0)
+            ):
                 raise InvalidArgumentError(name, f"at least {least.get(name, 0)}", value)
         if self.port + self.nodes > 65_536:
-            raise InvalidArgumentError("port", f"at most {65_536 - self.nodes} for {self.nodes} nodes", self.port)
+            raise InvalidArgumentError(
+                "port", f"at most {65_536 - self.nodes} for {self.nodes} nodes", self.port
+            )
         factor = self.default_replication_factor
         if factor is not None and not 1 <= factor <= self.nodes:
-            raise InvalidArgumentError("default_replication_factor", f"between 1 and the {self.nodes} nodes", factor)
+            raise InvalidArgumentError(
+                "default_replication_factor", f"between 1 and the {self.nodes} nodes", factor
+            )
 
     @property
     def replication_factor(self) -> int:

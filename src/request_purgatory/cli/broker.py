@@ -35,14 +35,26 @@ _CONTROLS: dict[str, tuple[str, dict[str, type], dict[str, type]]] = {
     "metrics": ("the metrics of every node, by purgatory", {}, {}),
     "freeze": ("have a node fetch nothing any more as a follower", {"node": int}, {}),
     "thaw": ("undo freeze", {"node": int}, {}),
-    "lag": ("have all that passes between a node and the others take so long", {"node": int, "lag_ms": int}, {}),
+    "lag": (
+        "have all that passes between a node and the others take so long",
+        {"node": int, "lag_ms": int},
+        {},
+    ),
     "cut-off": ("let nothing pass between a node and the others", {"node": int}, {}),
     "reconnect": ("undo cut-off", {"node": int}, {}),
     "kill": ("end a node at once", {"node": int}, {}),
     "stop": ("end a node in an orderly way", {"node": int}, {}),
     "restart": ("start a node that was killed or stopped", {"node": int}, {}),
-    "move-leader": ("make another in-sync replica the leader", {"topic": str, "partition": int, "node": int}, {}),
-    "fail-requests": ("answer requests of an API with an error", {"api": str, "error": str}, {"times": int, "node": int}),
+    "move-leader": (
+        "make another in-sync replica the leader",
+        {"topic": str, "partition": int, "node": int},
+        {},
+    ),
+    "fail-requests": (
+        "answer requests of an API with an error",
+        {"api": str, "error": str},
+        {"times": int, "node": int},
+    ),
     "befall-responses": (
         "let something befall responses of an API: delay, drop, corrupt or disconnect",
         {"api": str, "kind": str},
@@ -61,14 +73,34 @@ def add_broker_commands(command: Callable[..., argparse.ArgumentParser]) -> None
         makes_whole=False,
     )
     broker.add_argument("--nodes", type=int, default=1, metavar="N", help="how many (1)")
-    broker.add_argument("--port", type=int, default=PORT, help=f"of the first node, the next ones follow; 0: any ({PORT})")
     broker.add_argument(
-        "--control", type=int, default=CONTROL_PORT, metavar="PORT", help=f"for `control`; 0: any ({CONTROL_PORT})"
+        "--port",
+        type=int,
+        default=PORT,
+        help=f"of the first node, the next ones follow; 0: any ({PORT})",
     )
-    broker.add_argument("--data", type=Path, metavar="DIR", help="keep segment files here (in memory, unless given)")
-    broker.add_argument("--record", type=Path, metavar="DIR", help="record what waits as a trace, for `purgatory import`")
     broker.add_argument(
-        "--topic", action="append", default=[], metavar="NAME[:PARTITIONS[:REPLICAS]]", help="make it; may be repeated"
+        "--control",
+        type=int,
+        default=CONTROL_PORT,
+        metavar="PORT",
+        help=f"for `control`; 0: any ({CONTROL_PORT})",
+    )
+    broker.add_argument(
+        "--data", type=Path, metavar="DIR", help="keep segment files here (in memory, unless given)"
+    )
+    broker.add_argument(
+        "--record",
+        type=Path,
+        metavar="DIR",
+        help="record what waits as a trace, for `purgatory import`",
+    )
+    broker.add_argument(
+        "--topic",
+        action="append",
+        default=[],
+        metavar="NAME[:PARTITIONS[:REPLICAS]]",
+        help="make it; may be repeated",
     )
     broker.add_argument(
         "--set",
@@ -83,8 +115,15 @@ def add_broker_commands(command: Callable[..., argparse.ArgumentParser]) -> None
         "control befall-responses Produce delay --delay-ms 500 --times 3",
         makes_whole=False,
     )
-    control.add_argument("--address", default=CONTROL_ADDRESS, metavar="HOST:PORT", help=f"where it runs ({CONTROL_ADDRESS})")
-    actions = control.add_subparsers(title="actions", required=True, metavar="ACTION", dest="action")
+    control.add_argument(
+        "--address",
+        default=CONTROL_ADDRESS,
+        metavar="HOST:PORT",
+        help=f"where it runs ({CONTROL_ADDRESS})",
+    )
+    actions = control.add_subparsers(
+        title="actions", required=True, metavar="ACTION", dest="action"
+    )
     for name, (told, arguments, choices) in _CONTROLS.items():
         action = actions.add_parser(name, help=told, description=told[0].upper() + told[1:] + ".")
         for argument, kind in arguments.items():
@@ -128,18 +167,24 @@ def _settings(options: argparse.Namespace) -> ClusterSettings:
     from request_purgatory.errors import InvalidArgumentError
 
     known = {
-        each.name: each for each in fields(ClusterSettings) if each.name not in ("nodes", "port", "data_dir", "topic_defaults")
+        each.name: each
+        for each in fields(ClusterSettings)
+        if each.name not in ("nodes", "port", "data_dir", "topic_defaults")
     }
     given: dict[str, Any] = {}
     for text in options.set:
         name, equals, value = text.partition("=")
         name = name.replace(".", "_")
         if not equals or name not in known:
-            raise InvalidArgumentError("--set", f"NAME=VALUE with a name out of {', '.join(sorted(known))}", text)
+            raise InvalidArgumentError(
+                "--set", f"NAME=VALUE with a name out of {', '.join(sorted(known))}", text
+            )
         try:
             given[name] = _value(str(known[name].type), value)
         except ValueError:
-            raise InvalidArgumentError(f"--set {name}", f"of the type {known[name].type}", value) from None
+            raise InvalidArgumentError(
+                f"--set {name}", f"of the type {known[name].type}", value
+            ) from None
     return ClusterSettings(nodes=options.nodes, port=options.port, data_dir=options.data, **given)
 
 
@@ -158,12 +203,16 @@ def _topic(text: str) -> tuple[str, int, int]:
 
     name, *counts = text.split(":")
     if len(counts) > 2 or not all(each.isdigit() for each in counts):
-        raise InvalidArgumentError("--topic", "NAME, NAME:PARTITIONS or NAME:PARTITIONS:REPLICAS", text)
+        raise InvalidArgumentError(
+            "--topic", "NAME, NAME:PARTITIONS or NAME:PARTITIONS:REPLICAS", text
+        )
     partitions, replicas = [*map(int, counts), -1, -1][:2]
     return name, partitions, replicas
 
 
-async def _serve(options: argparse.Namespace, settings: ClusterSettings, topics: list[tuple[str, int, int]]) -> int:
+async def _serve(
+    options: argparse.Namespace, settings: ClusterSettings, topics: list[tuple[str, int, int]]
+) -> int:
     from request_purgatory.broker.cluster.admin_server import ControlServer
     from request_purgatory.broker.cluster.async_cluster import AsyncCluster
     from request_purgatory.broker.replication.recorder import Recorder
@@ -185,21 +234,35 @@ async def _serve(options: argparse.Namespace, settings: ClusterSettings, topics:
                     cluster.create_topic(name, partitions=partitions, replication_factor=replicas)
             console.print(f"bootstrap servers: [bold]{cluster.bootstrap}[/]", soft_wrap=True)
             kept = "in memory" if settings.data_dir is None else f"in {settings.data_dir}"
-            console.print(f"nodes: {settings.nodes}, data {kept}; control: {control.address}; Ctrl-C ends it", soft_wrap=True)
+            console.print(
+                f"nodes: {settings.nodes}, data {kept}; control: {control.address}; Ctrl-C ends it",
+                soft_wrap=True,
+            )
             await ended.wait()
             _print_metrics(console, cluster)
     finally:
         if recorder is not None:
             recorder.close()
     if options.record is not None:
-        console.print(f"recorded; next: purgatory import {options.record} --out NAME", soft_wrap=True, markup=False)
+        console.print(
+            f"recorded; next: purgatory import {options.record} --out NAME",
+            soft_wrap=True,
+            markup=False,
+        )
     return OK
 
 
 def _print_metrics(console: Console, cluster: AsyncCluster) -> None:
     from rich.table import Table
 
-    names = ("Completions", "Expires", "Cancellations", "NumDelayedOperations", "Purges", "CallbackErrors")
+    names = (
+        "Completions",
+        "Expires",
+        "Cancellations",
+        "NumDelayedOperations",
+        "Purges",
+        "CallbackErrors",
+    )
     table = Table("node", "purgatory", *names, title="what waited")
     for node, purgatories in cluster.metrics().items():
         for name, found in purgatories.items():
@@ -217,7 +280,9 @@ def _control(options: argparse.Namespace) -> int:
 
     _, arguments, choices = _CONTROLS[options.action]
     given = {name: getattr(options, name) for name in arguments}
-    given |= {name: getattr(options, name) for name in choices if getattr(options, name) is not None}
+    given |= {
+        name: getattr(options, name) for name in choices if getattr(options, name) is not None
+    }
     client = ControlClient(options.address)
     try:
         result = client.call(options.action.replace("-", "_"), given)

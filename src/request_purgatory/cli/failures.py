@@ -29,7 +29,9 @@ _FILE = re.compile(r"(?:file:/*)?(/[^\s'\"]+\.(?:csv|parquet|gz|bz2))")
 #: The last line of a traceback.
 _RAISED = re.compile(r"[A-Za-z_][\w.]*(?:Error|Exception): ")
 #: What Spark says of a Parquet file with another type than was asked for.
-_OTHER_TYPE = re.compile(r"reading Parquet column \[(.+?)\]\. Expected Spark type (.+?), actual Parquet type (.+?)\.")
+_OTHER_TYPE = re.compile(
+    r"reading Parquet column \[(.+?)\]\. Expected Spark type (.+?), actual Parquet type (.+?)\."
+)
 #: What a Python worker found out about an input.
 _WORKERS_FINDING = f"{TraceFormatError.__module__}.{TraceFormatError.__qualname__}: "
 _OF_INPUT = (
@@ -41,7 +43,14 @@ _OF_INPUT = (
     EndpointError,
     HostTooLargeError,
 )
-_CORRUPT = ("ZipException", "EOFException", "not a Parquet file", "CANNOT_READ_FILE", "FAILED_READ_FILE", "DataFormatException")
+_CORRUPT = (
+    "ZipException",
+    "EOFException",
+    "not a Parquet file",
+    "CANNOT_READ_FILE",
+    "FAILED_READ_FILE",
+    "DataFormatException",
+)
 
 
 def describe_failure(error: Exception) -> tuple[int, str]:
@@ -56,16 +65,28 @@ def describe_failure(error: Exception) -> tuple[int, str]:
         text = str(error)
         file = _FILE.search(text)
         # Spark names a file as a URL has it.
-        name = "" if not file else unquote(file.group(1)) if file.group(0).startswith("file:") else file.group(1)
+        name = (
+            ""
+            if not file
+            else unquote(file.group(1))
+            if file.group(0).startswith("file:")
+            else file.group(1)
+        )
         differs = _OTHER_TYPE.search(text)
         if file and differs:
             column, wanted, stored = differs.groups()
-            return _BAD_INPUT, f"{name}: column {column} is of the Parquet type {stored}, not {wanted}"
+            return (
+                _BAD_INPUT,
+                f"{name}: column {column} is of the Parquet type {stored}, not {wanted}",
+            )
         if file and any(word in text for word in _CORRUPT):
-            return _BAD_INPUT, f"{name}: can't be read to its end; the file is damaged or not what its name says"
+            return (
+                _BAD_INPUT,
+                f"{name}: can't be read to its end; the file is damaged or not what its name says",
+            )
         lines = [line.strip() for line in text.splitlines() if line.strip()] or ["Spark failed"]
-        # A Python worker's message is a traceback, which ends with what it was, and a stream's plan may follow; Spark's own
-        # begins with it.
+        # A Python worker's message is a traceback, which ends with what it was, and a stream's plan
+        # may follow; Spark's own begins with it.
         raised = [line for line in lines if _RAISED.match(line)]
         if raised and raised[-1].startswith(_WORKERS_FINDING):
             return _BAD_INPUT, raised[-1].removeprefix(_WORKERS_FINDING)

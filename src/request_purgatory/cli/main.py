@@ -33,7 +33,10 @@ INTERRUPTED = 130
 def main(arguments: list[str] | None = None) -> int:
     """Run the command; the exit code."""
     options = make_parser().parse_args(arguments)
-    logging.basicConfig(level=logging.DEBUG if options.verbose else logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    logging.basicConfig(
+        level=logging.DEBUG if options.verbose else logging.WARNING,
+        format="%(levelname)s %(name)s: %(message)s",
+    )
     if options.command in ("broker", "control"):
         return run_broker_command(options)
     try:
@@ -83,9 +86,18 @@ def _workload(options: argparse.Namespace) -> int:
     workload = replace(CASES[options.case], **given)
     if options.requests_per_host is not None:
         if options.requests is not None:
-            raise InvalidArgumentError("requests_per_host", "given without requests, which follows", options.requests_per_host)
-        workload = replace(workload, requests=workload.hosts * options.requests_per_host, host_by_host=True)
-    with open_session() as (spark, console), output_folder(options.out, replace=options.force) as target:
+            raise InvalidArgumentError(
+                "requests_per_host",
+                "given without requests, which follows",
+                options.requests_per_host,
+            )
+        workload = replace(
+            workload, requests=workload.hosts * options.requests_per_host, host_by_host=True
+        )
+    with (
+        open_session() as (spark, console),
+        output_folder(options.out, replace=options.force) as target,
+    ):
         with step(console, spark, f"make workload {workload.name}: {workload.requests:,} requests"):
             trace = make_workload_trace(spark, workload, target)
         print_rows(console, trace)
@@ -100,12 +112,17 @@ def _import(options: argparse.Namespace) -> int:
     from request_purgatory.pipeline.traces.trace_folder import import_trace
 
     settings = _import_settings(options)
-    with open_session() as (spark, console), output_folder(options.out, replace=options.force) as target:
+    with (
+        open_session() as (spark, console),
+        output_folder(options.out, replace=options.force) as target,
+    ):
         with step(console, spark, f"import {options.source}"):
             trace = import_trace(spark, options.source, target, settings)
         print_rows(console, trace)
         if not trace.manifest["rows"]["requests out"]:
-            console.print("[yellow]no request is left[/]: see the reasons above, and the rows in the folder rejects")
+            console.print(
+                "[yellow]no request is left[/]: see the reasons above, and the rows in the folder rejects"
+            )
     _next(console, options.out, f"replay {options.out} --out NAME")
     return OK
 
@@ -143,7 +160,10 @@ def _analyze(options: argparse.Namespace) -> int:
     for replayed in replays:
         replayed.settings  # noqa: B018 - tells of a folder that is none before any work is done
     with open_session() as (spark, console):
-        with output_folder(options.out, replace=options.force) as target, step(console, spark, f"analyze {trace.name}"):
+        with (
+            output_folder(options.out, replace=options.force) as target,
+            step(console, spark, f"analyze {trace.name}"),
+        ):
             analyze(spark, trace, replays, target, options.timeouts, options.max_worker_mb)
         differing = print_summary(console, spark, [Analysis(options.out)])
     _next(console, options.out, f"report {options.out} --out report.html")
@@ -159,22 +179,31 @@ def _report(options: argparse.Namespace) -> int:
     from request_purgatory.published_benchmark.report_section import benchmark_section
 
     if not options.analysis and not options.bench:
-        raise InvalidArgumentError("analysis", "at least one folder, or --bench with one", options.analysis)
+        raise InvalidArgumentError(
+            "analysis", "at least one folder, or --bench with one", options.analysis
+        )
     analyses = [Analysis(path) for path in options.analysis]
     for analysis in analyses:
         analysis.manifest  # noqa: B018 - as above
     out = options.out.absolute()
     if out.is_dir():
-        raise OutputExistsError(f"{options.out} is a folder, and the report is one file: choose another --out")
+        raise OutputExistsError(
+            f"{options.out} is a folder, and the report is one file: choose another --out"
+        )
     if out.exists() and not options.force:
-        raise OutputExistsError(f"{options.out} exists already: choose another --out, or --force to replace it")
+        raise OutputExistsError(
+            f"{options.out} exists already: choose another --out, or --force to replace it"
+        )
     out.parent.mkdir(parents=True, exist_ok=True)
     partial = out.with_name(f".{out.name}.partial")
     try:
         with open_session() as (spark, console), step(console, spark, "write the report"):
-            write_report(spark, analyses, partial, benchmarks=[benchmark_section(spark, path) for path in options.bench]).replace(
-                out
-            )
+            write_report(
+                spark,
+                analyses,
+                partial,
+                benchmarks=[benchmark_section(spark, path) for path in options.bench],
+            ).replace(out)
     finally:
         partial.unlink(missing_ok=True)
     _print_report(console, options.out)
@@ -187,8 +216,11 @@ def _run(options: argparse.Namespace) -> int:
     from request_purgatory.pipeline.traces.output_folder import output_folder
     from request_purgatory.pipeline.traces.workload import CASES
 
-    # Without a trace the workloads are the job; with one, they are made only when they are asked for.
-    cases = options.workload if options.workload is not None else ([] if options.trace else list(CASES))
+    # Without a trace the workloads are the job; with one, they are made only when they are asked
+    # for.
+    cases = (
+        options.workload if options.workload is not None else ([] if options.trace else list(CASES))
+    )
     plan = RunPlan(
         workloads=[replace(CASES[case], requests=options.requests) for case in cases],
         sources=options.trace,
@@ -201,7 +233,10 @@ def _run(options: argparse.Namespace) -> int:
     with open_session() as (spark, console):
         with output_folder(out, replace=options.force) as target:
             analyses = run(spark, plan, target, console)
-        moved = [replace(analysis, path=out.resolve() / analysis.path.relative_to(target)) for analysis in analyses]
+        moved = [
+            replace(analysis, path=out.resolve() / analysis.path.relative_to(target))
+            for analysis in analyses
+        ]
         differing = print_summary(console, spark, moved)
     _print_report(console, out / "report.html")
     return _agreed(console, differing)
@@ -219,7 +254,17 @@ def _simulate(options: argparse.Namespace) -> int:
     from request_purgatory.pipeline.traces.output_folder import output_folder
     from request_purgatory.pipeline.traces.workload import CASES, cluster_workload
 
-    names = ("hosts", "requests_per_host", "rate_per_host", "keys", "shared_keys", "timeout_ms", "median_ms", "p75_ms", "seed")
+    names = (
+        "hosts",
+        "requests_per_host",
+        "rate_per_host",
+        "keys",
+        "shared_keys",
+        "timeout_ms",
+        "median_ms",
+        "p75_ms",
+        "seed",
+    )
     given = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
     settings = ("design", "tick_ms", "wheel_size", "purge_interval", "shards")
     plan = SimulationPlan(
@@ -232,7 +277,10 @@ def _simulate(options: argparse.Namespace) -> int:
     sizes = plan.measure()
     what = f"simulate {options.hosts:,} hosts, {plan.workload.name}: {plan.workload.requests:,} requests"
     with open_session() as (spark, console):
-        with output_folder(options.out, replace=options.force) as target, step(console, spark, what):
+        with (
+            output_folder(options.out, replace=options.force) as target,
+            step(console, spark, what),
+        ):
             summary = run_simulation(spark, plan, sizes, target)
         print_simulation(console, summary)
     _made(console, options.out)
@@ -262,11 +310,20 @@ def _bench(options: argparse.Namespace) -> int:
         run_published,
     )
 
-    plan = BenchPlan(options.case, options.design, options.rates or RATES, options.requests, rounds=options.rounds)
+    plan = BenchPlan(
+        options.case,
+        options.design,
+        options.rates or RATES,
+        options.requests,
+        rounds=options.rounds,
+    )
     with output_folder(options.out, replace=options.force) as target:
         # Before Spark is started, which would take part in what is measured.
         run_published(plan, target, open_console())
-        with open_session() as (spark, console), step(console, spark, "summarize, and write the report"):
+        with (
+            open_session() as (spark, console),
+            step(console, spark, "summarize, and write the report"),
+        ):
             section = benchmark_section(spark, target)
             write_report(spark, [], target / "report.html", benchmarks=[section])
     print_published(open_console(), section)
@@ -294,7 +351,9 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
 def _next(console: Console, made: Path, command: str) -> None:
     from rich.markup import escape
 
-    console.print(f"made [bold]{escape(str(made))}[/]; next: purgatory {escape(command)}", soft_wrap=True)
+    console.print(
+        f"made [bold]{escape(str(made))}[/]; next: purgatory {escape(command)}", soft_wrap=True
+    )
 
 
 def _made(console: Console, made: Path) -> None:
@@ -312,7 +371,9 @@ def _print_report(console: Console, made: Path) -> None:
 def _agreed(console: Console, differing: int) -> int:
     if not differing:
         return OK
-    console.print(f"[red]{differing:,} rows of the replays differ from the batch outcomes[/]: see the table agreement")
+    console.print(
+        f"[red]{differing:,} rows of the replays differ from the batch outcomes[/]: see the table agreement"
+    )
     return OUTCOMES_DIFFER
 
 

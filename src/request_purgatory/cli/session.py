@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def open_session(make: Callable[[], SparkSession] | None = None) -> Iterator[tuple[SparkSession, Console]]:
+def open_session(
+    make: Callable[[], SparkSession] | None = None,
+) -> Iterator[tuple[SparkSession, Console]]:
     """A session for a block, and a console beside it; the session ends with the block, also where the user breaks it off.
 
     Args:
@@ -35,12 +37,14 @@ def open_session(make: Callable[[], SparkSession] | None = None) -> Iterator[tup
     with nullcontext() if verbose else without_noise():
         session = (make or create_session)()
     if threading.current_thread() is threading.main_thread():
-        # Spark's own handler calls the JVM in the middle of other calls. Jobs are cancelled when the session stops.
+        # Spark's own handler calls the JVM in the middle of other calls. Jobs are cancelled when
+        # the session stops.
         signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         yield session, open_console()
     except KeyboardInterrupt:
-        # The call that was broken off may have taken the connection with it. The JVM ends with this process in any case.
+        # The call that was broken off may have taken the connection with it. The JVM ends with this
+        # process in any case.
         with suppress(Exception):
             if not verbose:
                 hush(session)
@@ -56,5 +60,6 @@ def open_console() -> Console:
     """Where commands tell what they do."""
     from rich.console import Console
 
-    # A file or a pipe has no width: then the tables' own, instead of the 80 columns of a terminal that nobody looks at.
+    # A file or a pipe has no width: then the tables' own, instead of the 80 columns of a terminal
+    # that nobody looks at.
     return Console(highlight=False, width=None if sys.stdout.isatty() else 120)

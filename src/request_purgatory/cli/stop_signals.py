@@ -35,7 +35,10 @@ class StopRequest:
 
 @contextmanager
 def stop_on_signals() -> Iterator[StopRequest]:
-    """Note SIGINT and SIGTERM in the block, instead of being ended by them. A second one has its usual effect."""
+    """Note SIGINT and SIGTERM in the block, instead of being ended by them.
+
+    A second one has its usual effect.
+    """
     request = StopRequest()
     if threading.current_thread() is not threading.main_thread():
         yield request  # Signals are another thread's business.

@@ -40,7 +40,9 @@ def stream(options: argparse.Namespace) -> int:
     addresses = (options.requests, options.events, options.out)
     of_addresses = ("format", "files_per_batch", "rows_per_batch", "kafka_options")
     plan = StreamPlan(
-        endpoints=endpoints(*addresses, AddressOptions(**{name: getattr(options, name) for name in of_addresses})),
+        endpoints=endpoints(
+            *addresses, AddressOptions(**{name: getattr(options, name) for name in of_addresses})
+        ),
         checkpoint=options.checkpoint,
         settings=StreamSettings(**{name: getattr(options, name) for name in names}),
         every_s=options.every,
@@ -50,8 +52,12 @@ def stream(options: argparse.Namespace) -> int:
     )
     with_kafka = any(is_kafka(address) for address in addresses)
     if options.kafka_connector and not with_kafka:
-        raise InvalidArgumentError("kafka_connector", "for a kafka:// address", options.kafka_connector)
-    make = partial(session_with_connector, options.kafka_connector) if with_kafka else create_session
+        raise InvalidArgumentError(
+            "kafka_connector", "for a kafka:// address", options.kafka_connector
+        )
+    make = (
+        partial(session_with_connector, options.kafka_connector) if with_kafka else create_session
+    )
     with ExitStack() as until_end:
         # What can't be written or listened on is told before Spark is started.
         heard = _metrics(options, until_end)
@@ -73,12 +79,17 @@ def stream(options: argparse.Namespace) -> int:
     outcomes, late = map(escape, plan.endpoints.out.places)
     console.print(f"outcomes: [bold]{outcomes}[/], late rows: [bold]{late}[/]", soft_wrap=True)
     if stop:
-        print(f"purgatory: stopped by {stop.name}; the same command goes on from {options.checkpoint}", file=sys.stderr)
+        print(
+            f"purgatory: stopped by {stop.name}; the same command goes on from {options.checkpoint}",
+            file=sys.stderr,
+        )
         return stop.exit_code
     return OK
 
 
-def _metrics(options: argparse.Namespace, until_end: ExitStack) -> list[Callable[[BatchProgress], None]]:
+def _metrics(
+    options: argparse.Namespace, until_end: ExitStack
+) -> list[Callable[[BatchProgress], None]]:
     from request_purgatory.pipeline.stream.metrics import (
         StreamMetrics,
         metrics_file,
@@ -91,7 +102,10 @@ def _metrics(options: argparse.Namespace, until_end: ExitStack) -> list[Callable
         metrics = StreamMetrics()
         host, port = parse_address(options.metrics_listen)
         bound = until_end.enter_context(serve_metrics(metrics, host, port))
-        open_console().print(f"metrics: http://{f'[{host}]' if ':' in host else host}:{bound}/metrics", soft_wrap=True)
+        open_console().print(
+            f"metrics: http://{f'[{host}]' if ':' in host else host}:{bound}/metrics",
+            soft_wrap=True,
+        )
         heard.append(metrics.add)
     if options.metrics is not None:
         heard.append(until_end.enter_context(metrics_file(options.metrics)).add)

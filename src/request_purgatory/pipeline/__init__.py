@@ -1,1 +1,4 @@
-"""The data pipeline on Spark: traces, replay, batch outcomes, analysis, report. Needs the extra `[spark]`."""
+"""The data pipeline on Spark: traces, replay, batch outcomes, analysis, report.
+
+Needs the extra `[spark]`.
+"""

@@ -55,8 +55,14 @@ class RunPlan:
 
 
 def run(spark: SparkSession, plan: RunPlan, target: Path, console: Console) -> list[Analysis]:
-    """Carry out the plan into `target`, which exists and is empty: `traces/`, `replays/`, `analyses/` and `report.html`."""
-    names = _folder_names([workload.name for workload in plan.workloads] + [source.resolve().name for source in plan.sources])
+    """Carry out the plan into `target`, which exists and is empty.
+
+    `traces/`, `replays/`, `analyses/` and `report.html`.
+    """
+    names = _folder_names(
+        [workload.name for workload in plan.workloads]
+        + [source.resolve().name for source in plan.sources]
+    )
     analyses = []
     sources: list[Workload | Path] = [*plan.workloads, *plan.sources]
     for name, source in zip(names, sources, strict=True):
@@ -72,11 +78,19 @@ def run(spark: SparkSession, plan: RunPlan, target: Path, console: Console) -> l
         for settings in plan.replays:
             with step(console, spark, f"replay {name}, {settings.design}"):
                 replays.append(
-                    replay_trace(spark, trace, settings, _made(target / "replays" / name / settings.design), plan.max_worker_mb)
+                    replay_trace(
+                        spark,
+                        trace,
+                        settings,
+                        _made(target / "replays" / name / settings.design),
+                        plan.max_worker_mb,
+                    )
                 )
         with step(console, spark, f"analyze {name}"):
             folder = _made(target / "analyses" / name)
-            analyses.append(analyze(spark, trace, replays, folder, plan.timeouts, plan.max_worker_mb))
+            analyses.append(
+                analyze(spark, trace, replays, folder, plan.timeouts, plan.max_worker_mb)
+            )
     with step(console, spark, "write the report"):
         write_report(spark, analyses, target / "report.html")
     write_json(target / "run.json", {"traces": names})
@@ -84,9 +98,16 @@ def run(spark: SparkSession, plan: RunPlan, target: Path, console: Console) -> l
 
 
 def replay_trace(
-    spark: SparkSession, trace: Trace, settings: ReplaySettings, target: Path, max_worker_mb: int = MAX_WORKER_MB
+    spark: SparkSession,
+    trace: Trace,
+    settings: ReplaySettings,
+    target: Path,
+    max_worker_mb: int = MAX_WORKER_MB,
 ) -> Replayed:
-    """Replay a trace into a replay folder; TraceFormatError if it has no requests, HostTooLargeError if a host is too large."""
+    """Replay a trace into a replay folder.
+
+    TraceFormatError if it has no requests, HostTooLargeError if a host is too large.
+    """
     trace.require_requests()
     requests, events = trace.requests(spark), trace.events(spark)
     require_hosts_fit(requests, events, REPLAY, max_worker_mb)
@@ -142,19 +163,25 @@ def print_summary(console: Console, spark: SparkSession, analyses: list[Analysis
                 f"{differ[row['design']]:,}",
             )
     console.print(table)
-    console.print("[dim]peak: most pending on one host; differ: rows of the replay that are not as the batch computes them[/]")
+    console.print(
+        "[dim]peak: most pending on one host; differ: rows of the replay that are not as the batch computes them[/]"
+    )
     for analysis in analyses:
         if "marks" in analysis.manifest["tables"]:
             for mark in analysis.rows("marks"):
                 share = share_text(mark["expired_share"])
-                console.print(f"{mark['side']} {escape(mark['label'])}: {share} of {mark['requests']:,} requests expired")
+                console.print(
+                    f"{mark['side']} {escape(mark['label'])}: {share} of {mark['requests']:,} requests expired"
+                )
     return differing
 
 
 def _by_design(analysis: Analysis, spark: SparkSession) -> list[Row]:
     hosts = analysis.table(spark, "hosts").groupBy("design")
     sums = hosts.agg(
-        F.sum("purges").alias("purges"), F.sum("task_seconds").alias("task_seconds"), F.max("peak_pending").alias("peak_pending")
+        F.sum("purges").alias("purges"),
+        F.sum("task_seconds").alias("task_seconds"),
+        F.max("peak_pending").alias("peak_pending"),
     )
     return sums.orderBy(F.desc("design")).collect()
 

@@ -1,4 +1,7 @@
-"""The benchmarks' pictures, as SVG: the published figures redrawn, and a curve for each question."""
+"""The benchmarks' pictures, as SVG.
+
+The published figures redrawn, and a curve for each question.
+"""
 
 from __future__ import annotations
 
@@ -39,19 +42,34 @@ def published_figure(rows: Sequence[Row], metric: str, label: str, title: str) -
     """One metric of the published benchmark against the target rate, low and high latencies side by side.
 
     Args:
-        rows: summary rows of the question `published`; size is the rate, 0 for unthrottled, which is drawn beside the axis' end.
+        rows: summary rows of the question `published`; size is the rate, 0 for unthrottled, which
+            is drawn beside the axis' end.
     """
-    cases = [case for case in ("low", "high") if any(f"case={case} " in row["case"] for row in rows)]
+    cases = [
+        case for case in ("low", "high") if any(f"case={case} " in row["case"] for row in rows)
+    ]
     with plt.rc_context(_STYLE):
-        figure, grid = plt.subplots(1, len(cases), sharey=True, squeeze=False, figsize=(9.0, 3.3), layout="constrained")
+        figure, grid = plt.subplots(
+            1, len(cases), sharey=True, squeeze=False, figsize=(9.0, 3.3), layout="constrained"
+        )
     panels = list(grid[0])
     for axes, case in zip(panels, cases, strict=True):
         chosen = [
-            row for row in rows if row["metric"] == metric and f"case={case} " in row["case"] and "heap_mb" not in row["case"]
+            row
+            for row in rows
+            if row["metric"] == metric
+            and f"case={case} " in row["case"]
+            and "heap_mb" not in row["case"]
         ]
         rates = sorted({row["size"] for row in chosen if row["size"]})
         last = rates[-1] * 2 if rates else 1.0
-        _lines(axes, [(_per_million(row) if metric in PER_RUN else row) | {"size": row["size"] or last} for row in chosen])
+        _lines(
+            axes,
+            [
+                (_per_million(row) if metric in PER_RUN else row) | {"size": row["size"] or last}
+                for row in chosen
+            ],
+        )
         if metric == "enqueue_rate" and rates:
             axes.plot(rates, rates, color="#8a94a3", linewidth=1, linestyle=":", label="target")
             axes.set_yscale("log")
@@ -68,7 +86,10 @@ def published_figure(rows: Sequence[Row], metric: str, label: str, title: str) -
 
 
 def _per_million(row: Row) -> Row:
-    """A sum over a run as one for a million requests: runs at different rates have different lengths."""
+    """A sum over a run as one for a million requests.
+
+    Runs at different rates have different lengths.
+    """
     found = re.search(r"\bcount=(\d+)", row["case"])
     scale = 1e6 / int(found.group(1)) if found else 1.0
     return row | {name: row[name] * scale for name in ("median", "least", "most")}
@@ -89,12 +110,26 @@ def curve(rows: Sequence[Row], unit: str, title: str, label: str) -> str:
 
 
 def _lines(axes: Axes, rows: Sequence[Row]) -> None:
-    sides = list(dict.fromkeys(row["side"] for row in sorted(rows, key=lambda row: row["position"])))
+    sides = list(
+        dict.fromkeys(row["side"] for row in sorted(rows, key=lambda row: row["position"]))
+    )
     for number, side in enumerate(sides):
-        points = sorted((row["size"], row["median"], row["least"], row["most"]) for row in rows if row["side"] == side)
+        points = sorted(
+            (row["size"], row["median"], row["least"], row["most"])
+            for row in rows
+            if row["side"] == side
+        )
         sizes, medians, least, most = zip(*points, strict=True)
         colour = _COLOURS.get(side, "#8a94a3")
-        axes.plot(sizes, medians, color=colour, marker=_MARKS[number % len(_MARKS)], markersize=4.5, linewidth=1.8, label=side)
+        axes.plot(
+            sizes,
+            medians,
+            color=colour,
+            marker=_MARKS[number % len(_MARKS)],
+            markersize=4.5,
+            linewidth=1.8,
+            label=side,
+        )
         axes.fill_between(sizes, least, most, color=colour, alpha=0.12, linewidth=0)
 
 

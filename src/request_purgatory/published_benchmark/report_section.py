@@ -83,15 +83,24 @@ def run_published(plan: BenchPlan, target: Path, console: Console) -> None:
     """
     write_json(target / results.MACHINE_FILE, _machine(plan))
     loads = plan.loads()
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
     with (
         (target / results.MEASUREMENTS_FILE).open("w", encoding="utf-8") as file,
-        Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress,
+        Progress(
+            *columns, console=console, transient=True, disable=not console.is_terminal
+        ) as progress,
     ):
         bar = progress.add_task("", total=plan.rounds * len(loads))
         for number in range(plan.rounds):
             for load in loads if number % 2 == 0 else loads[::-1]:
-                progress.update(bar, description=f"{load.design}, {load.case}, {load.rate or 'unlimited'}/s")
+                progress.update(
+                    bar, description=f"{load.design}, {load.case}, {load.rate or 'unlimited'}/s"
+                )
                 for metric, value in _measure(load).items():
                     file.write(json.dumps(_record(load, metric, value, number)) + "\n")
                 file.flush()
@@ -101,9 +110,13 @@ def run_published(plan: BenchPlan, target: Path, console: Console) -> None:
 def _measure(load: run.Load) -> dict[str, float]:
     arguments = [f"{name}={value}" for name, value in asdict(load).items()]
     command = [sys.executable, "-m", "request_purgatory.published_benchmark.run", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=_RUN_TIMEOUT_S, check=False)
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=_RUN_TIMEOUT_S, check=False
+    )
     if done.returncode:
-        raise RuntimeError(f"{' '.join(command[1:])} failed with exit code {done.returncode}: {done.stderr.strip()[-500:]}")
+        raise RuntimeError(
+            f"{' '.join(command[1:])} failed with exit code {done.returncode}: {done.stderr.strip()[-500:]}"
+        )
     metrics: dict[str, float] = json.loads(done.stdout)
     return metrics
 
@@ -165,7 +178,12 @@ def _question(name: str, rows: list[Row]) -> Row:
     found = {(row["metric"], row["case"], row["side"]): row for row in rows}
     cases = list(dict.fromkeys((row["metric"], row["unit"], row["case"]) for row in rows))
     lines = [
-        {"metric": metric, "unit": unit, "case": case, "values": [found.get((metric, case, side)) for side in sides]}
+        {
+            "metric": metric,
+            "unit": unit,
+            "case": case,
+            "values": [found.get((metric, case, side)) for side in sides],
+        }
         for metric, unit, case in sorted(cases, key=lambda line: metrics.index(line[0]))
     ]
     chart = ""
@@ -174,7 +192,13 @@ def _question(name: str, rows: list[Row]) -> Row:
         chosen = [row for row in rows if row["metric"] == metric]
         if len({row["size"] for row in chosen}) > 1:
             chart = Markup(charts.curve(chosen, "ns", name, label))
-    return {"name": name, "sides": sides, "lines": lines, "chart": chart, "rounds": max(row["rounds"] for row in rows)}
+    return {
+        "name": name,
+        "sides": sides,
+        "lines": lines,
+        "chart": chart,
+        "rounds": max(row["rounds"] for row in rows),
+    }
 
 
 def print_published(console: Console, section: Row) -> None:

@@ -1,7 +1,8 @@
 """What benchmarks measured: one record per value, in `measurements.jsonl`, and its summary.
 
-A record is of one process that measured one side at one case: `question`, `side`, `case` (its parameters as text), `size` (the
-one that an axis shows), `metric`, `unit`, `round` and `value`. What could not be measured, and why, is in `not_measured.jsonl`.
+A record is of one process that measured one side at one case: `question`, `side`, `case` (its
+parameters as text), `size` (the one that an axis shows), `metric`, `unit`, `round` and `value`.
+What could not be measured, and why, is in `not_measured.jsonl`.
 """
 
 from __future__ import annotations
@@ -42,15 +43,31 @@ _POINT = ("question", "case", "size", "metric", "unit", "side")
 
 
 def read_measurements(spark: SparkSession, folder: Path) -> DataFrame:
-    """The records of a benchmark's folder. InvalidArgumentError if there is no such file, or a line is no record."""
+    """The records of a benchmark's folder.
+
+    InvalidArgumentError if there is no such file, or a line is no record.
+    """
     path = folder / MEASUREMENTS_FILE
     if not path.is_file():
-        raise InvalidArgumentError("benchmark folder", f"a folder with {MEASUREMENTS_FILE}", str(folder))
+        raise InvalidArgumentError(
+            "benchmark folder", f"a folder with {MEASUREMENTS_FILE}", str(folder)
+        )
     with_corrupt = T.StructType([*MEASUREMENTS.fields, T.StructField("_corrupt", T.StringType())])
-    rows = spark.read.schema(with_corrupt).option("columnNameOfCorruptRecord", "_corrupt").json(str(path)).cache()
-    corrupt = rows.where(F.col("_corrupt").isNotNull() | F.col("value").isNull()).select("_corrupt").first()
+    rows = (
+        spark.read.schema(with_corrupt)
+        .option("columnNameOfCorruptRecord", "_corrupt")
+        .json(str(path))
+        .cache()
+    )
+    corrupt = (
+        rows.where(F.col("_corrupt").isNotNull() | F.col("value").isNull())
+        .select("_corrupt")
+        .first()
+    )
     if corrupt is not None:
-        raise InvalidArgumentError(MEASUREMENTS_FILE, "one record a line, each with a value", corrupt[0])
+        raise InvalidArgumentError(
+            MEASUREMENTS_FILE, "one record a line, each with a value", corrupt[0]
+        )
     return rows.drop("_corrupt")
 
 

@@ -2,14 +2,16 @@
 
 Command: `python -m request_purgatory.published_benchmark.run key=value ...`
 
-One thread enqueues requests with exponentially distributed gaps, at a target rate or as fast as it can. Each request is watched
-under a few shared keys, on which nothing happens, and has a latency, log-normal by its median and 75th percentile; a second
-thread completes it when that has passed. What has not been completed after the timeout is expired by the purgatory's reaper.
-Timings are real, nothing is virtual.
+One thread enqueues requests with exponentially distributed gaps, at a target rate or as fast as it
+can. Each request is watched under a few shared keys, on which nothing happens, and has a latency,
+log-normal by its median and 75th percentile; a second thread completes it when that has passed.
+What has not been completed after the timeout is expired by the purgatory's reaper. Timings are
+real, nothing is virtual.
 
-As in Apache Kafka's own version (TestPurgatoryPerformance): gaps and latencies are drawn beforehand, a request carries 100 bytes,
-its `try_complete` looks at the clock, and waiting for the next arrival goes by whole milliseconds. What differs: the second
-thread's queue. Java's is a DelayQueue, a heap; here it is a list for each millisecond, so that it costs both designs little.
+As in Apache Kafka's own version (TestPurgatoryPerformance): gaps and latencies are drawn
+beforehand, a request carries 100 bytes, its `try_complete` looks at the clock, and waiting for the
+next arrival goes by whole milliseconds. What differs: the second thread's queue. Java's is a
+DelayQueue, a heap; here it is a list for each millisecond, so that it costs both designs little.
 """
 
 from __future__ import annotations
@@ -35,7 +37,10 @@ from request_purgatory.purgatory.purgatory import DelayedOperationPurgatory
 
 #: Median and 75th percentile of the latencies in ms, by the case's name.
 CASES = {"low": (20.0, 60.0), "high": (200.0, 400.0)}
-DESIGNS: dict[str, type[DelayedOperationPurgatory]] = {"wheel": DelayedOperationPurgatory, "legacy": LegacyPurgatory}
+DESIGNS: dict[str, type[DelayedOperationPurgatory]] = {
+    "wheel": DelayedOperationPurgatory,
+    "legacy": LegacyPurgatory,
+}
 #: The unit of each metric of a run.
 METRICS = {
     "enqueue_rate": "1/s",
@@ -86,7 +91,9 @@ class Load:
 
 
 class TimedRequest(DelayedOperation):
-    """A request whose condition is that a time has come. Its attributes are set by whoever makes it: an __init__ in Python would
+    """A request whose condition is that a time has come.
+
+    Its attributes are set by whoever makes it: an __init__ in Python would
     be two more calls each."""
 
     __slots__ = ("completes_at", "payload")
@@ -156,13 +163,20 @@ class CollectorTime:
 
 
 def measure(load: Load) -> dict[str, float]:
-    """Run the benchmark once; a value for each of METRICS. RuntimeError if a request is lost or ends twice."""
+    """Run the benchmark once; a value for each of METRICS.
+
+    RuntimeError if a request is lost or ends twice.
+    """
     chance = random.Random(load.seed)
     median_ms, p75_ms = CASES[load.case]
     sigma = math.log(p75_ms / median_ms) / _Z75
     # Arrays, as Java has them: the collector would walk lists of a million numbers again and again.
-    latencies = array("d", [chance.lognormvariate(math.log(median_ms / 1000), sigma) for _ in range(load.count)])
-    gaps = array("d", [chance.expovariate(load.rate) for _ in range(load.count)] if load.rate else [])
+    latencies = array(
+        "d", [chance.lognormvariate(math.log(median_ms / 1000), sigma) for _ in range(load.count)]
+    )
+    gaps = array(
+        "d", [chance.expovariate(load.rate) for _ in range(load.count)] if load.rate else []
+    )
     keys = [f"key-{number}" for number in range(load.keys)]
     purgatory = DESIGNS[load.design](f"published-{load.design}", purge_interval=1000)
     completer = Completer(purgatory)
@@ -176,7 +190,9 @@ def measure(load: Load) -> dict[str, float]:
             while purgatory.num_delayed:
                 if monotonic() - enqueued > _SETTLE_S:
                     pending = purgatory.num_delayed
-                    raise RuntimeError(f"{pending} requests are pending {_SETTLE_S} s after the last one came")
+                    raise RuntimeError(
+                        f"{pending} requests are pending {_SETTLE_S} s after the last one came"
+                    )
                 time.sleep(0.001)
             ended = monotonic()
             cpu_seconds = time.process_time() - cpu_began
@@ -185,7 +201,9 @@ def measure(load: Load) -> dict[str, float]:
         completer.stop()
         purgatory.shutdown()
     if counted.completions + counted.expirations != load.count:
-        raise RuntimeError(f"{counted.completions} completed and {counted.expirations} expired of {load.count} requests")
+        raise RuntimeError(
+            f"{counted.completions} completed and {counted.expirations} expired of {load.count} requests"
+        )
     return {
         "enqueue_rate": load.count / (enqueued - began),
         "enqueue_seconds": enqueued - began,
@@ -215,7 +233,8 @@ def _enqueue(
         now = monotonic()
         if gaps:
             arrives_at += gaps[number]
-            # By whole milliseconds: who sleeps for each of 100,000 gaps a second measures how long sleeping takes.
+            # By whole milliseconds: who sleeps for each of 100,000 gaps a second measures how long
+            # sleeping takes.
             while arrives_at > now + 0.001:
                 time.sleep(0.001)
                 now = monotonic()
@@ -243,7 +262,10 @@ def main(arguments: list[str]) -> int:
     """Measure what `key=value` arguments ask for and print the metrics as one line of JSON."""
     try:
         given = dict(argument.split("=", 1) for argument in arguments)
-        fields: dict[str, Any] = {name: value if name in ("case", "design") else int(value) for name, value in given.items()}
+        fields: dict[str, Any] = {
+            name: value if name in ("case", "design") else int(value)
+            for name, value in given.items()
+        }
         load = Load(**fields)
     except (TypeError, ValueError) as error:
         print(f"{' '.join(arguments)}: {error}", file=sys.stderr)

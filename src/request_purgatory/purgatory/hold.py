@@ -1,4 +1,7 @@
-"""What the operations behind `hold` have in common. Compiled, as it is made, tried and ended for each of them."""
+"""What the operations behind `hold` have in common.
+
+Compiled, as it is made, tried and ended for each of them.
+"""
 
 from __future__ import annotations
 
@@ -21,16 +24,28 @@ class Answerable(Protocol):
 
 
 def timeout_to_ms(timeout: float) -> int:
-    """Seconds as whole milliseconds, rounded up; InvalidArgumentError if negative, not a number or beyond 10,000 years."""
-    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 <= timeout <= MAX_DELAY_MS / 1000:
-        raise InvalidArgumentError("timeout", "a number of seconds, not negative and at most 10,000 years", timeout)
-    # 0.07 * 1000 is 70.00000000000001, of which nobody asked for the last: less than half a microsecond is
-    # not rounded up.
+    """Seconds as whole milliseconds, rounded up.
+
+    InvalidArgumentError if negative, not a number or beyond 10,000 years.
+    """
+    if (
+        isinstance(timeout, bool)
+        or not isinstance(timeout, (int, float))
+        or not 0 <= timeout <= MAX_DELAY_MS / 1000
+    ):
+        raise InvalidArgumentError(
+            "timeout", "a number of seconds, not negative and at most 10,000 years", timeout
+        )
+    # 0.07 * 1000 is 70.00000000000001, of which nobody asked for the last: less than half a
+    # microsecond is not rounded up.
     return math.ceil(timeout * 1000 - 0.0005)
 
 
 class HeldCondition(DelayedOperation):
-    """Waits until a condition has a true value, which is its answer; subclasses say who is answered."""
+    """Waits until a condition has a true value, which is its answer.
+
+    Subclasses say who is answered.
+    """
 
     __slots__ = ("_error", "_until", "_value")
 
@@ -52,11 +67,14 @@ class HeldCondition(DelayedOperation):
                 return False
             if type(value) is CoroutineType:
                 value.close()
-                raise InvalidArgumentError("until", "a plain function, as nobody awaits what it returns", until)
+                raise InvalidArgumentError(
+                    "until", "a plain function, as nobody awaits what it returns", until
+                )
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:
-            # Whoever waits has to hear of it, and now: a condition that raises is not going to become true.
+            # Whoever waits has to hear of it, and now: a condition that raises is not going to
+            # become true.
             self._error = error
             return self.force_complete()
         self._value = value
@@ -64,7 +82,9 @@ class HeldCondition(DelayedOperation):
 
     def _answer(self, future: Answerable) -> None:
         if self._state == states.EXPIRED:
-            future.set_exception(TimeoutError(f"the condition did not hold within {self.delay_ms} ms"))
+            future.set_exception(
+                TimeoutError(f"the condition did not hold within {self.delay_ms} ms")
+            )
         elif self._error is None:
             future.set_result(self._value)
         else:

@@ -1,8 +1,8 @@
 """The request purgatory of Apache Kafka 0.8, kept as the baseline that the timing wheel is measured against.
 
-Its delay queue holds every request, completed ones too, until they come out at their deadline or a purge scans for them. With a
-high rate of requests that complete long before their timeout, the queue and the watcher lists fill with what nobody needs, and
-every insertion pays O(log n) for it.
+Its delay queue holds every request, completed ones too, until they come out at their deadline or a
+purge scans for them. With a high rate of requests that complete long before their timeout, the
+queue and the watcher lists fill with what nobody needs, and every insertion pays O(log n) for it.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ logger = logging.getLogger(__name__)
 class DelayQueueTimer:
     """A delay queue with one entry for every request: the 0.8 design's timer, for `LegacyPurgatory` only.
 
-    Cancelling removes nothing. What has ended meanwhile is skipped when it comes out, or dropped by `purge`. Any thread may
-    call every method.
+    Cancelling removes nothing. What has ended meanwhile is skipped when it comes out, or dropped by
+    `purge`. Any thread may call every method.
     """
 
     def __init__(self, name: str, clock: Clock | None = None) -> None:
@@ -36,7 +36,8 @@ class DelayQueueTimer:
         self.callback_errors = 0
         self._lock = threading.Lock()
         self._sleepers = Sleepers()
-        # The number in the middle keeps equal deadlines in order of arrival, and tasks from being compared.
+        # The number in the middle keeps equal deadlines in order of arrival, and tasks from being
+        # compared.
         self._heap: list[tuple[int, int, TimerTask]] = []
         self._added = 0
         self._woken = False
@@ -74,7 +75,10 @@ class DelayQueueTimer:
             self._sleepers.wake()
 
     def advance_clock(self, timeout_ms: int | None) -> bool:
-        """Wait up to `timeout_ms` for the next deadline, then run what is due; as `SystemTimer.advance_clock`."""
+        """Wait up to `timeout_ms` for the next deadline, then run what is due.
+
+        As `SystemTimer.advance_clock`.
+        """
         if self._closed:
             raise TimerClosedError(self.name)
         with self._lock:
@@ -92,7 +96,8 @@ class DelayQueueTimer:
                 with self._lock:
                     self.callback_errors += 1
                 logger.exception("timer %r: %r raised", self.name, task)
-            # The last reference to the task may go here, and its finalizer is user code: not under the lock.
+            # The last reference to the task may go here, and its finalizer is user code: not under
+            # the lock.
             del task
 
     def _wait(self, timeout_ms: int | None) -> bool:
@@ -171,7 +176,9 @@ class DelayQueueTimer:
         """Assert the heap's order."""
         with self._lock:
             for index, entry in enumerate(self._heap):
-                assert self._heap[(index - 1) // 2 if index else 0] <= entry, "the delay queue is out of order"
+                assert self._heap[(index - 1) // 2 if index else 0] <= entry, (
+                    "the delay queue is out of order"
+                )
 
 
 def _has_ended(task: TimerTask) -> bool:
@@ -181,19 +188,30 @@ def _has_ended(task: TimerTask) -> bool:
 class LegacyPurgatory(DelayedOperationPurgatory):
     """Kafka 0.8's purgatory, under the interface of `DelayedOperationPurgatory`.
 
-    What differs, as 0.8 had it: a delay queue with every request in it instead of a timing wheel; ended requests stay in it
-    and in the watcher lists until they are met in passing or purged; a purge is due when `purge_interval` requests were added
-    since the last one, whether or not anything has ended; one reaper thread expires and purges, and looks at the request
-    counter only when it wakes, every 200 ms or at a deadline; one lock for all watcher lists. `num_delayed` counts the
-    pending exactly, as 0.8's `unsatisfied` did. `watched` counts the delay queue's entries too, as its PurgatorySize did.
+    What differs, as 0.8 had it: a delay queue with every request in it instead of a timing wheel;
+    ended requests stay in it and in the watcher lists until they are met in passing or purged; a
+    purge is due when `purge_interval` requests were added since the last one, whether or not
+    anything has ended; one reaper thread expires and purges, and looks at the request counter only
+    when it wakes, every 200 ms or at a deadline; one lock for all watcher lists. `num_delayed`
+    counts the pending exactly, as 0.8's `unsatisfied` did. `watched` counts the delay queue's
+    entries too, as its PurgatorySize did.
 
     For baselines and comparison, not for services.
     """
 
-    def __init__(self, name: str, *, clock: Clock | None = None, purge_interval: int = 1000, reaper: bool = True) -> None:
+    def __init__(
+        self,
+        name: str,
+        *,
+        clock: Clock | None = None,
+        purge_interval: int = 1000,
+        reaper: bool = True,
+    ) -> None:
         """As `DelayedOperationPurgatory`; `clock` is a MonotonicClock unless given."""
         self.delay_queue = DelayQueueTimer(name, clock)
-        super().__init__(name, timer=self.delay_queue, purge_interval=purge_interval, shards=1, reaper=reaper)
+        super().__init__(
+            name, timer=self.delay_queue, purge_interval=purge_interval, shards=1, reaper=reaper
+        )
 
     #: 0.8's reaper looked at its request counter this often, and at every deadline.
     reap_interval_ms = 200
@@ -221,7 +239,11 @@ class LegacyPurgatory(DelayedOperationPurgatory):
             for watchers in shard.lists():
                 for watch in shard.watches_of(watchers):
                     operation = shard.operation_of(watch)
-                    if operation is not None and operation._state != states.PENDING and shard.drop(watch):
+                    if (
+                        operation is not None
+                        and operation._state != states.PENDING
+                        and shard.drop(watch)
+                    ):
                         dropped += 1
         return dropped
 

@@ -1,4 +1,7 @@
-"""Checks that callbacks make inside of checks: a chain of any length, on a stack of bounded depth."""
+"""Checks that callbacks make inside of checks.
+
+A chain of any length, on a stack of bounded depth.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,8 @@ class Checking(Protocol):
         ...
 
 
-#: By thread, the checks that came too deep inside of others, each once, in the order in which they came.
+#: By thread, the checks that came too deep inside of others, each once, in the order in which they
+#: came.
 postponed: dict[int, dict[tuple[Checking, Hashable], None]] = {}
 
 
@@ -56,7 +60,9 @@ def check_postponed() -> None:
         in_vain[check] += 1
         if in_vain[check] == _MOST_IN_VAIN:
             checks.clear()
-            leaving = NotificationLoopError(f"the check of watch key {reprlib.repr(key)}", _MOST_IN_VAIN)
+            leaving = NotificationLoopError(
+                f"the check of watch key {reprlib.repr(key)}", _MOST_IN_VAIN
+            )
     del postponed[get_ident()]
     if leaving is not None:
         raise leaving

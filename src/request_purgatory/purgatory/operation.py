@@ -30,7 +30,8 @@ class Keeper:
 
     __slots__ = ("end_listener",)
 
-    #: Called with each operation that has ended, by the thread that ended it, after its callbacks; must not raise.
+    #: Called with each operation that has ended, by the thread that ended it, after its callbacks;
+    #: must not raise.
     end_listener: Callable[[DelayedOperation], object] | None
 
     def _operation_ended(self, operation: DelayedOperation, state: int) -> None:
@@ -53,11 +54,13 @@ class Keeper:
 class DelayedOperation(TimerTask):
     """A request that waits until its condition holds or its time runs out; subclass it.
 
-    `try_complete` and `on_complete` are yours to write; `on_expiration` and `on_cancellation` may be. An operation ends
-    exactly once, as completed, expired or cancelled, whatever threads race for it. An operation is used once, in one
-    purgatory. Any thread may call `force_complete` and `cancel`.
+    `try_complete` and `on_complete` are yours to write; `on_expiration` and `on_cancellation` may
+    be. An operation ends exactly once, as completed, expired or cancelled, whatever threads race
+    for it. An operation is used once, in one purgatory. Any thread may call `force_complete` and
+    `cancel`.
 
-    Subclasses that declare `__slots__` save memory; those with an `__init__` of their own call `super().__init__(delay_ms)`.
+    Subclasses that declare `__slots__` save memory; those with an `__init__` of their own call
+    `super().__init__(delay_ms)`.
 
     >>> class Ack(DelayedOperation):
     ...     def try_complete(self):
@@ -71,10 +74,14 @@ class DelayedOperation(TimerTask):
 
     __slots__ = ("_entered_ms", "_purgatory", "_state", "_trier", "_try_state", "_watches")
 
-    # The state and the try state change under `primitives.lock(self)`, which is held for a handful of loads and stores.
+    # The state and the try state change under `primitives.lock(self)`, which is held for a handful
+    # of loads and stores.
 
     def __init__(self, delay_ms: int) -> None:
-        """`delay_ms`: whole milliseconds until it expires; 0 or less expires as soon as one try has failed."""
+        """`delay_ms`: whole milliseconds until it expires.
+
+        0 or less expires as soon as one try has failed.
+        """
         self._begin(delay_ms)
         if not primitives.COMPILED:  # A constant: compiled, they begin as this.
             self._state = states.PENDING
@@ -89,9 +96,9 @@ class DelayedOperation(TimerTask):
     def try_complete(self) -> bool:
         """If the condition holds, `return self.force_complete()`; otherwise return False.
 
-        Called by any thread that brings an event, but never by two at a time for one operation. A try that causes an event for
-        its own operation is repeated, up to 1,000 times in a row. NotCompletedError is raised for a true value of an operation
-        that is still pending.
+        Called by any thread that brings an event, but never by two at a time for one operation. A
+        try that causes an event for its own operation is repeated, up to 1,000 times in a row.
+        NotCompletedError is raised for a true value of an operation that is still pending.
         """
         raise NotImplementedError
 
@@ -121,7 +128,9 @@ class DelayedOperation(TimerTask):
         return _OUTCOMES[self._state]
 
     def force_complete(self) -> bool:
-        """End the operation as completed and call `on_complete`. True for the one caller that ended it.
+        """End the operation as completed and call `on_complete`.
+
+        True for the one caller that ended it.
 
         What `on_complete` raises reaches the caller; the operation has ended all the same.
         """
@@ -134,7 +143,10 @@ class DelayedOperation(TimerTask):
         return True
 
     def cancel(self) -> bool:
-        """End the operation unanswered and call `on_cancellation`. True for the one caller that ended it."""
+        """End the operation unanswered and call `on_cancellation`.
+
+        True for the one caller that ended it.
+        """
         if not self._end(states.CANCELLED):
             return False
         try:
@@ -144,7 +156,10 @@ class DelayedOperation(TimerTask):
         return True
 
     def run(self) -> None:
-        """Called by the timer when time has run out. What the callbacks raise is logged and counted by the purgatory."""
+        """Called by the timer when time has run out.
+
+        What the callbacks raise is logged and counted by the purgatory.
+        """
         purgatory = self._purgatory
         if purgatory is None:
             self._expire()  # Alone on a timer, which contains what it raises.
@@ -160,7 +175,10 @@ class DelayedOperation(TimerTask):
         purgatory._callbacks_ran(self, began_ms)
 
     def drop(self) -> None:
-        """End as cancelled: the timer's executor will not run the expiration that it had accepted."""
+        """End as cancelled.
+
+        The timer's executor will not run the expiration that it had accepted.
+        """
         self.cancel()
 
     def _disown(self) -> None:
@@ -170,7 +188,10 @@ class DelayedOperation(TimerTask):
         self._unlink()
 
     def _expire(self) -> bool:
-        """End as expired. Both callbacks are called, even if the first one raises. True for the caller that did it."""
+        """End as expired.
+
+        Both callbacks are called, even if the first one raises. True for the caller that did it.
+        """
         if not self._end(states.EXPIRED):
             return False
         try:
@@ -189,9 +210,12 @@ class DelayedOperation(TimerTask):
             purgatory.end_listener(self)
 
     def _end(self, state: int) -> bool:
-        """Leave PENDING for `state`, then the timer and the purgatory's counts. True for the one caller that did it.
+        """Leave PENDING for `state`, then the timer and the purgatory's counts.
 
-        The order matters: whoever is told of the end, by a callback, finds `num_delayed` without this operation.
+        True for the one caller that did it.
+
+        The order matters: whoever is told of the end, by a callback, finds `num_delayed` without
+        this operation.
         """
         primitives.lock(self)
         if self._state != states.PENDING:
@@ -210,9 +234,10 @@ class DelayedOperation(TimerTask):
     def _try(self) -> bool:
         """`try_complete`, never two at a time; True if this call's try ended the operation.
 
-        A thread that finds a try running does not wait: it leaves a note, and the thread that is trying tries again before it
-        goes. So an event is never lost, and no thread holds a lock, or waits for one, while a condition is looked at. That
-        also makes it safe for a try to cause an event for its own operation.
+        A thread that finds a try running does not wait: it leaves a note, and the thread that is
+        trying tries again before it goes. So an event is never lost, and no thread holds a lock, or
+        waits for one, while a condition is looked at. That also makes it safe for a try to cause an
+        event for its own operation.
         """
         mark = primitives.thread_mark()
         primitives.lock(self)
@@ -250,7 +275,8 @@ class DelayedOperation(TimerTask):
             self._try_state = states.TRYING if again else states.IDLE
             primitives.unlock(self)
             if isinstance(error, (KeyboardInterrupt, SystemExit)):
-                # The program is to end, but not before another thread's event was looked at: it may go on all the same.
+                # The program is to end, but not before another thread's event was looked at: it may
+                # go on all the same.
                 leaving = error
                 error = None
             if not again:
@@ -269,7 +295,10 @@ class DelayedOperation(TimerTask):
         return completed
 
     def _meet(self, purgatory: Keeper) -> bool:
-        """Note whose operation this is; False if it has been another one's. Its end is not the purgatory's to be told of yet."""
+        """Note whose operation this is; False if it has been another one's.
+
+        Its end is not the purgatory's to be told of yet.
+        """
         primitives.lock(self)
         new = self._purgatory is None
         if new:
@@ -279,7 +308,10 @@ class DelayedOperation(TimerTask):
         return new
 
     def _enter(self, now_ms: int) -> int:
-        """From here on the purgatory is told of the end; the state at that moment, which it has to count if it is an end."""
+        """From here on the purgatory is told of the end.
+
+        The state at that moment, which it has to count if it is an end.
+        """
         primitives.lock(self)
         self._entered_ms = now_ms
         state = self._state

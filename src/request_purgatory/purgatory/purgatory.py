@@ -35,35 +35,43 @@ logger = logging.getLogger(__name__)
 class DelayedOperationPurgatory(Keeper):
     """Holds operations until their condition holds or their time runs out, and ends each exactly once.
 
-    An operation is watched under one or more *watch keys*. Whoever changes something that conditions depend on calls
-    `check_and_complete(key)` afterwards, and the operations that watch the key are tried. Keys are anything hashable with
-    quick `__hash__` and `__eq__` that do not call back into the purgatory: strings, tuples, ints.
+    An operation is watched under one or more *watch keys*. Whoever changes something that
+    conditions depend on calls `check_and_complete(key)` afterwards, and the operations that watch
+    the key are tried. Keys are anything hashable with quick `__hash__` and `__eq__` that do not
+    call back into the purgatory: strings, tuples, ints.
 
-    An operation's callbacks run on the thread that ends it: completions on the one that called `check_and_complete` or
-    `force_complete`, time-outs on the reaper, or on the `executor`. Callbacks that take `warn_after_ms` (100) or longer there are
-    logged, as is a time-out that comes so late; `metrics` has the longest of both.
+    An operation's callbacks run on the thread that ends it: completions on the one that called
+    `check_and_complete` or `force_complete`, time-outs on the reaper, or on the `executor`.
+    Callbacks that take `warn_after_ms` (100) or longer there are logged, as is a time-out that
+    comes so late; `metrics` has the longest of both.
 
-    Every method may be called from any thread, from operations' callbacks too. Call `check_and_complete` holding no lock that
-    a `try_complete` or `on_complete` needs.
+    Every method may be called from any thread, from operations' callbacks too. Call
+    `check_and_complete` holding no lock that a `try_complete` or `on_complete` needs.
 
     The story about locks, where the race is:
 
-    1. A thread watches an operation under its keys, and tries it then. An event before the watch is seen by the try; an event
-       after it finds the watcher. So one try is enough. (Kafka tries, watches, and tries again.)
-    2. That try may meet a check by another thread. Tries of one operation never overlap, but nobody waits either: the thread
-       that finds a try running leaves a note, and the one that is trying tries again (`DelayedOperation._try`).
-    3. Only an operation that is pending after that enters the counts. Who ends it earlier leaves the counting to the thread that
-       brought it, and who ends it later counts: `_enter` and `_end` are put in order by the operation's own lock.
-    4. So no lock is held while user code runs, and none can be part of a deadlock with the locks that user code takes. (Kafka
-       holds the operation's lock from the first try to the second, and has to ask callers not to hold theirs.)
-    5. An operation that is still pending goes to the timer. If an end comes between that look and the adding, it found nothing
-       in the timer to remove; so the thread looks again after adding, and takes it out.
-    6. `shutdown` closes first and sweeps the lists then. An operation watched before the sweep is swept; one watched after it
-       was watched by a thread that sees the purgatory closed at its last look, and ends it itself.
+    1. A thread watches an operation under its keys, and tries it then. An event before the watch is
+       seen by the try; an event after it finds the watcher. So one try is enough. (Kafka tries,
+       watches, and tries again.)
+    2. That try may meet a check by another thread. Tries of one operation never overlap, but nobody
+       waits either: the thread that finds a try running leaves a note, and the one that is trying
+       tries again (`DelayedOperation._try`).
+    3. Only an operation that is pending after that enters the counts. Who ends it earlier leaves
+       the counting to the thread that brought it, and who ends it later counts: `_enter` and `_end`
+       are put in order by the operation's own lock.
+    4. So no lock is held while user code runs, and none can be part of a deadlock with the locks
+       that user code takes. (Kafka holds the operation's lock from the first try to the second, and
+       has to ask callers not to hold theirs.)
+    5. An operation that is still pending goes to the timer. If an end comes between that look and
+       the adding, it found nothing in the timer to remove; so the thread looks again after adding,
+       and takes it out.
+    6. `shutdown` closes first and sweeps the lists then. An operation watched before the sweep is
+       swept; one watched after it was watched by a thread that sees the purgatory closed at its
+       last look, and ends it itself.
     """
 
-    #: How long the reaper sleeps at most, in ms of the timer's clock. None is without limit: an idle purgatory uses no CPU, and a
-    #: purge that falls due wakes the reaper.
+    #: How long the reaper sleeps at most, in ms of the timer's clock. None is without limit: an
+    #: idle purgatory uses no CPU, and a purge that falls due wakes the reaper.
     reap_interval_ms: int | None = None
 
     def __init__(
@@ -80,19 +88,25 @@ class DelayedOperationPurgatory(Keeper):
 
         Args:
             name: shown in errors, logs and the thread's name.
-            timer: a SystemTimer of its own unless given. A given one is not shut down with the purgatory; it may serve several
-                purgatories if they have no reaper and its owner calls `advance_clock` of each.
-            purge_interval: purge the watcher lists once about this many ended operations are in them.
+            timer: a SystemTimer of its own unless given. A given one is not shut down with the
+                purgatory; it may serve several purgatories if they have no reaper and its owner
+                calls `advance_clock` of each.
+            purge_interval: purge the watcher lists once about this many ended operations are in
+                them.
             shards: parts the keys are spread over by hash, each with a lock of its own.
             reaper: run a thread that advances the clock. Without it, call `advance_clock`.
-            executor: ends the operations whose time has run out, and so runs their callbacks. Without one, the reaper does, and
-                a slow callback delays every other time-out. The purgatory does not shut it down.
+            executor: ends the operations whose time has run out, and so runs their callbacks.
+                Without one, the reaper does, and a slow callback delays every other time-out. The
+                purgatory does not shut it down.
 
         Raises:
-            InvalidArgumentError: purge_interval below 0, shards below 1, or both a timer and an executor: that is the timer's.
+            InvalidArgumentError: purge_interval below 0, shards below 1, or both a timer and an
+                executor: that is the timer's.
         """
         if timer is not None and executor is not None:
-            raise InvalidArgumentError("executor", "the timer's own, where a timer is given", executor)
+            raise InvalidArgumentError(
+                "executor", "the timer's own, where a timer is given", executor
+            )
         if purge_interval < 0:
             raise InvalidArgumentError("purge_interval", "at least 0", purge_interval)
         if shards < 1:
@@ -117,7 +131,8 @@ class DelayedOperationPurgatory(Keeper):
         self.end_listener = None
         self._be_called: Callable[[], None] | None = None
         if self._hides:
-            # That module is made of this one and others. From here on a collection may ask for all of the above.
+            # That module is made of this one and others. From here on a collection may ask for all
+            # of the above.
             collector = importlib.import_module("request_purgatory._native.collector_hooks")
             collector.show_at_full_collections(self)
             self._be_called = collector.be_called
@@ -130,7 +145,9 @@ class DelayedOperationPurgatory(Keeper):
 
     # -- the way of a request
 
-    def try_complete_else_watch(self, operation: DelayedOperation, watch_keys: Iterable[Hashable]) -> bool:
+    def try_complete_else_watch(
+        self, operation: DelayedOperation, watch_keys: Iterable[Hashable]
+    ) -> bool:
         """Try the operation; if its condition is false, watch it under every key until it ends.
 
         Args:
@@ -138,19 +155,25 @@ class DelayedOperationPurgatory(Keeper):
             watch_keys: one or more keys.
 
         Returns:
-            True if this call completed it. False if it is pending, or something else ended it meanwhile.
+            True if this call completed it. False if it is pending, or something else ended it
+            meanwhile.
 
         Raises:
             InvalidArgumentError: no key, or a string where a list of keys belongs.
             TaskInUseError: the operation is or was in a purgatory.
             NotInitializedError: the operation's class does not call `super().__init__(delay_ms)`.
-            PurgatoryClosedError: after `shutdown`; the operation has been cancelled if it was watched already.
-            Exception: what the operation's own code raises in these tries. The operation has left the purgatory then, and
-                has ended as cancelled if it had not ended otherwise.
+            PurgatoryClosedError: after `shutdown`; the operation has been cancelled if it was
+                watched already.
+            Exception: what the operation's own code raises in these tries. The operation has left
+                the purgatory then, and has ended as cancelled if it had not ended otherwise.
         """
         if isinstance(watch_keys, (str, bytes)):
             raise InvalidArgumentError("watch_keys", "a list of keys, not one string", watch_keys)
-        keys = watch_keys if type(watch_keys) is list or type(watch_keys) is tuple else list(watch_keys)
+        keys = (
+            watch_keys
+            if type(watch_keys) is list or type(watch_keys) is tuple
+            else list(watch_keys)
+        )
         if not keys:
             raise InvalidArgumentError("watch_keys", "at least one key", keys)
         if self._closed:
@@ -166,7 +189,8 @@ class DelayedOperationPurgatory(Keeper):
             self._watch(operation, keys)
             completed = operation._try()
             if operation._state == states.PENDING:
-                # A clock may be anybody's. So it is read before anything is counted, as is all that may raise.
+                # A clock may be anybody's. So it is read before anything is counted, as is all that
+                # may raise.
                 now_ns = self._clock._read_ns()
         except BaseException:
             operation._end(states.CANCELLED)
@@ -195,8 +219,8 @@ class DelayedOperationPurgatory(Keeper):
             cancelled = self._forget(operation)
             if not (self._closed and isinstance(error, TimerClosedError)):
                 raise
-            # The shutdown closed the timer before this operation came to it. If something else ended it meanwhile, somebody
-            # has been told of that already.
+            # The shutdown closed the timer before this operation came to it. If something else
+            # ended it meanwhile, somebody has been told of that already.
             if cancelled:
                 raise PurgatoryClosedError(self.name) from None
             return False
@@ -204,7 +228,9 @@ class DelayedOperationPurgatory(Keeper):
             raise PurgatoryClosedError(self.name)
         return False
 
-    def _watch(self, operation: DelayedOperation, keys: list[Hashable] | tuple[Hashable, ...]) -> None:
+    def _watch(
+        self, operation: DelayedOperation, keys: list[Hashable] | tuple[Hashable, ...]
+    ) -> None:
         shards = self._shards
         for key in keys:
             if operation._state != states.PENDING:
@@ -214,7 +240,8 @@ class DelayedOperationPurgatory(Keeper):
 
     def _await_timeout(self, operation: DelayedOperation, start_ms: int) -> None:
         if operation._delay_ms <= 0:
-            # Not by way of the timer, which would contain what the callbacks raise: here it is the caller's.
+            # Not by way of the timer, which would contain what the callbacks raise: here it is the
+            # caller's.
             operation._expire()
             return
         if self._wheel_timer is not None and operation._bucket is None:
@@ -227,7 +254,10 @@ class DelayedOperationPurgatory(Keeper):
             primitives.hide(operation)  # No other thread comes between the look and this.
 
     def _forget(self, operation: DelayedOperation) -> bool:
-        """Leave nothing behind of an operation that the purgatory will not keep; True if this ended it."""
+        """Leave nothing behind of an operation that the purgatory will not keep.
+
+        True if this ended it.
+        """
         cancelled = operation._end(states.CANCELLED)
         self._unpurged.drop_watches(operation)
         return cancelled
@@ -239,16 +269,17 @@ class DelayedOperationPurgatory(Keeper):
     def check_and_complete(self, key: Hashable) -> int:
         """Try the operations that watch `key`, in the order in which they came; how many this call completed.
 
-        Call it after a change that their conditions depend on. An operation that raises stays pending if it has not ended; it
-        is logged and counted, and the others are tried. After `shutdown` nothing waits for events, and they are ignored.
+        Call it after a change that their conditions depend on. An operation that raises stays
+        pending if it has not ended; it is logged and counted, and the others are tried. After
+        `shutdown` nothing waits for events, and they are ignored.
 
-        Called by callbacks that checks call, and so on, 20 deep, it returns 0: the outermost check makes this one before it
-        returns, so a chain of completions may have any length.
+        Called by callbacks that checks call, and so on, 20 deep, it returns 0: the outermost check
+        makes this one before it returns, so a chain of completions may have any length.
 
         Raises:
             NotificationLoopError: such a check comes back 1,000 times and never completes anything.
-            KeyboardInterrupt, SystemExit: out of an operation, once all the others have been tried: no event is lost if the
-                program goes on.
+            KeyboardInterrupt, SystemExit: out of an operation, once all the others have been tried:
+                no event is lost if the program goes on.
         """
         shards = self._shards
         shard = shards[hash(key) % len(shards)]
@@ -288,7 +319,10 @@ class DelayedOperationPurgatory(Keeper):
         return completed
 
     def _check(self, shard: WatcherLists, watch: Watch) -> bool:
-        """Try a watch's operation; True if this completed it. What has ended is taken out of the list."""
+        """Try a watch's operation; True if this completed it.
+
+        What has ended is taken out of the list.
+        """
         operation = shard.operation_of(watch)
         if operation is None:
             return False
@@ -304,7 +338,8 @@ class DelayedOperationPurgatory(Keeper):
                 shard.drop(watch)
                 watches = operation._watches
                 if watches is not watch or watch.sibling is not None:
-                    # An end inside a try is left to whoever called for the try (`_operation_ended`): here are its other keys.
+                    # An end inside a try is left to whoever called for the try
+                    # (`_operation_ended`): here are its other keys.
                     self._leave_to_purge(operation)
                 elif self._hides:
                     primitives.show(operation)
@@ -344,12 +379,15 @@ class DelayedOperationPurgatory(Keeper):
         self._unpurged.drop_watches(operation)
         return len(cancelled) > 0
 
-    def hold(self, keys: Iterable[Hashable], *, until: Callable[[], object], timeout: float) -> Future[Any]:
+    def hold(
+        self, keys: Iterable[Hashable], *, until: Callable[[], object], timeout: float
+    ) -> Future[Any]:
         """Wait without a subclass: a future for the first true value that `until` returns.
 
-        `until` is called now, and whenever one of `keys` is checked, never by two threads at a time. The future gets what it
-        returned; TimeoutError after `timeout`; what it raised, if it raises; PurgatoryClosedError if the purgatory is shut
-        down; and is cancelled by `cancel_for_key`. Cancelling the future takes the request out.
+        `until` is called now, and whenever one of `keys` is checked, never by two threads at a
+        time. The future gets what it returned; TimeoutError after `timeout`; what it raised, if it
+        raises; PurgatoryClosedError if the purgatory is shut down; and is cancelled by
+        `cancel_for_key`. Cancelling the future takes the request out.
 
         Args:
             keys: one or more watch keys.
@@ -371,7 +409,8 @@ class DelayedOperationPurgatory(Keeper):
         """Wait up to `timeout_ms` for the next expirations, run them, and purge if it is time to.
 
         Args:
-            timeout_ms: whole milliseconds on the timer's clock; 0 only looks, None waits until there is something.
+            timeout_ms: whole milliseconds on the timer's clock; 0 only looks, None waits until
+                there is something.
 
         Returns:
             True if a bucket of the timer came due.
@@ -392,8 +431,8 @@ class DelayedOperationPurgatory(Keeper):
 
     def purge_if_due(self) -> None:
         """Purge if it is time to; `advance_clock` does that."""
-        # Taken back before the look, and whether or not a purge turns out to be due: a request that is never taken back would
-        # be the last one that wakes the reaper.
+        # Taken back before the look, and whether or not a purge turns out to be due: a request that
+        # is never taken back would be the last one that wakes the reaper.
         self._purge_requested = False
         if self._purge_due(self._counters.unpurged):
             self.purge()
@@ -416,10 +455,14 @@ class DelayedOperationPurgatory(Keeper):
                 self.timer.wake()
 
     def purge(self) -> int:
-        """Drop the ended operations from every watcher list; how many entries went. `advance_clock` calls it when due."""
+        """Drop the ended operations from every watcher list; how many entries went.
+
+        `advance_clock` calls it when due.
+        """
         if self._be_called is not None:
             self._be_called()
-        # First the estimate, then the lists: what ends during the purge makes the estimate a little too high, never too low.
+        # First the estimate, then the lists: what ends during the purge makes the estimate a little
+        # too high, never too low.
         self._counters.begin_purge()
         dropped = self._drop_ended()
         self._counters.end_purge(dropped)
@@ -448,11 +491,17 @@ class DelayedOperationPurgatory(Keeper):
             shard.renew_lock()
 
     def _begin_in_child(self) -> None:
-        """Begin empty: the parent answers what it holds. The reaper is started by the first operation that waits."""
+        """Begin empty: the parent answers what it holds.
+
+        The reaper is started by the first operation that waits.
+        """
         operations = [operation for shard in self._shards for operation in shard.remove_all()]
-        # One that was about to be cancelled or has ended a moment ago is in the timer or waits for the purge alone.
+        # One that was about to be cancelled or has ended a moment ago is in the timer or waits for
+        # the purge alone.
         tasks: list[object] = getattr(self.timer, "_tasks", list)()
-        operations += [task for task in tasks if isinstance(task, DelayedOperation) and task._purgatory is self]
+        operations += [
+            task for task in tasks if isinstance(task, DelayedOperation) and task._purgatory is self
+        ]
         self._counters.begin()
         self._unpurged.begin()
         self._purge_requested = False
@@ -497,8 +546,9 @@ class DelayedOperationPurgatory(Keeper):
     def shutdown(self) -> list[DelayedOperation]:
         """Close, cancel every pending operation and return those; later calls raise PurgatoryClosedError.
 
-        Waits for the reaper to end, up to 10 seconds, unless called on it. A repeated shutdown returns what an interrupted one
-        has left, usually nothing. Events that come later are ignored.
+        Waits for the reaper to end, up to 10 seconds, unless called on it. A repeated shutdown
+        returns what an interrupted one has left, usually nothing. Events that come later are
+        ignored.
         """
         self._closed = True
         cancelled: list[DelayedOperation] = []
@@ -506,10 +556,12 @@ class DelayedOperationPurgatory(Keeper):
             if self._reaper is not None:
                 self._reaper.stop()
         finally:
-            # In any case: a Ctrl-C while the reaper is waited for must leave nobody waiting. And in each call, as the one before
-            # may have been interrupted here.
+            # In any case: a Ctrl-C while the reaper is waited for must leave nobody waiting. And in
+            # each call, as the one before may have been interrupted here.
             try:
-                cancelled = self._cancel_all([operation for shard in self._shards for operation in shard.remove_all()])
+                cancelled = self._cancel_all(
+                    [operation for shard in self._shards for operation in shard.remove_all()]
+                )
             finally:
                 self._unpurged.drop()
                 if self._owns_timer:
@@ -517,28 +569,40 @@ class DelayedOperationPurgatory(Keeper):
                 else:
                     self.timer.wake()  # Whoever sleeps in `advance_clock`, to find the purgatory closed.
         if cancelled:
-            logger.info("purgatory %r: shut down with %d operations pending, now cancelled", self.name, len(cancelled))
+            logger.info(
+                "purgatory %r: shut down with %d operations pending, now cancelled",
+                self.name,
+                len(cancelled),
+            )
         return cancelled
 
     def __enter__(self) -> DelayedOperationPurgatory:
         return self
 
     def __del__(self) -> None:
-        # A purgatory that is dropped with operations pending: lists and operations refer to one another, and in the compiled
-        # build nobody else takes that apart.
+        # A purgatory that is dropped with operations pending: lists and operations refer to one
+        # another, and in the compiled build nobody else takes that apart.
         self._closed = True  # A finalizer of the ring may bring it back.
-        for shard in getattr(self, "_shards", None) or ():  # None yet if the arguments were refused.
+        for shard in (
+            getattr(self, "_shards", None) or ()
+        ):  # None yet if the arguments were refused.
             for operation in shard.remove_all():
                 operation._disown()
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
         self.shutdown()
 
     def _cancel_all(self, operations: list[DelayedOperation]) -> list[DelayedOperation]:
         cancelled = []
         leaving: BaseException | None = None
         for operation in operations:
-            # Only its own on_cancellation can raise, and it is called by the thread that ended the operation.
+            # Only its own on_cancellation can raise, and it is called by the thread that ended the
+            # operation.
             try:
                 if not operation.cancel():
                     continue
@@ -589,17 +653,28 @@ class DelayedOperationPurgatory(Keeper):
             warn(logger, "purgatory %r: %r timed out %d ms late", self.name, operation, late_ms)
 
     def check(self) -> None:
-        """Assert every invariant of the purgatory and its timer. For tests, while no other thread is at work: O(watched)."""
+        """Assert every invariant of the purgatory and its timer.
+
+        For tests, while no other thread is at work: O(watched).
+        """
         self.timer.check()
         pending = 0
         for shard in self._shards:
             shard.check()
         for operation in self.operations():
-            assert operation._purgatory is self, f"{operation!r} is watched but belongs to another purgatory"
+            assert operation._purgatory is self, (
+                f"{operation!r} is watched but belongs to another purgatory"
+            )
             if operation._state == states.PENDING:
                 pending += 1
             else:
-                assert operation._bucket is None, f"{operation!r} has ended but is still in the timer"
-        assert pending == self.num_delayed, f"{pending} pending operations are watched but {self.num_delayed} are counted"
+                assert operation._bucket is None, (
+                    f"{operation!r} has ended but is still in the timer"
+                )
+        assert pending == self.num_delayed, (
+            f"{pending} pending operations are watched but {self.num_delayed} are counted"
+        )
         if self._owns_timer:
-            assert self.timer.size == pending, f"the timer holds {self.timer.size} of {pending} pending operations"
+            assert self.timer.size == pending, (
+                f"the timer holds {self.timer.size} of {pending} pending operations"
+            )

@@ -13,8 +13,8 @@ _FEW = 1000
 class Unpurged:
     """The operations that have ended elsewhere than in a check of their only key, and so may still be watched.
 
-    With these remembered, a purge costs what it drops; it need not walk the lists along all that is pending. Any thread may call
-    every method.
+    With these remembered, a purge costs what it drops; it need not walk the lists along all that is
+    pending. Any thread may call every method.
     """
 
     __slots__ = ("_most", "_operations", "_shards")
@@ -54,7 +54,10 @@ class Unpurged:
         return False
 
     def _forget_met(self) -> None:
-        """Forget those that checks have taken out meanwhile: with a large purge interval they would stay for long."""
+        """Forget those that checks have taken out meanwhile.
+
+        With a large purge interval they would stay for long.
+        """
         operations = self._operations
         still: list[DelayedOperation] = []
         for _ in range(len(operations)):

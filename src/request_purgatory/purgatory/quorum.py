@@ -19,12 +19,16 @@ if TYPE_CHECKING:
 
 
 def _purgatory_of(operation: DelayedOperation) -> DelayedOperationPurgatory | None:
-    # An operation knows only what any keeper of operations has to have; these two are kept by nothing but purgatories.
+    # An operation knows only what any keeper of operations has to have; these two are kept by
+    # nothing but purgatories.
     return cast("DelayedOperationPurgatory | None", operation._purgatory)
 
 
 class HeldRequest(HeldCondition):
-    """What `DelayedOperationPurgatory.hold` puts into the purgatory: a condition, and a future for its value."""
+    """What `DelayedOperationPurgatory.hold` puts into the purgatory.
+
+    A condition, and a future for its value.
+    """
 
     __slots__ = ("future",)
 
@@ -40,14 +44,19 @@ class HeldRequest(HeldCondition):
         purgatory = _purgatory_of(self)
         if purgatory is None or not purgatory.is_closed:
             self.future.cancel()
-        # Of a cancelled future this tells `concurrent.futures.wait` and `as_completed`, which `cancel` alone does not.
+        # Of a cancelled future this tells `concurrent.futures.wait` and `as_completed`, which
+        # `cancel` alone does not.
         if self.future.set_running_or_notify_cancel() and purgatory is not None:
             self.future.set_exception(PurgatoryClosedError(purgatory.name))
 
     def _disown(self) -> None:
-        """Cancel the child's copy of the future, of which nobody is told: those who waited are the parent's."""
+        """Cancel the child's copy of the future, of which nobody is told.
+
+        Those who waited are the parent's.
+        """
         super()._disown()
-        # `Future` has no public way to do that with a fresh lock; it has consisted of these since Python 3.2.
+        # `Future` has no public way to do that with a fresh lock; it has consisted of these since
+        # Python 3.2.
         future: Any = self.future
         future._condition = threading.Condition()
         future._waiters = []
@@ -103,7 +112,8 @@ class _Listener:
                 listener = cls(weakref.ref(future))
             except TypeError:
                 listener = cls(None)  # Shared with nobody, as nothing would say whose it is.
-            # In an empty context: asyncio keeps the caller's as long as the callback, for all who share it.
+            # In an empty context: asyncio keeps the caller's as long as the callback, for all who
+            # share it.
             Context().run(future.add_done_callback, listener)
             # Called with the dead reference, `pop` takes that for the default value.
             _listeners[key] = weakref.ref(listener, partial(_listeners.pop, key))
@@ -124,7 +134,9 @@ class _Listener:
             self.leave(operation)
             try:
                 operation._future_done()
-            except BaseException as error:  # KeyboardInterrupt or SystemExit, of an operation's own code
+            except (
+                BaseException
+            ) as error:  # KeyboardInterrupt or SystemExit, of an operation's own code
                 leaving = error  # The others are tried first: nothing else will try them.
         if leaving is not None:
             raise leaving
@@ -148,8 +160,8 @@ class DelayedFutures(DelayedOperation):
     - with `quorum`, for so many to succeed. The wait ends as "failed" as soon as too many have
       failed for that.
 
-    `on_done` is called exactly once, however the operation ends: see `outcome`. It finds the futures
-    in `succeeded`, `failed` and `missing`, which do not change after the end.
+    `on_done` is called exactly once, however the operation ends: see `outcome`. It finds the
+    futures in `succeeded`, `failed` and `missing`, which do not change after the end.
 
     >>> from request_purgatory import DelayedOperationPurgatory
     >>> def answer(write):
@@ -165,7 +177,16 @@ class DelayedFutures(DelayedOperation):
     failed 1 2 0
     """
 
-    __slots__ = ("_final", "_listeners", "_needed", "_on_done", "_out_of_reach", "_quorum", "_seen", "_waits")
+    __slots__ = (
+        "_final",
+        "_listeners",
+        "_needed",
+        "_on_done",
+        "_out_of_reach",
+        "_quorum",
+        "_seen",
+        "_waits",
+    )
 
     def __init__(
         self,
@@ -186,7 +207,8 @@ class DelayedFutures(DelayedOperation):
             quorum: how many must succeed.
 
         Raises:
-            InvalidArgumentError: `needed` or `quorum` is negative or more than there are waits, or both are given.
+            InvalidArgumentError: `needed` or `quorum` is negative or more than there are waits, or
+                both are given.
         """
         super().__init__(delay_ms)
         self._waits = tuple(waits)
@@ -202,13 +224,15 @@ class DelayedFutures(DelayedOperation):
             raise InvalidArgumentError("quorum", "left out where needed is given", quorum)
         for name, number in (("needed", self._needed), ("quorum", quorum)):
             if number is not None and not 0 <= number <= len(self._waits):
-                raise InvalidArgumentError(name, f"from 0 to {len(self._waits)}, the number of waits", number)
+                raise InvalidArgumentError(
+                    name, f"from 0 to {len(self._waits)}, the number of waits", number
+                )
 
     def watch_in(self, purgatory: DelayedOperationPurgatory, keys: Iterable[Hashable] = ()) -> bool:
         """Put the operation into a purgatory, watched under itself and `keys`.
 
-        Call it on the event loop of the futures if they are asyncio's. Where it raises, `on_done` has
-        not been called unless the error is its own.
+        Call it on the event loop of the futures if they are asyncio's. Where it raises, `on_done`
+        has not been called unless the error is its own.
 
         Args:
             purgatory: where the operation waits.
@@ -218,7 +242,8 @@ class DelayedFutures(DelayedOperation):
             True if the operation ended at once because enough are done, or too many have failed.
 
         Raises:
-            InvalidArgumentError: there are callables but no key, so that nothing would ever try them; or `keys` is a string.
+            InvalidArgumentError: there are callables but no key, so that nothing would ever try
+                them; or `keys` is a string.
             PurgatoryClosedError: the purgatory has been shut down.
         """
         if isinstance(keys, (str, bytes)):
@@ -226,7 +251,9 @@ class DelayedFutures(DelayedOperation):
         watch_keys: list[Hashable] = [self, *keys]
         futures = [wait for wait in self._waits if not callable(wait)]
         if len(watch_keys) == 1 and len(futures) < len(self._waits):
-            raise InvalidArgumentError("keys", "given where callables are waited for, as nothing else tries them", keys)
+            raise InvalidArgumentError(
+                "keys", "given where callables are waited for, as nothing else tries them", keys
+            )
         try:
             # First listen, then try: a future that is done between the two is seen by the try.
             for future in futures:
@@ -248,7 +275,9 @@ class DelayedFutures(DelayedOperation):
     def _future_done(self) -> None:
         """Try the operation after a future's end."""
         purgatory = _purgatory_of(self)
-        if purgatory is not None:  # Otherwise it is on its way in, and the first try is yet to come.
+        if (
+            purgatory is not None
+        ):  # Otherwise it is on its way in, and the first try is yet to come.
             purgatory.check_and_complete(self)
 
     @property
@@ -277,7 +306,10 @@ class DelayedFutures(DelayedOperation):
 
     @property
     def missing(self) -> list[FutureLike | Callable[[], object]]:
-        """Those that are not done: now, or when the operation ended. A callable counts as in the last try."""
+        """Those that are not done: now, or when the operation ended.
+
+        A callable counts as in the last try.
+        """
         return [wait for wait, done in zip(self._waits, self._look(), strict=True) if not done]
 
     def _done_waits(self) -> list[FutureLike | Callable[[], object]]:
@@ -287,16 +319,22 @@ class DelayedFutures(DelayedOperation):
         """Return which waits were done at the end, or are now; without a call of the callables."""
         if self._final is not None:
             return self._final
-        return [seen or (not callable(wait) and wait.done()) for wait, seen in zip(self._waits, self._seen, strict=True)]
+        return [
+            seen or (not callable(wait) and wait.done())
+            for wait, seen in zip(self._waits, self._seen, strict=True)
+        ]
 
     def try_complete(self) -> bool:
         self._seen = seen = [
-            bool(wait()) if callable(wait) else seen or wait.done() for wait, seen in zip(self._waits, self._seen, strict=True)
+            bool(wait()) if callable(wait) else seen or wait.done()
+            for wait, seen in zip(self._waits, self._seen, strict=True)
         ]
         done = sum(seen)
         if self._quorum is None:
             return done >= self._needed and self.force_complete()
-        succeeded = sum(_has_succeeded(wait) for wait, is_done in zip(self._waits, seen, strict=True) if is_done)
+        succeeded = sum(
+            _has_succeeded(wait) for wait, is_done in zip(self._waits, seen, strict=True) if is_done
+        )
         if succeeded < self._quorum:
             if len(self._waits) - (done - succeeded) >= self._quorum:
                 return False

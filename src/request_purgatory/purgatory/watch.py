@@ -12,9 +12,10 @@ if TYPE_CHECKING:
 class Watch:
     """An operation's place in the watcher list of one key.
 
-    An operation's watches are chained, so whoever finds it ended can take it out of every list, in O(1) each and without a walk
-    past the operations that are still pending. In the compiled build the cyclic collector does not track watches; their shard
-    shows it the operations (`collector.pyx`).
+    An operation's watches are chained, so whoever finds it ended can take it out of every list, in
+    O(1) each and without a walk past the operations that are still pending. In the compiled build
+    the cyclic collector does not track watches; their shard shows it the operations
+    (`collector.pyx`).
 
     Attributes:
         operation: who waits; None once it was taken out of the list.
@@ -30,7 +31,8 @@ class Watch:
     _prev: Watch | None
     _next: Watch | None
 
-    # In place of __init__: a call of the type packs its arguments into a tuple and takes them out again.
+    # In place of __init__: a call of the type packs its arguments into a tuple and takes them out
+    # again.
     def begin(self, operation: DelayedOperation, sibling: Watch | None) -> None:
         """A watch that is in no list yet."""
         self.operation = operation
@@ -41,14 +43,17 @@ class Watch:
 
 
 class WatcherList:
-    """The watches of one key in the order in which they came, doubly linked. Not safe by itself: callers hold the shard's lock.
+    """The watches of one key in the order in which they came, doubly linked.
+
+    Not safe by itself: callers hold the shard's lock.
 
     Attributes:
         key: the watch key; None once the list has left the shard's map.
         head, tail: the first and the last watch.
         size: how many there are.
         shard: which shard of the purgatory has the list.
-        removed: True once the list was empty and left the shard's map: whoever still has it looks for the new one.
+        removed: True once the list was empty and left the shard's map: whoever still has it looks
+            for the new one.
     """
 
     __slots__ = ("head", "key", "removed", "shard", "size", "tail")

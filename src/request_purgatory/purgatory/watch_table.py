@@ -18,10 +18,11 @@ logger = logging.getLogger(__name__)
 class WatcherLists:
     """The watcher lists of the keys that hash to one shard.
 
-    The shard's lock guards the links of its lists and the map's changes. It is held for a handful of loads and stores, and for
-    the map's work when a key comes or goes, which may call the key's `__hash__` and `__eq__`; never while an operation's code
-    runs, and nothing that the collector counts is made under it. What is taken out is given to the caller, and freed when the
-    lock is free: its finalizers are user code.
+    The shard's lock guards the links of its lists and the map's changes. It is held for a handful
+    of loads and stores, and for the map's work when a key comes or goes, which may call the key's
+    `__hash__` and `__eq__`; never while an operation's code runs, and nothing that the collector
+    counts is made under it. What is taken out is given to the caller, and freed when the lock is
+    free: its finalizers are user code.
     """
 
     __slots__ = ("_lists", "_lock", "index")
@@ -56,7 +57,9 @@ class WatcherLists:
         self._lock.acquire()
         try:
             watchers = self._lists.setdefault(key, made)
-            if watchers.removed:  # Left here by a key whose __hash__ or __eq__ raised while the list was to leave.
+            if (
+                watchers.removed
+            ):  # Left here by a key whose __hash__ or __eq__ raised while the list was to leave.
                 self._lists[key] = watchers = made
         finally:
             self._lock.release()
@@ -116,7 +119,8 @@ class WatcherLists:
             lock.release()
             return True
         watchers.removed = True
-        # A watch keeps its list. With the key, an operation that is a key would keep itself. It lives until the lock is free.
+        # A watch keeps its list. With the key, an operation that is a key would keep itself. It
+        # lives until the lock is free.
         key, watchers.key = watchers.key, None
         failed: Exception | None = None
         try:
@@ -126,8 +130,11 @@ class WatcherLists:
         finally:
             lock.release()
         if failed is not None:
-            # The key's own __hash__ or __eq__. It stays in the map with an empty list, until it is watched again or all goes.
-            logger.error("watch key %s can't be looked up any more", type(key).__name__, exc_info=failed)
+            # The key's own __hash__ or __eq__. It stays in the map with an empty list, until it is
+            # watched again or all goes.
+            logger.error(
+                "watch key %s can't be looked up any more", type(key).__name__, exc_info=failed
+            )
         return True
 
     def remove(self, key: Hashable) -> list[DelayedOperation]:
@@ -186,6 +193,10 @@ class WatcherLists:
     def check(self) -> None:
         """Assert that the lists are in order, and none of them is empty."""
         for key, watchers in self._lists.items():
-            assert watchers.head is not None, f"the empty watcher list of {key!r} was left in the map"
-            assert not watchers.removed, f"the watcher list of {key!r} is in the map although it was removed"
+            assert watchers.head is not None, (
+                f"the empty watcher list of {key!r} was left in the map"
+            )
+            assert not watchers.removed, (
+                f"the watcher list of {key!r} is in the map although it was removed"
+            )
             watchers.check()

@@ -45,12 +45,14 @@ class ClockThread:
             except (PurgatoryClosedError, TimerClosedError):
                 return
             except BaseException:
-                # Callbacks are contained where they run; what still arrives here (a SystemExit raised by one, say) must not
-                # silently end every timeout of the process.
+                # Callbacks are contained where they run; what still arrives here (a SystemExit
+                # raised by one, say) must not silently end every timeout of the process.
                 logger.exception("%s: advancing the clock raised", self._thread.name)
 
     def stop(self, join_timeout: float = 10.0) -> bool:
-        """End the thread; True once it has ended. Called from the thread itself it only asks, and returns False.
+        """End the thread; True once it has ended.
+
+        Called from the thread itself it only asks, and returns False.
 
         Args:
             join_timeout: seconds to wait for a callback that is still running.
@@ -61,12 +63,14 @@ class ClockThread:
             return False
         deadline = time.monotonic() + join_timeout
         while self._thread.is_alive() and time.monotonic() < deadline:
-            # Again and again, because a wake-up may reach another thread that sleeps on the same timer, or come between this
-            # thread's look at `_stopped` and its sleep.
+            # Again and again, because a wake-up may reach another thread that sleeps on the same
+            # timer, or come between this thread's look at `_stopped` and its sleep.
             self._wake()
             self._thread.join(0.02)
         if self._thread.is_alive():
-            logger.warning("%s: still busy in a callback after %s s", self._thread.name, join_timeout)
+            logger.warning(
+                "%s: still busy in a callback after %s s", self._thread.name, join_timeout
+            )
             return False
         return True
 

@@ -1,4 +1,7 @@
-"""The delay queue: which bucket comes due next. It holds buckets, never tasks, so it stays small."""
+"""The delay queue: which bucket comes due next.
+
+It holds buckets, never tasks, so it stays small.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,12 @@ from request_purgatory.timer.bucket import Bucket
 class DelayQueue:
     """A heap of the buckets that have an expiration, at most one entry a bucket.
 
-    A timer with a million pending tasks has some tens of buckets here: that is what makes the wheel's insertion O(1)
-    although the clock still knows exactly how long it may sleep. Not safe by itself: callers hold the timer's lock.
+    A timer with a million pending tasks has some tens of buckets here: that is what makes the
+    wheel's insertion O(1) although the clock still knows exactly how long it may sleep. Not safe by
+    itself: callers hold the timer's lock.
 
-    With room for all buckets from the beginning no change needs memory, so none can fail half way and leave the lock held.
-    (`heapq` works on lists that grow and shrink.)
+    With room for all buckets from the beginning no change needs memory, so none can fail half way
+    and leave the lock held. (`heapq` works on lists that grow and shrink.)
     """
 
     __slots__ = ("_heap", "_length")
@@ -70,7 +74,10 @@ class DelayQueue:
         heap[place] = last
 
     def head(self) -> Bucket | None:
-        """The next bucket that has tasks. Those that cancelling emptied are dropped here, so nobody wakes for them."""
+        """The next bucket that has tasks.
+
+        Those that cancelling emptied are dropped here, so nobody wakes for them.
+        """
         while self._length > 0:
             bucket: Any = self._heap[0]
             if bucket.head is not None:
@@ -80,7 +87,10 @@ class DelayQueue:
         return None
 
     def poll(self, now_ms: int) -> Bucket | None:
-        """Take the next non-empty bucket out if it is due at `now_ms`; its `expiration_ms` is left for the caller."""
+        """Take the next non-empty bucket out if it is due at `now_ms`.
+
+        Its `expiration_ms` is left for the caller.
+        """
         bucket = self.head()
         if bucket is None or bucket.expiration_ms > now_ms:
             return None
@@ -91,7 +101,9 @@ class DelayQueue:
         """Assert the heap's order and that no bucket is in it twice."""
         heap = [bucket for bucket in self._heap[: self._length] if bucket is not None]
         assert len(heap) == self._length, "a place in the delay queue has no bucket"
-        assert len({id(bucket) for bucket in heap}) == len(heap), "a bucket is in the delay queue twice"
+        assert len({id(bucket) for bucket in heap}) == len(heap), (
+            "a bucket is in the delay queue twice"
+        )
         for index, bucket in enumerate(heap):
             assert bucket.expiration_ms >= 0, "a bucket without an expiration is in the delay queue"
             parent = heap[(index - 1) // 2] if index else bucket

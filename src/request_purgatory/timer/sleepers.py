@@ -9,8 +9,8 @@ class Sleeper(Parker):
     """A thread's sleep in a timer.
 
     Attributes:
-        until_ms: When the thread will look again by itself, on the timer's clock; `primitives.LIMIT`
-            where it waits without a limit, -1 while it does not sleep.
+        until_ms: When the thread will look again by itself, on the timer's clock;
+            `primitives.LIMIT` where it waits without a limit, -1 while it does not sleep.
         is_taken: Whether a thread has it.
         older: The one that joined before it.
     """
@@ -27,8 +27,9 @@ class Sleeper(Parker):
 class Sleepers:
     """Those who sleep, and when the first of them wakes by itself.
 
-    Callers hold the timer's lock for every method but `wake`. They are a chain that only grows, to as
-    many as ever slept at a time: so nothing here needs memory, and `wake` walks it without the lock.
+    Callers hold the timer's lock for every method but `wake`. They are a chain that only grows, to
+    as many as ever slept at a time: so nothing here needs memory, and `wake` walks it without the
+    lock.
 
     Attributes:
         first_ms: The earliest `until_ms`; -1 while nobody sleeps. Whoever adds something that is
@@ -44,7 +45,10 @@ class Sleepers:
         self.first_ms = -1
 
     def take(self) -> Sleeper | None:
-        """Return a sleeper that no thread has; None if there is none, and a new one has to `join`."""
+        """Return a sleeper that no thread has.
+
+        None if there is none, and a new one has to `join`.
+        """
         sleeper = self._newest
         while sleeper is not None and sleeper.is_taken:
             sleeper = sleeper.older

@@ -1,4 +1,7 @@
-"""A timer's task. It carries its own links, so putting it into a bucket or taking it out allocates nothing."""
+"""A timer's task.
+
+It carries its own links, so putting it into a bucket or taking it out allocates nothing.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,9 @@ def whole_ms(name: str, value: object) -> int:
 
     What is far below zero comes out as a number that is far below zero.
     """
-    ms = primitives.clamp(value if type(value) is int else whole_number(name, value, "whole milliseconds (an int)"))
+    ms = primitives.clamp(
+        value if type(value) is int else whole_number(name, value, "whole milliseconds (an int)")
+    )
     if ms > primitives.MAX_DELAY_MS:
         raise InvalidArgumentError(name, f"at most {MAX_DELAY_MS} (10,000 years)", value)
     return ms
@@ -86,7 +91,10 @@ class TaskList:
         task._bucket = None
 
     def take_out(self, task: TimerTask) -> bool:
-        """Take a task out of this list and its timer, under the timer's lock. False if it is not in this list (any more)."""
+        """Take a task out of this list and its timer, under the timer's lock.
+
+        False if it is not in this list (any more).
+        """
         pending = self.pending
         pending.lock.acquire()
         found = task._bucket is self
@@ -100,23 +108,25 @@ class TaskList:
 class TimerTask:
     """Something to run once its delay has passed: subclass it and write `run`.
 
-    A task is in at most one timer at a time. It may be added again once it ran or was cancelled, and adding it while it is
-    pending moves it. Any thread may add or cancel it.
+    A task is in at most one timer at a time. It may be added again once it ran or was cancelled,
+    and adding it while it is pending moves it. Any thread may add or cancel it.
     """
 
     __slots__ = ("_bucket", "_delay_ms", "_expiration_ms", "_next", "_prev")
 
-    # In the compiled build tasks are not tracked by the cyclic collector: a million of them would cost more in its passes than
-    # all the timer's work. A bucket shows the collector what its tasks refer to (`collector.pyx`).
+    # In the compiled build tasks are not tracked by the cyclic collector: a million of them would
+    # cost more in its passes than all the timer's work. A bucket shows the collector what its tasks
+    # refer to (`collector.pyx`).
 
     def __init__(self, delay_ms: int) -> None:
         self._begin(delay_ms)
 
     def _begin(self, delay_ms: int) -> None:
-        # Called by the subclasses' __init__ directly: `super().__init__` makes an object and looks the method up.
+        # Called by the subclasses' __init__ directly: `super().__init__` makes an object and looks
+        # the method up.
         self._delay_ms = whole_ms("delay_ms", delay_ms)
-        # These belong to the timer and change only under its lock. 0, as which it begins when compiled, is no time of a task:
-        # it means that no `__init__` was called.
+        # These belong to the timer and change only under its lock. 0, as which it begins when
+        # compiled, is no time of a task: it means that no `__init__` was called.
         self._expiration_ms = -1
         if not primitives.COMPILED:  # A constant: compiled, they begin as this.
             self._bucket: TaskList | None = None
@@ -125,22 +135,30 @@ class TimerTask:
 
     @property
     def delay_ms(self) -> int:
-        """Whole milliseconds from `SystemTimer.add` to `run`; 0 or less runs at once. May be set between two uses.
+        """Whole milliseconds from `SystemTimer.add` to `run`; 0 or less runs at once.
+
+        May be set between two uses.
 
         Raises:
             InvalidArgumentError: set to what is not a whole number, or to more than 10,000 years.
-            TaskInUseError: set on an operation that is or was in a purgatory, which would not look at it.
+            TaskInUseError: set on an operation that is or was in a purgatory, which would not look
+                at it.
         """
         return self._delay_ms
 
     @delay_ms.setter
     def delay_ms(self, delay_ms: int) -> None:
         if self._is_in_use():
-            raise TaskInUseError(f"{self!r} is in use: its delay_ms can't be changed to {delay_ms!r} now")
+            raise TaskInUseError(
+                f"{self!r} is in use: its delay_ms can't be changed to {delay_ms!r} now"
+            )
         self._delay_ms = whole_ms("delay_ms", delay_ms)
 
     def _is_in_use(self) -> bool:
-        """Return True where a change of `delay_ms` would never be looked at. A task's own is read when it is added again."""
+        """Return True where a change of `delay_ms` would never be looked at.
+
+        A task's own is read when it is added again.
+        """
         return False
 
     def _require_init(self) -> None:
@@ -164,7 +182,10 @@ class TimerTask:
         raise TypeError(f"{type(self).__name__} can't be pickled: it may be pending")
 
     def run(self) -> None:
-        """Called once by the timer, on the thread that advances its clock or on its executor. Yours to write."""
+        """Called once by the timer, on the thread that advances its clock or on its executor.
+
+        Yours to write.
+        """
         raise NotImplementedError
 
     def drop(self) -> None:
@@ -174,7 +195,10 @@ class TimerTask:
         """Called in a forked child instead of `run`: the parent runs it."""
 
     def cancel(self) -> bool:
-        """Take the task out of its timer, in O(1). True if it was pending there, so that it will not run."""
+        """Take the task out of its timer, in O(1).
+
+        True if it was pending there, so that it will not run.
+        """
         return self._unlink()
 
     def _unlink(self) -> bool:
@@ -182,7 +206,8 @@ class TimerTask:
         while bucket is not None:
             if bucket.take_out(self):
                 return True
-            # The clock moved it to a bucket of a finer wheel, or another thread took it, before we had the lock.
+            # The clock moved it to a bucket of a finer wheel, or another thread took it, before we
+            # had the lock.
             bucket = self._bucket
         return False
 
@@ -192,7 +217,9 @@ class TimerHandle(TimerTask):
 
     __slots__ = ("_args", "_callback")
 
-    def __init__(self, delay_ms: int, callback: Callable[..., object], args: tuple[Any, ...]) -> None:
+    def __init__(
+        self, delay_ms: int, callback: Callable[..., object], args: tuple[Any, ...]
+    ) -> None:
         self._begin(delay_ms)
         self._callback: Callable[..., object] | None = callback
         self._args: tuple[Any, ...] | None = args

@@ -25,7 +25,10 @@ logger = logging.getLogger(__name__)
 
 
 class Timer(Protocol):
-    """What a purgatory needs of a timer. `SystemTimer` is the one to use; `legacy` has the 0.8 design's."""
+    """What a purgatory needs of a timer.
+
+    `SystemTimer` is the one to use; `legacy` has the 0.8 design's.
+    """
 
     @property
     def clock(self) -> Clock: ...
@@ -43,12 +46,14 @@ class Timer(Protocol):
 class SystemTimer:
     """Runs tasks when their delay has passed; O(1) to add and to cancel, whatever the number pending.
 
-    Somebody has to advance the clock. `with SystemTimer(...)` and `start` have a thread of the timer's own do it; a
-    `DelayedOperationPurgatory` has its reaper; event loops and tests call `advance_clock` themselves. Every method may be called
-    from any thread, from inside a task too, also while the clock is advancing.
+    Somebody has to advance the clock. `with SystemTimer(...)` and `start` have a thread of the
+    timer's own do it; a `DelayedOperationPurgatory` has its reaper; event loops and tests call
+    `advance_clock` themselves. Every method may be called from any thread, from inside a task too,
+    also while the clock is advancing.
 
-    One lock guards the wheel. It is held for a handful of loads and stores, never while a task runs, the clock is read, somebody
-    sleeps, or anything is made that the collector counts (its passes run finalizers, which are user code).
+    One lock guards the wheel. It is held for a handful of loads and stores, never while a task
+    runs, the clock is read, somebody sleeps, or anything is made that the collector counts (its
+    passes run finalizers, which are user code).
 
     >>> import threading
     >>> with SystemTimer("example") as timer:
@@ -57,8 +62,9 @@ class SystemTimer:
     ...     fired.wait(timeout=10)
     True
 
-    A task never runs before its delay has passed, and at most one tick plus scheduling after it. Tasks of one tick run in no
-    promised order. A task that raises is logged and counted in `callback_errors`, and the next one runs.
+    A task never runs before its delay has passed, and at most one tick plus scheduling after it.
+    Tasks of one tick run in no promised order. A task that raises is logged and counted in
+    `callback_errors`, and the next one runs.
 
     >>> from request_purgatory.clock import ManualClock
     >>> clock = ManualClock()
@@ -88,11 +94,13 @@ class SystemTimer:
             tick_ms: resolution in whole milliseconds, at least 1.
             wheel_size: buckets per wheel, at least 2.
             clock: where the time comes from, from 0 to 292 years; a MonotonicClock unless given.
-            executor: runs the tasks; without one, the thread that advances the clock does. A task that it does not accept runs
-                on that thread; of one that it drops, `TimerTask.drop` is called.
+            executor: runs the tasks; without one, the thread that advances the clock does. A task
+                that it does not accept runs on that thread; of one that it drops, `TimerTask.drop`
+                is called.
 
         Raises:
-            InvalidArgumentError: tick_ms or wheel_size below its minimum, or a clock that reads less than 0 or too much.
+            InvalidArgumentError: tick_ms or wheel_size below its minimum, or a clock that reads
+                less than 0 or too much.
         """
         self.name = name
         self.clock: Clock = clock if clock is not None else MonotonicClock()
@@ -113,8 +121,8 @@ class SystemTimer:
             self._queue,
         )
         self._top = self._wheel  # the coarsest level there is
-        # Tasks whose time has come wait here, still linked, until each is started: so one that is cancelled meanwhile does
-        # not run, and `size` stays exact.
+        # Tasks whose time has come wait here, still linked, until each is started: so one that is
+        # cancelled meanwhile does not run, and `size` stays exact.
         self._due = Bucket(self._pending)
         self._sleepers = Sleepers()
         self._woken = False
@@ -137,14 +145,17 @@ class SystemTimer:
     def next_expiration_ms(self) -> int | None:
         """When, on the clock, `advance_clock` next has something to do; None if nothing is pending.
 
-        The time of the next bucket that has tasks: those of a coarse wheel are then moved to a finer one, so this may be
-        before the first task is due.
+        The time of the next bucket that has tasks: those of a coarse wheel are then moved to a
+        finer one, so this may be before the first task is due.
         """
         expiration_ms = self._next_due_ms()
         return None if expiration_ms < 0 else expiration_ms
 
     def _next_due_ms(self) -> int:
-        """`next_expiration_ms`, or -1, by a way that compiled code takes without a look-up: replays ask at every instant."""
+        """`next_expiration_ms`, or -1, by a way that compiled code takes without a look-up.
+
+        Replays ask at every instant.
+        """
         now_ms = primitives.floor_ms(self.clock._read_ns())
         self._lock.acquire()
         expiration_ms = now_ms if self._due.head is not None else self._next_ms()
@@ -157,7 +168,9 @@ class SystemTimer:
         return -1 if bucket is None else bucket.expiration_ms
 
     def add(self, task: TimerTask) -> None:
-        """Run `task` in `task.delay_ms` from now; a delay of 0 or less runs it at once. A pending task is moved.
+        """Run `task` in `task.delay_ms` from now; a delay of 0 or less runs it at once.
+
+        A pending task is moved.
 
         Raises:
             TimerClosedError: after `shutdown`.
@@ -174,7 +187,9 @@ class SystemTimer:
         self._add(task, primitives.ceil_ms(self.clock._read_ns()))
 
     def call_later(self, delay_ms: int, callback: Callable[..., object], *args: Any) -> TimerHandle:
-        """Call `callback(*args)` in `delay_ms` whole milliseconds. The handle's `cancel()` calls it off.
+        """Call `callback(*args)` in `delay_ms` whole milliseconds.
+
+        The handle's `cancel()` calls it off.
 
         Raises:
             TimerClosedError: after `shutdown`.
@@ -182,8 +197,11 @@ class SystemTimer:
         """
         return self._call_later(delay_ms, callback, args)
 
-    def _call_later(self, delay_ms: int, callback: Callable[..., object], args: tuple[Any, ...]) -> TimerHandle:
-        # TimerHandle.__init__ by hand: a call of the type packs its arguments into a tuple and takes them out again.
+    def _call_later(
+        self, delay_ms: int, callback: Callable[..., object], args: tuple[Any, ...]
+    ) -> TimerHandle:
+        # TimerHandle.__init__ by hand: a call of the type packs its arguments into a tuple and
+        # takes them out again.
         handle = TimerHandle.__new__(TimerHandle)
         if type(delay_ms) is int:
             handle._delay_ms = primitives.clamp(delay_ms)
@@ -206,7 +224,10 @@ class SystemTimer:
         return handle
 
     def _add(self, task: TimerTask, start_ms: int) -> None:
-        """Link a task that is in no bucket, its delay counted from `start_ms`; what has no delay runs."""
+        """Link a task that is in no bucket, its delay counted from `start_ms`.
+
+        What has no delay runs.
+        """
         delay_ms = task._delay_ms
         if delay_ms <= 0:
             if self._closed:
@@ -233,7 +254,8 @@ class SystemTimer:
             self._catch_up(start_ms - 1)
         task._expiration_ms = expiration_ms
         if not wheel.add(task):
-            # The clock has been advanced past it since it was read: due, and still pending until it is started.
+            # The clock has been advanced past it since it was read: due, and still pending until it
+            # is started.
             self._due._link(task)
         else:
             # A coarse bucket has to be looked at before its tasks are due.
@@ -282,10 +304,12 @@ class SystemTimer:
         """Wait up to `timeout_ms` for the next bucket, then run what is due, all of it.
 
         Args:
-            timeout_ms: whole milliseconds on the timer's clock; 0 only looks, None waits until there is something.
+            timeout_ms: whole milliseconds on the timer's clock; 0 only looks, None waits until
+                there is something.
 
         Returns:
-            True if a bucket came due; False if the time ran out, or `wake` or `shutdown` ended the wait.
+            True if a bucket came due; False if the time ran out, or `wake` or `shutdown` ended the
+            wait.
 
         Raises:
             TimerClosedError: after `shutdown`.
@@ -299,7 +323,9 @@ class SystemTimer:
         return came_due
 
     def run_due(self, at_most: int) -> bool:
-        """Run what is due now, at most so many tasks; True if more is due. What is left stays pending, and `next_expiration_ms`
+        """Run what is due now, at most so many tasks; True if more is due.
+
+        What is left stays pending, and `next_expiration_ms`
         is now.
 
         For a host that has other things to do in between: an event loop.
@@ -318,7 +344,8 @@ class SystemTimer:
         task = self._take_due() if at_most != 0 else None
         while task is not None:
             self._start(task)
-            # The last reference to the task may go here, and its finalizer is user code: not under the lock.
+            # The last reference to the task may go here, and its finalizer is user code: not under
+            # the lock.
             task = None
             at_most -= 1
             if at_most != 0:
@@ -341,7 +368,8 @@ class SystemTimer:
             lock.release()
         try:
             while True:
-                # Whoever wakes a sleeper has made its change before; the look below comes after both.
+                # Whoever wakes a sleeper has made its change before; the look below comes after
+                # both.
                 sleeper.park(0)
                 lock.acquire()
                 if self._woken or self._closed:
@@ -355,7 +383,8 @@ class SystemTimer:
                 until_ms = self._next_ms()
                 if until_ms < 0 or give_up_ms < until_ms:
                     until_ms = give_up_ms
-                # From here on whoever adds something that is due before `until_ms` wakes this thread, asleep already or not.
+                # From here on whoever adds something that is due before `until_ms` wakes this
+                # thread, asleep already or not.
                 sleepers.enter(sleeper, until_ms)
                 lock.release()
                 self.clock.wait_until(sleeper, None if until_ms >= primitives.LIMIT else until_ms)
@@ -389,8 +418,8 @@ class SystemTimer:
             bucket.tail = None
             while task is not None:
                 after = task._next
-                # `_bucket` goes from the old one to the new one in one step: whoever cancels looks there without the lock, and
-                # would take None for "not pending".
+                # `_bucket` goes from the old one to the new one in one step: whoever cancels looks
+                # there without the lock, and would take None for "not pending".
                 task._prev = None
                 task._next = None
                 if not wheel.add(task):
@@ -418,7 +447,13 @@ class SystemTimer:
         try:
             accepted = executor.submit(self._run, task)
         except BaseException as error:  # It was shut down, its queue is full: whatever it raises, the task must not be lost.
-            log_contained(logger, error, "timer %r: the executor refused %r: it runs on the clock's thread", self.name, task)
+            log_contained(
+                logger,
+                error,
+                "timer %r: the executor refused %r: it runs on the clock's thread",
+                self.name,
+                task,
+            )
             self._run(task)
             if isinstance(error, (KeyboardInterrupt, SystemExit)):
                 raise
@@ -429,7 +464,10 @@ class SystemTimer:
             watch(partial(self._left_executor, task))
 
     def _left_executor(self, task: TimerTask, accepted: Future[object]) -> None:
-        """Called by the executor when it is done with a task: an executor that is shut down may drop what it had accepted."""
+        """Called by the executor when it is done with a task.
+
+        An executor that is shut down may drop what it had accepted.
+        """
         if accepted.cancelled():
             logger.warning("timer %r: the executor dropped %r, which will not run", self.name, task)
             try:
@@ -460,7 +498,10 @@ class SystemTimer:
         self._sleepers.wake()
 
     def shutdown(self) -> list[TimerTask]:
-        """Cancel what is pending and return it; wake who sleeps. To `add` later raises TimerClosedError. May be repeated."""
+        """Cancel what is pending and return it; wake who sleeps.
+
+        To `add` later raises TimerClosedError. May be repeated.
+        """
         self._lock.acquire()
         self._closed = True
         self._lock.release()
@@ -473,9 +514,12 @@ class SystemTimer:
         return drained
 
     def start(self) -> None:
-        """Run by itself from now on: a thread advances the clock until `shutdown`. What `with` does.
+        """Run by itself from now on: a thread advances the clock until `shutdown`.
 
-        A process that is forked has no such thread: the timer is empty there, and a thread starts with its first task.
+        What `with` does.
+
+        A process that is forked has no such thread: the timer is empty there, and a thread starts
+        with its first task.
 
         Raises:
             TimerClosedError: after `shutdown`.
@@ -493,7 +537,12 @@ class SystemTimer:
         self.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
         self.shutdown()
 
     # -- in a forked child
@@ -505,7 +554,10 @@ class SystemTimer:
         self._lock = self._pending.lock = primitives.CoreLock()
 
     def _begin_in_child(self) -> None:
-        """Forget the threads that slept here. What runs by itself begins empty: its tasks are run in the parent."""
+        """Forget the threads that slept here.
+
+        What runs by itself begins empty: its tasks are run in the parent.
+        """
         self._sleepers = Sleepers()
         self._woken = False
         if self._clock_thread is not None:
@@ -518,7 +570,10 @@ class SystemTimer:
 
     def _buckets(self) -> list[Bucket]:
         """Every bucket, of the coarsest wheel first; what is due comes last."""
-        return [*[bucket for wheel in reversed(list(self._wheel)) for bucket in wheel.buckets], self._due]
+        return [
+            *[bucket for wheel in reversed(list(self._wheel)) for bucket in wheel.buckets],
+            self._due,
+        ]
 
     def _tasks(self) -> list[TimerTask]:
         """Every task, for a forked child and its purgatories: nobody else may be at work."""
@@ -527,8 +582,8 @@ class SystemTimer:
     def _drain(self) -> list[TimerTask]:
         """Unlink every task."""
         drained: list[TimerTask] = []
-        # Once closed no bucket gets a task but from another one, above it, by a thread that is advancing the clock: so from the
-        # coarsest wheel down, each is met.
+        # Once closed no bucket gets a task but from another one, above it, by a thread that is
+        # advancing the clock: so from the coarsest wheel down, each is met.
         for bucket in self._buckets():
             while True:
                 self._lock.acquire()
@@ -544,8 +599,8 @@ class SystemTimer:
         return drained
 
     def __del__(self) -> None:
-        # A timer that is dropped with tasks pending: bucket and tasks refer to one another, and in the compiled build nobody else
-        # takes that apart.
+        # A timer that is dropped with tasks pending: bucket and tasks refer to one another, and in
+        # the compiled build nobody else takes that apart.
         if getattr(self, "_wheel", None) is not None:  # It is if the arguments were refused.
             self._drain()
 
@@ -554,7 +609,12 @@ class SystemTimer:
         return [(wheel.tick_ms, wheel.used_buckets) for wheel in self._wheel]
 
     def check(self) -> None:
-        """Assert every invariant of the timer. For tests and for hunting bugs, while no other thread is at work: O(pending)."""
+        """Assert every invariant of the timer.
+
+        For tests and for hunting bugs, while no other thread is at work: O(pending).
+        """
         held = self._wheel.check() + self._due.check()
-        assert held == self._pending.count, f"{held} tasks are linked but {self._pending.count} are counted"
+        assert held == self._pending.count, (
+            f"{held} tasks are linked but {self._pending.count} are counted"
+        )
         assert next(reversed(list(self._wheel))) is self._top, "the coarsest wheel is not the top"

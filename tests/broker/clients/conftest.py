@@ -1,4 +1,7 @@
-"""Fixtures of the clients' tests: a cluster to talk to. With KAFKA_UNDER_TEST=real it is Apache Kafka, to try the tests."""
+"""Fixtures of the clients' tests: a cluster to talk to.
+
+With KAFKA_UNDER_TEST=real it is Apache Kafka, to try the tests.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +42,9 @@ def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     else:
         from request_purgatory.broker import Cluster
 
-        settings: dict[str, Any] = {name.replace(".", "_"): value for name, value in SHARED_SETTINGS.items()}
+        settings: dict[str, Any] = {
+            name.replace(".", "_"): value for name, value in SHARED_SETTINGS.items()
+        }
         with Cluster(nodes=3, **settings) as cluster:
             yield cluster.bootstrap
 

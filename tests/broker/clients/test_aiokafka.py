@@ -17,7 +17,13 @@ pytest.importorskip("aiokafka")
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic, RecordsToDelete
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
-from aiokafka.errors import KafkaError, MessageSizeTooLargeError, OffsetOutOfRangeError, TopicAlreadyExistsError, for_code
+from aiokafka.errors import (
+    KafkaError,
+    MessageSizeTooLargeError,
+    OffsetOutOfRangeError,
+    TopicAlreadyExistsError,
+    for_code,
+)
 from aiokafka.structs import OffsetAndMetadata, OffsetAndTimestamp
 
 _TIME = 1_700_000_000_000
@@ -54,10 +60,14 @@ async def _admin(bootstrap: str) -> AsyncIterator[Any]:
         await admin.close()
 
 
-async def _create(bootstrap: str, topic: str, *, partitions: int = 1, replicas: int = 3, **config: str) -> None:
+async def _create(
+    bootstrap: str, topic: str, *, partitions: int = 1, replicas: int = 3, **config: str
+) -> None:
     configs = {name.replace("_", "."): value for name, value in config.items()}
     async with _admin(bootstrap) as admin:
-        answer = await admin.create_topics([NewTopic(topic, partitions, replicas, topic_configs=configs)])
+        answer = await admin.create_topics(
+            [NewTopic(topic, partitions, replicas, topic_configs=configs)]
+        )
         _raise(answer.topic_errors)
         # Kafka's nodes hear of a topic one after the other.
         while (await admin.describe_topics([topic]))[0]["error_code"]:
@@ -72,19 +82,31 @@ def _raise(errors: Any) -> None:
 
 async def _produce(bootstrap: str, topic: str, *values: bytes | None, **config: Any) -> list[Any]:
     """What is told of each message; what all replicas have can be read at once."""
-    async with AIOKafkaProducer(bootstrap_servers=bootstrap, **{"acks": "all"} | config) as producer:
+    async with AIOKafkaProducer(
+        bootstrap_servers=bootstrap, **{"acks": "all"} | config
+    ) as producer:
         futures = [
-            await producer.send(topic, value, b"key %d" % number, 0, _TIME + number, [("number", b"%d" % number)])
+            await producer.send(
+                topic, value, b"key %d" % number, 0, _TIME + number, [("number", b"%d" % number)]
+            )
             for number, value in enumerate(values)
         ]
         return list(await asyncio.gather(*futures))
 
 
 @asynccontextmanager
-async def _consumer(bootstrap: str, *topics: str, group: str | None = None, **config: Any) -> AsyncIterator[Any]:
-    common: dict[str, Any] = {"auto_offset_reset": "earliest", "enable_auto_commit": False, "session_timeout_ms": 6_000}
+async def _consumer(
+    bootstrap: str, *topics: str, group: str | None = None, **config: Any
+) -> AsyncIterator[Any]:
+    common: dict[str, Any] = {
+        "auto_offset_reset": "earliest",
+        "enable_auto_commit": False,
+        "session_timeout_ms": 6_000,
+    }
     common |= {"heartbeat_interval_ms": 200, "fetch_max_wait_ms": 200, "metadata_max_age_ms": 500}
-    async with AIOKafkaConsumer(*topics, bootstrap_servers=bootstrap, group_id=group, **common | config) as consumer:
+    async with AIOKafkaConsumer(
+        *topics, bootstrap_servers=bootstrap, group_id=group, **common | config
+    ) as consumer:
         yield consumer
 
 
@@ -96,9 +118,13 @@ async def _values(consumer: Any, count: int) -> list[Any]:
     return [message.value for message in await _messages(consumer, count)]
 
 
-@pytest.mark.parametrize(("acks", "idempotent"), [(0, False), (1, False), ("all", False), ("all", True)])
+@pytest.mark.parametrize(
+    ("acks", "idempotent"), [(0, False), (1, False), ("all", False), ("all", True)]
+)
 @asynchronous
-async def test_messages_are_produced_with_these_acks(bootstrap: str, topic: str, acks: int | str, idempotent: bool) -> None:
+async def test_messages_are_produced_with_these_acks(
+    bootstrap: str, topic: str, acks: int | str, idempotent: bool
+) -> None:
     """And come back with their keys, times and headers."""
     await _create(bootstrap, topic)
     told = await _produce(bootstrap, topic, b"a", None, acks=acks, enable_idempotence=idempotent)
@@ -115,7 +141,9 @@ async def test_messages_are_produced_with_these_acks(bootstrap: str, topic: str,
 
 @pytest.mark.parametrize("codec", [None, "gzip", "snappy", "lz4", "zstd"])
 @asynchronous
-async def test_messages_are_compressed_with_this_codec(bootstrap: str, topic: str, codec: str | None) -> None:
+async def test_messages_are_compressed_with_this_codec(
+    bootstrap: str, topic: str, codec: str | None
+) -> None:
     """And come back as they were."""
     await _create(bootstrap, topic)
     values = [b"%d " % number * 100 for number in range(20)]
@@ -161,7 +189,9 @@ async def test_an_offset_out_of_range_is_an_error(bootstrap: str, topic: str) ->
 async def test_a_long_poll_is_woken_by_a_later_message(bootstrap: str, topic: str) -> None:
     """Long before it would have ended."""
     await _create(bootstrap, topic)
-    async with _consumer(bootstrap, fetch_max_wait_ms=50_000, request_timeout_ms=60_000) as consumer:
+    async with _consumer(
+        bootstrap, fetch_max_wait_ms=50_000, request_timeout_ms=60_000
+    ) as consumer:
         consumer.assign([TopicPartition(topic, 0)])
         waiting = asyncio.ensure_future(consumer.getone())
         assert not (await asyncio.wait([waiting], timeout=0.5))[0]
@@ -177,7 +207,9 @@ async def test_members_of_a_group_share_its_partitions(bootstrap: str, topic: st
         await _until(lambda: len(first.assignment()) == 4)
         async with _consumer(bootstrap, topic, group=topic) as second:
             await _until(lambda: [len(each.assignment()) for each in (first, second)] == [2, 2])
-            assert {each.partition for member in (first, second) for each in member.assignment()} == {0, 1, 2, 3}
+            assert {
+                each.partition for member in (first, second) for each in member.assignment()
+            } == {0, 1, 2, 3}
         await _until(lambda: len(first.assignment()) == 4)
 
 
@@ -194,7 +226,9 @@ async def test_reading_resumes_from_what_was_committed(bootstrap: str, topic: st
     async with _consumer(bootstrap, topic, group=topic) as consumer:
         assert await _values(consumer, 1) == [b"c"]
     async with _admin(bootstrap) as admin:
-        assert await admin.list_consumer_group_offsets(topic) == {partition: OffsetAndMetadata(2, "as far as b")}
+        assert await admin.list_consumer_group_offsets(topic) == {
+            partition: OffsetAndMetadata(2, "as far as b")
+        }
 
 
 @asynchronous
@@ -245,13 +279,17 @@ async def test_settings_of_a_topic_are_told_and_changed(bootstrap: str, topic: s
     async with _admin(bootstrap) as admin:
 
         async def retention() -> str:
-            answers = await admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, topic, {"retention.ms": None})])
+            answers = await admin.describe_configs(
+                [ConfigResource(ConfigResourceType.TOPIC, topic, {"retention.ms": None})]
+            )
             error_code, _, _, _, entries = answers[0].resources[0][:5]
             return str(entries[0][1]) if not error_code else ""
 
         while await retention() != "5000":
             await asyncio.sleep(0.01)
-        await admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, topic, {"retention.ms": "6000"})])
+        await admin.alter_configs(
+            [ConfigResource(ConfigResourceType.TOPIC, topic, {"retention.ms": "6000"})]
+        )
         while await retention() != "6000":
             await asyncio.sleep(0.01)
 
@@ -261,7 +299,9 @@ async def test_the_cluster_is_described(bootstrap: str) -> None:
     """With all of its nodes."""
     async with _admin(bootstrap) as admin:
         described = await admin.describe_cluster()
-    assert sorted(f"{node['host']}:{node['port']}" for node in described["brokers"]) == sorted(bootstrap.split(","))
+    assert sorted(f"{node['host']}:{node['port']}" for node in described["brokers"]) == sorted(
+        bootstrap.split(",")
+    )
 
 
 @asynchronous
@@ -281,9 +321,14 @@ async def test_records_are_deleted(bootstrap: str, topic: str) -> None:
 async def test_groups_are_listed_and_described(bootstrap: str, topic: str) -> None:
     """With their members."""
     await _create(bootstrap, topic)
-    async with _consumer(bootstrap, topic, group=topic, client_id="the-client") as consumer, _admin(bootstrap) as admin:
+    async with (
+        _consumer(bootstrap, topic, group=topic, client_id="the-client") as consumer,
+        _admin(bootstrap) as admin,
+    ):
         await _until(consumer.assignment)
-        assert (topic, "consumer") in [tuple(each)[:2] for each in await admin.list_consumer_groups()]
+        assert (topic, "consumer") in [
+            tuple(each)[:2] for each in await admin.list_consumer_groups()
+        ]
         group = (await admin.describe_consumer_groups([topic]))[0].groups[0]
         assert group[1:3] == (topic, "Stable")
         assert "the-client" in str(group)
@@ -294,7 +339,11 @@ async def test_a_member_whose_heartbeats_stop_is_put_out(bootstrap: str, topic: 
     """Its partitions go to the other one when its session has ended."""
     await _create(bootstrap, topic, partitions=2)
     gone = AIOKafkaConsumer(
-        topic, bootstrap_servers=bootstrap, group_id=topic, session_timeout_ms=1_500, heartbeat_interval_ms=100
+        topic,
+        bootstrap_servers=bootstrap,
+        group_id=topic,
+        session_timeout_ms=1_500,
+        heartbeat_interval_ms=100,
     )
     await gone.start()
     try:

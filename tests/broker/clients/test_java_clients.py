@@ -25,35 +25,85 @@ def _run(tools: Path, name: str, *arguments: str, stdin: bytes = b"") -> str:
 
 
 def _produce(tools: Path, bootstrap: str, topic: str, lines: bytes, *arguments: str) -> None:
-    _run(tools, "ConsoleProducer", "--bootstrap-server", bootstrap, "--topic", topic, *arguments, stdin=lines)
+    _run(
+        tools,
+        "ConsoleProducer",
+        "--bootstrap-server",
+        bootstrap,
+        "--topic",
+        topic,
+        *arguments,
+        stdin=lines,
+    )
 
 
 def _consume(tools: Path, bootstrap: str, topic: str, count: int, *arguments: str) -> list[str]:
     limit = str(int(TIME_LIMIT * 1000))
-    common = ["--bootstrap-server", bootstrap, "--topic", topic, "--max-messages", str(count), "--timeout-ms", limit]
+    common = [
+        "--bootstrap-server",
+        bootstrap,
+        "--topic",
+        topic,
+        "--max-messages",
+        str(count),
+        "--timeout-ms",
+        limit,
+    ]
     return _run(tools, "ConsoleConsumer", *common, *arguments).splitlines()
 
 
-@pytest.mark.parametrize("codec", [pytest.param("none", marks=pytest.mark.smoke), "gzip", "snappy", "lz4", "zstd"])
-def test_messages_are_produced_and_consumed(tools: Path, bootstrap: str, topic: str, codec: str) -> None:
+@pytest.mark.parametrize(
+    "codec", [pytest.param("none", marks=pytest.mark.smoke), "gzip", "snappy", "lz4", "zstd"]
+)
+def test_messages_are_produced_and_consumed(
+    tools: Path, bootstrap: str, topic: str, codec: str
+) -> None:
     """By the idempotent producer that Java's is, with keys and headers, in each codec."""
-    keyed = ["--property", "parse.key=true", "--property", "parse.headers=true", "--compression-codec", codec]
+    keyed = [
+        "--property",
+        "parse.key=true",
+        "--property",
+        "parse.headers=true",
+        "--compression-codec",
+        codec,
+    ]
     _produce(tools, bootstrap, topic, b"one:1\tk1\t" + b"a" * 500 + b"\none:2\tk2\tb\n", *keyed)
-    shown = ["--property", "print.key=true", "--property", "print.headers=true", "--property", "print.offset=true"]
+    shown = [
+        "--property",
+        "print.key=true",
+        "--property",
+        "print.headers=true",
+        "--property",
+        "print.offset=true",
+    ]
     found = _consume(tools, bootstrap, topic, 2, "--from-beginning", *shown)
     assert found == ["Offset:0\tone:1\tk1\t" + "a" * 500, "Offset:1\tone:2\tk2\tb"]
 
 
 @pytest.mark.parametrize("acks", ["0", "1"])
-def test_messages_are_produced_with_less_than_all_acks(tools: Path, bootstrap: str, topic: str, acks: str) -> None:
+def test_messages_are_produced_with_less_than_all_acks(
+    tools: Path, bootstrap: str, topic: str, acks: str
+) -> None:
     """Which Java's producer does without idempotence."""
     _produce(
-        tools, bootstrap, topic, b"a\nb\n", "--request-required-acks", acks, "--producer-property", "enable.idempotence=false"
+        tools,
+        bootstrap,
+        topic,
+        b"a\nb\n",
+        "--request-required-acks",
+        acks,
+        "--producer-property",
+        "enable.idempotence=false",
     )
-    assert _consume(tools, bootstrap, topic, 2, "--partition", "0", "--offset", "earliest") == ["a", "b"]
+    assert _consume(tools, bootstrap, topic, 2, "--partition", "0", "--offset", "earliest") == [
+        "a",
+        "b",
+    ]
 
 
-def test_a_topic_is_made_described_widened_and_removed(tools: Path, bootstrap: str, topic: str) -> None:
+def test_a_topic_is_made_described_widened_and_removed(
+    tools: Path, bootstrap: str, topic: str
+) -> None:
     """By the administrator's tool."""
     common = ["--bootstrap-server", bootstrap]
     _run(
@@ -75,7 +125,12 @@ def test_a_topic_is_made_described_widened_and_removed(tools: Path, bootstrap: s
     described = _run(tools, "TopicCommand", *common, "--describe", "--topic", topic)
     assert "ReplicationFactor: 3" in described
     assert "retention.ms=5000" in described
-    assert [f"Partition: {number}\t" in described for number in range(4)] == [True, True, True, False]
+    assert [f"Partition: {number}\t" in described for number in range(4)] == [
+        True,
+        True,
+        True,
+        False,
+    ]
     again = run_tool(tools, "TopicCommand", *common, "--create", "--topic", topic)
     assert again.returncode != 0
     assert "already exists" in again.stdout + again.stderr
@@ -86,25 +141,51 @@ def test_a_topic_is_made_described_widened_and_removed(tools: Path, bootstrap: s
 def test_a_group_goes_on_where_it_was(tools: Path, bootstrap: str, topic: str) -> None:
     """And its offsets are told, set back and deleted by the administrator's tool."""
     _produce(tools, bootstrap, topic, b"a\nb\nc\n")
-    assert _consume(tools, bootstrap, topic, 3, "--group", topic, "--from-beginning") == ["a", "b", "c"]
+    assert _consume(tools, bootstrap, topic, 3, "--group", topic, "--from-beginning") == [
+        "a",
+        "b",
+        "c",
+    ]
     common = ["--bootstrap-server", bootstrap, "--group", topic]
     described = _run(tools, "ConsumerGroupCommand", *common, "--describe").split()
-    # The group, its topic, the partition, the committed offset, the log's end, and how far behind it is.
+    # The group, its topic, the partition, the committed offset, the log's end, and how far behind
+    # it is.
     start = described.index(topic)
     assert described[start : start + 6] == [topic, topic, "0", "3", "3", "0"]
-    _run(tools, "ConsumerGroupCommand", *common, "--topic", topic, "--reset-offsets", "--to-offset", "1", "--execute")
+    _run(
+        tools,
+        "ConsumerGroupCommand",
+        *common,
+        "--topic",
+        topic,
+        "--reset-offsets",
+        "--to-offset",
+        "1",
+        "--execute",
+    )
     assert _consume(tools, bootstrap, topic, 2, "--group", topic) == ["b", "c"]
     _run(tools, "ConsumerGroupCommand", *common, "--delete")
-    assert topic not in _run(tools, "ConsumerGroupCommand", "--bootstrap-server", bootstrap, "--list").split()
+    assert (
+        topic
+        not in _run(
+            tools, "ConsumerGroupCommand", "--bootstrap-server", bootstrap, "--list"
+        ).split()
+    )
 
 
-def test_offsets_are_told_and_records_deleted(tools: Path, bootstrap: str, topic: str, tmp_path: Path) -> None:
+def test_offsets_are_told_and_records_deleted(
+    tools: Path, bootstrap: str, topic: str, tmp_path: Path
+) -> None:
     """The end, the beginning, and by time."""
     _produce(tools, bootstrap, topic, b"a\nb\nc\n")
     common = ["--bootstrap-server", bootstrap]
     wanted = tmp_path / "records.json"
-    wanted.write_text(f'{{"version": 1, "partitions": [{{"topic": "{topic}", "partition": 0, "offset": 2}}]}}')
-    assert "low_watermark: 2" in _run(tools, "DeleteRecordsCommand", *common, "--offset-json-file", str(wanted))
+    wanted.write_text(
+        f'{{"version": 1, "partitions": [{{"topic": "{topic}", "partition": 0, "offset": 2}}]}}'
+    )
+    assert "low_watermark: 2" in _run(
+        tools, "DeleteRecordsCommand", *common, "--offset-json-file", str(wanted)
+    )
     times = {"earliest": 2, "latest": 3, "max-timestamp": None, "1000": 2}
     for when, offset in times.items():
         told = _run(tools, "GetOffsetShell", *common, "--topic", topic, "--time", when).strip()
@@ -115,7 +196,9 @@ def test_a_reader_at_the_end_is_given_what_comes(tools: Path, bootstrap: str, to
     """Without being asked again: long before its fetch would have ended."""
     _produce(tools, bootstrap, topic, b"first\n")
     settings = ["--from-beginning", "--consumer-property", "fetch.max.wait.ms=25000"]
-    command = start_command(tools, "ConsoleConsumer", "--bootstrap-server", bootstrap, "--topic", topic, *settings)
+    command = start_command(
+        tools, "ConsoleConsumer", "--bootstrap-server", bootstrap, "--topic", topic, *settings
+    )
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as reader:
         assert reader.stdout is not None
         try:

@@ -32,9 +32,13 @@ def admin(bootstrap: str) -> Iterator[Any]:
     admin.close()
 
 
-def _create(admin: Any, topic: str, *, partitions: int = 1, replicas: int = 3, **config: str) -> None:
+def _create(
+    admin: Any, topic: str, *, partitions: int = 1, replicas: int = 3, **config: str
+) -> None:
     configs = {name.replace("_", "."): value for name, value in config.items()}
-    admin.create_topics([NewTopic(topic, partitions, replicas, topic_configs=configs)], wait_for_metadata=True)
+    admin.create_topics(
+        [NewTopic(topic, partitions, replicas, topic_configs=configs)], wait_for_metadata=True
+    )
 
 
 def _produce(bootstrap: str, topic: str, *values: bytes | None, **config: Any) -> list[Any]:
@@ -43,7 +47,12 @@ def _produce(bootstrap: str, topic: str, *values: bytes | None, **config: Any) -
     try:
         futures = [
             producer.send(
-                topic, value, b"key %d" % number, headers=[("number", b"%d" % number)], partition=0, timestamp_ms=_TIME + number
+                topic,
+                value,
+                b"key %d" % number,
+                headers=[("number", b"%d" % number)],
+                partition=0,
+                timestamp_ms=_TIME + number,
             )
             for number, value in enumerate(values)
         ]
@@ -55,9 +64,15 @@ def _produce(bootstrap: str, topic: str, *values: bytes | None, **config: Any) -
 
 @contextmanager
 def _consumer(bootstrap: str, *, group: str | None = None, **config: Any) -> Iterator[Any]:
-    common = {"auto_offset_reset": "earliest", "enable_auto_commit": False, "session_timeout_ms": 6_000}
+    common = {
+        "auto_offset_reset": "earliest",
+        "enable_auto_commit": False,
+        "session_timeout_ms": 6_000,
+    }
     common |= {"heartbeat_interval_ms": 200, "fetch_max_wait_ms": 200}
-    consumer = KafkaConsumer(bootstrap_servers=bootstrap.split(","), group_id=group, **common | config)
+    consumer = KafkaConsumer(
+        bootstrap_servers=bootstrap.split(","), group_id=group, **common | config
+    )
     try:
         yield consumer
     finally:
@@ -76,8 +91,12 @@ def _messages(consumer: Any, count: int) -> list[Any]:
     return found
 
 
-@pytest.mark.parametrize(("acks", "idempotent"), [(0, False), (1, False), ("all", False), ("all", True)])
-def test_messages_are_produced_with_these_acks(bootstrap: str, admin: Any, topic: str, acks: int | str, idempotent: bool) -> None:
+@pytest.mark.parametrize(
+    ("acks", "idempotent"), [(0, False), (1, False), ("all", False), ("all", True)]
+)
+def test_messages_are_produced_with_these_acks(
+    bootstrap: str, admin: Any, topic: str, acks: int | str, idempotent: bool
+) -> None:
     """And come back with their keys, times and headers."""
     _create(admin, topic)
     told = _produce(bootstrap, topic, b"a", None, acks=acks, enable_idempotence=idempotent)
@@ -93,7 +112,9 @@ def test_messages_are_produced_with_these_acks(bootstrap: str, admin: Any, topic
 
 
 @pytest.mark.parametrize("codec", [None, "gzip", "snappy", "lz4", "zstd"])
-def test_messages_are_compressed_with_this_codec(bootstrap: str, admin: Any, topic: str, codec: str | None) -> None:
+def test_messages_are_compressed_with_this_codec(
+    bootstrap: str, admin: Any, topic: str, codec: str | None
+) -> None:
     """And come back as they were."""
     _create(admin, topic)
     values = [b"%d " % number * 100 for number in range(20)]
@@ -141,11 +162,16 @@ def test_a_long_poll_is_woken_by_a_later_message(bootstrap: str, admin: Any, top
         consumer.assign([TopicPartition(topic, 0)])
         assert not consumer.poll(500)
         _produce(bootstrap, topic, b"late")
-        assert [each.value for messages in consumer.poll(20_000).values() for each in messages] == [b"late"]
+        assert [each.value for messages in consumer.poll(20_000).values() for each in messages] == [
+            b"late"
+        ]
 
 
 class _Member(threading.Thread):
-    """A consumer that polls on a thread of its own: joins are not answered while the other members are not polled."""
+    """A consumer that polls on a thread of its own.
+
+    Joins are not answered while the other members are not polled.
+    """
 
     def __init__(self, bootstrap: str, topic: str, **config: Any) -> None:
         super().__init__()
@@ -179,7 +205,8 @@ def test_members_of_a_group_share_its_partitions(bootstrap: str, admin: Any, top
         members[1].start()
         until(
             lambda: (
-                [len(each.assigned) for each in members] == [2, 2] and members[0].assigned | members[1].assigned == {0, 1, 2, 3}
+                [len(each.assigned) for each in members] == [2, 2]
+                and members[0].assigned | members[1].assigned == {0, 1, 2, 3}
             )
         )
         members[1].leave()
@@ -199,13 +226,17 @@ def test_reading_resumes_from_what_was_committed(bootstrap: str, admin: Any, top
         consumer.subscribe([topic])
         assert len(_messages(consumer, 3)) == 3
         consumer.commit({partition: OffsetAndMetadata(2, "as far as b", -1)})
-        assert consumer.committed(partition, metadata=True) == OffsetAndMetadata(2, "as far as b", -1)
+        assert consumer.committed(partition, metadata=True) == OffsetAndMetadata(
+            2, "as far as b", -1
+        )
     with _consumer(bootstrap, group=topic) as consumer:
         consumer.subscribe([topic])
         assert [each.value for each in _messages(consumer, 1)] == [b"c"]
 
 
-def test_offsets_are_committed_without_a_group_of_members(bootstrap: str, admin: Any, topic: str) -> None:
+def test_offsets_are_committed_without_a_group_of_members(
+    bootstrap: str, admin: Any, topic: str
+) -> None:
     """By one that chose its partitions itself."""
     _create(admin, topic)
     partition = TopicPartition(topic, 0)
@@ -220,7 +251,9 @@ def test_offsets_are_committed_by_and_by(bootstrap: str, admin: Any, topic: str)
     """By the client itself, as it goes on and when it is closed."""
     _create(admin, topic)
     _produce(bootstrap, topic, b"a", b"b")
-    with _consumer(bootstrap, group=topic, enable_auto_commit=True, auto_commit_interval_ms=50) as consumer:
+    with _consumer(
+        bootstrap, group=topic, enable_auto_commit=True, auto_commit_interval_ms=50
+    ) as consumer:
         consumer.subscribe([topic])
         _messages(consumer, 2)
     with _consumer(bootstrap, group=topic) as consumer:
@@ -234,7 +267,9 @@ def test_a_message_too_large_is_refused(bootstrap: str, admin: Any, topic: str) 
         _produce(bootstrap, topic, b"x" * 2000)
 
 
-def test_an_unknown_topic_is_not_made_for_one_who_does_not_want_it(bootstrap: str, topic: str) -> None:
+def test_an_unknown_topic_is_not_made_for_one_who_does_not_want_it(
+    bootstrap: str, topic: str
+) -> None:
     """It stays unknown."""
     with _consumer(bootstrap, allow_auto_create_topics=False) as consumer:
         assert not consumer.partitions_for_topic(topic)
@@ -244,7 +279,9 @@ def test_an_unknown_topic_is_not_made_for_one_who_does_not_want_it(bootstrap: st
 def test_a_member_that_goes_silent_is_put_out(bootstrap: str, admin: Any, topic: str) -> None:
     """Its partitions go to the other one when it has not polled for too long."""
     _create(admin, topic, partitions=2)
-    with _consumer(bootstrap, group=topic, session_timeout_ms=1_500, max_poll_interval_ms=1_500) as gone:
+    with _consumer(
+        bootstrap, group=topic, session_timeout_ms=1_500, max_poll_interval_ms=1_500
+    ) as gone:
         gone.subscribe([topic])
         until(lambda: gone.poll(500) or len(gone.assignment()) == 2)
         other = _Member(bootstrap, topic)
@@ -274,13 +311,18 @@ def test_settings_of_a_topic_are_told_and_changed(admin: Any, topic: str) -> Non
 
     def retention() -> Any:
         try:
-            told = admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, topic)], config_filter="all")
+            told = admin.describe_configs(
+                [ConfigResource(ConfigResourceType.TOPIC, topic)], config_filter="all"
+            )
         except UnknownTopicOrPartitionError:
             return None
         return _value(told, "retention.ms")
 
     assert until(retention) == "5000"
-    admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, topic, {"retention.ms": "6000"})], raise_on_unknown=False)
+    admin.alter_configs(
+        [ConfigResource(ConfigResourceType.TOPIC, topic, {"retention.ms": "6000"})],
+        raise_on_unknown=False,
+    )
     until(lambda: retention() == "6000")
 
 
@@ -300,7 +342,9 @@ def _value(told: Any, name: str) -> Any:
 def test_the_cluster_is_described(bootstrap: str, admin: Any) -> None:
     """With all of its nodes."""
     described = admin.describe_cluster()
-    assert sorted(f"{node['host']}:{node['port']}" for node in described["brokers"]) == sorted(bootstrap.split(","))
+    assert sorted(f"{node['host']}:{node['port']}" for node in described["brokers"]) == sorted(
+        bootstrap.split(",")
+    )
 
 
 def test_records_are_deleted(bootstrap: str, admin: Any, topic: str) -> None:
@@ -310,7 +354,9 @@ def test_records_are_deleted(bootstrap: str, admin: Any, topic: str) -> None:
     admin.delete_records({TopicPartition(topic, 0): 2})
     with _consumer(bootstrap) as consumer:
         consumer.assign([TopicPartition(topic, 0)])
-        assert consumer.beginning_offsets([TopicPartition(topic, 0)]) == {TopicPartition(topic, 0): 2}
+        assert consumer.beginning_offsets([TopicPartition(topic, 0)]) == {
+            TopicPartition(topic, 0): 2
+        }
         assert [each.value for each in _messages(consumer, 1)] == [b"c"]
 
 

@@ -13,7 +13,10 @@ Found = TypeVar("Found")
 
 
 def until(condition: Callable[[], Found | None], *, limit: float = TIME_LIMIT) -> Found:
-    """What the condition returns, once that is true. The condition should itself wait a little, as a poll does."""
+    """What the condition returns, once that is true.
+
+    The condition should itself wait a little, as a poll does.
+    """
     end = time.monotonic() + limit
     while not (found := condition()):
         assert time.monotonic() < end, f"{condition} is not met in {limit} s"

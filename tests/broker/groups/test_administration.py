@@ -19,7 +19,10 @@ def test_groups_are_listed(version: int) -> None:
         response = world.list(version=version)
         assert response.error_code == 0
         listed = {each.group_id: each for each in response.groups}
-        assert {name: each.protocol_type for name, each in listed.items()} == {GROUP: "consumer", "simple": ""}
+        assert {name: each.protocol_type for name, each in listed.items()} == {
+            GROUP: "consumer",
+            "simple": "",
+        }
         if version >= 4:
             assert (listed[GROUP].group_state, listed["simple"].group_state) == ("Stable", "Empty")
         if version >= 5:
@@ -38,7 +41,9 @@ def test_groups_are_listed(version: int) -> None:
         ((), ("consumer",), set()),
     ],
 )
-def test_lists_are_filtered(states: tuple[str, ...], types: tuple[str, ...], found: set[str]) -> None:
+def test_lists_are_filtered(
+    states: tuple[str, ...], types: tuple[str, ...], found: set[str]
+) -> None:
     """By state and type, in whatever case."""
 
     async def scenario(world: World) -> None:
@@ -63,7 +68,13 @@ def test_stable_group_is_described(version: int) -> None:
         assert (group.error_code, group.group_id, group.group_state) == (0, GROUP, "Stable")
         assert (group.protocol_type, group.protocol_data) == ("consumer", "range")
         members = [
-            (each.member_id, each.client_id, each.client_host, each.member_metadata, each.member_assignment)
+            (
+                each.member_id,
+                each.client_id,
+                each.client_host,
+                each.member_metadata,
+                each.member_assignment,
+            )
             for each in group.members
         ]
         assert members == [(each, "app", "/127.0.0.1", b"r", each.encode()) for each in ids]

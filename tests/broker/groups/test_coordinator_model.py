@@ -1,4 +1,7 @@
-"""The coordinator under whatever clients, the clock and the log do: Hypothesis looks for a history in which it errs."""
+"""The coordinator under whatever clients, the clock and the log do.
+
+Hypothesis looks for a history in which it errs.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,14 @@ from typing import Any
 
 import pytest
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from request_purgatory.broker.groups import GroupState
 from request_purgatory.broker.wire.error_code import ErrorCode
@@ -89,7 +99,8 @@ class CoordinatorMachine(RuleBasedStateMachine):
         self.loop = VirtualLoop()
         self.stack = AsyncExitStack()
         self.clients = [Process(INSTANCES.get(number)) for number in range(6)]
-        #: A coordinator that takes over knows stored generations only, and goes on counting from there.
+        #: A coordinator that takes over knows stored generations only, and goes on counting from
+        #: there.
         self.coordinators = 0
         self.told: dict[tuple[int, int], tuple[str, str]] = {}
         options = {"group_initial_rebalance_delay_ms": delay_ms, "group_max_size": max_size}
@@ -106,12 +117,24 @@ class CoordinatorMachine(RuleBasedStateMachine):
 
         return self.run(main)
 
-    @rule(number=CLIENTS, wishes=WISHES, version=VERSIONS, session_ms=st.sampled_from([6_000, 30_000]))
-    def join(self, number: int, wishes: tuple[tuple[str, bytes], ...], version: int, session_ms: int) -> None:
+    @rule(
+        number=CLIENTS, wishes=WISHES, version=VERSIONS, session_ms=st.sampled_from([6_000, 30_000])
+    )
+    def join(
+        self, number: int, wishes: tuple[tuple[str, bytes], ...], version: int, session_ms: int
+    ) -> None:
         client = self.clients[number]
         version = max(version, 5) if client.instance_id else version
-        options: dict[str, Any] = {"instance_id": client.instance_id, "protocols": wishes, "session_ms": session_ms}
-        answer = self.act(lambda: self.world.join(client.member_id, version=version, rebalance_ms=20_000, **options))
+        options: dict[str, Any] = {
+            "instance_id": client.instance_id,
+            "protocols": wishes,
+            "session_ms": session_ms,
+        }
+        answer = self.act(
+            lambda: self.world.join(
+                client.member_id, version=version, rebalance_ms=20_000, **options
+            )
+        )
         client.joins.append((self.coordinators, answer))
 
     @rule(number=CLIENTS, stale=st.booleans())
@@ -139,7 +162,9 @@ class CoordinatorMachine(RuleBasedStateMachine):
     def heartbeat(self, number: int) -> None:
         client = self.clients[number]
         options = {"instance_id": client.instance_id}
-        error = self.act(lambda: self.world.heartbeat(client.member_id, client.generation, **options))
+        error = self.act(
+            lambda: self.world.heartbeat(client.member_id, client.generation, **options)
+        )
         assert error in ANSWERS_TO_HEARTBEAT, error
         if error is ErrorCode.NONE:
             assert client.member_id in self.world.group.members
@@ -159,7 +184,9 @@ class CoordinatorMachine(RuleBasedStateMachine):
     def commit(self, number: int, offset: int) -> None:
         client = self.clients[number]
         options = {"instance_id": client.instance_id, "generation": client.generation}
-        answer = self.act(lambda: self.world.commit({("t", 0): offset}, member_id=client.member_id, **options))
+        answer = self.act(
+            lambda: self.world.commit({("t", 0): offset}, member_id=client.member_id, **options)
+        )
         if answer.is_here and answer.got.topics[0].partitions[0].error_code == 0:
             assert self.act(self.world.committed) == {("t", 0): offset}
 
@@ -167,7 +194,10 @@ class CoordinatorMachine(RuleBasedStateMachine):
     def wait(self, time_ms: int) -> None:
         self.run(lambda: asyncio.sleep(time_ms / 1000))
 
-    @rule(is_held=st.booleans(), error=st.sampled_from([ErrorCode.NONE, ErrorCode.NONE, ErrorCode.NOT_ENOUGH_REPLICAS]))
+    @rule(
+        is_held=st.booleans(),
+        error=st.sampled_from([ErrorCode.NONE, ErrorCode.NONE, ErrorCode.NOT_ENOUGH_REPLICAS]),
+    )
     def change_log(self, is_held: bool, error: ErrorCode) -> None:
         self.world.log.is_held, self.world.log.error = is_held, error
 
@@ -207,14 +237,19 @@ class CoordinatorMachine(RuleBasedStateMachine):
                 # All who are told of a generation are told of the same leader and protocol.
                 told = (owner(got.leader), got.protocol_name)
                 assert self.told.setdefault((asked, got.generation_id), told) == told
-        for asked, member_id, generation, answer in [each for each in client.syncs if each[3].is_here]:
+        for asked, member_id, generation, answer in [
+            each for each in client.syncs if each[3].is_here
+        ]:
             client.syncs.remove((asked, member_id, generation, answer))
             assert answer.error in ANSWERS_TO_SYNC, answer.got
             if answer.error is ErrorCode.NONE:
                 assert answer.got.assignment == f"{generation} {owner(member_id)}".encode()
 
     def teardown(self) -> None:
-        """Clients fall silent, and their groups must not: everybody is answered, and removed in the end."""
+        """Clients fall silent, and their groups must not.
+
+        Everybody is answered, and removed in the end.
+        """
         if not hasattr(self, "world"):
             return
         try:

@@ -20,8 +20,17 @@ def test_dynamic_member_is_given_an_id_and_comes_back_with_it() -> None:
         assert first.got.member_id.startswith("app-")
         assert world.group.state is GroupState.EMPTY
         got = world.join(first.got.member_id).got
-        assert (got.error_code, got.generation_id, got.leader, got.member_id) == (0, 1, got.member_id, first.got.member_id)
-        assert (got.protocol_type, got.protocol_name, got.skip_assignment) == ("consumer", "range", False)
+        assert (got.error_code, got.generation_id, got.leader, got.member_id) == (
+            0,
+            1,
+            got.member_id,
+            first.got.member_id,
+        )
+        assert (got.protocol_type, got.protocol_name, got.skip_assignment) == (
+            "consumer",
+            "range",
+            False,
+        )
         assert [(each.member_id, each.metadata) for each in got.members] == [(got.member_id, b"r")]
         assert world.group.state is GroupState.COMPLETING_REBALANCE
 
@@ -37,7 +46,10 @@ def test_every_version_joins(version: int) -> None:
         assert (joined.error, joined.got.generation_id) == (ErrorCode.NONE, 1)
         assert [each.metadata for each in joined.got.members] == [b"r"]
         other = world.join(version=version, protocol_type="connect")
-        assert (other.error, other.got.protocol_name) == (ErrorCode.INCONSISTENT_GROUP_PROTOCOL, None if version >= 7 else "")
+        assert (other.error, other.got.protocol_name) == (
+            ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+            None if version >= 7 else "",
+        )
 
     play(scenario)
 
@@ -122,7 +134,9 @@ def test_initial_delay_lets_members_come_together() -> None:
         await ms(2_500)
         third = world.join_with_id()
         await ms(500)
-        assert not first.is_here, "extended by the second member until 6,000, and then by the third one"
+        assert not first.is_here, (
+            "extended by the second member until 6,000, and then by the third one"
+        )
         await ms(3_001)
         assert [each.got.generation_id for each in (first, second, third)] == [1, 1, 1]
         assert len(first.got.members) == 3
@@ -182,7 +196,9 @@ def test_leader_that_does_not_join_in_time_is_followed_by_one_that_did() -> None
         again = world.join(follower, protocols=(("range", b"new"),), session_ms=200_000)
         await ms(60_001)
         assert again.got.leader == follower
-        assert [(each.member_id, each.metadata) for each in again.got.members] == [(follower, b"new")]
+        assert [(each.member_id, each.metadata) for each in again.got.members] == [
+            (follower, b"new")
+        ]
         assert world.join(leader).error is ErrorCode.UNKNOWN_MEMBER_ID
 
     play(scenario)
@@ -372,7 +388,9 @@ def test_id_of_a_dynamic_member_is_no_static_one() -> None:
 
     async def scenario(world: World) -> None:
         given = world.join()
-        assert world.join(given.got.member_id, instance_id="i").error is ErrorCode.UNKNOWN_SERVER_ERROR
+        assert (
+            world.join(given.got.member_id, instance_id="i").error is ErrorCode.UNKNOWN_SERVER_ERROR
+        )
         assert world.group.group_id == GROUP
 
     play(scenario)

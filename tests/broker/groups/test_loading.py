@@ -24,7 +24,12 @@ from tests.broker.groups.world import GROUP, World, ms, play
 )
 def test_partition_of_a_group_is_that_of_java(group_id: str, code: int) -> None:
     """The numbers are what Java's `hashCode` and Kafka's `Utils.abs` gave."""
-    assert [partition_of(group_id, count) for count in (1, 4, 50, 2**31)] == [0, code % 4, code % 50, code]
+    assert [partition_of(group_id, count) for count in (1, 4, 50, 2**31)] == [
+        0,
+        code % 4,
+        code % 50,
+        code,
+    ]
 
 
 def test_every_request_is_refused_by_another_node() -> None:
@@ -88,7 +93,12 @@ def test_stable_group_goes_on_under_another_coordinator() -> None:
         after = world.group
         assert after is not before
         assert after.state is GroupState.STABLE
-        assert (after.generation, after.leader_id, after.protocol, after.protocol_type) == (2, leader, "range", "consumer")
+        assert (after.generation, after.leader_id, after.protocol, after.protocol_type) == (
+            2,
+            leader,
+            "range",
+            "consumer",
+        )
         assert world.heartbeat(follower, 2) is ErrorCode.NONE
         assert world.sync(follower, 2).got.assignment == follower.encode()
         assert world.committed() == {("t", 0): 5}
@@ -196,6 +206,10 @@ def test_closed_coordinator_answers_for_everything() -> None:
         joining = world.join(ids[0])
         world.coordinator.close()
         assert joining.error is ErrorCode.NOT_COORDINATOR
-        assert (world.waiting, world.coordinator.partitions, world.coordinator.groups) == ((0, 0, 0), [], [])
+        assert (world.waiting, world.coordinator.partitions, world.coordinator.groups) == (
+            (0, 0, 0),
+            [],
+            [],
+        )
 
     play(scenario)

@@ -47,12 +47,17 @@ def test_members_get_what_the_leader_assigns(version: int) -> None:
         (0, 1, {"instance_id": "i"}, ErrorCode.UNKNOWN_MEMBER_ID),
     ],
 )
-def test_sync_that_is_refused(member: int | None, generation: int, options: dict[str, str], error: ErrorCode) -> None:
+def test_sync_that_is_refused(
+    member: int | None, generation: int, options: dict[str, str], error: ErrorCode
+) -> None:
     """By the name of what is wrong with it."""
 
     async def scenario(world: World) -> None:
         ids = world.stable(1)
-        assert world.sync("stranger" if member is None else ids[member], generation, **options).error is error  # type: ignore[arg-type]
+        assert (
+            world.sync("stranger" if member is None else ids[member], generation, **options).error
+            is error
+        )  # type: ignore[arg-type]
 
     play(scenario)
 
@@ -150,7 +155,9 @@ def test_assignment_is_told_when_it_is_replicated() -> None:
         (ErrorCode.CORRUPT_MESSAGE, ErrorCode.CORRUPT_MESSAGE),
     ],
 )
-def test_assignment_that_cannot_be_stored_is_told_to_nobody(error: ErrorCode, told: ErrorCode) -> None:
+def test_assignment_that_cannot_be_stored_is_told_to_nobody(
+    error: ErrorCode, told: ErrorCode
+) -> None:
     """Those who wait for it get an error, and the group begins anew."""
 
     async def scenario(world: World) -> None:
@@ -358,8 +365,14 @@ def test_last_member_leaves_an_empty_group_of_the_next_generation() -> None:
 
     async def scenario(world: World) -> None:
         ids = world.stable(2)
-        assert [each.error_code for each in world.leave(*((each, None) for each in ids)).members] == [0, 0]
-        assert (world.group.state, world.group.generation, world.group.leader_id) == (GroupState.EMPTY, 3, None)
+        assert [
+            each.error_code for each in world.leave(*((each, None) for each in ids)).members
+        ] == [0, 0]
+        assert (world.group.state, world.group.generation, world.group.leader_id) == (
+            GroupState.EMPTY,
+            3,
+            None,
+        )
         assert world.waiting == (0, 0, 0)
         world.restart()
         assert (world.group.state, world.group.generation) == (GroupState.EMPTY, 3)

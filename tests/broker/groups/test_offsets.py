@@ -29,8 +29,17 @@ def test_what_is_committed_can_be_fetched(version: int) -> None:
         (topic,) = world.fetch({"t": [3, 4]}).topics
         there, missing = topic.partitions
         epoch = 3 if version >= 6 else -1
-        assert (there.committed_offset, there.metadata, there.committed_leader_epoch) == (9, "note", epoch)
-        assert (missing.committed_offset, missing.metadata, missing.committed_leader_epoch, missing.error_code) == (-1, "", -1, 0)
+        assert (there.committed_offset, there.metadata, there.committed_leader_epoch) == (
+            9,
+            "note",
+            epoch,
+        )
+        assert (
+            missing.committed_offset,
+            missing.metadata,
+            missing.committed_leader_epoch,
+            missing.error_code,
+        ) == (-1, "", -1, 0)
 
     play(scenario)
 
@@ -42,7 +51,9 @@ def test_every_version_fetches(version: int) -> None:
     async def scenario(world: World) -> None:
         world.commit(MARK)
         response = world.fetch({"t": [0], "no such": [1]}, version=version)
-        assert [[each.committed_offset for each in topic.partitions] for topic in response.topics] == [[7], [-1]]
+        assert [
+            [each.committed_offset for each in topic.partitions] for topic in response.topics
+        ] == [[7], [-1]]
         if version >= 5:
             assert response.topics[0].partitions[0].committed_leader_epoch == 3
         if version >= 2:
@@ -82,9 +93,13 @@ def test_metadata_may_be_so_long() -> None:
 
     async def scenario(world: World) -> None:
         assert errors(world.commit({("t", 0): 1}, metadata="x" * 4_096)) == {ErrorCode.NONE}
-        assert errors(world.commit({("t", 0): 1}, metadata="ä" * 4_096)) == {ErrorCode.NONE}, "characters, not bytes"
+        assert errors(world.commit({("t", 0): 1}, metadata="ä" * 4_096)) == {ErrorCode.NONE}, (
+            "characters, not bytes"
+        )
         for long in ("x" * 4_097, "\U0001f600" * 2_049):
-            assert errors(world.commit({("t", 0): 2}, metadata=long)) == {ErrorCode.OFFSET_METADATA_TOO_LARGE}
+            assert errors(world.commit({("t", 0): 2}, metadata=long)) == {
+                ErrorCode.OFFSET_METADATA_TOO_LARGE
+            }
         assert world.committed() == {("t", 0): 1}
 
     play(scenario)
@@ -145,7 +160,9 @@ def test_consumer_without_a_group_commits() -> None:
         assert errors(world.commit({("t", 0): 2})) == {ErrorCode.UNKNOWN_MEMBER_ID}
         world.leave((leader, None))
         assert errors(world.commit({("t", 0): 3})) == {ErrorCode.NONE}
-        assert errors(world.commit({("t", 0): 4}, group_id="")) == {ErrorCode.NONE}, "as old clients do"
+        assert errors(world.commit({("t", 0): 4}, group_id="")) == {ErrorCode.NONE}, (
+            "as old clients do"
+        )
         assert world.committed() == {("t", 0): 3}
 
     play(scenario)
@@ -159,22 +176,38 @@ def test_member_commits_in_its_generation() -> None:
         for offset in range(4):
             await ms(6_000)
             world.heartbeat(follower, 2)
-            assert errors(world.commit({("t", 0): offset}, member_id=leader, generation=2)) == {ErrorCode.NONE}
+            assert errors(world.commit({("t", 0): offset}, member_id=leader, generation=2)) == {
+                ErrorCode.NONE
+            }
         assert leader in world.group.members
-        assert errors(world.commit(MARK, member_id=leader, generation=1)) == {ErrorCode.ILLEGAL_GENERATION}
+        assert errors(world.commit(MARK, member_id=leader, generation=1)) == {
+            ErrorCode.ILLEGAL_GENERATION
+        }
         assert errors(world.commit(MARK, member_id=leader)) == {ErrorCode.ILLEGAL_GENERATION}
-        assert errors(world.commit(MARK, member_id="stranger", generation=2)) == {ErrorCode.UNKNOWN_MEMBER_ID}
+        assert errors(world.commit(MARK, member_id="stranger", generation=2)) == {
+            ErrorCode.UNKNOWN_MEMBER_ID
+        }
         world.join(leader)
-        assert errors(world.commit(MARK, member_id=follower, generation=2)) == {ErrorCode.NONE}, "before it joins again"
+        assert errors(world.commit(MARK, member_id=follower, generation=2)) == {ErrorCode.NONE}, (
+            "before it joins again"
+        )
         world.join(follower)
-        assert errors(world.commit(MARK, member_id=leader, generation=2)) == {ErrorCode.ILLEGAL_GENERATION}
-        assert errors(world.commit(MARK, member_id=leader, generation=3)) == {ErrorCode.REBALANCE_IN_PROGRESS}
+        assert errors(world.commit(MARK, member_id=leader, generation=2)) == {
+            ErrorCode.ILLEGAL_GENERATION
+        }
+        assert errors(world.commit(MARK, member_id=leader, generation=3)) == {
+            ErrorCode.REBALANCE_IN_PROGRESS
+        }
 
     play(scenario)
 
 
-@pytest.mark.parametrize(("version", "error"), [(8, ErrorCode.ILLEGAL_GENERATION), (9, ErrorCode.GROUP_ID_NOT_FOUND)])
-def test_member_of_a_group_that_is_not_there_does_not_commit(version: int, error: ErrorCode) -> None:
+@pytest.mark.parametrize(
+    ("version", "error"), [(8, ErrorCode.ILLEGAL_GENERATION), (9, ErrorCode.GROUP_ID_NOT_FOUND)]
+)
+def test_member_of_a_group_that_is_not_there_does_not_commit(
+    version: int, error: ErrorCode
+) -> None:
     """Its coordinator has changed, or it was deleted."""
 
     async def scenario(world: World) -> None:
@@ -193,7 +226,11 @@ def test_retention_time_of_a_request_is_stored() -> None:
         assert decode_key(key) == OffsetKey(GROUP, "t", 0)
         assert value is not None
         stored = decode_offset(value)
-        assert (stored.offset, stored.commit_timestamp_ms, stored.expire_timestamp_ms) == (5, now_ms, now_ms + 1_000)
+        assert (stored.offset, stored.commit_timestamp_ms, stored.expire_timestamp_ms) == (
+            5,
+            now_ms,
+            now_ms + 1_000,
+        )
 
     play(scenario)
 

@@ -28,10 +28,24 @@ INT64 = st.integers(-(2**63), 2**63 - 1)
 KEYS = st.one_of(st.builds(OffsetKey, TEXTS, TEXTS, INT32), st.builds(GroupKey, TEXTS))
 OFFSETS = st.builds(OffsetValue, INT64, INT32, TEXTS, INT64, st.just(-1))
 MEMBERS = st.builds(
-    MemberValue, TEXTS, st.none() | TEXTS, TEXTS, TEXTS, st.integers(0, 2**31 - 1), INT32, st.binary(), st.binary()
+    MemberValue,
+    TEXTS,
+    st.none() | TEXTS,
+    TEXTS,
+    TEXTS,
+    st.integers(0, 2**31 - 1),
+    INT32,
+    st.binary(),
+    st.binary(),
 )
 GROUPS = st.builds(
-    GroupValue, TEXTS, INT32, st.none() | TEXTS, st.none() | TEXTS, INT64, st.lists(MEMBERS, max_size=4).map(tuple)
+    GroupValue,
+    TEXTS,
+    INT32,
+    st.none() | TEXTS,
+    st.none() | TEXTS,
+    INT64,
+    st.lists(MEMBERS, max_size=4).map(tuple),
 )
 
 
@@ -74,9 +88,15 @@ def test_offset_is_written_as_kafka_writes_it() -> None:
     """Byte for byte, by the schemas OffsetCommitKey and OffsetCommitValue 3, and 1 with a time of expiration."""
     assert encode_key(OffsetKey("g", "topic", 3)) == b"\0\1\0\1g\0\5topic\0\0\0\3"
     value = OffsetValue(offset=258, leader_epoch=7, metadata="m", commit_timestamp_ms=1)
-    assert encode_value(value) == b"\0\3" + struct.pack(">qi", 258, 7) + b"\0\1m" + struct.pack(">q", 1)
-    value = OffsetValue(offset=258, leader_epoch=7, metadata="m", commit_timestamp_ms=1, expire_timestamp_ms=2)
-    assert encode_value(value) == b"\0\1" + struct.pack(">q", 258) + b"\0\1m" + struct.pack(">qq", 1, 2)
+    assert encode_value(value) == b"\0\3" + struct.pack(">qi", 258, 7) + b"\0\1m" + struct.pack(
+        ">q", 1
+    )
+    value = OffsetValue(
+        offset=258, leader_epoch=7, metadata="m", commit_timestamp_ms=1, expire_timestamp_ms=2
+    )
+    assert encode_value(value) == b"\0\1" + struct.pack(">q", 258) + b"\0\1m" + struct.pack(
+        ">qq", 1, 2
+    )
     assert decode_offset(encode_value(value)) == OffsetValue(258, -1, "m", 1, 2)
 
 
@@ -96,7 +116,10 @@ def test_group_is_written_as_kafka_writes_it() -> None:
             b"\0\0\0\3sub\0\0\0\2as",
         )
     )
-    assert encode_value(GroupValue("", 0, None, None, -1, ())) == b"\0\3\0\0\0\0\0\0\xff\xff\xff\xff" + b"\xff" * 8 + b"\0" * 4
+    assert (
+        encode_value(GroupValue("", 0, None, None, -1, ()))
+        == b"\0\3\0\0\0\0\0\0\xff\xff\xff\xff" + b"\xff" * 8 + b"\0" * 4
+    )
 
 
 def test_old_versions_are_read() -> None:
@@ -107,7 +130,9 @@ def test_old_versions_are_read() -> None:
         assert decode_offset(raw) == OffsetValue(5, -1, "m", 8, -1)
     member = b"\0\1m\0\1c\0\1h" + struct.pack(">i", 5) + b"\0\0\0\0" * 2
     raw = b"\0\0\0\0" + struct.pack(">i", 1) + b"\0\1p\0\1m" + struct.pack(">i", 1) + member
-    assert decode_group(raw) == GroupValue("", 1, "p", "m", -1, (MemberValue("m", None, "c", "h", 5, 5, b"", b""),))
+    assert decode_group(raw) == GroupValue(
+        "", 1, "p", "m", -1, (MemberValue("m", None, "c", "h", 5, 5, b"", b""),)
+    )
 
 
 def test_keys_of_other_kinds_are_none_of_this() -> None:
@@ -116,7 +141,9 @@ def test_keys_of_other_kinds_are_none_of_this() -> None:
     assert decode_key(b"\x7f\xff") is None
 
 
-@pytest.mark.parametrize(("version", "decode"), [(4, decode_offset), (-1, decode_offset), (4, decode_group)])
+@pytest.mark.parametrize(
+    ("version", "decode"), [(4, decode_offset), (-1, decode_offset), (4, decode_group)]
+)
 def test_values_of_other_versions_are_refused(version: int, decode: object) -> None:
     """By their number."""
     with pytest.raises(RecordFormatError, match=f"between 0 and 3, got {version}"):

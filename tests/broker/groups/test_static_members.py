@@ -42,7 +42,13 @@ def test_follower_that_was_started_again_gets_its_place_without_a_rebalance() ->
         leader, former = together(world)
         back = world.join(instance_id="b")
         got = back.got
-        assert (got.error_code, got.generation_id, got.leader, got.members, got.skip_assignment) == (0, 2, leader, [], False)
+        assert (
+            got.error_code,
+            got.generation_id,
+            got.leader,
+            got.members,
+            got.skip_assignment,
+        ) == (0, 2, leader, [], False)
         assert got.member_id != former
         assert world.group.state is GroupState.STABLE
         assert world.sync(got.member_id, 2, instance_id="b").got.assignment == former.encode()
@@ -52,7 +58,10 @@ def test_follower_that_was_started_again_gets_its_place_without_a_rebalance() ->
         assert world.sync(former, 2, instance_id="b").error is fenced
         assert world.join(former, instance_id="b").error is fenced
         assert (
-            world.commit({("t", 0): 1}, member_id=former, generation=2, instance_id="b").got.topics[0].partitions[0].error_code
+            world.commit({("t", 0): 1}, member_id=former, generation=2, instance_id="b")
+            .got.topics[0]
+            .partitions[0]
+            .error_code
             == fenced
         )
         assert world.leave((former, "b")).members[0].error_code == fenced
@@ -72,7 +81,9 @@ def test_leader_that_was_started_again_makes_no_assignment(version: int) -> None
         assert (got.error_code, got.generation_id) == (0, 2)
         assert got.leader == (got.member_id if version >= 9 else former)
         assert got.skip_assignment is (version >= 9)
-        assert {each.member_id for each in got.members} == ({got.member_id, follower} if version >= 9 else set())
+        assert {each.member_id for each in got.members} == (
+            {got.member_id, follower} if version >= 9 else set()
+        )
         assert world.group.leader_id == got.member_id
         assert world.sync(got.member_id, 2, instance_id="a").got.assignment == former.encode()
 
@@ -85,7 +96,12 @@ def test_changed_protocol_makes_the_group_rebalance() -> None:
     async def scenario(world: World) -> None:
         both = (("range", b"r"), ("sticky", b"s"))
         leader, _ = together(world, protocols=both)
-        assert world.join(instance_id="b", protocols=(("range", b"other"), ("sticky", b"s"))).got.generation_id == 2
+        assert (
+            world.join(
+                instance_id="b", protocols=(("range", b"other"), ("sticky", b"s"))
+            ).got.generation_id
+            == 2
+        )
         back = world.join(instance_id="b", protocols=OTHER)
         assert not back.is_here
         again = world.join(leader, instance_id="a", protocols=both)
@@ -192,7 +208,11 @@ def test_replacement_that_cannot_be_stored_is_undone() -> None:
         leader, follower = together(world)
         world.log.error = ErrorCode.REQUEST_TIMED_OUT
         back = world.join(instance_id="a", protocols=(("range", b"new"),))
-        assert (back.error, back.got.member_id, back.got.leader) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, "", leader)
+        assert (back.error, back.got.member_id, back.got.leader) == (
+            ErrorCode.COORDINATOR_NOT_AVAILABLE,
+            "",
+            leader,
+        )
         assert set(world.group.members) == {leader, follower}
         assert world.group.leader_id == leader
         assert world.group.members[leader].metadata("range") == b"r"
@@ -278,7 +298,10 @@ def test_unknown_instance_ids_are_unknown_members() -> None:
 
     async def scenario(world: World) -> None:
         leader, _ = together(world)
-        answers: list[Answer] = [world.join(leader, instance_id="c"), world.sync(leader, 2, instance_id="c")]
+        answers: list[Answer] = [
+            world.join(leader, instance_id="c"),
+            world.sync(leader, 2, instance_id="c"),
+        ]
         assert {each.error for each in answers} == {ErrorCode.UNKNOWN_MEMBER_ID}
 
     play(scenario)

@@ -75,16 +75,26 @@ class Answer:
 
 
 class Log:
-    """The offsets topic: replicates at once, or, if `is_held`, when the test says so; answers with `error` if there is one."""
+    """The offsets topic: replicates at once, or, if `is_held`, when the test says so.
+
+    Answers with `error` if there is one.
+    """
 
     def __init__(self) -> None:
-        self.records: dict[int, list[tuple[bytes, bytes | None]]] = {each: [] for each in range(PARTITIONS)}
+        self.records: dict[int, list[tuple[bytes, bytes | None]]] = {
+            each: [] for each in range(PARTITIONS)
+        }
         self.error = ErrorCode.NONE
         self.is_held = False
         self.held: deque[Callable[[], None]] = deque()
         self.failure: Exception | None = None
 
-    def append(self, partition: int, records: list[tuple[bytes, bytes | None]], done: Callable[[ErrorCode], None]) -> None:
+    def append(
+        self,
+        partition: int,
+        records: list[tuple[bytes, bytes | None]],
+        done: Callable[[ErrorCode], None],
+    ) -> None:
         if self.failure is not None:
             raise self.failure
         error = self.error
@@ -142,7 +152,11 @@ class World:
     @property
     def waiting(self) -> tuple[int, int, int]:
         """How many operations are pending, of each kind."""
-        return (self.purgatories.join.num_delayed, self.purgatories.sync.num_delayed, self.purgatories.heartbeat.num_delayed)
+        return (
+            self.purgatories.join.num_delayed,
+            self.purgatories.sync.num_delayed,
+            self.purgatories.heartbeat.num_delayed,
+        )
 
     # -- requests, over the wire
 
@@ -165,7 +179,10 @@ class World:
             member_id=member_id,
             group_instance_id=instance_id,
             protocol_type=protocol_type,
-            protocols=[JoinGroupRequest.JoinGroupRequestProtocol(name=name, metadata=raw) for name, raw in protocols],
+            protocols=[
+                JoinGroupRequest.JoinGroupRequestProtocol(name=name, metadata=raw)
+                for name, raw in protocols
+            ],
             reason="test",
         )
         answer = self.answer(version)
@@ -207,20 +224,34 @@ class World:
         return answer
 
     def heartbeat(
-        self, member_id: str, generation: int, *, instance_id: str | None = None, group_id: str = GROUP, version: int = 4
+        self,
+        member_id: str,
+        generation: int,
+        *,
+        instance_id: str | None = None,
+        group_id: str = GROUP,
+        version: int = 4,
     ) -> ErrorCode:
         request = HeartbeatRequest(
-            group_id=group_id, generation_id=generation, member_id=member_id, group_instance_id=instance_id
+            group_id=group_id,
+            generation_id=generation,
+            member_id=member_id,
+            group_instance_id=instance_id,
         )
         response = self.coordinator.heartbeat(over_the_wire(request, version))
         assert isinstance(response, HeartbeatResponse)
         return ErrorCode(over_the_wire(response, version).error_code)
 
-    def leave(self, *members: tuple[str, str | None], group_id: str = GROUP, version: int = 5) -> Any:
+    def leave(
+        self, *members: tuple[str, str | None], group_id: str = GROUP, version: int = 5
+    ) -> Any:
         request = LeaveGroupRequest(
             group_id=group_id,
             member_id=members[0][0],
-            members=[LeaveGroupRequest.MemberIdentity(member_id=each, group_instance_id=instance) for each, instance in members],
+            members=[
+                LeaveGroupRequest.MemberIdentity(member_id=each, group_instance_id=instance)
+                for each, instance in members
+            ],
         )
         response = self.coordinator.leave_group(over_the_wire(request, version))
         assert isinstance(response, LeaveGroupResponse)
@@ -267,17 +298,29 @@ class World:
             assert isinstance(answer.got, OffsetCommitResponse)
         return answer
 
-    def fetch(self, topics: dict[str, list[int]] | None, *, group_id: str = GROUP, version: int = 9) -> Any:
+    def fetch(
+        self, topics: dict[str, list[int]] | None, *, group_id: str = GROUP, version: int = 9
+    ) -> Any:
         """The response: a group's part of it from version 8 on."""
         request = OffsetFetchRequest
         if version < 8:
             kind = request.OffsetFetchRequestTopic
-            asked = None if topics is None else [kind(name=name, partition_indexes=each) for name, each in topics.items()]
+            asked = (
+                None
+                if topics is None
+                else [kind(name=name, partition_indexes=each) for name, each in topics.items()]
+            )
             message = request(group_id=group_id, topics=asked)
         else:
             kind = request.OffsetFetchRequestGroup.OffsetFetchRequestTopics
-            asked = None if topics is None else [kind(name=name, partition_indexes=each) for name, each in topics.items()]
-            message = request(groups=[request.OffsetFetchRequestGroup(group_id=group_id, topics=asked)])
+            asked = (
+                None
+                if topics is None
+                else [kind(name=name, partition_indexes=each) for name, each in topics.items()]
+            )
+            message = request(
+                groups=[request.OffsetFetchRequestGroup(group_id=group_id, topics=asked)]
+            )
         response = self.coordinator.fetch_offsets(over_the_wire(message, version))
         assert isinstance(response, OffsetFetchResponse)
         response = over_the_wire(response, version)
@@ -294,28 +337,36 @@ class World:
     def delete_offsets(self, topic: str, *partitions: int, group_id: str = GROUP) -> Answer:
         kind = OffsetDeleteRequest.OffsetDeleteRequestTopic
         parts = [kind.OffsetDeleteRequestPartition(partition_index=each) for each in partitions]
-        request = OffsetDeleteRequest(group_id=group_id, topics=[kind(name=topic, partitions=parts)])
+        request = OffsetDeleteRequest(
+            group_id=group_id, topics=[kind(name=topic, partitions=parts)]
+        )
         answer = self.answer(0)
         self.coordinator.delete_offsets(over_the_wire(request, 0), answer)
         if answer.is_here:
             assert isinstance(answer.got, OffsetDeleteResponse)
         return answer
 
-    def list(self, states: tuple[str, ...] = (), types: tuple[str, ...] = (), *, version: int = 5) -> Any:
+    def list(
+        self, states: tuple[str, ...] = (), types: tuple[str, ...] = (), *, version: int = 5
+    ) -> Any:
         request = ListGroupsRequest(states_filter=[*states], types_filter=[*types])
         response = self.coordinator.list_groups(over_the_wire(request, version))
         assert isinstance(response, ListGroupsResponse)
         return over_the_wire(response, version)
 
     def describe(self, *group_ids: str, operations: bool = False, version: int = 6) -> Any:
-        request = DescribeGroupsRequest(groups=[*group_ids], include_authorized_operations=operations)
+        request = DescribeGroupsRequest(
+            groups=[*group_ids], include_authorized_operations=operations
+        )
         response = self.coordinator.describe_groups(over_the_wire(request, version))
         assert isinstance(response, DescribeGroupsResponse)
         return over_the_wire(response, version).groups
 
     def delete(self, *group_ids: str, version: int = 2) -> Answer:
         answer = self.answer(version)
-        self.coordinator.delete_groups(over_the_wire(DeleteGroupsRequest(groups_names=[*group_ids]), version), answer)
+        self.coordinator.delete_groups(
+            over_the_wire(DeleteGroupsRequest(groups_names=[*group_ids]), version), answer
+        )
         if answer.is_here:
             assert isinstance(answer.got, DeleteGroupsResponse)
         return answer
@@ -344,7 +395,11 @@ class World:
 @asynccontextmanager
 async def world(**settings: Any) -> AsyncIterator[World]:
     """A world; whatever happened in it, nothing is left in its purgatories in the end."""
-    async with Purgatory("join") as join, Purgatory("sync") as sync, Purgatory("heartbeat") as heartbeat:
+    async with (
+        Purgatory("join") as join,
+        Purgatory("sync") as sync,
+        Purgatory("heartbeat") as heartbeat,
+    ):
         scene = World(GroupPurgatories(join, sync, heartbeat), **settings)
         yield scene
         scene.coordinator.check()

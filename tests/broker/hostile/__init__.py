@@ -1,1 +1,4 @@
-"""What no client sends: the broker ends the connection or answers with an error, within bounds, and serves the others."""
+"""What no client sends.
+
+The broker ends the connection or answers with an error, within bounds, and serves the others.
+"""

@@ -14,7 +14,10 @@ _HIGH_WATER_BYTES = 65_536
 
 
 class Wire(asyncio.Transport):
-    """A transport that keeps what is written to it; its client takes it at once, or, where it is slow, when `take` is called."""
+    """A transport that keeps what is written to it.
+
+    Its client takes it at once, or, where it is slow, when `take` is called.
+    """
 
     def __init__(self, *, is_slow: bool = False) -> None:
         super().__init__()

@@ -32,7 +32,10 @@ class Client:
         return cls(*await asyncio.open_connection(server.host, server.port, limit=2**26))
 
     async def call(self, api: Api, version: int, /, **fields: Any) -> Any:
-        """What the broker answers; asyncio.IncompleteReadError if it ends the connection instead."""
+        """What the broker answers.
+
+        Asyncio.IncompleteReadError if it ends the connection instead.
+        """
         self.writer.write(sized(request(api, version, **fields)))
         return await self.read(api, version)
 

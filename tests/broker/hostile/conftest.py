@@ -74,11 +74,18 @@ def check(cluster: AsyncCluster) -> None:
 
 
 async def delayed(cluster: AsyncCluster) -> int:
-    """How many requests of clients wait, of those that end with their connection. Followers fetch nothing meanwhile."""
+    """How many requests of clients wait, of those that end with their connection.
+
+    Followers fetch nothing meanwhile.
+    """
     for node in cluster.nodes:
         cluster.freeze(node.node_id)
     await asyncio.sleep(2 * cluster.settings.replica_fetch_wait_max_ms / 1_000)
-    found = sum(node.purgatories[name].num_delayed for node in cluster.nodes for name in ("Produce", "Fetch", "Throttle"))
+    found = sum(
+        node.purgatories[name].num_delayed
+        for node in cluster.nodes
+        for name in ("Produce", "Fetch", "Throttle")
+    )
     for node in cluster.nodes:
         cluster.thaw(node.node_id)
     return found

@@ -1,8 +1,9 @@
 """The corpus: requests of every API at every served version, valid and spoiled, and what once did harm.
 
-`python -m tests.broker.hostile.corpus` makes it anew. In `corpus/` there is a file for each API with its frames one behind the
-other, each with its size before it; in `corpus/findings/` a frame in a file of its own for everything that the broker has failed
-at, and in `corpus/streams/` bytes that are no frames at all.
+`python -m tests.broker.hostile.corpus` makes it anew. In `corpus/` there is a file for each API
+with its frames one behind the other, each with its size before it; in `corpus/findings/` a frame in
+a file of its own for everything that the broker has failed at, and in `corpus/streams/` bytes that
+are no frames at all.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from tests.broker.hostile.requests import TOPIC, body, frame, header, sized
 from tests.broker.parity.raw import message
 
 FOLDER = Path(__file__).parent / "corpus"
-#: Spoiled frames of each API and version, of either kind; and how large one may be to have a place here.
+#: Spoiled frames of each API and version, of either kind; and how large one may be to have a place
+#: here.
 _MUTANTS = 7
 _LONGEST = 1_500
 
@@ -75,7 +77,11 @@ def _findings() -> dict[str, bytes]:
         "protocol_type": "consumer",
         "protocols": range_,
     }
-    change = {"name": "leader.replication.throttled.replicas", "config_operation": 2, "value": "9" * 5_000}
+    change = {
+        "name": "leader.replication.throttled.replicas",
+        "config_operation": 2,
+        "value": "9" * 5_000,
+    }
     return {
         "array-whose-length-never-ends": frame(apis.METADATA, 12, b"\xff" * 60_000),
         "groups-with-a-null-among-them": frame(apis.DELETE_GROUPS, 1, struct.pack(">ih", 1, -1)),
@@ -91,27 +97,55 @@ def _findings() -> dict[str, bytes]:
         "topic-of-partitions-without-number": request(
             apis.CREATE_TOPICS,
             5,
-            topics=[{"name": "endless", "num_partitions": most, "replication_factor": 1, "assignments": [], "configs": []}],
+            topics=[
+                {
+                    "name": "endless",
+                    "num_partitions": most,
+                    "replication_factor": 1,
+                    "assignments": [],
+                    "configs": [],
+                }
+            ],
             timeout_ms=1,
             validate_only=False,
         ),
         "broker-whose-number-is-a-power": request(
-            apis.DESCRIBE_CONFIGS, 1, resources=[{"resource_type": 4, "resource_name": "²", "configuration_keys": None}]
+            apis.DESCRIBE_CONFIGS,
+            1,
+            resources=[{"resource_type": 4, "resource_name": "²", "configuration_keys": None}],
         ),
         "broker-whose-number-is-too-long": request(
-            apis.DESCRIBE_CONFIGS, 1, resources=[{"resource_type": 4, "resource_name": "9" * 5_000, "configuration_keys": None}]
+            apis.DESCRIBE_CONFIGS,
+            1,
+            resources=[
+                {"resource_type": 4, "resource_name": "9" * 5_000, "configuration_keys": None}
+            ],
         ),
         "error-message-that-is-too-long": request(
             apis.CREATE_TOPICS,
             2,
-            topics=[{"name": "a" * 32_767, "num_partitions": 1, "replication_factor": 1, "assignments": [], "configs": []}],
+            topics=[
+                {
+                    "name": "a" * 32_767,
+                    "num_partitions": 1,
+                    "replication_factor": 1,
+                    "assignments": [],
+                    "configs": [],
+                }
+            ],
             timeout_ms=1,
             validate_only=False,
         ),
         "setting-that-is-too-long-to-be-told": request(
             apis.INCREMENTAL_ALTER_CONFIGS,
             1,
-            resources=[{"resource_type": 2, "resource_name": TOPIC, "configs": [change | {"value": "9" * 32_767}, change]}],
+            resources=[
+                {
+                    "resource_type": 2,
+                    "resource_name": TOPIC,
+                    "configs": [change | {"value": "9" * 32_767}, change],
+                }
+            ],
             validate_only=False,
         ),
         "offset-that-is-kept-beyond-all-time": request(
@@ -124,9 +158,14 @@ def _findings() -> dict[str, bytes]:
             topics=[{"name": TOPIC, "partitions": [partition]}],
         ),
         "member-id-that-is-too-long": frame(
-            apis.JOIN_GROUP, 0, body(apis.JOIN_GROUP, 0, message(apis.JOIN_GROUP.request, join)), client_id=b"a" * 32_767
+            apis.JOIN_GROUP,
+            0,
+            body(apis.JOIN_GROUP, 0, message(apis.JOIN_GROUP.request, join)),
+            client_id=b"a" * 32_767,
         ),
-        "protocol-without-a-name": request(apis.JOIN_GROUP, 0, **join | {"protocols": [{"name": None, "metadata": b""}]}),
+        "protocol-without-a-name": request(
+            apis.JOIN_GROUP, 0, **join | {"protocols": [{"name": None, "metadata": b""}]}
+        ),
         "header-of-nothing-but-tagged-fields": (
             header(apis.METADATA.key, 12, flexible=False) + b"\xff\xff\xff\x7f" + b"\0\0" * 5_000
         ),

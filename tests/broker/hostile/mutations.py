@@ -18,7 +18,22 @@ EXTREMES = {
     "int32": (-(2**31), -2, -1, 0, 1, 2**31 - 1),
     "int64": (-(2**63), -(2**62), -3, -2, -1, 0, 2**62, 2**63 - 1),
 }
-TEXTS = ("", " ", "\0", "²", "٣", "a" * 255, "é" * 300, "__consumer_offsets", "..", "1_0", "nan", "-1", "9" * 5_000, "a" * 32_767)
+TEXTS = (
+    "",
+    " ",
+    "\0",
+    "²",
+    "٣",
+    "a" * 255,
+    "é" * 300,
+    "__consumer_offsets",
+    "..",
+    "1_0",
+    "nan",
+    "-1",
+    "9" * 5_000,
+    "a" * 32_767,
+)
 _LENGTHS = (
     struct.pack(">i", 2**31 - 1),
     struct.pack(">i", -(2**31)),
@@ -114,16 +129,32 @@ def _spoil(chance: random.Random, part: Any, field: Any) -> None:
         if value:
             choices.append(value[:1] * chance.choice((2, 300)))
         if not field.is_struct_array():
-            choices += [[_element(chance, kind)], [_element(chance, kind)] * 2, [None] if kind == "string" else []]
+            choices += [
+                [_element(chance, kind)],
+                [_element(chance, kind)] * 2,
+                [None] if kind == "string" else [],
+            ]
         setattr(part, field.name, chance.choice(choices))
     elif kind in ("bytes", "records"):
         setattr(
             part,
             field.name,
-            chance.choice((None, b"", chance.randbytes(61), flip_bits(chance, value or b"\0"), truncate(chance, value or b"\0"))),
+            chance.choice(
+                (
+                    None,
+                    b"",
+                    chance.randbytes(61),
+                    flip_bits(chance, value or b"\0"),
+                    truncate(chance, value or b"\0"),
+                )
+            ),
         )
     elif kind != "uuid":
-        setattr(part, field.name, None if kind == "string" and chance.random() < 0.2 else _element(chance, kind))
+        setattr(
+            part,
+            field.name,
+            None if kind == "string" and chance.random() < 0.2 else _element(chance, kind),
+        )
 
 
 def _element(chance: random.Random, kind: str) -> Any:

@@ -92,7 +92,11 @@ def every_api_and_version() -> Iterator[tuple[Api, int]]:
 
 def fields_of(struct_field: Any, version: int) -> list[Any]:
     """The fields that a message, or a part of one, has in a version, but for the tagged ones."""
-    return [field for field in struct_field.fields.values() if field.for_version_q(version) and field._tag is None]
+    return [
+        field
+        for field in struct_field.fields.values()
+        if field.for_version_q(version) and field._tag is None
+    ]
 
 
 def sample(api: Api, version: int) -> Any:
@@ -120,13 +124,26 @@ def body(api: Api, version: int, request: Any) -> bytes:
     return bytes(request.encode(version=version))
 
 
-def header(key: int, version: int, *, flexible: bool, correlation: int = 7, client_id: bytes | None = CLIENT_ID) -> bytes:
+def header(
+    key: int,
+    version: int,
+    *,
+    flexible: bool,
+    correlation: int = 7,
+    client_id: bytes | None = CLIENT_ID,
+) -> bytes:
     """A request's header."""
     length = -1 if client_id is None else len(client_id)
-    return struct.pack(">hhih", key, version, correlation, length) + (client_id or b"") + (b"\0" if flexible else b"")
+    return (
+        struct.pack(">hhih", key, version, correlation, length)
+        + (client_id or b"")
+        + (b"\0" if flexible else b"")
+    )
 
 
-def frame(api: Api, version: int, content: bytes | None = None, *, client_id: bytes | None = CLIENT_ID) -> bytes:
+def frame(
+    api: Api, version: int, content: bytes | None = None, *, client_id: bytes | None = CLIENT_ID
+) -> bytes:
     """A frame without its size; of the sample if there is no other content."""
     raw = body(api, version, sample(api, version)) if content is None else content
     return header(api.key, version, flexible=api.is_flexible(version), client_id=client_id) + raw

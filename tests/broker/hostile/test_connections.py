@@ -23,7 +23,8 @@ from tests.broker.hostile.requests import TOPIC, frame, sized
 from tests.broker.raw_requests import fetch_fields, records
 
 FOR_EVER_MS = 2**31 - 1
-#: After this many seconds the sweep has ended what is stalled; and what is unread while others wait.
+#: After this many seconds the sweep has ended what is stalled; and what is unread while others
+#: wait.
 STALLED_S = (STALLED_MS + SWEEP_EVERY_MS) / 1_000 + 1
 UNREAD_S = (UNREAD_MS + SWEEP_EVERY_MS) / 1_000 + 1
 #: What the loop reads at a time.
@@ -38,7 +39,9 @@ def leader(cluster: AsyncCluster) -> int:
 
 def parked_fetch(**options: Any) -> bytes:
     """A fetch of what is not there yet, for ever."""
-    return sized(request(apis.FETCH, 11, **fetch_fields(TOPIC, 0, max_wait_ms=FOR_EVER_MS, **options)))
+    return sized(
+        request(apis.FETCH, 11, **fetch_fields(TOPIC, 0, max_wait_ms=FOR_EVER_MS, **options))
+    )
 
 
 def written(size: int, acks: int = -1, timeout_ms: int = FOR_EVER_MS) -> bytes:
@@ -62,7 +65,10 @@ async def fill(cluster: AsyncCluster, megabytes: int) -> None:
 
 @pytest.mark.parametrize("end", ["half", "whole"])
 def test_parked_requests_end_with_their_connection(attack: Attack, end: str) -> None:
-    """Whether the client closes it, or only its own half: nothing waits for it in a purgatory then."""
+    """Whether the client closes it, or only its own half.
+
+    Nothing waits for it in a purgatory then.
+    """
 
     async def scenario(cluster: AsyncCluster) -> None:
         node = leader(cluster)
@@ -202,12 +208,18 @@ def test_connections_beyond_the_limit_are_ended_at_once(attack: Attack) -> None:
     attack(scenario, max_connections=3)
 
 
-def test_connections_leave_files_to_be_opened(attack: Attack, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_connections_leave_files_to_be_opened(
+    attack: Attack, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Where the process may have no more open, none could be accepted any more, not even to be ended."""
     monkeypatch.setattr("request_purgatory.broker.server.server._most_connections", lambda: 2)
 
     async def scenario(cluster: AsyncCluster) -> None:
-        first, second, third = await Client.to(cluster, 0), await Client.to(cluster, 1), await Client.to(cluster, 0)
+        first, second, third = (
+            await Client.to(cluster, 0),
+            await Client.to(cluster, 1),
+            await Client.to(cluster, 0),
+        )
         assert await third.reader.read() == b""
         for client in (first, second):
             assert (await client.call(apis.API_VERSIONS, 0)).error_code == 0
@@ -222,19 +234,27 @@ def test_many_requests_at_once_leave_the_loop_to_others(attack: Attack) -> None:
         greedy, modest = Attacker(cluster.nodes[0]), Attacker(cluster.nodes[0])
         count = READ_AHEAD_BYTES // len(VERSIONS)
         greedy.send(
-            b"".join(sized(frame(apis.API_VERSIONS, 0)[:4] + struct.pack(">i", each) + b"\xff\xff") for each in range(count))
+            b"".join(
+                sized(frame(apis.API_VERSIONS, 0)[:4] + struct.pack(">i", each) + b"\xff\xff")
+                for each in range(count)
+            )
         )
         modest.send(VERSIONS)
         assert len(greedy.answers()) == REQUESTS_PER_TURN
         assert len(modest.answers()) == 1
         await asyncio.sleep(1)
-        assert [struct.unpack_from(">i", each)[0] for each in greedy.answers()] == list(range(count))
+        assert [struct.unpack_from(">i", each)[0] for each in greedy.answers()] == list(
+            range(count)
+        )
 
     attack(scenario)
 
 
 def test_connection_is_read_ahead_only_so_far(attack: Attack) -> None:
-    """While a request waits, what comes behind it stays with the client; and is handled in the end."""
+    """While a request waits, what comes behind it stays with the client.
+
+    And is handled in the end.
+    """
 
     async def scenario(cluster: AsyncCluster) -> None:
         attacker = Attacker(cluster.nodes[leader(cluster)])
@@ -256,8 +276,13 @@ def test_connection_is_read_ahead_only_so_far(attack: Attack) -> None:
 
 
 @pytest.mark.parametrize("pause", [0.0, 3.0])
-def test_sender_that_stalls_holds_up_large_requests_only_for_a_while(attack: Attack, pause: float) -> None:
-    """It was granted all the memory that there is for requests; small ones need none of that. It does not help to send on."""
+def test_sender_that_stalls_holds_up_large_requests_only_for_a_while(
+    attack: Attack, pause: float
+) -> None:
+    """It was granted all the memory that there is for requests; small ones need none of that.
+
+    It does not help to send on.
+    """
 
     async def scenario(cluster: AsyncCluster) -> None:
         node = cluster.nodes[leader(cluster)]
@@ -314,7 +339,10 @@ async def _answered(client: Attacker, seconds: float) -> float:
 
 
 def test_unread_answers_are_bounded_and_hold_up_others_only_for_a_while(attack: Attack) -> None:
-    """Fetches wait while more than the limit is unread, and nothing else does; who does not read is cut off."""
+    """Fetches wait while more than the limit is unread, and nothing else does.
+
+    Who does not read is cut off.
+    """
 
     async def scenario(cluster: AsyncCluster) -> None:
         await fill(cluster, 4)
@@ -325,7 +353,9 @@ def test_unread_answers_are_bounded_and_hold_up_others_only_for_a_while(attack: 
             attacker.send(wanted * 3)
         largest = max(len(attacker.wire.sent) for attacker in slow)
         assert largest > 500_000
-        assert node.server.unread.bytes < node.server.unread.limit_bytes + largest + READ_AHEAD_BYTES
+        assert (
+            node.server.unread.bytes < node.server.unread.limit_bytes + largest + READ_AHEAD_BYTES
+        )
         assert sum(bool(attacker.wire.sent) for attacker in slow) < len(slow)
         reader, writer = Attacker(node), Attacker(node)
         reader.send(wanted)
@@ -407,7 +437,10 @@ def test_clients_of_real_sockets_that_do_not_read_are_cut_off(attack: Attack) ->
 
 
 def _whole_topic() -> dict[str, Any]:
-    return {"topic": TOPIC, "partitions": [{"partition": 0, "fetch_offset": 0, "partition_max_bytes": 2**30}]}
+    return {
+        "topic": TOPIC,
+        "partitions": [{"partition": 0, "fetch_offset": 0, "partition_max_bytes": 2**30}],
+    }
 
 
 async def is_served_within(cluster: AsyncCluster, seconds: float) -> None:
@@ -422,7 +455,10 @@ Connect = Callable[[AsyncCluster], Awaitable[None]]
 
 @pytest.mark.parametrize("api", apis.APIS.values(), ids=lambda api: api.name)
 def test_requests_of_each_kind_may_be_left_alone(attack: Attack, api: Api) -> None:
-    """Sent by clients that are gone before they are answered; nothing of them waits on when the time is over that they ask."""
+    """Sent by clients that are gone before they are answered.
+
+    Nothing of them waits on when the time is over that they ask.
+    """
 
     async def scenario(cluster: AsyncCluster) -> None:
         for version in range(api.min_version, api.max_version + 1):
@@ -435,7 +471,11 @@ def test_requests_of_each_kind_may_be_left_alone(attack: Attack, api: Api) -> No
                 await asyncio.sleep(1)
         await asyncio.sleep(400)
         for node in cluster.nodes:
-            left = {name: each.num_delayed for name, each in node.purgatories.items() if name != "Fetch" and each.num_delayed}
+            left = {
+                name: each.num_delayed
+                for name, each in node.purgatories.items()
+                if name != "Fetch" and each.num_delayed
+            }
             assert not left, left
         assert await delayed(cluster) == 0
 

@@ -50,8 +50,12 @@ NO_COMMANDS = {
     "a number that is none": b'{"command": "lag", "arguments": {"node": 0, "lag_ms": NaN}}',
     "an endless number": b'{"command": "lag", "arguments": {"node": 0, "lag_ms": -Infinity}}',
     "a broken number": b'{"command": "lag", "arguments": {"node": 0.5, "lag_ms": 1}}',
-    "a number of ten thousand digits": b'{"command": "freeze", "arguments": {"node": ' + b"9" * 10_000 + b"}}",
-    "a number of a thousand digits": b'{"command": "freeze", "arguments": {"node": ' + b"9" * 1_000 + b"}}",
+    "a number of ten thousand digits": b'{"command": "freeze", "arguments": {"node": '
+    + b"9" * 10_000
+    + b"}}",
+    "a number of a thousand digits": b'{"command": "freeze", "arguments": {"node": '
+    + b"9" * 1_000
+    + b"}}",
     "a truth for a number": b'{"command": "freeze", "arguments": {"node": true}}',
     "a number for a name": b'{"command": "create_topic", "arguments": {"name": 5}}',
     "a number for a setting": b'{"command": "create_topic", "arguments": {"name": "t", "configs": {"retention.ms": 5}}}',
@@ -69,7 +73,9 @@ def test_lines_that_are_no_commands_are_answered_so(attack: Attack, line: bytes)
             assert answer is not None
             assert answer.keys() & {"error", "invalid"}, answer
             assert len(json.dumps(answer)) < 2_000
-            assert "result" in (await _say(control, b'{"command": "metrics", "arguments": {}}') or {})
+            assert "result" in (
+                await _say(control, b'{"command": "metrics", "arguments": {}}') or {}
+            )
 
     attack(scenario)
 
@@ -80,7 +86,9 @@ def test_line_without_an_end_ends_its_connection(attack: Attack) -> None:
     async def scenario(cluster: AsyncCluster) -> None:
         async with ControlServer(cluster) as control:
             assert await _say(control, b"a" * (3 * MAX_LINE_BYTES)) is None
-            assert "result" in (await _say(control, b'{"command": "bootstrap", "arguments": {}}') or {})
+            assert "result" in (
+                await _say(control, b'{"command": "bootstrap", "arguments": {}}') or {}
+            )
 
     attack(scenario)
 
@@ -90,12 +98,17 @@ def test_connections_for_commands_are_so_many_at_a_time(attack: Attack) -> None:
 
     async def scenario(cluster: AsyncCluster) -> None:
         async with ControlServer(cluster) as control:
-            held = [await asyncio.open_connection("127.0.0.1", control.port) for _ in range(MAX_CONNECTIONS)]
+            held = [
+                await asyncio.open_connection("127.0.0.1", control.port)
+                for _ in range(MAX_CONNECTIONS)
+            ]
             await asyncio.sleep(0.1)
             assert await _say(control, b'{"command": "metrics", "arguments": {}}') is None
             held[0][1].transport.abort()
             await asyncio.sleep(0.1)
-            assert "result" in (await _say(control, b'{"command": "metrics", "arguments": {}}') or {})
+            assert "result" in (
+                await _say(control, b'{"command": "metrics", "arguments": {}}') or {}
+            )
             for _, writer in held:
                 writer.transport.abort()
 
@@ -105,7 +118,8 @@ def test_connections_for_commands_are_so_many_at_a_time(attack: Attack) -> None:
 def test_commands_with_whatever_arguments_are_answered(attack: Attack) -> None:
     """Each of them, with values of every kind, whether they do something or not.
 
-    They are trusted: a command may ask for more partitions than there is memory for, and have messages take for ever.
+    They are trusted: a command may ask for more partitions than there is memory for, and have
+    messages take for ever.
     """
     names = ["", "hostile", "Produce", "NOT_CONTROLLER", "delay"]
     values: list[Any] = [None, True, -1, 0, 1, 5_000, *names, [], {}, {"retention.ms": "1"}]
@@ -116,7 +130,9 @@ def test_commands_with_whatever_arguments_are_answered(attack: Attack) -> None:
             for name, parameters in _PARAMETERS.items():
                 assert name in commands(cluster)
                 for _ in range(30):
-                    arguments = {each: chance.choice(values) for each in parameters if chance.random() < 0.8}
+                    arguments = {
+                        each: chance.choice(values) for each in parameters if chance.random() < 0.8
+                    }
                     if name == "create_topic" and arguments.get("partitions") == 2**40:
                         continue  # A command is trusted: whoever gives it may fill the memory.
                     line = json.dumps({"command": name, "arguments": arguments}).encode()
@@ -124,8 +140,16 @@ def test_commands_with_whatever_arguments_are_answered(attack: Attack) -> None:
                     assert answer is not None, line
             await _say(control, b'{"command": "clear_faults", "arguments": {}}')
             for node in range(2):
-                for name, more in (("thaw", {}), ("reconnect", {}), ("lag", {"lag_ms": 0}), ("restart", {})):
-                    await _say(control, json.dumps({"command": name, "arguments": {"node": node} | more}).encode())
+                for name, more in (
+                    ("thaw", {}),
+                    ("reconnect", {}),
+                    ("lag", {"lag_ms": 0}),
+                    ("restart", {}),
+                ):
+                    await _say(
+                        control,
+                        json.dumps({"command": name, "arguments": {"node": node} | more}).encode(),
+                    )
         await asyncio.sleep(60)
         await is_served(cluster)
 

@@ -33,7 +33,11 @@ MOST_CORPUS_BYTES = 1_000_000
 def test_corpus_has_each_api_at_each_version() -> None:
     """As a client would send it, beside all that no client would; and it stays small."""
     kept = {raw for _, raw in frames()}
-    missing = [(api.name, version) for api, version in every_api_and_version() if frame(api, version) not in kept]
+    missing = [
+        (api.name, version)
+        for api, version in every_api_and_version()
+        if frame(api, version) not in kept
+    ]
     assert not missing, missing
     assert sum(path.stat().st_size for path in FOLDER.rglob("*.bin")) < MOST_CORPUS_BYTES
 
@@ -68,7 +72,10 @@ def test_corpus_does_no_harm(attack: Attack) -> None:
 
 
 def test_corpus_leaves_a_process_as_it_was(capfd: pytest.CaptureFixture[str]) -> None:
-    """Over real connections, each half closed: it serves on, complains of nothing, and has not grown beyond what is stated."""
+    """Over real connections, each half closed.
+
+    It serves on, complains of nothing, and has not grown beyond what is stated.
+    """
     with ClusterProcess(nodes=2) as process:
         process.create_topic(TOPIC, partitions=2)
         host, port = process.bootstrap.split(",")[0].split(":")

@@ -34,7 +34,11 @@ noise = st.binary(max_size=200)
 
 
 @examples(300)
-@given(raw=st.one_of(noise, st.builds(lambda api, rest: header(*_key(api), flexible=False) + rest, served, noise)))
+@given(
+    raw=st.one_of(
+        noise, st.builds(lambda api, rest: header(*_key(api), flexible=False) + rest, served, noise)
+    )
+)
 def test_bytes_are_a_request_or_a_wire_error(raw: bytes) -> None:
     """Nothing else comes out of the wire module, whatever goes in."""
     try:
@@ -52,7 +56,9 @@ def _key(served_version: tuple[Api, int]) -> tuple[int, int]:
 
 @examples(300)
 @given(chosen=served, seed=st.integers(0, 2**32), of=st.sampled_from([of_bytes, of_fields]))
-def test_spoiled_requests_are_a_request_or_a_wire_error(chosen: tuple[Api, int], seed: int, of: object) -> None:
+def test_spoiled_requests_are_a_request_or_a_wire_error(
+    chosen: tuple[Api, int], seed: int, of: object
+) -> None:
     """As above, a little deeper."""
     raw = of(random.Random(seed), *chosen)  # type: ignore[operator]
     try:
@@ -65,14 +71,21 @@ def test_spoiled_requests_are_a_request_or_a_wire_error(chosen: tuple[Api, int],
 
 @examples(40)
 @given(
-    attacks=st.lists(st.tuples(served, st.integers(0, 2**32), st.booleans(), st.integers(1, 3)), min_size=1, max_size=40),
+    attacks=st.lists(
+        st.tuples(served, st.integers(0, 2**32), st.booleans(), st.integers(1, 3)),
+        min_size=1,
+        max_size=40,
+    ),
     pauses=st.lists(st.sampled_from([0.0, 0.0, 0.1, 7.0]), max_size=20),
     pieces=st.integers(1, 5_000),
 )
 def test_connections_outlive_spoiled_requests_or_end(
     attacks: list[tuple[tuple[Api, int], int, bool, int]], pauses: list[float], pieces: int
 ) -> None:
-    """One cluster after the other, attacked in a row and in pieces; time passes now and then, so that what waits runs out."""
+    """One cluster after the other, attacked in a row and in pieces.
+
+    Time passes now and then, so that what waits runs out.
+    """
 
     async def main() -> None:
         async with AsyncCluster(ClusterSettings(nodes=2)) as cluster:
@@ -83,7 +96,11 @@ def test_connections_outlive_spoiled_requests_or_end(
             waits = iter(pauses)
             for (api, version), seed, is_in_order, times in attacks:
                 chance = random.Random(seed)
-                raw = of_fields(chance, api, version, times) if is_in_order else of_bytes(chance, api, version)
+                raw = (
+                    of_fields(chance, api, version, times)
+                    if is_in_order
+                    else of_bytes(chance, api, version)
+                )
                 raw = sized(with_topic_id(raw, topic_id))
                 attacker = Attacker(cluster.nodes[chance.randrange(2)])
                 for position in range(0, len(raw), pieces):
@@ -99,7 +116,10 @@ def test_connections_outlive_spoiled_requests_or_end(
 
 
 def test_samples_are_what_clients_send() -> None:
-    """Each is a request that is read without complaint, at each version: what is spoiled was whole before."""
+    """Each is a request that is read without complaint, at each version.
+
+    What is spoiled was whole before.
+    """
     for api, version in _SERVED:
         raw = frame(api, version)
         found = read_header(raw)

@@ -49,7 +49,10 @@ def bounded() -> Iterator[None]:
 
 @pytest.mark.usefixtures("all_looked_at")
 def test_walk_ends_where_the_request_does() -> None:
-    """At each version of each API: a whole request is let through, and one that lacks its last byte is not."""
+    """At each version of each API.
+
+    A whole request is let through, and one that lacks its last byte is not.
+    """
     for api, version in every_api_and_version():
         raw = frame(api, version)
         found = read_header(raw)
@@ -63,11 +66,21 @@ def test_walk_ends_where_the_request_does() -> None:
 ENDLESS: dict[str, Callable[[], bytes]] = {
     "number without an end": lambda: frame(apis.METADATA, 12, b"\xff" * 2_000_000),
     "number without an end in Produce": lambda: frame(apis.PRODUCE, 9, b"\xff" * 50_000_000),
-    "array of nulls": lambda: frame(apis.DESCRIBE_GROUPS, 5, b"\x80\x80\x80\x01" + bytes(2_000_000)),
-    "array of short texts": lambda: frame(apis.DESCRIBE_GROUPS, 0, struct.pack(">i", 1_000_000) + bytes(2_000_000)),
-    "array of numbers": lambda: frame(apis.OFFSET_FETCH, 1, struct.pack(">hihi", 0, 1, 0, 900_000) + bytes(3_600_000)),
-    "arrays in an array": lambda: frame(apis.FETCH, 11, bytes(25) + struct.pack(">i", 500_000) + bytes(3_000_000)),
-    "array that is announced": lambda: frame(apis.METADATA, 1, struct.pack(">i", 2**31 - 1) + b"\0\1a" * 2_000),
+    "array of nulls": lambda: frame(
+        apis.DESCRIBE_GROUPS, 5, b"\x80\x80\x80\x01" + bytes(2_000_000)
+    ),
+    "array of short texts": lambda: frame(
+        apis.DESCRIBE_GROUPS, 0, struct.pack(">i", 1_000_000) + bytes(2_000_000)
+    ),
+    "array of numbers": lambda: frame(
+        apis.OFFSET_FETCH, 1, struct.pack(">hihi", 0, 1, 0, 900_000) + bytes(3_600_000)
+    ),
+    "arrays in an array": lambda: frame(
+        apis.FETCH, 11, bytes(25) + struct.pack(">i", 500_000) + bytes(3_000_000)
+    ),
+    "array that is announced": lambda: frame(
+        apis.METADATA, 1, struct.pack(">i", 2**31 - 1) + b"\0\1a" * 2_000
+    ),
     "partitions of Produce": lambda: frame(
         apis.PRODUCE, 3, struct.pack(">hhiihi", -1, 1, 0, 1, 0, 2_000_000) + bytes(16_000_000)
     ),
@@ -77,7 +90,9 @@ ENDLESS: dict[str, Callable[[], bytes]] = {
     "tagged fields of one element": lambda: frame(
         apis.METADATA, 12, b"\2" + bytes(17) + b"\xff\xff\xff\xff\x07" + b"\x63\0" * 500_000
     ),
-    "tagged fields of a header": lambda: header(0, 9, flexible=False) + b"\xff\xff\xff\x7f" + b"\0\0" * 10_000_000,
+    "tagged fields of a header": lambda: (
+        header(0, 9, flexible=False) + b"\xff\xff\xff\x7f" + b"\0\0" * 10_000_000
+    ),
     "text that is too long": lambda: frame(
         apis.METADATA, 12, b"\2" + bytes(16) + b"\xa1\x8d\x06" + b"a" * 100_000 + b"\0\0\0\0\0"
     ),
@@ -93,8 +108,13 @@ def endless(request: pytest.FixtureRequest) -> bytes:
 
 
 @pytest.mark.parametrize("endless", ENDLESS, indirect=True)
-def test_request_of_too_much_is_refused_before_anything_is_made_of_it(endless: bytes, bounded: None) -> None:
-    """In no time, and within the bound: its decoder would be at it for hours, or fill the memory."""
+def test_request_of_too_much_is_refused_before_anything_is_made_of_it(
+    endless: bytes, bounded: None
+) -> None:
+    """In no time, and within the bound.
+
+    Its decoder would be at it for hours, or fill the memory.
+    """
     with pytest.raises(WireError):
         read_request(endless, read_header(endless))
 
@@ -119,7 +139,11 @@ def test_text_of_the_longest_length_is_read() -> None:
 
 def test_nulls_where_there_are_none_are_refused() -> None:
     """A null array, a null text in an element, a null among texts; and with the field's name."""
-    join = struct.pack(">h1siih", 1, b"g", 6_000, 0, 0) + struct.pack(">h8si", 8, b"consumer", 1) + struct.pack(">hi", -1, 0)
+    join = (
+        struct.pack(">h1siih", 1, b"g", 6_000, 0, 0)
+        + struct.pack(">h8si", 8, b"consumer", 1)
+        + struct.pack(">hi", -1, 0)
+    )
     for raw, name in (
         (frame(apis.METADATA, 0, struct.pack(">i", -1)), "topics"),
         (frame(apis.JOIN_GROUP, 1, join), "name"),
@@ -134,7 +158,9 @@ def test_answer_that_is_too_large_is_not_written(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("request_purgatory.broker.wire.messages.MAX_PLAIN_RESPONSE_BYTES", 10_000)
     large = "a" * 30_000
     result = apis.DELETE_GROUPS.response.DeletableGroupResult
-    answer = apis.DELETE_GROUPS.response(throttle_time_ms=0, results=[result(group_id=large, error_code=0)])
+    answer = apis.DELETE_GROUPS.response(
+        throttle_time_ms=0, results=[result(group_id=large, error_code=0)]
+    )
     with pytest.raises(WireError, match="10,000 bytes"):
         response_frame(Header(apis.DELETE_GROUPS, 0, 1, None, 0, is_served=True), answer)
 

@@ -1,4 +1,7 @@
-"""Requests that ask for too much: what they cost is bounded, and they get an answer or end their connection."""
+"""Requests that ask for too much.
+
+What they cost is bounded, and they get an answer or end their connection.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +28,9 @@ from tests.broker.hostile.memory import most_resident_kb
 from tests.broker.hostile.requests import GROUP, TOPIC, sized
 from tests.broker.raw_requests import records
 
-#: What a cluster's process may come to have in memory by all of them, one after the other: the 40 MB that it starts with, the
-#: 100 MiB that `wire.limits` grants to one request and its answer, and what the allocator does not give back.
+#: What a cluster's process may come to have in memory by all of them, one after the other: the 40
+#: MB that it starts with, the 100 MiB that `wire.limits` grants to one request and its answer, and
+#: what the allocator does not give back.
 MOST_RESIDENT_KB = 200_000
 #: Of processor time, as a busy machine is no finding. Generous: none takes three seconds.
 MOST_SECONDS = 15.0
@@ -68,14 +72,25 @@ def _fetch(topics: list[Any]) -> dict[str, Any]:
 
 
 def _new(name: str, **fields: Any) -> dict[str, Any]:
-    return {"name": name, "num_partitions": 1, "replication_factor": 1, "assignments": [], "configs": []} | fields
+    return {
+        "name": name,
+        "num_partitions": 1,
+        "replication_factor": 1,
+        "assignments": [],
+        "configs": [],
+    } | fields
 
 
 def _committed(partition: int) -> dict[str, Any]:
     return {"partition_index": partition, "committed_offset": 1, "committed_metadata": ""}
 
 
-_COMMIT = {"group_id": GROUP, "generation_id_or_member_epoch": -1, "member_id": "", "group_instance_id": None}
+_COMMIT = {
+    "group_id": GROUP,
+    "generation_id_or_member_epoch": -1,
+    "member_id": "",
+    "group_instance_id": None,
+}
 _UNWRITTEN = {"index": 0, "records": None}
 
 Fields = Callable[[], dict[str, Any]]
@@ -83,15 +98,28 @@ Fields = Callable[[], dict[str, Any]]
 #: Fields are made where they are used: they are tens of thousands of dicts, which the garbage
 #: collector would walk over in every other test.
 GREEDY: dict[str, tuple[Api, int, Fields]] = {
-    "coordinators of many": (apis.FIND_COORDINATOR, 4, lambda: {"key_type": 0, "coordinator_keys": ["k"] * _MANY}),
+    "coordinators of many": (
+        apis.FIND_COORDINATOR,
+        4,
+        lambda: {"key_type": 0, "coordinator_keys": ["k"] * _MANY},
+    ),
     "one group many times": (apis.DESCRIBE_GROUPS, 0, lambda: {"groups": [GROUP] * _MANY}),
-    "many groups": (apis.DESCRIBE_GROUPS, 0, lambda: {"groups": [f"{each}" for each in range(_MANY)]}),
-    "many groups to be deleted": (apis.DELETE_GROUPS, 0, lambda: {"groups_names": [f"{each}" for each in range(_MANY)]}),
+    "many groups": (
+        apis.DESCRIBE_GROUPS,
+        0,
+        lambda: {"groups": [f"{each}" for each in range(_MANY)]},
+    ),
+    "many groups to be deleted": (
+        apis.DELETE_GROUPS,
+        0,
+        lambda: {"groups_names": [f"{each}" for each in range(_MANY)]},
+    ),
     "one topic's settings many times": (
         apis.DESCRIBE_CONFIGS,
         1,
         lambda: {
-            "resources": [{"resource_type": 2, "resource_name": TOPIC, "configuration_keys": None}] * _MANY,
+            "resources": [{"resource_type": 2, "resource_name": TOPIC, "configuration_keys": None}]
+            * _MANY,
             "include_synonyms": True,
         },
     ),
@@ -99,7 +127,10 @@ GREEDY: dict[str, tuple[Api, int, Fields]] = {
         apis.DESCRIBE_CONFIGS,
         1,
         lambda: {
-            "resources": [{"resource_type": 2, "resource_name": f"{each}", "configuration_keys": None} for each in range(_MANY)]
+            "resources": [
+                {"resource_type": 2, "resource_name": f"{each}", "configuration_keys": None}
+                for each in range(_MANY)
+            ]
         },
     ),
     "one partition's offset many times": (
@@ -107,18 +138,35 @@ GREEDY: dict[str, tuple[Api, int, Fields]] = {
         1,
         lambda: {
             "replica_id": -1,
-            "topics": [{"name": TOPIC, "partitions": [{"partition_index": 0, "timestamp": each}]} for each in range(_MANY // 2)],
+            "topics": [
+                {"name": TOPIC, "partitions": [{"partition_index": 0, "timestamp": each}]}
+                for each in range(_MANY // 2)
+            ],
         },
     ),
     "offsets of many topics that are not there": (
         apis.OFFSET_COMMIT,
         7,
-        lambda: _COMMIT | {"topics": [{"name": f"{each}", "partitions": [_committed(0)]} for each in range(_MANY // 2)]},
+        lambda: (
+            _COMMIT
+            | {
+                "topics": [
+                    {"name": f"{each}", "partitions": [_committed(0)]} for each in range(_MANY // 2)
+                ]
+            }
+        ),
     ),
     "offsets of many partitions that are not there": (
         apis.OFFSET_COMMIT,
         7,
-        lambda: _COMMIT | {"topics": [{"name": TOPIC, "partitions": [_committed(each) for each in range(_MANY)]}]},
+        lambda: (
+            _COMMIT
+            | {
+                "topics": [
+                    {"name": TOPIC, "partitions": [_committed(each) for each in range(_MANY)]}
+                ]
+            }
+        ),
     ),
     "what one group has committed many times": (
         apis.OFFSET_FETCH,
@@ -137,17 +185,33 @@ GREEDY: dict[str, tuple[Api, int, Fields]] = {
     "many partitions that are not there": (
         apis.FETCH,
         11,
-        lambda: _fetch([{"topic": TOPIC, "partitions": [{"partition": each, "fetch_offset": 0} for each in range(_MANY)]}]),
+        lambda: _fetch(
+            [
+                {
+                    "topic": TOPIC,
+                    "partitions": [{"partition": each, "fetch_offset": 0} for each in range(_MANY)],
+                }
+            ]
+        ),
     ),
     "many topics that are not there": (
         apis.FETCH,
         11,
-        lambda: _fetch([{"topic": f"{each}", "partitions": [{"partition": 0, "fetch_offset": 0}]} for each in range(_MANY // 2)]),
+        lambda: _fetch(
+            [
+                {"topic": f"{each}", "partitions": [{"partition": 0, "fetch_offset": 0}]}
+                for each in range(_MANY // 2)
+            ]
+        ),
     ),
     "one partition written many times": (
         apis.PRODUCE,
         8,
-        lambda: {"acks": -1, "timeout_ms": 50, "topic_data": [{"name": TOPIC, "partition_data": [_UNWRITTEN] * _MANY}]},
+        lambda: {
+            "acks": -1,
+            "timeout_ms": 50,
+            "topic_data": [{"name": TOPIC, "partition_data": [_UNWRITTEN] * _MANY}],
+        },
     ),
     "nothing written to many": (
         apis.PRODUCE,
@@ -155,13 +219,20 @@ GREEDY: dict[str, tuple[Api, int, Fields]] = {
         lambda: {
             "acks": 1,
             "timeout_ms": 50,
-            "topic_data": [{"name": f"{each}", "partition_data": [_UNWRITTEN]} for each in range(_MANY // 2)],
+            "topic_data": [
+                {"name": f"{each}", "partition_data": [_UNWRITTEN]} for each in range(_MANY // 2)
+            ],
         },
     ),
     "one partition's records deleted many times": (
         apis.DELETE_RECORDS,
         1,
-        lambda: {"timeout_ms": 50, "topics": [{"name": TOPIC, "partitions": [{"partition_index": 0, "offset": -1}] * _MANY}]},
+        lambda: {
+            "timeout_ms": 50,
+            "topics": [
+                {"name": TOPIC, "partitions": [{"partition_index": 0, "offset": -1}] * _MANY}
+            ],
+        },
     ),
     "topics with names that are none": (
         apis.CREATE_TOPICS,
@@ -176,7 +247,10 @@ GREEDY: dict[str, tuple[Api, int, Fields]] = {
         apis.CREATE_PARTITIONS,
         1,
         lambda: {
-            "topics": [{"name": f"{each}", "count": 2**31 - 1, "assignments": None} for each in range(_MANY)],
+            "topics": [
+                {"name": f"{each}", "count": 2**31 - 1, "assignments": None}
+                for each in range(_MANY)
+            ],
             "timeout_ms": 0,
             "validate_only": False,
         },
@@ -210,7 +284,12 @@ GREEDY: dict[str, tuple[Api, int, Fields]] = {
     "leaving members that are none": (
         apis.LEAVE_GROUP,
         3,
-        lambda: {"group_id": GROUP, "members": [{"member_id": f"{each}", "group_instance_id": None} for each in range(_MANY)]},
+        lambda: {
+            "group_id": GROUP,
+            "members": [
+                {"member_id": f"{each}", "group_instance_id": None} for each in range(_MANY)
+            ],
+        },
     ),
     "more protocols than assignors": (
         apis.JOIN_GROUP,
@@ -229,7 +308,9 @@ GREEDY: dict[str, tuple[Api, int, Fields]] = {
 
 
 @pytest.mark.parametrize(("api", "version", "fields"), GREEDY.values(), ids=GREEDY)
-def test_request_of_as_much_as_is_taken_is_answered_soon(attack: Attack, api: Api, version: int, fields: Fields) -> None:
+def test_request_of_as_much_as_is_taken_is_answered_soon(
+    attack: Attack, api: Api, version: int, fields: Fields
+) -> None:
     """What takes longer with the square of what is asked for would take minutes."""
 
     async def scenario(cluster: AsyncCluster) -> None:
@@ -248,7 +329,9 @@ def test_request_of_as_much_as_is_taken_is_answered_soon(attack: Attack, api: Ap
 
 
 @pytest.mark.slow
-def test_requests_of_as_much_as_is_taken_are_bounded_in_memory(capfd: pytest.CaptureFixture[str]) -> None:
+def test_requests_of_as_much_as_is_taken_are_bounded_in_memory(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
     """All of them, in a process of their own."""
     with ClusterProcess(nodes=1) as process:
         process.create_topic(TOPIC, partitions=2)
@@ -267,19 +350,29 @@ def test_partitions_beyond_kafkas_limit_are_refused(attack: Attack) -> None:
     """At once: 10,000 in one request, all its topics together."""
 
     async def scenario(cluster: AsyncCluster) -> None:
-        topics = [_new("one", num_partitions=6_000), _new("two", num_partitions=6_000), _new("three")]
+        topics = [
+            _new("one", num_partitions=6_000),
+            _new("two", num_partitions=6_000),
+            _new("three"),
+        ]
         made = ask(cluster, apis.CREATE_TOPICS, 5, topics=topics, timeout_ms=0, validate_only=False)
         assert {each.error_code for each in made.topics} == {ErrorCode.POLICY_VIOLATION}
-        assert {each.error_message for each in made.topics} == {"Excessively large number of partitions per request."}
+        assert {each.error_message for each in made.topics} == {
+            "Excessively large number of partitions per request."
+        }
         grown = {"name": TOPIC, "count": 2**31 - 1, "assignments": None}
-        answer = ask(cluster, apis.CREATE_PARTITIONS, 2, topics=[grown], timeout_ms=0, validate_only=False)
+        answer = ask(
+            cluster, apis.CREATE_PARTITIONS, 2, topics=[grown], timeout_ms=0, validate_only=False
+        )
         assert answer.results[0].error_code == ErrorCode.POLICY_VIOLATION
         assert len(cluster.controller.topics[TOPIC].partitions) == 2
 
     attack(scenario)
 
 
-def test_clients_can_not_have_a_cluster_grow_without_end(attack: Attack, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_clients_can_not_have_a_cluster_grow_without_end(
+    attack: Attack, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """By CreateTopics, CreatePartitions or Metadata; code can."""
     monkeypatch.setattr(partition_limits, "MAX_PARTITIONS", 20)
 
@@ -288,7 +381,9 @@ def test_clients_can_not_have_a_cluster_grow_without_end(attack: Attack, monkeyp
         made = ask(cluster, apis.CREATE_TOPICS, 5, topics=topics, timeout_ms=0, validate_only=False)
         assert [each.error_code for each in made.topics] == [0, ErrorCode.POLICY_VIOLATION]
         grown = {"name": TOPIC, "count": 10, "assignments": None}
-        answer = ask(cluster, apis.CREATE_PARTITIONS, 2, topics=[grown], timeout_ms=0, validate_only=False)
+        answer = ask(
+            cluster, apis.CREATE_PARTITIONS, 2, topics=[grown], timeout_ms=0, validate_only=False
+        )
         assert answer.results[0].error_code == ErrorCode.POLICY_VIOLATION
         names = [{"name": f"auto-{each}"} for each in range(10)]
         looked_up = ask(cluster, apis.METADATA, 8, topics=names, allow_auto_topic_creation=True)
@@ -300,7 +395,9 @@ def test_clients_can_not_have_a_cluster_grow_without_end(attack: Attack, monkeyp
     attack(scenario)
 
 
-def test_metadata_request_makes_so_many_topics_at_a_time(attack: Attack, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_metadata_request_makes_so_many_topics_at_a_time(
+    attack: Attack, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The others when it comes again, as clients do."""
     monkeypatch.setattr("request_purgatory.broker.api.metadata.MAX_TOPICS_PER_METADATA", 5)
 
@@ -319,13 +416,25 @@ def test_setting_is_no_longer_than_every_version_can_tell(attack: Attack) -> Non
 
     async def scenario(cluster: AsyncCluster) -> None:
         for step in range(10):
-            change = {"name": "leader.replication.throttled.replicas", "config_operation": 2, "value": f"{step}" * 9_000}
+            change = {
+                "name": "leader.replication.throttled.replicas",
+                "config_operation": 2,
+                "value": f"{step}" * 9_000,
+            }
             resource = {"resource_type": 2, "resource_name": TOPIC, "configs": [change]}
-            answer = ask(cluster, apis.INCREMENTAL_ALTER_CONFIGS, 1, resources=[resource], validate_only=False)
+            answer = ask(
+                cluster,
+                apis.INCREMENTAL_ALTER_CONFIGS,
+                1,
+                resources=[resource],
+                validate_only=False,
+            )
             assert answer.responses[0].error_code == (0 if step < 3 else ErrorCode.INVALID_CONFIG)
         asked = {"resource_type": 2, "resource_name": TOPIC, "configuration_keys": None}
         told = ask(cluster, apis.DESCRIBE_CONFIGS, 1, resources=[asked], include_synonyms=False)
-        value = next(each.value for each in told.results[0].configs if each.name.startswith("leader."))
+        value = next(
+            each.value for each in told.results[0].configs if each.name.startswith("leader.")
+        )
         assert len(value) == 3 * 9_000 + 2
 
     attack(scenario)
@@ -337,14 +446,32 @@ def test_partition_that_is_named_twice_is_written_once(attack: Attack) -> None:
     async def scenario(cluster: AsyncCluster) -> None:
         partition = next(each for each in range(2) if _leader(cluster, each) == _leader(cluster))
         data = [{"index": partition, "records": records(text)} for text in (b"first", b"second")]
-        answer = ask(cluster, apis.PRODUCE, 8, acks=1, timeout_ms=50, topic_data=[{"name": TOPIC, "partition_data": data}])
+        answer = ask(
+            cluster,
+            apis.PRODUCE,
+            8,
+            acks=1,
+            timeout_ms=50,
+            topic_data=[{"name": TOPIC, "partition_data": data}],
+        )
         assert [each.error_code for each in answer.responses[0].partition_responses] == [0]
         fetched = ask(
             cluster,
             apis.FETCH,
             11,
             **_fetch(
-                [{"topic": TOPIC, "partitions": [{"partition": partition, "fetch_offset": 0, "partition_max_bytes": 9_999}]}]
+                [
+                    {
+                        "topic": TOPIC,
+                        "partitions": [
+                            {
+                                "partition": partition,
+                                "fetch_offset": 0,
+                                "partition_max_bytes": 9_999,
+                            }
+                        ],
+                    }
+                ]
             ),
         )
         found = fetched.responses[0].partitions[0].records
@@ -356,15 +483,25 @@ def test_partition_that_is_named_twice_is_written_once(attack: Attack) -> None:
 
 @pytest.mark.parametrize("max_bytes", [-(2**31), -1, 0, 1, 2**31 - 1])
 @pytest.mark.parametrize("offset", [-(2**63), -1, 0, 1, 2**63 - 1])
-def test_fetch_with_extreme_numbers_is_answered(attack: Attack, max_bytes: int, offset: int) -> None:
+def test_fetch_with_extreme_numbers_is_answered(
+    attack: Attack, max_bytes: int, offset: int
+) -> None:
     """With records, nothing or an error, for consumers and for who says to be a follower."""
 
     async def scenario(cluster: AsyncCluster) -> None:
         data = [{"name": TOPIC, "partition_data": [{"index": 0, "records": records(b"one")}]}]
         assert ask(cluster, apis.PRODUCE, 8, acks=1, timeout_ms=50, topic_data=data) is not None
         for replica in (-1, 0, 1, 2**31 - 1):
-            wanted = {"partition": 0, "fetch_offset": offset, "partition_max_bytes": max_bytes, "log_start_offset": offset}
-            fields = _fetch([{"topic": TOPIC, "partitions": [wanted]}]) | {"replica_id": replica, "max_bytes": max_bytes}
+            wanted = {
+                "partition": 0,
+                "fetch_offset": offset,
+                "partition_max_bytes": max_bytes,
+                "log_start_offset": offset,
+            }
+            fields = _fetch([{"topic": TOPIC, "partitions": [wanted]}]) | {
+                "replica_id": replica,
+                "max_bytes": max_bytes,
+            }
             assert ask(cluster, apis.FETCH, 11, **fields) is not None
 
     attack(scenario)

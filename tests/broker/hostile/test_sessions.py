@@ -51,10 +51,14 @@ def test_session_that_grows_beyond_all_bounds_is_forgotten() -> None:
     opened(sessions, 100)
     growing = opened(sessions, 100)
     for step in range(1, 10):
-        sessions.open(growing.session_id, growing.epoch, targets(100, step * 100), [], uses_topic_ids=False)
+        sessions.open(
+            growing.session_id, growing.epoch, targets(100, step * 100), [], uses_topic_ids=False
+        )
         assert sessions.partitions == held(sessions) <= 1_000
     with pytest.raises(FetchSessionError) as error:
-        sessions.open(growing.session_id, growing.epoch, targets(100, 5_000), [], uses_topic_ids=False)
+        sessions.open(
+            growing.session_id, growing.epoch, targets(100, 5_000), [], uses_topic_ids=False
+        )
     assert error.value.code is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
     assert (len(sessions), sessions.partitions) == (0, 0)
 
@@ -70,7 +74,13 @@ def test_partitions_that_are_forgotten_or_given_up_are_not_counted() -> None:
     """By name, with the whole session, and when its slot is needed."""
     sessions = FetchSessions(slots=2, max_partitions=1_000)
     session = opened(sessions, 10)
-    sessions.open(session.session_id, session.epoch, [], [each.key for each in targets(4)], uses_topic_ids=False)
+    sessions.open(
+        session.session_id,
+        session.epoch,
+        [],
+        [each.key for each in targets(4)],
+        uses_topic_ids=False,
+    )
     assert sessions.partitions == held(sessions) == 6
     opened(sessions, 10)
     opened(sessions, 10)

@@ -76,13 +76,17 @@ def values(data: bytes) -> list[bytes]:
 
 def append(log: PartitionLog, *contents: bytes, epoch: int = 1, now_ms: int = NOW) -> int:
     """Append a batch as the leader; its base offset."""
-    return log.append_as_leader(batch(*contents, timestamps=[now_ms] * max(len(contents), 1)), epoch, now_ms).base_offset
+    return log.append_as_leader(
+        batch(*contents, timestamps=[now_ms] * max(len(contents), 1)), epoch, now_ms
+    ).base_offset
 
 
 def replicate(leader: PartitionLog, follower: PartitionLog) -> None:
     """Append to one log what it lacks of the other."""
     while follower.end_offset < leader.end_offset:
-        follower.append_as_follower(leader.read(follower.end_offset, 300, leader.end_offset, at_least_one=True))
+        follower.append_as_follower(
+            leader.read(follower.end_offset, 300, leader.end_offset, at_least_one=True)
+        )
 
 
 def contents(log: PartitionLog) -> list[tuple[int, bytes | None]]:

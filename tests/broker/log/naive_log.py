@@ -34,7 +34,9 @@ class NaiveLog:
     def begin(self, epoch: int) -> None:
         """An epoch begins at the end, or goes on."""
         if not self.epochs or self.epochs[-1][0] != epoch:
-            self.epochs = [(each, at) for each, at in self.epochs if at < self.end and each < epoch] + [(epoch, self.end)]
+            self.epochs = [
+                (each, at) for each, at in self.epochs if at < self.end and each < epoch
+            ] + [(epoch, self.end)]
 
     def append(self, batch: NaiveBatch) -> None:
         """Add a batch."""
@@ -64,11 +66,17 @@ class NaiveLog:
             self.start = offset
             self.batches = [batch for batch in self.batches if batch.end > offset]
             covering = [epoch for epoch, at in self.epochs if at <= offset][-1:]
-            self.epochs = [(epoch, offset) for epoch in covering] + [(epoch, at) for epoch, at in self.epochs if at > offset]
+            self.epochs = [(epoch, offset) for epoch in covering] + [
+                (epoch, at) for epoch, at in self.epochs if at > offset
+            ]
 
     def records(self) -> list[tuple[int, bytes]]:
         """(offset, value) of all."""
-        found = [(batch.base + index, value) for batch in self.batches for index, value in enumerate(batch.values)]
+        found = [
+            (batch.base + index, value)
+            for batch in self.batches
+            for index, value in enumerate(batch.values)
+        ]
         return [(offset, value) for offset, value in found if offset >= self.start]
 
     def left_of(self, producer: int) -> list[tuple[int, int, int, int]]:
@@ -77,7 +85,12 @@ class NaiveLog:
         Those of its last epoch, five at most.
         """
         found = [
-            (batch.producer[1], batch.producer[2], batch.producer[2] + len(batch.values) - 1, batch.base)
+            (
+                batch.producer[1],
+                batch.producer[2],
+                batch.producer[2] + len(batch.values) - 1,
+                batch.base,
+            )
             for batch in self.batches
             if batch.producer is not None and batch.producer[0] == producer
         ]
@@ -92,7 +105,11 @@ class NaiveLog:
 
     def at_time(self, time: int) -> tuple[int, int] | None:
         """The first record of that time or later."""
-        found = [(batch.time, max(batch.base, self.start)) for batch in self.batches if batch.time >= time]
+        found = [
+            (batch.time, max(batch.base, self.start))
+            for batch in self.batches
+            if batch.time >= time
+        ]
         return found[0] if found else None
 
     def read(self, offset: int, max_bytes: int, limit: int, sizes: dict[int, int]) -> list[int]:

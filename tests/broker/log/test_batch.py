@@ -17,22 +17,41 @@ from tests.broker.log.batches import NOW, batch, changed, values
 
 def test_header_says_what_kafka_python_reads() -> None:
     """Every field, by the names that the format has."""
-    data = batch(b"a", b"b", b"c", timestamps=[NOW, NOW + 7, NOW + 3], producer=(5, 2, 2**31 - 2), codec=0)
+    data = batch(
+        b"a", b"b", b"c", timestamps=[NOW, NOW + 7, NOW + 3], producer=(5, 2, 2**31 - 2), codec=0
+    )
     header, theirs = read_header(data), DefaultRecordBatch(data)
     assert header.size == theirs.size_in_bytes == len(data)
-    assert (header.base_offset, header.last_offset, header.next_offset) == (0, theirs.last_offset, theirs.next_offset)
-    assert (header.magic, header.crc, header.attributes) == (theirs.magic, theirs.crc, theirs.attributes)
+    assert (header.base_offset, header.last_offset, header.next_offset) == (
+        0,
+        theirs.last_offset,
+        theirs.next_offset,
+    )
+    assert (header.magic, header.crc, header.attributes) == (
+        theirs.magic,
+        theirs.crc,
+        theirs.attributes,
+    )
     assert (header.base_timestamp, header.max_timestamp) == (theirs.first_timestamp, NOW + 7)
     assert (header.producer_id, header.producer_epoch, header.base_sequence) == (5, 2, 2**31 - 2)
     assert header.last_sequence == 0
     assert (header.record_count, header.codec) == (3, 0)
-    assert (header.is_control, header.is_transactional, header.has_log_append_time) == (False, False, False)
+    assert (header.is_control, header.is_transactional, header.has_log_append_time) == (
+        False,
+        False,
+        False,
+    )
 
 
 def test_flags_are_read_from_the_attributes() -> None:
     """Codec, timestamp type, transaction, control."""
     header = read_header(changed(batch(), attributes=0x3B))
-    assert (header.codec, header.has_log_append_time, header.is_transactional, header.is_control) == (3, True, True, True)
+    assert (
+        header.codec,
+        header.has_log_append_time,
+        header.is_transactional,
+        header.is_control,
+    ) == (3, True, True, True)
 
 
 def test_batch_without_sequences_has_no_last_one() -> None:
@@ -107,8 +126,14 @@ def test_wrong_checksum_is_told() -> None:
 
 def test_error_survives_pickling() -> None:
     """Tests that run in other processes report it."""
-    error = pickle.loads(pickle.dumps(RecordError(ErrorCode.INVALID_RECORD, "why", ((3, "no key"),))))
-    assert (error.code, str(error), error.faults) == (ErrorCode.INVALID_RECORD, "why", ((3, "no key"),))
+    error = pickle.loads(
+        pickle.dumps(RecordError(ErrorCode.INVALID_RECORD, "why", ((3, "no key"),)))
+    )
+    assert (error.code, str(error), error.faults) == (
+        ErrorCode.INVALID_RECORD,
+        "why",
+        ((3, "no key"),),
+    )
 
 
 @given(st.binary(max_size=200), st.integers(0, 200), st.integers(1, 255))

@@ -34,15 +34,25 @@ def epochs() -> LeaderEpochs:
         (7, (-1, -1)),
     ],
 )
-def test_epoch_ends_where_the_next_begins(epochs: LeaderEpochs, asked: int, answer: tuple[int, int]) -> None:
-    """One that is not known as the largest before it; one before all at the first's start; one after all nowhere."""
+def test_epoch_ends_where_the_next_begins(
+    epochs: LeaderEpochs, asked: int, answer: tuple[int, int]
+) -> None:
+    """One that is not known as the largest before it; one before all at the first's start.
+
+    One after all nowhere.
+    """
     assert epochs.end_offset_for(asked, 40) == answer
 
 
 def test_no_epoch_ends_anywhere_in_an_empty_log() -> None:
     """There is none."""
     epochs = LeaderEpochs("t-0")
-    assert (epochs.latest, epochs.end_offset_for(0, 0), epochs.epoch_at(0), epochs.start_of(1)) == (-1, (-1, -1), -1, None)
+    assert (epochs.latest, epochs.end_offset_for(0, 0), epochs.epoch_at(0), epochs.start_of(1)) == (
+        -1,
+        (-1, -1),
+        -1,
+        None,
+    )
 
 
 def test_offset_lies_in_the_last_epoch_that_began_before(epochs: LeaderEpochs) -> None:
@@ -58,7 +68,9 @@ def test_epoch_that_goes_on_begins_where_it_began(epochs: LeaderEpochs) -> None:
     assert epochs.entries == [(2, 10), (3, 20), (6, 30)]
 
 
-def test_epoch_without_records_gives_way_quietly(epochs: LeaderEpochs, caplog: pytest.LogCaptureFixture) -> None:
+def test_epoch_without_records_gives_way_quietly(
+    epochs: LeaderEpochs, caplog: pytest.LogCaptureFixture
+) -> None:
     """A leader that was elected and wrote nothing is nothing that anybody asks for."""
     epochs.assign(7, 40)
     epochs.assign(9, 40)
@@ -66,7 +78,9 @@ def test_epoch_without_records_gives_way_quietly(epochs: LeaderEpochs, caplog: p
     assert not caplog.records
 
 
-def test_entries_that_contradict_a_newer_one_go(epochs: LeaderEpochs, caplog: pytest.LogCaptureFixture) -> None:
+def test_entries_that_contradict_a_newer_one_go(
+    epochs: LeaderEpochs, caplog: pytest.LogCaptureFixture
+) -> None:
     """With a warning, since there were records."""
     epochs.assign(4, 15)
     assert epochs.entries == [(2, 10), (4, 15)]
@@ -96,7 +110,11 @@ def test_cut_at_the_start_moves_the_epoch_that_lies_there(epochs: LeaderEpochs) 
     assert epochs.entries == [(6, 40)]
 
 
-@given(st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12))), st.integers(-1, 13), st.integers(12, 20))
+@given(
+    st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12))),
+    st.integers(-1, 13),
+    st.integers(12, 20),
+)
 def test_both_columns_always_grow(entries: list[tuple[int, int]], asked: int, end: int) -> None:
     """Whatever is assigned; and the answer is as a list of all offsets has it."""
     epochs = LeaderEpochs("t-0")

@@ -35,6 +35,9 @@ def test_every_reported_append_survives_a_kill(tmp_path: Path, appends: int) -> 
         assert record.value is not None
         assert record.offset >= int(record.value[: len(record.value) // 50])
     sequence = log.end_offset
-    assert log.append_as_leader(batch(b"more", producer=(3, 0, sequence)), 99, NOW).base_offset == sequence
+    assert (
+        log.append_as_leader(batch(b"more", producer=(3, 0, sequence)), 99, NOW).base_offset
+        == sequence
+    )
     assert append(log, epoch=99) == sequence + 1
     log.close()

@@ -49,7 +49,11 @@ def test_empty_log_has_nothing(make_log: MakeLog) -> None:
     assert (log.log_start_offset, log.end_offset, log.latest_epoch, log.size_bytes) == (0, 0, -1, 0)
     assert log.read(0, 100, EVERYTHING, at_least_one=True) == b""
     assert (log.epoch_end(3), log.epoch_start(3), log.epoch_at(0)) == ((-1, -1), 0, -1)
-    assert (log.offset_at_time(0, EVERYTHING), log.max_timestamp_offset(), list(log.batches())) == (None, None, [])
+    assert (log.offset_at_time(0, EVERYTHING), log.max_timestamp_offset(), list(log.batches())) == (
+        None,
+        None,
+        [],
+    )
     assert (log.bytes_between(0, 100), log.delete_old(NOW, 0)) == (0, 0)
 
 
@@ -76,7 +80,12 @@ def test_read_stays_in_one_segment_and_goes_on_in_the_next(make_log: MakeLog) ->
         offset = [header.next_offset for header, _ in split(data)][-1]
     assert offset == 9
     assert len(reads) > 2
-    assert sum(map(len, reads)) == log.size_bytes == log.bytes_between(0, 9) == log.bytes_between(0, EVERYTHING)
+    assert (
+        sum(map(len, reads))
+        == log.size_bytes
+        == log.bytes_between(0, 9)
+        == log.bytes_between(0, EVERYTHING)
+    )
     assert log.bytes_between(3, 8) == sum(header.size for header in headers_of(log)[3:8])
     assert log.bytes_between(8, 3) == 0
 
@@ -110,7 +119,11 @@ def test_batches_of_the_brokers_own_are_read_back(make_log: MakeLog) -> None:
     log = make_log()
     log.append_as_leader(build([(b"a", b"1"), (b"b", None)], NOW), 3, NOW, internal=True)
     log.append_as_leader(build([(b"a", b"2")], NOW + 1), 3, NOW, internal=True)
-    assert [tuple(record) for record in log.records()] == [(0, b"a", b"1", NOW), (1, b"b", None, NOW), (2, b"a", b"2", NOW + 1)]
+    assert [tuple(record) for record in log.records()] == [
+        (0, b"a", b"1", NOW),
+        (1, b"b", None, NOW),
+        (2, b"a", b"2", NOW + 1),
+    ]
 
 
 def test_closed_log_does_nothing(make_log: MakeLog) -> None:
@@ -141,13 +154,20 @@ def test_deleted_log_is_gone(tmp_path: Path) -> None:
 
 def test_follower_has_the_leaders_bytes(make_log: MakeLog) -> None:
     """Offsets, epochs, codecs and timestamps as the leader has them, in segments of its own size."""
-    leader, follower = make_log(message_timestamp_type="LogAppendTime"), make_log(segment_bytes=SMALL)
+    leader, follower = (
+        make_log(message_timestamp_type="LogAppendTime"),
+        make_log(segment_bytes=SMALL),
+    )
     for number in range(7):
         append(leader, b"%d" % number, epoch=number // 3)
     leader.append_as_leader(batch(b"z" * 5_000, codec=1), 4, NOW)
     replicate(leader, follower)
-    assert [bytes(data) for _, data in follower.batches()] == [bytes(data) for _, data in leader.batches()]
-    assert [follower.epoch_end(epoch) for epoch in range(6)] == [leader.epoch_end(epoch) for epoch in range(6)]
+    assert [bytes(data) for _, data in follower.batches()] == [
+        bytes(data) for _, data in leader.batches()
+    ]
+    assert [follower.epoch_end(epoch) for epoch in range(6)] == [
+        leader.epoch_end(epoch) for epoch in range(6)
+    ]
     assert follower.latest_epoch == 4
 
 
@@ -230,7 +250,12 @@ def test_leaders_epoch_begins_where_its_log_ends(make_log: MakeLog) -> None:
     assert (log.latest_epoch, log.epoch_end(2), log.epoch_start(2)) == (2, (2, 0), 0)
     append(log, b"a", b"b", epoch=2)
     log.begin_epoch(5)
-    assert (log.epoch_end(2), log.epoch_end(4), log.epoch_end(5), log.epoch_end(6)) == ((2, 2), (2, 2), (5, 2), (-1, -1))
+    assert (log.epoch_end(2), log.epoch_end(4), log.epoch_end(5), log.epoch_end(6)) == (
+        (2, 2),
+        (2, 2),
+        (5, 2),
+        (-1, -1),
+    )
     assert log.epoch_start(5) == 2
     log.truncate_to(2)
     assert log.latest_epoch == 2
@@ -301,7 +326,12 @@ def test_fully_truncated_log_goes_on_at_an_offset(make_log: MakeLog, offset: int
         append(log)
     log.truncate_fully(offset)
     log.check()
-    assert (log.log_start_offset, log.end_offset, log.latest_epoch, log.size_bytes) == (offset, offset, -1, 0)
+    assert (log.log_start_offset, log.end_offset, log.latest_epoch, log.size_bytes) == (
+        offset,
+        offset,
+        -1,
+        0,
+    )
     assert append(log, b"new") == offset
     assert contents(log) == [(offset, b"new")]
 
@@ -310,7 +340,10 @@ def test_fully_truncated_log_goes_on_at_an_offset(make_log: MakeLog, offset: int
 
 
 def test_deleted_records_are_not_read_again(make_log: MakeLog) -> None:
-    """Their segments go once all of them is below the start; a batch that the start lies in is read as a whole."""
+    """Their segments go once all of them is below the start.
+
+    A batch that the start lies in is read as a whole.
+    """
     log = make_log(segment_bytes=SMALL)
     for number in range(6):
         append(log, b"%d" % number, b"%d" % number)
@@ -320,7 +353,9 @@ def test_deleted_records_are_not_read_again(make_log: MakeLog) -> None:
         log.check()
         assert (log.log_start_offset, contents(log)) == (start, before[start:])
         if start < 12:
-            assert read_header(log.read(start, 1, 12, at_least_one=True)).base_offset == start // 2 * 2
+            assert (
+                read_header(log.read(start, 1, 12, at_least_one=True)).base_offset == start // 2 * 2
+            )
     assert log.size_bytes == size // 2
     log.advance_start(3)
     assert log.log_start_offset == 12
@@ -360,7 +395,9 @@ def test_record_of_a_time_is_found_inside_a_batch_of_any_codec(make_log: MakeLog
     """Not just the batch."""
     log = make_log()
     for codec in (0, 1):
-        log.append_as_leader(batch(*[b"v" * 50] * 3, timestamps=[NOW, NOW + 2, NOW + 1], codec=codec), 1, NOW)
+        log.append_as_leader(
+            batch(*[b"v" * 50] * 3, timestamps=[NOW, NOW + 2, NOW + 1], codec=codec), 1, NOW
+        )
     assert log.offset_at_time(NOW + 1, EVERYTHING) == (NOW + 2, 1)
     assert log.max_timestamp_offset() == (NOW + 2, 1)
     log.advance_start(2)
@@ -446,7 +483,14 @@ def test_large_log_loses_its_first_segments(make_log: MakeLog) -> None:
     for _ in range(9):
         append(log)
     size, sizes = log.size_bytes, [segment.size for segment in segments(log)]
-    for keep, deleted in ((size, 0), (size - sizes[0] + 1, 0), (size - sizes[0], 1), (sizes[-1] + 1, 0), (sizes[-1], 1), (0, 1)):
+    for keep, deleted in (
+        (size, 0),
+        (size - sizes[0] + 1, 0),
+        (size - sizes[0], 1),
+        (sizes[-1] + 1, 0),
+        (sizes[-1], 1),
+        (0, 1),
+    ):
         log.settings = LogSettings(segment_bytes=SMALL, retention_ms=None, retention_bytes=keep)
         assert log.delete_old(NOW, 9) == deleted
         log.check()
@@ -466,13 +510,17 @@ def test_what_is_not_replicated_is_not_deleted(make_log: MakeLog) -> None:
 # -- the disk
 
 
-def test_disk_is_forced_to_have_every_so_many_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_disk_is_forced_to_have_every_so_many_records(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Counted over all appends; None leaves it to the system."""
     forced: list[int] = []
     sync = os.fsync
     log = PartitionLog.open("t-0", tmp_path, LogSettings(flush_messages=4))
     log.flush()
-    monkeypatch.setattr(os, "fsync", lambda descriptor: (forced.append(descriptor), sync(descriptor)))
+    monkeypatch.setattr(
+        os, "fsync", lambda descriptor: (forced.append(descriptor), sync(descriptor))
+    )
     for records, forces in ((1, 0), (2, 0), (1, 1), (3, 1), (9, 2)):
         append(log, *[b"v"] * records)
         assert len(forced) == forces, records
@@ -484,7 +532,9 @@ def test_disk_is_forced_to_have_every_so_many_records(tmp_path: Path, monkeypatc
     log.close()
 
 
-def test_append_that_can_not_be_forced_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_append_that_can_not_be_forced_is_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its producer is told that it failed, and sends it again."""
     log = PartitionLog.open("t-0", tmp_path, LogSettings(flush_messages=1))
     append(log, b"a")
@@ -503,7 +553,9 @@ def test_append_that_can_not_be_forced_is_not_there(tmp_path: Path, monkeypatch:
     log.close()
 
 
-def test_segment_that_can_not_be_made_fails_the_append(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_segment_that_can_not_be_made_fails_the_append(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The log is as it was, and goes on when it can."""
     log = PartitionLog.open("t-0", tmp_path, LogSettings(segment_bytes=90))
     append(log, b"a")
@@ -522,7 +574,9 @@ def test_segment_that_can_not_be_made_fails_the_append(tmp_path: Path, monkeypat
     log.close()
 
 
-def test_segment_that_can_not_be_deleted_is_deleted_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_segment_that_can_not_be_deleted_is_deleted_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its records are gone at once, and no gap is on the disk meanwhile."""
     log = PartitionLog.open("t-0", tmp_path, LogSettings(segment_bytes=90))
     for _ in range(4):

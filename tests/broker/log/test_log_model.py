@@ -36,7 +36,10 @@ class TwoLogs(RuleBasedStateMachine):
     def begin(self, in_files: bool) -> None:
         """Two empty logs of a kind."""
         self.in_files = in_files
-        self.logs = [self.open(number) if in_files else PartitionLog.in_memory(f"t-{number}", SETTINGS) for number in (0, 1)]
+        self.logs = [
+            self.open(number) if in_files else PartitionLog.in_memory(f"t-{number}", SETTINGS)
+            for number in (0, 1)
+        ]
         self.lead(0)
 
     def open(self, number: int) -> PartitionLog:
@@ -66,7 +69,11 @@ class TwoLogs(RuleBasedStateMachine):
         model = self.models[self.leader]
         data = batch(*values, timestamps=[time] * count, codec=codec)
         appended = self.logs[self.leader].append_as_leader(data, self.epoch, self.time)
-        assert (appended.base_offset, appended.last_offset, appended.max_timestamp) == (model.end, model.end + count - 1, time)
+        assert (appended.base_offset, appended.last_offset, appended.max_timestamp) == (
+            model.end,
+            model.end + count - 1,
+            time,
+        )
         model.append(NaiveBatch(model.end, self.epoch, values, time))
 
     @rule(
@@ -76,14 +83,19 @@ class TwoLogs(RuleBasedStateMachine):
         newer=st.sampled_from([0, 0, 0, 0, 1, -1]),
     )
     def produce(self, producer: int, skip: int, count: int, newer: int) -> None:
-        """A producer's next batch, or one that it has sent, or one too far; by itself, one that replaced it, or one before."""
+        """A producer's next batch, or one that it has sent, or one too far.
+
+        By itself, one that replaced it, or one before.
+        """
         model, log = self.models[self.leader], self.logs[self.leader]
         state = log.producers.get(producer)
         epoch = max(state.epoch + newer, 0) if state is not None else max(newer, 0)
         is_same = state is not None and epoch == state.epoch
         following = state.batches[-1].last_sequence + 1 if state is not None and is_same else 0
         sequence = max(following + skip, 0)
-        data = batch(*[b"p"] * count, timestamps=[self.time] * count, producer=(producer, epoch, sequence))
+        data = batch(
+            *[b"p"] * count, timestamps=[self.time] * count, producer=(producer, epoch, sequence)
+        )
         known = {
             (each.first_sequence, each.last_sequence): each.base_offset
             for each in (state.batches if state is not None and is_same else [])
@@ -100,9 +112,16 @@ class TwoLogs(RuleBasedStateMachine):
             assert caught.value.code is refused
             return
         appended = log.append_as_leader(data, self.epoch, self.time)
-        assert (appended.duplicate, appended.base_offset) == (earlier is not None, model.end if earlier is None else earlier)
+        assert (appended.duplicate, appended.base_offset) == (
+            earlier is not None,
+            model.end if earlier is None else earlier,
+        )
         if earlier is None:
-            model.append(NaiveBatch(model.end, self.epoch, [b"p"] * count, self.time, (producer, epoch, sequence)))
+            model.append(
+                NaiveBatch(
+                    model.end, self.epoch, [b"p"] * count, self.time, (producer, epoch, sequence)
+                )
+            )
 
     @rule(producer=PRODUCERS, count=st.integers(2, 7), followed=st.booleans())
     def produce_on(self, producer: int, count: int, followed: bool) -> None:
@@ -120,14 +139,19 @@ class TwoLogs(RuleBasedStateMachine):
         leader, follower = self.logs[self.leader], self.logs[1 - self.leader]
         if not self.reconcile():
             return
-        limit = leader.end_offset if limit > 10 else min(leader.log_start_offset + limit, leader.end_offset)
+        limit = (
+            leader.end_offset
+            if limit > 10
+            else min(leader.log_start_offset + limit, leader.end_offset)
+        )
         data = leader.read(follower.end_offset, max_bytes, limit, at_least_one=True)
         whole = [header.base_offset for header, _ in split(data)]
         cut = data[: len(data) - torn] if torn < len(data) else data
         kept = [header.base_offset for header, _ in split(cut, torn_tail=True)]
         assert kept == whole[: len(kept)]
         if leader.log_start_offset == follower.end_offset:
-            # As the fetcher does: nothing is left of what is here, and the leader's first batch may begin before this end.
+            # As the fetcher does: nothing is left of what is here, and the leader's first batch may
+            # begin before this end.
             follower.advance_start(leader.log_start_offset)
             self.models[1 - self.leader].advance(leader.log_start_offset)
         follower.append_as_follower(cut)
@@ -137,7 +161,11 @@ class TwoLogs(RuleBasedStateMachine):
 
     def reconcile(self) -> bool:
         """The follower cuts off what the leader does not have; False if it has to begin anew."""
-        leader, follower, model = self.logs[self.leader], self.logs[1 - self.leader], self.models[1 - self.leader]
+        leader, follower, model = (
+            self.logs[self.leader],
+            self.logs[1 - self.leader],
+            self.models[1 - self.leader],
+        )
         while True:
             if not leader.log_start_offset <= follower.end_offset <= leader.end_offset:
                 follower.truncate_fully(leader.log_start_offset)
@@ -154,7 +182,9 @@ class TwoLogs(RuleBasedStateMachine):
                 model.restart(leader.log_start_offset)
                 return False
             before = (follower.end_offset, follower.latest_epoch)
-            target = min(end, follower.epoch_end(epoch)[1]) if follower.epoch_end(epoch)[1] >= 0 else end
+            target = (
+                min(end, follower.epoch_end(epoch)[1]) if follower.epoch_end(epoch)[1] >= 0 else end
+            )
             follower.truncate_to(target)
             model.truncate(target)
             assert (follower.end_offset, follower.latest_epoch) != before, "no progress"
@@ -228,18 +258,25 @@ class TwoLogs(RuleBasedStateMachine):
             assert (log.log_start_offset, log.end_offset) == (model.start, model.end)
             assert contents(log) == model.records()
             asked = range(-1, self.epoch + 2)
-            assert [log.epoch_end(epoch) for epoch in asked] == [model.epoch_end(epoch) for epoch in asked], model.epochs
+            assert [log.epoch_end(epoch) for epoch in asked] == [
+                model.epoch_end(epoch) for epoch in asked
+            ], model.epochs
             for time in (0, self.time - 45, self.time - 15, self.time, self.time + 1):
                 assert log.offset_at_time(time, 10**9) == model.at_time(time)
 
     @invariant()
     def producers_are_known_by_what_is_left_of_them(self) -> None:
-        """The last batches of their last epoch, whatever was cut off; of those that were deleted, some perhaps."""
+        """The last batches of their last epoch, whatever was cut off.
+
+        Of those that were deleted, some perhaps.
+        """
         for log, model in zip(self.logs, self.models, strict=False):
             for producer in (5, 6):
                 left = model.left_of(producer)
                 state = log.producers.get(producer)
-                found = [] if state is None else [(state.epoch, *each[:3]) for each in state.batches]
+                found = (
+                    [] if state is None else [(state.epoch, *each[:3]) for each in state.batches]
+                )
                 assert found[len(found) - len(left) :] == left, (found, left)
                 assert all(
                     base < min((each.base for each in model.batches), default=model.end)
@@ -252,7 +289,12 @@ class TwoLogs(RuleBasedStateMachine):
         for log, model in zip(self.logs, self.models, strict=False):
             sizes = {header.base_offset: header.size for header, _ in log.batches()}
             for offset in range(model.start, model.end, max((model.end - model.start) // 7, 1)):
-                for max_bytes, limit in ((0, model.end), (150, model.end), (10**6, model.end), (10**6, offset + 3)):
+                for max_bytes, limit in (
+                    (0, model.end),
+                    (150, model.end),
+                    (10**6, model.end),
+                    (10**6, offset + 3),
+                ):
                     data = log.read(offset, max_bytes, limit, at_least_one=True)
                     found = [header.base_offset for header, _ in split(data)]
                     wanted = model.read(offset, max_bytes, limit, sizes)
@@ -274,7 +316,10 @@ test_two_logs_agree_with_lists = TwoLogs.TestCase
 
 
 def test_follower_that_ends_where_the_leader_starts_inside_a_batch() -> None:
-    """Found by an exploration: the two parted at once, and the leader's first record was deleted, of a batch of two."""
+    """Found by an exploration.
+
+    The two parted at once, and the leader's first record was deleted, of a batch of two.
+    """
     logs = TwoLogs()
     logs.begin(in_files=False)
     logs.elect()

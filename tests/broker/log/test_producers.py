@@ -19,7 +19,15 @@ def log() -> PartitionLog:
     return PartitionLog.in_memory("t-0", LogSettings(segment_bytes=250, retention_ms=None))
 
 
-def send(log: PartitionLog, sequence: int, *, count: int = 1, epoch: int = 0, producer_id: int = 7, at: int = NOW) -> Appended:
+def send(
+    log: PartitionLog,
+    sequence: int,
+    *,
+    count: int = 1,
+    epoch: int = 0,
+    producer_id: int = 7,
+    at: int = NOW,
+) -> Appended:
     """Append `count` records of a producer."""
     data = batch(*[b"v"] * count, timestamps=[at] * count, producer=(producer_id, epoch, sequence))
     return log.append_as_leader(data, 1, NOW)
@@ -41,7 +49,9 @@ def test_batch_that_is_sent_again_is_there_once(log: PartitionLog) -> None:
     end = log.end_offset
     for sequence in range(2, 12, 2):
         again = send(log, sequence, count=2, at=NOW + sequence)
-        assert again == first[sequence // 2]._replace(duplicate=True, log_append_time_ms=NOW + sequence)
+        assert again == first[sequence // 2]._replace(
+            duplicate=True, log_append_time_ms=NOW + sequence
+        )
     assert log.end_offset == end == 12
     assert code(log, 0, count=2) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     log.check()

@@ -47,7 +47,9 @@ def test_records_of_every_codec_are_read(codec: int) -> None:
     )
     header = read_header(data)
     assert header.codec == codec
-    theirs = [(each.offset, each.key, each.value, each.timestamp) for each in DefaultRecordBatch(data)]
+    theirs = [
+        (each.offset, each.key, each.value, each.timestamp) for each in DefaultRecordBatch(data)
+    ]
     assert [tuple(each) for each in read_records(header, data)] == theirs
 
 
@@ -64,15 +66,27 @@ def test_records_of_every_codec_are_read(codec: int) -> None:
     st.none() | st.binary(max_size=70),
     st.sampled_from([0, GZIP]),
 )
-def test_any_records_are_read_as_kafka_python_does(rows: list[tuple], key: bytes | None, codec: int) -> None:
+def test_any_records_are_read_as_kafka_python_does(
+    rows: list[tuple], key: bytes | None, codec: int
+) -> None:
     """Keys, values and times, with any headers between them."""
-    data = batch(*[row[0] for row in rows], key=key, timestamps=[row[1] for row in rows], headers=rows[0][2], codec=codec)
-    theirs = [(each.offset, each.key, each.value, each.timestamp) for each in DefaultRecordBatch(data)]
+    data = batch(
+        *[row[0] for row in rows],
+        key=key,
+        timestamps=[row[1] for row in rows],
+        headers=rows[0][2],
+        codec=codec,
+    )
+    theirs = [
+        (each.offset, each.key, each.value, each.timestamp) for each in DefaultRecordBatch(data)
+    ]
     assert [tuple(each) for each in read_records(read_header(data), data)] == theirs
 
 
 @given(st.integers(0, 400), st.integers(1, 255), st.sampled_from([0, GZIP, SNAPPY, LZ4, ZSTD]))
-def test_spoilt_records_give_a_record_error_or_other_records(at: int, flip: int, codec: int) -> None:
+def test_spoilt_records_give_a_record_error_or_other_records(
+    at: int, flip: int, codec: int
+) -> None:
     """Never another error: clients send what they like."""
     data = bytearray(batch(*[b"value" * 9] * 10, headers=[("h", b"1")], codec=codec))
     at = 61 + at % (len(data) - 61)
@@ -90,7 +104,9 @@ def test_other_number_of_records_is_refused(count: int) -> None:
     assert caught.value.code is ErrorCode.INVALID_RECORD
 
 
-@pytest.mark.parametrize(("codec", "code"), [(GZIP, -1), (SNAPPY, -1), (LZ4, -1), (ZSTD, -1), (5, -1), (7, -1)])
+@pytest.mark.parametrize(
+    ("codec", "code"), [(GZIP, -1), (SNAPPY, -1), (LZ4, -1), (ZSTD, -1), (5, -1), (7, -1)]
+)
 def test_what_is_not_compressed_so_is_refused(codec: int, code: int) -> None:
     """With the code that Kafka's answer has, which has none for it."""
     if codec in COMPRESSED:
@@ -164,4 +180,7 @@ def test_built_batch_is_one_that_verifies() -> None:
     data = build([(b"k", b"v"), (b"k", None)], NOW)
     header = read_header(data)
     verify(header, data)
-    assert list(read_records(header, data)) == [Record(0, b"k", b"v", NOW), Record(1, b"k", None, NOW)]
+    assert list(read_records(header, data)) == [
+        Record(0, b"k", b"v", NOW),
+        Record(1, b"k", None, NOW),
+    ]

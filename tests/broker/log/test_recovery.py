@@ -118,8 +118,13 @@ TORN = {
 
 
 @pytest.mark.parametrize("torn", TORN.values(), ids=TORN)
-def test_torn_tail_is_cut_off(tmp_path: Path, torn: bytes, caplog: pytest.LogCaptureFixture) -> None:
-    """With a warning that says how many bytes; a whole batch that does not follow is none of this log's."""
+def test_torn_tail_is_cut_off(
+    tmp_path: Path, torn: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    """With a warning that says how many bytes.
+
+    A whole batch that does not follow is none of this log's.
+    """
     records = filled(tmp_path)
     size = files(tmp_path)[-1].stat().st_size
     with files(tmp_path)[-1].open("ab") as file:
@@ -149,7 +154,9 @@ def test_cut_file_keeps_its_whole_batches(tmp_path: Path, cut: int) -> None:
 
 
 @pytest.mark.parametrize("at", [0, 10, 20, 25, 60, 70])
-def test_log_ends_before_its_first_corrupt_batch(tmp_path: Path, at: int, caplog: pytest.LogCaptureFixture) -> None:
+def test_log_ends_before_its_first_corrupt_batch(
+    tmp_path: Path, at: int, caplog: pytest.LogCaptureFixture
+) -> None:
     """Later segments are dropped, as Kafka does: offsets have no gaps."""
     records = filled(tmp_path)
     before = files(tmp_path)
@@ -200,12 +207,19 @@ def test_segments_before_the_start_are_not_read(tmp_path: Path) -> None:
     assert (log.log_start_offset, contents(log)) == (3, records[3:])
 
 
-def test_log_that_ends_before_its_start_begins_there(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_log_that_ends_before_its_start_begins_there(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """The process died while the log was truncated fully."""
     filled(tmp_path)
     (tmp_path / "log-start-offset").write_text("0\n50\n")
     log = opened(tmp_path)
-    assert (log.log_start_offset, log.end_offset, log.latest_epoch, log.size_bytes) == (50, 50, -1, 0)
+    assert (log.log_start_offset, log.end_offset, log.latest_epoch, log.size_bytes) == (
+        50,
+        50,
+        -1,
+        0,
+    )
     assert "ends at offset 8, before its start offset 50" in caplog.text
     assert append(log) == 50
     log.close()
@@ -226,7 +240,10 @@ def test_full_truncation_survives(tmp_path: Path, offset: int) -> None:
 
 
 def test_retention_survives(tmp_path: Path) -> None:
-    """Though it writes no checkpoint: the first segment's name says it; also when nothing is left."""
+    """Though it writes no checkpoint: the first segment's name says it.
+
+    Also when nothing is left.
+    """
     filled(tmp_path)
     log = opened(tmp_path, LogSettings(segment_bytes=250, retention_bytes=200))
     assert log.delete_old(NOW, 8) == 1
@@ -256,7 +273,9 @@ def test_other_files_are_left_alone(tmp_path: Path) -> None:
     assert not (tmp_path / "x.tmp").exists()
 
 
-def test_batches_of_any_size_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+def test_batches_of_any_size_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     """Smaller than what is read at a time, or larger, or across two readings."""
     settings = LogSettings(segment_bytes=100_000)
     log = opened(tmp_path, settings)
@@ -284,7 +303,10 @@ def test_batches_of_any_size_are_read(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_many_logs_share_few_open_files(tmp_path: Path) -> None:
     """Appending, reading, rolling and reopening."""
     shared = OpenFiles(3)
-    logs = [PartitionLog.open(f"t-{number}", tmp_path / str(number), SMALL, files=shared) for number in range(20)]
+    logs = [
+        PartitionLog.open(f"t-{number}", tmp_path / str(number), SMALL, files=shared)
+        for number in range(20)
+    ]
     for _ in range(8):
         for number, log in enumerate(logs):
             append(log, b"%d" % number)
@@ -296,7 +318,9 @@ def test_many_logs_share_few_open_files(tmp_path: Path) -> None:
     assert len(shared) == 0
 
 
-def test_segment_with_a_batch_of_later_offsets_is_cut(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_segment_with_a_batch_of_later_offsets_is_cut(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """Its checksum is right, and its place is not."""
     filled(tmp_path, 3)
     with files(tmp_path)[0].open("ab") as file:

@@ -22,7 +22,10 @@ def segment() -> Segment:
         data = batch(*[b"v"] * count, timestamps=[time] * count)
         header = read_header(data)
         base = segment.next_offset
-        segment.append(stamped(header, data, base, 1), [Placed(base, base + count, len(data), header.max_timestamp)])
+        segment.append(
+            stamped(header, data, base, 1),
+            [Placed(base, base + count, len(data), header.max_timestamp)],
+        )
     segment.check()
     return segment
 
@@ -32,8 +35,12 @@ def offsets(data: bytes) -> list[int]:
     return [header.base_offset for header, _ in split(data)]
 
 
-@pytest.mark.parametrize(("offset", "first"), [(100, 100), (102, 100), (103, 103), (104, 104), (108, 104), (109, 109)])
-def test_read_begins_with_the_batch_that_has_the_offset(segment: Segment, offset: int, first: int) -> None:
+@pytest.mark.parametrize(
+    ("offset", "first"), [(100, 100), (102, 100), (103, 103), (104, 104), (108, 104), (109, 109)]
+)
+def test_read_begins_with_the_batch_that_has_the_offset(
+    segment: Segment, offset: int, first: int
+) -> None:
     """As a whole."""
     everything = [100, 103, 104, 109]
     assert offsets(segment.read(offset, 10**6, 110, False)) == everything[everything.index(first) :]
@@ -74,14 +81,19 @@ def test_read_gives_whole_batches_within_the_bytes(segment: Segment) -> None:
     assert segment.read(100, 0, 102, True) == b""
 
 
-@pytest.mark.parametrize(("offset", "base"), [(100, 100), (102, 100), (103, 103), (107, 104), (109, 109), (110, 110), (999, 110)])
+@pytest.mark.parametrize(
+    ("offset", "base"),
+    [(100, 100), (102, 100), (103, 103), (107, 104), (109, 109), (110, 110), (999, 110)],
+)
 def test_every_offset_lies_in_a_batch(segment: Segment, offset: int, base: int) -> None:
     """Or at the end."""
     assert segment.base_of(offset) == base
 
 
 @pytest.mark.parametrize(("base", "left"), [(100, 0), (103, 1), (104, 2), (109, 3), (110, 4)])
-def test_truncated_segment_is_as_if_nothing_had_followed(segment: Segment, base: int, left: int) -> None:
+def test_truncated_segment_is_as_if_nothing_had_followed(
+    segment: Segment, base: int, left: int
+) -> None:
     """Index, times and bytes; and it grows again."""
     segment.truncate(base)
     segment.check()
@@ -96,7 +108,15 @@ def test_truncated_segment_is_as_if_nothing_had_followed(segment: Segment, base:
 
 def test_first_batch_of_a_time_is_the_first_in_the_log(segment: Segment) -> None:
     """Not the nearest in time; and none before an offset's."""
-    assert [segment.first_dated(NOW + time, 100) for time in (-5, 0, 1, 50, 51, 60, 61)] == [0, 0, 1, 1, 3, 3, 4]
+    assert [segment.first_dated(NOW + time, 100) for time in (-5, 0, 1, 50, 51, 60, 61)] == [
+        0,
+        0,
+        1,
+        1,
+        3,
+        3,
+        4,
+    ]
     assert segment.first_dated(NOW + 10, 104) == 2
 
 

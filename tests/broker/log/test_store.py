@@ -20,7 +20,10 @@ resource = pytest.importorskip("resource")
 
 @contextlib.contextmanager
 def full_at(size: int) -> Iterator[None]:
-    """The system takes no byte beyond `size` of any file, as a full disk would; of a write that goes beyond it takes a part."""
+    """The system takes no byte beyond `size` of any file, as a full disk would.
+
+    Of a write that goes beyond it takes a part.
+    """
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
     try:
@@ -69,7 +72,9 @@ def test_file_has_what_was_appended_at_once(tmp_path: Path, files: OpenFiles) ->
     assert not (tmp_path / "0.log").exists()
 
 
-def test_full_disk_fails_the_append_and_leaves_no_part_of_it(tmp_path: Path, files: OpenFiles) -> None:
+def test_full_disk_fails_the_append_and_leaves_no_part_of_it(
+    tmp_path: Path, files: OpenFiles
+) -> None:
     """Also of a write that the system took a part of; what fits is taken again afterwards."""
     store = FileStore(tmp_path / "0.log", files)
     store.append(b"abc")
@@ -108,10 +113,16 @@ def test_part_that_could_not_be_cut_off_is_cut_off_later(
     assert (tmp_path / "0.log").read_bytes() == b"abcd"
 
 
-def test_short_writes_go_on(tmp_path: Path, files: OpenFiles, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_short_writes_go_on(
+    tmp_path: Path, files: OpenFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The system may take a byte at a time."""
     write = os.pwrite
-    monkeypatch.setattr(os, "pwrite", lambda descriptor, data, position: write(descriptor, bytes(data)[:1], position))
+    monkeypatch.setattr(
+        os,
+        "pwrite",
+        lambda descriptor, data, position: write(descriptor, bytes(data)[:1], position),
+    )
     store = FileStore(tmp_path / "0.log", files)
     store.append(b"abc")
     store.append(b"def")
@@ -135,7 +146,9 @@ def test_only_so_many_files_are_open(tmp_path: Path, files: OpenFiles) -> None:
         for number, store in enumerate(stores):
             store.append(b"%d" % number)
             assert len(files) == 2
-        assert [store.read(0, turn + 1) for store in stores] == [b"%d" % number * (turn + 1) for number in range(5)]
+        assert [store.read(0, turn + 1) for store in stores] == [
+            b"%d" % number * (turn + 1) for number in range(5)
+        ]
     stores[3].flush()
     for store in stores:
         store.delete()
@@ -149,7 +162,9 @@ def test_file_that_can_not_be_opened_is_told(tmp_path: Path, files: OpenFiles) -
     assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
 
 
-def test_fsync_that_fails_is_told(tmp_path: Path, files: OpenFiles, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fsync_that_fails_is_told(
+    tmp_path: Path, files: OpenFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """And tried again by the next flush; after that there is nothing to force."""
     calls: list[int] = []
 
@@ -192,8 +207,12 @@ def test_checkpoint_that_can_not_be_written_stays(tmp_path: Path) -> None:
     assert checkpoint.read() == 7
 
 
-@pytest.mark.parametrize("content", [b"", b"0\n", b"0\n12", b"1\n12\n", b"0\n-1\n", b"0\n1\n2\n", b"\xff\xfe"])
-def test_checkpoint_that_is_none_is_left_out(tmp_path: Path, content: bytes, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize(
+    "content", [b"", b"0\n", b"0\n12", b"1\n12\n", b"0\n-1\n", b"0\n1\n2\n", b"\xff\xfe"]
+)
+def test_checkpoint_that_is_none_is_left_out(
+    tmp_path: Path, content: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
     """With a warning that says what is there."""
     (tmp_path / "offset").write_bytes(content)
     assert OffsetCheckpoint(tmp_path / "offset").read() is None

@@ -34,7 +34,9 @@ def stored(data: bytes, settings: LogSettings = SETTINGS) -> DefaultRecordBatch:
     return DefaultRecordBatch(log.read(0, 10**9, 10**9, at_least_one=True))
 
 
-def refused(data: bytes, settings: LogSettings = SETTINGS, *, internal: bool = False) -> RecordError:
+def refused(
+    data: bytes, settings: LogSettings = SETTINGS, *, internal: bool = False
+) -> RecordError:
     """The error, after which the log is as it was."""
     log = PartitionLog.in_memory("t-0", settings)
     with pytest.raises(RecordError) as caught:
@@ -54,20 +56,44 @@ BAD = {
     "length of no batch": (changed(batch(), length=13), ErrorCode.CORRUPT_MESSAGE),
     "wrong checksum": (changed(batch(), crc=0), ErrorCode.CORRUPT_MESSAGE),
     "base offset": (changed(batch(), base_offset=3), ErrorCode.INVALID_RECORD),
-    "no records": (changed(batch(), record_count=0, last_offset_delta=-1), ErrorCode.INVALID_RECORD),
+    "no records": (
+        changed(batch(), record_count=0, last_offset_delta=-1),
+        ErrorCode.INVALID_RECORD,
+    ),
     "negative count": (changed(batch(), record_count=-1), ErrorCode.INVALID_RECORD),
     "negative delta": (changed(batch(), last_offset_delta=-2), ErrorCode.INVALID_RECORD),
-    "more offsets than records": (changed(batch(b"a", b"b"), last_offset_delta=5), ErrorCode.INVALID_RECORD),
-    "too few": (changed(batch(b"a", b"b"), last_offset_delta=0, record_count=1), ErrorCode.INVALID_RECORD),
-    "too many": (changed(batch(b"a", b"b"), last_offset_delta=2, record_count=3), ErrorCode.INVALID_RECORD),
+    "more offsets than records": (
+        changed(batch(b"a", b"b"), last_offset_delta=5),
+        ErrorCode.INVALID_RECORD,
+    ),
+    "too few": (
+        changed(batch(b"a", b"b"), last_offset_delta=0, record_count=1),
+        ErrorCode.INVALID_RECORD,
+    ),
+    "too many": (
+        changed(batch(b"a", b"b"), last_offset_delta=2, record_count=3),
+        ErrorCode.INVALID_RECORD,
+    ),
     "control": (changed(batch(), attributes=0x20), ErrorCode.INVALID_RECORD),
     "no sequence": (batch(producer=(1, 0, -1)), ErrorCode.INVALID_RECORD),
-    "transactional": (changed(batch(producer=(1, 0, 0)), attributes=0x10), ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
+    "transactional": (
+        changed(batch(producer=(1, 0, 0)), attributes=0x10),
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    ),
     "codec 5": (changed(batch(), attributes=5), ErrorCode.UNKNOWN_SERVER_ERROR),
     "not gzip": (changed(batch(), attributes=GZIP), ErrorCode.UNKNOWN_SERVER_ERROR),
-    "garbage for records": (rechecked(batch()[:61] + b"\x11" * 3 + batch()[64:]), ErrorCode.INVALID_RECORD),
-    "record of another length": (rechecked(batch()[:61] + bytes([batch()[61] - 2]) + batch()[62:]), ErrorCode.INVALID_RECORD),
-    "two records of one offset": (rechecked(batch(b"a", b"b").replace(b"\2\6key\2b", b"\0\6key\2b")), ErrorCode.INVALID_RECORD),
+    "garbage for records": (
+        rechecked(batch()[:61] + b"\x11" * 3 + batch()[64:]),
+        ErrorCode.INVALID_RECORD,
+    ),
+    "record of another length": (
+        rechecked(batch()[:61] + bytes([batch()[61] - 2]) + batch()[62:]),
+        ErrorCode.INVALID_RECORD,
+    ),
+    "two records of one offset": (
+        rechecked(batch(b"a", b"b").replace(b"\2\6key\2b", b"\0\6key\2b")),
+        ErrorCode.INVALID_RECORD,
+    ),
 }
 
 
@@ -107,9 +133,17 @@ def test_timestamps_too_far_ahead_are_refused_record_by_record() -> None:
 def test_timestamps_too_far_back_are_refused_if_the_topic_says_so() -> None:
     """No timestamp at all is taken."""
     data = batch(b"v", timestamps=[NOW - 11])
-    assert refused(data, LogSettings(message_timestamp_before_max_ms=10)).code is ErrorCode.INVALID_TIMESTAMP
+    assert (
+        refused(data, LogSettings(message_timestamp_before_max_ms=10)).code
+        is ErrorCode.INVALID_TIMESTAMP
+    )
     assert stored(data).max_timestamp == NOW - 11
-    assert stored(batch(b"v", timestamps=[-1]), LogSettings(message_timestamp_before_max_ms=10)).max_timestamp == -1
+    assert (
+        stored(
+            batch(b"v", timestamps=[-1]), LogSettings(message_timestamp_before_max_ms=10)
+        ).max_timestamp
+        == -1
+    )
 
 
 @pytest.mark.parametrize("codec", [0, GZIP])

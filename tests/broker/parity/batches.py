@@ -43,10 +43,19 @@ def batch(
     magic: int = 2,
     producer: tuple[int, int, int] | None = None,
 ) -> bytes:
-    """A batch of records with these values; `producer` is its id, its epoch, and the sequence number of the first record."""
+    """A batch of records with these values.
+
+    `producer` is its id, its epoch, and the sequence number of the first record.
+    """
     producer_id, epoch, sequence = producer or (-1, -1, -1)
-    idempotence = {"producer_id": producer_id, "producer_epoch": epoch, "base_sequence": sequence} if magic == 2 else {}
-    builder = MemoryRecordsBuilder(magic=magic, compression_type=codec, batch_size=1 << 30, **idempotence)
+    idempotence = (
+        {"producer_id": producer_id, "producer_epoch": epoch, "base_sequence": sequence}
+        if magic == 2
+        else {}
+    )
+    builder = MemoryRecordsBuilder(
+        magic=magic, compression_type=codec, batch_size=1 << 30, **idempotence
+    )
     for number, value in enumerate(values):
         builder.append(timestamp + 1000 * number, key, value, headers)
     builder.close()
@@ -82,8 +91,19 @@ def shown(raw: bytes | None) -> list[dict[str, Any]] | None:
             ]
             for record in each
         ]
-        header = {"base_offset": each.base_offset, "epoch": each.leader_epoch, "attributes": each.attributes}
-        found.append(header | {"max_timestamp": each.max_timestamp, "sequence": each.base_sequence, "contents": contents})
+        header = {
+            "base_offset": each.base_offset,
+            "epoch": each.leader_epoch,
+            "attributes": each.attributes,
+        }
+        found.append(
+            header
+            | {
+                "max_timestamp": each.max_timestamp,
+                "sequence": each.base_sequence,
+                "contents": contents,
+            }
+        )
     if records.valid_bytes() < len(raw):
         found.append({"torn": True})
     return found

@@ -24,6 +24,8 @@ def ours() -> Iterator[Cluster]:
     """Our broker, with three nodes and the same settings."""
     from request_purgatory import broker
 
-    settings: dict[str, Any] = {name.replace(".", "_"): value for name, value in SHARED_SETTINGS.items()}
+    settings: dict[str, Any] = {
+        name.replace(".", "_"): value for name, value in SHARED_SETTINGS.items()
+    }
     with broker.Cluster(nodes=3, log_retention_ms=None, **settings) as cluster:
         yield cluster

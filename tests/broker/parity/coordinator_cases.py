@@ -13,9 +13,13 @@ from tests.broker.parity.scene import Scene
 def find_coordinator_at_each_version(scene: Scene) -> Any:
     group = scene.name("group")
     scene.coordinator(group)
-    old = {version: scene.any.call("FindCoordinator", version, key=group, key_type=0) for version in range(4)}
+    old = {
+        version: scene.any.call("FindCoordinator", version, key=group, key_type=0)
+        for version in range(4)
+    }
     return old | {
-        version: scene.any.call("FindCoordinator", version, coordinator_keys=[group], key_type=0) for version in range(4, 7)
+        version: scene.any.call("FindCoordinator", version, coordinator_keys=[group], key_type=0)
+        for version in range(4, 7)
     }
 
 
@@ -24,7 +28,10 @@ def find_coordinator_of_several_groups(scene: Scene) -> Any:
     scene.coordinator(scene.name("one"))
     keys = [scene.name("one"), scene.name("two")]
     answer = scene.any.call("FindCoordinator", 4, coordinator_keys=[*keys, keys[0]], key_type=0)
-    return {"answer": answer, "none": scene.any.call("FindCoordinator", 4, coordinator_keys=[], key_type=0)}
+    return {
+        "answer": answer,
+        "none": scene.any.call("FindCoordinator", 4, coordinator_keys=[], key_type=0),
+    }
 
 
 @case
@@ -34,7 +41,9 @@ def find_coordinator_of_odd_keys(scene: Scene) -> Any:
     seen: dict[Any, Any] = {}
     for name, (key, kind) in asked.items():
         seen[name] = scene.again(scene.any).call("FindCoordinator", 3, key=key, key_type=kind)
-        seen[f"{name}, version 4"] = scene.again(scene.any).call("FindCoordinator", 4, coordinator_keys=[key], key_type=kind)
+        seen[f"{name}, version 4"] = scene.again(scene.any).call(
+            "FindCoordinator", 4, coordinator_keys=[key], key_type=kind
+        )
     return seen
 
 
@@ -56,7 +65,9 @@ def describe_groups(scene: Scene) -> Any:
     def seen(*names: str, version: int = 5) -> Any:
         clients = {name: scene.coordinator(name) for name in names}
         found = [
-            clients[name].call("DescribeGroups", version, groups=[name], include_authorized_operations=False).groups[0]
+            clients[name]
+            .call("DescribeGroups", version, groups=[name], include_authorized_operations=False)
+            .groups[0]
             for name in names
         ]
         for each in found:
@@ -68,7 +79,9 @@ def describe_groups(scene: Scene) -> Any:
     return {
         "stable": {version: seen(group, version=version) for version in range(7)},
         "unknown": {version: seen(scene.name("none"), version=version) for version in (0, 5, 6)},
-        "no names": leader.client.call("DescribeGroups", 5, groups=[], include_authorized_operations=False),
+        "no names": leader.client.call(
+            "DescribeGroups", 5, groups=[], include_authorized_operations=False
+        ),
     }
 
 
@@ -96,7 +109,12 @@ def list_groups(scene: Scene) -> Any:
     }
     seen: dict[Any, Any] = {version: listed(version) for version in range(6)}
     seen |= {f"states: {name}": listed(states_filter=states) for name, states in filters.items()}
-    types = {"classic": ["classic"], "in capitals": ["CLASSIC"], "consumer": ["consumer"], "unknown": ["nonsense"]}
+    types = {
+        "classic": ["classic"],
+        "in capitals": ["CLASSIC"],
+        "consumer": ["consumer"],
+        "unknown": ["nonsense"],
+    }
     return seen | {f"types: {name}": listed(5, types_filter=kinds) for name, kinds in types.items()}
 
 

@@ -9,9 +9,13 @@ from tests.broker.parity.case import case
 from tests.broker.parity.scene import Scene
 
 
-def _delete_records(scene: Scene, client: Any, topic: str, offset: int, *, partition: int = 0) -> Any:
+def _delete_records(
+    scene: Scene, client: Any, topic: str, offset: int, *, partition: int = 0
+) -> Any:
     wanted = {"name": topic, "partitions": [{"partition_index": partition, "offset": offset}]}
-    return client.call("DeleteRecords", 2, topics=[wanted], timeout_ms=5_000).topics[0].partitions[0]
+    return (
+        client.call("DeleteRecords", 2, topics=[wanted], timeout_ms=5_000).topics[0].partitions[0]
+    )
 
 
 @case
@@ -42,7 +46,10 @@ def delete_records_inside_a_batch(scene: Scene) -> Any:
     topic = scene.topic()
     client = scene.leader(topic)
     scene.produce(client, topic, batch(b"1", b"2", b"3"))
-    return {"deleted": _delete_records(scene, client, topic, 1), "fetched": scene.fetch(client, topic, offsets=1)}
+    return {
+        "deleted": _delete_records(scene, client, topic, 1),
+        "fetched": scene.fetch(client, topic, offsets=1),
+    }
 
 
 @case

@@ -18,7 +18,9 @@ def fetch_at_each_version(scene: Scene) -> Any:
     topic, client = scene.filled(2)
     topic_id = scene.topic_id(topic)
     return {
-        version: client.call("Fetch", version, **fetch_fields(topic, 1, topic_id=topic_id if version >= 13 else None))
+        version: client.call(
+            "Fetch", version, **fetch_fields(topic, 1, topic_id=topic_id if version >= 13 else None)
+        )
         for version in range(4, 18)
     }
 
@@ -37,11 +39,15 @@ def fetch_out_of_range(scene: Scene) -> Any:
     topic, client = scene.filled()
     wanted = {"beyond the end": 4, "far beyond": 1 << 40, "negative": -1, "very negative": -100}
     seen = {
-        name: scene.timed(_LONG_MS, scene.fetch, client, topic, offsets=offset, max_wait_ms=_LONG_MS)
+        name: scene.timed(
+            _LONG_MS, scene.fetch, client, topic, offsets=offset, max_wait_ms=_LONG_MS
+        )
         for name, offset in wanted.items()
     }
     partition = {"partition_index": 0, "offset": 2}
-    client.call("DeleteRecords", 2, topics=[{"name": topic, "partitions": [partition]}], timeout_ms=5_000)
+    client.call(
+        "DeleteRecords", 2, topics=[{"name": topic, "partitions": [partition]}], timeout_ms=5_000
+    )
     return seen | {
         "before the start": scene.fetch(client, topic, offsets=1),
         "from the start": scene.fetch(client, topic, offsets=2),
@@ -54,8 +60,13 @@ def fetch_unknown_topics(scene: Scene) -> Any:
     wait: dict[str, Any] = {"max_wait_ms": _LONG_MS}
     return {
         "topic": scene.timed(_LONG_MS, scene.fetch, client, scene.name("none"), **wait),
-        "partition": scene.timed(_LONG_MS, lambda: client.call("Fetch", 12, **fetch_fields(topic, {7: 0}, **wait)).responses),
-        "negative partition": client.call("Fetch", 12, **fetch_fields(topic, {-1: 0}, **wait)).responses,
+        "partition": scene.timed(
+            _LONG_MS,
+            lambda: client.call("Fetch", 12, **fetch_fields(topic, {7: 0}, **wait)).responses,
+        ),
+        "negative partition": client.call(
+            "Fetch", 12, **fetch_fields(topic, {-1: 0}, **wait)
+        ).responses,
         "empty name": client.call("Fetch", 12, **fetch_fields("", **wait)).responses,
     }
 
@@ -65,7 +76,13 @@ def fetch_by_topic_id(scene: Scene) -> Any:
     topic, client = scene.filled(1)
     ids = {"known": scene.topic_id(topic), "unknown": uuid.UUID(int=5), "zero": uuid.UUID(int=0)}
     return {
-        name: scene.timed(_LONG_MS, client.call, "Fetch", 13, **fetch_fields(topic, topic_id=topic_id, max_wait_ms=_LONG_MS))
+        name: scene.timed(
+            _LONG_MS,
+            client.call,
+            "Fetch",
+            13,
+            **fetch_fields(topic, topic_id=topic_id, max_wait_ms=_LONG_MS),
+        )
         for name, topic_id in ids.items()
     }
 
@@ -74,7 +91,10 @@ def fetch_by_topic_id(scene: Scene) -> Any:
 def fetch_with_leader_epochs(scene: Scene) -> Any:
     topic, client = scene.filled(1)
     wait: dict[str, Any] = {"max_wait_ms": _LONG_MS}
-    return {epoch: scene.timed(_LONG_MS, scene.fetch, client, topic, leader_epoch=epoch, **wait) for epoch in (-1, 0, 1, -2)}
+    return {
+        epoch: scene.timed(_LONG_MS, scene.fetch, client, topic, leader_epoch=epoch, **wait)
+        for epoch in (-1, 0, 1, -2)
+    }
 
 
 @case
@@ -88,7 +108,11 @@ def fetch_from_a_node_that_does_not_lead(scene: Scene) -> Any:
     topic, _ = scene.filled(1)
     copied, leader = scene.filled(1, what="copied", replicas=3)
     other = scene.other(copied)
-    scene.until(lambda: scene.fetch(other, copied).high_watermark == 1 or scene.fetch(leader, copied) is None)
+    scene.until(
+        lambda: (
+            scene.fetch(other, copied).high_watermark == 1 or scene.fetch(leader, copied) is None
+        )
+    )
     return {
         "no replica": scene.fetch(scene.other(topic), topic),
         "follower": scene.fetch(other, copied),
@@ -103,11 +127,23 @@ def fetch_from_a_node_that_does_not_lead(scene: Scene) -> Any:
 
 @case
 def fetch_with_a_small_max_bytes_gives_one_batch(scene: Scene) -> Any:
-    """What comes after the first batch Kafka cuts where the limit is, and clients skip it. Only whole batches are compared."""
+    """What comes after the first batch Kafka cuts where the limit is, and clients skip it.
+
+    Only whole batches are compared.
+    """
     topic, client = scene.filled()
     size = len(batch(b"value 0"))
-    limits = {"zero": 0, "one": 1, "a batch": size, "a batch and a half": size * 3 // 2, "two": 2 * size}
-    return {name: len(scene.fetch(client, topic, max_bytes=limit).records) // size for name, limit in limits.items()}
+    limits = {
+        "zero": 0,
+        "one": 1,
+        "a batch": size,
+        "a batch and a half": size * 3 // 2,
+        "two": 2 * size,
+    }
+    return {
+        name: len(scene.fetch(client, topic, max_bytes=limit).records) // size
+        for name, limit in limits.items()
+    }
 
 
 @case
@@ -115,8 +151,17 @@ def fetch_with_a_small_partition_max_bytes_gives_one_batch(scene: Scene) -> Any:
     """As for the whole request."""
     topic, client = scene.filled()
     size = len(batch(b"value 0"))
-    limits = {"zero": 0, "one": 1, "a batch": size, "two": 2 * size, "two and a half": size * 5 // 2}
-    return {name: len(scene.fetch(client, topic, partition_max_bytes=limit).records) // size for name, limit in limits.items()}
+    limits = {
+        "zero": 0,
+        "one": 1,
+        "a batch": size,
+        "two": 2 * size,
+        "two and a half": size * 5 // 2,
+    }
+    return {
+        name: len(scene.fetch(client, topic, partition_max_bytes=limit).records) // size
+        for name, limit in limits.items()
+    }
 
 
 @case
@@ -127,15 +172,23 @@ def fetch_from_several_partitions_with_a_small_max_bytes(scene: Scene) -> Any:
     size = len(batch(b"value 0"))
     seen = {}
     for name, limit in {"one byte": 1, "a batch": size, "two": 2 * size, "all": 3 * size}.items():
-        partitions = client.call("Fetch", 12, **fetch_fields(topic, {0: 0, 1: 0, 2: 0}, max_bytes=limit)).responses[0].partitions
-        seen[name] = [[each.partition_index, len(each.records or b"") // size] for each in partitions]
+        partitions = (
+            client.call("Fetch", 12, **fetch_fields(topic, {0: 0, 1: 0, 2: 0}, max_bytes=limit))
+            .responses[0]
+            .partitions
+        )
+        seen[name] = [
+            [each.partition_index, len(each.records or b"") // size] for each in partitions
+        ]
     return seen
 
 
 @case
 def fetch_nothing(scene: Scene) -> Any:
     topic, client = scene.filled()
-    return scene.timed(_LONG_MS, client.call, "Fetch", 12, **fetch_fields(topic, {}, max_wait_ms=_LONG_MS))
+    return scene.timed(
+        _LONG_MS, client.call, "Fetch", 12, **fetch_fields(topic, {}, max_wait_ms=_LONG_MS)
+    )
 
 
 @case

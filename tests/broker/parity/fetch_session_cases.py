@@ -38,7 +38,11 @@ def fetch_session_is_incremental(scene: Scene) -> Any:
 
     def further(epoch: int, offsets: dict[int, int], **fields: Any) -> Any:
         return _partitions(
-            client.call("Fetch", 12, **fetch_fields(topic, offsets, session_id=session, session_epoch=epoch, **fields))
+            client.call(
+                "Fetch",
+                12,
+                **fetch_fields(topic, offsets, session_id=session, session_epoch=epoch, **fields),
+            )
         )
 
     seen = {"full": _partitions(first), "nothing new": further(1, {0: 1})}
@@ -62,9 +66,15 @@ def fetch_session_waits_and_is_woken(scene: Scene) -> Any:
     session = client.call("Fetch", 12, **fetch_fields(topic, 1, session_epoch=0)).session_id
     common = {"session_id": session}
     waited = scene.timed(
-        _WAIT_MS, client.call, "Fetch", 12, **fetch_fields(topic, {}, session_epoch=1, max_wait_ms=_WAIT_MS, **common)
+        _WAIT_MS,
+        client.call,
+        "Fetch",
+        12,
+        **fetch_fields(topic, {}, session_epoch=1, max_wait_ms=_WAIT_MS, **common),
     )
-    client.start("Fetch", 12, **fetch_fields(topic, {}, session_epoch=2, max_wait_ms=_LONG_MS, **common))
+    client.start(
+        "Fetch", 12, **fetch_fields(topic, {}, session_epoch=2, max_wait_ms=_LONG_MS, **common)
+    )
     scene.produce(scene.again(client), topic, batch(b"new"))
     return {"waited": waited, "woken": scene.timed(_LONG_MS, client.read)}
 
@@ -74,7 +84,9 @@ def fetch_session_errors(scene: Scene) -> Any:
     topic, client = scene.filled(1)
 
     def fetch(session: int, epoch: int) -> Any:
-        return _partitions(client.call("Fetch", 12, **fetch_fields(topic, session_id=session, session_epoch=epoch)))
+        return _partitions(
+            client.call("Fetch", 12, **fetch_fields(topic, session_id=session, session_epoch=epoch))
+        )
 
     session = client.call("Fetch", 12, **fetch_fields(topic, session_epoch=0)).session_id
     return {
@@ -97,25 +109,39 @@ def fetch_session_may_be_asked_for_anew(scene: Scene) -> Any:
     first = client.call("Fetch", 12, **fetch_fields(topic, session_epoch=0)).session_id
     second = client.call("Fetch", 12, **fetch_fields(topic, session_id=first, session_epoch=0))
     old = client.call("Fetch", 12, **fetch_fields(topic, session_id=first, session_epoch=1))
-    return {"another": second.session_id != first, "answer": _partitions(second), "old": _partitions(old)}
+    return {
+        "another": second.session_id != first,
+        "answer": _partitions(second),
+        "old": _partitions(old),
+    }
 
 
 @case
 def fetch_session_from_another_connection(scene: Scene) -> Any:
     topic, client = scene.filled(1)
     session = client.call("Fetch", 12, **fetch_fields(topic, session_epoch=0)).session_id
-    return _partitions(scene.again(client).call("Fetch", 12, **fetch_fields(topic, session_id=session, session_epoch=1)))
+    return _partitions(
+        scene.again(client).call(
+            "Fetch", 12, **fetch_fields(topic, session_id=session, session_epoch=1)
+        )
+    )
 
 
 @case
 def fetch_session_with_topic_ids(scene: Scene) -> Any:
     topic, client = scene.filled(1)
     topic_id = scene.topic_id(topic)
-    session = client.call("Fetch", 13, **fetch_fields(topic, topic_id=topic_id, session_epoch=0)).session_id
+    session = client.call(
+        "Fetch", 13, **fetch_fields(topic, topic_id=topic_id, session_epoch=0)
+    ).session_id
 
     def further(epoch: int, offsets: Any, version: int = 13, **fields: Any) -> Any:
         return _partitions(
-            client.call("Fetch", version, **fetch_fields(topic, offsets, session_id=session, session_epoch=epoch, **fields))
+            client.call(
+                "Fetch",
+                version,
+                **fetch_fields(topic, offsets, session_id=session, session_epoch=epoch, **fields),
+            )
         )
 
     return {

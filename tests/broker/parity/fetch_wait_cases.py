@@ -25,8 +25,12 @@ def fetch_at_the_end_without_waiting(scene: Scene) -> Any:
     topic, client = scene.filled()
     return {
         "no wait": scene.timed(_WAIT_MS, scene.fetch, client, topic, offsets=3, max_wait_ms=0),
-        "negative wait": scene.timed(_WAIT_MS, scene.fetch, client, topic, offsets=3, max_wait_ms=-5),
-        "no least bytes": scene.timed(_LONG_MS, scene.fetch, client, topic, offsets=3, max_wait_ms=_LONG_MS, min_bytes=0),
+        "negative wait": scene.timed(
+            _WAIT_MS, scene.fetch, client, topic, offsets=3, max_wait_ms=-5
+        ),
+        "no least bytes": scene.timed(
+            _LONG_MS, scene.fetch, client, topic, offsets=3, max_wait_ms=_LONG_MS, min_bytes=0
+        ),
     }
 
 
@@ -36,7 +40,9 @@ def fetch_waits_for_min_bytes(scene: Scene) -> Any:
     size = len(batch(b"value 0"))
     wanted = {"just enough": 3 * size, "a byte more": 3 * size + 1}
     return {
-        name: scene.timed(_WAIT_MS, scene.fetch, client, topic, max_wait_ms=_WAIT_MS, min_bytes=least)
+        name: scene.timed(
+            _WAIT_MS, scene.fetch, client, topic, max_wait_ms=_WAIT_MS, min_bytes=least
+        )
         for name, least in wanted.items()
     }
 
@@ -44,7 +50,9 @@ def fetch_waits_for_min_bytes(scene: Scene) -> Any:
 @case
 def fetch_min_bytes_above_max_bytes(scene: Scene) -> Any:
     topic, client = scene.filled()
-    return scene.timed(_WAIT_MS, scene.fetch, client, topic, max_wait_ms=_WAIT_MS, min_bytes=1 << 20, max_bytes=10)
+    return scene.timed(
+        _WAIT_MS, scene.fetch, client, topic, max_wait_ms=_WAIT_MS, min_bytes=1 << 20, max_bytes=10
+    )
 
 
 @case
@@ -80,7 +88,9 @@ def fetch_is_woken_when_enough_has_come(scene: Scene) -> Any:
     size = len(batch(b"value 0"))
     client.start("Fetch", 12, **fetch_fields(topic, max_wait_ms=_LONG_MS, min_bytes=3 * size))
     other = scene.again(client)
-    produced = [scene.produce(other, topic, batch(b"value %d" % number)).base_offset for number in range(3)]
+    produced = [
+        scene.produce(other, topic, batch(b"value %d" % number)).base_offset for number in range(3)
+    ]
     return {"produced": produced, "fetched": scene.timed(_LONG_MS, lambda: client.read().responses)}
 
 
@@ -92,7 +102,9 @@ def fetch_is_woken_in_a_replicated_topic(scene: Scene) -> Any:
         client.start("Fetch", 12, **fetch_fields(topic, offset, max_wait_ms=_LONG_MS))
         scene.produce(scene.again(client), topic, batch(b"new"), acks=acks)
         seen[acks] = scene.timed(_LONG_MS, lambda: client.read().responses[0].partitions[0].records)
-        seen[acks]["answer"] = seen[acks]["answer"] is not None and len(seen[acks]["answer"]) == len(batch(b"new"))
+        seen[acks]["answer"] = seen[acks]["answer"] is not None and len(
+            seen[acks]["answer"]
+        ) == len(batch(b"new"))
     return seen
 
 

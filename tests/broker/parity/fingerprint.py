@@ -23,7 +23,10 @@ from tests.broker.parity.case import Case
 FOLLOWED = ("tests.broker", "request_purgatory.broker.wire")
 
 #: What every record depends on beside its case: what observes a case, and what starts Kafka.
-EVERY_CASE = (("tests.broker.parity.case", "Case"), ("tests.broker.parity.real", "kafka_of_three_nodes"))
+EVERY_CASE = (
+    ("tests.broker.parity.case", "Case"),
+    ("tests.broker.parity.real", "kafka_of_three_nodes"),
+)
 
 
 def read_source(module: str) -> str:
@@ -86,7 +89,12 @@ class Fingerprints:
             found = self._module(module)
             named = found.definitions.values() if name is None else [found.definitions[name]]
             statements = [each for several in named for each in several] + found.loose
-            names = {node.id for each in statements for node in ast.walk(each) if isinstance(node, ast.Name)}
+            names = {
+                node.id
+                for each in statements
+                for node in ast.walk(each)
+                if isinstance(node, ast.Name)
+            }
             used = {target for each in names if (target := self._resolve(module, each)) is not None}
             self._parts[definition] = (_digest("\n".join(_text(each) for each in statements)), used)
         return self._parts[definition]
@@ -102,7 +110,11 @@ class Fingerprints:
         known = self._module(source)
         if original is None or original in known.definitions:
             return source, original
-        return self._resolve(source, original) if original in known.imported else (f"{source}.{original}", None)
+        return (
+            self._resolve(source, original)
+            if original in known.imported
+            else (f"{source}.{original}", None)
+        )
 
     def _module(self, name: str) -> _Module:
         if name not in self._modules:
@@ -120,10 +132,14 @@ def _taken_apart(source: str) -> _Module:
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom):
             assert node.module is not None, "a relative import can't be followed"
-            made.imported |= {each.asname or each.name: (node.module, each.name) for each in node.names}
+            made.imported |= {
+                each.asname or each.name: (node.module, each.name) for each in node.names
+            }
         elif isinstance(node, ast.Import):
             for each in node.names:
-                assert each.asname or not _is_followed(each.name), f"import {each.name} can't be followed: use from"
+                assert each.asname or not _is_followed(each.name), (
+                    f"import {each.name} can't be followed: use from"
+                )
                 made.imported[each.asname or each.name] = (each.name, None)
     for statement in tree.body:
         if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):

@@ -16,7 +16,9 @@ _METADATA, _API_VERSIONS = 3, 18
 _NAMES = {request.API_KEY: name for name, request in REQUESTS.items()}
 
 
-def _header(api: int, version: int, *, correlation: int = 7, client_id: bytes | None = b"parity") -> bytes:
+def _header(
+    api: int, version: int, *, correlation: int = 7, client_id: bytes | None = b"parity"
+) -> bytes:
     length = -1 if client_id is None else len(client_id)
     return struct.pack(">hhih", api, version, correlation, length) + (client_id or b"")
 
@@ -36,15 +38,24 @@ def _answer(client: RawClient, frame: bytes) -> str:
 def api_versions_at_each_version(scene: Scene) -> Any:
     seen = {}
     for version in range(5):
-        answer = scene.any.call("ApiVersions", version, client_software_name="parity", client_software_version="1")
+        answer = scene.any.call(
+            "ApiVersions", version, client_software_name="parity", client_software_version="1"
+        )
         own = [each for each in answer.api_keys if each.api_key == _API_VERSIONS]
-        seen[version] = {"error_code": answer.error_code, "ApiVersions": own, "throttle_time_ms": answer.throttle_time_ms}
+        seen[version] = {
+            "error_code": answer.error_code,
+            "ApiVersions": own,
+            "throttle_time_ms": answer.throttle_time_ms,
+        }
     return seen
 
 
 @case
 def api_versions_lowest_of_each_api(scene: Scene) -> Any:
-    """What a broker answers in fact is another thing: it says that it has Produce from 0 on, since old clients look for that."""
+    """What a broker answers in fact is another thing.
+
+    It says that it has Produce from 0 on, since old clients look for that.
+    """
     return {_NAMES[each.api_key]: each.min_version for each in _versions(scene)}
 
 
@@ -55,7 +66,9 @@ def api_versions_highest_of_each_api(scene: Scene) -> Any:
 
 def _versions(scene: Scene) -> list[Any]:
     answer = scene.any.call("ApiVersions", 0)
-    return sorted((each for each in answer.api_keys if each.api_key in _NAMES), key=lambda each: each.api_key)
+    return sorted(
+        (each for each in answer.api_keys if each.api_key in _NAMES), key=lambda each: each.api_key
+    )
 
 
 @case
@@ -64,14 +77,21 @@ def api_versions_too_new_is_answered_in_version_0(scene: Scene) -> Any:
     answer = scene.any.read_frame()
     correlation, error, count = struct.unpack_from(">ihi", answer)
     keys = [struct.unpack_from(">hhh", answer, 10 + 6 * each) for each in range(count)]
-    return {"correlation": correlation, "error_code": error, "keys": keys, "rest": len(answer) - 10 - 6 * count}
+    return {
+        "correlation": correlation,
+        "error_code": error,
+        "keys": keys,
+        "rest": len(answer) - 10 - 6 * count,
+    }
 
 
 @case
 def api_versions_with_a_bad_client_name(scene: Scene) -> Any:
     seen = {}
     for name in ("", " ", "-a", "a-", "a b", "a" * 1000):
-        software = bytes([len(name) + 1]) + name.encode() if len(name) < 127 else b"\xe9\7" + name.encode()
+        software = (
+            bytes([len(name) + 1]) + name.encode() if len(name) < 127 else b"\xe9\7" + name.encode()
+        )
         scene.any.write_frame(_header(_API_VERSIONS, 3) + b"\0" + software + b"\0021\0")
         seen[name[:9]] = {"error_code": struct.unpack_from(">h", scene.any.read_frame(), 4)[0]}
     return seen
@@ -84,7 +104,10 @@ def unknown_api_closes_the_connection(scene: Scene) -> Any:
 
 @case
 def unsupported_version_closes_the_connection(scene: Scene) -> Any:
-    return [_answer(scene.again(scene.any), _header(_METADATA, version) + bytes(8)) for version in (99, -1)]
+    return [
+        _answer(scene.again(scene.any), _header(_METADATA, version) + bytes(8))
+        for version in (99, -1)
+    ]
 
 
 @case
@@ -97,13 +120,23 @@ def unsupported_old_versions_close_the_connection(scene: Scene) -> Any:
         "OffsetFetch": (9, 0),
         "CreateTopics": (19, 1),
     }
-    return {name: _answer(scene.again(scene.any), _header(*each) + bytes(40)) for name, each in olds.items()}
+    return {
+        name: _answer(scene.again(scene.any), _header(*each) + bytes(40))
+        for name, each in olds.items()
+    }
 
 
 @case
 def garbage_for_a_body_closes_the_connection(scene: Scene) -> Any:
-    bodies = {"huge array": b"\x7f\xff\xff\xff", "torn string": b"\0\0\0\1\0\x10abc", "negative array": b"\xff\xff\xff\xf0"}
-    return {name: _answer(scene.again(scene.any), _header(_METADATA, 1) + body) for name, body in bodies.items()}
+    bodies = {
+        "huge array": b"\x7f\xff\xff\xff",
+        "torn string": b"\0\0\0\1\0\x10abc",
+        "negative array": b"\xff\xff\xff\xf0",
+    }
+    return {
+        name: _answer(scene.again(scene.any), _header(_METADATA, 1) + body)
+        for name, body in bodies.items()
+    }
 
 
 @case
@@ -114,12 +147,17 @@ def garbage_for_a_flexible_body_closes_the_connection(scene: Scene) -> Any:
         "nothing": b"",
         "torn name": bytes([2, 0xF0, 65]),
     }
-    return {name: _answer(scene.again(scene.any), _header(_METADATA, 9) + b"\0" + body) for name, body in bodies.items()}
+    return {
+        name: _answer(scene.again(scene.any), _header(_METADATA, 9) + b"\0" + body)
+        for name, body in bodies.items()
+    }
 
 
 @case
 def bytes_after_the_body(scene: Scene) -> Any:
-    return _answer(scene.any, _header(_METADATA, 1) + struct.pack(">i", 0) + b"more than there should be")
+    return _answer(
+        scene.any, _header(_METADATA, 1) + struct.pack(">i", 0) + b"more than there should be"
+    )
 
 
 @case
@@ -131,19 +169,27 @@ def unknown_tagged_fields_are_skipped(scene: Scene) -> Any:
 @case
 def torn_header_closes_the_connection(scene: Scene) -> Any:
     return [
-        _answer(scene.again(scene.any), frame) for frame in (b"", b"\0\3", _header(_METADATA, 1)[:9], _header(_METADATA, 1)[:-3])
+        _answer(scene.again(scene.any), frame)
+        for frame in (b"", b"\0\3", _header(_METADATA, 1)[:9], _header(_METADATA, 1)[:-3])
     ]
 
 
 @case
 def client_id_may_be_missing(scene: Scene) -> Any:
-    return _answer(scene.any, _header(_METADATA, 1, client_id=None, correlation=-5) + struct.pack(">i", 0))
+    return _answer(
+        scene.any, _header(_METADATA, 1, client_id=None, correlation=-5) + struct.pack(">i", 0)
+    )
 
 
 @case
 def frames_of_impossible_length_close_the_connection(scene: Scene) -> Any:
     seen = {}
-    for name, length in {"negative": -1, "least": -(1 << 31), "oversized": 104_857_601, "most": (1 << 31) - 1}.items():
+    for name, length in {
+        "negative": -1,
+        "least": -(1 << 31),
+        "oversized": 104_857_601,
+        "most": (1 << 31) - 1,
+    }.items():
         client = scene.again(scene.any)
         client.write_bytes(struct.pack(">i", length))
         seen[name] = "closed" if client.is_closed(within=5) else "open"
@@ -186,7 +232,10 @@ def requests_on_one_connection_are_handled_one_by_one(scene: Scene) -> Any:
     client = scene.leader(topic)
     client.start("Fetch", 12, **fetch_fields(topic, max_wait_ms=1_000))
     client.start("Produce", 9, **produce_fields(topic, [batch(b"1")]))
-    return {"fetch": scene.timed(1_000, lambda: client.read().responses), "produce": client.read().responses}
+    return {
+        "fetch": scene.timed(1_000, lambda: client.read().responses),
+        "produce": client.read().responses,
+    }
 
 
 @case
@@ -194,13 +243,19 @@ def produce_without_acks_is_not_answered(scene: Scene) -> Any:
     topic = scene.topic()
     client = scene.leader(topic)
     client.start("Produce", 9, answered=False, **produce_fields(topic, [batch(b"1")], acks=0))
-    return {"next answer": client.call("ListOffsets", 7, **_end_of(topic)).topics, "fetched": scene.fetch(client, topic)}
+    return {
+        "next answer": client.call("ListOffsets", 7, **_end_of(topic)).topics,
+        "fetched": scene.fetch(client, topic),
+    }
 
 
 @case
 def produce_without_acks_that_fails_closes_the_connection(scene: Scene) -> Any:
     topic, seen = scene.topic(), {}
-    failing = {"unknown topic": (scene.name("none"), batch(b"1")), "corrupt": (topic, batch(b"1")[:-1] + b"?")}
+    failing = {
+        "unknown topic": (scene.name("none"), batch(b"1")),
+        "corrupt": (topic, batch(b"1")[:-1] + b"?"),
+    }
     for name, (where, records) in failing.items():
         client = scene.leader(topic)
         client.start("Produce", 9, answered=False, **produce_fields(where, [records], acks=0))
@@ -210,4 +265,8 @@ def produce_without_acks_that_fails_closes_the_connection(scene: Scene) -> Any:
 
 def _end_of(topic: str) -> dict[str, Any]:
     partition = {"partition_index": 0, "current_leader_epoch": -1, "timestamp": -1}
-    return {"replica_id": -1, "isolation_level": 0, "topics": [{"name": topic, "partitions": [partition]}]}
+    return {
+        "replica_id": -1,
+        "isolation_level": 0,
+        "topics": [{"name": topic, "partitions": [partition]}],
+    }

@@ -18,7 +18,12 @@ def _idempotent(scene: Scene, client: RawClient) -> int:
 
 def _new_producer(scene: Scene, client: RawClient, version: int = 4, **fields: Any) -> Any:
     """A node's first ids are a while in coming."""
-    wanted = {"transactional_id": None, "transaction_timeout_ms": 60_000, "producer_id": -1, "producer_epoch": -1} | fields
+    wanted = {
+        "transactional_id": None,
+        "transaction_timeout_ms": 60_000,
+        "producer_id": -1,
+        "producer_epoch": -1,
+    } | fields
 
     def given() -> Any:
         answer = client.call("InitProducerId", version, **wanted)
@@ -49,7 +54,9 @@ def produce_twice_is_a_duplicate(scene: Scene) -> Any:
     topic = scene.topic()
     client = scene.leader(topic)
     producer = _idempotent(scene, client)
-    batches = [batch(b"1", b"2", producer=(producer, 0, sequence)) for sequence in (0, 2, 4, 6, 8, 10)]
+    batches = [
+        batch(b"1", b"2", producer=(producer, 0, sequence)) for sequence in (0, 2, 4, 6, 8, 10)
+    ]
     seen = {"first": [scene.produce(client, topic, each) for each in batches]}
     seen["last five again"] = [scene.produce(client, topic, each) for each in batches[1:]]
     seen["sixth last again"] = [scene.produce(client, topic, batches[0])]
@@ -81,7 +88,10 @@ def produce_first_with_a_later_sequence(scene: Scene) -> Any:
     topic = scene.topic()
     client = scene.leader(topic)
     producer = _idempotent(scene, client)
-    return [scene.produce(client, topic, batch(b"1", producer=(producer, 0, sequence))) for sequence in (7, 8, 7, 10)]
+    return [
+        scene.produce(client, topic, batch(b"1", producer=(producer, 0, sequence)))
+        for sequence in (7, 8, 7, 10)
+    ]
 
 
 @case
@@ -97,7 +107,10 @@ def produce_with_other_epochs(scene: Scene) -> Any:
         "newer epoch": (2, 0),
         "same epoch goes on": (2, 1),
     }
-    return {name: scene.produce(client, topic, batch(b"1", producer=(producer, *each))) for name, each in order.items()}
+    return {
+        name: scene.produce(client, topic, batch(b"1", producer=(producer, *each)))
+        for name, each in order.items()
+    }
 
 
 @case
@@ -127,7 +140,9 @@ def produce_sequences_wrap(scene: Scene) -> Any:
     }
     across = scene.topic("across")
     client = scene.leader(across)
-    seen["across"] = scene.produce(client, across, batch(b"1", b"2", b"3", producer=(producer, 0, last)))
+    seen["across"] = scene.produce(
+        client, across, batch(b"1", b"2", b"3", producer=(producer, 0, last))
+    )
     return seen | {"after": scene.produce(client, across, batch(b"4", producer=(producer, 0, 2)))}
 
 

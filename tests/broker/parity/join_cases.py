@@ -25,7 +25,10 @@ _SHORT_MS = 1_500
 def join_without_a_member_id(scene: Scene) -> Any:
     group = scene.name("group")
     client = scene.coordinator(group)
-    return {version: client.call("JoinGroup", version, **join_fields(group)) for version in (4, 5, 6, 7, 8, 9)}
+    return {
+        version: client.call("JoinGroup", version, **join_fields(group))
+        for version in (4, 5, 6, 7, 8, 9)
+    }
 
 
 @case
@@ -72,11 +75,21 @@ def join_with_odd_groups_and_timeouts(scene: Scene) -> Any:
     client = scene.coordinator(group)
     return {
         "empty group": client.call("JoinGroup", LATEST, **join_fields("")),
-        "session too short": client.call("JoinGroup", LATEST, **join_fields(group, session_timeout_ms=999)),
-        "session negative": client.call("JoinGroup", LATEST, **join_fields(group, session_timeout_ms=-1)),
-        "session too long": client.call("JoinGroup", LATEST, **join_fields(group, session_timeout_ms=1_800_001)),
-        "shortest": client.call("JoinGroup", LATEST, **join_fields(group, session_timeout_ms=1_000)),
-        "longest": client.call("JoinGroup", LATEST, **join_fields(group, session_timeout_ms=1_800_000)),
+        "session too short": client.call(
+            "JoinGroup", LATEST, **join_fields(group, session_timeout_ms=999)
+        ),
+        "session negative": client.call(
+            "JoinGroup", LATEST, **join_fields(group, session_timeout_ms=-1)
+        ),
+        "session too long": client.call(
+            "JoinGroup", LATEST, **join_fields(group, session_timeout_ms=1_800_001)
+        ),
+        "shortest": client.call(
+            "JoinGroup", LATEST, **join_fields(group, session_timeout_ms=1_000)
+        ),
+        "longest": client.call(
+            "JoinGroup", LATEST, **join_fields(group, session_timeout_ms=1_800_000)
+        ),
     }
 
 
@@ -91,7 +104,10 @@ def join_of_a_new_group_with_odd_protocols(scene: Scene) -> Any:
     for number, (name, changed) in enumerate(odd.items()):
         group = scene.name(f"group{number}")
         client = scene.coordinator(group)
-        seen[name] = {version: client.call("JoinGroup", version, **join_fields(group, **changed)) for version in (3, 9)}
+        seen[name] = {
+            version: client.call("JoinGroup", version, **join_fields(group, **changed))
+            for version in (3, 9)
+        }
     return seen
 
 
@@ -117,16 +133,23 @@ def join_at_a_node_that_is_not_the_coordinator(scene: Scene) -> Any:
         "sync": stranger.sync(),
         "heartbeat": stranger.heartbeat(),
         "leave": stranger.leave(),
-        "describe": stranger.client.call("DescribeGroups", 5, groups=[group], include_authorized_operations=False),
+        "describe": stranger.client.call(
+            "DescribeGroups", 5, groups=[group], include_authorized_operations=False
+        ),
         "delete": stranger.client.call("DeleteGroups", 2, groups_names=[group]),
     }
 
 
 @case
 def protocol_is_chosen_by_votes(scene: Scene) -> Any:
-    """Each member votes for the first of its protocols that all have; none is answered before the last that has an id."""
+    """Each member votes for the first of its protocols that all have.
+
+    None is answered before the last that has an id.
+    """
     group = scene.name("group")
-    wanted: list[dict[str, Any]] = [{"protocols": protocols(*names)} for names in (("a", "b", "c"), ("c", "b"), ("d", "c", "b"))]
+    wanted: list[dict[str, Any]] = [
+        {"protocols": protocols(*names)} for names in (("a", "b", "c"), ("c", "b"), ("d", "c", "b"))
+    ]
     leader = newcomer(scene, group, **wanted[0])
     leader.join(**wanted[0])
     second, third = newcomer(scene, group, **wanted[1]), newcomer(scene, group, **wanted[2])
@@ -146,7 +169,9 @@ def rebalance_ends_without_those_who_do_not_rejoin(scene: Scene) -> Any:
     seen: dict[str, Any] = {"joined": scene.timed(_SHORT_MS, second.joined)}
     return seen | {
         "the first": first.heartbeat(),
-        "the first joins again": first.client.call("JoinGroup", LATEST, **join_fields(group, first.id)),
+        "the first joins again": first.client.call(
+            "JoinGroup", LATEST, **join_fields(group, first.id)
+        ),
     }
 
 
@@ -172,7 +197,9 @@ def first_rebalance_does_not_wait_for_pending_members(scene: Scene) -> Any:
 def session_ends_without_heartbeats(scene: Scene) -> Any:
     group = scene.name("group")
     member = only_member(scene, group, session_timeout_ms=_SHORT_MS)
-    seen: dict[str, Any] = {"empty": scene.timed(_SHORT_MS, scene.until, lambda: state_of(scene, group) == "Empty")}
+    seen: dict[str, Any] = {
+        "empty": scene.timed(_SHORT_MS, scene.until, lambda: state_of(scene, group) == "Empty")
+    }
     return seen | {"heartbeat": member.heartbeat(), "sync": member.sync(member)}
 
 
@@ -190,7 +217,10 @@ def session_that_ends_rebalances_the_others(scene: Scene) -> Any:
 def rejoin_of_a_stable_group(scene: Scene) -> Any:
     group = scene.name("group")
     leader, second = pair(scene, group)
-    seen: dict[str, Any] = {"follower, nothing changed": scene.timed(LONG_MS, second.join), "heartbeat": leader.heartbeat()}
+    seen: dict[str, Any] = {
+        "follower, nothing changed": scene.timed(LONG_MS, second.join),
+        "heartbeat": leader.heartbeat(),
+    }
     second.start_join(protocols=protocols("range", data=b"changed"))
     seen["follower, changed"] = scene.until(leader.told_to_rejoin)
     seen["leader"] = leader.join()

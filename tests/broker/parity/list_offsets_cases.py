@@ -12,10 +12,24 @@ from tests.broker.parity.scene import Scene
 _LATEST, _EARLIEST, _MAX_TIMESTAMP, _EARLIEST_LOCAL, _TIERED = -1, -2, -3, -4, -5
 
 
-def _listed(client: RawClient, topic: str, timestamp: int, *, version: int = 7, partition: int = 0, epoch: int = -1) -> Any:
+def _listed(
+    client: RawClient,
+    topic: str,
+    timestamp: int,
+    *,
+    version: int = 7,
+    partition: int = 0,
+    epoch: int = -1,
+) -> Any:
     wanted = {"partition_index": partition, "current_leader_epoch": epoch, "timestamp": timestamp}
     fields = {"replica_id": -1, "isolation_level": 0, "timeout_ms": 5_000}
-    return client.call("ListOffsets", version, **fields, topics=[{"name": topic, "partitions": [wanted]}]).topics[0].partitions[0]
+    return (
+        client.call(
+            "ListOffsets", version, **fields, topics=[{"name": topic, "partitions": [wanted]}]
+        )
+        .topics[0]
+        .partitions[0]
+    )
 
 
 @case
@@ -24,7 +38,10 @@ def list_offsets_at_each_version(scene: Scene) -> Any:
     client = scene.leader(topic)
     scene.produce(client, topic, batch(b"1", b"2", b"3"))
     return {
-        version: [_listed(client, topic, each, version=version) for each in (_LATEST, _EARLIEST, TIMESTAMP)]
+        version: [
+            _listed(client, topic, each, version=version)
+            for each in (_LATEST, _EARLIEST, TIMESTAMP)
+        ]
         for version in range(1, 11)
     }
 
@@ -46,9 +63,18 @@ def list_offsets_by_time(scene: Scene) -> Any:
         "the last": 11_000,
         "after": 11_001,
     }
-    seen = {name: _listed(client, topic, TIMESTAMP + after) for name, after in times.items() if name != "0"}
+    seen = {
+        name: _listed(client, topic, TIMESTAMP + after)
+        for name, after in times.items()
+        if name != "0"
+    }
     seen["time 0"] = _listed(client, topic, 0)
-    return seen | {"special": [_listed(client, topic, each, version=9) for each in (_MAX_TIMESTAMP, _EARLIEST_LOCAL, _TIERED)]}
+    return seen | {
+        "special": [
+            _listed(client, topic, each, version=9)
+            for each in (_MAX_TIMESTAMP, _EARLIEST_LOCAL, _TIERED)
+        ]
+    }
 
 
 @case
@@ -56,9 +82,9 @@ def list_offsets_by_time_in_compressed_batches(scene: Scene) -> Any:
     topic = scene.topic()
     client = scene.leader(topic)
     scene.produce(client, topic, batch(b"1", b"2", b"3", codec=1))
-    return {after: _listed(client, topic, TIMESTAMP + after) for after in (0, 500, 1_500, 2_000, 2_001)} | {
-        "most": _listed(client, topic, _MAX_TIMESTAMP)
-    }
+    return {
+        after: _listed(client, topic, TIMESTAMP + after) for after in (0, 500, 1_500, 2_000, 2_001)
+    } | {"most": _listed(client, topic, _MAX_TIMESTAMP)}
 
 
 @case
@@ -67,7 +93,10 @@ def list_offsets_of_records_with_equal_or_falling_times(scene: Scene) -> Any:
     client = scene.leader(topic)
     for number, after in enumerate((3_000, 3_000, 1_000, 3_000, 2_000)):
         scene.produce(client, topic, batch(b"%d" % number, timestamp=TIMESTAMP + after))
-    seen: dict[Any, Any] = {after: _listed(client, topic, TIMESTAMP + after) for after in (0, 1_000, 2_000, 3_000, 3_001)}
+    seen: dict[Any, Any] = {
+        after: _listed(client, topic, TIMESTAMP + after)
+        for after in (0, 1_000, 2_000, 3_000, 3_001)
+    }
     return seen | {"most": _listed(client, topic, _MAX_TIMESTAMP)}
 
 
@@ -88,8 +117,13 @@ def list_offsets_after_records_were_deleted(scene: Scene) -> Any:
     for number in range(3):
         scene.produce(client, topic, batch(b"%d" % number, timestamp=TIMESTAMP + number))
     partition = {"partition_index": 0, "offset": 2}
-    client.call("DeleteRecords", 2, topics=[{"name": topic, "partitions": [partition]}], timeout_ms=5_000)
-    return {each: _listed(client, topic, each) for each in (_LATEST, _EARLIEST, _MAX_TIMESTAMP, TIMESTAMP)}
+    client.call(
+        "DeleteRecords", 2, topics=[{"name": topic, "partitions": [partition]}], timeout_ms=5_000
+    )
+    return {
+        each: _listed(client, topic, each)
+        for each in (_LATEST, _EARLIEST, _MAX_TIMESTAMP, TIMESTAMP)
+    }
 
 
 @case
@@ -120,8 +154,17 @@ def list_offsets_errors(scene: Scene) -> Any:
 def list_offsets_of_one_partition_twice(scene: Scene) -> Any:
     topic = scene.topic()
     client = scene.leader(topic)
-    wanted = [{"partition_index": 0, "current_leader_epoch": -1, "timestamp": each} for each in (_LATEST, _EARLIEST)]
-    return client.call("ListOffsets", 7, replica_id=-1, isolation_level=0, topics=[{"name": topic, "partitions": wanted}]).topics
+    wanted = [
+        {"partition_index": 0, "current_leader_epoch": -1, "timestamp": each}
+        for each in (_LATEST, _EARLIEST)
+    ]
+    return client.call(
+        "ListOffsets",
+        7,
+        replica_id=-1,
+        isolation_level=0,
+        topics=[{"name": topic, "partitions": wanted}],
+    ).topics
 
 
 @case
@@ -130,10 +173,17 @@ def offset_for_leader_epoch(scene: Scene) -> Any:
     client = scene.leader(topic)
     scene.produce(client, topic, batch(b"1", b"2"))
 
-    def ask(which: str, epoch: int, *, current: int = -1, partition: int = 0, where: RawClient = client) -> Any:
+    def ask(
+        which: str, epoch: int, *, current: int = -1, partition: int = 0, where: RawClient = client
+    ) -> Any:
         wanted = {"partition": partition, "current_leader_epoch": current, "leader_epoch": epoch}
         return (
-            where.call("OffsetForLeaderEpoch", 4, replica_id=-1, topics=[{"topic": which, "partitions": [wanted]}])
+            where.call(
+                "OffsetForLeaderEpoch",
+                4,
+                replica_id=-1,
+                topics=[{"topic": which, "partitions": [wanted]}],
+            )
             .topics[0]
             .partitions[0]
         )

@@ -48,7 +48,11 @@ class Member:
 
     def start_join(self, version: int = LATEST, **changed: Any) -> None:
         """Send JoinGroup."""
-        self.client.start("JoinGroup", version, **join_fields(self.group, self.id, group_instance_id=self.instance, **changed))
+        self.client.start(
+            "JoinGroup",
+            version,
+            **join_fields(self.group, self.id, group_instance_id=self.instance, **changed),
+        )
 
     def joined(self) -> Any:
         """What JoinGroup answers."""
@@ -63,14 +67,20 @@ class Member:
 
     def start_sync(self, *assigned: Member, version: int = 5, **changed: Any) -> None:
         """Send SyncGroup; the leader's has an assignment for each of these."""
-        assignments = [{"member_id": each.id, "assignment": b"for " + each.id.encode()} for each in assigned]
+        assignments = [
+            {"member_id": each.id, "assignment": b"for " + each.id.encode()} for each in assigned
+        ]
         fields: dict[str, Any] = {
             "group_id": self.group,
             "generation_id": self.generation,
             "member_id": self.id,
             "group_instance_id": self.instance,
         }
-        fields |= {"protocol_type": "consumer", "protocol_name": "range", "assignments": assignments}
+        fields |= {
+            "protocol_type": "consumer",
+            "protocol_name": "range",
+            "assignments": assignments,
+        }
         self.client.start("SyncGroup", version, **fields | changed)
 
     def sync(self, *assigned: Member, **changed: Any) -> Any:
@@ -107,7 +117,9 @@ def newcomer(scene: Scene, group: str, *, instance: str | None = None, **changed
     """One who is about to join, with an id unless there is an instance id."""
     member = Member(scene.coordinator(group), group, "", instance=instance)
     if instance is None:
-        member.id = member.client.call("JoinGroup", LATEST, **join_fields(group, **changed)).member_id
+        member.id = member.client.call(
+            "JoinGroup", LATEST, **join_fields(group, **changed)
+        ).member_id
     return member
 
 
@@ -136,7 +148,9 @@ def pair(scene: Scene, group: str, **changed: Any) -> tuple[Member, Member]:
 
 
 def state_of(scene: Scene, group: str) -> str:
-    answer = scene.coordinator(group).call("DescribeGroups", 5, groups=[group], include_authorized_operations=False)
+    answer = scene.coordinator(group).call(
+        "DescribeGroups", 5, groups=[group], include_authorized_operations=False
+    )
     state = answer.groups[0].group_state
     assert state in _STATE, answer
     return str(state)

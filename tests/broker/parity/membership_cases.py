@@ -54,7 +54,9 @@ def sync_again_answers_the_assignment(scene: Scene) -> Any:
     leader = only_member(scene, scene.name("group"))
     return {
         "again": leader.sync(leader),
-        "with another assignment": leader.sync(assignments=[{"member_id": leader.id, "assignment": b"new"}]),
+        "with another assignment": leader.sync(
+            assignments=[{"member_id": leader.id, "assignment": b"new"}]
+        ),
     }
 
 
@@ -102,7 +104,10 @@ def sync_that_the_leader_keeps_waiting_is_given_up(scene: Scene) -> Any:
     leader.join(rebalance_timeout_ms=_SHORT_MS)
     second.joined()
     second.start_sync()
-    seen: dict[str, Any] = {"second": scene.timed(_SHORT_MS, second.client.read), "state": state_of(scene, group)}
+    seen: dict[str, Any] = {
+        "second": scene.timed(_SHORT_MS, second.client.read),
+        "state": state_of(scene, group),
+    }
     seen["leader's heartbeat"] = leader.heartbeat()
     seen["second joins again"] = second.join(rebalance_timeout_ms=_SHORT_MS)
     return seen
@@ -130,7 +135,10 @@ def sync_that_waits_is_ended_by_a_newcomer(scene: Scene) -> Any:
     second.start_sync()
     third = newcomer(scene, group)
     third.start_join()
-    return {"waiting sync": scene.timed(LONG_MS, second.client.read), "leader's late sync": leader.sync(leader, second)}
+    return {
+        "waiting sync": scene.timed(LONG_MS, second.client.read),
+        "leader's late sync": leader.sync(leader, second),
+    }
 
 
 @case
@@ -162,17 +170,27 @@ def leave_errors(scene: Scene) -> Any:
     client, elsewhere = member.client, scene.coordinator(scene.name("none"))
     nobody = {"member_id": "nobody", "group_instance_id": None}
     seen = {
-        "unknown group": elsewhere.call("LeaveGroup", 3, group_id=scene.name("none"), members=[nobody]),
-        "unknown group, version 0": elsewhere.call("LeaveGroup", 0, group_id=scene.name("none"), member_id="nobody"),
+        "unknown group": elsewhere.call(
+            "LeaveGroup", 3, group_id=scene.name("none"), members=[nobody]
+        ),
+        "unknown group, version 0": elsewhere.call(
+            "LeaveGroup", 0, group_id=scene.name("none"), member_id="nobody"
+        ),
         "empty group": client.call("LeaveGroup", 3, group_id="", members=[nobody]),
         "unknown member": client.call("LeaveGroup", 4, group_id=group, members=[nobody]),
-        "unknown member, version 2": client.call("LeaveGroup", 2, group_id=group, member_id="nobody"),
-        "unknown instance": client.call("LeaveGroup", 5, group_id=group, members=[{"member_id": "", "group_instance_id": "i"}]),
+        "unknown member, version 2": client.call(
+            "LeaveGroup", 2, group_id=group, member_id="nobody"
+        ),
+        "unknown instance": client.call(
+            "LeaveGroup", 5, group_id=group, members=[{"member_id": "", "group_instance_id": "i"}]
+        ),
         "no members": client.call("LeaveGroup", 5, group_id=group, members=[]),
     }
     both = [nobody, {"member_id": member.id, "group_instance_id": None}]
     seen["one of two"] = client.call("LeaveGroup", 5, group_id=group, members=both)
-    return seen | {"again, version 1": client.call("LeaveGroup", 1, group_id=group, member_id=member.id)}
+    return seen | {
+        "again, version 1": client.call("LeaveGroup", 1, group_id=group, member_id=member.id)
+    }
 
 
 @case

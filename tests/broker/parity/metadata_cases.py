@@ -44,13 +44,19 @@ def metadata_of_all_topics_or_of_none(scene: Scene) -> Any:
 
 @case
 def metadata_of_an_unknown_topic(scene: Scene) -> Any:
-    return {version: scene.metadata(version, [{"name": scene.name("none")}]).topics for version in (4, 9, 12)}
+    return {
+        version: scene.metadata(version, [{"name": scene.name("none")}]).topics
+        for version in (4, 9, 12)
+    }
 
 
 @case
 def metadata_of_odd_names(scene: Scene) -> Any:
     return {
-        name: [named(scene.metadata(9, [{"name": odd}], create=create).topics[0], name) for create in (False, True)]
+        name: [
+            named(scene.metadata(9, [{"name": odd}], create=create).topics[0], name)
+            for create in (False, True)
+        ]
         for name, odd in ODD_NAMES.items()
     }
 
@@ -82,8 +88,14 @@ def metadata_of_version_3_creates_a_topic(scene: Scene) -> Any:
 @case
 def metadata_by_topic_id(scene: Scene) -> Any:
     topic = scene.topic()
-    known, unknown = {"topic_id": scene.topic_id(topic), "name": None}, {"topic_id": uuid.UUID(int=5), "name": None}
-    return {version: [scene.metadata(version, [each]).topics for each in (known, unknown)] for version in (12, 13)}
+    known, unknown = (
+        {"topic_id": scene.topic_id(topic), "name": None},
+        {"topic_id": uuid.UUID(int=5), "name": None},
+    )
+    return {
+        version: [scene.metadata(version, [each]).topics for each in (known, unknown)]
+        for version in (12, 13)
+    }
 
 
 @case
@@ -99,14 +111,21 @@ def metadata_of_a_deleted_topic(scene: Scene) -> Any:
     topic_id = scene.topic_id(topic)
     scene.any.call("DeleteTopics", 5, topic_names=[topic], timeout_ms=5_000)
     scene.until(lambda: scene.metadata(12, [{"name": topic}]).topics[0].error_code != 0)
-    return [scene.metadata(12, [wanted]).topics for wanted in ({"name": topic}, {"topic_id": topic_id, "name": None})]
+    return [
+        scene.metadata(12, [wanted]).topics
+        for wanted in ({"name": topic}, {"topic_id": topic_id, "name": None})
+    ]
 
 
 @case
 def describe_cluster(scene: Scene) -> Any:
     return {
-        "brokers": scene.any.call("DescribeCluster", 1, include_cluster_authorized_operations=False, endpoint_type=1),
-        "version 0": scene.any.call("DescribeCluster", 0, include_cluster_authorized_operations=False),
+        "brokers": scene.any.call(
+            "DescribeCluster", 1, include_cluster_authorized_operations=False, endpoint_type=1
+        ),
+        "version 0": scene.any.call(
+            "DescribeCluster", 0, include_cluster_authorized_operations=False
+        ),
         "controllers are not asked for here": scene.any.call(
             "DescribeCluster", 1, include_cluster_authorized_operations=False, endpoint_type=2
         ).error_code,

@@ -32,7 +32,10 @@ _DAY_MS = 86_400_000
 
 
 class Normaliser:
-    """Turns what one case has seen into what is compared. `token` is the part of its names that is another in each run."""
+    """Turns what one case has seen into what is compared.
+
+    `token` is the part of its names that is another in each run.
+    """
 
     def __init__(self, token: str) -> None:
         self._token = token
@@ -73,7 +76,11 @@ class Normaliser:
         if isinstance(value, (list, tuple, set)):
             found = [self._field(name, each) for each in value]
             # The order in an answer's arrays is no promise.
-            return sorted(found, key=json.dumps) if value and isinstance(next(iter(value)), dict) else found
+            return (
+                sorted(found, key=json.dumps)
+                if value and isinstance(next(iter(value)), dict)
+                else found
+            )
         return self._plain(name, value)
 
     def _plain(self, name: str, value: Any) -> Any:
@@ -84,7 +91,9 @@ class Normaliser:
         if isinstance(value, (bytes, bytearray, memoryview)):
             return self._text(bytes(value).decode(errors="backslashreplace"))
         if isinstance(value, str):
-            return {"host": "host" if value else "", "cluster_id": "cluster"}.get(name, self._text(value))
+            return {"host": "host" if value else "", "cluster_id": "cluster"}.get(
+                name, self._text(value)
+            )
         if isinstance(value, bool) or not isinstance(value, int):
             return value
         if name in _ERRORS:
@@ -102,7 +111,10 @@ class Normaliser:
         return "now" if abs(value - time.time() * 1000) < _DAY_MS else value
 
     def _text(self, value: str) -> str:
-        return _UUID.sub(lambda found: self._ids.setdefault(found[0], f"<{len(self._ids) + 1}>"), value.replace(self._token, ""))
+        return _UUID.sub(
+            lambda found: self._ids.setdefault(found[0], f"<{len(self._ids) + 1}>"),
+            value.replace(self._token, ""),
+        )
 
 
 def timing(elapsed_ms: float, wait_ms: float) -> str:

@@ -1,4 +1,7 @@
-"""What real Kafka was seen to do: kept in a file, so that it can be compared with where Kafka itself can't be had."""
+"""What real Kafka was seen to do.
+
+Kept in a file, so that it can be compared with where Kafka itself can't be had.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,9 @@ class Observed:
     def changed(self, cases: Iterable[Case], fingerprints: Fingerprints | None = None) -> set[str]:
         """Return the names of the cases of which nothing is kept, or something of another hash."""
         fingerprints = fingerprints or Fingerprints()
-        return {case.name for case in cases if self.hashes.get(case.name) != fingerprints.of_case(case)}
+        return {
+            case.name for case in cases if self.hashes.get(case.name) != fingerprints.of_case(case)
+        }
 
 
 def load() -> Observed:
@@ -42,8 +47,13 @@ def load() -> Observed:
 
 def save(observed: Observed) -> None:
     """Write the file, with a line for each part of a case, so that a difference can be read."""
-    seen = ",\n".join(f" {json.dumps(name)}: {_lines(observed.seen[name])}" for name in sorted(observed.seen))
-    hashes = ",\n".join(f" {json.dumps(name)}: {json.dumps(observed.hashes[name])}" for name in sorted(observed.hashes))
+    seen = ",\n".join(
+        f" {json.dumps(name)}: {_lines(observed.seen[name])}" for name in sorted(observed.seen)
+    )
+    hashes = ",\n".join(
+        f" {json.dumps(name)}: {json.dumps(observed.hashes[name])}"
+        for name in sorted(observed.hashes)
+    )
     kafka = json.dumps(observed.version)
     FILE.write_text(f'{{"kafka": {kafka}, "cases": {{\n{seen}\n}}, "hashes": {{\n{hashes}\n}}}}\n')
 
@@ -55,7 +65,13 @@ def comparable(seen: Any) -> Any:
 
 def _lines(seen: Any) -> str:
     if isinstance(seen, dict) and seen:
-        return "{\n" + ",\n".join(f"  {json.dumps(str(key))}: {json.dumps(value)}" for key, value in seen.items()) + "\n }"
+        return (
+            "{\n"
+            + ",\n".join(
+                f"  {json.dumps(str(key))}: {json.dumps(value)}" for key, value in seen.items()
+            )
+            + "\n }"
+        )
     if isinstance(seen, list) and seen:
         return "[\n" + ",\n".join(f"  {json.dumps(each)}" for each in seen) + "\n ]"
     return json.dumps(seen)

@@ -35,11 +35,19 @@ def _commit(
         "group_instance_id": None,
         "retention_time_ms": -1,
     }
-    return client.call("OffsetCommit", version, **fields | changed_fields, topics=list(topics.values()))
+    return client.call(
+        "OffsetCommit", version, **fields | changed_fields, topics=list(topics.values())
+    )
 
 
-def _fetched(client: RawClient, group: str, wanted: dict[str, list[int]] | None, *, version: int = 7) -> Any:
-    topics = None if wanted is None else [{"name": name, "partition_indexes": each} for name, each in wanted.items()]
+def _fetched(
+    client: RawClient, group: str, wanted: dict[str, list[int]] | None, *, version: int = 7
+) -> Any:
+    topics = (
+        None
+        if wanted is None
+        else [{"name": name, "partition_indexes": each} for name, each in wanted.items()]
+    )
     if version >= 8:
         groups = [{"group_id": group, "member_id": None, "member_epoch": -1, "topics": topics}]
         return client.call("OffsetFetch", version, groups=groups, require_stable=False)
@@ -51,12 +59,20 @@ def commit_without_a_group(scene: Scene) -> Any:
     """What consumers do that are assigned their partitions by hand."""
     group, topic = scene.name("group"), scene.topic(partitions=2)
     client = scene.coordinator(group)
-    committed = {version: _commit(client, group, {(topic, 0): version}, version=version) for version in range(2, 10)}
-    fetched = {version: _fetched(client, group, {topic: [0, 1]}, version=version) for version in range(1, 10)}
+    committed = {
+        version: _commit(client, group, {(topic, 0): version}, version=version)
+        for version in range(2, 10)
+    }
+    fetched = {
+        version: _fetched(client, group, {topic: [0, 1]}, version=version)
+        for version in range(1, 10)
+    }
     return {
         "committed": committed,
         "fetched": fetched,
-        "all": {version: _fetched(client, group, None, version=version) for version in range(2, 10)},
+        "all": {
+            version: _fetched(client, group, None, version=version) for version in range(2, 10)
+        },
     }
 
 
@@ -82,7 +98,10 @@ def commit_of_odd_values(scene: Scene) -> Any:
     seen["negative offset"] = _commit(client, group, {(topic, 0): -5})
     seen["fetched then"] = _fetched(client, group, {topic: [0]})
     seen["beyond the end"] = _commit(client, group, {(topic, 0): 1 << 40})
-    return seen | {"no topics": _commit(client, group, {}), "empty group": _commit(scene.coordinator(""), "", {(topic, 0): 1})}
+    return seen | {
+        "no topics": _commit(client, group, {}),
+        "empty group": _commit(scene.coordinator(""), "", {(topic, 0): 1}),
+    }
 
 
 @case
@@ -92,7 +111,9 @@ def commit_of_a_member(scene: Scene) -> Any:
     offsets = {(topic, 0): 5}
 
     def commit(generation: int, who: str) -> Any:
-        return _commit(member.client, group, offsets, generation_id_or_member_epoch=generation, member_id=who)
+        return _commit(
+            member.client, group, offsets, generation_id_or_member_epoch=generation, member_id=who
+        )
 
     return {
         "good": commit(member.generation, member.id),
@@ -119,11 +140,15 @@ def commit_to_groups_that_are_not(scene: Scene) -> Any:
     client = scene.coordinator(group)
     offsets = {(topic, 0): 5}
     return {
-        "generation and member": _commit(client, group, offsets, generation_id_or_member_epoch=1, member_id="nobody"),
+        "generation and member": _commit(
+            client, group, offsets, generation_id_or_member_epoch=1, member_id="nobody"
+        ),
         "generation": _commit(client, group, offsets, generation_id_or_member_epoch=1),
         "member": _commit(client, group, offsets, member_id="nobody"),
         "not the coordinator": _commit(
-            scene.connect(next(each for each in scene.addresses() if each != client.address)), group, offsets
+            scene.connect(next(each for each in scene.addresses() if each != client.address)),
+            group,
+            offsets,
         ),
     }
 
@@ -134,7 +159,13 @@ def commit_while_the_group_rebalances(scene: Scene) -> Any:
     member = only_member(scene, group)
 
     def commit(who: Member) -> Any:
-        return _commit(who.client, group, {(topic, 0): 5}, generation_id_or_member_epoch=who.generation, member_id=who.id)
+        return _commit(
+            who.client,
+            group,
+            {(topic, 0): 5},
+            generation_id_or_member_epoch=who.generation,
+            member_id=who.id,
+        )
 
     second = newcomer(scene, group)
     second.start_join()
@@ -152,7 +183,13 @@ def commit_while_the_group_rebalances(scene: Scene) -> Any:
 def commits_outlive_members(scene: Scene) -> Any:
     group, topic = scene.name("group"), scene.topic()
     member = only_member(scene, group)
-    _commit(member.client, group, {(topic, 0): 5}, generation_id_or_member_epoch=member.generation, member_id=member.id)
+    _commit(
+        member.client,
+        group,
+        {(topic, 0): 5},
+        generation_id_or_member_epoch=member.generation,
+        member_id=member.id,
+    )
     member.leave()
     seen: dict[Any, Any] = {"left": _fetched(member.client, group, {topic: [0]})}
     seen["by hand, in the empty group"] = _commit(member.client, group, {(topic, 0): 6})
@@ -183,14 +220,18 @@ def offset_fetch_of_unknown_things(scene: Scene) -> Any:
     group, topic = scene.name("group"), scene.topic()
     client = scene.coordinator(group)
     seen: dict[Any, Any] = {
-        version: _fetched(client, group, {topic: [0, 7], scene.name("none"): [0]}, version=version) for version in (1, 2, 7, 8)
+        version: _fetched(client, group, {topic: [0, 7], scene.name("none"): [0]}, version=version)
+        for version in (1, 2, 7, 8)
     }
     seen["all of an unknown group"] = _fetched(client, group, None)
     seen["nothing"] = _fetched(client, group, {})
     seen["empty group"] = _fetched(scene.coordinator(""), "", {topic: [0]})
     other = scene.connect(next(each for each in scene.addresses() if each != client.address))
     return seen | {
-        "not the coordinator": {version: _fetched(other, group, {topic: [0]}, version=version) for version in (1, 2, 7, 8)}
+        "not the coordinator": {
+            version: _fetched(other, group, {topic: [0]}, version=version)
+            for version in (1, 2, 7, 8)
+        }
     }
 
 
@@ -200,7 +241,10 @@ def offset_fetch_of_several_groups(scene: Scene) -> Any:
     client = scene.coordinator(group)
     _commit(client, group, {(topic, 0): 5})
     wanted = [{"name": topic, "partition_indexes": [0]}]
-    groups = [{"group_id": each, "member_id": None, "member_epoch": -1, "topics": wanted} for each in (group, group)]
+    groups = [
+        {"group_id": each, "member_id": None, "member_epoch": -1, "topics": wanted}
+        for each in (group, group)
+    ]
     return client.call("OffsetFetch", 8, groups=groups, require_stable=True)
 
 
@@ -229,7 +273,10 @@ def offset_delete(scene: Scene) -> Any:
 
     def delete(which: str = group, where: str = topic, partition: int = 0) -> Any:
         return scene.coordinator(which).call(
-            "OffsetDelete", 0, group_id=which, topics=[{"name": where, "partitions": [{"partition_index": partition}]}]
+            "OffsetDelete",
+            0,
+            group_id=which,
+            topics=[{"name": where, "partitions": [{"partition_index": partition}]}],
         )
 
     seen = {

@@ -14,20 +14,29 @@ from tests.broker.parity.scene import Scene, produce_fields
 def produce_answers_at_each_version(scene: Scene) -> Any:
     topic = scene.topic()
     client = scene.leader(topic)
-    return {version: scene.produce(client, topic, batch(b"1", b"2"), version=version) for version in range(3, 13)}
+    return {
+        version: scene.produce(client, topic, batch(b"1", b"2"), version=version)
+        for version in range(3, 13)
+    }
 
 
 @case
 def produce_acks_of_the_leader_and_of_all(scene: Scene) -> Any:
     topic = scene.topic(replicas=3)
     client = scene.leader(topic)
-    return {acks: scene.timed(5_000, scene.produce, client, topic, batch(b"1"), acks=acks) for acks in (1, -1)}
+    return {
+        acks: scene.timed(5_000, scene.produce, client, topic, batch(b"1"), acks=acks)
+        for acks in (1, -1)
+    }
 
 
 @case
 def produce_with_invalid_acks(scene: Scene) -> Any:
     topic = scene.topic()
-    return {acks: scene.produce(scene.leader(topic), topic, batch(b"1"), acks=acks) for acks in (2, -2, 127)}
+    return {
+        acks: scene.produce(scene.leader(topic), topic, batch(b"1"), acks=acks)
+        for acks in (2, -2, 127)
+    }
 
 
 @case
@@ -56,7 +65,10 @@ def produce_by_topic_id(scene: Scene) -> Any:
     topic = scene.topic()
     client = scene.leader(topic)
     ids = {"known": scene.topic_id(topic), "unknown": uuid.UUID(int=5), "zero": uuid.UUID(int=0)}
-    return {name: scene.produce(client, topic, batch(b"1"), version=13, topic_id=topic_id) for name, topic_id in ids.items()}
+    return {
+        name: scene.produce(client, topic, batch(b"1"), version=13, topic_id=topic_id)
+        for name, topic_id in ids.items()
+    }
 
 
 @case
@@ -128,7 +140,9 @@ def produce_no_topics_and_no_partitions(scene: Scene) -> Any:
     without = client.call("Produce", 9, **common, topic_data=[])
     return {
         "no topics": without,
-        "no partitions": client.call("Produce", 9, **common, topic_data=[{"name": topic, "partition_data": []}]),
+        "no partitions": client.call(
+            "Produce", 9, **common, topic_data=[{"name": topic, "partition_data": []}]
+        ),
     }
 
 
@@ -161,7 +175,9 @@ def produce_base_offset_and_epoch_of_the_producer(scene: Scene) -> Any:
         "negative offset": changed(batch(b"1"), base_offset=-7),
         "epoch": changed(batch(b"1"), leader_epoch=9),
     }
-    return {name: scene.produce(client, topic, each) for name, each in odd.items()} | {"fetched": scene.fetch(client, topic)}
+    return {name: scene.produce(client, topic, each) for name, each in odd.items()} | {
+        "fetched": scene.fetch(client, topic)
+    }
 
 
 @case
@@ -172,7 +188,11 @@ def produce_too_large(scene: Scene) -> Any:
     sizes = {"at the limit": 1000, "above the limit": 1001}
     seen = {}
     for name, size in sizes.items():
-        records = next(each for filler in range(size - least - 4, size) if len(each := batch(b"x" * filler)) == size)
+        records = next(
+            each
+            for filler in range(size - least - 4, size)
+            if len(each := batch(b"x" * filler)) == size
+        )
         seen[name] = scene.produce(client, topic, records)
     return seen | {"compressed": scene.produce(client, topic, batch(b"x" * 5_000, codec=GZIP))}
 
@@ -197,7 +217,10 @@ def produce_keys_headers_and_nulls(scene: Scene) -> Any:
 def produce_to_a_compacted_topic_without_key(scene: Scene) -> Any:
     topic = scene.topic(configs={"cleanup.policy": "compact"})
     client = scene.leader(topic)
-    return {"no key": scene.produce(client, topic, batch(b"1", b"2", key=None)), "key": scene.produce(client, topic, batch(b"1"))}
+    return {
+        "no key": scene.produce(client, topic, batch(b"1", b"2", key=None)),
+        "key": scene.produce(client, topic, batch(b"1")),
+    }
 
 
 @case
@@ -217,7 +240,9 @@ def produce_timestamps_of_odd_times(scene: Scene) -> Any:
     client = scene.leader(topic)
     times = {"none": -1, "negative": -2, "1970": 0, "far future": 4_000_000_000_000}
     return {
-        name: scene.produce(client, topic, changed(batch(b"1"), base_timestamp=each, max_timestamp=each))
+        name: scene.produce(
+            client, topic, changed(batch(b"1"), base_timestamp=each, max_timestamp=each)
+        )
         for name, each in times.items()
     }
 
@@ -226,5 +251,7 @@ def produce_timestamps_of_odd_times(scene: Scene) -> Any:
 def produce_whose_max_timestamp_is_wrong(scene: Scene) -> Any:
     topic = scene.topic()
     client = scene.leader(topic)
-    produced = scene.produce(client, topic, changed(batch(b"1", b"2"), max_timestamp=TIMESTAMP + 999_000))
+    produced = scene.produce(
+        client, topic, changed(batch(b"1", b"2"), max_timestamp=TIMESTAMP + 999_000)
+    )
     return {"produced": produced, "fetched": scene.fetch(client, topic)}

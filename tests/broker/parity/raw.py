@@ -1,4 +1,7 @@
-"""A blocking client of Kafka's protocol without a client's kindness: it sends what it is told to and shows what comes back."""
+"""A blocking client of Kafka's protocol without a client's kindness.
+
+It sends what it is told to and shows what comes back.
+"""
 
 from __future__ import annotations
 
@@ -99,8 +102,14 @@ def _classes(kind: Any) -> dict[str, tuple[Any, bool]]:
 
     The result is kept, as a message may have tens of thousands of parts.
     """
-    parts = {name: field if field.is_struct() or field.is_struct_array() else None for name, field in kind.fields.items()}
-    return {name: (field and field.data_class, field is not None and field.is_struct_array()) for name, field in parts.items()}
+    parts = {
+        name: field if field.is_struct() or field.is_struct_array() else None
+        for name, field in kind.fields.items()
+    }
+    return {
+        name: (field and field.data_class, field is not None and field.is_struct_array())
+        for name, field in parts.items()
+    }
 
 
 class RawClient:
@@ -116,7 +125,10 @@ class RawClient:
         self._awaited: list[tuple[int, Any, int]] = []
 
     def call(self, api: str, version: int, /, **fields: Any) -> Any:
-        """What the broker answers to a request of these fields. ConnectionClosedError if the connection is closed instead."""
+        """What the broker answers to a request of these fields.
+
+        ConnectionClosedError if the connection is closed instead.
+        """
         return self.send(message(REQUESTS[api], fields), version)
 
     def send(self, request: Any, version: int) -> Any:
@@ -125,26 +137,38 @@ class RawClient:
         return self.read()
 
     def start(self, api: str, version: int, /, *, answered: bool = True, **fields: Any) -> None:
-        """As `call`, but leaves the answer to `read`; `answered` is False for a request that the broker does not answer."""
+        """As `call`, but leaves the answer to `read`.
+
+        `answered` is False for a request that the broker does not answer.
+        """
         self.write(message(REQUESTS[api], fields), version, answered=answered)
 
     def write(self, request: Any, version: int, *, answered: bool = True) -> None:
         """Send a request."""
         self._correlation += 1
-        header = _HEADER.pack(request.API_KEY, version, self._correlation, len(self._client_id)) + self._client_id
+        header = (
+            _HEADER.pack(request.API_KEY, version, self._correlation, len(self._client_id))
+            + self._client_id
+        )
         flexible = type(request).flexible_version_q(version)
         self.write_frame(header + (b"\0" if flexible else b"") + request.encode(version=version))
         if answered:
             self._awaited.append((self._correlation, request, version))
 
     def read(self, *, timeout: float = TIME_LIMIT) -> Any:
-        """The answer to the oldest request that has none yet; a connection's answers come in the order of its requests."""
+        """The answer to the oldest request that has none yet.
+
+        A connection's answers come in the order of its requests.
+        """
         correlation, request, version = self._awaited.pop(0)
         frame = self.read_frame(timeout=timeout)
         assert _SIZE.unpack_from(frame)[0] == correlation, "an answer out of order"
         kind = ResponseClassRegistry._response_class_registry[request.API_KEY]
-        # ApiVersions is answered with the old header always, as the client can't know yet which one the broker has.
-        flexible = kind.flexible_version_q(version) and request.API_KEY != ApiVersionsRequest.API_KEY
+        # ApiVersions is answered with the old header always, as the client can't know yet which one
+        # the broker has.
+        flexible = (
+            kind.flexible_version_q(version) and request.API_KEY != ApiVersionsRequest.API_KEY
+        )
         return kind.decode(frame[5 if flexible else 4 :], version=version)
 
     def write_frame(self, frame: bytes) -> None:
@@ -156,7 +180,10 @@ class RawClient:
         self._socket.sendall(raw)
 
     def read_frame(self, *, timeout: float = TIME_LIMIT) -> bytes:
-        """The bytes of an answer without their length. Raises ConnectionClosedError, and TimeoutError after `timeout` seconds."""
+        """The bytes of an answer without their length.
+
+        Raises ConnectionClosedError, and TimeoutError after `timeout` seconds.
+        """
         until = time.monotonic() + timeout
         return self._exactly(_SIZE.unpack(self._exactly(4, until))[0], until)
 

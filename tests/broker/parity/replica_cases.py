@@ -32,7 +32,10 @@ def not_enough_replicas(scene: Scene) -> Any:
     scene.cluster.stop(2)
     try:
         _await_in_sync(scene, topic, 2)
-        seen["two in sync"] = {acks: scene.timed(5_000, scene.produce, client, topic, batch(b"2"), acks=acks) for acks in (-1, 1)}
+        seen["two in sync"] = {
+            acks: scene.timed(5_000, scene.produce, client, topic, batch(b"2"), acks=acks)
+            for acks in (-1, 1)
+        }
         seen["what acks 1 left is not to be read"] = scene.fetch(client, topic)
         seen["the topic"] = scene.metadata(9, [{"name": topic}]).topics
     finally:
@@ -55,7 +58,12 @@ def leader_that_stops_hands_over(scene: Scene) -> Any:
         seen["fetched"] = scene.fetch(client, name)
         seen["fetched as of the old epoch"] = scene.fetch(client, name, leader_epoch=0)
         epoch = {"partition": 0, "current_leader_epoch": -1, "leader_epoch": 0}
-        asked = client.call("OffsetForLeaderEpoch", 4, replica_id=-1, topics=[{"topic": name, "partitions": [epoch]}])
+        asked = client.call(
+            "OffsetForLeaderEpoch",
+            4,
+            replica_id=-1,
+            topics=[{"topic": name, "partitions": [epoch]}],
+        )
         seen["end of the old epoch"] = asked.topics
     finally:
         scene.cluster.restart(1)

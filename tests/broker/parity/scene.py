@@ -1,4 +1,7 @@
-"""What a case works with: topics and groups of its own, connections to the nodes it needs, and a clock."""
+"""What a case works with.
+
+Topics and groups of its own, connections to the nodes it needs, and a clock.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,19 @@ from tests.broker.parity.batches import batch
 from tests.broker.parity.observation import timing
 from tests.broker.parity.raw import TIME_LIMIT, ConnectionClosedError, RawClient
 
-_NOT_YET = {"LEADER_NOT_AVAILABLE": 5, "COORDINATOR_LOAD_IN_PROGRESS": 14, "COORDINATOR_NOT_AVAILABLE": 15, "NOT_COORDINATOR": 16}
+_NOT_YET = {
+    "LEADER_NOT_AVAILABLE": 5,
+    "COORDINATOR_LOAD_IN_PROGRESS": 14,
+    "COORDINATOR_NOT_AVAILABLE": 15,
+    "NOT_COORDINATOR": 16,
+}
 
 
 class Cluster(Protocol):
-    """A cluster, Kafka's or ours, of three nodes with the ids 0, 1 and 2. Node 0 is never stopped."""
+    """A cluster, Kafka's or ours, of three nodes with the ids 0, 1 and 2.
+
+    Node 0 is never stopped.
+    """
 
     @property
     def bootstrap(self) -> str:
@@ -81,14 +92,26 @@ class Scene:
         nodes: list[list[int]] | None = None,
         configs: dict[str, str] | None = None,
     ) -> str:
-        """A new topic that all nodes know and whose leaders serve; `nodes` are each partition's replicas, the leader first."""
+        """A new topic that all nodes know and whose leaders serve.
+
+        `nodes` are each partition's replicas, the leader first.
+        """
         name = self.name(what)
-        topic: dict[str, Any] = {"name": name, "num_partitions": partitions, "replication_factor": replicas, "assignments": []}
+        topic: dict[str, Any] = {
+            "name": name,
+            "num_partitions": partitions,
+            "replication_factor": replicas,
+            "assignments": [],
+        }
         if nodes is not None:
-            assignments = [{"partition_index": index, "broker_ids": each} for index, each in enumerate(nodes)]
+            assignments = [
+                {"partition_index": index, "broker_ids": each} for index, each in enumerate(nodes)
+            ]
             topic |= {"num_partitions": -1, "replication_factor": -1, "assignments": assignments}
         topic["configs"] = [{"name": key, "value": value} for key, value in (configs or {}).items()]
-        answer = self.any.call("CreateTopics", 5, topics=[topic], timeout_ms=10_000, validate_only=False)
+        answer = self.any.call(
+            "CreateTopics", 5, topics=[topic], timeout_ms=10_000, validate_only=False
+        )
         assert answer.topics[0].error_code == 0, answer
         self.forget_later(name)
         for partition in range(partitions if nodes is None else len(nodes)):
@@ -103,7 +126,9 @@ class Scene:
             self.produce(client, name, batch(b"value %d" % number))
         return name, client
 
-    def metadata(self, version: int, topics: list[dict[str, Any]] | None, *, create: bool = False) -> Any:
+    def metadata(
+        self, version: int, topics: list[dict[str, Any]] | None, *, create: bool = False
+    ) -> Any:
         """What node 0 answers to Metadata."""
         return self.any.call("Metadata", version, topics=topics, allow_auto_topic_creation=create)
 
@@ -121,16 +146,30 @@ class Scene:
         def known() -> str | None:
             leaders = set()
             for client in self._nodes():
-                answer = client.call("Metadata", 9, topics=[{"name": topic}], allow_auto_topic_creation=False)
-                found = [each for each in answer.topics[0].partitions if each.partition_index == partition]
-                brokers = {broker.node_id: f"{broker.host}:{broker.port}" for broker in answer.brokers}
-                leaders.add(brokers.get(found[0].leader_id) if found and found[0].error_code == 0 else None)
+                answer = client.call(
+                    "Metadata", 9, topics=[{"name": topic}], allow_auto_topic_creation=False
+                )
+                found = [
+                    each
+                    for each in answer.topics[0].partitions
+                    if each.partition_index == partition
+                ]
+                brokers = {
+                    broker.node_id: f"{broker.host}:{broker.port}" for broker in answer.brokers
+                }
+                leaders.add(
+                    brokers.get(found[0].leader_id) if found and found[0].error_code == 0 else None
+                )
             address = leaders.pop()
             if leaders or address is None:
                 return None
             wanted = {"partition_index": partition, "current_leader_epoch": -1, "timestamp": -1}
             answer = self._own[address].call(
-                "ListOffsets", 5, replica_id=-1, isolation_level=0, topics=[{"name": topic, "partitions": [wanted]}]
+                "ListOffsets",
+                5,
+                replica_id=-1,
+                isolation_level=0,
+                topics=[{"name": topic, "partitions": [wanted]}],
             )
             return address if answer.topics[0].partitions[0].error_code == 0 else None
 
@@ -164,27 +203,43 @@ class Scene:
         """What the condition returns, once that is not None and not False."""
         limit = time.monotonic() + TIME_LIMIT
         while (found := condition()) is None or found is False:
-            assert time.monotonic() < limit, f"{self._case}: {condition} is not met in {TIME_LIMIT} s"
+            assert time.monotonic() < limit, (
+                f"{self._case}: {condition} is not met in {TIME_LIMIT} s"
+            )
             time.sleep(0.02)
         return found
 
-    def timed(self, wait_ms: float, call: Callable[..., Any], *arguments: Any, **named: Any) -> dict[str, Any]:
+    def timed(
+        self, wait_ms: float, call: Callable[..., Any], *arguments: Any, **named: Any
+    ) -> dict[str, Any]:
         """What a call with these arguments returns, and how long that takes where it may take `wait_ms`."""
         before = time.monotonic()
         answer = call(*arguments, **named)
         return {"timing": timing((time.monotonic() - before) * 1000, wait_ms), "answer": answer}
 
     def produce(
-        self, client: RawClient, topic: str, *records: bytes | None, acks: int = -1, version: int = 9, **fields: Any
+        self,
+        client: RawClient,
+        topic: str,
+        *records: bytes | None,
+        acks: int = -1,
+        version: int = 9,
+        **fields: Any,
     ) -> Any:
         """What is answered for partition 0, or a list for as many partitions as there are `records`."""
         client.start("Produce", version, **produce_fields(topic, records, acks=acks, **fields))
-        answers = sorted(client.read().responses[0].partition_responses, key=lambda each: each.index)
+        answers = sorted(
+            client.read().responses[0].partition_responses, key=lambda each: each.index
+        )
         return answers[0] if len(records) == 1 else answers
 
     def fetch(self, client: RawClient, topic: str, *, version: int = 12, **fields: Any) -> Any:
         """What is answered for partition 0."""
-        return client.call("Fetch", version, **fetch_fields(topic, **fields)).responses[0].partitions[0]
+        return (
+            client.call("Fetch", version, **fetch_fields(topic, **fields))
+            .responses[0]
+            .partitions[0]
+        )
 
     def _nodes(self) -> Iterable[RawClient]:
         for address in self.addresses():
@@ -199,10 +254,17 @@ class Scene:
 
 
 def produce_fields(
-    topic: str, records: Iterable[bytes | None], *, acks: int = -1, timeout_ms: int = 5_000, topic_id: Any = None
+    topic: str,
+    records: Iterable[bytes | None],
+    *,
+    acks: int = -1,
+    timeout_ms: int = 5_000,
+    topic_id: Any = None,
 ) -> dict[str, Any]:
     """The fields of a Produce request: the records of partition 0, of partition 1, and so on."""
-    data: dict[str, Any] = {"partition_data": [{"index": index, "records": each} for index, each in enumerate(records)]}
+    data: dict[str, Any] = {
+        "partition_data": [{"index": index, "records": each} for index, each in enumerate(records)]
+    }
     data |= {"name": topic} if topic_id is None else {"topic_id": topic_id}
     return {"transactional_id": None, "acks": acks, "timeout_ms": timeout_ms, "topic_data": [data]}
 
@@ -223,7 +285,10 @@ def fetch_fields(
     topic_id: Any = None,
     forgotten: Iterable[int] = (),
 ) -> dict[str, Any]:
-    """The fields of a Fetch request: the offsets to read from, by partition; a single one is that of partition 0."""
+    """The fields of a Fetch request: the offsets to read from, by partition.
+
+    A single one is that of partition 0.
+    """
     by_partition = {0: offsets} if isinstance(offsets, int) else offsets
     named = {"topic": topic} if topic_id is None else {"topic_id": topic_id}
     partitions = [

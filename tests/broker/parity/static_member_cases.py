@@ -47,7 +47,9 @@ def static_members_are_fenced(scene: Scene) -> Any:
     return {
         "heartbeat": old.heartbeat(),
         "sync": old.sync(old),
-        "join": old.client.call("JoinGroup", LATEST, **join_fields(group, old.id, group_instance_id="one")),
+        "join": old.client.call(
+            "JoinGroup", LATEST, **join_fields(group, old.id, group_instance_id="one")
+        ),
         "leave": old.leave(),
         "commit": _commit(old, scene.topic()),
         "unknown instance": new.heartbeat(group_instance_id="two"),
@@ -58,7 +60,10 @@ def static_members_are_fenced(scene: Scene) -> Any:
 
 @case
 def static_follower_is_replaced(scene: Scene) -> Any:
-    """The others hear of it only if another protocol is chosen; what the new one subscribes to does not count."""
+    """The others hear of it only if another protocol is chosen.
+
+    What the new one subscribes to does not count.
+    """
     group = scene.name("group")
     both, other = protocols("range", "roundrobin"), protocols("roundrobin")
     leader = only_member(scene, group, protocols=both)
@@ -76,11 +81,18 @@ def static_follower_is_replaced(scene: Scene) -> Any:
         "another subscription": protocols("range", "roundrobin", data=b"changed"),
     }.items():
         new = newcomer(scene, group, instance="one")
-        seen[name] = [scene.timed(LONG_MS, new.join, protocols=wanted), new.sync(), leader.heartbeat()]
+        seen[name] = [
+            scene.timed(LONG_MS, new.join, protocols=wanted),
+            new.sync(),
+            leader.heartbeat(),
+        ]
     new = newcomer(scene, group, instance="one")
     new.start_join(protocols=other)
     seen["another protocol"] = scene.until(leader.told_to_rejoin)
-    return seen | {"leader": leader.join(protocols=both).protocol_name, "follower": new.joined().protocol_name}
+    return seen | {
+        "leader": leader.join(protocols=both).protocol_name,
+        "follower": new.joined().protocol_name,
+    }
 
 
 @case
@@ -88,7 +100,9 @@ def static_member_leaves_by_its_instance(scene: Scene) -> Any:
     group = scene.name("group")
     member = only_member(scene, group, instance="one")
     return {
-        "left": member.client.call("LeaveGroup", 4, group_id=group, members=[{"member_id": "", "group_instance_id": "one"}]),
+        "left": member.client.call(
+            "LeaveGroup", 4, group_id=group, members=[{"member_id": "", "group_instance_id": "one"}]
+        ),
         "after": member.heartbeat(),
     }
 
@@ -107,8 +121,21 @@ def static_member_that_waits_in_a_join_is_replaced(scene: Scene) -> Any:
 
 
 def _commit(member: Member, topic: str) -> Any:
-    partition = {"partition_index": 0, "committed_offset": 1, "committed_leader_epoch": -1, "committed_metadata": ""}
-    fields = {"group_id": member.group, "generation_id_or_member_epoch": member.generation, "member_id": member.id}
+    partition = {
+        "partition_index": 0,
+        "committed_offset": 1,
+        "committed_leader_epoch": -1,
+        "committed_metadata": "",
+    }
+    fields = {
+        "group_id": member.group,
+        "generation_id_or_member_epoch": member.generation,
+        "member_id": member.id,
+    }
     return member.client.call(
-        "OffsetCommit", 8, **fields, group_instance_id=member.instance, topics=[{"name": topic, "partitions": [partition]}]
+        "OffsetCommit",
+        8,
+        **fields,
+        group_instance_id=member.instance,
+        topics=[{"name": topic, "partitions": [partition]}],
     )

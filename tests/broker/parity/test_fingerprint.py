@@ -41,7 +41,12 @@ class Shared:
 _KEPT = """
 value = 1
 """
-SOURCES = {"tests.broker.case": _CASE, "tests.broker.shared": _SHARED, "tests.broker": "", "tests.broker.kept": _KEPT}
+SOURCES = {
+    "tests.broker.case": _CASE,
+    "tests.broker.shared": _SHARED,
+    "tests.broker": "",
+    "tests.broker.kept": _KEPT,
+}
 CASES = {case.name: case for case in all_cases()}
 #: With what was hashed before, so that each definition is read once.
 AS_IT_IS = Fingerprints()
@@ -89,7 +94,11 @@ def test_change_of_what_a_case_uses_counts(module: str, old: str, new: str) -> N
         ("shared", "_UNUSED = 1", "_UNUSED = 2"),
         ("shared", "class Shared:", 'class Shared:\n    """A class."""\n'),
         ("shared", "def method(self):", "def method(self) -> str:"),
-        ("shared", "return limit * _TIMES[1]", "return (\n        limit * _TIMES[1]  # twice\n    )"),
+        (
+            "shared",
+            "return limit * _TIMES[1]",
+            "return (\n        limit * _TIMES[1]  # twice\n    )",
+        ),
     ],
 )
 def test_change_that_a_case_does_not_see_does_not_count(module: str, old: str, new: str) -> None:
@@ -116,7 +125,9 @@ def test_name_that_a_module_passes_on_is_followed() -> None:
 
     def of(value: int) -> str:
         added = {"case": case, "between": passed_on, "values": f"value = {value}"}
-        return Fingerprints((SOURCES | {f"tests.broker.{name}": text for name, text in added.items()}).__getitem__).of(CASE)
+        return Fingerprints(
+            (SOURCES | {f"tests.broker.{name}": text for name, text in added.items()}).__getitem__
+        ).of(CASE)
 
     assert of(1) == of(1) != of(2)
 
@@ -147,17 +158,31 @@ def _kept(names: Iterable[str]) -> Observed:
     ("module", "old", "new"),
     [
         ("tests.broker.kafka_server", 'VERSION = "4.', 'VERSION = "5.'),
-        ("tests.broker.kafka_server", '"offsets.topic.num.partitions": 4', '"offsets.topic.num.partitions": 5'),
-        ("tests.broker.kafka_server", "auto.leader.rebalance.enable=false", "auto.leader.rebalance.enable=true"),
+        (
+            "tests.broker.kafka_server",
+            '"offsets.topic.num.partitions": 4',
+            '"offsets.topic.num.partitions": 5',
+        ),
+        (
+            "tests.broker.kafka_server",
+            "auto.leader.rebalance.enable=false",
+            "auto.leader.rebalance.enable=true",
+        ),
         ("tests.broker.kafka_server", "-Xmx256m", "-Xmx512m"),
         ("tests.broker.parity.real", "nodes=3", "nodes=4"),
         ("tests.broker.parity.scene", "def until", "def until_"),
         ("tests.broker.parity.raw", "TIME_LIMIT = 30.0", "TIME_LIMIT = 31.0"),
         ("tests.broker.parity.observation", '"session_id", ', '"session", '),
-        ("request_purgatory.broker.wire.error_code", "OFFSET_OUT_OF_RANGE = 1", "OFFSET_OUT_OF_RANGE = 2"),
+        (
+            "request_purgatory.broker.wire.error_code",
+            "OFFSET_OUT_OF_RANGE = 1",
+            "OFFSET_OUT_OF_RANGE = 2",
+        ),
     ],
 )
-def test_version_settings_and_shared_code_count_for_every_case(module: str, old: str, new: str) -> None:
+def test_version_settings_and_shared_code_count_for_every_case(
+    module: str, old: str, new: str
+) -> None:
     """Of Kafka and of what asks it; a case stands for all that needs nothing else."""
 
     def read(name: str) -> str:
@@ -175,7 +200,11 @@ def test_code_of_members_counts_for_the_cases_that_have_members() -> None:
 
     def read(name: str) -> str:
         source = read_source(name)
-        return source.replace("LONG_MS = 10_000", "LONG_MS = 11_000") if name == "tests.broker.parity.members" else source
+        return (
+            source.replace("LONG_MS = 10_000", "LONG_MS = 11_000")
+            if name == "tests.broker.parity.members"
+            else source
+        )
 
     changed = _changed(read, CASES)
     assert {"fetch_at_the_end_waits", "create_partitions"}.isdisjoint(changed)

@@ -29,7 +29,9 @@ def _ours(case: Case) -> object:
 
 
 def _kafkas(case: Case, changed: set[str]) -> Any:
-    return pytest.param(case, id=case.name, marks=[pytest.mark.smoke] if case.name in changed else [])
+    return pytest.param(
+        case, id=case.name, marks=[pytest.mark.smoke] if case.name in changed else []
+    )
 
 
 def test_all_cases_were_observed_with_this_version_of_kafka() -> None:

@@ -12,22 +12,35 @@ from tests.broker.parity.scene import Scene
 
 
 def _create(scene: Scene, *, version: int = 7, validate_only: bool = False, **topic: Any) -> Any:
-    wanted = {"name": scene.name(), "num_partitions": 1, "replication_factor": 1, "assignments": [], "configs": []} | topic
-    answer = scene.any.call("CreateTopics", version, topics=[wanted], timeout_ms=10_000, validate_only=validate_only)
+    wanted = {
+        "name": scene.name(),
+        "num_partitions": 1,
+        "replication_factor": 1,
+        "assignments": [],
+        "configs": [],
+    } | topic
+    answer = scene.any.call(
+        "CreateTopics", version, topics=[wanted], timeout_ms=10_000, validate_only=validate_only
+    )
     created = answer.topics[0]
     if created.error_code == 0 and not validate_only:
         scene.forget_later(created.name)
     if created.configs is not None:
         # How many settings there are is another thing.
         created.configs = [
-            each for each in created.configs if each.name in {"retention.ms", "max.message.bytes", "cleanup.policy"}
+            each
+            for each in created.configs
+            if each.name in {"retention.ms", "max.message.bytes", "cleanup.policy"}
         ]
     return created
 
 
 @case
 def create_topic_at_each_version(scene: Scene) -> Any:
-    return {version: _create(scene, version=version, name=scene.name(f"v{version}"), num_partitions=2) for version in range(2, 8)}
+    return {
+        version: _create(scene, version=version, name=scene.name(f"v{version}"), num_partitions=2)
+        for version in range(2, 8)
+    }
 
 
 @case
@@ -38,18 +51,27 @@ def create_topic_with_defaults(scene: Scene) -> Any:
 @case
 def create_topic_that_exists(scene: Scene) -> Any:
     topic = scene.topic()
-    return {"same": _create(scene, name=topic), "validated": _create(scene, name=topic, validate_only=True)}
+    return {
+        "same": _create(scene, name=topic),
+        "validated": _create(scene, name=topic, validate_only=True),
+    }
 
 
 @case
 def create_topic_of_an_odd_name(scene: Scene) -> Any:
-    return {name: named(_create(scene, name=odd, validate_only=True), name) for name, odd in ODD_NAMES.items()}
+    return {
+        name: named(_create(scene, name=odd, validate_only=True), name)
+        for name, odd in ODD_NAMES.items()
+    }
 
 
 @case
 def create_topic_whose_name_collides(scene: Scene) -> Any:
     dotted = _create(scene, name=scene.name("a.b"))
-    return {"dot": dotted, "underscore": named(_create(scene, name=scene.name("a.b").replace(".", "_")), "a_b")}
+    return {
+        "dot": dotted,
+        "underscore": named(_create(scene, name=scene.name("a.b").replace(".", "_")), "a_b"),
+    }
 
 
 @case
@@ -61,7 +83,10 @@ def create_topic_of_a_bad_size(scene: Scene) -> Any:
         "minus 2 replicas": (1, -2),
         "4 replicas": (1, 4),
     }
-    return {name: _create(scene, num_partitions=size[0], replication_factor=size[1]) for name, size in sizes.items()}
+    return {
+        name: _create(scene, num_partitions=size[0], replication_factor=size[1])
+        for name, size in sizes.items()
+    }
 
 
 @case
@@ -88,7 +113,12 @@ def create_topic_with_bad_settings(scene: Scene) -> Any:
         "compression type": ("compression.type", "lz77"),
     }
     return {
-        name: _create(scene, name=scene.name(f"t{number}"), validate_only=True, configs=[{"name": key, "value": value}])
+        name: _create(
+            scene,
+            name=scene.name(f"t{number}"),
+            validate_only=True,
+            configs=[{"name": key, "value": value}],
+        )
         for number, (name, (key, value)) in enumerate(settings.items())
     }
 
@@ -96,7 +126,10 @@ def create_topic_with_bad_settings(scene: Scene) -> Any:
 @case
 def create_topic_with_an_assignment(scene: Scene) -> Any:
     def assignment(*brokers: list[int], start: int = 0, **also: Any) -> Any:
-        parts = [{"partition_index": start + number, "broker_ids": each} for number, each in enumerate(brokers)]
+        parts = [
+            {"partition_index": start + number, "broker_ids": each}
+            for number, each in enumerate(brokers)
+        ]
         return {"num_partitions": -1, "replication_factor": -1, "assignments": parts} | also
 
     wanted = {
@@ -110,13 +143,24 @@ def create_topic_with_an_assignment(scene: Scene) -> Any:
         "with a count": assignment([0], num_partitions=1),
         "with a replication factor": assignment([0], replication_factor=1),
     }
-    return {name: _create(scene, name=scene.name(f"t{number}"), **each) for number, (name, each) in enumerate(wanted.items())}
+    return {
+        name: _create(scene, name=scene.name(f"t{number}"), **each)
+        for number, (name, each) in enumerate(wanted.items())
+    }
 
 
 @case
 def create_the_same_topic_twice_in_one_request(scene: Scene) -> Any:
-    topic = {"name": scene.name(), "num_partitions": 1, "replication_factor": 1, "assignments": [], "configs": []}
-    answer = scene.any.call("CreateTopics", 5, topics=[topic, topic], timeout_ms=10_000, validate_only=True)
+    topic = {
+        "name": scene.name(),
+        "num_partitions": 1,
+        "replication_factor": 1,
+        "assignments": [],
+        "configs": [],
+    }
+    answer = scene.any.call(
+        "CreateTopics", 5, topics=[topic, topic], timeout_ms=10_000, validate_only=True
+    )
     return [{"name": each.name, "error_code": each.error_code} for each in answer.topics]
 
 
@@ -129,7 +173,10 @@ def create_no_topics(scene: Scene) -> Any:
 def delete_topics_by_name(scene: Scene) -> Any:
     topic = scene.topic()
     ask = {"topic_names": [topic, scene.name("none")], "timeout_ms": 5_000}
-    return {"first": scene.any.call("DeleteTopics", 5, **ask), "version 1": scene.any.call("DeleteTopics", 1, **ask)}
+    return {
+        "first": scene.any.call("DeleteTopics", 5, **ask),
+        "version 1": scene.any.call("DeleteTopics", 1, **ask),
+    }
 
 
 @case
@@ -143,7 +190,10 @@ def delete_topics_by_id(scene: Scene) -> Any:
         "name": {"topic_id": uuid.UUID(int=0), "name": other},
         "neither": {"topic_id": uuid.UUID(int=0), "name": None},
     }
-    return {name: scene.any.call("DeleteTopics", 6, topics=[each], timeout_ms=5_000).responses for name, each in wanted.items()}
+    return {
+        name: scene.any.call("DeleteTopics", 6, topics=[each], timeout_ms=5_000).responses
+        for name, each in wanted.items()
+    }
 
 
 @case
@@ -161,16 +211,23 @@ def delete_a_topic_and_make_it_anew(scene: Scene) -> Any:
     scene.any.call("DeleteTopics", 5, topic_names=[topic], timeout_ms=5_000)
     scene.until(lambda: scene.metadata(12, [{"name": topic}]).topics[0].error_code != 0)
     scene.topic()
-    return {"another id": scene.topic_id(topic) != before, "fetched": scene.fetch(scene.leader(topic), topic)}
+    return {
+        "another id": scene.topic_id(topic) != before,
+        "fetched": scene.fetch(scene.leader(topic), topic),
+    }
 
 
 @case
 def create_partitions(scene: Scene) -> Any:
     topic = scene.topic(partitions=2)
 
-    def ask(count: int, *, name: str = topic, assignments: Any = None, validate_only: bool = False) -> Any:
+    def ask(
+        count: int, *, name: str = topic, assignments: Any = None, validate_only: bool = False
+    ) -> Any:
         wanted = {"name": name, "count": count, "assignments": assignments}
-        return scene.any.call("CreatePartitions", 3, topics=[wanted], timeout_ms=5_000, validate_only=validate_only).results
+        return scene.any.call(
+            "CreatePartitions", 3, topics=[wanted], timeout_ms=5_000, validate_only=validate_only
+        ).results
 
     seen = {
         "fewer": ask(1),
@@ -195,4 +252,6 @@ def create_partitions(scene: Scene) -> Any:
 def create_partitions_of_one_topic_twice(scene: Scene) -> Any:
     topic = scene.topic()
     wanted = [{"name": topic, "count": count, "assignments": None} for count in (2, 3)]
-    return scene.any.call("CreatePartitions", 3, topics=wanted, timeout_ms=5_000, validate_only=True).results
+    return scene.any.call(
+        "CreatePartitions", 3, topics=wanted, timeout_ms=5_000, validate_only=True
+    ).results

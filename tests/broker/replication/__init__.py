@@ -1,1 +1,4 @@
-"""Tests of replication: what followers, leaders and the controller make of appends, fetches and faults."""
+"""Tests of replication.
+
+What followers, leaders and the controller make of appends, fetches and faults.
+"""

@@ -82,11 +82,19 @@ class Scene:
 
     async def open(self, **configs: str) -> None:
         """Make the topic, and have everything in place."""
-        self.cluster.create_topic(KEY.topic, partitions=1, replication_factor=len(self.cluster.nodes), configs=dict(configs))
+        self.cluster.create_topic(
+            KEY.topic,
+            partitions=1,
+            replication_factor=len(self.cluster.nodes),
+            configs=dict(configs),
+        )
         await self.settle()
 
     async def settle(self) -> None:
-        """Let what can happen without time passing happen: no request that is parked runs out of time."""
+        """Let what can happen without time passing happen.
+
+        No request that is parked runs out of time.
+        """
         await asyncio.sleep(0.001)
 
     async def until(self, condition: Callable[[], object], limit_ms: int = 60_000) -> None:
@@ -131,7 +139,10 @@ class Scene:
 
     def ends(self) -> dict[int, tuple[int, int]]:
         """(high watermark, end offset) by node."""
-        return {node: (each["high_watermark"], each["end_offset"]) for node, each in self.state()["offsets"].items()}
+        return {
+            node: (each["high_watermark"], each["end_offset"])
+            for node, each in self.state()["offsets"].items()
+        }
 
     def purgatory(self, name: str, node: int = 0) -> int:
         """How many wait in a purgatory."""
@@ -149,7 +160,9 @@ class Scene:
         producer: tuple[int, int, int] = (-1, -1, -1),
     ) -> Answer[list[ProducedPartition]]:
         """Append a batch at a node."""
-        return self.produce_to(node, [(key, batch(*values, producer=producer))], acks=acks, timeout_ms=timeout_ms)
+        return self.produce_to(
+            node, [(key, batch(*values, producer=producer))], acks=acks, timeout_ms=timeout_ms
+        )
 
     def produce_to(
         self,
@@ -182,7 +195,10 @@ class Scene:
         """Fetch from a node, as a consumer or as a follower."""
         answer: Answer[list[FetchedPartition]] = Answer(asyncio.get_running_loop().time())
         params = FetchParams(replica_id, max_wait_ms, min_bytes, max_bytes, leader_only)
-        targets = [FetchTarget(key, offset, 2**20, epoch, last_epoch, 0 if replica_id >= 0 else -1) for key in keys]
+        targets = [
+            FetchTarget(key, offset, 2**20, epoch, last_epoch, 0 if replica_id >= 0 else -1)
+            for key in keys
+        ]
         with self.node(node).actions:
             self.node(node).replicas.fetch(params, targets, answer.take)
         return answer
@@ -209,7 +225,12 @@ def error(answer: list[Any]) -> ErrorCode:
     return code
 
 
-def play(scenario: Callable[[Scene], Coroutine[Any, Any, T]], *, data_dir: Path | None = None, **settings: Any) -> T:
+def play(
+    scenario: Callable[[Scene], Coroutine[Any, Any, T]],
+    *,
+    data_dir: Path | None = None,
+    **settings: Any,
+) -> T:
     """Run a scenario on a cluster of three nodes, and look at all invariants at its end."""
     configs = settings.pop("configs", {})
     given = {"nodes": 3, "replica_lag_time_max_ms": LAG_MS, "data_dir": data_dir, **settings}
@@ -217,7 +238,9 @@ def play(scenario: Callable[[Scene], Coroutine[Any, Any, T]], *, data_dir: Path 
     failures: list[dict[str, Any]] = []
 
     async def main() -> T:
-        asyncio.get_running_loop().set_exception_handler(lambda _loop, context: failures.append(context))
+        asyncio.get_running_loop().set_exception_handler(
+            lambda _loop, context: failures.append(context)
+        )
         async with AsyncCluster(ClusterSettings(**given), wall_ms=lambda: NOW) as cluster:
             scene = Scene(cluster)
             if KEY.topic not in cluster.controller.topics:
@@ -233,12 +256,21 @@ def play(scenario: Callable[[Scene], Coroutine[Any, Any, T]], *, data_dir: Path 
 def ask(
     scene: Scene, node: int, api: Api, version: int, /, *, client_id: str = "test", **fields: Any
 ) -> tuple[Answer[Any], RequestContext]:
-    """Have a node handle a request as if a connection had brought it; what it answers, and the request's context."""
+    """Have a node handle a request as if a connection had brought it.
+
+    What it answers, and the request's context.
+    """
     answer: Answer[Any] = Answer(asyncio.get_running_loop().time())
     header = Header(api, version, 1, client_id, 0, is_served=True)
     context = RequestContext(
-        header, Client(client_id, "/127.0.0.1"), 0, lambda _context, response: answer.take(response), lambda _reason: None
+        header,
+        Client(client_id, "/127.0.0.1"),
+        0,
+        lambda _context, response: answer.take(response),
+        lambda _reason: None,
     )
-    request = api.request.decode(message(api.request, fields).encode(version=version), version=version)
+    request = api.request.decode(
+        message(api.request, fields).encode(version=version), version=version
+    )
     scene.node(node).server.handle(context, request)
     return answer, context

@@ -18,7 +18,10 @@ from tests.broker.replication.scene import KEY, Scene, ask, error, play
 
 
 def test_topics_records_and_epochs_are_still_there(tmp_path: Path) -> None:
-    """With settings, high watermarks and the cluster's id; the epoch is a later one, and everybody is in sync."""
+    """With settings, high watermarks and the cluster's id.
+
+    The epoch is a later one, and everybody is in sync.
+    """
 
     async def before(scene: Scene) -> tuple[str, Any, Any]:
         controller = scene.cluster.controller
@@ -37,7 +40,9 @@ def test_topics_records_and_epochs_are_still_there(tmp_path: Path) -> None:
         controller = scene.cluster.controller
         state = scene.state()
         assert (state["leader"], state["leader_epoch"], set(state["isr"])) == (0, 2, {0, 1, 2})
-        assert {each["leader"] for each in scene.cluster.describe("other")} == {0, 1, 2}, "not all to the first that starts"
+        assert {each["leader"] for each in scene.cluster.describe("other")} == {0, 1, 2}, (
+            "not all to the first that starts"
+        )
         assert scene.ends() == dict.fromkeys(range(3), (3, 3))
         assert [scene.values(node) for node in range(3)] == [[b"b", b"c"]] * 3
         assert error(await scene.produce(0, b"d").get()) is ErrorCode.NONE
@@ -61,7 +66,11 @@ def test_idempotent_producers_are_still_known(tmp_path: Path) -> None:
 
     async def after(scene: Scene) -> None:
         produced = (await scene.produce(0, b"a", producer=(5, 0, 0)).get())[0]
-        assert (produced.error, produced.base_offset, scene.values(0)) == (ErrorCode.NONE, 0, [b"a"])
+        assert (produced.error, produced.base_offset, scene.values(0)) == (
+            ErrorCode.NONE,
+            0,
+            [b"a"],
+        )
 
     play(before, data_dir=tmp_path)
     play(after, data_dir=tmp_path)
@@ -72,9 +81,28 @@ def test_commits_of_groups_are_still_there(tmp_path: Path) -> None:
 
     def commit(scene: Scene) -> Any:
         node = coordinator(scene)
-        partitions = [{"partition_index": 0, "committed_offset": 42, "committed_leader_epoch": 3, "committed_metadata": "m"}]
-        fields = {"group_id": "g", "generation_id_or_member_epoch": -1, "member_id": "", "group_instance_id": None}
-        return ask(scene, node, apis.OFFSET_COMMIT, 8, topics=[{"name": "orders", "partitions": partitions}], **fields)[0]
+        partitions = [
+            {
+                "partition_index": 0,
+                "committed_offset": 42,
+                "committed_leader_epoch": 3,
+                "committed_metadata": "m",
+            }
+        ]
+        fields = {
+            "group_id": "g",
+            "generation_id_or_member_epoch": -1,
+            "member_id": "",
+            "group_instance_id": None,
+        }
+        return ask(
+            scene,
+            node,
+            apis.OFFSET_COMMIT,
+            8,
+            topics=[{"name": "orders", "partitions": partitions}],
+            **fields,
+        )[0]
 
     def coordinator(scene: Scene) -> int:
         partition = scene.node(0).groups.partition_for("g")
@@ -88,16 +116,25 @@ def test_commits_of_groups_are_still_there(tmp_path: Path) -> None:
 
     async def after(scene: Scene) -> None:
         wanted = [{"name": "orders", "partition_indexes": [0]}]
-        answer = await ask(scene, coordinator(scene), apis.OFFSET_FETCH, 5, group_id="g", topics=wanted)[0].get()
+        answer = await ask(
+            scene, coordinator(scene), apis.OFFSET_FETCH, 5, group_id="g", topics=wanted
+        )[0].get()
         found = answer.topics[0].partitions[0]
-        assert (found.committed_offset, found.committed_leader_epoch, found.metadata) == (42, 3, "m")
+        assert (found.committed_offset, found.committed_leader_epoch, found.metadata) == (
+            42,
+            3,
+            "m",
+        )
 
     play(before, data_dir=tmp_path)
     play(after, data_dir=tmp_path)
 
 
 def test_who_was_not_in_sync_does_not_lead_after_a_restart(tmp_path: Path) -> None:
-    """Though it comes first; nor where unclean elections are allowed, as long as one that was in sync comes too."""
+    """Though it comes first.
+
+    Nor where unclean elections are allowed, as long as one that was in sync comes too.
+    """
 
     async def before(scene: Scene) -> None:
         scene.cluster.move_leader("orders", 0, 2)
@@ -188,7 +225,9 @@ def test_many_partitions_need_few_files(tmp_path: Path) -> None:
         await scene.settle()
         for state in scene.cluster.describe("many"):
             key = TopicPartition("many", state["partition"])
-            assert error(await scene.produce(state["leader"], b"a", key=key).get()) is ErrorCode.NONE
+            assert (
+                error(await scene.produce(state["leader"], b"a", key=key).get()) is ErrorCode.NONE
+            )
         assert 200 < len(scene.node(0).disk._files) <= 256
 
     play(scenario, nodes=1, data_dir=tmp_path)

@@ -55,7 +55,10 @@ def test_high_watermark_may_be_named_by_minus_1() -> None:
 
 
 def test_frozen_follower_lets_it_time_out() -> None:
-    """REQUEST_TIMED_OUT when the time is up, and not before; the records are gone all the same, there too in the end."""
+    """REQUEST_TIMED_OUT when the time is up, and not before.
+
+    The records are gone all the same, there too in the end.
+    """
 
     async def scenario(scene: Scene) -> None:
         await filled(scene)
@@ -119,7 +122,9 @@ def test_leader_or_topic_that_goes_ends_the_wait(deleted: bool) -> None:
             scene.cluster.move_leader("orders", 0, 1)
         await scene.settle()
         assert answer.done
-        expected = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if deleted else ErrorCode.NOT_LEADER_OR_FOLLOWER
+        expected = (
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if deleted else ErrorCode.NOT_LEADER_OR_FOLLOWER
+        )
         assert error(await answer.get()) is expected
 
     play(scenario)
@@ -131,13 +136,18 @@ def test_only_a_leader_deletes() -> None:
     async def scenario(scene: Scene) -> None:
         assert error(await scene.delete(1, 0).get()) is ErrorCode.NOT_LEADER_OR_FOLLOWER
         other = TopicPartition("none", 0)
-        assert error(await scene.delete(0, 0, key=other).get()) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert (
+            error(await scene.delete(0, 0, key=other).get()) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        )
 
     play(scenario)
 
 
 def test_records_that_are_too_old_go_everywhere() -> None:
-    """Each replica deletes them by itself, and none beyond the high watermark; followers take the leader's start over."""
+    """Each replica deletes them by itself, and none beyond the high watermark.
+
+    Followers take the leader's start over.
+    """
 
     async def scenario(scene: Scene) -> None:
         value = b"x" * 600_000

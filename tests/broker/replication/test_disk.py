@@ -62,7 +62,11 @@ def test_high_watermarks_are_read_by_the_next_process(tmp_path: Path) -> None:
     disk.keep_high_watermarks({(OLD, 0): 5, (OLD, 1): 7})
     disk.keep_high_watermarks({(OLD, 1): 8})
     again = Disk(0, tmp_path)
-    assert [again.high_watermark(KEY._replace(partition=index), OLD) for index in range(3)] == [5, 8, 0]
+    assert [again.high_watermark(KEY._replace(partition=index), OLD) for index in range(3)] == [
+        5,
+        8,
+        0,
+    ]
     assert again.high_watermark(KEY, NEW) == 0
     for text in ("", "[[1, 2]]", '[["orders", 0, 5]]', "{}", "[[null, 0, 0]]", "7"):
         (tmp_path / "high-watermarks.json").write_text(text)
@@ -80,4 +84,6 @@ def test_log_without_its_mark_is_kept(tmp_path: Path) -> None:
     log = disk.open(KEY, OLD, LogSettings())
     assert contents(log) == [(0, b"a")]
     disk.close(log)
-    assert (tmp_path / "orders-0" / "partition.metadata").read_text() == f"version: 0\ntopic_id: {OLD}\n"
+    assert (
+        tmp_path / "orders-0" / "partition.metadata"
+    ).read_text() == f"version: 0\ntopic_id: {OLD}\n"

@@ -1,4 +1,7 @@
-"""Leader epochs: what a log that parted from its leader's is cut to (KIP-101, KIP-279, KIP-595), and elections."""
+"""Leader epochs.
+
+What a log that parted from its leader's is cut to (KIP-101, KIP-279, KIP-595), and elections.
+"""
 
 from __future__ import annotations
 
@@ -28,19 +31,28 @@ async def depose(scene: Scene, *alone: bytes) -> None:
 
 
 def test_leader_that_was_cut_off_gives_up_what_nobody_else_has() -> None:
-    """It took acks=1, and acks=all for ever; back, it has what the new leader has, byte for byte."""
+    """It took acks=1, and acks=all for ever.
+
+    Back, it has what the new leader has, byte for byte.
+    """
 
     async def scenario(scene: Scene) -> None:
         await scene.produce(0, b"a").get()
         scene.cluster.cut_off(0)
-        stale = [scene.produce(0, b"lost", acks=1), scene.produce(0, b"lost too", timeout_ms=60_000)]
+        stale = [
+            scene.produce(0, b"lost", acks=1),
+            scene.produce(0, b"lost too", timeout_ms=60_000),
+        ]
         await asyncio.sleep(SESSION_S + 0.1)
         assert (scene.leader, scene.isr, scene.state()["leader_epoch"]) == (1, {1, 2}, 1)
         await scene.produce(1, b"b").get()
         await scene.produce(1, b"c").get()
         assert scene.replica(0).is_leader, "it has not heard"
         assert (stale[0].done, stale[1].done) == (True, False)
-        assert [scene.ends()[0], fetched_values((await scene.fetch(0, 0).get())[0].records)] == [(1, 3), [b"a"]]
+        assert [scene.ends()[0], fetched_values((await scene.fetch(0, 0).get())[0].records)] == [
+            (1, 3),
+            [b"a"],
+        ]
         scene.cluster.reconnect(0)
         await scene.settle()
         assert error(await stale[1].get()) is ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -100,7 +112,9 @@ def test_high_watermark_is_no_measure_of_what_is_to_be_cut() -> None:
         answer = scene.produce(0, b"a")
         await scene.settle()
         assert answer.done
-        assert scene.ends()[1] == (0, 1), "it has the record, and does not know that it is replicated"
+        assert scene.ends()[1] == (0, 1), (
+            "it has the record, and does not know that it is replicated"
+        )
         scene.cluster.kill(1)
         await scene.cluster.restart(1)
         await scene.settle()
@@ -114,13 +128,17 @@ def test_high_watermark_is_no_measure_of_what_is_to_be_cut() -> None:
 
 
 def test_logs_that_parted_twice_are_cut_to_where_both_agree() -> None:
-    """KIP-279: the follower has an epoch that the leader has not, and the leader one that the follower has not."""
+    """KIP-279.
+
+    The follower has an epoch that the leader has not, and the leader one that the follower has not.
+    """
 
     async def scenario(scene: Scene) -> None:
         for value in (b"a", b"b"):
             await scene.produce(0, value).get()
         await asyncio.sleep(1)
-        # Node 0 alone has 2 records of epoch 0; node 1 alone 3 of epoch 1; neither is ever replicated.
+        # Node 0 alone has 2 records of epoch 0; node 1 alone 3 of epoch 1; neither is ever
+        # replicated.
         scene.cluster.cut_off(0)
         for value in (b"x0", b"x1"):
             scene.produce(0, value, acks=1)
@@ -137,7 +155,9 @@ def test_logs_that_parted_twice_are_cut_to_where_both_agree() -> None:
         await scene.until(lambda: scene.isr == {0, 1, 2})
         await asyncio.sleep(1)
         assert [scene.values(node) for node in range(3)] == [[b"a", b"b", b"c"]] * 3
-        epochs = [[header.leader_epoch for header, _ in scene.log(node).batches()] for node in range(3)]
+        epochs = [
+            [header.leader_epoch for header, _ in scene.log(node).batches()] for node in range(3)
+        ]
         assert epochs == [[0, 0, 2]] * 3
 
     play(scenario)
@@ -175,7 +195,10 @@ def test_batch_that_the_cut_falls_into_goes_as_a_whole() -> None:
 
 
 def test_cut_is_where_the_epochs_part() -> None:
-    """Not at the high watermark, which is lower; nor beyond what this log has of the leader's epoch."""
+    """Not at the high watermark, which is lower.
+
+    Nor beyond what this log has of the leader's epoch.
+    """
 
     async def scenario(scene: Scene) -> None:
         replica, fetcher = scene.replica(1), scene.node(1).fetchers[0]
@@ -185,7 +208,18 @@ def test_cut_is_where_the_epochs_part() -> None:
             for _ in range(count):
                 log.append_as_leader(batch(b"v"), epoch, NOW)
         assert (log.end_offset, replica.high_watermark) == (8, 0)
-        leaders = {(5, 7): 7, (5, 9): 8, (2, 4): 4, (2, 6): 6, (2, 7): 6, (3, 5): 5, (4, 9): 6, (1, 3): 3, (1, 4): 3, (0, 2): 2}
+        leaders = {
+            (5, 7): 7,
+            (5, 9): 8,
+            (2, 4): 4,
+            (2, 6): 6,
+            (2, 7): 6,
+            (3, 5): 5,
+            (4, 9): 6,
+            (1, 3): 3,
+            (1, 4): 3,
+            (0, 2): 2,
+        }
         assert {leader: fetcher._parting(replica, *leader) for leader in leaders} == leaders
         fetcher._take_partition(replica, FetchedPartition(KEY, diverging=(4, 9)))
         assert (log.end_offset, log.latest_epoch, replica.high_watermark) == (6, 2, 0)
@@ -198,7 +232,10 @@ def test_cut_is_where_the_epochs_part() -> None:
 
 @pytest.mark.parametrize("alone", [1, 2, 3])
 def test_log_that_parted_before_the_leaders_start_is_given_up(alone: int) -> None:
-    """DeleteRecords has moved the leader's start into a batch, beyond where the logs part: no epoch tells of it any more."""
+    """DeleteRecords has moved the leader's start into a batch, beyond where the logs part.
+
+    No epoch tells of it any more.
+    """
 
     async def scenario(scene: Scene) -> None:
         await scene.produce(0, b"a").get()
@@ -267,7 +304,10 @@ def test_log_that_was_cut_meanwhile_takes_no_answer() -> None:
 
 
 def test_follower_that_the_leader_has_nothing_left_for_begins_anew() -> None:
-    """All that it lacks has been deleted: it asks where the leader's log begins, and goes on there."""
+    """All that it lacks has been deleted.
+
+    It asks where the leader's log begins, and goes on there.
+    """
 
     async def scenario(scene: Scene) -> None:
         await scene.produce(0, b"a").get()
@@ -304,7 +344,10 @@ def test_follower_without_epochs_that_is_ahead_is_cut_to_the_leaders_end() -> No
 
 
 def test_where_the_leaders_log_is_is_asked_over_the_link() -> None:
-    """With lag it takes two ways there and back; when the link is cut nothing is done to the log."""
+    """With lag it takes two ways there and back.
+
+    When the link is cut nothing is done to the log.
+    """
 
     async def scenario(scene: Scene) -> None:
         replica = scene.replica(1)
@@ -325,7 +368,10 @@ def test_where_the_leaders_log_is_is_asked_over_the_link() -> None:
 
 
 def test_offset_that_is_in_range_by_now_is_fetched_again_later() -> None:
-    """The leader has got so far since it was asked: nothing is cut, and it is not asked without a pause."""
+    """The leader has got so far since it was asked.
+
+    Nothing is cut, and it is not asked without a pause.
+    """
 
     async def scenario(scene: Scene) -> None:
         await scene.produce(0, b"a").get()
@@ -336,7 +382,10 @@ def test_offset_that_is_in_range_by_now_is_fetched_again_later() -> None:
         target = fetcher._target(KEY)
         assert scene.node(0).replicas.bounds(target) == LogBounds(ErrorCode.NONE, 0, 1)
         assert scene.node(2).replicas.bounds(target).error is ErrorCode.NOT_LEADER_OR_FOLLOWER
-        assert scene.node(0).replicas.bounds(target._replace(current_leader_epoch=9)).error is ErrorCode.UNKNOWN_LEADER_EPOCH
+        assert (
+            scene.node(0).replicas.bounds(target._replace(current_leader_epoch=9)).error
+            is ErrorCode.UNKNOWN_LEADER_EPOCH
+        )
 
     play(scenario)
 
@@ -441,7 +490,9 @@ def test_leader_may_be_moved_to_those_in_sync_only() -> None:
         scene.cluster.freeze(1)
         scene.produce(0, b"a")
         await scene.until(lambda: scene.isr == {0})
-        with pytest.raises(ControllerError, match=r"node 1 can.t lead orders-0: in sync and alive are \[0\]"):
+        with pytest.raises(
+            ControllerError, match=r"node 1 can.t lead orders-0: in sync and alive are \[0\]"
+        ):
             scene.cluster.move_leader("orders", 0, 1)
         scene.cluster.thaw(1)
         await scene.until(lambda: scene.isr == {0, 1})

@@ -81,7 +81,10 @@ def test_fetch_waits_for_min_bytes_over_all_its_partitions() -> None:
         assert not answer.done
         await scene.produce(leader, b"c").get()
         assert answer.done
-        assert [fetched_values(each.records) for each in await answer.get()] == [[b"a", b"c"], [b"b"]]
+        assert [fetched_values(each.records) for each in await answer.get()] == [
+            [b"a", b"c"],
+            [b"b"],
+        ]
 
     play(scenario)
 
@@ -114,7 +117,9 @@ def test_max_bytes_are_of_all_partitions_but_the_first_batch_is_always_read() ->
     async def scenario(scene: Scene) -> None:
         await scene.produce(0, b"a" * 1_000).get()
         await scene.produce(0, b"b" * 1_000).get()
-        assert fetched_values((await scene.fetch(0, 0, max_bytes=1).get())[0].records) == [b"a" * 1_000]
+        assert fetched_values((await scene.fetch(0, 0, max_bytes=1).get())[0].records) == [
+            b"a" * 1_000
+        ]
         two = await scene.fetch(0, 0, max_bytes=2_500).get()
         assert len(fetched_values(two[0].records)) == 2
 
@@ -182,7 +187,10 @@ def test_deleted_records_end_the_wait_of_who_reads_them() -> None:
 
 
 def test_consumers_may_read_from_followers() -> None:
-    """Up to what the follower knows to be replicated; its wait ends when that grows (KIP-392), or the records are cut."""
+    """Up to what the follower knows to be replicated.
+
+    Its wait ends when that grows (KIP-392), or the records are cut.
+    """
 
     async def scenario(scene: Scene) -> None:
         assert error(await scene.fetch(1, 0).get()) is ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -196,7 +204,10 @@ def test_consumers_may_read_from_followers() -> None:
 
 
 def test_diverging_epoch_is_told_at_once() -> None:
-    """The largest epoch that both may have, and where it ends; the follower's offset does not count as fetched."""
+    """The largest epoch that both may have, and where it ends.
+
+    The follower's offset does not count as fetched.
+    """
 
     async def scenario(scene: Scene) -> None:
         await scene.produce(0, b"a").get()
@@ -233,19 +244,38 @@ def test_metrics_tell_who_waits_and_who_ran_out_of_time() -> None:
         assert before["Fetch"]["NumDelayedOperations"] == 2
         assert before["Fetch"]["follower.ExpiresPerSec"] == 0
         scene.cluster.freeze(2)
-        waiting = [scene.produce(0, b"a", timeout_ms=3_000), scene.produce(0, b"b", timeout_ms=20_000)]
+        waiting = [
+            scene.produce(0, b"a", timeout_ms=3_000),
+            scene.produce(0, b"b", timeout_ms=20_000),
+        ]
         consumers = [scene.fetch(0, 0, max_wait_ms=900) for _ in range(4)]
         during = scene.cluster.metrics()[0]
-        assert (during["Produce"]["PurgatorySize"], during["Produce"]["NumDelayedOperations"]) == (2, 2)
+        assert (during["Produce"]["PurgatorySize"], during["Produce"]["NumDelayedOperations"]) == (
+            2,
+            2,
+        )
         assert during["Fetch"]["NumDelayedOperations"] == 4
         await asyncio.sleep(10)
         after = scene.cluster.metrics()[0]
-        assert (waiting[0].done, waiting[1].done, all(each.done for each in consumers)) == (True, False, True)
-        assert (after["Produce"]["Expires"], after["Produce"]["ExpiresPerSec"]) == (1, pytest.approx(0.1))
-        assert (after["Fetch"]["consumer.Expires"], after["Fetch"]["consumer.ExpiresPerSec"]) == (4, pytest.approx(0.4))
+        assert (waiting[0].done, waiting[1].done, all(each.done for each in consumers)) == (
+            True,
+            False,
+            True,
+        )
+        assert (after["Produce"]["Expires"], after["Produce"]["ExpiresPerSec"]) == (
+            1,
+            pytest.approx(0.1),
+        )
+        assert (after["Fetch"]["consumer.Expires"], after["Fetch"]["consumer.ExpiresPerSec"]) == (
+            4,
+            pytest.approx(0.4),
+        )
         # Node 1's fetches, each half a second.
         assert 18 <= after["Fetch"]["follower.Expires"] - before["Fetch"]["follower.Expires"] <= 21
-        assert after["Fetch"]["Expires"] == after["Fetch"]["follower.Expires"] + after["Fetch"]["consumer.Expires"]
+        assert (
+            after["Fetch"]["Expires"]
+            == after["Fetch"]["follower.Expires"] + after["Fetch"]["consumer.Expires"]
+        )
         assert after["DeleteRecords"]["PurgatorySize"] == after["Throttle"]["PurgatorySize"] == 0
         scene.cluster.thaw(2)
         await scene.settle()
@@ -282,7 +312,10 @@ def test_what_waits_for_a_partition_does_not_wait_for_another_of_its_name() -> N
         deleted: list[DeletedPartition] = []
         fetched: list[str] = []
         produce = DelayedProduce(
-            9, [ProducedPartition(KEY, required_offset=0, pending=True, replica=old)], node.replicas.find, produced.extend
+            9,
+            [ProducedPartition(KEY, required_offset=0, pending=True, replica=old)],
+            node.replicas.find,
+            produced.extend,
         )
         delete = DelayedDeleteRecords(
             9,

@@ -11,7 +11,10 @@ from tests.broker.replication.scene import KEY, LAG_MS, Scene, error, play
 
 
 def test_follower_that_lags_leaves_and_its_leader_goes_on() -> None:
-    """Not before replica.lag.time.max.ms, and at most half as much later; then what waited for it is answered."""
+    """Not before replica.lag.time.max.ms, and at most half as much later.
+
+    Then what waited for it is answered.
+    """
 
     async def scenario(scene: Scene) -> None:
         scene.cluster.freeze(2)
@@ -86,13 +89,17 @@ def test_follower_comes_back_once_it_has_caught_up() -> None:
 
 
 def test_follower_that_is_asked_for_counts_before_the_leader_hears_of_it() -> None:
-    """KIP-497: the controller has let it in, may make it the leader, and the leader does not know yet."""
+    """KIP-497.
+
+    The controller has let it in, may make it the leader, and the leader does not know yet.
+    """
 
     async def scenario(scene: Scene) -> None:
         scene.cluster.freeze(2)
         scene.produce(0, b"a")
         await scene.until(lambda: scene.isr == {0, 1})
-        # What reaches the leader takes its time from now on. The follower catches up, and stops again.
+        # What reaches the leader takes its time from now on. The follower catches up, and stops
+        # again.
         scene.cluster.lag(0, 300)
         scene.cluster.thaw(2)
         await scene.until(lambda: scene.isr == {0, 1, 2}, 2_000)
@@ -115,20 +122,31 @@ def test_follower_that_is_asked_for_counts_before_the_leader_hears_of_it() -> No
 
 
 def test_wish_for_an_earlier_state_is_refused() -> None:
-    """A follower went and came back while the wish was under way: the leader may have gone on without it."""
+    """A follower went and came back while the wish was under way.
+
+    The leader may have gone on without it.
+    """
 
     async def scenario(scene: Scene) -> None:
         controller = scene.cluster.controller
         partition = controller.partition(KEY)
         assert partition is not None
         topic_id = controller.topics["orders"].topic_id
-        wish = IsrWish(KEY, topic_id, 0, partition.leader_epoch, partition.partition_epoch, [0, 1, 2])
+        wish = IsrWish(
+            KEY, topic_id, 0, partition.leader_epoch, partition.partition_epoch, [0, 1, 2]
+        )
         controller.node_went(2)
-        assert not controller.alter_isr(wish._replace(partition_epoch=partition.partition_epoch)), "node 2 is not alive"
+        assert not controller.alter_isr(wish._replace(partition_epoch=partition.partition_epoch)), (
+            "node 2 is not alive"
+        )
         controller.node_came(2)
         assert not controller.alter_isr(wish), "the partition has changed"
-        assert not controller.alter_isr(wish._replace(partition_epoch=partition.partition_epoch, leader=1))
-        assert not controller.alter_isr(wish._replace(partition_epoch=partition.partition_epoch, topic_id=partition.key))
+        assert not controller.alter_isr(
+            wish._replace(partition_epoch=partition.partition_epoch, leader=1)
+        )
+        assert not controller.alter_isr(
+            wish._replace(partition_epoch=partition.partition_epoch, topic_id=partition.key)
+        )
         assert scene.isr == {0, 1}
         assert controller.alter_isr(wish._replace(partition_epoch=partition.partition_epoch))
         assert scene.isr == {0, 1, 2}
@@ -220,7 +238,10 @@ def test_another_setting_does_not_end_a_wish() -> None:
 
 
 def test_live_follower_that_is_caught_up_is_waited_for() -> None:
-    """So that one can join where records come in without a pause; one that is not alive is not waited for."""
+    """So that one can join where records come in without a pause.
+
+    One that is not alive is not waited for.
+    """
 
     async def scenario(scene: Scene) -> None:
         scene.cluster.kill(2)

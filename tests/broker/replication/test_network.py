@@ -34,7 +34,12 @@ def test_messages_take_as_long_as_the_slower_end() -> None:
         await asyncio.sleep(0)
         assert came == {"03": 0}
         await asyncio.sleep(1)
-        assert came == {"03": 0, "01": pytest.approx(0.02), "12": pytest.approx(0.05), "2-1": pytest.approx(0.05)}
+        assert came == {
+            "03": 0,
+            "01": pytest.approx(0.02),
+            "12": pytest.approx(0.05),
+            "2-1": pytest.approx(0.05),
+        }
         network.lag(2, 0)
         began = loop.time()
         network.send(1, 2, note("again"))
@@ -44,7 +49,11 @@ def test_messages_take_as_long_as_the_slower_end() -> None:
     run(main)
 
 
-@given(st.lists(st.tuples(st.integers(0, 30), st.sampled_from([0, 0, 1, 10]), st.booleans()), max_size=30))
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 30), st.sampled_from([0, 0, 1, 10]), st.booleans()), max_size=30
+    )
+)
 def test_nothing_overtakes_what_was_sent_before_it(sent: list[tuple[int, int, bool]]) -> None:
     """However the lag changes, from one end to another what is sent first comes first, and comes once."""
 
@@ -64,7 +73,10 @@ def test_nothing_overtakes_what_was_sent_before_it(sent: list[tuple[int, int, bo
 
 
 def test_what_is_under_way_when_a_link_is_cut_is_lost() -> None:
-    """Though the link is there again before it would have come; what is sent after that comes, at its own time."""
+    """Though the link is there again before it would have come.
+
+    What is sent after that comes, at its own time.
+    """
 
     async def main() -> None:
         network, came = Network(), list[tuple[str, int]]()
@@ -72,7 +84,9 @@ def test_what_is_under_way_when_a_link_is_cut_is_lost() -> None:
         began = loop.time()
 
         def send(source: int, target: int, name: str) -> None:
-            network.send(source, target, lambda: came.append((name, round((loop.time() - began) * 1_000))))
+            network.send(
+                source, target, lambda: came.append((name, round((loop.time() - began) * 1_000)))
+            )
 
         network.lag(1, 20)
         send(0, 1, "lost")
@@ -81,7 +95,11 @@ def test_what_is_under_way_when_a_link_is_cut_is_lost() -> None:
         send(0, 2, "not lost")
         network.cut_off(1)
         send(0, 1, "never sent")
-        assert (network.is_connected(0, 1), network.is_connected(1, 1), network.cut) == (False, True, {1})
+        assert (network.is_connected(0, 1), network.is_connected(1, 1), network.cut) == (
+            False,
+            True,
+            {1},
+        )
         await asyncio.sleep(0.005)
         network.reconnect(1)
         send(0, 1, "sent")
@@ -96,7 +114,9 @@ def test_message_that_fails_does_not_hold_up_the_next() -> None:
 
     async def main() -> None:
         network, came, failures = Network(), list[int](), list[object]()
-        asyncio.get_running_loop().set_exception_handler(lambda _loop, context: failures.append(context["exception"]))
+        asyncio.get_running_loop().set_exception_handler(
+            lambda _loop, context: failures.append(context["exception"])
+        )
         network.lag(1, 5)
         for number in range(4):
             network.send(0, 1, lambda number=number: came.append(10 // (number - 1)))  # type: ignore[misc]
@@ -109,7 +129,10 @@ def test_message_that_fails_does_not_hold_up_the_next() -> None:
 
 @pytest.mark.parametrize("lag_ms", [1, 700, 1_500, 5_000])
 def test_replication_works_whatever_the_lag(lag_ms: int) -> None:
-    """A slow link is no broken one: followers stay in sync, or come back, as long as their answers are in time."""
+    """A slow link is no broken one.
+
+    Followers stay in sync, or come back, as long as their answers are in time.
+    """
 
     async def scenario(scene: Scene) -> None:
         scene.cluster.lag(2, lag_ms)
@@ -135,7 +158,11 @@ def test_node_that_hears_late_serves_what_it_knows() -> None:
         scene.cluster.lag(0, 2_000)
         scene.cluster.move_leader("orders", 0, 1)
         await scene.settle()
-        assert (scene.leader, scene.replica(0).is_leader, scene.replica(1).is_leader) == (1, True, True)
+        assert (scene.leader, scene.replica(0).is_leader, scene.replica(1).is_leader) == (
+            1,
+            True,
+            True,
+        )
         stale = scene.produce(0, b"x")
         fresh = scene.produce(1, b"b")
         await asyncio.sleep(1.9)
@@ -169,7 +196,13 @@ def test_number_of_a_node_is_checked() -> None:
     """InvalidArgumentError, with the number."""
 
     async def scenario(scene: Scene) -> None:
-        for change in (scene.cluster.freeze, scene.cluster.thaw, scene.cluster.kill, scene.cluster.stop, scene.cluster.cut_off):
+        for change in (
+            scene.cluster.freeze,
+            scene.cluster.thaw,
+            scene.cluster.kill,
+            scene.cluster.stop,
+            scene.cluster.cut_off,
+        ):
             with pytest.raises(InvalidArgumentError, match="between 0 and 2"):
                 change(3)
         with pytest.raises(InvalidArgumentError, match="lag_ms"):

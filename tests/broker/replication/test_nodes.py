@@ -43,7 +43,10 @@ def test_node_that_is_back_has_what_it_had(data_dir: Path | None, orderly: bool)
 
 
 def test_all_nodes_killed_and_back(data_dir: Path | None) -> None:
-    """Nobody leads until one of those comes that were in sync last; then nothing acknowledged is missing."""
+    """Nobody leads until one of those comes that were in sync last.
+
+    Then nothing acknowledged is missing.
+    """
 
     async def scenario(scene: Scene) -> None:
         await scene.produce(0, b"a").get()
@@ -64,7 +67,10 @@ def test_all_nodes_killed_and_back(data_dir: Path | None) -> None:
 
 
 def test_killed_node_starts_with_the_high_watermark_that_it_kept(data_dir: Path | None) -> None:
-    """Which may be an old one; as a leader it finds the new one out from its followers, and until then shows no more."""
+    """Which may be an old one.
+
+    As a leader it finds the new one out from its followers, and until then shows no more.
+    """
 
     async def scenario(scene: Scene) -> None:
         await scene.produce(0, b"a").get()
@@ -86,7 +92,9 @@ def test_killed_node_starts_with_the_high_watermark_that_it_kept(data_dir: Path 
     play(scenario, data_dir=data_dir)
 
 
-def test_kill_forces_nothing_to_the_disk_and_stop_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kill_forces_nothing_to_the_disk_and_stop_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A killed process had no time for it either. What was written is there in both cases."""
     forced: list[str] = []
     flush = store.FileStore.flush
@@ -110,7 +118,9 @@ def test_kill_forces_nothing_to_the_disk_and_stop_does(tmp_path: Path, monkeypat
     play(scenario, data_dir=tmp_path, flush_messages=1_000)
 
 
-def test_flush_messages_of_1_forces_each_append_on_every_replica(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_flush_messages_of_1_forces_each_append_on_every_replica(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Before it is acknowledged."""
     forced: list[str] = []
     flush = store.FileStore.flush
@@ -168,8 +178,15 @@ def test_node_that_starts_while_it_is_cut_off_knows_nothing(data_dir: Path | Non
         await asyncio.sleep(4)
         scene.cluster.kill(2)
         await scene.cluster.restart(2)
-        assert (scene.node(2).topics, scene.node(2).visible_nodes(), scene.node(2).replicas.replicas) == ({}, {2}, {})
-        assert error(await scene.produce(2, b"x", acks=1).get()) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert (
+            scene.node(2).topics,
+            scene.node(2).visible_nodes(),
+            scene.node(2).replicas.replicas,
+        ) == ({}, {2}, {})
+        assert (
+            error(await scene.produce(2, b"x", acks=1).get())
+            is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        )
         await scene.produce(0, b"b").get()
         scene.cluster.reconnect(2)
         await scene.until(lambda: scene.isr == {0, 1, 2})
@@ -237,21 +254,31 @@ class Full:
 
         def limited(file: store.FileStore, data: bytes) -> None:
             if self.folder is not None and self.folder in file.path.parents:
-                raise store.storage_error("writing", OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
+                raise store.storage_error(
+                    "writing", OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                )
             append(file, data)
 
         monkeypatch.setattr(store.FileStore, "append", limited)
 
 
-def test_leader_whose_disk_is_full_tells_its_producers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """KAFKA_STORAGE_ERROR; what is there can be read, and once there is room it goes on as if nothing had been."""
+def test_leader_whose_disk_is_full_tells_its_producers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """KAFKA_STORAGE_ERROR.
+
+    What is there can be read, and once there is room it goes on as if nothing had been.
+    """
     full = Full(monkeypatch)
 
     async def scenario(scene: Scene) -> None:
         await scene.produce(0, b"a").get()
         full.folder = tmp_path / "node-0"
         for acks in (0, 1, -1):
-            assert error(await scene.produce(0, b"b", acks=acks).get()) is ErrorCode.KAFKA_STORAGE_ERROR
+            assert (
+                error(await scene.produce(0, b"b", acks=acks).get())
+                is ErrorCode.KAFKA_STORAGE_ERROR
+            )
         assert error(await scene.fetch(0, 0).get()) is ErrorCode.NONE
         assert scene.isr == {0, 1, 2}
         full.folder = None
@@ -261,7 +288,9 @@ def test_leader_whose_disk_is_full_tells_its_producers(tmp_path: Path, monkeypat
     play(scenario, data_dir=tmp_path)
 
 
-def test_follower_whose_disk_is_full_falls_behind_and_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_follower_whose_disk_is_full_falls_behind_and_comes_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It leaves the in-sync replicas like any that lags, and tries again each second."""
     full = Full(monkeypatch)
 
@@ -279,7 +308,9 @@ def test_follower_whose_disk_is_full_falls_behind_and_comes_back(tmp_path: Path,
     play(scenario, data_dir=tmp_path)
 
 
-def test_log_that_cannot_be_read_is_told_to_who_fetches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_log_that_cannot_be_read_is_told_to_who_fetches(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """KAFKA_STORAGE_ERROR to consumers and followers; the latter come again."""
     bad: set[Path] = set()
     read = store.FileStore.read
@@ -313,7 +344,9 @@ def test_partition_that_cannot_be_opened_leaves_the_others_alone(
 
     def failing(file: store.FileStore, path: Path, *rest: Any) -> None:
         if path.parent.name == "bad-1" and path.parent.parent.name == "node-2":
-            raise store.storage_error(f"opening {path}", OSError(errno.EACCES, os.strerror(errno.EACCES)))
+            raise store.storage_error(
+                f"opening {path}", OSError(errno.EACCES, os.strerror(errno.EACCES))
+            )
         opened(file, path, *rest)
 
     async def scenario(scene: Scene) -> None:
@@ -321,7 +354,10 @@ def test_partition_that_cannot_be_opened_leaves_the_others_alone(
             patched.setattr(store.FileStore, "__init__", failing)
             scene.cluster.create_topic("bad", partitions=3, replication_factor=3)
             await scene.settle()
-        assert [scene.node(2).replicas.find(KEY._replace(topic="bad", partition=index)) is None for index in range(3)] == [
+        assert [
+            scene.node(2).replicas.find(KEY._replace(topic="bad", partition=index)) is None
+            for index in range(3)
+        ] == [
             False,
             True,
             False,

@@ -1,4 +1,7 @@
-"""A cluster in a process of its own that is killed while it is written to. In real time, a few seconds."""
+"""A cluster in a process of its own that is killed while it is written to.
+
+In real time, a few seconds.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +59,10 @@ def leader_of(cluster: ClusterProcess, topic: str) -> int:
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_every_acknowledged_record_survives_sigkill(tmp_path: Path, seed: int) -> None:
-    """On the leader that the next process elects; checksums are right, and what was being written is cut off or whole."""
+    """On the leader that the next process elects.
+
+    Checksums are right, and what was being written is cut off or whole.
+    """
     topics = ["a", "bb"]
     acknowledged: dict[str, dict[int, bytes]] = {topic: {} for topic in topics}
     settings = {"data_dir": tmp_path, "flush_messages": 1, "min_insync_replicas": 2}
@@ -96,7 +102,10 @@ def test_every_acknowledged_record_survives_sigkill(tmp_path: Path, seed: int) -
             for offset, value in acknowledged[topic].items():
                 assert found[offset] == value
     logs = {
-        topic: [PartitionLog.open(topic, tmp_path / f"node-{node}" / f"{topic}-0", LogSettings()) for node in range(3)]
+        topic: [
+            PartitionLog.open(topic, tmp_path / f"node-{node}" / f"{topic}-0", LogSettings())
+            for node in range(3)
+        ]
         for topic in topics
     }
     for replicas in logs.values():

@@ -28,7 +28,11 @@ def test_acks_of_0_and_1_are_answered_by_the_leaders_append(acks: int) -> None:
         answer = scene.produce(0, b"a", b"b", acks=acks)
         assert answer.done
         produced = (await answer.get())[0]
-        assert (produced.error, produced.base_offset, produced.log_start_offset) == (ErrorCode.NONE, 0, 0)
+        assert (produced.error, produced.base_offset, produced.log_start_offset) == (
+            ErrorCode.NONE,
+            0,
+            0,
+        )
         assert scene.ends() == {0: (0, 2), 1: (0, 0), 2: (0, 0)}
 
     play(scenario)
@@ -55,7 +59,10 @@ def test_acks_all_is_answered_once_every_in_sync_replica_has_it() -> None:
 
 
 def test_acks_all_takes_no_longer_than_the_links() -> None:
-    """A follower's fetch is parked at the leader: the records go there, and the next fetch comes back."""
+    """A follower's fetch is parked at the leader.
+
+    The records go there, and the next fetch comes back.
+    """
 
     async def scenario(scene: Scene) -> None:
         scene.cluster.lag(2, 40)
@@ -76,7 +83,10 @@ def test_order_of_answers_is_the_order_of_offsets() -> None:
         for number in range(2_500):
             with scene.node(0).actions:
                 scene.node(0).replicas.append(
-                    ALL, 30_000, [(KEY, batch(b"%d" % number))], lambda produced: offsets.append(produced[0].base_offset)
+                    ALL,
+                    30_000,
+                    [(KEY, batch(b"%d" % number))],
+                    lambda produced: offsets.append(produced[0].base_offset),
                 )
         await asyncio.sleep(2)
         assert offsets == []
@@ -98,13 +108,22 @@ def test_request_of_several_partitions_waits_for_all_of_them() -> None:
         scene.cluster.move_leader("orders", 0, leader)
         await asyncio.sleep(2)
         scene.cluster.freeze((leader + 1) % 3)
-        records = [(KEY, batch(b"a")), (other, batch(b"b")), (OTHER, batch(b"c")), (KEY._replace(topic="none"), batch(b"d"))]
+        records = [
+            (KEY, batch(b"a")),
+            (other, batch(b"b")),
+            (OTHER, batch(b"c")),
+            (KEY._replace(topic="none"), batch(b"d")),
+        ]
         answer = scene.produce_to(leader, records)  # type: ignore[arg-type]
         await asyncio.sleep(2)
         assert not answer.done
         scene.cluster.thaw((leader + 1) % 3)
         errors = [each.error for each in await answer.get()]
-        assert errors == [ErrorCode.NONE, ErrorCode.NONE, *[ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * 2]
+        assert errors == [
+            ErrorCode.NONE,
+            ErrorCode.NONE,
+            *[ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * 2,
+        ]
 
     play(scenario)
 
@@ -126,7 +145,10 @@ def test_time_runs_out() -> None:
 
 
 def test_too_few_in_sync_replicas_refuse_acks_all() -> None:
-    """NOT_ENOUGH_REPLICAS before anything is appended; acks=1 is taken, and the high watermark stands (KIP-966)."""
+    """NOT_ENOUGH_REPLICAS before anything is appended.
+
+    Acks=1 is taken, and the high watermark stands (KIP-966).
+    """
 
     async def scenario(scene: Scene) -> None:
         scene.cluster.kill(1)
@@ -150,7 +172,10 @@ def test_too_few_in_sync_replicas_refuse_acks_all() -> None:
 
 
 def test_too_few_replicas_after_the_append_time_out() -> None:
-    """The in-sync replicas fall below the minimum while it waits: the high watermark stands still, as in Kafka since KIP-966."""
+    """The in-sync replicas fall below the minimum while it waits.
+
+    The high watermark stands still, as in Kafka since KIP-966.
+    """
 
     async def scenario(scene: Scene) -> None:
         scene.cluster.freeze(1)
@@ -222,7 +247,9 @@ def test_topic_that_is_deleted_answers_what_waits() -> None:
         answers = [scene.produce(0, b"a") for _ in range(3)]
         scene.cluster.controller.delete_topic("orders")
         await scene.open()
-        assert [error(await answer.get()) for answer in answers] == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * 3
+        assert [error(await answer.get()) for answer in answers] == [
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        ] * 3
         assert scene.ends() == dict.fromkeys(range(3), (0, 0))
 
     play(scenario)
@@ -254,7 +281,11 @@ def test_duplicate_waits_for_the_batch_that_it_repeats() -> None:
         assert not again.done
         scene.cluster.thaw(1)
         produced = (await again.get())[0]
-        assert (produced.error, produced.base_offset, scene.log(0).end_offset) == (ErrorCode.NONE, 0, 1)
+        assert (produced.error, produced.base_offset, scene.log(0).end_offset) == (
+            ErrorCode.NONE,
+            0,
+            1,
+        )
 
     play(scenario)
 

@@ -14,7 +14,10 @@ from tests.broker.replication.scene import Scene, ask, play
 
 
 def test_rate_of_the_first_window_is_over_all_that_are_missing() -> None:
-    """Kafka's `Rate.windowSize`: what has elapsed, and the windows before it, as if nothing had been in them."""
+    """Kafka's `Rate.windowSize`.
+
+    What has elapsed, and the windows before it, as if nothing had been in them.
+    """
     rate = SampledRate(11, 1_000)
     assert (rate.is_empty, rate.span_ms(5_000), rate.per_second(5_000)) == (True, 10_000, 0.0)
     rate.add(1_000, 5_000)
@@ -45,7 +48,10 @@ def test_no_more_windows_are_kept_than_needed() -> None:
 
 
 def test_throttle_brings_the_rate_down_to_the_limit() -> None:
-    """(observed - limit) / limit of the span: counted over the span and the throttle, it is the limit."""
+    """(observed - limit) / limit of the span.
+
+    Counted over the span and the throttle, it is the limit.
+    """
     quota = ByteRateQuota(1_000.0, 11, 1_000)
     assert quota.throttle_ms("a", 10_000, 0) == 0
     assert quota.throttle_ms("a", 1, 0) == 1
@@ -76,7 +82,15 @@ def test_producer_over_its_quota_is_told_and_muted() -> None:
         def send(client_id: str) -> int:
             topics = [{"name": "orders", "partition_data": [{"index": 0, "records": data}]}]
             answer, context = ask(
-                scene, 0, apis.PRODUCE, 9, client_id=client_id, acks=1, timeout_ms=1_000, topic_data=topics, transactional_id=None
+                scene,
+                0,
+                apis.PRODUCE,
+                9,
+                client_id=client_id,
+                acks=1,
+                timeout_ms=1_000,
+                topic_data=topics,
+                transactional_id=None,
             )
             assert answer.done
             assert answer.value.responses[0].partition_responses[0].error_code == 0
@@ -114,7 +128,11 @@ def test_consumer_over_its_quota_gets_nothing_for_a_while() -> None:
                 topics=[{"topic": "orders", "partitions": partitions}],
             )  # fmt: skip
             response = await answer.get()
-            size = sum(len(each.records or b"") for topic in response.responses for each in topic.partitions)
+            size = sum(
+                len(each.records or b"")
+                for topic in response.responses
+                for each in topic.partitions
+            )
             return response.throttle_time_ms, size
 
         first = await fetch()

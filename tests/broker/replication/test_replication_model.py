@@ -1,4 +1,7 @@
-"""A cluster under random faults: whatever happens, what was acknowledged is there in the end, everywhere, once."""
+"""A cluster under random faults.
+
+Whatever happens, what was acknowledged is there in the end, everywhere, once.
+"""
 
 from __future__ import annotations
 
@@ -43,15 +46,25 @@ class Request:
 
 
 class Replication(RuleBasedStateMachine):
-    """Three nodes, one partition, min.insync.replicas=2, elections clean: nothing that a consumer saw may ever change."""
+    """Three nodes, one partition, min.insync.replicas=2, elections clean.
+
+    Nothing that a consumer saw may ever change.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.runner = asyncio.Runner(loop_factory=VirtualLoop)
         self.failures: list[dict[str, Any]] = []
-        self.runner.get_loop().set_exception_handler(lambda _loop, context: self.failures.append(context))
+        self.runner.get_loop().set_exception_handler(
+            lambda _loop, context: self.failures.append(context)
+        )
         self.cluster = AsyncCluster(
-            ClusterSettings(nodes=3, min_insync_replicas=2, replica_lag_time_max_ms=6_000, broker_session_timeout_ms=2_000),
+            ClusterSettings(
+                nodes=3,
+                min_insync_replicas=2,
+                replica_lag_time_max_ms=6_000,
+                broker_session_timeout_ms=2_000,
+            ),
             wall_ms=lambda: NOW,
         )
         self.scene = Scene(self.cluster)
@@ -78,7 +91,11 @@ class Replication(RuleBasedStateMachine):
     def leading(self) -> list[Node]:
         """The nodes that take themselves for the leader."""
         running = [node for node in self.cluster.nodes if not node.is_stopped]
-        return [node for node in running if (replica := node.replicas.find(KEY)) is not None and replica.is_leader]
+        return [
+            node
+            for node in running
+            if (replica := node.replicas.find(KEY)) is not None and replica.is_leader
+        ]
 
     # -- requests
 
@@ -90,8 +107,13 @@ class Replication(RuleBasedStateMachine):
         timeout_ms=st.sampled_from([30_000, 2_000, 50]),
         pause_ms=st.sampled_from([20, 0, 1, 400, 1_500]),
     )
-    def produce(self, data: st.DataObject, acks: int, requests: list[int], timeout_ms: int, pause_ms: int) -> None:
-        """To a leader, or to one that has not heard yet that it is no longer; and again after a pause."""
+    def produce(
+        self, data: st.DataObject, acks: int, requests: list[int], timeout_ms: int, pause_ms: int
+    ) -> None:
+        """To a leader, or to one that has not heard yet that it is no longer.
+
+        And again after a pause.
+        """
         node = data.draw(st.sampled_from(self.leading()), "node")
 
         async def step() -> None:
@@ -109,7 +131,9 @@ class Replication(RuleBasedStateMachine):
 
         async def step() -> None:
             replica = node.replicas.replicas[KEY]
-            answer = self.scene.delete(node.node_id, int(replica.high_watermark * share), timeout_ms=5_000)
+            answer = self.scene.delete(
+                node.node_id, int(replica.high_watermark * share), timeout_ms=5_000
+            )
             self.requests.append(Request(answer, node, replica.topic_id))
 
         self.run(step())
@@ -133,7 +157,9 @@ class Replication(RuleBasedStateMachine):
 
     def down(self) -> set[int]:
         """The nodes that are killed or cut off."""
-        return {node.node_id for node in self.cluster.nodes if node.is_stopped} | self.cluster.network.cut
+        return {
+            node.node_id for node in self.cluster.nodes if node.is_stopped
+        } | self.cluster.network.cut
 
     @rule(node=NODES, even_if_others_are=st.sampled_from([False, False, False, True]))
     def cut_off(self, node: int, even_if_others_are: bool) -> None:
@@ -164,7 +190,12 @@ class Replication(RuleBasedStateMachine):
         self.run(step())
 
     @precondition(lambda self: not self.down() and self.leading())
-    @rule(alone=st.integers(0, 3), others=st.integers(0, 3), cut=st.booleans(), fenced_ms=st.sampled_from([2_100, 1_000, 5_000]))
+    @rule(
+        alone=st.integers(0, 3),
+        others=st.integers(0, 3),
+        cut=st.booleans(),
+        fenced_ms=st.sampled_from([2_100, 1_000, 5_000]),
+    )
     def depose(self, alone: int, others: int, cut: bool, fenced_ms: int) -> None:
         """A leader goes, with records that nobody else has, and comes back when another has led."""
 
@@ -211,10 +242,18 @@ class Replication(RuleBasedStateMachine):
 
         self.run(step())
 
-    @precondition(lambda self: len(self.cluster.controller.alive) == 3 and len(self.requests) >= 10 * (self.generation + 1))
+    @precondition(
+        lambda self: (
+            len(self.cluster.controller.alive) == 3
+            and len(self.requests) >= 10 * (self.generation + 1)
+        )
+    )
     @rule()
     def make_anew(self) -> None:
-        """The topic is deleted, and made again with the same name: nothing of the old one may come back."""
+        """The topic is deleted, and made again with the same name.
+
+        Nothing of the old one may come back.
+        """
 
         async def step() -> None:
             self.cluster.controller.delete_topic(KEY.topic)
@@ -257,7 +296,10 @@ class Replication(RuleBasedStateMachine):
                 continue
             for record in replica.log.records():
                 if record.offset < replica.high_watermark:
-                    assert self.seen.setdefault(record.offset, record.value) == record.value, (record.offset, node.node_id)
+                    assert self.seen.setdefault(record.offset, record.value) == record.value, (
+                        record.offset,
+                        node.node_id,
+                    )
 
     # -- the end
 
@@ -294,8 +336,11 @@ class Replication(RuleBasedStateMachine):
         topic_id = self.cluster.controller.topics[KEY.topic].topic_id
         logs = [self.scene.log(node) for node in range(3)]
         assert len({log.end_offset for log in logs}) == 1, [log.end_offset for log in logs]
-        assert {replica.high_watermark for replica in map(self.scene.replica, range(3))} == {logs[0].end_offset}
-        # A leader that was cut off may have deleted records when the others had not heard of it: it goes on without them.
+        assert {replica.high_watermark for replica in map(self.scene.replica, range(3))} == {
+            logs[0].end_offset
+        }
+        # A leader that was cut off may have deleted records when the others had not heard of it: it
+        # goes on without them.
         start = max(log.log_start_offset for log in logs)
         assert len({b"".join(bytes(batch) for _, batch in log.batches(start)) for log in logs}) == 1
         stored = {record.offset: record.value for record in logs[state["leader"]].records()}
@@ -306,8 +351,15 @@ class Replication(RuleBasedStateMachine):
         for request in self.requests:
             answer = request.answer
             # A node that was killed answers nobody.
-            assert answer.count == 1 or request.node is not self.cluster.nodes[request.node.node_id], request
-            if request.topic_id != topic_id or not request.values or not answer.done or request.acks != ALL:
+            assert (
+                answer.count == 1 or request.node is not self.cluster.nodes[request.node.node_id]
+            ), request
+            if (
+                request.topic_id != topic_id
+                or not request.values
+                or not answer.done
+                or request.acks != ALL
+            ):
                 continue
             produced = answer.value[0] if answer.value else None
             assert isinstance(produced, ProducedPartition)

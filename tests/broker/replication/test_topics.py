@@ -1,4 +1,7 @@
-"""Topics that are deleted and made again with the same name: nothing of the old one may be taken for the new one's."""
+"""Topics that are deleted and made again with the same name.
+
+Nothing of the old one may be taken for the new one's.
+"""
 
 from __future__ import annotations
 
@@ -37,13 +40,19 @@ def test_new_topic_of_the_name_begins_empty_on_every_node(data_dir: Path | None,
             await scene.produce(0, value).get()
         await asyncio.sleep(6)
         assert scene.ends() == dict.fromkeys(range(3), (2, 2))
-        change = {"killed": cluster.kill, "stopped": cluster.stop, "cut off": cluster.cut_off, "frozen": cluster.freeze}.get(away)
+        change = {
+            "killed": cluster.kill,
+            "stopped": cluster.stop,
+            "cut off": cluster.cut_off,
+            "frozen": cluster.freeze,
+        }.get(away)
         if change is not None:
             change(2)
         elif away == "slow":
             cluster.lag(2, 900)
         if away in ("killed", "stopped"):
-            # The new one has a replica on a node that is not there, as an assignment by hand may have it.
+            # The new one has a replica on a node that is not there, as an assignment by hand may
+            # have it.
             await scene.settle()
             cluster.controller.delete_topic("orders")
             cluster.controller.create_topic("orders", assignment={0: [0, 1, 2]})
@@ -69,18 +78,26 @@ def test_new_topic_of_the_name_begins_empty_on_every_node(data_dir: Path | None,
             await asyncio.sleep(1)
         assert error(await answer.get()) is ErrorCode.NONE
         assert [scene.values(node) for node in range(3)] == [[b"new"]] * 3
-        assert {scene.replica(node).topic_id for node in range(3)} == {cluster.controller.topics["orders"].topic_id}
+        assert {scene.replica(node).topic_id for node in range(3)} == {
+            cluster.controller.topics["orders"].topic_id
+        }
 
     play(scenario, data_dir=data_dir)
 
 
-def test_topic_that_was_deleted_while_a_node_was_away_is_gone_there_too(data_dir: Path | None) -> None:
+def test_topic_that_was_deleted_while_a_node_was_away_is_gone_there_too(
+    data_dir: Path | None,
+) -> None:
     """Its files too; what waits for it is answered when the node hears of it."""
 
     async def scenario(scene: Scene) -> None:
         scene.cluster.create_topic("other", partitions=3, replication_factor=3)
         await scene.settle()
-        key = next(TopicPartition("other", each["partition"]) for each in scene.cluster.describe("other") if each["leader"] == 2)
+        key = next(
+            TopicPartition("other", each["partition"])
+            for each in scene.cluster.describe("other")
+            if each["leader"] == 2
+        )
         scene.cluster.cut_off(2)
         answer = scene.produce(2, b"a", key=key, timeout_ms=60_000)
         scene.cluster.controller.delete_topic("other")
@@ -92,13 +109,18 @@ def test_topic_that_was_deleted_while_a_node_was_away_is_gone_there_too(data_dir
         assert error(await answer.get()) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         assert list(scene.node(2).replicas.replicas) == [KEY]
         if data_dir is not None:
-            assert sorted(path.name for path in (data_dir / "node-2").iterdir() if path.is_dir()) == ["orders-0"]
+            assert sorted(
+                path.name for path in (data_dir / "node-2").iterdir() if path.is_dir()
+            ) == ["orders-0"]
 
     play(scenario, data_dir=data_dir)
 
 
 def test_who_waits_for_the_old_topic_is_not_answered_by_the_new_one() -> None:
-    """The node hears of both at once: the old one's requests are answered first, not by the offsets that the new one reaches."""
+    """The node hears of both at once.
+
+    The old one's requests are answered first, not by the offsets that the new one reaches.
+    """
 
     async def scenario(scene: Scene) -> None:
         await scene.produce(0, b"old", b"older").get()
@@ -121,7 +143,10 @@ def test_who_waits_for_the_old_topic_is_not_answered_by_the_new_one() -> None:
 
 
 def test_follower_of_the_new_topic_takes_nothing_of_the_old_one() -> None:
-    """Its leader has not heard of the new one yet, and has the old one in the same epoch: the ids tell them apart."""
+    """Its leader has not heard of the new one yet, and has the old one in the same epoch.
+
+    The ids tell them apart.
+    """
 
     async def scenario(scene: Scene) -> None:
         for value in (b"old", b"older"):
@@ -158,7 +183,9 @@ def test_more_partitions_are_replicated_too() -> None:
         await scene.settle()
         for state in scene.cluster.describe("orders"):
             key = TopicPartition("orders", state["partition"])
-            assert error(await scene.produce(state["leader"], b"a", key=key).get()) is ErrorCode.NONE
+            assert (
+                error(await scene.produce(state["leader"], b"a", key=key).get()) is ErrorCode.NONE
+            )
             assert [scene.values(node, key) for node in range(3)] == [[b"a"]] * 3
 
     play(scenario)

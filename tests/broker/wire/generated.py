@@ -11,10 +11,19 @@ from hypothesis import strategies as st
 from request_purgatory.broker.wire.apis import Api
 
 #: Some are as long as a frame that the broker looks through before it decodes it.
-TEXTS = st.one_of(st.text(max_size=12), st.text(max_size=12), st.sampled_from(["", "é" * 300, "a" * 5_000, "a" * 32_767]))
-BYTES = st.one_of(st.binary(max_size=40), st.binary(max_size=40), st.sampled_from([b"", b"\xff" * 5_000]))
-INTEGERS = {f"int{bits}": st.integers(-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for bits in (8, 16, 32, 64)}
-#: The library reads an id of nothing but zeros as None, and the smallest number of 32 bits as no bits.
+TEXTS = st.one_of(
+    st.text(max_size=12),
+    st.text(max_size=12),
+    st.sampled_from(["", "é" * 300, "a" * 5_000, "a" * 32_767]),
+)
+BYTES = st.one_of(
+    st.binary(max_size=40), st.binary(max_size=40), st.sampled_from([b"", b"\xff" * 5_000])
+)
+INTEGERS = {
+    f"int{bits}": st.integers(-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for bits in (8, 16, 32, 64)
+}
+#: The library reads an id of nothing but zeros as None, and the smallest number of 32 bits as no
+#: bits.
 NO_ID = uuid.UUID(int=0)
 VALUES: dict[str, st.SearchStrategy[Any]] = {
     **INTEGERS,
@@ -47,7 +56,9 @@ def _parts(draw: st.DrawFn, make: Callable[..., Any], struct_field: Any, version
     drawn = {}
     for field in struct_field.fields.values():
         # A tagged field may be absent, which means its default.
-        if field.for_version_q(version) and (not field.tagged_field_q(version) or draw(st.booleans())):
+        if field.for_version_q(version) and (
+            not field.tagged_field_q(version) or draw(st.booleans())
+        ):
             drawn[field.name] = draw(_values(field, version))
     return make(**drawn)
 
@@ -55,7 +66,9 @@ def _parts(draw: st.DrawFn, make: Callable[..., Any], struct_field: Any, version
 def _values(field: Any, version: int) -> st.SearchStrategy[Any]:
     """Return what a field may be in a version."""
     if field.is_struct_array():
-        values: st.SearchStrategy[Any] = st.lists(_parts(field.data_class, field, version), max_size=MAX_ELEMENTS)
+        values: st.SearchStrategy[Any] = st.lists(
+            _parts(field.data_class, field, version), max_size=MAX_ELEMENTS
+        )
     elif field.is_struct():
         values = _parts(field.data_class, field, version)
     elif field.is_array():

@@ -30,21 +30,36 @@ every_api = pytest.mark.parametrize("api", APIS.values(), ids=lambda api: api.na
 SMALL = st.sampled_from([0, limits.SMALL_FRAME_BYTES])
 
 
-def framed(api: Api, version: int, request: Any, correlation: int = 7, client_id: bytes | None = None) -> bytes:
+def framed(
+    api: Api, version: int, request: Any, correlation: int = 7, client_id: bytes | None = None
+) -> bytes:
     """Return a request's frame, without its size."""
-    begin = header(api.key, version, flexible=api.is_flexible(version), correlation=correlation, client_id=client_id)
+    begin = header(
+        api.key,
+        version,
+        flexible=api.is_flexible(version),
+        correlation=correlation,
+        client_id=client_id,
+    )
     return begin + bytes(request.encode(version=version))
 
 
 @every_api
 @examples(12)
-@given(data=st.data(), correlation=INTEGERS["int32"], client_id=st.none() | st.text(max_size=20), small=SMALL)
+@given(
+    data=st.data(),
+    correlation=INTEGERS["int32"],
+    client_id=st.none() | st.text(max_size=20),
+    small=SMALL,
+)
 def test_requests_are_read_as_they_were_written(
     api: Api, data: st.DataObject, correlation: int, client_id: str | None, small: int
 ) -> None:
     """Every field, whether the frame is looked through first or not."""
     version, request = data.draw(messages(api, api.request))
-    frame = framed(api, version, request, correlation, None if client_id is None else client_id.encode())
+    frame = framed(
+        api, version, request, correlation, None if client_id is None else client_id.encode()
+    )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(limits, "SMALL_FRAME_BYTES", small)
         found = read_header(frame)
@@ -71,17 +86,23 @@ def test_torn_requests_are_refused(api: Api, data: st.DataObject, small: int) ->
 @every_api
 @examples(12)
 @given(data=st.data(), correlation=INTEGERS["int32"])
-def test_responses_are_read_as_they_were_written(api: Api, data: st.DataObject, correlation: int) -> None:
+def test_responses_are_read_as_they_were_written(
+    api: Api, data: st.DataObject, correlation: int
+) -> None:
     """By the library's clients, every field, behind the correlation id."""
     version, response = data.draw(messages(api, api.response))
     read = sent(api, version, response, correlation)
-    assert plain(read, api.response._struct, version) == plain(response, api.response._struct, version)
+    assert plain(read, api.response._struct, version) == plain(
+        response, api.response._struct, version
+    )
 
 
 @every_api
 @examples(8)
 @given(data=st.data(), code=st.sampled_from(ErrorCode))
-def test_error_of_any_request_can_be_written(api: Api, data: st.DataObject, code: ErrorCode) -> None:
+def test_error_of_any_request_can_be_written(
+    api: Api, data: st.DataObject, code: ErrorCode
+) -> None:
     """What the broker answers to a request that fails as a whole has the fields of its version."""
     version, request = data.draw(messages(api, api.request))
     frame = framed(api, version, request)
@@ -90,7 +111,9 @@ def test_error_of_any_request_can_be_written(api: Api, data: st.DataObject, code
         assert (api.name, request.acks) == ("Produce", 0)
         return
     read = sent(api, version, response, 7)
-    assert plain(read, api.response._struct, version) == plain(response, api.response._struct, version)
+    assert plain(read, api.response._struct, version) == plain(
+        response, api.response._struct, version
+    )
 
 
 def sent(api: Api, version: int, response: Any, correlation: int) -> Any:
@@ -98,4 +121,6 @@ def sent(api: Api, version: int, response: Any, correlation: int) -> Any:
     frame = response_frame(Header(api, version, correlation, None, 0, is_served=True), response)
     assert struct.unpack_from(">ii", frame) == (len(frame) - 4, correlation)
     # Not the class's own, which reads every error of ApiVersions by its version 0.
-    return ApiMessage.decode.__func__(api.response, frame, version=version, header=True, framed=True)
+    return ApiMessage.decode.__func__(
+        api.response, frame, version=version, header=True, framed=True
+    )

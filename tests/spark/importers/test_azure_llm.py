@@ -34,16 +34,22 @@ def inference(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
     text = f"{HEADER}\r\n2023-11-16 18:17:03.9799609,1000,10\r\n2023-11-16 18:17:03.5,3,2\r\n"
     (folder / "code one.csv.gz").write_bytes(gzip.compress(text.encode()))
     # The same columns in another order, after a byte order mark, quoted.
-    turned = '\ufeff"GeneratedTokens","TIMESTAMP","ContextTokens"\n"1","2023-11-16T19:17:03+01:00","8"\n'
+    turned = (
+        '\ufeff"GeneratedTokens","TIMESTAMP","ContextTokens"\n"1","2023-11-16T19:17:03+01:00","8"\n'
+    )
     (folder / "chat.csv.bz2").write_bytes(bz2.compress(turned.encode()))
-    return imported_rows(spark, folder, ms_per_context_token=0.5, ms_per_generated_token=2.0, timeout_ms=600)
+    return imported_rows(
+        spark, folder, ms_per_context_token=0.5, ms_per_generated_token=2.0, timeout_ms=600
+    )
 
 
 def test_request_is_complete_when_its_tokens_are_made(inference: ImportedRows) -> None:
     """The seventh digit of a time's fraction is cut off, and the service time is called derived."""
     assert inference.format == "azure-llm"
     assert (inference.came_in, inference.rejects) == ({"rows": 5}, [])
-    assert inference.notes == ["Service times are DERIVED, not recorded: 0.5 ms per context token + 2 ms per generated token."]
+    assert inference.notes == [
+        "Service times are DERIVED, not recorded: 0.5 ms per context token + 2 ms per generated token."
+    ]
     assert [row["arrived_at"] - BEGUN for row in inference.requests] == [
         0 * US,
         500_000 * US,
@@ -55,7 +61,9 @@ def test_request_is_complete_when_its_tokens_are_made(inference: ImportedRows) -
         assert (row["watch_keys"], row["timeout_ms"]) == ([row["request_id"]], 600)
         assert (row["aggregate"], row["threshold"], row["quantifier"]) == ("count", 1.0, "any")
         assert row["request_type"] == "inference (derived service time)"
-    assert [(row["key"], row["occurred_at"] - BEGUN, row["amount"]) for row in inference.events] == [
+    assert [
+        (row["key"], row["occurred_at"] - BEGUN, row["amount"]) for row in inference.events
+    ] == [
         ("chat-000000001", 6000 * US, 1.0),
         ("code one-000000001", 505_500 * US, 2.0),
         ("code one-000000002", 1_499_960 * US, 10.0),
@@ -83,13 +91,26 @@ BAD = {
     "null TIMESTAMP": [",1,2"],
     "null ContextTokens": ["2023-11-16 18:17:03,,2"],
     "null GeneratedTokens": ["2023-11-16 18:17:03,1,", "2023-11-16 18:17:03,x,"],
-    "unparsable TIMESTAMP": ["yesterday,1,2", "18:17:03,1,2", "2023,1,2", "1700158623,1,2", "2023-13-01 00:00:00,1,2"],
+    "unparsable TIMESTAMP": [
+        "yesterday,1,2",
+        "18:17:03,1,2",
+        "2023,1,2",
+        "1700158623,1,2",
+        "2023-13-01 00:00:00,1,2",
+    ],
     "TIMESTAMP not of the years 1900 to 2199": ["0001-01-01,1,2", "9999-12-31 23:59:59,1,2"],
-    "unparsable ContextTokens": ["2023-11-16 18:17:03,many,2", "2023-11-16 18:17:03,1.5,2", f"2023-11-16 18:17:03,{'9' * 30},2"],
+    "unparsable ContextTokens": [
+        "2023-11-16 18:17:03,many,2",
+        "2023-11-16 18:17:03,1.5,2",
+        f"2023-11-16 18:17:03,{'9' * 30},2",
+    ],
     "unparsable GeneratedTokens": ["2023-11-16 18:17:03,1,NaN"],
     "negative ContextTokens": ["2023-11-16 18:17:03,-1,2"],
     "negative GeneratedTokens": ["2023-11-16 18:17:03,1,-2"],
-    "too many tokens": ["2023-11-16 18:17:03,9223372036854775807,2", "2023-11-16 18:17:03,1,999999999999"],
+    "too many tokens": [
+        "2023-11-16 18:17:03,9223372036854775807,2",
+        "2023-11-16 18:17:03,1,999999999999",
+    ],
 }
 
 
@@ -104,9 +125,11 @@ def test_every_bad_row_is_counted_and_kept(spark: SparkSession, tmp_path: Path) 
     assert len(found.events) == 1
     for reason, file, row in found.rejects:
         assert file == "spoilt.csv"
-        assert (row if reason == "malformed row" else ",".join(json.loads(row).get(n, "") for n in HEADER.split(","))) in BAD[
-            reason
-        ]
+        assert (
+            row
+            if reason == "malformed row"
+            else ",".join(json.loads(row).get(n, "") for n in HEADER.split(","))
+        ) in BAD[reason]
     assert_written_as_read(spark, source, tmp_path / "trace", found)
 
 

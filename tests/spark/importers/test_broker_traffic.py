@@ -16,8 +16,13 @@ from tests.broker.raw_requests import fetch, produce
 from tests.spark.trace_folders import rows_of
 
 
-def test_recorded_traffic_ends_in_a_replay_as_it_did_in_the_broker(spark: SparkSession, tmp_path: Path) -> None:
-    """No row is set aside; the real purgatory under virtual time and the batch say the same, and so did the broker."""
+def test_recorded_traffic_ends_in_a_replay_as_it_did_in_the_broker(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """No row is set aside.
+
+    The real purgatory under virtual time and the batch say the same, and so did the broker.
+    """
     with Cluster(nodes=2, record=tmp_path / "traffic") as cluster:
         cluster.create_topic("t")
         leader = cluster.describe("t")[0]["leader"]
@@ -33,7 +38,9 @@ def test_recorded_traffic_ends_in_a_replay_as_it_did_in_the_broker(spark: SparkS
         assert rows_of(trace.rejects) == []
         columns = ["host", "request_id", "request_type", "outcome"]
         # Hosts have rows of their own.
-        replayed = rows_of(replay(trace.requests, trace.events).where("request_id is not null").select(*columns))
+        replayed = rows_of(
+            replay(trace.requests, trace.events).where("request_id is not null").select(*columns)
+        )
         batch = rows_of(batch_outcomes(trace.requests, trace.events).select(*columns))
     assert sorted(map(str, replayed)) == sorted(map(str, batch))
     counted = Counter((row["request_type"], row["outcome"]) for row in replayed)

@@ -42,22 +42,50 @@ def test_request_waits_for_its_own_answer(spark: SparkSession, tmp_path: Path) -
     assert (found.came_in, found.rejects) == ({"rows": 3}, [])
     common = {"aggregate": "count", "threshold": 1.0, "quantifier": "any"}
     expected: list[dict[str, Any]] = [
-        {"host": "ads", "request_id": "1", "request_type": "/pick", "arrived_at": NOON, "timeout_ms": 300},
-        {"host": "front", "request_id": "1", "request_type": "/名前", "arrived_at": NOON + US, "timeout_ms": 2**31 - 1},
-        {"host": 'front, "A"', "request_id": long, "request_type": "request", "arrived_at": NOON, "timeout_ms": 0},
+        {
+            "host": "ads",
+            "request_id": "1",
+            "request_type": "/pick",
+            "arrived_at": NOON,
+            "timeout_ms": 300,
+        },
+        {
+            "host": "front",
+            "request_id": "1",
+            "request_type": "/名前",
+            "arrived_at": NOON + US,
+            "timeout_ms": 2**31 - 1,
+        },
+        {
+            "host": 'front, "A"',
+            "request_id": long,
+            "request_type": "request",
+            "arrived_at": NOON,
+            "timeout_ms": 0,
+        },
     ]
     assert sorted(found.requests, key=lambda row: row["host"]) == [
         row | common | {"watch_keys": [row["request_id"]]} for row in expected
     ]
-    assert [(row["host"], row["key"], row["occurred_at"] - NOON, row["amount"]) for row in found.events] == [
+    assert [
+        (row["host"], row["key"], row["occurred_at"] - NOON, row["amount"]) for row in found.events
+    ] == [
         ("ads", "1", 250_000 * US, 1.0),
         ("front", "1", US, 1.0),
     ]
 
 
-def test_without_hosts_and_ids_rows_are_numbered_in_order_of_arrival(spark: SparkSession, tmp_path: Path) -> None:
+def test_without_hosts_and_ids_rows_are_numbered_in_order_of_arrival(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     """On one host, with one timeout; service times in ms are rounded up to the microsecond."""
-    lines = ["ms,at", "2.5,1661169600002", "0.0001,1661169600000.5", ",1.661169600001e12", " 7e2 , +1661169600003. "]
+    lines = [
+        "ms,at",
+        "2.5,1661169600002",
+        "0.0001,1661169600000.5",
+        ",1.661169600001e12",
+        " 7e2 , +1661169600003. ",
+    ]
     source = write_lines(tmp_path / "calls.csv", lines)
     columns = {"arrived_at": "at", "service_ms": "ms"}
     found = imported_rows(spark, source, columns=columns, time_unit="ms", timeout_ms=7)
@@ -68,7 +96,9 @@ def test_without_hosts_and_ids_rows_are_numbered_in_order_of_arrival(spark: Spar
         ("000000000003", 2000 * US),
         ("000000000004", 3000 * US),
     ]
-    assert {(row["host"], row["request_type"], row["timeout_ms"]) for row in found.requests} == {("host-0", "request", 7)}
+    assert {(row["host"], row["request_type"], row["timeout_ms"]) for row in found.requests} == {
+        ("host-0", "request", 7)
+    }
     assert [(row["key"], row["occurred_at"] - NOON) for row in found.events] == [
         ("000000000001", 501 * US),
         ("000000000003", 4500 * US),
@@ -78,7 +108,14 @@ def test_without_hosts_and_ids_rows_are_numbered_in_order_of_arrival(spark: Spar
 
 def test_rows_without_ids_are_numbered_on_each_host(spark: SparkSession, tmp_path: Path) -> None:
     """With times as numbers, timeouts of their own, and a column whose name has a semicolon."""
-    lines = ["when;x,done,who,patience", "1000,1250.5,a,50", "2000,,b,60", "900,,a,70", "3000,2999,c,70", "4000,4001,d,-1"]
+    lines = [
+        "when;x,done,who,patience",
+        "1000,1250.5,a,50",
+        "2000,,b,60",
+        "900,,a,70",
+        "3000,2999,c,70",
+        "4000,4001,d,-1",
+    ]
     source = write_lines(tmp_path / "calls.csv", lines)
     mapping = {"arrived_at": "when;x", "ended_at": "done", "host": "who", "timeout_ms": "patience"}
     found = imported_rows(spark, source, columns=mapping, time_unit="us")
@@ -89,10 +126,17 @@ def test_rows_without_ids_are_numbered_on_each_host(spark: SparkSession, tmp_pat
         ("a", "000000000002", 50, EPOCH + 1000 * US),
         ("b", "000000000001", 60, EPOCH + 2000 * US),
     ]
-    assert [(row["host"], row["key"], row["occurred_at"]) for row in found.events] == [("a", "000000000002", EPOCH + 1250 * US)]
+    assert [(row["host"], row["key"], row["occurred_at"]) for row in found.events] == [
+        ("a", "000000000002", EPOCH + 1250 * US)
+    ]
 
 
-def good(request_id: str, came: str = "2022-08-22 12:00:00", went: str = "2022-08-22 12:00:01", limit: str = "9") -> str:
+def good(
+    request_id: str,
+    came: str = "2022-08-22 12:00:00",
+    went: str = "2022-08-22 12:00:01",
+    limit: str = "9",
+) -> str:
     """A good row."""
     return f"{request_id},web,/,{came},{went},{limit}"
 
@@ -103,9 +147,15 @@ BAD = {
     "null id": [good("")],
     "null came": [good("x2", came="")],
     "unparsable came": [
-        *[good(f"x3{text}", came=text) for text in ("soon", "12:30", "T12:30", "2022", "1661169600", "2022-08-22T25:00", "now")]
+        *[
+            good(f"x3{text}", came=text)
+            for text in ("soon", "12:30", "T12:30", "2022", "1661169600", "2022-08-22T25:00", "now")
+        ]
     ],
-    "came not of the years 1900 to 2199": [good("x4", came="1899-12-31T23:59:59.999999"), good("x5", came="2200-01-01")],
+    "came not of the years 1900 to 2199": [
+        good("x4", came="1899-12-31T23:59:59.999999"),
+        good("x5", came="2200-01-01"),
+    ],
     "unparsable went": [good("x6", went="never")],
     "went not of the years 1900 to 2199": [good("x7", went="2200-01-01")],
     # The second would be the first of its id, if it were good.
@@ -114,14 +164,24 @@ BAD = {
         good("twice", came="2022-08-22 11:59:58", went="2022-08-22 11:59:57"),
     ],
     "null limit": [good("x9", limit="")],
-    "unparsable limit": [good("x10", limit="long"), good("x11", limit="2147483648"), good("x12", limit="NaN")],
+    "unparsable limit": [
+        good("x10", limit="long"),
+        good("x11", limit="2147483648"),
+        good("x12", limit="NaN"),
+    ],
     "negative timeout": [good("x13", limit="-1")],
-    "repeated id": [good("twice", came="2022-08-22 12:00:00.5"), good("twice", went="2022-08-22 12:00:02")],
+    "repeated id": [
+        good("twice", came="2022-08-22 12:00:00.5"),
+        good("twice", went="2022-08-22 12:00:02"),
+    ],
 }
 
 
 def test_every_bad_row_is_counted_and_kept(spark: SparkSession, tmp_path: Path) -> None:
-    """With the file, and the row as it was, in the trace folder too; of a repeated id the first stays."""
+    """With the file, and the row as it was, in the trace folder too.
+
+    Of a repeated id the first stays.
+    """
     bad = [row for rows in BAD.values() for row in rows]
     first = good("twice")
     source = write_lines(tmp_path / "spoilt.csv", [HEADER, *bad, first])
@@ -129,12 +189,16 @@ def test_every_bad_row_is_counted_and_kept(spark: SparkSession, tmp_path: Path) 
     assert found.rejected == {reason: len(rows) for reason, rows in BAD.items()}
     assert found.came_in == {"rows": len(bad) + 1}
     assert [(row["request_id"], row["arrived_at"]) for row in found.requests] == [("twice", NOON)]
-    assert [(row["key"], row["occurred_at"]) for row in found.events] == [("twice", NOON + 1_000_000 * US)]
+    assert [(row["key"], row["occurred_at"]) for row in found.events] == [
+        ("twice", NOON + 1_000_000 * US)
+    ]
     for reason, file, row in found.rejects:
         assert file == "spoilt.csv"
-        assert (row if reason == "malformed row" else ",".join(json.loads(row).get(n, "") for n in HEADER.split(","))) in BAD[
-            reason
-        ]
+        assert (
+            row
+            if reason == "malformed row"
+            else ",".join(json.loads(row).get(n, "") for n in HEADER.split(","))
+        ) in BAD[reason]
     assert_written_as_read(spark, source, tmp_path / "trace", found, columns=MAPPING)
 
 
@@ -162,7 +226,9 @@ def test_service_time_that_is_no_time_is_set_aside(spark: SparkSession, tmp_path
         ({"arrived_at": "a", "ended_at": "b"}, "calls.csv: no column b; it has a, c"),
     ],
 )
-def test_mapping_that_can_not_be_is_refused(spark: SparkSession, tmp_path: Path, columns: dict[str, str], message: str) -> None:
+def test_mapping_that_can_not_be_is_refused(
+    spark: SparkSession, tmp_path: Path, columns: dict[str, str], message: str
+) -> None:
     """With what is missing or unknown."""
     file = write_lines(tmp_path / "calls.csv", ["a,c"])
     with pytest.raises(TraceFormatError, match=message):

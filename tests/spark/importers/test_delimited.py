@@ -26,23 +26,41 @@ from request_purgatory.pipeline.traces.importers.imported import (
 )
 from tests.spark.trace_folders import rows_of, write_lines
 
-ODD_NAMES = ["a b.csv", "a%20b.csv", "a+b.csv", "[x].csv", "{y,z}.csv", "q?*.csv", "ünï#1.csv", "back\\slash.csv"]
+ODD_NAMES = [
+    "a b.csv",
+    "a%20b.csv",
+    "a+b.csv",
+    "[x].csv",
+    "{y,z}.csv",
+    "q?*.csv",
+    "ünï#1.csv",
+    "back\\slash.csv",
+]
 
 
-def test_files_of_odd_names_are_read_as_they_are_called(spark: SparkSession, tmp_path: Path) -> None:
-    """No name is a pattern, and rows know their files by the same names; folders may be called anything, too."""
+def test_files_of_odd_names_are_read_as_they_are_called(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """No name is a pattern, and rows know their files by the same names.
+
+    Folders may be called anything, too.
+    """
     folder = tmp_path / "[old] {runs} *"
     for number, name in enumerate(ODD_NAMES):
         write_lines(folder / name, ["n", str(number)])
     # What a pattern would match.
     write_lines(folder / "x.csv", ["n", "not asked for"])
     found = rows_of(read_rows(spark, [folder / name for name in ODD_NAMES], ["n"]), "n", SOURCE)
-    assert [(row["n"], row[SOURCE]) for row in found] == [(str(number), name) for number, name in enumerate(ODD_NAMES)]
+    assert [(row["n"], row[SOURCE]) for row in found] == [
+        (str(number), name) for number, name in enumerate(ODD_NAMES)
+    ]
 
 
 def test_columns_of_odd_names_do_not_harm_the_others(spark: SparkSession, tmp_path: Path) -> None:
     """Names apart by case alone, no name, Spark's own hidden column, those of this pipeline's, and with backticks."""
-    file = write_lines(tmp_path / "odd.csv", [",a,A,_metadata,_corrupt,_source,`b`.c", "0,1,2,3,4,5,6"])
+    file = write_lines(
+        tmp_path / "odd.csv", [",a,A,_metadata,_corrupt,_source,`b`.c", "0,1,2,3,4,5,6"]
+    )
     rows = rows_of(read_rows(spark, [file], ["a", "_source", "`b`.c", "a"]))
     assert rows == [
         {
@@ -57,17 +75,30 @@ def test_columns_of_odd_names_do_not_harm_the_others(spark: SparkSession, tmp_pa
 
 
 def test_no_row_is_lost_to_quotes_line_ends_or_junk(spark: SparkSession, tmp_path: Path) -> None:
-    """Rows with too few or too many fields are told as they stand; blank lines, also before the first, are no rows."""
+    """Rows with too few or too many fields are told as they stand.
+
+    Blank lines, also before the first, are no rows.
+    """
     file = tmp_path / "mixed.csv"
-    file.write_bytes(b'\xef\xbb\xbf\r\n\r\n"n","m"\r\n1,"a ""b"", c"\r\n\r\n2\r3,x,y\n\x00\xff\n"4,\n5,"two\nlines"\n6,\xfe\n')
+    file.write_bytes(
+        b'\xef\xbb\xbf\r\n\r\n"n","m"\r\n1,"a ""b"", c"\r\n\r\n2\r3,x,y\n\x00\xff\n"4,\n5,"two\nlines"\n6,\xfe\n'
+    )
     rows = rows_of(read_rows(spark, [file], ["n", "m"]))
     # The last closes what its line did not open.
-    assert sorted(row[CORRUPT] for row in rows if row[CORRUPT] is not None) == ["\x00�", '"4,', "2", "3,x,y", 'lines"']
+    assert sorted(row[CORRUPT] for row in rows if row[CORRUPT] is not None) == [
+        "\x00�",
+        '"4,',
+        "2",
+        "3,x,y",
+        'lines"',
+    ]
     good = {row["n"]: row["m"] for row in rows if row[CORRUPT] is None}
     assert good == {"1": 'a "b", c', "5": "two", "6": "�"}
 
 
-def test_packing_and_order_of_columns_make_no_difference(spark: SparkSession, tmp_path: Path) -> None:
+def test_packing_and_order_of_columns_make_no_difference(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     """Each by its own first line; with a byte order mark, quotes, and line ends of either kind."""
     text = '\ufeffat,"took, ms"\r\n"1","2"\r\n3,4\n'.encode()
     contents = {
@@ -90,7 +121,9 @@ def test_packing_and_order_of_columns_make_no_difference(spark: SparkSession, tm
 def test_file_that_spark_would_pass_over_is_refused(tmp_path: Path, name: str) -> None:
     """It would seem to have no rows."""
     (tmp_path / name).write_bytes(b"a\n1\n")
-    with pytest.raises(TraceFormatError, match=rf"{name}: Spark takes files .* for hidden ones; rename it"):
+    with pytest.raises(
+        TraceFormatError, match=rf"{name}: Spark takes files .* for hidden ones; rename it"
+    ):
         trace_files(tmp_path / name)
 
 
@@ -98,7 +131,9 @@ def test_file_with_a_colon_in_its_name_is_refused(tmp_path: Path) -> None:
     """Also where it is one of many."""
     write_lines(tmp_path / "a.csv", ["a"])
     write_lines(tmp_path / "05:27.csv", ["a"])
-    with pytest.raises(TraceFormatError, match=r"05:27\.csv: Hadoop, .* takes none with ':' in its name"):
+    with pytest.raises(
+        TraceFormatError, match=r"05:27\.csv: Hadoop, .* takes none with ':' in its name"
+    ):
         trace_files(tmp_path)
 
 
@@ -112,7 +147,9 @@ def test_csv_files_of_a_folder_come_before_its_parquet_files(tmp_path: Path) -> 
         (tmp_path / name).unlink()
     assert [file.name for file in trace_files(tmp_path)] == ["d.parquet"]
     (tmp_path / "d.parquet").unlink()
-    with pytest.raises(TraceFormatError, match=r"no CSV \(\.csv, .*\) and no Parquet \(\.parquet\) file in it"):
+    with pytest.raises(
+        TraceFormatError, match=r"no CSV \(\.csv, .*\) and no Parquet \(\.parquet\) file in it"
+    ):
         trace_files(tmp_path)
 
 
@@ -134,22 +171,36 @@ def test_file_of_another_ending_is_refused(tmp_path: Path, name: str) -> None:
         ("long.csv", b"a" * 200_000),
     ],
 )
-def test_first_line_that_can_not_be_read_is_told_with_the_file(tmp_path: Path, name: str, content: bytes) -> None:
+def test_first_line_that_can_not_be_read_is_told_with_the_file(
+    tmp_path: Path, name: str, content: bytes
+) -> None:
     """Whatever is wrong with it."""
     (tmp_path / name).write_bytes(content)
     with pytest.raises(TraceFormatError, match=rf"{name}: can't be read as CSV text \("):
         header(tmp_path / name)
 
 
-def test_parquet_files_that_do_not_fit_together_are_refused(spark: SparkSession, tmp_path: Path) -> None:
-    """Of a column that only some have Spark would make nulls; how Arrow stores strings is no difference."""
-    one, same, typed, lacking, junk = (tmp_path / f"{name}.parquet" for name in ("one", "same", "typed", "lacking", "junk"))
+def test_parquet_files_that_do_not_fit_together_are_refused(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Of a column that only some have Spark would make nulls.
+
+    How Arrow stores strings is no difference.
+    """
+    one, same, typed, lacking, junk = (
+        tmp_path / f"{name}.parquet" for name in ("one", "same", "typed", "lacking", "junk")
+    )
     pq.write_table(pa.table({"a": ["x"], "b": [1]}), one)
-    pq.write_table(pa.table({"b": [2], "a": pa.array(["y"], pa.large_string()).dictionary_encode()}), same)
+    pq.write_table(
+        pa.table({"b": [2], "a": pa.array(["y"], pa.large_string()).dictionary_encode()}), same
+    )
     pq.write_table(pa.table({"a": ["z"], "b": ["3"]}), typed)
     pq.write_table(pa.table({"a": ["z"]}), lacking)
     junk.write_text("PAR1")
-    assert [(row["a"], row["b"]) for row in rows_of(read_rows(spark, [one, same], ["a", "b"]))] == [("x", 1), ("y", 2)]
+    assert [(row["a"], row["b"]) for row in rows_of(read_rows(spark, [one, same], ["a", "b"]))] == [
+        ("x", 1),
+        ("y", 2),
+    ]
     for file, told in [
         (typed, f"{typed}: column b is string, but int64 in {one}"),
         (lacking, f"{lacking}: no column b; it has a"),
@@ -162,7 +213,12 @@ def test_parquet_files_that_do_not_fit_together_are_refused(spark: SparkSession,
         parquet_schema(junk)
 
 
-def test_path_for_spark_is_absolute_and_literal(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_path_for_spark_is_absolute_and_literal(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """What comes before a colon is no protocol then."""
     monkeypatch.chdir(tmp_path)
-    assert spark_path(Path("a:b/[c]*?{d}\\.csv")) == f"file://{tmp_path}/a:b/\\[c\\]\\*\\?\\{{d\\}}\\\\.csv"
+    assert (
+        spark_path(Path("a:b/[c]*?{d}\\.csv"))
+        == f"file://{tmp_path}/a:b/\\[c\\]\\*\\?\\{{d\\}}\\\\.csv"
+    )

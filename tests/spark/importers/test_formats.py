@@ -26,7 +26,9 @@ TOKENS = "TIMESTAMP,ContextTokens,GeneratedTokens"
 
 
 #: What the documentation of the Nezha trace tells of.
-INCIDENT = Mark(datetime(2022, 8, 22, 5, 27, 6, tzinfo=UTC), "network delay injected (Nezha, 2022-08-22)")
+INCIDENT = Mark(
+    datetime(2022, 8, 22, 5, 27, 6, tzinfo=UTC), "network delay injected (Nezha, 2022-08-22)"
+)
 
 
 def test_what_was_read_is_cached_until_its_block_ends(spark: SparkSession, tmp_path: Path) -> None:
@@ -60,7 +62,9 @@ def test_what_was_read_is_cached_until_its_block_ends(spark: SparkSession, tmp_p
         (b"PK\x03\x04zip", "no known format has the columns|can't be read"),
     ],
 )
-def test_file_that_is_no_table_is_refused_by_name(spark: SparkSession, tmp_path: Path, content: bytes, message: str) -> None:
+def test_file_that_is_no_table_is_refused_by_name(
+    spark: SparkSession, tmp_path: Path, content: bytes, message: str
+) -> None:
     """Before Spark reads a byte."""
     file = tmp_path / "odd.csv"
     file.write_bytes(content)
@@ -72,7 +76,9 @@ def test_formats_with_fixed_columns_take_no_mapping(spark: SparkSession, tmp_pat
     """Rather than leave it aside without a word."""
     source = write_lines(tmp_path / "table.csv", [TOKENS, "2023-11-16 18:17:03,1,1"])
     settings = ImportSettings(format="azure-llm", columns={"arrived_at": "TIMESTAMP"})
-    with pytest.raises(TraceFormatError, match=r"the columns of the format azure-llm are fixed: it takes no --map"):
+    with pytest.raises(
+        TraceFormatError, match=r"the columns of the format azure-llm are fixed: it takes no --map"
+    ):
         read_trace(spark, source, settings)
 
 
@@ -95,19 +101,34 @@ def test_known_incident_is_a_mark_of_its_own_day(
 ) -> None:
     """A folder's name alone does not say that the fault was in it."""
     midnight = int(datetime(2022, 8, 22, tzinfo=UTC).timestamp())
-    found = [TraceRequest("r", (midnight + hour * 3600) * 1_000_000, 1, ["k"], "count", 1.0, "all") for hour in hours]
-    requests, events = spark.createDataFrame(requests_table(found)), spark.createDataFrame(events_table([]))
-    assert known_incidents(Path("folder") / name, Imported(format, requests, events, events, {})) == known
+    found = [
+        TraceRequest("r", (midnight + hour * 3600) * 1_000_000, 1, ["k"], "count", 1.0, "all")
+        for hour in hours
+    ]
+    requests, events = (
+        spark.createDataFrame(requests_table(found)),
+        spark.createDataFrame(events_table([])),
+    )
+    assert (
+        known_incidents(Path("folder") / name, Imported(format, requests, events, events, {}))
+        == known
+    )
 
 
-def test_table_with_no_rows_is_a_trace_without_requests(spark: SparkSession, tmp_path: Path) -> None:
+def test_table_with_no_rows_is_a_trace_without_requests(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     """Imported, and refused only where requests are needed."""
     source = write_lines(tmp_path / "nezha.csv", [SPANS])
     trace = imported(spark, source, tmp_path / "trace")
     names = ("spans in", "spans kept", "rejected", "requests out", "events out")
     assert trace.manifest["rows"] == dict.fromkeys(names, 0)
     assert (trace.manifest["rejected"], trace.marks) == ({}, [])
-    tables = {"requests": trace.requests(spark), "events": trace.events(spark), "rejects": trace.rejects(spark)}
+    tables = {
+        "requests": trace.requests(spark),
+        "events": trace.events(spark),
+        "rejects": trace.rejects(spark),
+    }
     assert collected(tables) == {"requests": [], "events": [], "rejects": []}
     with pytest.raises(TraceFormatError, match="the trace has no requests"):
         trace.require_requests()
@@ -115,7 +136,9 @@ def test_table_with_no_rows_is_a_trace_without_requests(spark: SparkSession, tmp
 
 def test_damaged_gzip_is_told_by_name(spark: SparkSession, tmp_path: Path) -> None:
     """Also where only its end is missing; nothing stays in Spark's memory."""
-    whole = gzip.compress((SPANS + "\n" + "".join(f"t,s{i},root,f,Get,{i},{i}\n" for i in range(5_000))).encode())
+    whole = gzip.compress(
+        (SPANS + "\n" + "".join(f"t,s{i},root,f,Get,{i},{i}\n" for i in range(5_000))).encode()
+    )
     file = tmp_path / "cut.csv.gz"
     file.write_bytes(whole[: len(whole) // 2])
     cached = cached_tables(spark)

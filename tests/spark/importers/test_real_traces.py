@@ -16,7 +16,8 @@ from request_purgatory.pipeline.stream.run import StreamPlan, run_stream
 from request_purgatory.pipeline.traces.schema import OUTCOMES
 from request_purgatory.pipeline.traces.trace_folder import Trace, import_trace
 
-# Half a minute of imports, replays and a stream; the rules that they follow are tested on small traces.
+# Half a minute of imports, replays and a stream; the rules that they follow are tested on small
+# traces.
 pytestmark = pytest.mark.slow
 
 TRACES = Path(__file__).parents[3].parent / "shared" / "traces"
@@ -26,7 +27,9 @@ def real_trace(spark: SparkSession, name: str, tmp_path_factory: pytest.TempPath
     """The imported trace; the test is skipped where there is none."""
     source = TRACES / name
     if not source.exists():
-        pytest.skip(f"the trace {name} is not here: it is expected in ../shared/traces beside the repository")
+        pytest.skip(
+            f"the trace {name} is not here: it is expected in ../shared/traces beside the repository"
+        )
     return import_trace(spark, source, tmp_path_factory.mktemp(name))
 
 
@@ -103,12 +106,18 @@ def test_nezha_stream_agrees_with_batch_on_every_row(
     tmp_path: Path,
 ) -> None:
     """The streaming job on the imported tables."""
-    folders = endpoints(str(nezha.path / "requests"), str(nezha.path / "events"), str(tmp_path / "out"))
+    folders = endpoints(
+        str(nezha.path / "requests"), str(nezha.path / "events"), str(tmp_path / "out")
+    )
     run_stream(streaming, StreamPlan(folders, tmp_path / "checkpoint", finish=True), lambda _: None)
-    assert_same_rows(collected(streaming.read.parquet(str(tmp_path / "out" / "kind=outcomes"))), batch)
+    assert_same_rows(
+        collected(streaming.read.parquet(str(tmp_path / "out" / "kind=outcomes"))), batch
+    )
 
 
-def test_azure_inference_rows_are_labelled_as_derived(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_azure_inference_rows_are_labelled_as_derived(
+    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     """All rows of both files, and a note that nobody can miss."""
     trace = real_trace(spark, "azure-llm-2023", tmp_path_factory)
     assert trace.manifest["rows"]["requests out"] == 28_185

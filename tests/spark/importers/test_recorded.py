@@ -27,7 +27,16 @@ from tests.spark.trace_folders import (
 from tests.spark.trace_strategies import events_table, requests_table
 
 FAR = 10**17
-REQUIRED = ("host", "request_id", "arrived_at", "timeout_ms", "watch_keys", "aggregate", "threshold", "quantifier")
+REQUIRED = (
+    "host",
+    "request_id",
+    "arrived_at",
+    "timeout_ms",
+    "watch_keys",
+    "aggregate",
+    "threshold",
+    "quantifier",
+)
 
 
 def with_null(table: pa.Table, column: str) -> pa.Table:
@@ -54,8 +63,13 @@ GOOD_REQUESTS = requests_table([request(0), request(1, keys=[]), request(2, time
 UNTYPED = with_null(requests_table([request(3)]), "request_type")
 GOOD_EVENTS = events_table([event(0, after_us=5)])
 BAD_REQUESTS: dict[str, Sequence[pa.Table]] = {
-    **{f"null {name}": [with_null(requests_table([spoilt_request(f"no {name}")]), name)] for name in REQUIRED},
-    "arrived_at not of the years 1900 to 2199": [requests_table([spoilt_request("late", arrived_us=FAR)])],
+    **{
+        f"null {name}": [with_null(requests_table([spoilt_request(f"no {name}")]), name)]
+        for name in REQUIRED
+    },
+    "arrived_at not of the years 1900 to 2199": [
+        requests_table([spoilt_request("late", arrived_us=FAR)])
+    ],
     "null watch key": [requests_table([spoilt_request("null key", watch_keys=["k", None])])],
     # The second is of an id that a good row has as well.
     "negative timeout": [
@@ -65,13 +79,18 @@ BAD_REQUESTS: dict[str, Sequence[pa.Table]] = {
     "unknown aggregate": [requests_table([spoilt_request("how", aggregate="median")])],
     "unknown quantifier": [requests_table([spoilt_request("which", quantifier="most")])],
     "threshold is not a number": [requests_table([spoilt_request("much", threshold=float("nan"))])],
-    "repeated request_id": [requests_table([request(0, after_us=1)]), requests_table([request(2, timeout_ms=0)])],
+    "repeated request_id": [
+        requests_table([request(0, after_us=1)]),
+        requests_table([request(2, timeout_ms=0)]),
+    ],
 }
 BAD_EVENTS: dict[str, Sequence[pa.Table]] = {
     "null key": [with_null(events_table([TraceEvent("k", NOON_US, 1.0)]), "key")],
     "occurred_at not of the years 1900 to 2199": [events_table([TraceEvent("k", -FAR, 1.0)])],
     "amount is not a finite number": [
-        events_table([TraceEvent("k", NOON_US, float("-inf")), TraceEvent("k", NOON_US, float("inf"))])
+        events_table(
+            [TraceEvent("k", NOON_US, float("-inf")), TraceEvent("k", NOON_US, float("inf"))]
+        )
     ],
     "negative amount": [events_table([TraceEvent("k", NOON_US, -1.0)])],
 }
@@ -80,7 +99,11 @@ BAD_EVENTS: dict[str, Sequence[pa.Table]] = {
 @pytest.fixture(scope="module")
 def spoilt_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Write good rows with bad ones of each kind among them."""
-    requests = [GOOD_REQUESTS, *[table for tables in BAD_REQUESTS.values() for table in tables], UNTYPED]
+    requests = [
+        GOOD_REQUESTS,
+        *[table for tables in BAD_REQUESTS.values() for table in tables],
+        UNTYPED,
+    ]
     events = [*[table for tables in BAD_EVENTS.values() for table in tables], GOOD_EVENTS]
     folder = tmp_path_factory.mktemp("recorded") / "in"
     return write_recorded(folder, pa.concat_tables(requests), pa.concat_tables(events))
@@ -108,14 +131,18 @@ def test_rows_that_break_a_rule_are_counted_and_kept(spoilt: ImportedRows) -> No
 
 def test_good_rows_stay_exactly_as_they_are(spoilt: ImportedRows) -> None:
     """Whatever lies beside them; of a repeated id the first by time stays."""
-    assert [row for row in spoilt.requests if row["request_id"] != "r0003"] == GOOD_REQUESTS.to_pylist()
+    assert [
+        row for row in spoilt.requests if row["request_id"] != "r0003"
+    ] == GOOD_REQUESTS.to_pylist()
     assert spoilt.events == GOOD_EVENTS.to_pylist()
 
 
 def test_request_without_a_type_gets_the_usual_one(spoilt: ImportedRows) -> None:
     """A null would stand in every table by type."""
     untyped = UNTYPED.to_pylist()[0]
-    assert [row for row in spoilt.requests if row["request_id"] == "r0003"] == [untyped | {"request_type": "request"}]
+    assert [row for row in spoilt.requests if row["request_id"] == "r0003"] == [
+        untyped | {"request_type": "request"}
+    ]
     assert {row["request_type"] for row in spoilt.requests} == {"request", "count"}
 
 
@@ -140,7 +167,10 @@ def test_folder_without_parquet_is_named(spark: SparkSession, tmp_path: Path) ->
 def test_format_asked_for_must_be_the_folders(spark: SparkSession, tmp_path: Path) -> None:
     """One folder of the two is not enough."""
     (tmp_path / "in" / "requests").mkdir(parents=True)
-    with pytest.raises(TraceFormatError, match="a recorded trace is a folder with the folders requests and events in it"):
+    with pytest.raises(
+        TraceFormatError,
+        match="a recorded trace is a folder with the folders requests and events in it",
+    ):
         read_trace(spark, tmp_path / "in", ImportSettings(format="recorded"))
 
 
@@ -148,6 +178,10 @@ def test_table_of_another_schema_is_refused(spark: SparkSession, tmp_path: Path)
     """With the folder and the difference."""
     for name in ("requests", "events"):
         (tmp_path / "t" / name).mkdir(parents=True)
-        pq.write_table(pa.table({"host": ["h"], "key": [1]}), tmp_path / "t" / name / "part.parquet")
-    with pytest.raises(SchemaError, match=r"t/requests: request_id \(string\) is missing; .*quantifier"):
+        pq.write_table(
+            pa.table({"host": ["h"], "key": [1]}), tmp_path / "t" / name / "part.parquet"
+        )
+    with pytest.raises(
+        SchemaError, match=r"t/requests: request_id \(string\) is missing; .*quantifier"
+    ):
         read_trace(spark, tmp_path / "t")

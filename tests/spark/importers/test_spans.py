@@ -37,7 +37,13 @@ def ns(after_ms: float) -> int:
 
 
 def span(
-    span_id: str, parent: str = "root", start_ms: float = 0, end_ms: float = 1, *, pod: str = "web", does: str = "get"
+    span_id: str,
+    parent: str = "root",
+    start_ms: float = 0,
+    end_ms: float = 1,
+    *,
+    pod: str = "web",
+    does: str = "get",
 ) -> str:
     """A good row."""
     return f"t,{span_id},{parent},{pod},{does},{ns(start_ms)},{ns(end_ms)},0"
@@ -61,9 +67,14 @@ def clean(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Impo
 
 
 def test_span_with_children_waits_for_each_of_them(clean: ImportedRows) -> None:
-    """On its own host, from its start, whole microseconds rounded down; leaves and orphans ask for nothing."""
+    """On its own host, from its start, whole microseconds rounded down.
+
+    Leaves and orphans ask for nothing.
+    """
     assert clean.format == "spans"
-    assert clean.notes == ["A request is a span with children; it waits for the end of each of its child spans."]
+    assert clean.notes == [
+        "A request is a span with children; it waits for the end of each of its child spans."
+    ]
     assert (clean.came_in, clean.rejects) == ({"spans": 6, "spans kept": 6}, [])
     common = {"timeout_ms": 250, "aggregate": "count", "threshold": 1.0, "quantifier": "all"}
     ms = timedelta(milliseconds=1)
@@ -105,9 +116,13 @@ def test_spans_can_watch_operations_instead(
         "A request is a span with children; it waits for one end of each (service, operation) that its child spans are of."
     ]
     keys = {"c": ["db/read"], "top": ["ads/pick", "cart/list"]}
-    assert found.requests == [row | {"watch_keys": keys[row["request_id"]]} for row in clean.requests]
+    assert found.requests == [
+        row | {"watch_keys": keys[row["request_id"]]} for row in clean.requests
+    ]
     names = {"a": "cart/list", "b": "cart/list", "c": "ads/pick", "leaf": "db/read"}
-    assert found.events == sorted([row | {"key": names[row["key"]]} for row in clean.events], key=repr)
+    assert found.events == sorted(
+        [row | {"key": names[row["key"]]} for row in clean.events], key=repr
+    )
 
 
 BAD = {
@@ -138,7 +153,10 @@ BAD = {
     ],
     "EndTimeUnixNano not of the years 1900 to 2199": [f"t,x13,root,web,get,{ns(0)},{ns(1)}000,0"],
     # The second would be the first of its id, if it were good.
-    "end before start": [span("x14", start_ms=1, end_ms=0.999), span("top", start_ms=-1, end_ms=-2)],
+    "end before start": [
+        span("x14", start_ms=1, end_ms=0.999),
+        span("top", start_ms=-1, end_ms=-2),
+    ],
     # The last is a good row once more.
     "repeated SpanID": [span("top", start_ms=5, end_ms=6), span("a", "c", 7, 8), GOOD[4]],
 }
@@ -177,7 +195,9 @@ def test_every_bad_row_is_kept_with_its_file(spoilt: ImportedRows) -> None:
             assert ",".join(given.get(name, "") for name in names) in BAD[reason]
 
 
-def test_good_rows_are_the_same_with_bad_ones_among_them(clean: ImportedRows, spoilt: ImportedRows) -> None:
+def test_good_rows_are_the_same_with_bad_ones_among_them(
+    clean: ImportedRows, spoilt: ImportedRows
+) -> None:
     """Nothing is lost, and nothing slips in; of repeated ids the first by time stays."""
     assert spoilt.requests == clean.requests
     assert spoilt.events == clean.events
@@ -190,7 +210,9 @@ def test_trace_folder_reads_back_as_what_was_read(
     tmp_path: Path,
 ) -> None:
     """Good rows and bad ones; the incident that is known of a trace of this name is marked."""
-    assert_written_as_read(spark, spoilt_file, tmp_path / "trace", spoilt, known=(INCIDENT,), timeout_ms=250)
+    assert_written_as_read(
+        spark, spoilt_file, tmp_path / "trace", spoilt, known=(INCIDENT,), timeout_ms=250
+    )
 
 
 def test_parquet_of_typed_timestamps_and_other_names_is_the_same_trace(
@@ -198,10 +220,15 @@ def test_parquet_of_typed_timestamps_and_other_names_is_the_same_trace(
     clean: ImportedRows,
     tmp_path: Path,
 ) -> None:
-    """Nanoseconds too, which pandas writes and Spark does not know; a mapping names the columns, in any order."""
+    """Nanoseconds too, which pandas writes and Spark does not know.
+
+    A mapping names the columns, in any order.
+    """
     rows = [row.split(",") for row in GOOD]
     ours = ["trace_id", "span_id", "parent_id", "service", "operation"]
-    columns = {f"my `{name}`": pa.array([row[place] for row in rows]) for place, name in enumerate(ours)}
+    columns = {
+        f"my `{name}`": pa.array([row[place] for row in rows]) for place, name in enumerate(ours)
+    }
     for name, place, unit in (("start", 5, "ns"), ("end", 6, "us")):
         times = pa.array([int(row[place]) for row in rows]).cast(pa.timestamp("ns", tz="UTC"))
         columns[f"my `{name}`"] = times.cast(pa.timestamp(unit, tz="UTC"), safe=False)
@@ -212,10 +239,14 @@ def test_parquet_of_typed_timestamps_and_other_names_is_the_same_trace(
     assert imported_rows(spark, tmp_path / "in", columns=mapping, timeout_ms=250) == clean
 
 
-def test_missing_columns_are_named_with_the_file_and_what_it_has(spark: SparkSession, tmp_path: Path) -> None:
+def test_missing_columns_are_named_with_the_file_and_what_it_has(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     """Also when it is only one file of a folder."""
     write_lines(tmp_path / "a.csv", [HEADER])
-    lacking = write_lines(tmp_path / "b.csv", ["TraceID,SpanID,PodName,OperationName,StartTimeUnixNano"])
+    lacking = write_lines(
+        tmp_path / "b.csv", ["TraceID,SpanID,PodName,OperationName,StartTimeUnixNano"]
+    )
     with pytest.raises(TraceFormatError) as told:
         import_spans(spark, [tmp_path / "a.csv", lacking])
     assert str(told.value) == (

@@ -50,5 +50,7 @@ def test_typed_times_of_parquet_need_no_unit(spark: SparkSession, tmp_path: Path
     ns = pa.array([NOON_US * 1000 + 1_234_567, -1], pa.timestamp("ns", tz="UTC"))
     pq.write_table(pa.table({"at": us, "end": ns}), tmp_path / "calls.parquet")
     table = read_rows(spark, [tmp_path / "calls.parquet"], ["at", "end"])
-    found = table.select(parse_us(table, "at", "iso").alias("at"), parse_us(table, "end", "s").alias("end"))
+    found = table.select(
+        parse_us(table, "at", "iso").alias("at"), parse_us(table, "end", "s").alias("end")
+    )
     assert rows_of(found) == [{"at": NOON_US, "end": NOON_US + 1234}, {"at": None, "end": -1}]

@@ -1,4 +1,7 @@
-"""CPython's own asyncio tests, on the loop with wheel timers: `python -m tests.unit.aio.cpython_suite test_timeouts ...`."""
+"""CPython's own asyncio tests, on the loop with wheel timers.
+
+`python -m tests.unit.aio.cpython_suite test_timeouts ...`.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,8 @@ def with_wheel(module_name: str) -> unittest.TestSuite:
     asyncio.set_event_loop_policy(Policy())
     module = importlib.import_module(f"test.test_asyncio.{module_name}")
     if hasattr(module, "tearDownModule"):
-        # It resets the policy, which is what is under test here; the process ends afterwards anyway.
+        # It resets the policy, which is what is under test here; the process ends afterwards
+        # anyway.
         del module.tearDownModule
     return unittest.defaultTestLoader.loadTestsFromModule(module)
 
@@ -33,7 +37,8 @@ def with_wheel(module_name: str) -> unittest.TestSuite:
 def main(names: list[str]) -> int:
     """0 if all tests of all modules passed."""
     warnings.simplefilter("ignore", DeprecationWarning)
-    # Where the tests run in the background it is ignored, and tests of runners wait for it for ever.
+    # Where the tests run in the background it is ignored, and tests of runners wait for it for
+    # ever.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     suite = unittest.TestSuite(with_wheel(name) for name in names)
     made_before = asyncio.new_event_loop()

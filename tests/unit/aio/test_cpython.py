@@ -11,8 +11,8 @@ import pytest
 
 ROOT = Path(__file__).parents[3]
 
-#: Those that set timers; test_events has the loops' own, test_base_events looks into the standard loop's heap. Two of them take
-#: eight seconds each, more than all others together.
+#: Those that set timers; test_events has the loops' own, test_base_events looks into the standard
+#: loop's heap. Two of them take eight seconds each, more than all others together.
 MODULES = [
     "test_timeouts",
     "test_waitfor",
@@ -28,7 +28,10 @@ MODULES = [
 @pytest.mark.parametrize("module", MODULES)
 def test_cpythons_own_tests_pass(module: str) -> None:
     """Where Python was installed with them."""
-    if importlib.util.find_spec("test") is None or importlib.util.find_spec("test.test_asyncio") is None:
+    if (
+        importlib.util.find_spec("test") is None
+        or importlib.util.find_spec("test.test_asyncio") is None
+    ):
         pytest.skip("this Python was installed without its tests")
     if importlib.util.find_spec(f"test.test_asyncio.{module}") is None:
         pytest.skip(f"this Python has no {module}")

@@ -87,7 +87,9 @@ def test_lost_connection_fails_all_pending_calls_at_once() -> None:
     """And every later one."""
 
     async def scenario(_rpc: Any, client: Any) -> None:
-        pending = [asyncio.create_task(client.call("sleep", 3_600, timeout=3_600)) for _ in range(10)]
+        pending = [
+            asyncio.create_task(client.call("sleep", 3_600, timeout=3_600)) for _ in range(10)
+        ]
         with pytest.raises(ConnectionError):
             await client.call("hang_up", timeout=60)
         outcomes = await asyncio.gather(*pending, return_exceptions=True)
@@ -100,7 +102,13 @@ def test_lost_connection_fails_all_pending_calls_at_once() -> None:
 
 def test_rpc_example_runs_as_it_says() -> None:
     """As a script."""
-    done = subprocess.run([sys.executable, EXAMPLES / "rpc.py"], capture_output=True, text=True, timeout=TIME_LIMIT, check=True)
+    done = subprocess.run(
+        [sys.executable, EXAMPLES / "rpc.py"],
+        capture_output=True,
+        text=True,
+        timeout=TIME_LIMIT,
+        check=True,
+    )
     assert "'float': 900" in done.stdout
     assert "'TimeoutError': 100" in done.stdout
     assert "100 replies came too late, 0 calls are pending" in done.stdout
@@ -114,7 +122,10 @@ def long_poll_process() -> Iterator[tuple[int, subprocess.Popen[str]]]:
     """Run the service as a script; give its port and its process."""
     pytest.importorskip("aiohttp")
     process = subprocess.Popen(
-        [sys.executable, "-u", EXAMPLES / "long_poll.py", "0"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        [sys.executable, "-u", EXAMPLES / "long_poll.py", "0"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
     )
     try:
         assert process.stdout is not None
@@ -148,7 +159,9 @@ class Http:
         return cls(*await asyncio.open_connection("127.0.0.1", port))
 
     def send(self, method: str, path: str, body: str = "") -> None:
-        self.writer.write(f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode())
+        self.writer.write(
+            f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode()
+        )
 
     async def answer(self) -> tuple[int, Any]:
         """Status, and the body's JSON."""
@@ -181,7 +194,10 @@ def test_waiting_client_is_answered_by_its_event_or_its_timeout() -> None:
         assert await http.ask("POST", "/topics/b", "other") == (200, {"number": 0})
         assert await http.ask("POST", "/topics/a", "first") == (200, {"number": 0})
         assert await waiter.answer() == (200, {"events": ["first"], "next": 1})
-        assert await waiter.ask("GET", "/topics/a?after=0") == (200, {"events": ["first"], "next": 1})
+        assert await waiter.ask("GET", "/topics/a?after=0") == (
+            200,
+            {"events": ["first"], "next": 1},
+        )
         waiter.send("GET", "/topics/a?after=1&timeout=60")
         await until_waiting(http, 1)
         waiter.writer.close()
@@ -208,7 +224,9 @@ def test_stopping_answers_held_clients_at_once() -> None:
         await until_waiting(http, len(waiters))
         process.terminate()
         async with asyncio.timeout(STOP_LIMIT):
-            assert [await waiter.answer() for waiter in waiters] == [(503, "the service is stopping")] * len(waiters)
+            assert [await waiter.answer() for waiter in waiters] == [
+                (503, "the service is stopping")
+            ] * len(waiters)
         for each in [http, *waiters]:
             each.writer.close()
 
@@ -219,9 +237,15 @@ def test_stopping_answers_held_clients_at_once() -> None:
         assert "Error" not in process.stdout.read()
 
 
-@pytest.mark.parametrize(("clients", "timeout"), [(1_000, 2), pytest.param(10_000, 10, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("clients", "timeout"), [(1_000, 2), pytest.param(10_000, 10, marks=pytest.mark.slow)]
+)
 def test_thousands_of_clients_wait_at_once(clients: int, timeout: int) -> None:
-    """On 100 topics; those of every second topic are answered by its event, the others at their timeout. Each gets its own."""
+    """On 100 topics.
+
+    Those of every second topic are answered by its event, the others at their timeout. Each gets
+    its own.
+    """
     pytest.importorskip("resource")
     import resource
 
@@ -249,9 +273,16 @@ def test_thousands_of_clients_wait_at_once(clients: int, timeout: int) -> None:
         answers = await asyncio.gather(*[waiter.answer() for waiter in waiters])
         for number, answer in enumerate(answers):
             topic = number % 100
-            assert answer == ((200, {"events": [f"event of {topic}"], "next": 1}) if topic % 2 == 0 else (204, ""))
+            assert answer == (
+                (200, {"events": [f"event of {topic}"], "next": 1}) if topic % 2 == 0 else (204, "")
+            )
         found = (await http.ask("GET", "/waiting"))[1]
-        assert found == {"waiting": 0, "answered": clients // 2, "timed_out": clients // 2, "hung_up": 0}
+        assert found == {
+            "waiting": 0,
+            "answered": clients // 2,
+            "timed_out": clients // 2,
+            "hung_up": 0,
+        }
         for each in [http, *waiters]:
             each.writer.close()
 

@@ -38,10 +38,16 @@ def test_child_is_refused_by_name_and_the_parent_goes_on() -> None:
                     lambda: purgatory.metrics(),
                 ]
                 for call in calls:
-                    with pytest.raises(RuntimeError, match=r"'inherited' belongs to a loop of the parent process"):
+                    with pytest.raises(
+                        RuntimeError, match=r"'inherited' belongs to a loop of the parent process"
+                    ):
                         call()
                 assert purgatory.is_closed
-                assert (purgatory.num_delayed, request.outcome, request.calls) == (0, "cancelled", [])
+                assert (purgatory.num_delayed, request.outcome, request.calls) == (
+                    0,
+                    "cancelled",
+                    [],
+                )
                 assert purgatory.close() == []
 
             in_child(child)

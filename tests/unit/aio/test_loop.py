@@ -21,7 +21,9 @@ from tests.unit.aio.virtual import VirtualLoop, VirtualWheelLoop
 TIME_LIMIT = 20.0
 
 
-def run(main: Callable[[], Any], factory: Callable[[], asyncio.AbstractEventLoop] = TimingWheelEventLoop) -> Any:
+def run(
+    main: Callable[[], Any], factory: Callable[[], asyncio.AbstractEventLoop] = TimingWheelEventLoop
+) -> Any:
     """Run a coroutine function on a real loop, with a time limit."""
     with asyncio.Runner(loop_factory=factory) as runner:
         return runner.run(asyncio.wait_for(main(), TIME_LIMIT))
@@ -29,7 +31,25 @@ def run(main: Callable[[], Any], factory: Callable[[], asyncio.AbstractEventLoop
 
 # -- compared with the standard loop, in virtual time
 
-seconds = st.sampled_from([-1.0, 0.0, 1e-9, 0.0004, 0.0005, 0.001, 0.0015, 0.0199, 0.02, 0.0201, 0.4, 7.3, 161.7, 90_000.0, 1e6])
+seconds = st.sampled_from(
+    [
+        -1.0,
+        0.0,
+        1e-9,
+        0.0004,
+        0.0005,
+        0.001,
+        0.0015,
+        0.0199,
+        0.02,
+        0.0201,
+        0.4,
+        7.3,
+        161.7,
+        90_000.0,
+        1e6,
+    ]
+)
 plans = st.lists(
     st.fixed_dictionaries(
         {
@@ -45,7 +65,9 @@ plans = st.lists(
 )
 
 
-def history(loop_type: type[VirtualLoop], plan: list[dict[str, Any]], until: float) -> list[tuple[object, float]]:
+def history(
+    loop_type: type[VirtualLoop], plan: list[dict[str, Any]], until: float
+) -> list[tuple[object, float]]:
     """What ran, and when, on a loop that was given this to do."""
     loop = loop_type()
     began = loop.time()
@@ -70,7 +92,9 @@ def history(loop_type: type[VirtualLoop], plan: list[dict[str, Any]], until: flo
             handles.append(loop.call_at(began + action["delay"], step, number, action))
         else:
             handles.append(loop.call_later(action["delay"], step, number, action))
-    assert [handle.when() - began for handle in handles] == [action["delay"] + began - began for action in plan]
+    assert [handle.when() - began for handle in handles] == [
+        action["delay"] + began - began for action in plan
+    ]
     loop.call_at(began + until, loop.stop)
     loop.run_forever()
     found.append(("cancelled", sum(handle.cancelled() for handle in handles)))
@@ -80,7 +104,9 @@ def history(loop_type: type[VirtualLoop], plan: list[dict[str, Any]], until: flo
 
 @examples(400)
 @given(plans, st.sampled_from([0.05, 200.0, 2e6]))
-def test_timers_run_in_the_same_order_and_at_the_same_times(plan: list[dict[str, Any]], until: float) -> None:
+def test_timers_run_in_the_same_order_and_at_the_same_times(
+    plan: list[dict[str, Any]], until: float
+) -> None:
     """Whatever is set, cancelled and set again inside callbacks, and however long those take."""
     for number, action in enumerate(plan):
         # Timers of exactly one instant run in no promised order.
@@ -113,7 +139,10 @@ def test_wheel_holds_what_is_not_due_and_the_heap_one_alarm() -> None:
 
 
 async def last_timer(delay: float) -> None:
-    """Until a timer has run that is later than all that a test has set: timers run in order, so all of those have."""
+    """Until a timer has run that is later than all that a test has set.
+
+    Timers run in order, so all of those have.
+    """
     loop = asyncio.get_running_loop()
     ran = loop.create_future()
     loop.call_later(delay, ran.set_result, None)
@@ -131,7 +160,9 @@ def test_what_is_built_on_timers_works() -> None:
                 await asyncio.Event().wait()
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(asyncio.Event().wait(), 0.002)
-        done, pending = await asyncio.wait([asyncio.create_task(asyncio.sleep(delay)) for delay in (0.001, 3_600)], timeout=0.05)
+        done, pending = await asyncio.wait(
+            [asyncio.create_task(asyncio.sleep(delay)) for delay in (0.001, 3_600)], timeout=0.05
+        )
         assert (len(done), len(pending)) == (1, 1)
         pending.pop().cancel()
         order: list[tuple[float, float]] = []
@@ -146,7 +177,10 @@ def test_what_is_built_on_timers_works() -> None:
 
 
 def test_past_and_never() -> None:
-    """A time in the past runs in the loop's next round, not inside the call; infinity does not run."""
+    """A time in the past runs in the loop's next round, not inside the call.
+
+    Infinity does not run.
+    """
 
     async def main() -> None:
         loop = asyncio.get_running_loop()
@@ -335,7 +369,10 @@ def test_timer_that_is_set_while_the_wheel_is_made_is_not_lost() -> None:
 
 
 def test_loop_that_is_dropped_is_freed() -> None:
-    """With timers pending, closed or not: loop, handles and callbacks are a ring that the collector finds."""
+    """With timers pending, closed or not.
+
+    Loop, handles and callbacks are a ring that the collector finds.
+    """
 
     class Payload:
         """What a callback refers to."""
@@ -371,8 +408,13 @@ def test_purgatory_works_on_every_loop(kind: str) -> None:
         level = 0
         async with Purgatory("test") as purgatory:
             began = loop.time()
-            held = [purgatory.hold([number % 5], until=lambda: level, timeout=0.01 + number / 10_000) for number in range(200)]
-            lasting = [purgatory.hold([number], until=lambda: level, timeout=60) for number in range(5)]
+            held = [
+                purgatory.hold([number % 5], until=lambda: level, timeout=0.01 + number / 10_000)
+                for number in range(200)
+            ]
+            lasting = [
+                purgatory.hold([number], until=lambda: level, timeout=60) for number in range(5)
+            ]
             for number, future in enumerate(held):
                 with pytest.raises(TimeoutError):
                     await future

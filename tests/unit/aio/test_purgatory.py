@@ -39,7 +39,12 @@ def test_value_of_the_condition_is_the_result(play: Scenario) -> None:
             condition = Condition()
             held = purgatory.hold(["a", "b"], until=condition, timeout=1)
             await turns()
-            assert (held.done(), condition.looks, purgatory.num_delayed, purgatory.alarms) == (False, 1, 1, 1)
+            assert (held.done(), condition.looks, purgatory.num_delayed, purgatory.alarms) == (
+                False,
+                1,
+                1,
+                1,
+            )
             purgatory.notify("other")
             assert condition.looks == 1
             condition.value = [7]
@@ -72,7 +77,10 @@ def test_one_timer_on_the_loop_serves_all(play: Scenario) -> None:
         loop = asyncio.get_running_loop()
         async with opened() as purgatory:
             before = len(loop._scheduled)  # type: ignore[attr-defined]
-            held = [purgatory.hold([number], until=Condition(), timeout=10 + number % 50) for number in range(2_000)]
+            held = [
+                purgatory.hold([number], until=Condition(), timeout=10 + number % 50)
+                for number in range(2_000)
+            ]
             assert purgatory.alarms == 1
             assert len(loop._scheduled) - before <= 1  # type: ignore[attr-defined]
             began = now()
@@ -89,7 +97,10 @@ def test_one_timer_on_the_loop_serves_all(play: Scenario) -> None:
 
 
 def test_no_timeout_waits_for_ever(play: Scenario) -> None:
-    """A month here: beyond that, a float of seconds is coarser than the standard loop reckons with."""
+    """A month here.
+
+    Beyond that, a float of seconds is coarser than the standard loop reckons with.
+    """
 
     async def scenario() -> None:
         async with opened() as purgatory:
@@ -106,7 +117,9 @@ def test_no_timeout_waits_for_ever(play: Scenario) -> None:
 
 @pytest.mark.parametrize("error", [Fault("odd"), StopIteration(3), TimeoutError()], ids=repr)
 @pytest.mark.parametrize("look", [1, 2])
-def test_condition_that_raises_gives_its_error_to_the_waiter(play: Scenario, error: Exception, look: int) -> None:
+def test_condition_that_raises_gives_its_error_to_the_waiter(
+    play: Scenario, error: Exception, look: int
+) -> None:
     """And to nobody else; StopIteration, which no future takes, inside another."""
     looks: list[int] = []
 
@@ -145,7 +158,9 @@ def test_bad_arguments_are_named(play: Scenario) -> None:
                 ({"until": 3}, "3"),
             ):
                 with pytest.raises(InvalidArgumentError, match=message):
-                    purgatory.hold(**({"keys": ["a"], "until": Condition(), "timeout": 1} | arguments))  # type: ignore[arg-type]
+                    purgatory.hold(
+                        **({"keys": ["a"], "until": Condition(), "timeout": 1} | arguments)
+                    )  # type: ignore[arg-type]
             with pytest.raises(TypeError, match="unhashable"):
                 purgatory.hold(["a", []], until=Condition(), timeout=1)
             assert (purgatory.num_delayed, purgatory.watched) == (0, 0)
@@ -153,7 +168,9 @@ def test_bad_arguments_are_named(play: Scenario) -> None:
     play(scenario)
 
 
-@pytest.mark.parametrize(("name", "value"), [("batch", 0), ("batch", 1.5), ("tick_ms", 0), ("purge_interval", -1)])
+@pytest.mark.parametrize(
+    ("name", "value"), [("batch", 0), ("batch", 1.5), ("tick_ms", 0), ("purge_interval", -1)]
+)
 def test_bad_options_are_named(name: str, value: object) -> None:
     """By InvalidArgumentError."""
     with pytest.raises(InvalidArgumentError, match=f"{name} .*{value}"):
@@ -205,7 +222,10 @@ def test_outer_timeout_ends_a_waiter(play: Scenario) -> None:
 
 
 def test_cancelling_after_the_end_ends_nothing_twice(play: Scenario) -> None:
-    """The value is lost to a task that is cancelled before it runs again, as with any future; the count is of one completion."""
+    """The value is lost to a task that is cancelled before it runs again, as with any future.
+
+    The count is of one completion.
+    """
 
     async def scenario() -> None:
         async with opened() as purgatory:
@@ -244,7 +264,10 @@ def test_key_that_is_gone_is_an_error_for_its_waiters(play: Scenario) -> None:
 
 
 def test_leaving_the_block_ends_every_waiter(play: Scenario) -> None:
-    """With an error that says so; later calls that would have to wait get the same, and later events are ignored."""
+    """With an error that says so.
+
+    Later calls that would have to wait get the same, and later events are ignored.
+    """
 
     async def scenario() -> None:
         async with opened() as purgatory:
@@ -273,7 +296,12 @@ def test_purgatory_is_for_one_block(play: Scenario) -> None:
 
     async def scenario() -> None:
         purgatory = Purgatory("test")
-        assert (purgatory.num_delayed, purgatory.watched, purgatory.alarms, purgatory.is_closed) == (0, 0, 0, False)
+        assert (
+            purgatory.num_delayed,
+            purgatory.watched,
+            purgatory.alarms,
+            purgatory.is_closed,
+        ) == (0, 0, 0, False)
         with pytest.raises(RuntimeError, match="async with"):
             purgatory.hold(["a"], until=Condition(), timeout=1)
         with pytest.raises(RuntimeError, match="async with"):
@@ -324,7 +352,10 @@ def test_one_notify_runs_so_many_and_then_the_loop_has_its_turn(play: Scenario) 
                 looked.append(number)
                 return False
 
-            held = [purgatory.hold(["a"], until=lambda number=number: until(number), timeout=1) for number in range(1_050)]
+            held = [
+                purgatory.hold(["a"], until=lambda number=number: until(number), timeout=1)
+                for number in range(1_050)
+            ]
             looked.clear()
             purgatory.notify("a")
             while looked:
@@ -451,7 +482,10 @@ def test_notify_after_the_loop_has_ended_is_ignored() -> None:
 
 
 def test_notify_on_another_thread_is_refused() -> None:
-    """With the name of the method that is meant for that; the loop would not be woken, and its state not be guarded."""
+    """With the name of the method that is meant for that.
+
+    The loop would not be woken, and its state not be guarded.
+    """
     raised: list[BaseException] = []
 
     async def scenario() -> None:
@@ -473,8 +507,13 @@ def test_notify_on_another_thread_is_refused() -> None:
     ]
 
 
-def test_interrupted_notify_from_another_thread_leaves_the_key_to_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An exception of a signal handler on its way to the loop: the key must not be taken for posted."""
+def test_interrupted_notify_from_another_thread_leaves_the_key_to_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An exception of a signal handler on its way to the loop.
+
+    The key must not be taken for posted.
+    """
 
     async def scenario() -> None:
         async with Purgatory("test") as purgatory:
@@ -518,14 +557,31 @@ def test_operation_of_a_class_can_be_awaited(play: Scenario) -> None:
 
     async def scenario() -> None:
         async with opened() as purgatory:
-            completed, expired, cancelled, at_once = Request(1_000), Request(50), Request(1_000), Request(ready=True)
-            waits = [purgatory.wait(operation, ["a", "b"]) for operation in (completed, expired, cancelled, at_once)]
+            completed, expired, cancelled, at_once = (
+                Request(1_000),
+                Request(50),
+                Request(1_000),
+                Request(ready=True),
+            )
+            waits = [
+                purgatory.wait(operation, ["a", "b"])
+                for operation in (completed, expired, cancelled, at_once)
+            ]
             completed.ready = True
             purgatory.notify("b")
             cancelled.cancel()
-            assert await asyncio.gather(*waits) == ["completed", "expired", "cancelled", "completed"]
+            assert await asyncio.gather(*waits) == [
+                "completed",
+                "expired",
+                "cancelled",
+                "completed",
+            ]
             assert expired.calls == ["complete", "expiration"]
-            assert (completed.calls, cancelled.calls, at_once.calls) == (["complete"], ["cancellation"], ["complete"])
+            assert (completed.calls, cancelled.calls, at_once.calls) == (
+                ["complete"],
+                ["cancellation"],
+                ["complete"],
+            )
 
     play(scenario)
 
@@ -643,7 +699,11 @@ def test_nothing_is_kept_of_a_waiter_that_has_its_answer() -> None:
 def test_error_of_a_cancelled_operation_can_be_pickled() -> None:
     """Results of process pools are."""
     error = pickle.loads(pickle.dumps(OperationCancelledError("test", "operation")))
-    assert (error.name, error.operation, str(error)) == ("test", "operation", "purgatory 'test': 'operation' was cancelled")
+    assert (error.name, error.operation, str(error)) == (
+        "test",
+        "operation",
+        "purgatory 'test': 'operation' was cancelled",
+    )
 
 
 def test_operation_is_discarded_by_its_own_purgatory_only(play: Scenario) -> None:
@@ -661,7 +721,10 @@ def test_operation_is_discarded_by_its_own_purgatory_only(play: Scenario) -> Non
 
 
 def test_operation_without_a_waiter_is_completed_or_expires(play: Scenario) -> None:
-    """As `DelayedOperationPurgatory` has it: by an event, by the loop's alarm, or at once; and nothing is left."""
+    """As `DelayedOperationPurgatory` has it: by an event, by the loop's alarm, or at once.
+
+    And nothing is left.
+    """
 
     async def scenario() -> None:
         ended: list[str] = []

@@ -1,4 +1,7 @@
-"""Waiters, timers and loops when something goes wrong: callbacks that raise, threads and loops that are the wrong ones."""
+"""Waiters, timers and loops when something goes wrong.
+
+Callbacks that raise, threads and loops that are the wrong ones.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,10 @@ class Call(DelayedOperation):
     """An operation whose callbacks are the test's."""
 
     def __init__(
-        self, delay_ms: int, on_complete: Callable[[], object] = int, on_cancellation: Callable[[], object] = int
+        self,
+        delay_ms: int,
+        on_complete: Callable[[], object] = int,
+        on_cancellation: Callable[[], object] = int,
     ) -> None:
         super().__init__(delay_ms)
         self.complete = on_complete
@@ -50,7 +56,9 @@ def leave() -> None:
 # -- conditions and callbacks that raise what no Exception is
 
 
-def test_callback_that_raises_cancelled_error_stops_no_clock(play: Scenario, caplog: pytest.LogCaptureFixture) -> None:
+def test_callback_that_raises_cancelled_error_stops_no_clock(
+    play: Scenario, caplog: pytest.LogCaptureFixture
+) -> None:
     """It is logged, and the next timeout comes in time."""
 
     async def scenario() -> None:
@@ -67,7 +75,9 @@ def test_callback_that_raises_cancelled_error_stops_no_clock(play: Scenario, cap
 
 
 @pytest.mark.parametrize("ending", ["close", "cancel_for_key", "cancel"])
-def test_cancellation_callback_that_raises_cancelled_error_harms_no_other(play: Scenario, ending: str) -> None:
+def test_cancellation_callback_that_raises_cancelled_error_harms_no_other(
+    play: Scenario, ending: str
+) -> None:
     """However the others end, each is told."""
 
     async def scenario() -> None:
@@ -87,7 +97,9 @@ def test_cancellation_callback_that_raises_cancelled_error_harms_no_other(play: 
         assert purgatory.num_delayed == 0
         if ending != "cancel":
             assert held.exception() is not None
-            assert first.cancelled() or first.exception() is not None or first.result() == "cancelled"
+            assert (
+                first.cancelled() or first.exception() is not None or first.result() == "cancelled"
+            )
 
     play(scenario)
 
@@ -209,7 +221,10 @@ def test_chain_of_conditions_that_notify_is_no_recursion() -> None:
                 return condition
 
             reached = -1
-            held = [purgatory.hold([number], until=until(number), timeout=None) for number in range(3000)]
+            held = [
+                purgatory.hold([number], until=until(number), timeout=None)
+                for number in range(3000)
+            ]
             reached = 0
             purgatory.notify(0)
             assert all(future.done() for future in held)
@@ -301,7 +316,9 @@ def test_timeouts_run_in_the_context_of_the_block() -> None:
             for name in ("A", "B"):
                 context = contextvars.copy_context()
                 context.run(variable.set, name)
-                context.run(purgatory.wait, Call(5, on_complete=lambda: seen.append(variable.get())), ["a"])
+                context.run(
+                    purgatory.wait, Call(5, on_complete=lambda: seen.append(variable.get())), ["a"]
+                )
             await asyncio.sleep(0.02)
 
     run(scenario)
@@ -372,7 +389,9 @@ def test_other_loops_and_threads_are_refused_before_anything_is_held() -> None:
                     lambda: purgatory.hold(["a"], until=Condition("now"), timeout=1),
                     lambda: purgatory.wait(Call(5), ["a"]),
                 ):
-                    with pytest.raises(RuntimeError, match="belongs to the running loop on which") as raised:
+                    with pytest.raises(
+                        RuntimeError, match="belongs to the running loop on which"
+                    ) as raised:
                         call()
                     errors.append(raised.value)
 

@@ -1,4 +1,7 @@
-"""Loops whose time is virtual: it stands still while callbacks run, and jumps to the next timer when nothing is to be done."""
+"""Loops whose time is virtual.
+
+It stands still while callbacks run, and jumps to the next timer when nothing is to be done.
+"""
 
 from __future__ import annotations
 

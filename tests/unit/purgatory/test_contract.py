@@ -59,10 +59,22 @@ def raise_in_second_completion() -> Request:
 RAISING = {
     "first try": (lambda: raise_in_try(1), "cancelled", []),
     "second try": (lambda: raise_in_try(2), "cancelled", []),
-    "on_complete at the first try": (lambda: Request(ready=True, complete=fail), "completed", ["complete"]),
+    "on_complete at the first try": (
+        lambda: Request(ready=True, complete=fail),
+        "completed",
+        ["complete"],
+    ),
     "on_complete at the second try": (raise_in_second_completion, "completed", ["complete"]),
-    "on_complete without a delay": (lambda: Request(0, complete=fail), "expired", ["complete", "expiration"]),
-    "on_expiration without a delay": (lambda: Request(0, expiration=fail), "expired", ["complete", "expiration"]),
+    "on_complete without a delay": (
+        lambda: Request(0, complete=fail),
+        "expired",
+        ["complete", "expiration"],
+    ),
+    "on_expiration without a delay": (
+        lambda: Request(0, expiration=fail),
+        "expired",
+        ["complete", "expiration"],
+    ),
 }
 
 
@@ -81,7 +93,11 @@ def test_callers_own_exception_reaches_the_caller_and_nothing_leaks(
     assert (request.outcome, request.calls) == (outcome, calls)
     assert_nothing_is_left(purgatory)
     metrics = purgatory.metrics()
-    ends = {"completed": metrics.completions, "expired": metrics.expirations, "cancelled": metrics.cancellations}
+    ends = {
+        "completed": metrics.completions,
+        "expired": metrics.expirations,
+        "cancelled": metrics.cancellations,
+    }
     assert ends == {"completed": 0, "expired": 0, "cancelled": 0, outcome: 1}
     assert metrics.callback_errors == 0
     clock.advance(HOUR_MS)
@@ -146,12 +162,22 @@ def test_completion_that_raises_in_a_check_counts_as_a_completion(
     assert_nothing_is_left_but_queue_entries(purgatory)
 
 
-@pytest.mark.parametrize("callbacks", [["complete"], ["expiration"], ["complete", "expiration"]], ids="+".join)
+@pytest.mark.parametrize(
+    "callbacks", [["complete"], ["expiration"], ["complete", "expiration"]], ids="+".join
+)
 def test_callback_that_raises_on_the_clock_thread_harms_no_other_operation(
-    purgatory: DelayedOperationPurgatory, clock: ManualClock, callbacks: list[str], caplog: pytest.LogCaptureFixture
+    purgatory: DelayedOperationPurgatory,
+    clock: ManualClock,
+    callbacks: list[str],
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Both callbacks are called all the same, and the error is the purgatory's, counted once."""
-    requests = [Request(10), Request(10, **dict.fromkeys(callbacks, fail)), Request(10), Request(11)]
+    requests = [
+        Request(10),
+        Request(10, **dict.fromkeys(callbacks, fail)),
+        Request(10),
+        Request(11),
+    ]
     for request in requests:
         purgatory.try_complete_else_watch(request, ["a"])
     clock.advance(20)
@@ -161,7 +187,9 @@ def test_callback_that_raises_on_the_clock_thread_harms_no_other_operation(
     assert "<Request delay_ms=10 expired> raised" in caplog.text
 
 
-def test_cancellation_that_raises_harms_no_other_operation(purgatory: DelayedOperationPurgatory) -> None:
+def test_cancellation_that_raises_harms_no_other_operation(
+    purgatory: DelayedOperationPurgatory,
+) -> None:
     """For a key that is gone, and at shutdown: all are cancelled, and all are returned."""
     by_key = [Request(), Request(cancellation=fail), Request()]
     by_shutdown = [Request(), Request(cancellation=fail), Request()]
@@ -205,7 +233,9 @@ def test_jump_of_an_hour_expires_all_that_is_due_and_nothing_else(
 # -- many
 
 
-def test_one_check_completes_100_000_operations_in_linear_time(purgatory: DelayedOperationPurgatory) -> None:
+def test_one_check_completes_100_000_operations_in_linear_time(
+    purgatory: DelayedOperationPurgatory,
+) -> None:
     """Counted in tries, not in seconds: one when it came, one now."""
 
     class Counted(DelayedOperation):
@@ -236,7 +266,11 @@ def test_one_operation_on_1_000_keys_is_one_operation(purgatory: DelayedOperatio
     request = Request()
     purgatory.try_complete_else_watch(request, list(range(1_000)))
     entries = purgatory.watched
-    assert (request.tries, purgatory.num_delayed, purgatory.metrics().estimated_operations) == (1, 1, 1)
+    assert (request.tries, purgatory.num_delayed, purgatory.metrics().estimated_operations) == (
+        1,
+        1,
+        1,
+    )
     assert entries - purgatory.timer.size in (999, 1_000)  # 0.8 counts its delay queue's entry too.
     request.ready = True
     assert purgatory.check_and_complete(500) == 1
@@ -246,7 +280,9 @@ def test_one_operation_on_1_000_keys_is_one_operation(purgatory: DelayedOperatio
 
 
 @pytest.mark.parametrize("count", [10_000])
-def test_shutdown_cancels_and_reports_10_000_pending(purgatory: DelayedOperationPurgatory, count: int) -> None:
+def test_shutdown_cancels_and_reports_10_000_pending(
+    purgatory: DelayedOperationPurgatory, count: int
+) -> None:
     """Each is returned once, whatever it watched, and told once; what had ended is not."""
     requests = [Request() for _ in range(count)]
     for number, request in enumerate(requests):
@@ -314,7 +350,12 @@ WAYS_OUT = {
 @pytest.mark.parametrize("way", WAYS_OUT)
 @pytest.mark.parametrize("design", ["wheel", "legacy"])
 def test_finalizer_of_an_operation_may_use_the_purgatory(
-    request: pytest.FixtureRequest, clock: ManualClock, crew: Crew, design: str, way: str, last_holder: str
+    request: pytest.FixtureRequest,
+    clock: ManualClock,
+    crew: Crew,
+    design: str,
+    way: str,
+    last_holder: str,
 ) -> None:
     """The purgatory often holds the last reference; no lock is held when it goes."""
     one_shard = {"shards": 1} if design == "wheel" else {}

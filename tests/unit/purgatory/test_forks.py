@@ -84,8 +84,13 @@ def test_what_is_pending_is_the_parent_s_to_answer(purgatory: DelayedOperationPu
     assert requests[0].calls == ["complete"]
 
 
-def test_future_that_a_child_inherits_is_cancelled(purgatory: DelayedOperationPurgatory, crew: Crew) -> None:
-    """Although a thread of the parent was waiting for it; its callbacks are called in the parent alone."""
+def test_future_that_a_child_inherits_is_cancelled(
+    purgatory: DelayedOperationPurgatory, crew: Crew
+) -> None:
+    """Although a thread of the parent was waiting for it.
+
+    Its callbacks are called in the parent alone.
+    """
     ready: list[str] = []
     future = purgatory.hold(["k"], until=lambda: ready and ready[0], timeout=60)
     told: list[Future[Any]] = []
@@ -166,7 +171,10 @@ def test_child_returns_from_the_call_that_forked(purgatory: DelayedOperationPurg
 
 
 def test_timer_that_is_advanced_keeps_its_tasks(crew: Crew) -> None:
-    """The child decides by advancing. Purgatories take their operations out; threads that slept are gone."""
+    """The child decides by advancing.
+
+    Purgatories take their operations out; threads that slept are gone.
+    """
     clock = ManualClock()
     timer = SystemTimer("shared", clock=clock)
     purgatory = DelayedOperationPurgatory("test", timer=timer, reaper=False)
@@ -213,7 +221,9 @@ def test_timer_that_runs_by_itself_begins_empty() -> None:
 def test_operation_that_left_the_lists_is_not_expired_in_the_child() -> None:
     """Another thread was about to cancel it when the process forked."""
     clock = ManualClock()
-    purgatory = DelayedOperationPurgatory("test", timer=SystemTimer("test", clock=clock), reaper=False)
+    purgatory = DelayedOperationPurgatory(
+        "test", timer=SystemTimer("test", clock=clock), reaper=False
+    )
     request = Request(10)
     purgatory.try_complete_else_watch(request, ["a"])
     assert purgatory._shards[hash("a") % len(purgatory._shards)].remove("a") == [request]

@@ -58,7 +58,9 @@ def test_future_gets_the_first_true_value(purgatory: DelayedOperationPurgatory) 
     assert purgatory.num_delayed == 0
 
 
-def test_time_that_runs_out_is_a_timeout_error(purgatory: DelayedOperationPurgatory, clock: ManualClock) -> None:
+def test_time_that_runs_out_is_a_timeout_error(
+    purgatory: DelayedOperationPurgatory, clock: ManualClock
+) -> None:
     """After the whole time, not before."""
     future = purgatory.hold(["a"], until=Condition(), timeout=0.25)
     clock.advance(249)
@@ -78,7 +80,9 @@ def test_timeout_of_zero_only_looks(purgatory: DelayedOperationPurgatory) -> Non
 
 
 @pytest.mark.parametrize("failing_call", [1, 2])
-def test_condition_that_raises_gives_its_error_to_the_future(purgatory: DelayedOperationPurgatory, failing_call: int) -> None:
+def test_condition_that_raises_gives_its_error_to_the_future(
+    purgatory: DelayedOperationPurgatory, failing_call: int
+) -> None:
     """Whoever waits hears of it at once; it is no error of the purgatory."""
     calls: list[int] = []
 
@@ -103,7 +107,9 @@ def test_coroutine_function_is_refused_as_a_condition(purgatory: DelayedOperatio
     async def until() -> bool:
         return True
 
-    with pytest.raises(InvalidArgumentError, match="until must be a plain function, as nobody awaits"):
+    with pytest.raises(
+        InvalidArgumentError, match="until must be a plain function, as nobody awaits"
+    ):
         result(purgatory.hold(["a"], until=until, timeout=1.0))
     assert purgatory.num_delayed == 0
 
@@ -177,7 +183,9 @@ def test_key_that_is_gone_cancels_the_future(purgatory: DelayedOperationPurgator
 
 
 @pytest.mark.parametrize("by", ["its owner", "the purgatory"])
-def test_cancelled_future_is_done_for_those_who_wait(purgatory: DelayedOperationPurgatory, crew: Crew, by: str) -> None:
+def test_cancelled_future_is_done_for_those_who_wait(
+    purgatory: DelayedOperationPurgatory, crew: Crew, by: str
+) -> None:
     """`concurrent.futures.wait` and `as_completed` too: they wait for more than `cancel` does."""
     future = purgatory.hold(["a"], until=Condition(), timeout=1.0)
     done: list[object] = []
@@ -207,8 +215,12 @@ def test_shutdown_gives_the_future_a_clear_error(purgatory: DelayedOperationPurg
     assert cancelled.cancelled()
 
 
-@pytest.mark.parametrize("timeout", [-1, -0.001, float("nan"), float("inf"), 1e306, 10**400, True, "1", None], ids=repr)
-def test_timeout_that_is_no_span_of_time_is_refused(purgatory: DelayedOperationPurgatory, timeout: Any) -> None:
+@pytest.mark.parametrize(
+    "timeout", [-1, -0.001, float("nan"), float("inf"), 1e306, 10**400, True, "1", None], ids=repr
+)
+def test_timeout_that_is_no_span_of_time_is_refused(
+    purgatory: DelayedOperationPurgatory, timeout: Any
+) -> None:
     """The message names it."""
     with pytest.raises(InvalidArgumentError, match="timeout must be"):
         purgatory.hold(["a"], until=Condition(), timeout=timeout)
@@ -229,14 +241,28 @@ def test_keys_are_validated(purgatory: DelayedOperationPurgatory, keys: Any) -> 
 
 @pytest.mark.parametrize(
     ("timeout", "delay_ms"),
-    [(0, 0), (1, 1_000), (0.001, 1), (0.003, 3), (0.0011, 2), (0.29, 290), (1e-5, 1), (86_400.5, 86_400_500)],
+    [
+        (0, 0),
+        (1, 1_000),
+        (0.001, 1),
+        (0.003, 3),
+        (0.0011, 2),
+        (0.29, 290),
+        (1e-5, 1),
+        (86_400.5, 86_400_500),
+    ],
 )
 def test_timeout_is_rounded_up_to_whole_milliseconds(timeout: float, delay_ms: int) -> None:
-    """But not by the noise of a float: 0.29 s are 290 ms, although 0.29 * 1000 is a little less, and 0.003 s are 3."""
+    """But not by the noise of a float.
+
+    0.29 s are 290 ms, although 0.29 * 1000 is a little less, and 0.003 s are 3.
+    """
     assert timeout_to_ms(timeout) == delay_ms
 
 
-def test_one_thread_waits_while_another_brings_the_event(purgatory: DelayedOperationPurgatory, crew: Crew) -> None:
+def test_one_thread_waits_while_another_brings_the_event(
+    purgatory: DelayedOperationPurgatory, crew: Crew
+) -> None:
     """The usual way to use it."""
     until = Condition()
     got: list[object] = []

@@ -73,7 +73,9 @@ def test_slow_callback_is_measured_and_logged_with_its_operation(
     assert metrics.by_kafka_name()["MaxExpirationLateMs"] == 490
 
 
-def test_callbacks_that_raise_are_measured(measured: DelayedOperationPurgatory, stepped: SteppedClock) -> None:
+def test_callbacks_that_raise_are_measured(
+    measured: DelayedOperationPurgatory, stepped: SteppedClock
+) -> None:
     """Like others."""
 
     def fail_slowly() -> None:
@@ -90,7 +92,10 @@ def test_callbacks_that_raise_are_measured(measured: DelayedOperationPurgatory, 
 def test_late_time_outs_are_logged_once_a_second(
     measured: DelayedOperationPurgatory, stepped: SteppedClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A process that was stopped for a minute says so in one line, not in a thousand; the threshold is the user's."""
+    """A process that was stopped for a minute says so in one line, not in a thousand.
+
+    The threshold is the user's.
+    """
     measured.warn_after_ms = 2_000
     for delay_ms in (10, 20, 30):
         measured.try_complete_else_watch(Request(delay_ms), ["a"])
@@ -108,7 +113,9 @@ def test_late_time_outs_are_logged_once_a_second(
 def test_manual_clock_that_jumps_makes_nothing_late(caplog: pytest.LogCaptureFixture) -> None:
     """Tests in virtual time are not warned of their own jumps."""
     clock = ManualClock()
-    with DelayedOperationPurgatory("test", timer=SystemTimer("test", clock=clock), reaper=False) as purgatory:
+    with DelayedOperationPurgatory(
+        "test", timer=SystemTimer("test", clock=clock), reaper=False
+    ) as purgatory:
         purgatory.try_complete_else_watch(Request(10), ["a"])
         clock.advance(3_600_000)
         purgatory.advance_clock(0)
@@ -138,7 +145,10 @@ def test_executor_runs_the_callbacks_of_what_times_out() -> None:
 
 def test_executor_belongs_to_the_timer_that_is_given() -> None:
     """Two places for it would be one too many."""
-    with ThreadPoolExecutor(1) as pool, pytest.raises(InvalidArgumentError, match="executor must be the timer's own"):
+    with (
+        ThreadPoolExecutor(1) as pool,
+        pytest.raises(InvalidArgumentError, match="executor must be the timer's own"),
+    ):
         DelayedOperationPurgatory("test", timer=SystemTimer("test"), executor=pool)
 
 

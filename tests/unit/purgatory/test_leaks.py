@@ -80,7 +80,10 @@ def test_what_a_handle_refers_to_goes_when_it_fires_or_is_cancelled() -> None:
 
 
 def test_handles_come_and_go_without_a_trace(caplog: pytest.LogCaptureFixture) -> None:
-    """Fired, cancelled, forgotten before they fired, and with a callback that raises: no block of memory stays."""
+    """Fired, cancelled, forgotten before they fired, and with a callback that raises.
+
+    No block of memory stays.
+    """
     timer, clock = make_timer()
     caplog.set_level(logging.CRITICAL)
 
@@ -110,7 +113,10 @@ def test_timer_that_is_dropped_with_handles_pending_takes_them_along() -> None:
 
 
 def test_ring_through_a_callback_is_found() -> None:
-    """The timer holds the handle, the handle the callback, the callback the timer: only the collector can see that."""
+    """The timer holds the handle, the handle the callback, the callback the timer.
+
+    Only the collector can see that.
+    """
     timer, _ = make_timer()
     payload = Payload()
     payload.ring = timer
@@ -119,7 +125,9 @@ def test_ring_through_a_callback_is_found() -> None:
     timer.call_later(50_000, payload.__call__, timer)
     timer.call_later(10, timer.advance_clock, 0)
     del timer, payload
-    assert any(ghost() is not None for ghost in ghosts), "no ring was made: this would prove nothing"
+    assert any(ghost() is not None for ghost in ghosts), (
+        "no ring was made: this would prove nothing"
+    )
     gc.collect()
     assert [ghost() for ghost in ghosts] == [None, None]
 
@@ -159,7 +167,10 @@ def test_handle_that_is_kept_survives_its_timer() -> None:
 
 
 def test_handle_that_is_kept_keeps_what_it_refers_to() -> None:
-    """The collector must not take a callback apart that a handle still has; once the handle goes, all goes."""
+    """The collector must not take a callback apart that a handle still has.
+
+    Once the handle goes, all goes.
+    """
     timer, clock = make_timer()
     payload = Payload()
     payload.ring = timer
@@ -209,7 +220,9 @@ def test_requests_come_and_go_without_a_trace(design: type[DelayedOperationPurga
     if design is LegacyPurgatory:
         purgatory = LegacyPurgatory("leaks", clock=clock, purge_interval=0, reaper=False)
     else:
-        purgatory = DelayedOperationPurgatory("leaks", timer=SystemTimer("leaks", clock=clock), purge_interval=0, reaper=False)
+        purgatory = DelayedOperationPurgatory(
+            "leaks", timer=SystemTimer("leaks", clock=clock), purge_interval=0, reaper=False
+        )
 
     def step() -> None:
         completed, expired, cancelled = Request(1_000), Request(1), Request(1_000)
@@ -252,13 +265,19 @@ def test_request_is_freed_when_it_was_answered() -> None:
 
 
 @pytest.mark.parametrize("keys", [["a"], ["a", "b", "b", ("c", 1)]])
-def test_purgatory_that_is_dropped_with_requests_pending_takes_them_along(keys: list[object]) -> None:
+def test_purgatory_that_is_dropped_with_requests_pending_takes_them_along(
+    keys: list[object],
+) -> None:
     """A request knows its purgatory, and a service that holds both is a ring through either."""
     timer, _ = make_timer()
     purgatory = DelayedOperationPurgatory("leaks", timer=timer, reaper=False)
     payload = Payload()
     payload.ring = purgatory
-    ghosts: list[weakref.ref[object]] = [weakref.ref(timer), weakref.ref(purgatory), weakref.ref(payload)]
+    ghosts: list[weakref.ref[object]] = [
+        weakref.ref(timer),
+        weakref.ref(purgatory),
+        weakref.ref(payload),
+    ]
     for number in range(50):
         request = Request(10 + number * 100)
         request.during["complete"] = payload
@@ -281,7 +300,9 @@ def test_ring_through_a_watch_key_is_found() -> None:
 
 
 @pytest.mark.parametrize("keys", [[], ["a"]], ids=["one key", "two keys"])
-@pytest.mark.parametrize("end", ["a check", "time", "its owner", "discard", "its key's end", "shutdown", "refusal"])
+@pytest.mark.parametrize(
+    "end", ["a check", "time", "its owner", "discard", "its key's end", "shutdown", "refusal"]
+)
 def test_request_that_is_its_own_key_is_freed(end: str, keys: list[object]) -> None:
     """Its watch stays with it, and names a list that must not name the request any more."""
     timer, clock = make_timer()
@@ -333,12 +354,16 @@ def test_ring_through_a_request_that_its_caller_holds_is_found() -> None:
 
 # -- hiding: what waits is no work for the collector, but in a full collection
 
-needs_hiding = pytest.mark.skipif(not primitives.HIDES, reason="this build hides nothing from the collector")
+needs_hiding = pytest.mark.skipif(
+    not primitives.HIDES, reason="this build hides nothing from the collector"
+)
 
 
 def hiding_purgatory(purge_interval: int = 1000) -> tuple[DelayedOperationPurgatory, ManualClock]:
     timer, clock = make_timer()
-    return DelayedOperationPurgatory("leaks", timer=timer, purge_interval=purge_interval, reaper=False), clock
+    return DelayedOperationPurgatory(
+        "leaks", timer=timer, purge_interval=purge_interval, reaper=False
+    ), clock
 
 
 def is_seen_in_a_full_collection(request: Request) -> bool:
@@ -383,7 +408,10 @@ ENDS: dict[str, Callable[[DelayedOperationPurgatory, ManualClock, Request], obje
 @pytest.mark.parametrize("keys", [["a"], ["a", "b"]])
 @pytest.mark.parametrize("end", ENDS)
 def test_request_that_has_left_is_not_hidden_any_more(end: str, keys: list[str]) -> None:
-    """However it ended; at the latest when its last entry was met or purged. Till then full collections see it."""
+    """However it ended; at the latest when its last entry was met or purged.
+
+    Till then full collections see it.
+    """
     purgatory, clock = hiding_purgatory()
     request = Request(1_000)
     purgatory.try_complete_else_watch(request, keys)
@@ -471,7 +499,9 @@ def test_requests_that_are_hidden_keep_what_they_refer_to() -> None:
 def test_collections_are_noticed_once_whatever_number_of_purgatories() -> None:
     """Also after somebody has cleared the interpreter's list, as of the next purgatory."""
     for _ in range(3):
-        purgatories = [DelayedOperationPurgatory("test", timer=make_timer()[0], reaper=False) for _ in range(3)]
+        purgatories = [
+            DelayedOperationPurgatory("test", timer=make_timer()[0], reaper=False) for _ in range(3)
+        ]
         assert [callback.__name__ for callback in gc.callbacks].count("_around_collections") == 1
         for purgatory in purgatories:
             purgatory.shutdown()

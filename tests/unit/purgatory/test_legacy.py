@@ -34,7 +34,9 @@ def legacy(make_legacy_purgatory: MakePurgatory) -> LegacyPurgatory:
 # -- where it differs
 
 
-def test_completed_request_stays_in_the_delay_queue_until_its_deadline(legacy: LegacyPurgatory, clock: ManualClock) -> None:
+def test_completed_request_stays_in_the_delay_queue_until_its_deadline(
+    legacy: LegacyPurgatory, clock: ManualClock
+) -> None:
     """It is skipped when it comes out there, and told nothing again."""
     request = watch(legacy, "a", delay_ms=50)
     request.ready = True
@@ -49,7 +51,9 @@ def test_completed_request_stays_in_the_delay_queue_until_its_deadline(legacy: L
     assert request.calls == ["complete"]
 
 
-def test_completed_request_stays_in_its_other_lists_until_it_is_met(legacy: LegacyPurgatory) -> None:
+def test_completed_request_stays_in_its_other_lists_until_it_is_met(
+    legacy: LegacyPurgatory,
+) -> None:
     """The list of the key that completed it drops it at once."""
     request = watch(legacy, "a", "b")
     request.ready = True
@@ -79,7 +83,9 @@ def test_purge_is_due_by_the_number_of_requests_added(legacy: LegacyPurgatory) -
     assert pending.outcome is None
 
 
-def test_request_that_is_satisfied_at_once_does_not_bring_a_purge_nearer(legacy: LegacyPurgatory) -> None:
+def test_request_that_is_satisfied_at_once_does_not_bring_a_purge_nearer(
+    legacy: LegacyPurgatory,
+) -> None:
     """It was never added."""
     for _ in range(10):
         legacy.try_complete_else_watch(Request(ready=True), ["a"])
@@ -96,7 +102,9 @@ def test_purge_scans_the_delay_queue_and_the_lists(legacy: LegacyPurgatory) -> N
     assert (legacy.watched, legacy.operations()) == (2, [pending])
 
 
-def test_purge_interval_of_zero_purges_after_every_request(make_legacy_purgatory: MakePurgatory) -> None:
+def test_purge_interval_of_zero_purges_after_every_request(
+    make_legacy_purgatory: MakePurgatory,
+) -> None:
     """And not without one."""
     purgatory = make_legacy_purgatory(purge_interval=0)
     purgatory.advance_clock(0)
@@ -119,7 +127,10 @@ class Trace:
 
 
 def replay(purgatory: DelayedOperationPurgatory, clock: ManualClock) -> Trace:
-    """A thousand requests, most of which complete long before their timeout; (outcome, when) of each."""
+    """A thousand requests, most of which complete long before their timeout.
+
+    (outcome, when) of each.
+    """
     random_numbers = random.Random(8)
     start_ms = clock.now_ms
     requests: list[Request] = []
@@ -127,7 +138,9 @@ def replay(purgatory: DelayedOperationPurgatory, clock: ManualClock) -> Trace:
     most_entries = 0
     for number in range(1_000):
         request = Request(200)
-        request.during["complete"] = lambda request=request: ended_at_ms.setdefault(request, clock.now_ms - start_ms)  # type: ignore[misc]
+        request.during["complete"] = lambda request=request: ended_at_ms.setdefault(
+            request, clock.now_ms - start_ms
+        )  # type: ignore[misc]
         purgatory.try_complete_else_watch(request, [number, number % 7])
         requests.append(request)
         for _ in range(2):
@@ -144,15 +157,25 @@ def replay(purgatory: DelayedOperationPurgatory, clock: ManualClock) -> Trace:
 def test_same_work_has_the_same_outcomes_and_other_counters(
     make_wheel_purgatory: MakePurgatory, make_legacy_purgatory: MakePurgatory, clock: ManualClock
 ) -> None:
-    """Every request ends the same way in the same millisecond; the 0.8 design holds and purges more."""
+    """Every request ends the same way in the same millisecond.
+
+    The 0.8 design holds and purges more.
+    """
     new = replay(make_wheel_purgatory(purge_interval=100), clock)
     old = replay(make_legacy_purgatory(purge_interval=100), clock)
     assert new.outcomes == old.outcomes
     assert {outcome for outcome, _ in new.outcomes} == {"completed", "expired", None}
-    for counter in ("completions", "expirations", "cancellations", "num_delayed_operations", "wait_histogram_ms"):
+    for counter in (
+        "completions",
+        "expirations",
+        "cancellations",
+        "num_delayed_operations",
+        "wait_histogram_ms",
+    ):
         assert getattr(new.metrics, counter) == getattr(old.metrics, counter)
     assert old.most_entries > new.most_entries
-    # 0.8 purges every hundred requests; the new design as often as a hundred have ended and were not met since.
+    # 0.8 purges every hundred requests; the new design as often as a hundred have ended and were
+    # not met since.
     assert old.metrics.purges == 10
     assert 0 < new.metrics.purges < 10
 
@@ -164,7 +187,9 @@ def test_equal_deadlines_come_out_in_order_of_arrival(clock: ManualClock) -> Non
     """Tasks themselves are never compared."""
     timer = DelayQueueTimer("test", clock)
     order: list[int] = []
-    requests = [Request(10, complete=lambda number=number: order.append(number)) for number in range(20)]  # type: ignore[misc]
+    requests = [
+        Request(10, complete=lambda number=number: order.append(number)) for number in range(20)
+    ]  # type: ignore[misc]
     for request in requests:
         timer.add(request)
         timer.check()
@@ -184,7 +209,9 @@ def test_looking_at_the_delay_queue_returns_at_once(clock: ManualClock) -> None:
     assert timer.advance_clock(0) is False
 
 
-def test_deadline_in_the_delay_queue_is_not_cut_short_by_a_fraction_of_a_millisecond(clock: ManualClock) -> None:
+def test_deadline_in_the_delay_queue_is_not_cut_short_by_a_fraction_of_a_millisecond(
+    clock: ManualClock,
+) -> None:
     """Never early, in the 0.8 design too."""
     timer = DelayQueueTimer("test", clock)
     request = Request(10)
@@ -221,7 +248,9 @@ def test_sleeper_on_the_delay_queue_is_woken_by_an_earlier_deadline(crew: Crew) 
     assert came_due == [True, False, False]
 
 
-def test_task_of_the_delay_queue_that_raises_is_counted(clock: ManualClock, caplog: pytest.LogCaptureFixture) -> None:
+def test_task_of_the_delay_queue_that_raises_is_counted(
+    clock: ManualClock, caplog: pytest.LogCaptureFixture
+) -> None:
     """The next one runs."""
     timer = DelayQueueTimer("test", clock)
     requests = [Request(1, complete=fail), Request(1)]

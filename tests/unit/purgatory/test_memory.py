@@ -18,7 +18,9 @@ _testcapi = pytest.importorskip("_testcapi", reason="this Python has no tests of
 MOST = 60
 
 
-@pytest.mark.skipif(not primitives.COMPILED, reason="interpreted, each number is an object that needs memory")
+@pytest.mark.skipif(
+    not primitives.COMPILED, reason="interpreted, each number is an object that needs memory"
+)
 def test_call_that_finds_no_memory_leaves_no_lock_held(crew: Crew) -> None:
     """Whichever allocation of it fails; others add, cancel and time out afterwards."""
     timer = SystemTimer("test", wheel_size=2)
@@ -27,7 +29,8 @@ def test_call_that_finds_no_memory_leaves_no_lock_held(crew: Crew) -> None:
     for number in range(1, MOST):
         request = Request(2 ** (number % 30))
         for call in (
-            # Farther ahead each time, so that levels are made, and buckets come into the delay queue.
+            # Farther ahead each time, so that levels are made, and buckets come into the delay
+            # queue.
             partial(timer.call_later, 2 ** (number % 40), fail),
             partial(purgatory.try_complete_else_watch, request, ["a"]),
         ):
@@ -47,7 +50,9 @@ def test_call_that_finds_no_memory_leaves_no_lock_held(crew: Crew) -> None:
     timer.check()
 
 
-@pytest.mark.skipif(not primitives.COMPILED, reason="interpreted, each number is an object that needs memory")
+@pytest.mark.skipif(
+    not primitives.COMPILED, reason="interpreted, each number is an object that needs memory"
+)
 def test_shutdown_that_finds_no_memory_can_be_repeated(crew: Crew) -> None:
     """The list of what was pending grows while the buckets are emptied."""
     failed = 0
@@ -69,7 +74,9 @@ def test_shutdown_that_finds_no_memory_can_be_repeated(crew: Crew) -> None:
     assert failed >= 5
 
 
-@pytest.mark.parametrize(("tick_ms", "wheel_size"), [(1, 2), (1, 20), (7, 3), (1, 100_000), (250, 20)])
+@pytest.mark.parametrize(
+    ("tick_ms", "wheel_size"), [(1, 2), (1, 20), (7, 3), (1, 100_000), (250, 20)]
+)
 def test_delay_queue_has_room_for_every_bucket(tick_ms: int, wheel_size: int) -> None:
     """Of as many levels as the longest delay needs."""
     timer = SystemTimer("test", tick_ms=tick_ms, wheel_size=wheel_size)

@@ -48,7 +48,9 @@ def test_chain_of_60_000_completions(purgatory: DelayedOperationPurgatory) -> No
     assert nested_checks.postponed == {}
 
 
-def test_chain_is_as_long_with_a_limit_that_the_stack_has_not(purgatory: DelayedOperationPurgatory) -> None:
+def test_chain_is_as_long_with_a_limit_that_the_stack_has_not(
+    purgatory: DelayedOperationPurgatory,
+) -> None:
     """A program may raise the limit: each check must not take a piece of C's stack then."""
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(10_000_000)
@@ -60,7 +62,9 @@ def test_chain_is_as_long_with_a_limit_that_the_stack_has_not(purgatory: Delayed
     assert purgatory.metrics().completions == LENGTH
 
 
-def test_chain_over_two_purgatories(make_purgatory_pair: tuple[DelayedOperationPurgatory, DelayedOperationPurgatory]) -> None:
+def test_chain_over_two_purgatories(
+    make_purgatory_pair: tuple[DelayedOperationPurgatory, DelayedOperationPurgatory],
+) -> None:
     """The depth is the thread's, whichever purgatory is checked."""
     one, other = make_purgatory_pair
     links = []
@@ -76,10 +80,14 @@ def test_chain_over_two_purgatories(make_purgatory_pair: tuple[DelayedOperationP
 
 @pytest.fixture
 def make_purgatory_pair() -> tuple[DelayedOperationPurgatory, DelayedOperationPurgatory]:
-    return DelayedOperationPurgatory("one", reaper=False), DelayedOperationPurgatory("other", reaper=False)
+    return DelayedOperationPurgatory("one", reaper=False), DelayedOperationPurgatory(
+        "other", reaper=False
+    )
 
 
-def test_exit_out_of_a_link_is_raised_when_the_chain_has_ended(purgatory: DelayedOperationPurgatory) -> None:
+def test_exit_out_of_a_link_is_raised_when_the_chain_has_ended(
+    purgatory: DelayedOperationPurgatory,
+) -> None:
     """If the program goes on, no event was lost."""
 
     class Exiting(Link):
@@ -99,7 +107,9 @@ def test_exit_out_of_a_link_is_raised_when_the_chain_has_ended(purgatory: Delaye
     assert nested_checks.postponed == {}
 
 
-def test_conditions_that_notify_one_another_without_end(purgatory: DelayedOperationPurgatory) -> None:
+def test_conditions_that_notify_one_another_without_end(
+    purgatory: DelayedOperationPurgatory,
+) -> None:
     """More of them than are tried inside of one another: a clear error instead of no return."""
 
     def notify_next(number: int) -> None:
@@ -110,7 +120,10 @@ def test_conditions_that_notify_one_another_without_end(purgatory: DelayedOperat
         purgatory.try_complete_else_watch(request, [number])
     for number, request in enumerate(requests):
         request.during["try"] = lambda number=number: notify_next(number)
-    with pytest.raises(NotificationLoopError, match=r"the check of watch key \d+ caused an event for itself 1000 times"):
+    with pytest.raises(
+        NotificationLoopError,
+        match=r"the check of watch key \d+ caused an event for itself 1000 times",
+    ):
         purgatory.check_and_complete(0)
     assert nested_checks.postponed == {}
     assert all(request.outcome is None for request in requests)

@@ -47,8 +47,16 @@ def test_delay_is_validated(delay_ms: object) -> None:
 def test_force_complete_is_true_once() -> None:
     """on_complete is called by that call only."""
     request = Request()
-    assert [request.force_complete(), request.force_complete(), request.cancel()] == [True, False, False]
-    assert (request.outcome, request.is_completed, request.calls) == ("completed", True, ["complete"])
+    assert [request.force_complete(), request.force_complete(), request.cancel()] == [
+        True,
+        False,
+        False,
+    ]
+    assert (request.outcome, request.is_completed, request.calls) == (
+        "completed",
+        True,
+        ["complete"],
+    )
     assert repr(request) == "<Request delay_ms=1000 completed>"
 
 
@@ -56,7 +64,11 @@ def test_cancel_is_true_once() -> None:
     """on_cancellation is called instead of on_complete."""
     request = Request()
     assert [request.cancel(), request.cancel(), request.force_complete()] == [True, False, False]
-    assert (request.outcome, request.is_completed, request.calls) == ("cancelled", True, ["cancellation"])
+    assert (request.outcome, request.is_completed, request.calls) == (
+        "cancelled",
+        True,
+        ["cancellation"],
+    )
 
 
 def test_expiration_calls_both_callbacks_in_order(clock: ManualClock, timer: SystemTimer) -> None:
@@ -78,7 +90,9 @@ def test_end_takes_the_operation_out_of_its_timer(timer: SystemTimer, end: objec
     assert timer.size == 0
 
 
-def test_on_expiration_is_called_even_if_on_complete_raises(clock: ManualClock, timer: SystemTimer) -> None:
+def test_on_expiration_is_called_even_if_on_complete_raises(
+    clock: ManualClock, timer: SystemTimer
+) -> None:
     """The timer contains and counts what was raised."""
     request = Request(10, complete=fail)
     timer.add(request)
@@ -90,9 +104,14 @@ def test_on_expiration_is_called_even_if_on_complete_raises(clock: ManualClock, 
 
 @pytest.mark.parametrize(
     ("end", "callback", "outcome"),
-    [(Request.force_complete, "complete", "completed"), (Request.cancel, "cancellation", "cancelled")],
+    [
+        (Request.force_complete, "complete", "completed"),
+        (Request.cancel, "cancellation", "cancelled"),
+    ],
 )
-def test_what_a_callback_raises_reaches_who_ended_the_operation(end: object, callback: str, outcome: str) -> None:
+def test_what_a_callback_raises_reaches_who_ended_the_operation(
+    end: object, callback: str, outcome: str
+) -> None:
     """It has ended all the same, and is not told again."""
     request = Request(**{callback: fail})
     with pytest.raises(Fault):
@@ -144,7 +163,11 @@ def test_only_one_of_many_threads_ends_an_operation(crew: Crew, switching: None)
     expired = sum(request.outcome == "expired" for request in requests)
     assert sum(won) + expired == len(requests)
     for request in requests:
-        calls = {"completed": ["complete"], "cancelled": ["cancellation"], "expired": ["complete", "expiration"]}
+        calls = {
+            "completed": ["complete"],
+            "cancelled": ["cancellation"],
+            "expired": ["complete", "expiration"],
+        }
         assert request.calls == calls[str(request.outcome)]
     assert timer.size == 0
 
@@ -168,7 +191,9 @@ def test_event_that_a_try_causes_leads_to_another_try(purgatory: DelayedOperatio
     assert (request.tries, request.outcome) == (3, "completed")
 
 
-def test_event_during_a_running_try_leads_to_another_try(purgatory: DelayedOperationPurgatory, crew: Crew) -> None:
+def test_event_during_a_running_try_leads_to_another_try(
+    purgatory: DelayedOperationPurgatory, crew: Crew
+) -> None:
     """The thread that brings it does not wait; the one that is trying tries again."""
     inside, release = threading.Event(), threading.Event()
     request = Request()
@@ -191,7 +216,9 @@ def test_event_during_a_running_try_leads_to_another_try(purgatory: DelayedOpera
     assert (completed, request.tries, request.outcome) == ([1], 3, "completed")
 
 
-def test_many_events_during_a_try_lead_to_one_more_try(purgatory: DelayedOperationPurgatory) -> None:
+def test_many_events_during_a_try_lead_to_one_more_try(
+    purgatory: DelayedOperationPurgatory,
+) -> None:
     """One look after the last of them is enough."""
     request = Request()
 
@@ -223,7 +250,9 @@ def test_event_during_a_try_that_raises_is_not_lost(purgatory: DelayedOperationP
     assert purgatory.metrics().callback_errors == 1
 
 
-def test_operation_can_be_tried_again_after_a_try_that_raised(purgatory: DelayedOperationPurgatory) -> None:
+def test_operation_can_be_tried_again_after_a_try_that_raised(
+    purgatory: DelayedOperationPurgatory,
+) -> None:
     """Whatever it raised."""
     request = Request()
 
@@ -248,25 +277,38 @@ def test_try_that_claims_completion_without_completing_is_an_error(
         def try_complete(self) -> bool:
             return self.ready
 
-    with pytest.raises(NotCompletedError, match=r"Liar.try_complete .* return self.force_complete\(\)"):
+    with pytest.raises(
+        NotCompletedError, match=r"Liar.try_complete .* return self.force_complete\(\)"
+    ):
         purgatory.try_complete_else_watch(Liar(10, ready=True), ["a"])
     liar = Liar(10)
     purgatory.try_complete_else_watch(liar, ["a"])
     liar.ready = True
     assert purgatory.check_and_complete("a") == 0
-    assert (liar.outcome, purgatory.num_delayed, purgatory.metrics().callback_errors) == (None, 1, 1)
+    assert (liar.outcome, purgatory.num_delayed, purgatory.metrics().callback_errors) == (
+        None,
+        1,
+        1,
+    )
     assert "return self.force_complete()" in caplog.text
 
 
 @pytest.mark.parametrize("exit_error", [KeyboardInterrupt, SystemExit])
-def test_exit_out_of_a_try_loses_no_event(purgatory: DelayedOperationPurgatory, exit_error: type[BaseException]) -> None:
-    """Neither one that came during the try, nor that of the others who watch the key: the program may go on."""
+def test_exit_out_of_a_try_loses_no_event(
+    purgatory: DelayedOperationPurgatory, exit_error: type[BaseException]
+) -> None:
+    """Neither one that came during the try, nor that of the others who watch the key.
+
+    The program may go on.
+    """
 
     class Leaving(Request):
         def try_complete(self) -> bool:
             if self.tries == 1:
                 self.ready = True
-                purgatory.check_and_complete("a")  # As another thread might now: it finds this try running.
+                purgatory.check_and_complete(
+                    "a"
+                )  # As another thread might now: it finds this try running.
                 self.tries += 1
                 raise exit_error
             return super().try_complete()
@@ -286,12 +328,16 @@ def test_condition_that_notifies_itself_is_an_error(purgatory: DelayedOperationP
     """Whenever it is looked at, it would have to be looked at again."""
     request = Request()
     request.during["try"] = lambda: purgatory.check_and_complete("a")
-    with pytest.raises(NotificationLoopError, match=r"Request\.try_complete caused an event for itself 1000 times"):
+    with pytest.raises(
+        NotificationLoopError, match=r"Request\.try_complete caused an event for itself 1000 times"
+    ):
         purgatory.try_complete_else_watch(request, ["a"])
     assert (request.outcome, purgatory.num_delayed, purgatory.watched) == ("cancelled", 0, 0)
 
 
-def test_conditions_that_notify_one_another_are_an_error(purgatory: DelayedOperationPurgatory) -> None:
+def test_conditions_that_notify_one_another_are_an_error(
+    purgatory: DelayedOperationPurgatory,
+) -> None:
     """Each is tried by the other's try; they stay pending, and the error is logged and counted."""
     first, second = Request(), Request()
     purgatory.try_complete_else_watch(first, ["a"])
@@ -317,7 +363,9 @@ def test_condition_may_notify_itself_now_and_then(purgatory: DelayedOperationPur
     assert request.tries == 501
 
 
-def test_subclass_that_forgets_the_base_class_is_refused(purgatory: DelayedOperationPurgatory, timer: SystemTimer) -> None:
+def test_subclass_that_forgets_the_base_class_is_refused(
+    purgatory: DelayedOperationPurgatory, timer: SystemTimer
+) -> None:
     """By name, on either build: it would have no delay, or no attributes."""
 
     class Forgetful(DelayedOperation):
@@ -328,14 +376,18 @@ def test_subclass_that_forgets_the_base_class_is_refused(purgatory: DelayedOpera
         def __init__(self) -> None:
             pass
 
-    with pytest.raises(NotInitializedError, match=r"Forgetful.__init__ has to call super\(\).__init__\(delay_ms\)"):
+    with pytest.raises(
+        NotInitializedError, match=r"Forgetful.__init__ has to call super\(\).__init__\(delay_ms\)"
+    ):
         purgatory.try_complete_else_watch(Forgetful(), ["a"])
     with pytest.raises(NotInitializedError, match="ForgetfulTask"):
         timer.add(ForgetfulTask())
     assert (purgatory.num_delayed, purgatory.watched, timer.size) == (0, 0, 0)
 
 
-def test_delay_of_an_operation_in_a_purgatory_cannot_be_changed(purgatory: DelayedOperationPurgatory) -> None:
+def test_delay_of_an_operation_in_a_purgatory_cannot_be_changed(
+    purgatory: DelayedOperationPurgatory,
+) -> None:
     """It would be shown and not kept to; before that it may."""
     request = Request(10)
     request.delay_ms = 20
@@ -346,7 +398,9 @@ def test_delay_of_an_operation_in_a_purgatory_cannot_be_changed(purgatory: Delay
 
 
 @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, pickle.dumps])
-def test_operation_cannot_be_copied(purgatory: DelayedOperationPurgatory, copied: Callable[[object], object]) -> None:
+def test_operation_cannot_be_copied(
+    purgatory: DelayedOperationPurgatory, copied: Callable[[object], object]
+) -> None:
     """The copy's end would be the original's, in the timer and in the lists."""
     request = Request()
     purgatory.try_complete_else_watch(request, ["a"])
@@ -389,7 +443,9 @@ def refuse(record: logging.LogRecord) -> bool:
     return bool(1 / 0)
 
 
-def test_try_that_says_true_of_what_was_cancelled_completes_nothing(purgatory: DelayedOperationPurgatory) -> None:
+def test_try_that_says_true_of_what_was_cancelled_completes_nothing(
+    purgatory: DelayedOperationPurgatory,
+) -> None:
     """It has ended, so nobody waits for nothing: that is no error."""
 
     class Cancelling(Request):

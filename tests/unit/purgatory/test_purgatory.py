@@ -1,4 +1,7 @@
-"""The purgatory: watching, checking, expiring, cancelling. The same for both designs but where a test says otherwise."""
+"""The purgatory: watching, checking, expiring, cancelling.
+
+The same for both designs but where a test says otherwise.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,10 @@ def test_satisfied_request_is_not_kept(purgatory: DelayedOperationPurgatory) -> 
 
 
 def test_request_is_tried_once_when_it_is_watched(purgatory: DelayedOperationPurgatory) -> None:
-    """After the watch: it sees what happened before, and what happens from then on finds the watcher."""
+    """After the watch.
+
+    It sees what happened before, and what happens from then on finds the watcher.
+    """
     watched: list[int] = []
     request = Request()
     request.during["try"] = lambda: watched.append(purgatory.watched)
@@ -45,7 +51,9 @@ def test_request_is_tried_once_when_it_is_watched(purgatory: DelayedOperationPur
     assert (purgatory.num_delayed, request.outcome) == (1, None)
 
 
-def test_event_between_two_watches_completes_the_request(purgatory: DelayedOperationPurgatory) -> None:
+def test_event_between_two_watches_completes_the_request(
+    purgatory: DelayedOperationPurgatory,
+) -> None:
     """A check on another thread finds it under its first key, before the thread that brought it has tried it."""
     request = Request()
     completed: list[int] = []
@@ -66,7 +74,9 @@ def test_event_between_two_watches_completes_the_request(purgatory: DelayedOpera
     purgatory.check()
 
 
-def test_event_that_fails_between_two_watches_is_the_checks(purgatory: DelayedOperationPurgatory) -> None:
+def test_event_that_fails_between_two_watches_is_the_checks(
+    purgatory: DelayedOperationPurgatory,
+) -> None:
     """It is contained there, and the request goes on."""
     request = Request()
     request.during["try"] = lambda: fail() if request.tries == 1 else None
@@ -102,7 +112,9 @@ def test_event_during_the_try_is_not_missed(purgatory: DelayedOperationPurgatory
     purgatory.check()
 
 
-def test_check_completes_what_is_satisfied_and_leaves_the_rest(purgatory: DelayedOperationPurgatory) -> None:
+def test_check_completes_what_is_satisfied_and_leaves_the_rest(
+    purgatory: DelayedOperationPurgatory,
+) -> None:
     """In the order in which they came."""
     order: list[int] = []
     requests = [watch(purgatory, "a") for _ in range(6)]
@@ -111,7 +123,10 @@ def test_check_completes_what_is_satisfied_and_leaves_the_rest(purgatory: Delaye
         request.during["complete"] = lambda number=number: order.append(number)  # type: ignore[misc]
     assert purgatory.check_and_complete("a") == 3
     assert order == [0, 2, 4]
-    assert (purgatory.num_delayed, [request.outcome for request in requests[1::2]]) == (3, [None] * 3)
+    assert (purgatory.num_delayed, [request.outcome for request in requests[1::2]]) == (
+        3,
+        [None] * 3,
+    )
     purgatory.check()
 
 
@@ -134,7 +149,9 @@ def test_any_watched_key_can_complete_a_request(purgatory: DelayedOperationPurga
     assert (request.calls, purgatory.operations()) == (["complete"], [])
 
 
-def test_key_given_twice_is_watched_twice_and_ends_once(purgatory: DelayedOperationPurgatory) -> None:
+def test_key_given_twice_is_watched_twice_and_ends_once(
+    purgatory: DelayedOperationPurgatory,
+) -> None:
     """It costs a try more, no more."""
     request = watch(purgatory, "a", "a")
     assert purgatory.num_delayed == 1
@@ -161,7 +178,9 @@ def test_keys_may_come_from_any_iterable(purgatory: DelayedOperationPurgatory) -
     assert purgatory.check_and_complete("b") == 1
 
 
-def test_watching_stops_once_something_ended_the_request(purgatory: DelayedOperationPurgatory) -> None:
+def test_watching_stops_once_something_ended_the_request(
+    purgatory: DelayedOperationPurgatory,
+) -> None:
     """The rest of the keys gets no entry, and no entry stays."""
     request = Request()
     watched: list[int] = []
@@ -170,7 +189,9 @@ def test_watching_stops_once_something_ended_the_request(purgatory: DelayedOpera
         """A key whose hash ends the request: an event on another thread, at the worst moment."""
 
         def __hash__(self) -> int:
-            if not watched:  # Later on it is asked for under a lock, where nobody may use the purgatory.
+            if (
+                not watched
+            ):  # Later on it is asked for under a lock, where nobody may use the purgatory.
                 request.cancel()
                 watched.append(purgatory.watched)
             return 1
@@ -205,7 +226,9 @@ def test_request_that_ends_while_it_goes_to_the_timer_comes_out_again(clock: Man
             task.force_complete()
             super().add(task)
 
-    purgatory = DelayedOperationPurgatory("test", timer=SlowTimer("test", clock=clock), reaper=False)
+    purgatory = DelayedOperationPurgatory(
+        "test", timer=SlowTimer("test", clock=clock), reaper=False
+    )
     request = Request(10)
     purgatory.try_complete_else_watch(request, ["a"])
     assert (request.outcome, purgatory.timer.size, purgatory.num_delayed) == ("completed", 0, 0)
@@ -239,7 +262,9 @@ def test_request_that_ends_before_its_wait_begins_is_counted_and_not_kept(
 
 
 @pytest.mark.parametrize("delay_ms", [0, -5])
-def test_request_without_a_delay_expires_after_its_tries(purgatory: DelayedOperationPurgatory, delay_ms: int) -> None:
+def test_request_without_a_delay_expires_after_its_tries(
+    purgatory: DelayedOperationPurgatory, delay_ms: int
+) -> None:
     """At once, on the caller's thread."""
     request = Request(delay_ms)
     assert purgatory.try_complete_else_watch(request, ["a"]) is False
@@ -248,7 +273,9 @@ def test_request_without_a_delay_expires_after_its_tries(purgatory: DelayedOpera
     assert purgatory.metrics().expirations == 1
 
 
-def test_request_expires_when_its_time_is_over_and_not_before(purgatory: DelayedOperationPurgatory, clock: ManualClock) -> None:
+def test_request_expires_when_its_time_is_over_and_not_before(
+    purgatory: DelayedOperationPurgatory, clock: ManualClock
+) -> None:
     """To the millisecond."""
     request = watch(purgatory, "a", delay_ms=50)
     for _ in range(49):
@@ -261,7 +288,9 @@ def test_request_expires_when_its_time_is_over_and_not_before(purgatory: Delayed
     assert request.tries == 1
 
 
-def test_expired_operation_leaves_every_watcher_list(purgatory: DelayedOperationPurgatory, clock: ManualClock) -> None:
+def test_expired_operation_leaves_every_watcher_list(
+    purgatory: DelayedOperationPurgatory, clock: ManualClock
+) -> None:
     """Each list drops it when it is met there; the purge finds the rest."""
     watch(purgatory, "a", "b", "c", delay_ms=50)
     clock.advance(50)
@@ -273,7 +302,9 @@ def test_expired_operation_leaves_every_watcher_list(purgatory: DelayedOperation
     assert (purgatory.operations(), purgatory.watched) == ([], 0)
 
 
-def test_completed_request_does_not_expire(purgatory: DelayedOperationPurgatory, clock: ManualClock) -> None:
+def test_completed_request_does_not_expire(
+    purgatory: DelayedOperationPurgatory, clock: ManualClock
+) -> None:
     """Its time comes and goes."""
     request = watch(purgatory, "a", delay_ms=50)
     request.ready = True
@@ -298,7 +329,9 @@ def test_event_at_the_deadline_completes_a_request_that_the_clock_has_not_reache
 # -- cancelling
 
 
-def test_cancel_for_key_cancels_its_watchers_and_returns_them(purgatory: DelayedOperationPurgatory) -> None:
+def test_cancel_for_key_cancels_its_watchers_and_returns_them(
+    purgatory: DelayedOperationPurgatory,
+) -> None:
     """Those of other keys stay; one that had ended is not returned."""
     gone = [watch(purgatory, "a"), watch(purgatory, "a", "b")]
     watch(purgatory, "a").force_complete()
@@ -320,13 +353,20 @@ def test_request_can_be_cancelled_by_itself(purgatory: DelayedOperationPurgatory
 
 
 def test_request_that_is_discarded_leaves_every_list(purgatory: DelayedOperationPurgatory) -> None:
-    """At once, where `cancel` leaves its entries to be met or purged. What its callback raises is contained."""
+    """At once, where `cancel` leaves its entries to be met or purged.
+
+    What its callback raises is contained.
+    """
     request = Request(1_000, cancellation=fail)
     kept = watch(purgatory, "a", "b")
     purgatory.try_complete_else_watch(request, ["a", "b"])
     assert purgatory.discard(request) is True
     assert purgatory.discard(request) is False
-    assert (request.calls, purgatory.operations(), purgatory.num_delayed) == (["cancellation"], [kept], 1)
+    assert (request.calls, purgatory.operations(), purgatory.num_delayed) == (
+        ["cancellation"],
+        [kept],
+        1,
+    )
     assert purgatory.metrics().callback_errors == 1
     purgatory.check()
     with pytest.raises(InvalidArgumentError, match="one of purgatory 'test'"):
@@ -377,11 +417,19 @@ def test_how_many_watch_a_key_can_be_asked(purgatory: DelayedOperationPurgatory)
     assert purgatory.watched_under("a") == 1
 
 
-def test_listener_is_told_of_every_end(purgatory: DelayedOperationPurgatory, clock: ManualClock) -> None:
+def test_listener_is_told_of_every_end(
+    purgatory: DelayedOperationPurgatory, clock: ManualClock
+) -> None:
     """Once, after the callbacks, also of what never waited."""
     told: list[tuple[object, str | None, list[str]]] = []
-    purgatory.end_listener = lambda operation: told.append((operation, operation.outcome, list(operation.calls)))  # type: ignore[attr-defined]
-    completed, expired, cancelled = watch(purgatory, "a"), watch(purgatory, "b", delay_ms=5), watch(purgatory, "b")
+    purgatory.end_listener = lambda operation: told.append(
+        (operation, operation.outcome, list(operation.calls))
+    )  # type: ignore[attr-defined]
+    completed, expired, cancelled = (
+        watch(purgatory, "a"),
+        watch(purgatory, "b", delay_ms=5),
+        watch(purgatory, "b"),
+    )
     at_once = Request(ready=True)
     purgatory.try_complete_else_watch(at_once, ["a"])
     completed.ready = True

@@ -1,4 +1,7 @@
-"""The purgatory under real threads: whatever they race for, every operation ends once, and no event is lost."""
+"""The purgatory under real threads.
+
+Whatever they race for, every operation ends once, and no event is lost.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,14 @@ class Counted(DelayedOperation):
 
     overlaps = 0
 
-    def __init__(self, delay_ms: int = 60_000, *, needs: int = 1, level: Counter[int] | None = None, key: int = 0) -> None:
+    def __init__(
+        self,
+        delay_ms: int = 60_000,
+        *,
+        needs: int = 1,
+        level: Counter[int] | None = None,
+        key: int = 0,
+    ) -> None:
         super().__init__(delay_ms)
         self.needs = needs
         self.level = Counter() if level is None else level
@@ -45,7 +55,9 @@ class Counted(DelayedOperation):
             Counted.overlaps += 1
         self.inside = True
         satisfied = self.level[self.key] >= self.needs
-        time.sleep(0)  # Another thread's turn, at the worst place: between the look and what follows from it.
+        time.sleep(
+            0
+        )  # Another thread's turn, at the worst place: between the look and what follows from it.
         self.inside = False
         return satisfied and self.force_complete()
 
@@ -60,7 +72,11 @@ class Counted(DelayedOperation):
 
     def assert_ended_once(self) -> None:
         """One end, told once: by a callback, or to the caller by an exception."""
-        told = {"completed": ["complete"], "expired": ["complete", "expiration"], "cancelled": ["cancellation"]}
+        told = {
+            "completed": ["complete"],
+            "expired": ["complete", "expiration"],
+            "cancelled": ["cancellation"],
+        }
         if self.refused:
             assert (self.refused, self.told, self.outcome) in [(1, [], "cancelled"), (1, [], None)]
         else:
@@ -92,9 +108,13 @@ def test_every_operation_ends_once_whatever_threads_race_for_it(
         for _ in range(1500):
             key = random_numbers.randrange(keys)
             needs = level[key] + random_numbers.randint(0, 4)
-            operation = Counted(random_numbers.choice([0, 1, 3, 40, 60_000]), needs=needs, level=level, key=key)
+            operation = Counted(
+                random_numbers.choice([0, 1, 3, 40, 60_000]), needs=needs, level=level, key=key
+            )
             operations.append(operation)
-            purgatory.try_complete_else_watch(operation, [key, random_numbers.randrange(keys), (number, key)])
+            purgatory.try_complete_else_watch(
+                operation, [key, random_numbers.randrange(keys), (number, key)]
+            )
         watching[number].set()
 
     def until_all_is_watched(work: object, number: int) -> None:
@@ -131,23 +151,32 @@ def test_every_operation_ends_once_whatever_threads_race_for_it(
     purgatory.check()
     pending = {operation for operation in operations if not operation.is_completed}
     assert purgatory.num_delayed == len(pending)
-    # The level may have been raised by a thread that the interpreter stopped before its check; after one more, none is owed.
+    # The level may have been raised by a thread that the interpreter stopped before its check;
+    # after one more, none is owed.
     for key in range(keys):
         purgatory.check_and_complete(key)
-    assert all(level[operation.key] < operation.needs for operation in operations if not operation.is_completed)
+    assert all(
+        level[operation.key] < operation.needs
+        for operation in operations
+        if not operation.is_completed
+    )
     pending = {operation for operation in operations if not operation.is_completed}
     assert set(purgatory.shutdown()) == pending
     for operation in operations:
         operation.assert_ended_once()
     metrics = purgatory.metrics()
-    assert metrics.completions + metrics.expirations + metrics.cancellations == len(operations) == 4500
+    assert (
+        metrics.completions + metrics.expirations + metrics.cancellations == len(operations) == 4500
+    )
     assert Counter(operation.outcome for operation in operations) == Counter(
         completed=metrics.completions, expired=metrics.expirations, cancelled=metrics.cancellations
     )
     assert (purgatory.timer.size, metrics.callback_errors) == (0, 0)
 
 
-def test_event_that_races_with_the_watch_is_never_missed(make_purgatory: MakePurgatory, crew: Crew, switching: None) -> None:
+def test_event_that_races_with_the_watch_is_never_missed(
+    make_purgatory: MakePurgatory, crew: Crew, switching: None
+) -> None:
     """The event comes before, between or after the tries: the operation always completes."""
     purgatory = make_purgatory()
     rounds = 2_000
@@ -173,7 +202,9 @@ def test_event_that_races_with_the_watch_is_never_missed(make_purgatory: MakePur
     purgatory.check()
 
 
-def test_no_check_is_lost_on_a_try_that_is_running(make_purgatory: MakePurgatory, crew: Crew, switching: None) -> None:
+def test_no_check_is_lost_on_a_try_that_is_running(
+    make_purgatory: MakePurgatory, crew: Crew, switching: None
+) -> None:
     """Four threads bring one acknowledgement each, to one operation that needs all four."""
     purgatory = make_purgatory()
     rounds, threads = 600, 4
@@ -204,7 +235,10 @@ def test_no_check_is_lost_on_a_try_that_is_running(make_purgatory: MakePurgatory
 def test_shutdown_that_races_with_watches_leaves_nothing_pending(
     crew: Crew, switching: None, design: str, own_timer: bool
 ) -> None:
-    """Each operation is reported once: by its callback, or by the error that its watcher gets. With a reaper."""
+    """Each operation is reported once: by its callback, or by the error that its watcher gets.
+
+    With a reaper.
+    """
     for _ in range(10):
         clock = ManualClock()
         purgatory: DelayedOperationPurgatory
@@ -216,7 +250,11 @@ def test_shutdown_that_races_with_watches_leaves_nothing_pending(
         operations: list[Counted] = []
         begun = threading.Semaphore(0)
 
-        def watch(purgatory: DelayedOperationPurgatory, operations: list[Counted], begun: threading.Semaphore) -> None:
+        def watch(
+            purgatory: DelayedOperationPurgatory,
+            operations: list[Counted],
+            begun: threading.Semaphore,
+        ) -> None:
             while True:
                 operation = Counted()
                 operations.append(operation)
@@ -242,7 +280,9 @@ def test_shutdown_that_races_with_watches_leaves_nothing_pending(
         assert not [thread for thread in threading.enumerate() if thread.name == "test-reaper"]
 
 
-def test_threads_that_advance_the_clock_hear_of_the_shutdown(make_purgatory: MakePurgatory, crew: Crew, switching: None) -> None:
+def test_threads_that_advance_the_clock_hear_of_the_shutdown(
+    make_purgatory: MakePurgatory, crew: Crew, switching: None
+) -> None:
     """PurgatoryClosedError, wherever the shutdown meets them."""
     for _ in range(20):
         purgatory = make_purgatory()
@@ -282,7 +322,9 @@ def test_operation_that_two_threads_hand_in_is_taken_once(crew: Crew, switching:
         crew.start(hand_in, number)
     crew.join()
     assert sorted(taken[0] + taken[1]) == list(range(len(requests)))
-    assert [purgatory.num_delayed for purgatory in purgatories] == [len(numbers) for numbers in taken]
+    assert [purgatory.num_delayed for purgatory in purgatories] == [
+        len(numbers) for numbers in taken
+    ]
     for purgatory in purgatories:
         purgatory.check()
         purgatory.shutdown()

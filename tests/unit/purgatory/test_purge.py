@@ -13,22 +13,34 @@ from tests.support.pending import watch
 from tests.support.requests import Request
 
 
-def test_purge_is_due_once_more_have_ended_than_the_interval(make_wheel_purgatory: MakePurgatory) -> None:
+def test_purge_is_due_once_more_have_ended_than_the_interval(
+    make_wheel_purgatory: MakePurgatory,
+) -> None:
     """E - num_delayed > purge_interval; E is num_delayed afterwards. The new design's rule."""
     purgatory = make_wheel_purgatory(purge_interval=3)
     requests = [watch(purgatory, number, "shared") for number in range(6)]
     for request in requests[:3]:
         request.force_complete()
     purgatory.advance_clock(0)
-    assert (purgatory.metrics().purges, purgatory.metrics().estimated_operations, purgatory.watched) == (0, 6, 12)
+    assert (
+        purgatory.metrics().purges,
+        purgatory.metrics().estimated_operations,
+        purgatory.watched,
+    ) == (0, 6, 12)
     requests[3].force_complete()
     purgatory.advance_clock(0)
-    assert (purgatory.metrics().purges, purgatory.metrics().estimated_operations, purgatory.watched) == (1, 2, 4)
+    assert (
+        purgatory.metrics().purges,
+        purgatory.metrics().estimated_operations,
+        purgatory.watched,
+    ) == (1, 2, 4)
     assert purgatory.metrics().purged_entries == 8
     assert purgatory.operations() == requests[4:]
 
 
-def test_request_counts_once_in_the_estimate_however_many_its_keys(make_wheel_purgatory: MakePurgatory) -> None:
+def test_request_counts_once_in_the_estimate_however_many_its_keys(
+    make_wheel_purgatory: MakePurgatory,
+) -> None:
     """The estimate is of operations, not of entries."""
     purgatory = make_wheel_purgatory(purge_interval=1)
     watch(purgatory, *range(50)).force_complete()
@@ -49,7 +61,9 @@ def test_purge_that_is_due_is_said_to_be(purgatory: DelayedOperationPurgatory) -
     assert (purgatory.purge_due, purgatory.metrics().purges) == (False, 1)
 
 
-def test_purge_interval_of_zero_purges_at_the_next_chance(make_wheel_purgatory: MakePurgatory) -> None:
+def test_purge_interval_of_zero_purges_at_the_next_chance(
+    make_wheel_purgatory: MakePurgatory,
+) -> None:
     """One ended operation is enough."""
     purgatory = make_wheel_purgatory(purge_interval=0)
     watch(purgatory, "a").force_complete()
@@ -59,7 +73,9 @@ def test_purge_interval_of_zero_purges_at_the_next_chance(make_wheel_purgatory: 
     assert purgatory.metrics().purges == 1
 
 
-def test_what_checks_have_met_is_not_kept_for_a_purge_that_never_comes(make_wheel_purgatory: MakePurgatory) -> None:
+def test_what_checks_have_met_is_not_kept_for_a_purge_that_never_comes(
+    make_wheel_purgatory: MakePurgatory,
+) -> None:
     """With a purge interval that nobody reaches, an ended request goes with the last list that had it."""
     purgatory = make_wheel_purgatory(purge_interval=10**9)
     for number in range(5_000):

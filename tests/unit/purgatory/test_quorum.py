@@ -47,7 +47,9 @@ def answers() -> Answers:
     return Answers()
 
 
-def test_all_futures_are_needed_unless_told_otherwise(purgatory: DelayedOperationPurgatory, answers: Answers) -> None:
+def test_all_futures_are_needed_unless_told_otherwise(
+    purgatory: DelayedOperationPurgatory, answers: Answers
+) -> None:
     """The last one completes; they bring their own events."""
     acks = futures(3)
     assert DelayedFutures(500, acks, answers).watch_in(purgatory) is False
@@ -68,7 +70,9 @@ def test_quorum_is_enough(purgatory: DelayedOperationPurgatory, answers: Answers
     assert answers.given == [("completed", 1)]
 
 
-def test_future_is_done_however_it_ended(purgatory: DelayedOperationPurgatory, answers: Answers) -> None:
+def test_future_is_done_however_it_ended(
+    purgatory: DelayedOperationPurgatory, answers: Answers
+) -> None:
     """With a result, with an exception, or cancelled."""
     acks = futures(3)
     DelayedFutures(500, acks, answers).watch_in(purgatory)
@@ -79,7 +83,9 @@ def test_future_is_done_however_it_ended(purgatory: DelayedOperationPurgatory, a
 
 
 @pytest.mark.parametrize("done", [0, 1, 2])
-def test_futures_that_are_done_already_count(purgatory: DelayedOperationPurgatory, answers: Answers, done: int) -> None:
+def test_futures_that_are_done_already_count(
+    purgatory: DelayedOperationPurgatory, answers: Answers, done: int
+) -> None:
     """True if that is enough."""
     acks = futures(2)
     for ack in acks[:done]:
@@ -88,7 +94,9 @@ def test_futures_that_are_done_already_count(purgatory: DelayedOperationPurgator
     assert answers.given == ([("completed", 0)] if done == 2 else [])
 
 
-def test_future_that_is_done_as_it_is_listened_to_is_not_missed(purgatory: DelayedOperationPurgatory, answers: Answers) -> None:
+def test_future_that_is_done_as_it_is_listened_to_is_not_missed(
+    purgatory: DelayedOperationPurgatory, answers: Answers
+) -> None:
     """Its callback finds nobody waiting yet; the try comes after that."""
     ack: Future[Any] = Future()
 
@@ -115,7 +123,9 @@ def test_future_that_is_done_as_it_is_listened_to_is_not_missed(purgatory: Delay
     assert answers.given == [("completed", 0)]
 
 
-def test_time_runs_out_for_missing_futures(purgatory: DelayedOperationPurgatory, clock: ManualClock, answers: Answers) -> None:
+def test_time_runs_out_for_missing_futures(
+    purgatory: DelayedOperationPurgatory, clock: ManualClock, answers: Answers
+) -> None:
     """on_done hears of that too, once; futures that come later are ignored."""
     acks = futures(3)
     DelayedFutures(500, acks, answers).watch_in(purgatory)
@@ -127,14 +137,18 @@ def test_time_runs_out_for_missing_futures(purgatory: DelayedOperationPurgatory,
     assert answers.given == [("expired", 2)]
 
 
-def test_nothing_to_wait_for_completes_at_once(purgatory: DelayedOperationPurgatory, answers: Answers) -> None:
+def test_nothing_to_wait_for_completes_at_once(
+    purgatory: DelayedOperationPurgatory, answers: Answers
+) -> None:
     """Neither with no waits, nor with a quorum of none."""
     assert DelayedFutures(500, [], answers).watch_in(purgatory) is True
     assert DelayedFutures(500, futures(2), answers, needed=0).watch_in(purgatory) is True
     assert answers.given == [("completed", 0), ("completed", 2)]
 
 
-def test_callables_are_tried_when_a_key_is_checked(purgatory: DelayedOperationPurgatory, answers: Answers) -> None:
+def test_callables_are_tried_when_a_key_is_checked(
+    purgatory: DelayedOperationPurgatory, answers: Answers
+) -> None:
     """In any mix with futures."""
     ack: Future[Any] = Future()
     offsets = {"high watermark": 0}
@@ -150,19 +164,25 @@ def test_callables_are_tried_when_a_key_is_checked(purgatory: DelayedOperationPu
 @pytest.mark.parametrize("needed", [-1, 3])
 def test_quorum_that_cannot_be_is_refused(needed: int) -> None:
     """The message says how many there are."""
-    with pytest.raises(InvalidArgumentError, match=f"needed must be from 0 to 2, the number of waits, got {needed}"):
+    with pytest.raises(
+        InvalidArgumentError, match=f"needed must be from 0 to 2, the number of waits, got {needed}"
+    ):
         DelayedFutures(500, futures(2), print, needed=needed)
 
 
 def test_callables_without_a_key_are_refused(purgatory: DelayedOperationPurgatory) -> None:
     """Nothing would ever try them."""
-    with pytest.raises(InvalidArgumentError, match="keys must be given where callables are waited for"):
+    with pytest.raises(
+        InvalidArgumentError, match="keys must be given where callables are waited for"
+    ):
         DelayedFutures(500, [lambda: True], print).watch_in(purgatory)
 
 
 def test_string_is_refused_as_keys(purgatory: DelayedOperationPurgatory) -> None:
     """It would be watched letter by letter, and its own check would never find the operation."""
-    with pytest.raises(InvalidArgumentError, match="keys must be a list of keys, not one string, got 'partition'"):
+    with pytest.raises(
+        InvalidArgumentError, match="keys must be a list of keys, not one string, got 'partition'"
+    ):
         DelayedFutures(500, [lambda: False], print).watch_in(purgatory, "partition")
     assert purgatory.num_delayed == 0
 
@@ -193,7 +213,12 @@ def test_future_that_is_done_during_the_shutdown_harms_nobody(
     second = DelayedFutures(500, [ack], answers)
     second.watch_in(purgatory)
     assert purgatory.shutdown() == [first, second]
-    assert (ack.done(), answers.given, second.outcome, caplog.text) == (True, [("cancelled", 0)], "cancelled", "")
+    assert (ack.done(), answers.given, second.outcome, caplog.text) == (
+        True,
+        [("cancelled", 0)],
+        "cancelled",
+        "",
+    )
 
 
 def test_futures_of_many_threads_complete_every_operation_once(
@@ -241,7 +266,9 @@ def end(ack: Future[Any], how: str) -> None:
         ("+-x", "failed"),
     ],
 )
-def test_quorum_counts_successes(purgatory: DelayedOperationPurgatory, answers: Answers, ends: str, outcome: str) -> None:
+def test_quorum_counts_successes(
+    purgatory: DelayedOperationPurgatory, answers: Answers, ends: str, outcome: str
+) -> None:
     """It ends with the second success, or with the second failure, after which two of three are out of reach."""
     acks = futures(3)
     operation = DelayedFutures(500, acks, answers, quorum=2)
@@ -269,8 +296,13 @@ def test_quorum_is_decided_at_once_by_futures_that_are_done(
     assert answers.given == ([(outcome, 1)] if outcome else [])
 
 
-def test_callables_belong_to_a_quorum(purgatory: DelayedOperationPurgatory, answers: Answers) -> None:
-    """They succeed and never fail: with one callable left, one failure does not put two of three out of reach."""
+def test_callables_belong_to_a_quorum(
+    purgatory: DelayedOperationPurgatory, answers: Answers
+) -> None:
+    """They succeed and never fail.
+
+    With one callable left, one failure does not put two of three out of reach.
+    """
     acks: list[Future[Any]] = futures(2)
     stored: list[str] = []
     on_disk: Callable[[], object] = lambda: stored  # noqa: E731
@@ -286,7 +318,9 @@ def test_callables_belong_to_a_quorum(purgatory: DelayedOperationPurgatory, answ
     assert operation.succeeded == [acks[1], on_disk]
 
 
-def test_all_may_be_needed_to_succeed(purgatory: DelayedOperationPurgatory, answers: Answers) -> None:
+def test_all_may_be_needed_to_succeed(
+    purgatory: DelayedOperationPurgatory, answers: Answers
+) -> None:
     """The first failure ends that. A quorum of none is reached by nothing."""
     acks = futures(3)
     DelayedFutures(500, acks, answers, quorum=3).watch_in(purgatory)
@@ -298,26 +332,41 @@ def test_all_may_be_needed_to_succeed(purgatory: DelayedOperationPurgatory, answ
 def test_futures_do_not_change_sides_after_the_end(
     purgatory: DelayedOperationPurgatory, clock: ManualClock, answers: Answers
 ) -> None:
-    """While the operation is pending its lists follow the futures; from its end on they stand still."""
+    """While the operation is pending its lists follow the futures.
+
+    From its end on they stand still.
+    """
     acks = futures(3)
     operation = DelayedFutures(500, acks, answers)
     operation.watch_in(purgatory)
     assert (operation.succeeded, operation.failed, operation.missing) == ([], [], acks)
     acks[0].set_result(0)
     acks[1].cancel()
-    assert (operation.succeeded, operation.failed, operation.missing) == ([acks[0]], [acks[1]], [acks[2]])
+    assert (operation.succeeded, operation.failed, operation.missing) == (
+        [acks[0]],
+        [acks[1]],
+        [acks[2]],
+    )
     clock.advance(500)
     purgatory.advance_clock(0)
     acks[2].set_result(0)
-    assert (operation.succeeded, operation.failed, operation.missing) == ([acks[0]], [acks[1]], [acks[2]])
+    assert (operation.succeeded, operation.failed, operation.missing) == (
+        [acks[0]],
+        [acks[1]],
+        [acks[2]],
+    )
     assert answers.given == [("expired", 1)]
 
 
 def test_quorum_and_needed_together_are_refused() -> None:
     """They count different things."""
-    with pytest.raises(InvalidArgumentError, match="quorum must be left out where needed is given, got 1"):
+    with pytest.raises(
+        InvalidArgumentError, match="quorum must be left out where needed is given, got 1"
+    ):
         DelayedFutures(500, futures(2), print, needed=2, quorum=1)
-    with pytest.raises(InvalidArgumentError, match="quorum must be from 0 to 2, the number of waits, got 3"):
+    with pytest.raises(
+        InvalidArgumentError, match="quorum must be from 0 to 2, the number of waits, got 3"
+    ):
         DelayedFutures(500, futures(2), print, quorum=3)
 
 
@@ -325,7 +374,9 @@ def test_quorum_and_needed_together_are_refused() -> None:
 
 
 @pytest.mark.parametrize("cancel", ["its own cancel", "discard", "shutdown"])
-def test_on_done_hears_of_a_cancellation(purgatory: DelayedOperationPurgatory, answers: Answers, cancel: str) -> None:
+def test_on_done_hears_of_a_cancellation(
+    purgatory: DelayedOperationPurgatory, answers: Answers, cancel: str
+) -> None:
     """Once, whoever cancelled, so that nothing built on it hangs."""
     acks = futures(2)
     operation = DelayedFutures(500, acks, answers, quorum=1)
@@ -333,7 +384,11 @@ def test_on_done_hears_of_a_cancellation(purgatory: DelayedOperationPurgatory, a
     if cancel == "discard":
         assert purgatory.discard(operation)
     else:
-        assert operation.cancel() if cancel == "its own cancel" else purgatory.shutdown() == [operation]
+        assert (
+            operation.cancel()
+            if cancel == "its own cancel"
+            else purgatory.shutdown() == [operation]
+        )
     assert operation.cancel() is operation.force_complete() is False
     acks[0].set_result(0)
     assert answers.given == [("cancelled", 2)]
@@ -368,18 +423,24 @@ def callbacks_of(future: Future[Any]) -> int:
     return len(callbacks)
 
 
-def complete(operation: DelayedFutures, _purgatory: DelayedOperationPurgatory, _clock: ManualClock) -> None:
+def complete(
+    operation: DelayedFutures, _purgatory: DelayedOperationPurgatory, _clock: ManualClock
+) -> None:
     """Let the short-lived future of an operation complete it."""
     operation.missing[1].set_result(0)  # type: ignore[union-attr]
 
 
-def expire(_operation: DelayedFutures, purgatory: DelayedOperationPurgatory, clock: ManualClock) -> None:
+def expire(
+    _operation: DelayedFutures, purgatory: DelayedOperationPurgatory, clock: ManualClock
+) -> None:
     """Let time run out."""
     clock.advance(500)
     purgatory.advance_clock(0)
 
 
-def cancel(operation: DelayedFutures, purgatory: DelayedOperationPurgatory, _clock: ManualClock) -> None:
+def cancel(
+    operation: DelayedFutures, purgatory: DelayedOperationPurgatory, _clock: ManualClock
+) -> None:
     """Cancel the operation."""
     purgatory.discard(operation)
 
@@ -410,13 +471,16 @@ def test_operations_that_ended_do_not_pile_up_on_a_long_lived_future(
     gc.collect()
     assert (ended, callbacks_of(closing)) == ({"completed", "expired", "cancelled"}, 1)
     assert [ghost() for ghost in ghosts] == [None] * 20
-    # The compiled core keeps 1,024 freed watches for use again. Each operation alone is a dozen blocks.
+    # The compiled core keeps 1,024 freed watches for use again. Each operation alone is a dozen
+    # blocks.
     assert sys.getallocatedblocks() - blocks < 5_000
     assert purgatory.watched == 0
 
 
 @pytest.mark.parametrize("refusal", ["closed", "ended"])
-def test_operation_that_never_waited_is_not_attached(make_wheel_purgatory: MakePurgatory, answers: Answers, refusal: str) -> None:
+def test_operation_that_never_waited_is_not_attached(
+    make_wheel_purgatory: MakePurgatory, answers: Answers, refusal: str
+) -> None:
     """The purgatory was closed, or the operation was over before it came."""
     purgatory = make_wheel_purgatory()
     ack: Future[Any] = Future()
@@ -440,7 +504,9 @@ def test_operation_that_never_waited_is_not_attached(make_wheel_purgatory: MakeP
     assert len(told) == (refusal == "ended")
 
 
-def test_second_watch_harms_the_first_in_nothing(purgatory: DelayedOperationPurgatory, answers: Answers) -> None:
+def test_second_watch_harms_the_first_in_nothing(
+    purgatory: DelayedOperationPurgatory, answers: Answers
+) -> None:
     """It is refused, and the operation still hears of its future."""
     ack: Future[Any] = Future()
     operation = DelayedFutures(500, [ack], answers)
@@ -451,7 +517,9 @@ def test_second_watch_harms_the_first_in_nothing(purgatory: DelayedOperationPurg
     assert answers.given == [("completed", 0)]
 
 
-def test_dropped_future_takes_its_listener_along(purgatory: DelayedOperationPurgatory, answers: Answers) -> None:
+def test_dropped_future_takes_its_listener_along(
+    purgatory: DelayedOperationPurgatory, answers: Answers
+) -> None:
     """A future that never ends is no leak, and needs no collector once nobody waits for it."""
     gc.collect()
     gc.disable()
@@ -557,8 +625,13 @@ def test_futures_of_asyncio_have_one_callback_too(purgatory: DelayedOperationPur
 # -- threads
 
 
-def test_operations_share_a_future_among_threads(make_wheel_purgatory: MakePurgatory, crew: Crew, switching: None) -> None:
-    """Some wait, some end, and the shared future ends meanwhile: each operation is answered once."""
+def test_operations_share_a_future_among_threads(
+    make_wheel_purgatory: MakePurgatory, crew: Crew, switching: None
+) -> None:
+    """Some wait, some end, and the shared future ends meanwhile.
+
+    Each operation is answered once.
+    """
     purgatory = make_wheel_purgatory()
     for _ in range(20):
         shared: Future[Any] = Future()
@@ -578,6 +651,8 @@ def test_operations_share_a_future_among_threads(make_wheel_purgatory: MakePurga
         crew.join()
         for number, answer in enumerate(answers):
             assert len(answer.given) == 1
-            assert answer.given[0][0] in (("completed", "cancelled") if number % 2 else ("completed",))
+            assert answer.given[0][0] in (
+                ("completed", "cancelled") if number % 2 else ("completed",)
+            )
         assert callbacks_of(shared) <= 3
     assert purgatory.num_delayed == 0

@@ -66,8 +66,13 @@ def test_reaper_expires_when_the_clock_moves(sleeper_clock: SleeperClock, design
         assert purgatory.num_delayed == 0
 
 
-def test_idle_reaper_sleeps_without_a_limit(sleeper_clock: SleeperClock, reaped: DelayedOperationPurgatory) -> None:
-    """It asked to be woken by nothing but a notification, and nothing has woken it: it can't use CPU."""
+def test_idle_reaper_sleeps_without_a_limit(
+    sleeper_clock: SleeperClock, reaped: DelayedOperationPurgatory
+) -> None:
+    """It asked to be woken by nothing but a notification, and nothing has woken it.
+
+    It can't use CPU.
+    """
     assert sleeper_clock.sleeps == [None]
     assert (sleeper_clock.asleep, reaped.num_delayed) == (1, 0)
 
@@ -87,7 +92,9 @@ def test_reaper_with_something_pending_sleeps_until_its_bucket(
     assert sleeper_clock.sleeps == [None, 15]
 
 
-def test_sleeping_reaper_is_woken_by_an_earlier_request(sleeper_clock: SleeperClock, reaped: DelayedOperationPurgatory) -> None:
+def test_sleeping_reaper_is_woken_by_an_earlier_request(
+    sleeper_clock: SleeperClock, reaped: DelayedOperationPurgatory
+) -> None:
     """It would oversleep otherwise."""
     reaped.try_complete_else_watch(Told(15), ["a"])
     assert sleeper_clock.wait_for_sleep(2) == 15
@@ -98,7 +105,9 @@ def test_sleeping_reaper_is_woken_by_an_earlier_request(sleeper_clock: SleeperCl
     assert early.told.wait(TIME_LIMIT)
 
 
-def test_reaper_is_woken_for_a_purge(sleeper_clock: SleeperClock, reaped: DelayedOperationPurgatory) -> None:
+def test_reaper_is_woken_for_a_purge(
+    sleeper_clock: SleeperClock, reaped: DelayedOperationPurgatory
+) -> None:
     """By the operation that makes one due, not by those before it; the clock stands still."""
     requests = [Request() for _ in range(4)]
     for request in requests:
@@ -112,7 +121,9 @@ def test_reaper_is_woken_for_a_purge(sleeper_clock: SleeperClock, reaped: Delaye
     assert (reaped.metrics().purges, reaped.watched) == (1, 0)
 
 
-def test_reaper_is_woken_for_every_purge(sleeper_clock: SleeperClock, reaped: DelayedOperationPurgatory) -> None:
+def test_reaper_is_woken_for_every_purge(
+    sleeper_clock: SleeperClock, reaped: DelayedOperationPurgatory
+) -> None:
     """Again and again, although nothing ever expires."""
     for round_number in range(1, 20):
         requests = [Request() for _ in range(4)]
@@ -130,7 +141,10 @@ def test_reaper_is_woken_for_every_purge(sleeper_clock: SleeperClock, reaped: De
 def test_purge_request_that_came_to_nothing_is_not_the_last(
     sleeper_clock: SleeperClock, reaped: DelayedOperationPurgatory
 ) -> None:
-    """The reaper found that no purge was due any more; it is woken all the same when the next one is."""
+    """The reaper found that no purge was due any more.
+
+    It is woken all the same when the next one is.
+    """
     inside, release = threading.Event(), threading.Event()
 
     class Busy(Request):
@@ -175,7 +189,9 @@ def test_reaper_of_the_0_8_design_looks_every_200_ms(sleeper_clock: SleeperClock
         assert purgatory.watched == 0
 
 
-def test_shutdown_ends_the_reaper(reaped: DelayedOperationPurgatory, sleeper_clock: SleeperClock) -> None:
+def test_shutdown_ends_the_reaper(
+    reaped: DelayedOperationPurgatory, sleeper_clock: SleeperClock
+) -> None:
     """However long it would have slept."""
     threads = [thread for thread in threading.enumerate() if thread.name == "test-reaper"]
     assert len(threads) == 1
@@ -225,10 +241,14 @@ def test_reaper_outlives_what_a_callback_raises(
     assert reaped.num_delayed == 0
 
 
-def test_shutdown_wakes_a_thread_that_advances_the_clock_itself(sleeper_clock: SleeperClock, crew: Crew) -> None:
+def test_shutdown_wakes_a_thread_that_advances_the_clock_itself(
+    sleeper_clock: SleeperClock, crew: Crew
+) -> None:
     """Without a reaper, on a timer that is not the purgatory's own, in either design."""
     for purgatory in (
-        DelayedOperationPurgatory("test", timer=SystemTimer("test", clock=sleeper_clock), reaper=False),
+        DelayedOperationPurgatory(
+            "test", timer=SystemTimer("test", clock=sleeper_clock), reaper=False
+        ),
         LegacyPurgatory("test", clock=sleeper_clock, reaper=False),
     ):
         slept = len(sleeper_clock.sleeps)

@@ -14,16 +14,23 @@ from tests.support.requests import Fault, Request, fail
 
 
 @pytest.mark.parametrize("keys", ["topic-0", b"topic-0"])
-def test_string_is_refused_as_a_list_of_keys(purgatory: DelayedOperationPurgatory, keys: str) -> None:
+def test_string_is_refused_as_a_list_of_keys(
+    purgatory: DelayedOperationPurgatory, keys: str
+) -> None:
     """It would be watched letter by letter."""
-    with pytest.raises(InvalidArgumentError, match=r"watch_keys must be a list of keys, not one string, got b?'topic-0'"):
+    with pytest.raises(
+        InvalidArgumentError,
+        match=r"watch_keys must be a list of keys, not one string, got b?'topic-0'",
+    ):
         purgatory.try_complete_else_watch(Request(), keys)
 
 
 def test_request_without_a_key_is_refused(purgatory: DelayedOperationPurgatory) -> None:
     """No event could ever complete it. It has not been tried."""
     request = Request()
-    with pytest.raises(InvalidArgumentError, match=r"watch_keys must be at least one key, got \[\]"):
+    with pytest.raises(
+        InvalidArgumentError, match=r"watch_keys must be at least one key, got \[\]"
+    ):
         purgatory.try_complete_else_watch(request, [])
     assert request.tries == 0
 
@@ -71,7 +78,9 @@ def test_unhashable_key_leaves_nothing_behind(purgatory: DelayedOperationPurgato
     purgatory.check()
 
 
-def test_key_whose_hash_begins_to_fail_does_not_hide_what_the_request_raised(purgatory: DelayedOperationPurgatory) -> None:
+def test_key_whose_hash_begins_to_fail_does_not_hide_what_the_request_raised(
+    purgatory: DelayedOperationPurgatory,
+) -> None:
     """The caller gets the request's own error, and the other keys' entries go."""
 
     class Odd:

@@ -1,4 +1,7 @@
-"""Shutdown at the worst moments: each operation is reported once, by its callback or by an exception, never by both."""
+"""Shutdown at the worst moments.
+
+Each operation is reported once, by its callback or by an exception, never by both.
+"""
 
 from __future__ import annotations
 
@@ -52,8 +55,13 @@ class InterruptingKey:
         return 1
 
 
-def test_operation_that_is_swept_on_its_way_to_the_timer_is_reported_by_its_callback(clock: ManualClock) -> None:
-    """The closed timer refuses it then; but it has been told already, so its watcher gets no error as well."""
+def test_operation_that_is_swept_on_its_way_to_the_timer_is_reported_by_its_callback(
+    clock: ManualClock,
+) -> None:
+    """The closed timer refuses it then.
+
+    But it has been told already, so its watcher gets no error as well.
+    """
     timer = InterruptedTimer("test", clock=clock)
     purgatory = DelayedOperationPurgatory("test", timer=timer, reaper=False)
     swept: list[object] = []
@@ -76,20 +84,26 @@ def test_operation_that_completes_while_the_timer_closes_is_no_error(clock: Manu
 
 
 @pytest.mark.parametrize("own_timer", [True, False])
-def test_operation_that_is_watched_after_the_sweep_is_reported_by_an_error(clock: ManualClock, own_timer: bool) -> None:
+def test_operation_that_is_watched_after_the_sweep_is_reported_by_an_error(
+    clock: ManualClock, own_timer: bool
+) -> None:
     """Nobody will ever look at its list again; nothing of it is left there."""
     timer = None if own_timer else SystemTimer("test", clock=clock)
     purgatory = DelayedOperationPurgatory("test", timer=timer, reaper=False)
     swept: list[object] = []
     request = Request()
     with pytest.raises(PurgatoryClosedError):
-        purgatory.try_complete_else_watch(request, [InterruptingKey(lambda: swept.extend(purgatory.shutdown())), "b"])
+        purgatory.try_complete_else_watch(
+            request, [InterruptingKey(lambda: swept.extend(purgatory.shutdown())), "b"]
+        )
     assert (swept, request.calls, request.outcome) == ([], [], "cancelled")
     assert (purgatory.num_delayed, purgatory.watched, purgatory.timer.size) == (0, 0, 0)
     assert purgatory.metrics().cancellations == 1
 
 
-def test_operation_that_shuts_the_purgatory_down_in_its_try_is_swept(purgatory: DelayedOperationPurgatory) -> None:
+def test_operation_that_shuts_the_purgatory_down_in_its_try_is_swept(
+    purgatory: DelayedOperationPurgatory,
+) -> None:
     """It is watched by then, and told of its end like the others."""
     swept: list[object] = []
     request = Request()
@@ -101,7 +115,10 @@ def test_operation_that_shuts_the_purgatory_down_in_its_try_is_swept(purgatory: 
 
 
 def test_cancellation_may_use_the_purgatory(purgatory: DelayedOperationPurgatory) -> None:
-    """It finds it closed: what it wants to hold is refused, that error is contained, and the others are cancelled."""
+    """It finds it closed.
+
+    What it wants to hold is refused, that error is contained, and the others are cancelled.
+    """
     requests = [Request(cancellation=lambda: watch(purgatory, "a")) for _ in range(3)]
     for request in requests:
         purgatory.try_complete_else_watch(request, ["a"])
@@ -110,7 +127,10 @@ def test_cancellation_may_use_the_purgatory(purgatory: DelayedOperationPurgatory
 
 
 def test_interrupted_shutdown_leaves_nobody_waiting() -> None:
-    """Ctrl-C while the reaper is waited for, which is busy in a callback: the others are cancelled all the same."""
+    """Ctrl-C while the reaper is waited for, which is busy in a callback.
+
+    The others are cancelled all the same.
+    """
     inside, release = threading.Event(), threading.Event()
 
     def stay() -> None:
@@ -142,7 +162,9 @@ def test_interrupted_shutdown_leaves_nobody_waiting() -> None:
     assert not reaper.is_alive
 
 
-def test_clock_that_is_advanced_while_the_timer_closes_says_that_the_purgatory_is_closed(clock: ManualClock) -> None:
+def test_clock_that_is_advanced_while_the_timer_closes_says_that_the_purgatory_is_closed(
+    clock: ManualClock,
+) -> None:
     """Not the timer, which is an inner matter then."""
     timer = InterruptedTimer("test", clock=clock)
     purgatory = DelayedOperationPurgatory("test", timer=timer, reaper=False)

@@ -25,7 +25,9 @@ from tests.support.thread_group import Crew
 
 TIME_LIMIT = 20.0
 
-pytestmark = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="this system has no interval timers")
+pytestmark = pytest.mark.skipif(
+    not hasattr(signal, "setitimer"), reason="this system has no interval timers"
+)
 
 compiled_only = pytest.mark.skipif(
     not request_purgatory.__compiled__,
@@ -72,13 +74,16 @@ def interrupting(times: int) -> Iterator[Callable[[Callable[[], object]], None]]
                         left -= 1
 
     before = signal.signal(signal.SIGVTALRM, interrupt)
-    # What is raised inside of a finalizer is reported to a hook and goes no further; pytest's own hook would be interrupted, too.
+    # What is raised inside of a finalizer is reported to a hook and goes no further; pytest's own
+    # hook would be interrupted, too.
     hook, sys.unraisablehook = sys.unraisablehook, ignore
     logger = logging.getLogger("request_purgatory")
     disabled = [
         each
         for each in (logger.manager.loggerDict[name] for name in list(logger.manager.loggerDict))
-        if isinstance(each, logging.Logger) and each.name.startswith(logger.name) and not each.disabled
+        if isinstance(each, logging.Logger)
+        and each.name.startswith(logger.name)
+        and not each.disabled
     ]
     for each in disabled:
         each.disabled = True
@@ -120,8 +125,13 @@ def test_timer_goes_on_after_interrupted_calls(crew: Crew) -> None:
 
 @compiled_only
 @pytest.mark.parametrize("design", [DelayedOperationPurgatory, LegacyPurgatory])
-def test_purgatory_goes_on_after_interrupted_calls(design: Callable[..., DelayedOperationPurgatory]) -> None:
-    """What was interrupted has left it or ends by its timeout; everything is counted, and the reaper lives."""
+def test_purgatory_goes_on_after_interrupted_calls(
+    design: Callable[..., DelayedOperationPurgatory],
+) -> None:
+    """What was interrupted has left it or ends by its timeout.
+
+    Everything is counted, and the reaper lives.
+    """
     purgatory = design("test", purge_interval=10)
     requests: list[Request] = []
 
@@ -150,7 +160,10 @@ def test_purgatory_goes_on_after_interrupted_calls(design: Callable[..., Delayed
 
 
 def test_handler_that_uses_the_purgatory_is_served_or_refused() -> None:
-    """Compiled it never comes between; interpreted it gets an error where it would wait for its own thread for ever."""
+    """Compiled it never comes between.
+
+    Interpreted it gets an error where it would wait for its own thread for ever.
+    """
     served: list[int] = []
     refused: list[InterruptedUseError] = []
     with DelayedOperationPurgatory("test") as purgatory:
@@ -180,7 +193,9 @@ def test_handler_that_uses_the_purgatory_is_served_or_refused() -> None:
     assert not (refused and primitives.COMPILED)
 
 
-@pytest.mark.skipif(primitives.COMPILED, reason="nothing interrupts the compiled core inside of a lock")
+@pytest.mark.skipif(
+    primitives.COMPILED, reason="nothing interrupts the compiled core inside of a lock"
+)
 def test_interrupted_thread_is_told_what_it_may_not_do() -> None:
     """Before anything has changed; a moment later it may."""
     purgatory = DelayedOperationPurgatory("test", reaper=False)
@@ -196,7 +211,9 @@ def test_interrupted_thread_is_told_what_it_may_not_do() -> None:
         request.force_complete,
         request.cancel,
     ):
-        with pytest.raises(InterruptedUseError, match="a signal handler or finalizer interrupted this thread"):
+        with pytest.raises(
+            InterruptedUseError, match="a signal handler or finalizer interrupted this thread"
+        ):
             use()
     lock.release()
     assert request.outcome is None

@@ -47,7 +47,9 @@ def test_dropping_keeps_the_others_in_order(lists: WatcherLists, dropped: list[i
         assert lists.drop(watches[index])
         lists.check()
     assert not lists.drop(watches[dropped[0]])
-    assert watched_by(lists, "a") == [request for index, request in enumerate(requests) if index not in dropped]
+    assert watched_by(lists, "a") == [
+        request for index, request in enumerate(requests) if index not in dropped
+    ]
     assert lists.watched == 5 - len(dropped)
 
 
@@ -89,7 +91,10 @@ def test_watches_of_one_operation_are_chained(lists: WatcherLists) -> None:
 
 
 def test_walk_is_not_disturbed_by_what_is_dropped_and_watched(lists: WatcherLists) -> None:
-    """A walk has the watches of its beginning; one that was dropped meanwhile has no operation any more."""
+    """A walk has the watches of its beginning.
+
+    One that was dropped meanwhile has no operation any more.
+    """
     requests = [Request() for _ in range(3)]
     watches = [lists.watch("a", request, None) for request in requests]
     walked = lists.watches("a")
@@ -109,7 +114,9 @@ def test_removed_key_is_gone_with_its_list(lists: WatcherLists) -> None:
     assert (lists.watched, lists.keys) == (0, 0)
 
 
-def test_key_that_can_not_be_hashed_any_more_is_not_in_the_way(lists: WatcherLists, caplog: pytest.LogCaptureFixture) -> None:
+def test_key_that_can_not_be_hashed_any_more_is_not_in_the_way(
+    lists: WatcherLists, caplog: pytest.LogCaptureFixture
+) -> None:
     """Its empty list stays, is logged, and is replaced when the key is watched again."""
 
     class Odd:

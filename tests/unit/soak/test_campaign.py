@@ -1,4 +1,7 @@
-"""A short campaign is clean; one with a broken purgatory, an operation that ends otherwise, or a leak is not."""
+"""A short campaign is clean.
+
+One with a broken purgatory, an operation that ends otherwise, or a leak is not.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,9 @@ def _restored_switch_interval() -> Iterator[None]:
     assert sys.getswitchinterval() == interval
 
 
-def play(design: Design = DelayedOperationPurgatory, *, seed: int = 1, **plan: Any) -> dict[str, Any]:
+def play(
+    design: Design = DelayedOperationPurgatory, *, seed: int = 1, **plan: Any
+) -> dict[str, Any]:
     """A campaign of a few rounds."""
     fields = {"operations": OPERATIONS, "steps": (400,), "seconds": TIME_LIMIT} | plan
     return Campaign(Plan(seed, **fields), design).run()
@@ -40,7 +45,9 @@ class Watching(DelayedOperationPurgatory):
 
     entered = 0
 
-    def try_complete_else_watch(self, operation: DelayedOperation, watch_keys: Iterable[Hashable]) -> bool:
+    def try_complete_else_watch(
+        self, operation: DelayedOperation, watch_keys: Iterable[Hashable]
+    ) -> bool:
         self.entered += 1
         # Not one that expires within a round: that its timeout is lost is known after 30 s only.
         if self.entered % 50 or not hasattr(operation, "calls") or operation.delay_ms < 1000:
@@ -69,7 +76,9 @@ class EndsTwice(Watching):
 class ExpiresEarly(DelayedOperationPurgatory):
     """Lets operations expire at once."""
 
-    def try_complete_else_watch(self, operation: DelayedOperation, watch_keys: Iterable[Hashable]) -> bool:
+    def try_complete_else_watch(
+        self, operation: DelayedOperation, watch_keys: Iterable[Hashable]
+    ) -> bool:
         completed = super().try_complete_else_watch(operation, watch_keys)
         if type(operation) is TimedProbe and operation.delay_ms > 10:
             operation.run()
@@ -99,10 +108,23 @@ def test_campaign_is_clean() -> None:
     result = play(signals=can_interrupt(), forks=hasattr(os, "fork"))
     assert result["problem"] is None
     assert result["operations"] >= OPERATIONS
-    kinds = {"Probe", "TimedProbe", "FaultyProbe", "ChainedProbe", "QuorumProbe", "hold", "call_later", "task"}
+    kinds = {
+        "Probe",
+        "TimedProbe",
+        "FaultyProbe",
+        "ChainedProbe",
+        "QuorumProbe",
+        "hold",
+        "call_later",
+        "task",
+    }
     assert result["by_kind"].keys() == kinds | {"aio hold", "aio wait"}
     assert result["by_outcome"].keys() == {"completed", "expired", "cancelled"}
-    assert sum(result["by_kind"].values()) == sum(result["by_outcome"].values()) == result["operations"]
+    assert (
+        sum(result["by_kind"].values())
+        == sum(result["by_outcome"].values())
+        == result["operations"]
+    )
 
 
 @pytest.mark.parametrize(
@@ -128,7 +150,9 @@ def test_leak_is_found() -> None:
     kept: list[bytes] = []
 
     class Leaks(DelayedOperationPurgatory):
-        def try_complete_else_watch(self, operation: DelayedOperation, watch_keys: Iterable[Hashable]) -> bool:
+        def try_complete_else_watch(
+            self, operation: DelayedOperation, watch_keys: Iterable[Hashable]
+        ) -> bool:
             kept.append(bytes(10_000))
             return super().try_complete_else_watch(operation, watch_keys)
 

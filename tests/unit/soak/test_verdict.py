@@ -12,7 +12,14 @@ from benchmarks.soak.verdict import judge
 
 @pytest.mark.parametrize(
     ("outcome", "calls"),
-    [("completed", 0o1), ("expired", 0o12), ("cancelled", 0o3), ("completed", 0o15), ("expired", 0o152), ("completed", 0o51)],
+    [
+        ("completed", 0o1),
+        ("expired", 0o12),
+        ("cancelled", 0o3),
+        ("completed", 0o15),
+        ("expired", 0o152),
+        ("completed", 0o51),
+    ],
 )
 def test_demanded_callbacks_are_right(outcome: str, calls: int) -> None:
     """Each outcome has its callbacks, whether or not one of them raised."""
@@ -78,7 +85,10 @@ def test_choices_are_the_seeds() -> None:
     keys = Keys()
     drawn = [
         [next(draws)[1:] for _ in range(50)]
-        for draws in (Choices(seed, name).watches(keys) for seed, name in ((1, "a"), (1, "a"), (2, "a"), (1, "b")))
+        for draws in (
+            Choices(seed, name).watches(keys)
+            for seed, name in ((1, "a"), (1, "a"), (2, "a"), (1, "b"))
+        )
     ]
     assert drawn[0] == drawn[1]
     assert drawn[0] != drawn[2]

@@ -64,8 +64,12 @@ def test_stopping_twice_is_harmless() -> None:
     assert thread.stop() is True
 
 
-@pytest.mark.parametrize("error", [ValueError("meant"), SystemExit(), KeyboardInterrupt()], ids=repr)
-def test_error_does_not_end_the_thread(error: BaseException, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize(
+    "error", [ValueError("meant"), SystemExit(), KeyboardInterrupt()], ids=repr
+)
+def test_error_does_not_end_the_thread(
+    error: BaseException, caplog: pytest.LogCaptureFixture
+) -> None:
     """Not even SystemExit: it would end every timeout of the process."""
     advance = Advance(error)
     thread = ClockThread("a-reaper", advance, advance.wake)
@@ -77,7 +81,9 @@ def test_error_does_not_end_the_thread(error: BaseException, caplog: pytest.LogC
 
 
 @pytest.mark.parametrize("error", [PurgatoryClosedError("p"), TimerClosedError("t")], ids=repr)
-def test_thread_ends_when_what_it_advances_is_closed(error: BaseException, caplog: pytest.LogCaptureFixture) -> None:
+def test_thread_ends_when_what_it_advances_is_closed(
+    error: BaseException, caplog: pytest.LogCaptureFixture
+) -> None:
     """Silently."""
     advance = Advance(error)
     thread = ClockThread("a-reaper", advance, lambda: None)

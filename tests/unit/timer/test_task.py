@@ -82,7 +82,9 @@ def test_handle_passes_its_arguments(clock: ManualClock, timer: SystemTimer) -> 
 
 
 @pytest.mark.parametrize("end", ["run", "cancel"])
-def test_handle_that_is_kept_does_not_keep_its_arguments(clock: ManualClock, timer: SystemTimer, end: str) -> None:
+def test_handle_that_is_kept_does_not_keep_its_arguments(
+    clock: ManualClock, timer: SystemTimer, end: str
+) -> None:
     """Neither once it ran nor once it was cancelled."""
     payload = Payload()
     gone = weakref.ref(payload)

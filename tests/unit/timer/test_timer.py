@@ -27,7 +27,9 @@ HOUR_MS = 3_600_000
 # -- when tasks run
 
 
-@pytest.mark.parametrize("delay_ms", [1, 2, 19, 20, 21, 399, 400, 401, 8_000, 159_999, HOUR_MS, 1_000_000 * HOUR_MS])
+@pytest.mark.parametrize(
+    "delay_ms", [1, 2, 19, 20, 21, 399, 400, 401, 8_000, 159_999, HOUR_MS, 1_000_000 * HOUR_MS]
+)
 def test_task_runs_exactly_when_its_delay_has_passed(delay_ms: int) -> None:
     """With ticks of 1 ms, through any number of levels."""
     clock = ManualClock(5)
@@ -38,8 +40,12 @@ def test_task_runs_exactly_when_its_delay_has_passed(delay_ms: int) -> None:
     assert runs_ms == [5 + delay_ms]
 
 
-@pytest.mark.parametrize(("delay_ms", "ran_at_ms"), [(1, 10), (7, 10), (8, 20), (17, 20), (18, 30), (250, 260)])
-def test_coarse_tick_makes_late_by_less_than_a_tick_and_never_early(delay_ms: int, ran_at_ms: int) -> None:
+@pytest.mark.parametrize(
+    ("delay_ms", "ran_at_ms"), [(1, 10), (7, 10), (8, 20), (17, 20), (18, 30), (250, 260)]
+)
+def test_coarse_tick_makes_late_by_less_than_a_tick_and_never_early(
+    delay_ms: int, ran_at_ms: int
+) -> None:
     """Rounded up to the next multiple of 10, from 3 ms on."""
     clock = ManualClock(3)
     timer = SystemTimer("test", tick_ms=10, wheel_size=4, clock=clock)
@@ -49,7 +55,9 @@ def test_coarse_tick_makes_late_by_less_than_a_tick_and_never_early(delay_ms: in
     assert runs_ms == [ran_at_ms]
 
 
-def test_delay_is_not_cut_short_by_a_fraction_of_a_millisecond(clock: ManualClock, timer: SystemTimer) -> None:
+def test_delay_is_not_cut_short_by_a_fraction_of_a_millisecond(
+    clock: ManualClock, timer: SystemTimer
+) -> None:
     """Added at 0.000001 ms, a delay of 1 ms ends after 1 ms, not at it."""
     runs_ms: list[int] = []
     clock.advance_to_ns(1)
@@ -63,7 +71,9 @@ def test_delay_is_not_cut_short_by_a_fraction_of_a_millisecond(clock: ManualCloc
 
 
 @pytest.mark.parametrize("delay_ms", [0, -1, -(10**12)])
-def test_task_without_a_delay_runs_at_once(clock: ManualClock, timer: SystemTimer, delay_ms: int) -> None:
+def test_task_without_a_delay_runs_at_once(
+    clock: ManualClock, timer: SystemTimer, delay_ms: int
+) -> None:
     """Inside `add`, and it is never counted."""
     runs_ms: list[int] = []
     timer.add(Note(delay_ms, clock, runs_ms))
@@ -71,7 +81,9 @@ def test_task_without_a_delay_runs_at_once(clock: ManualClock, timer: SystemTime
     assert timer.size == 0
 
 
-def test_jump_of_an_hour_runs_all_that_came_due_in_order(clock: ManualClock, timer: SystemTimer) -> None:
+def test_jump_of_an_hour_runs_all_that_came_due_in_order(
+    clock: ManualClock, timer: SystemTimer
+) -> None:
     """Each once, the earlier tick first; what is later stays."""
     order: list[int] = []
     delays = [HOUR_MS, 1, 50_000, 400, 20, 399, HOUR_MS + 1, 7]
@@ -84,7 +96,9 @@ def test_jump_of_an_hour_runs_all_that_came_due_in_order(clock: ManualClock, tim
     timer.check()
 
 
-def test_short_delay_after_an_idle_hour_enters_the_finest_wheel(clock: ManualClock, timer: SystemTimer) -> None:
+def test_short_delay_after_an_idle_hour_enters_the_finest_wheel(
+    clock: ManualClock, timer: SystemTimer
+) -> None:
     """The wheel catches up when a task is added, although nobody advanced the clock."""
     clock.advance(HOUR_MS + 13)
     timer.call_later(7, fail)
@@ -93,7 +107,9 @@ def test_short_delay_after_an_idle_hour_enters_the_finest_wheel(clock: ManualClo
     timer.check()
 
 
-def test_idle_timer_with_something_far_away_catches_up_too(clock: ManualClock, timer: SystemTimer) -> None:
+def test_idle_timer_with_something_far_away_catches_up_too(
+    clock: ManualClock, timer: SystemTimer
+) -> None:
     """A task that is due next year doesn't hold the wheel back."""
     timer.call_later(365 * 24 * HOUR_MS, fail)
     clock.advance(HOUR_MS)
@@ -102,7 +118,9 @@ def test_idle_timer_with_something_far_away_catches_up_too(clock: ManualClock, t
     timer.check()
 
 
-def test_task_added_while_others_are_overdue_waits_its_own_delay(clock: ManualClock, timer: SystemTimer) -> None:
+def test_task_added_while_others_are_overdue_waits_its_own_delay(
+    clock: ManualClock, timer: SystemTimer
+) -> None:
     """The wheel stands in the past then; the delay counts from the clock's present."""
     runs_ms: list[int] = []
     timer.add(Note(10, clock, runs_ms))
@@ -205,7 +223,9 @@ def test_cancelled_task_does_not_run(clock: ManualClock, timer: SystemTimer) -> 
     assert seen == ["kept"]
 
 
-def test_due_task_that_an_earlier_one_cancels_does_not_run(clock: ManualClock, timer: SystemTimer) -> None:
+def test_due_task_that_an_earlier_one_cancels_does_not_run(
+    clock: ManualClock, timer: SystemTimer
+) -> None:
     """It has left the wheel, but it counts as pending until it starts."""
     seen: list[object] = []
     later = timer.call_later(6, seen.append, "cancelled")
@@ -320,8 +340,13 @@ def test_task_of_another_timer_is_refused(clock: ManualClock, timer: SystemTimer
 
 
 @pytest.mark.parametrize("delay_ms", [2.5, True, MAX_DELAY_MS + 1])
-def test_delay_that_was_changed_to_nonsense_is_refused(clock: ManualClock, timer: SystemTimer, delay_ms: object) -> None:
-    """The attribute may be assigned, and looks at what it is given; a pending task stays as it was."""
+def test_delay_that_was_changed_to_nonsense_is_refused(
+    clock: ManualClock, timer: SystemTimer, delay_ms: object
+) -> None:
+    """The attribute may be assigned, and looks at what it is given.
+
+    A pending task stays as it was.
+    """
     task = Note(10, clock, [])
     timer.add(task)
     with pytest.raises(InvalidArgumentError, match="delay_ms"):
@@ -367,7 +392,9 @@ def test_due_tasks_can_be_run_some_at_a_time(clock: ManualClock, timer: SystemTi
         timer.run_due(1)
 
 
-def test_handle_task_appends_its_handle_when_it_is_due(clock: ManualClock, timer: SystemTimer) -> None:
+def test_handle_task_appends_its_handle_when_it_is_due(
+    clock: ManualClock, timer: SystemTimer
+) -> None:
     """Cancelled, or once it has, it keeps nothing."""
     due: list[object] = []
     soon, cancelled = call_at(timer, 0.0059, due, "soon"), call_at(timer, 0.005, due, "cancelled")

@@ -42,7 +42,9 @@ def test_task_that_raises_is_counted_and_the_next_one_runs(
     assert "Fault" in caplog.text
 
 
-def test_task_without_a_delay_that_raises_is_contained_too(timer: SystemTimer, caplog: pytest.LogCaptureFixture) -> None:
+def test_task_without_a_delay_that_raises_is_contained_too(
+    timer: SystemTimer, caplog: pytest.LogCaptureFixture
+) -> None:
     """The caller of `add` has not asked for it to run here."""
     timer.call_later(0, fail)
     assert timer.callback_errors == 1
@@ -92,8 +94,13 @@ def test_executor_that_was_shut_down_first_loses_no_task(clock: ManualClock) -> 
 
 
 @pytest.mark.parametrize("error", [queue.Full, ValueError, KeyboardInterrupt])
-def test_executor_that_refuses_a_task_loses_none(clock: ManualClock, error: type[BaseException]) -> None:
-    """Whatever it raises, those that come after it are started too; an exit goes on its way afterwards."""
+def test_executor_that_refuses_a_task_loses_none(
+    clock: ManualClock, error: type[BaseException]
+) -> None:
+    """Whatever it raises, those that come after it are started too.
+
+    An exit goes on its way afterwards.
+    """
 
     class Refusing(ThreadPoolExecutor):
         def submit(self, *args: Any, **kwargs: Any) -> Any:
@@ -112,10 +119,14 @@ def test_executor_that_refuses_a_task_loses_none(clock: ManualClock, error: type
     assert runs_ms == [1, 1]
 
 
-def test_operation_that_the_executor_drops_ends_as_cancelled(clock: ManualClock, crew: Crew) -> None:
+def test_operation_that_the_executor_drops_ends_as_cancelled(
+    clock: ManualClock, crew: Crew
+) -> None:
     """It had been accepted, and then the executor was shut down with it in its queue."""
     executor = ThreadPoolExecutor(1)
-    purgatory = DelayedOperationPurgatory("test", timer=SystemTimer("test", clock=clock, executor=executor), reaper=False)
+    purgatory = DelayedOperationPurgatory(
+        "test", timer=SystemTimer("test", clock=clock, executor=executor), reaper=False
+    )
     release = threading.Event()
     running = executor.submit(release.wait, 20)
     requests = [Request(1), Request(1, cancellation=fail), Request(1)]
@@ -147,7 +158,9 @@ def test_executor_of_ones_own_may_return_anything(clock: ManualClock) -> None:
     assert runs_ms == [1]
 
 
-def test_finalizer_of_a_task_may_use_the_timer(clock: ManualClock, timer: SystemTimer, crew: Crew) -> None:
+def test_finalizer_of_a_task_may_use_the_timer(
+    clock: ManualClock, timer: SystemTimer, crew: Crew
+) -> None:
     """The clock's thread often holds the last reference; it drops it without holding a lock."""
     revived: list[str] = []
 
@@ -188,7 +201,9 @@ def test_shutdown_returns_what_was_pending(clock: ManualClock, timer: SystemTime
     assert runs_ms == [1, 100, 10_000, HOUR_MS]
 
 
-def test_shutdown_by_a_task_returns_the_due_ones_that_have_not_started(clock: ManualClock, timer: SystemTimer) -> None:
+def test_shutdown_by_a_task_returns_the_due_ones_that_have_not_started(
+    clock: ManualClock, timer: SystemTimer
+) -> None:
     """They don't run."""
     cancelled: list[TimerTask] = []
     timer.call_later(1, lambda: cancelled.extend(timer.shutdown()))

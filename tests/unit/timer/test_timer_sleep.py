@@ -100,7 +100,10 @@ def test_sleeping_thread_is_not_woken_by_later_buckets(crew: Crew) -> None:
 
 
 def test_sleep_ends_when_its_limit_is_over(crew: Crew) -> None:
-    """False says that nothing came due; the limit is not cut short by a fraction of a millisecond."""
+    """False says that nothing came due.
+
+    The limit is not cut short by a fraction of a millisecond.
+    """
     clock = SleeperClock()
     clock.advance_to_ns(1)
     timer = SystemTimer("test", clock=clock)
@@ -176,7 +179,9 @@ def test_task_that_is_due_when_it_comes_is_not_slept_over() -> None:
 
 
 @pytest.mark.parametrize("design", [SystemTimer, DelayQueueTimer])
-def test_each_of_several_sleepers_keeps_to_its_own_limit(crew: Crew, design: type[SystemTimer] | type[DelayQueueTimer]) -> None:
+def test_each_of_several_sleepers_keeps_to_its_own_limit(
+    crew: Crew, design: type[SystemTimer] | type[DelayQueueTimer]
+) -> None:
     """One that gives up leaves a later task to those that go on."""
     clock = SleeperClock()
     timer = design("test", clock=clock)
@@ -186,7 +191,9 @@ def test_each_of_several_sleepers_keeps_to_its_own_limit(crew: Crew, design: typ
     crew.start(lambda: came_due.append(timer.advance_clock(None)))
     clock.wait_for_sleep(2)
     runs_ms: list[int] = []
-    timer.add(Note(15, clock, runs_ms))  # Later than the first sleeper's limit: whoever looks again by then is enough.
+    timer.add(
+        Note(15, clock, runs_ms)
+    )  # Later than the first sleeper's limit: whoever looks again by then is enough.
     clock.advance(10)
     limited.join(20.0)
     assert came_due == [False]

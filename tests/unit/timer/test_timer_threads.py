@@ -29,7 +29,10 @@ class Run(TimerTask):
 
 
 def test_every_task_runs_or_is_cancelled_once(crew: Crew, switching: None) -> None:
-    """Three threads add, two cancel, one moves the clock, two advance the timer; one by sleeping."""
+    """Three threads add, two cancel, one moves the clock, two advance the timer.
+
+    One by sleeping.
+    """
     clock = ManualClock()
     timer = SystemTimer("test", wheel_size=4, clock=clock)
     tasks: list[Run] = []
@@ -48,7 +51,8 @@ def test_every_task_runs_or_is_cancelled_once(crew: Crew, switching: None) -> No
     def until_all_is_added(work: object) -> None:
         random_numbers = random.Random(9)
         start.wait(TIME_LIMIT)
-        # Bounded: a lock of `threading` is unfair, and one who takes it without a pause keeps others from it for as long.
+        # Bounded: a lock of `threading` is unfair, and one who takes it without a pause keeps
+        # others from it for as long.
         for _ in range(3000):
             work(random_numbers)  # type: ignore[operator]
             time.sleep(0)  # The next thread's turn, instead of the rest of this one's.
@@ -92,7 +96,9 @@ def test_every_task_runs_or_is_cancelled_once(crew: Crew, switching: None) -> No
     assert not any(task.early for task in tasks)
 
 
-def test_tasks_that_threads_add_again_and_again_are_never_counted_twice(crew: Crew, switching: None) -> None:
+def test_tasks_that_threads_add_again_and_again_are_never_counted_twice(
+    crew: Crew, switching: None
+) -> None:
     """Moving is taking out and putting in, at once."""
     clock = ManualClock()
     timer = SystemTimer("test", wheel_size=3, clock=clock)
@@ -115,7 +121,9 @@ def test_tasks_that_threads_add_again_and_again_are_never_counted_twice(crew: Cr
     timer.check()
 
 
-def test_cancel_is_not_lost_while_the_task_moves_to_a_finer_wheel(crew: Crew, switching: None) -> None:
+def test_cancel_is_not_lost_while_the_task_moves_to_a_finer_wheel(
+    crew: Crew, switching: None
+) -> None:
     """At 380 ms the bucket of [380, 400) is sorted into the finest wheel; nothing in it is due."""
     # The two threads wait for one another without a lock, as a wake-up would bring them apart.
     turn = [0]

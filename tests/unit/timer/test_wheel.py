@@ -25,7 +25,10 @@ def enter(wheel: TimingWheel, expiration_ms: int) -> TimerTask | None:
 
 
 def way_of(wheel: TimingWheel, task: TimerTask) -> list[int]:
-    """When the buckets that hold the task on its way down come due; the last time is when it runs."""
+    """When the buckets that hold the task on its way down come due.
+
+    The last time is when it runs.
+    """
     way = []
     while True:
         bucket = wheel.queue.poll(10**18)
@@ -47,7 +50,10 @@ def test_task_that_is_due_is_not_linked(expiration_ms: int) -> None:
     assert wheel.check() == 0
 
 
-@pytest.mark.parametrize(("expiration_ms", "level"), [(1, 1), (19, 1), (20, 2), (399, 2), (400, 3), (7_999, 3), (8_000, 4)])
+@pytest.mark.parametrize(
+    ("expiration_ms", "level"),
+    [(1, 1), (19, 1), (20, 2), (399, 2), (400, 3), (7_999, 3), (8_000, 4)],
+)
 def test_task_enters_at_the_finest_level_that_reaches_it(expiration_ms: int, level: int) -> None:
     """A level takes what expires before its interval ends; the next is made when first needed."""
     wheel = make_wheel()
@@ -69,7 +75,9 @@ def test_task_enters_at_the_finest_level_that_reaches_it(expiration_ms: int, lev
         (80, [54, 72, 78, 80]),
     ],
 )
-def test_task_goes_down_level_by_level_and_runs_on_its_tick(expiration_ms: int, way: list[int]) -> None:
+def test_task_goes_down_level_by_level_and_runs_on_its_tick(
+    expiration_ms: int, way: list[int]
+) -> None:
     """The class comment's wheel: 1 ms, 3 buckets."""
     wheel = make_wheel(1, 3)
     task = enter(wheel, expiration_ms)
@@ -88,7 +96,8 @@ def test_smallest_wheel_reaches_years() -> None:
 
 
 @pytest.mark.parametrize(
-    ("expiration_ms", "rounded_ms"), [(0, 0), (1, 10), (9, 10), (10, 10), (11, 20), (10**15 + 1, 10**15 + 10)]
+    ("expiration_ms", "rounded_ms"),
+    [(0, 0), (1, 10), (9, 10), (10, 10), (11, 20), (10**15 + 1, 10**15 + 10)],
 )
 def test_expirations_are_rounded_up_to_the_tick(expiration_ms: int, rounded_ms: int) -> None:
     """Never down: that would be early."""
@@ -101,7 +110,9 @@ def test_expirations_are_rounded_up_to_the_tick(expiration_ms: int, rounded_ms: 
     start_ms=st.integers(0, 10**12),
     delay_ms=st.one_of(st.integers(1, 1000), st.integers(1, 10**12)),
 )
-def test_any_task_runs_on_the_first_tick_not_before_its_time(tick_ms: int, wheel_size: int, start_ms: int, delay_ms: int) -> None:
+def test_any_task_runs_on_the_first_tick_not_before_its_time(
+    tick_ms: int, wheel_size: int, start_ms: int, delay_ms: int
+) -> None:
     """On its way down it is never overtaken by the clock."""
     wheel = make_wheel(tick_ms, wheel_size, start_ms)
     due_ms = start_ms + delay_ms

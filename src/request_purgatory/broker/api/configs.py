@@ -33,7 +33,9 @@ def describe_configs(node: Node, context: RequestContext, request: Any) -> None:
     """The settings of topics and nodes."""
     # Each once, however often it is asked for: few bytes of a request make many of an answer.
     once = {(each.resource_type, each.resource_name): each for each in request.resources}
-    results = [_described(node, each, synonyms=bool(request.include_synonyms)) for each in once.values()]
+    results = [
+        _described(node, each, synonyms=bool(request.include_synonyms)) for each in once.values()
+    ]
     context.reply(apis.DESCRIBE_CONFIGS.response(results=results))
 
 
@@ -56,7 +58,11 @@ def _described(node: Node, asked: Any, *, synonyms: bool) -> Any:
             return result(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {fault}", [])
         topic = node.topics.get(name)
         if topic is None:
-            return result(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.", [])
+            return result(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                "This server does not host this topic-partition.",
+                [],
+            )
         return result(ErrorCode.NONE, None, _of_topic(node, topic, keys, synonyms=synonyms))
     if asked.resource_type == ResourceType.BROKER:
         if not name:
@@ -64,9 +70,15 @@ def _described(node: Node, asked: Any, *, synonyms: bool) -> Any:
         if name != str(node.node_id):
             message = f"Unexpected broker id, expected {node.node_id} or empty string, but received {name}"
             return result(ErrorCode.INVALID_REQUEST, message, [])
-        found = [_of_broker(each) for each in broker_configs(node.settings, node.node_id) if keys is None or each.name in keys]
+        found = [
+            _of_broker(each)
+            for each in broker_configs(node.settings, node.node_id)
+            if keys is None or each.name in keys
+        ]
         return result(ErrorCode.NONE, None, found)
-    return result(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {asked.resource_type}", [])
+    return result(
+        ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {asked.resource_type}", []
+    )
 
 
 def _of_topic(node: Node, topic: Topic, keys: list[str] | None, *, synonyms: bool) -> list[Any]:
@@ -85,7 +97,10 @@ def _of_topic(node: Node, topic: Topic, keys: list[str] | None, *, synonyms: boo
                 read_only=False,
                 config_source=int(same[0][2]),
                 is_sensitive=False,
-                synonyms=[_Synonym(name=which, value=text, source=int(source)) for which, text, source in same]
+                synonyms=[
+                    _Synonym(name=which, value=text, source=int(source))
+                    for which, text, source in same
+                ]
                 if synonyms
                 else [],
                 config_type=int(config.type),
@@ -109,7 +124,9 @@ def _alter(node: Node, context: RequestContext, request: Any, *, incremental: bo
     response = context.header.api.response
     results = []
     for each in request.resources:
-        code, message = _altered(node, each, incremental=incremental, validate_only=bool(request.validate_only))
+        code, message = _altered(
+            node, each, incremental=incremental, validate_only=bool(request.validate_only)
+        )
         results.append(
             response.AlterConfigsResourceResponse(
                 error_code=int(code),
@@ -121,20 +138,31 @@ def _alter(node: Node, context: RequestContext, request: Any, *, incremental: bo
     context.reply(response(responses=results))
 
 
-def _altered(node: Node, asked: Any, *, incremental: bool, validate_only: bool) -> tuple[ErrorCode, str | None]:
+def _altered(
+    node: Node, asked: Any, *, incremental: bool, validate_only: bool
+) -> tuple[ErrorCode, str | None]:
     controller = node.cluster.controller
     if not node.reaches_controller:
         return ErrorCode.REQUEST_TIMED_OUT, "The controller can't be reached."
     if asked.resource_type != ResourceType.TOPIC:
-        return ErrorCode.INVALID_REQUEST, f"Only settings of topics can be changed here, not of type {asked.resource_type}."
+        return (
+            ErrorCode.INVALID_REQUEST,
+            f"Only settings of topics can be changed here, not of type {asked.resource_type}.",
+        )
     topic = controller.topics.get(asked.resource_name)
     if topic is None:
-        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition."
+        return (
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            "This server does not host this topic-partition.",
+        )
     configs = dict(topic.configs) if incremental else {}
     for change in asked.configs:
         operation = change.config_operation if incremental else _SET
         if operation not in _OPERATIONS:
-            return ErrorCode.UNKNOWN_SERVER_ERROR, f"Unknown operation {operation} for {change.name}"
+            return (
+                ErrorCode.UNKNOWN_SERVER_ERROR,
+                f"Unknown operation {operation} for {change.name}",
+            )
         fault = _change(node, configs, change, operation)
         if fault is not None:
             return ErrorCode.INVALID_CONFIG, fault
@@ -155,9 +183,15 @@ def _change(node: Node, configs: dict[str, str], change: Any, operation: int) ->
     if operation in (_APPEND, _SUBTRACT):
         if config.type is not ConfigType.LIST:
             return f"Config value append is not allowed for config key: {change.name}"
-        present = dict.fromkeys(each for each in topic_value(change.name, configs, node.settings).split(",") if each)
+        present = dict.fromkeys(
+            each for each in topic_value(change.name, configs, node.settings).split(",") if each
+        )
         given = dict.fromkeys((value or "").split(","))
-        value = ",".join(present | given if operation == _APPEND else (each for each in present if each not in given))
+        value = ",".join(
+            present | given
+            if operation == _APPEND
+            else (each for each in present if each not in given)
+        )
     if value is not None and len(value.encode()) > MAX_TEXT_BYTES:
         # What older versions of DescribeConfigs could not tell. In Kafka's words.
         return f"The configuration value cannot be added because it exceeds the maximum value size of {MAX_TEXT_BYTES} bytes."

@@ -31,7 +31,8 @@ _Leader = _Partition.LeaderIdAndEpoch
 _Diverging = _Partition.EpochEndOffset
 _Endpoint = _Response.NodeEndpoint
 
-#: From these versions on: topics go by their ids; the follower is named in a field of its own; a refusal says who the leader is.
+#: From these versions on: topics go by their ids; the follower is named in a field of its own; a
+#: refusal says who the leader is.
 _USES_IDS = 13
 _HAS_REPLICA_STATE = 15
 _TELLS_LEADER = 16
@@ -58,7 +59,9 @@ def fetch(node: Node, context: RequestContext, request: Any) -> None:
                 request.session_id, request.session_epoch, targets, forgotten, uses_topic_ids=by_id
             )
         except FetchSessionError as error:
-            context.reply(_Response(error_code=int(error.code), session_id=NO_SESSION, responses=[]))
+            context.reply(
+                _Response(error_code=int(error.code), session_id=NO_SESSION, responses=[])
+            )
             return
     if session is not None:
         targets = [cached.target for cached in session.partitions.values()]
@@ -68,19 +71,29 @@ def fetch(node: Node, context: RequestContext, request: Any) -> None:
         if node.knows(target.key):
             wanted.append(target)
         else:
-            refused.append((None, FetchedPartition(target.key, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)))
+            refused.append(
+                (None, FetchedPartition(target.key, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+            )
     replica_id = (
         request.replica_state.replica_id
         if context.version >= _HAS_REPLICA_STATE and request.replica_state
         else request.replica_id
     )
     answer = _Answer(node, context, session, refused, by_id=by_id)
-    throttle_ms = node.consumer_quota.throttle_ms(context.client.client_id, 0, node.now_ms()) if replica_id < 0 else 0
+    throttle_ms = (
+        node.consumer_quota.throttle_ms(context.client.client_id, 0, node.now_ms())
+        if replica_id < 0
+        else 0
+    )
     if throttle_ms:
         # As in Kafka: nothing now, and the client comes again once its rate has come down.
         context.throttle_ms = throttle_ms
         context.reply(
-            _Response(throttle_time_ms=throttle_ms, session_id=session.session_id if session else NO_SESSION, responses=[])
+            _Response(
+                throttle_time_ms=throttle_ms,
+                session_id=session.session_id if session else NO_SESSION,
+                responses=[],
+            )
         )
         return
     waits = request.max_wait_ms if not refused else 0
@@ -94,7 +107,9 @@ def _name(node: Node, topic: Any, *, by_id: bool) -> str | None:
     return node.names.get(topic.topic_id) if by_id else str(topic.topic)
 
 
-def _targets(node: Node, request: Any, *, by_id: bool) -> tuple[list[FetchTarget], list[tuple[Any, FetchedPartition]]]:
+def _targets(
+    node: Node, request: Any, *, by_id: bool
+) -> tuple[list[FetchTarget], list[tuple[Any, FetchedPartition]]]:
     """What a request asks for; and, with its id, what of it is of a topic that nobody knows."""
     targets: dict[TopicPartition, FetchTarget] = {}
     unknown = []
@@ -102,7 +117,9 @@ def _targets(node: Node, request: Any, *, by_id: bool) -> tuple[list[FetchTarget
         name = _name(node, topic, by_id=by_id)
         for each in topic.partitions:
             if name is None:
-                missing = FetchedPartition(TopicPartition("", each.partition), ErrorCode.UNKNOWN_TOPIC_ID)
+                missing = FetchedPartition(
+                    TopicPartition("", each.partition), ErrorCode.UNKNOWN_TOPIC_ID
+                )
                 unknown.append((topic.topic_id, missing))
                 continue
             key = TopicPartition(name, each.partition)
@@ -138,7 +155,10 @@ class _Answer:
         self.by_id = by_id
 
     def send(self, fetched: list[FetchedPartition]) -> None:
-        """Answer with what was read; without records where clients leave too many unread (see `UnreadAnswers`)."""
+        """Answer with what was read.
+
+        Without records where clients leave too many unread (see `UnreadAnswers`).
+        """
         if not self.node.server.unread.has_room(is_fetch=True):
             for each in fetched:
                 each.records = b""
@@ -162,7 +182,10 @@ class _Answer:
                 throttle_time_ms=self.context.throttle_ms,
                 error_code=0,
                 session_id=NO_SESSION if self.session is None else self.session.session_id,
-                responses=[_Topic(topic=name, topic_id=topic_id, partitions=each) for (name, topic_id), each in topics.items()],
+                responses=[
+                    _Topic(topic=name, topic_id=topic_id, partitions=each)
+                    for (name, topic_id), each in topics.items()
+                ],
                 node_endpoints=[_Endpoint(**endpoint) for endpoint in endpoints],
             )
         )
@@ -170,7 +193,9 @@ class _Answer:
     def _count(self, told: list[FetchedPartition]) -> None:
         size = sum(len(each.records) for each in told)
         if size:
-            self.node.consumer_quota.throttle_ms(self.context.client.client_id, size, self.node.now_ms())
+            self.node.consumer_quota.throttle_ms(
+                self.context.client.client_id, size, self.node.now_ms()
+            )
 
     def _partition(self, fetched: FetchedPartition, leaders: set[int]) -> Any:
         partition = _Partition(

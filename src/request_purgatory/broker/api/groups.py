@@ -24,7 +24,8 @@ _SEVERAL = 4
 _MANY_GROUPS = 10
 _FETCHES_SEVERAL = 8
 
-#: Assignors that a member may offer; consumers have two or three. Each is kept as long as the member is.
+#: Assignors that a member may offer; consumers have two or three. Each is kept as long as the
+#: member is.
 MAX_PROTOCOLS = 1_000
 #: What a member's id has behind the name of its client or instance: a dash and a UUID.
 _AFTER_NAME_BYTES = 37
@@ -40,7 +41,10 @@ def find_coordinator(node: Node, context: RequestContext, request: Any) -> None:
         found = [_found(node, key, key_type) for key in request.coordinator_keys]
         context.reply(
             response(
-                coordinators=[_Coordinator(**each, key=key) for key, each in zip(request.coordinator_keys, found, strict=True)]
+                coordinators=[
+                    _Coordinator(**each, key=key)
+                    for key, each in zip(request.coordinator_keys, found, strict=True)
+                ]
             )
         )
         return
@@ -66,7 +70,13 @@ def _found(node: Node, key: str, key_type: int) -> dict[str, Any]:
         if leader == NO_LEADER:
             code = ErrorCode.COORDINATOR_NOT_AVAILABLE
     if code is not ErrorCode.NONE:
-        return {"error_code": int(code), "error_message": message, "node_id": -1, "host": "", "port": -1}
+        return {
+            "error_code": int(code),
+            "error_message": message,
+            "node_id": -1,
+            "host": "",
+            "port": -1,
+        }
     (endpoint,) = node.endpoints([leader])
     return {
         "error_code": 0,
@@ -81,13 +91,18 @@ def join_group(node: Node, context: RequestContext, request: Any) -> None:
     """Join a group, or stay in it.
 
     Raises:
-        WireError: more protocols than any client offers, or a name that is too long for the member id that is made of it.
+        WireError: more protocols than any client offers, or a name that is too long for the member
+            id that is made of it.
     """
     if len(request.protocols) > MAX_PROTOCOLS:
-        raise WireError(f"JoinGroup with {len(request.protocols):,} protocols, where {MAX_PROTOCOLS:,} are allowed")
+        raise WireError(
+            f"JoinGroup with {len(request.protocols):,} protocols, where {MAX_PROTOCOLS:,} are allowed"
+        )
     named_after = (request.group_instance_id or context.client.client_id).encode()
     if len(named_after) > MAX_TEXT_BYTES - _AFTER_NAME_BYTES:
-        raise WireError(f"JoinGroup of a client or instance whose name has {len(named_after):,} bytes")
+        raise WireError(
+            f"JoinGroup of a client or instance whose name has {len(named_after):,} bytes"
+        )
     node.groups.join_group(request, context.client, context.reply, context.version)
 
 
@@ -107,7 +122,10 @@ def leave_group(node: Node, context: RequestContext, request: Any) -> None:
 
 
 def offset_commit(node: Node, context: RequestContext, request: Any) -> None:
-    """Commit offsets; those of partitions that are not known are refused, the others go their way."""
+    """Commit offsets.
+
+    Those of partitions that are not known are refused, the others go their way.
+    """
     response = apis.OFFSET_COMMIT.response
     topic_class = response.OffsetCommitResponseTopic
     partition_class = topic_class.OffsetCommitResponsePartition
@@ -143,7 +161,9 @@ def _take_unknown(node: Node, request: Any) -> dict[str, list[int]]:
     return unknown
 
 
-def _add_refused(topics: list[Any], unknown: dict[str, list[int]], topic_class: Any, partition_class: Any) -> None:
+def _add_refused(
+    topics: list[Any], unknown: dict[str, list[int]], topic_class: Any, partition_class: Any
+) -> None:
     """Add to a response's topics those that are not known."""
     code = int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     by_name = {each.name: each for each in topics}
@@ -168,7 +188,10 @@ def offset_fetch(node: Node, context: RequestContext, request: Any) -> None:
 
 
 def offset_delete(node: Node, context: RequestContext, request: Any) -> None:
-    """Forget offsets that a group has committed; those of partitions that are not known are refused."""
+    """Forget offsets that a group has committed.
+
+    Those of partitions that are not known are refused.
+    """
     response = apis.OFFSET_DELETE.response
     topic_class = response.OffsetDeleteResponseTopic
     partition_class = topic_class.OffsetDeleteResponsePartition

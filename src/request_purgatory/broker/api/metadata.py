@@ -40,7 +40,9 @@ def api_versions(node: Node, context: RequestContext, request: Any) -> None:
     if request is not None and context.version >= 3:
         names = (request.client_software_name, request.client_software_version)
         if not all(_is_software_name(name) for name in names):
-            context.reply(apis.API_VERSIONS.response(error_code=int(ErrorCode.INVALID_REQUEST), api_keys=[]))
+            context.reply(
+                apis.API_VERSIONS.response(error_code=int(ErrorCode.INVALID_REQUEST), api_keys=[])
+            )
             return
     served = apis.APIS.values() if code is ErrorCode.NONE else [apis.API_VERSIONS]
     keys = []
@@ -51,11 +53,19 @@ def api_versions(node: Node, context: RequestContext, request: Any) -> None:
 
 
 def _is_software_name(name: str) -> bool:
-    return bool(name) and name[0].isalnum() and name[-1].isalnum() and all(each.isalnum() or each in "-." for each in name)
+    return (
+        bool(name)
+        and name[0].isalnum()
+        and name[-1].isalnum()
+        and all(each.isalnum() or each in "-." for each in name)
+    )
 
 
 def metadata(node: Node, context: RequestContext, request: Any) -> None:
-    """The nodes, and the topics that are asked for; those that are not there are made, where that is allowed."""
+    """The nodes, and the topics that are asked for.
+
+    Those that are not there are made, where that is allowed.
+    """
     version = context.version
     asked = request.topics
     if asked is None or (version < _EMPTY_IS_NONE and not asked):
@@ -64,7 +74,10 @@ def metadata(node: Node, context: RequestContext, request: Any) -> None:
         may_create = version < _HAS_NO_CREATION_FLAG or request.allow_auto_topic_creation
         once = {(each.name, each.topic_id): each for each in asked}
         most = len(node.topics) + MAX_TOPICS_PER_METADATA
-        looked_up = [_looked_up(node, context, each, may_create=may_create and len(node.topics) < most) for each in once.values()]
+        looked_up = [
+            _looked_up(node, context, each, may_create=may_create and len(node.topics) < most)
+            for each in once.values()
+        ]
         # As Kafka has them: those that are there first.
         topics = sorted(looked_up, key=lambda topic: topic.error_code != 0)
     brokers = [
@@ -87,7 +100,12 @@ def _looked_up(node: Node, context: RequestContext, asked: Any, *, may_create: b
         name = node.names.get(asked.topic_id)
         if name is None:
             null = None if context.version >= _NULL_NAMES else ""
-            return _Topic(error_code=int(ErrorCode.UNKNOWN_TOPIC_ID), name=null, topic_id=asked.topic_id, partitions=[])
+            return _Topic(
+                error_code=int(ErrorCode.UNKNOWN_TOPIC_ID),
+                name=null,
+                topic_id=asked.topic_id,
+                partitions=[],
+            )
     else:
         name = asked.name
     topic = node.topics.get(name)
@@ -102,7 +120,10 @@ def _looked_up(node: Node, context: RequestContext, asked: Any, *, may_create: b
 
 
 def _create(node: Node, name: str) -> ErrorCode:
-    """Have a topic made; the client is told that there is none, as in Kafka, and finds it when it asks again."""
+    """Have a topic made.
+
+    The client is told that there is none, as in Kafka, and finds it when it asks again.
+    """
     if not node.reaches_controller:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     try:
@@ -130,7 +151,9 @@ def _described(node: Node, topic: Topic) -> Any:
 
 def _described_partition(partition: Partition, alive: set[int]) -> Any:
     return _Partition(
-        error_code=int(ErrorCode.LEADER_NOT_AVAILABLE if partition.leader == NO_LEADER else ErrorCode.NONE),
+        error_code=int(
+            ErrorCode.LEADER_NOT_AVAILABLE if partition.leader == NO_LEADER else ErrorCode.NONE
+        ),
         partition_index=partition.index,
         leader_id=partition.leader,
         leader_epoch=partition.leader_epoch,
@@ -146,8 +169,13 @@ def describe_cluster(node: Node, context: RequestContext, request: Any) -> None:
     if context.version >= 1 and request.endpoint_type != _BROKERS:
         known = request.endpoint_type == 2
         code = ErrorCode.UNSUPPORTED_VERSION if not known else ErrorCode.INVALID_REQUEST
-        # Kafka's code for "mismatched endpoint type" and "unsupported endpoint type" are 114 and 115.
-        context.reply(response(error_code=114 if known else 115, error_message=code.name, cluster_id="", brokers=[]))
+        # Kafka's code for "mismatched endpoint type" and "unsupported endpoint type" are 114 and
+        # 115.
+        context.reply(
+            response(
+                error_code=114 if known else 115, error_message=code.name, cluster_id="", brokers=[]
+            )
+        )
         return
     context.reply(
         response(
@@ -156,7 +184,9 @@ def describe_cluster(node: Node, context: RequestContext, request: Any) -> None:
             cluster_id=node.cluster.controller.cluster_id,
             controller_id=node.cluster.controller.controller_id,
             brokers=[
-                _ClusterBroker(broker_id=each["node_id"], host=each["host"], port=each["port"], rack=None)
+                _ClusterBroker(
+                    broker_id=each["node_id"], host=each["host"], port=each["port"], rack=None
+                )
                 for each in node.endpoints(node.visible_nodes())
             ],
         )

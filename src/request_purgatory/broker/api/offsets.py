@@ -38,19 +38,31 @@ _Deleted = _DeletedTopic.DeleteRecordsPartitionResult
 def list_offsets(node: Node, context: RequestContext, request: Any) -> None:
     """The earliest and the latest offset, or the first at a time."""
     topics = []
-    counts = Counter(TopicPartition(topic.name, each.partition_index) for topic in request.topics for each in topic.partitions)
+    counts = Counter(
+        TopicPartition(topic.name, each.partition_index)
+        for topic in request.topics
+        for each in topic.partitions
+    )
     for topic in request.topics:
         partitions = []
         # One that is asked for twice is answered once, with an error.
         for each in {one.partition_index: one for one in topic.partitions}.values():
-            found = _Listed(partition_index=each.partition_index, error_code=0, timestamp=-1, offset=-1, leader_epoch=-1)
+            found = _Listed(
+                partition_index=each.partition_index,
+                error_code=0,
+                timestamp=-1,
+                offset=-1,
+                leader_epoch=-1,
+            )
             key = TopicPartition(topic.name, each.partition_index)
             if counts[key] > 1:
                 found.error_code = int(ErrorCode.INVALID_REQUEST)
                 partitions.append(found)
                 continue
             try:
-                if each.timestamp < 0 and context.version < _SPECIAL_SINCE.get(each.timestamp, _NEVER):
+                if each.timestamp < 0 and context.version < _SPECIAL_SINCE.get(
+                    each.timestamp, _NEVER
+                ):
                     raise ReplicaError(ErrorCode.UNSUPPORTED_VERSION)
                 replica = node.leader_replica(key, each.current_leader_epoch)
                 found.timestamp, found.offset, found.leader_epoch = _listed(
@@ -73,7 +85,11 @@ def _listed(replica: Replica, timestamp: int, *, follower: bool) -> tuple[int, i
         return -1, -1, -1
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         return -1, log.log_start_offset, log.epoch_at(log.log_start_offset)
-    found = log.max_timestamp_offset() if timestamp == MAX_TIMESTAMP else log.offset_at_time(timestamp, limit)
+    found = (
+        log.max_timestamp_offset()
+        if timestamp == MAX_TIMESTAMP
+        else log.offset_at_time(timestamp, limit)
+    )
     if found is None and timestamp == MAX_TIMESTAMP and log.log_start_offset < limit:
         # Records without a time, the first of which is the latest.
         return -1, log.log_start_offset, log.epoch_at(log.log_start_offset)
@@ -88,9 +104,13 @@ def offset_for_leader_epoch(node: Node, context: RequestContext, request: Any) -
     for topic in request.topics:
         partitions = []
         for each in topic.partitions:
-            found = _EpochEnd(partition=each.partition, error_code=0, leader_epoch=-1, end_offset=-1)
+            found = _EpochEnd(
+                partition=each.partition, error_code=0, leader_epoch=-1, end_offset=-1
+            )
             try:
-                replica = node.leader_replica(TopicPartition(topic.topic, each.partition), each.current_leader_epoch)
+                replica = node.leader_replica(
+                    TopicPartition(topic.topic, each.partition), each.current_leader_epoch
+                )
                 found.leader_epoch, found.end_offset = replica.log.epoch_end(each.leader_epoch)
             except ReplicaError as error:
                 found.error_code = int(error.code)
@@ -112,7 +132,9 @@ def delete_records(node: Node, context: RequestContext, request: Any) -> None:
                 unknown[key] = DeletedPartition(key, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             elif known is not None and known.is_internal:
                 unknown[key] = DeletedPartition(key, ErrorCode.INVALID_TOPIC_EXCEPTION)
-            elif known is not None and "delete" not in topic_value("cleanup.policy", known.configs, node.settings):
+            elif known is not None and "delete" not in topic_value(
+                "cleanup.policy", known.configs, node.settings
+            ):
                 unknown[key] = DeletedPartition(key, ErrorCode.POLICY_VIOLATION)
             else:
                 wanted[key] = each.offset
@@ -121,11 +143,16 @@ def delete_records(node: Node, context: RequestContext, request: Any) -> None:
         topics: dict[str, list[Any]] = {}
         for each in [*unknown.values(), *deleted]:
             low = each.low_watermark if each.error is ErrorCode.NONE else -1
-            result = _Deleted(partition_index=each.key.partition, low_watermark=low, error_code=int(each.error))
+            result = _Deleted(
+                partition_index=each.key.partition, low_watermark=low, error_code=int(each.error)
+            )
             topics.setdefault(each.key.topic, []).append(result)
         context.reply(
             apis.DELETE_RECORDS.response(
-                topics=[_DeletedTopic(name=name, partitions=partitions) for name, partitions in topics.items()]
+                topics=[
+                    _DeletedTopic(name=name, partitions=partitions)
+                    for name, partitions in topics.items()
+                ]
             )
         )
 

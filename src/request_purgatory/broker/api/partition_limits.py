@@ -1,6 +1,7 @@
 """How far clients may have a cluster grow: a partition costs some three kilobytes on each node that has it, whatever is in it.
 
-What else they store - records, groups, offsets, settings - takes up memory in proportion to the bytes that they send.
+What else they store - records, groups, offsets, settings - takes up memory in proportion to the
+bytes that they send.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ if TYPE_CHECKING:
 
 #: Kafka's limit on one CreateTopics request (`MAX_PARTITIONS_PER_BATCH`).
 MAX_PARTITIONS_PER_REQUEST = 10_000
-#: Of a cluster, whose partitions are 60 MB on each node then. Kafka has no such limit; code and commands are not held to it.
+#: Of a cluster, whose partitions are 60 MB on each node then. Kafka has no such limit; code and
+#: commands are not held to it.
 MAX_PARTITIONS = 20_000
 #: Topics that one Metadata request has made; for the others it comes again, as it does for these.
 MAX_TOPICS_PER_METADATA = 1_000
@@ -31,7 +33,11 @@ def asked_for(node: Node, topic: Any) -> int:
     """How many partitions an element of a CreateTopics request asks for."""
     if topic.assignments:
         return len(topic.assignments)
-    return node.settings.num_partitions if topic.num_partitions == -1 else max(int(topic.num_partitions), 0)
+    return (
+        node.settings.num_partitions
+        if topic.num_partitions == -1
+        else max(int(topic.num_partitions), 0)
+    )
 
 
 def is_excessive(node: Node, topics: Iterable[Any]) -> bool:

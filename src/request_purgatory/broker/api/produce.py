@@ -51,12 +51,16 @@ def produce(node: Node, context: RequestContext, request: Any) -> None:
             records = each.records
             size += 0 if records is None else len(records)
             wanted[key] = records
-    context.throttle_ms = node.producer_quota.throttle_ms(context.client.client_id, size, node.now_ms())
+    context.throttle_ms = node.producer_quota.throttle_ms(
+        context.client.client_id, size, node.now_ms()
+    )
 
     def reply(produced: list[ProducedPartition]) -> None:
         _reply(node, context, request, ids, [*produced, *refused.values()])
 
-    context.operation = node.replicas.append(request.acks, request.timeout_ms, list(wanted.items()), reply)
+    context.operation = node.replicas.append(
+        request.acks, request.timeout_ms, list(wanted.items()), reply
+    )
 
 
 def _fault(node: Node, key: TopicPartition, *, by_id: bool) -> ErrorCode | None:
@@ -70,10 +74,17 @@ def _fault(node: Node, key: TopicPartition, *, by_id: bool) -> ErrorCode | None:
     return None
 
 
-def _reply(node: Node, context: RequestContext, request: Any, ids: dict[str, Any], produced: list[ProducedPartition]) -> None:
+def _reply(
+    node: Node,
+    context: RequestContext,
+    request: Any,
+    ids: dict[str, Any],
+    produced: list[ProducedPartition],
+) -> None:
     if request.acks == 0:
         if any(each.error is not ErrorCode.NONE for each in produced):
-            # As in Kafka: the only way to tell a client that expects no answer that it should look for the leader again.
+            # As in Kafka: the only way to tell a client that expects no answer that it should look
+            # for the leader again.
             context.end_connection("a Produce request with acks=0 failed")
         context.reply(None)
         return
@@ -86,7 +97,10 @@ def _reply(node: Node, context: RequestContext, request: Any, ids: dict[str, Any
             base_offset=each.base_offset if each.error is ErrorCode.NONE else -1,
             log_append_time_ms=each.log_append_time_ms if each.error is ErrorCode.NONE else -1,
             log_start_offset=each.log_start_offset,
-            record_errors=[_RecordFault(batch_index=index, batch_index_error_message=message) for index, message in each.faults],
+            record_errors=[
+                _RecordFault(batch_index=index, batch_index_error_message=message)
+                for index, message in each.faults
+            ],
             error_message=each.message,
         )
         if each.error is ErrorCode.NOT_LEADER_OR_FOLLOWER and context.version >= _TELLS_LEADER:
@@ -97,7 +111,8 @@ def _reply(node: Node, context: RequestContext, request: Any, ids: dict[str, Any
     context.reply(
         _Response(
             responses=[
-                _Topic(name=name, topic_id=ids[name], partition_responses=partitions) for name, partitions in topics.items()
+                _Topic(name=name, topic_id=ids[name], partition_responses=partitions)
+                for name, partitions in topics.items()
             ],
             throttle_time_ms=context.throttle_ms,
             node_endpoints=[_Endpoint(**endpoint) for endpoint in node.endpoints(leaders)],
@@ -110,11 +125,19 @@ def init_producer_id(node: Node, context: RequestContext, request: Any) -> None:
     response = apis.INIT_PRODUCER_ID.response
     if request.transactional_id is not None:
         # There are no transactions here, and so nobody who coordinates them.
-        code = ErrorCode.INVALID_REQUEST if request.transactional_id == "" else ErrorCode.COORDINATOR_NOT_AVAILABLE
+        code = (
+            ErrorCode.INVALID_REQUEST
+            if request.transactional_id == ""
+            else ErrorCode.COORDINATOR_NOT_AVAILABLE
+        )
         context.reply(error_response(apis.INIT_PRODUCER_ID, request, code))
         return
     if (request.producer_id == -1) != (request.producer_epoch == -1):
         context.reply(error_response(apis.INIT_PRODUCER_ID, request, ErrorCode.INVALID_REQUEST))
         return
     # Without a transactional id Kafka gives out a new id whatever the client had before.
-    context.reply(response(error_code=0, producer_id=node.cluster.controller.new_producer_id(), producer_epoch=0))
+    context.reply(
+        response(
+            error_code=0, producer_id=node.cluster.controller.new_producer_id(), producer_epoch=0
+        )
+    )

@@ -72,9 +72,13 @@ def handle(node: Node, context: RequestContext, request: Any) -> None:
     except Exception as error:
         if context.answered:
             raise
-        logger.exception("node %d failed to handle a %s request: %r", node.node_id, api.name, request)
+        logger.exception(
+            "node %d failed to handle a %s request: %r", node.node_id, api.name, request
+        )
         try:
             answer = error_response(api, request, ErrorCode.UNKNOWN_SERVER_ERROR)
         except Exception:
-            raise WireError(f"{api.name} failed, and there is no answer that tells of it: {error!r}") from error
+            raise WireError(
+                f"{api.name} failed, and there is no answer that tells of it: {error!r}"
+            ) from error
         context.reply(answer)

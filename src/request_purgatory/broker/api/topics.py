@@ -45,7 +45,9 @@ def create_topics(node: Node, context: RequestContext, request: Any) -> None:
     names = Counter(each.name for each in request.topics)
     asked = {each.name: each for each in request.topics}
     if is_excessive(node, request.topics):
-        results = [_refused(name, ErrorCode.POLICY_VIOLATION, TOO_MANY_PER_REQUEST) for name in names]
+        results = [
+            _refused(name, ErrorCode.POLICY_VIOLATION, TOO_MANY_PER_REQUEST) for name in names
+        ]
         context.reply(apis.CREATE_TOPICS.response(topics=results))
         return
     results = []
@@ -74,7 +76,9 @@ def _create(node: Node, asked: Any, *, validate_only: bool) -> Any:
     assignment: dict[int, list[int]] = {}
     for each in asked.assignments:
         if each.partition_index in assignment:
-            message = f"Found multiple manual partition assignments for partition {each.partition_index}"
+            message = (
+                f"Found multiple manual partition assignments for partition {each.partition_index}"
+            )
             return _refused(asked.name, ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
         assignment[each.partition_index] = list(each.broker_ids)
     try:
@@ -105,7 +109,11 @@ def _configs(node: Node, topic: Topic) -> list[Any]:
             name=name,
             value=topic_value(name, topic.configs, node.settings),
             read_only=False,
-            config_source=int(ConfigSource.DYNAMIC_TOPIC_CONFIG if name in topic.configs else ConfigSource.DEFAULT_CONFIG),
+            config_source=int(
+                ConfigSource.DYNAMIC_TOPIC_CONFIG
+                if name in topic.configs
+                else ConfigSource.DEFAULT_CONFIG
+            ),
             is_sensitive=False,
         )
         for name in TOPIC_CONFIGS
@@ -114,7 +122,12 @@ def _configs(node: Node, topic: Topic) -> list[Any]:
 
 def _refused(name: str, code: ErrorCode, message: str | None) -> Any:
     return _Created(
-        name=name, error_code=int(code), error_message=told(message), num_partitions=-1, replication_factor=-1, configs=[]
+        name=name,
+        error_code=int(code),
+        error_message=told(message),
+        num_partitions=-1,
+        replication_factor=-1,
+        configs=[],
     )
 
 
@@ -135,7 +148,12 @@ def _delete(node: Node, name: str | None, topic_id: Any) -> Any:
     by_id = topic_id is not None and topic_id.int != 0
     if name is not None and by_id:
         message = "You may not specify both topic name and topic id."
-        return _Deleted(name=name, topic_id=topic_id, error_code=int(ErrorCode.INVALID_REQUEST), error_message=message)
+        return _Deleted(
+            name=name,
+            topic_id=topic_id,
+            error_code=int(ErrorCode.INVALID_REQUEST),
+            error_message=message,
+        )
     if name is None and not by_id:
         message = "Neither topic name nor id were specified."
         return _Deleted(name=None, error_code=int(ErrorCode.INVALID_REQUEST), error_message=message)
@@ -143,13 +161,25 @@ def _delete(node: Node, name: str | None, topic_id: Any) -> Any:
         name = controller.names.get(topic_id)
         if name is None:
             message = "This server does not host this topic ID."
-            return _Deleted(name=None, topic_id=topic_id, error_code=int(ErrorCode.UNKNOWN_TOPIC_ID), error_message=message)
+            return _Deleted(
+                name=None,
+                topic_id=topic_id,
+                error_code=int(ErrorCode.UNKNOWN_TOPIC_ID),
+                error_message=message,
+            )
     topic = controller.topics.get(name)
     try:
         controller.delete_topic(name)
     except ControllerError as error:
-        return _Deleted(name=name, topic_id=topic_id, error_code=int(error.code), error_message=told(str(error)))
-    return _Deleted(name=name, topic_id=topic.topic_id if topic is not None else None, error_code=0, error_message=None)
+        return _Deleted(
+            name=name, topic_id=topic_id, error_code=int(error.code), error_message=told(str(error))
+        )
+    return _Deleted(
+        name=name,
+        topic_id=topic.topic_id if topic is not None else None,
+        error_code=0,
+        error_message=None,
+    )
 
 
 def create_partitions(node: Node, context: RequestContext, request: Any) -> None:
@@ -158,7 +188,11 @@ def create_partitions(node: Node, context: RequestContext, request: Any) -> None
         return
     names = Counter(each.name for each in request.topics)
     results = [
-        _Grown(name=name, error_code=int(ErrorCode.INVALID_REQUEST), error_message="Duplicate topic name.")
+        _Grown(
+            name=name,
+            error_code=int(ErrorCode.INVALID_REQUEST),
+            error_message="Duplicate topic name.",
+        )
         for name, count in names.items()
         if count > 1
     ]
@@ -178,9 +212,13 @@ def _grow(node: Node, asked: Any, *, validate_only: bool) -> tuple[ErrorCode, st
         return ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation."
     if more > 0 and more > room(node):
         return ErrorCode.POLICY_VIOLATION, TOO_MANY
-    assignments = None if asked.assignments is None else [list(one.broker_ids) for one in asked.assignments]
+    assignments = (
+        None if asked.assignments is None else [list(one.broker_ids) for one in asked.assignments]
+    )
     try:
-        node.cluster.controller.create_partitions(asked.name, asked.count, assignments, validate_only=validate_only)
+        node.cluster.controller.create_partitions(
+            asked.name, asked.count, assignments, validate_only=validate_only
+        )
     except ControllerError as error:
         return error.code, str(error)
     return ErrorCode.NONE, None

@@ -1,4 +1,7 @@
-"""Commands to a cluster in another process: a line of JSON each way, over a connection on loopback."""
+"""Commands to a cluster in another process.
+
+A line of JSON each way, over a connection on loopback.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,8 @@ from request_purgatory.errors import InvalidArgumentError, PurgatoryError
 
 logger = logging.getLogger(__name__)
 
-#: Of a command, of which a connection may keep two lines; and of connections at a time: no more than 64 MiB together.
+#: Of a command, of which a connection may keep two lines; and of connections at a time: no more
+#: than 64 MiB together.
 MAX_LINE_BYTES = 2**20
 MAX_CONNECTIONS = 32
 _WHY_CHARACTERS = 200
@@ -32,7 +36,9 @@ class ControlServer:
         self._connections = 0
 
     async def __aenter__(self) -> ControlServer:
-        self._server = await asyncio.start_server(self._converse, LOOPBACK, self.port, limit=MAX_LINE_BYTES)
+        self._server = await asyncio.start_server(
+            self._converse, LOOPBACK, self.port, limit=MAX_LINE_BYTES
+        )
         self.port = self._server.sockets[0].getsockname()[1]
         return self
 
@@ -76,17 +82,25 @@ class ControlServer:
         except (PurgatoryError, OSError) as error:
             return {"error": str(error), "code": None}
         except (ValueError, KeyError, TypeError, RecursionError) as error:
-            return {"error": f"no command: {type(error).__name__}: {str(error)[:_WHY_CHARACTERS]}", "code": None}
+            return {
+                "error": f"no command: {type(error).__name__}: {str(error)[:_WHY_CHARACTERS]}",
+                "code": None,
+            }
 
     def _require_types(self, name: str, arguments: dict[str, Any]) -> None:
-        """Refuse arguments of other types than the command's; InvalidArgumentError, or TypeError where they are no arguments."""
+        """Refuse arguments of other types than the command's.
+
+        InvalidArgumentError, or TypeError where they are no arguments.
+        """
         if not isinstance(arguments, dict):
             raise TypeError(f"arguments are an object, got {type(arguments).__name__}")
         command = commands(self.cluster).get(name)
         hints = {} if command is None else get_type_hints(command)
         for argument, value in arguments.items():
             if argument in hints and not _fits(value, hints[argument]):
-                raise InvalidArgumentError(argument, f"what {name} takes: {hints[argument]}", str(value)[:_WHY_CHARACTERS])
+                raise InvalidArgumentError(
+                    argument, f"what {name} takes: {hints[argument]}", str(value)[:_WHY_CHARACTERS]
+                )
 
 
 def _refuse(number: str) -> NoReturn:
@@ -100,7 +114,9 @@ def _fits(value: Any, hint: Any) -> bool:
         return any(_fits(value, each) for each in get_args(hint))
     if origin is dict:
         keys, values = get_args(hint)
-        return isinstance(value, dict) and all(_fits(key, keys) and _fits(each, values) for key, each in value.items())
+        return isinstance(value, dict) and all(
+            _fits(key, keys) and _fits(each, values) for key, each in value.items()
+        )
     if hint is int:
         return type(value) is int and value in _WHOLE_NUMBERS
     return isinstance(value, hint)
@@ -137,7 +153,9 @@ class ControlClient:
             InvalidArgumentError: an argument has a value that it can't have.
         """
         try:
-            self._socket.sendall(json.dumps({"command": command, "arguments": arguments}).encode() + b"\n")
+            self._socket.sendall(
+                json.dumps({"command": command, "arguments": arguments}).encode() + b"\n"
+            )
             line = self._file.readline()
         except OSError as error:
             raise ClusterError(f"{command}: the cluster does not answer: {error}") from error

@@ -29,7 +29,11 @@ from request_purgatory.errors import InvalidArgumentError
 logger = logging.getLogger(__name__)
 
 LOOPBACK = "127.0.0.1"
-_COMPACTED = {"cleanup.policy": "compact", "compression.type": "producer", "segment.bytes": "104857600"}
+_COMPACTED = {
+    "cleanup.policy": "compact",
+    "compression.type": "producer",
+    "segment.bytes": "104857600",
+}
 
 
 def wall_clock_ms() -> int:
@@ -40,8 +44,8 @@ def wall_clock_ms() -> int:
 class AsyncCluster:
     """Nodes, a controller, and what lies between them, for one `async with` block on the loop that runs it.
 
-    Not a production broker: all nodes share a process and an event loop. Every method belongs to that loop's thread; methods that
-    do something to a node take its number.
+    Not a production broker: all nodes share a process and an event loop. Every method belongs to
+    that loop's thread; methods that do something to a node take its number.
     """
 
     host = LOOPBACK
@@ -64,9 +68,18 @@ class AsyncCluster:
         self.controller = Controller(self.settings)
         self.controller.changed = self._tell
         self.controller.removed = self._tell_removed
-        disks = [Disk(node, None if folder is None else folder / f"node-{node}") for node in range(self.settings.nodes)]
-        ports = [self.settings.port + node if self.settings.port else 0 for node in range(self.settings.nodes)]
-        self.nodes = [Node(self, node, disk, port) for node, (disk, port) in enumerate(zip(disks, ports, strict=True))]
+        disks = [
+            Disk(node, None if folder is None else folder / f"node-{node}")
+            for node in range(self.settings.nodes)
+        ]
+        ports = [
+            self.settings.port + node if self.settings.port else 0
+            for node in range(self.settings.nodes)
+        ]
+        self.nodes = [
+            Node(self, node, disk, port)
+            for node, (disk, port) in enumerate(zip(disks, ports, strict=True))
+        ]
         self._fencing: dict[int, asyncio.TimerHandle] = {}
 
     async def __aenter__(self) -> AsyncCluster:
@@ -76,14 +89,18 @@ class AsyncCluster:
         except BaseException:
             self._stop_all()
             raise
-        # All at once: the first alone would lead everything, or, where that is allowed, what it was not in sync with.
+        # All at once: the first alone would lead everything, or, where that is allowed, what it was
+        # not in sync with.
         self.controller.node_came(*range(len(self.nodes)))
         for node in self.nodes:
             node.find_controller()
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
         self._stop_all()
         # The transports' last callbacks.
@@ -112,7 +129,10 @@ class AsyncCluster:
     def _tell(self, partitions: list[Partition]) -> None:
         # As they are now: what changes while this is under way is told after it.
         told = [
-            (self.controller.topics[each.topic].topic_id, replace(each, replicas=list(each.replicas), isr=list(each.isr)))
+            (
+                self.controller.topics[each.topic].topic_id,
+                replace(each, replicas=list(each.replicas), isr=list(each.isr)),
+            )
             for each in partitions
         ]
         for node in self.nodes:
@@ -127,14 +147,21 @@ class AsyncCluster:
     # -- topics
 
     def create_topic(
-        self, name: str, *, partitions: int = -1, replication_factor: int = -1, configs: dict[str, str | None] | None = None
+        self,
+        name: str,
+        *,
+        partitions: int = -1,
+        replication_factor: int = -1,
+        configs: dict[str, str | None] | None = None,
     ) -> None:
         """A new topic; -1 is the cluster's default. Nodes hear of it in the loop's next round.
 
         Raises:
             ControllerError: as Kafka's CreateTopics answers.
         """
-        self.controller.create_topic(name, partitions=partitions, replication_factor=replication_factor, configs=configs)
+        self.controller.create_topic(
+            name, partitions=partitions, replication_factor=replication_factor, configs=configs
+        )
 
     def create_offsets_topic(self) -> None:
         """The topic that groups' offsets are in, if it is not there yet."""
@@ -142,7 +169,11 @@ class AsyncCluster:
             count = self.settings.offsets_topic_num_partitions
             factor = min(self.settings.replication_factor, len(self.controller.alive))
             self.controller.create_topic(
-                OFFSETS_TOPIC, partitions=count, replication_factor=factor, configs=dict(_COMPACTED), internal=True
+                OFFSETS_TOPIC,
+                partitions=count,
+                replication_factor=factor,
+                configs=dict(_COMPACTED),
+                internal=True,
             )
 
     # -- what can be done to nodes
@@ -175,7 +206,9 @@ class AsyncCluster:
         self.nodes[self._number(node)].lose_controller()
         self.network.cut_off(node)
         delay = self.settings.broker_session_timeout_ms / 1_000
-        self._fencing[node] = asyncio.get_running_loop().call_later(delay, self.controller.node_went, node)
+        self._fencing[node] = asyncio.get_running_loop().call_later(
+            delay, self.controller.node_went, node
+        )
 
     def reconnect(self, node: int) -> None:
         """Undo `cut_off`."""
@@ -191,7 +224,10 @@ class AsyncCluster:
                 self.nodes[node].reconnect(other.node_id)
 
     def kill(self, node: int) -> None:
-        """End a node at once; what it has not forced to the disk stays, as after `kill -9`. In memory, the memory is its disk."""
+        """End a node at once; what it has not forced to the disk stays, as after `kill -9`.
+
+        In memory, the memory is its disk.
+        """
         if self._running(node):
             self.nodes[node].kill()
             self.controller.node_went(node)
@@ -239,7 +275,11 @@ class AsyncCluster:
 
     def metrics(self) -> dict[int, dict[str, dict[str, float]]]:
         """PurgatorySize, NumDelayedOperations, ExpiresPerSec and more, by node and purgatory."""
-        return {node.node_id: node.metrics.read(node.now_ms()) for node in self.nodes if not node.is_stopped}
+        return {
+            node.node_id: node.metrics.read(node.now_ms())
+            for node in self.nodes
+            if not node.is_stopped
+        }
 
     def describe(self, topic: str) -> list[dict[str, Any]]:
         """A topic's partitions: leader, epoch, replicas, those in sync, and each live replica's offsets.
@@ -252,7 +292,11 @@ class AsyncCluster:
     def _describe(self, partition: Partition) -> dict[str, Any]:
         found = {}
         for node in partition.replicas:
-            replica = None if self.nodes[node].is_stopped else self.nodes[node].replicas.find(partition.key)
+            replica = (
+                None
+                if self.nodes[node].is_stopped
+                else self.nodes[node].replicas.find(partition.key)
+            )
             if replica is not None:
                 found[node] = {
                     "log_start_offset": replica.log.log_start_offset,

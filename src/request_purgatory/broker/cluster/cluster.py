@@ -21,11 +21,13 @@ _TIME_LIMIT = 60.0
 class Cluster(RunningCluster):
     """A Kafka cluster for tests and development, on a thread of this process: `with Cluster(nodes=3) as cluster:`.
 
-    Clients in the same process that keep the interpreter busy share its lock with the cluster; `ClusterProcess` has an
-    interpreter of its own.
+    Clients in the same process that keep the interpreter busy share its lock with the cluster;
+    `ClusterProcess` has an interpreter of its own.
     """
 
-    def __init__(self, nodes: int = 1, *, record: Path | str | None = None, **settings: Any) -> None:
+    def __init__(
+        self, nodes: int = 1, *, record: Path | str | None = None, **settings: Any
+    ) -> None:
         """A cluster that starts with its `with` block.
 
         Args:
@@ -34,7 +36,8 @@ class Cluster(RunningCluster):
             settings: of `ClusterSettings`, by Kafka's names with underscores.
 
         Raises:
-            InvalidArgumentError: a setting that no cluster can have. TypeError: one that there is not.
+            InvalidArgumentError: a setting that no cluster can have. TypeError: one that there is
+                not.
         """
         if isinstance(settings.get("data_dir"), str):
             settings["data_dir"] = Path(settings["data_dir"])
@@ -53,7 +56,9 @@ class Cluster(RunningCluster):
         if self._thread is not None:
             raise RuntimeError("a cluster is started once: make a new one")
         started: Future[None] = Future()
-        self._thread = threading.Thread(target=self._run, args=(started,), name="purgatory-cluster", daemon=True)
+        self._thread = threading.Thread(
+            target=self._run, args=(started,), name="purgatory-cluster", daemon=True
+        )
         self._thread.start()
         try:
             started.result(_TIME_LIMIT)
@@ -101,7 +106,14 @@ class Cluster(RunningCluster):
         return self._addresses
 
     def call(self, command: str, /, **arguments: Any) -> Any:
-        if self._loop is None or self._cluster is None or self._thread is None or not self._thread.is_alive():
+        if (
+            self._loop is None
+            or self._cluster is None
+            or self._thread is None
+            or not self._thread.is_alive()
+        ):
             raise ClusterError(f"{command}: the cluster does not run")
-        future = asyncio.run_coroutine_threadsafe(run_command(self._cluster, command, arguments), self._loop)
+        future = asyncio.run_coroutine_threadsafe(
+            run_command(self._cluster, command, arguments), self._loop
+        )
         return future.result(_TIME_LIMIT)

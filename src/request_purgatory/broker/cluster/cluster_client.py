@@ -8,9 +8,12 @@ from typing import Any, Self
 
 
 class RunningCluster(ABC):
-    """A cluster for one `with` block, and what can be done to it. Any thread may call it; each call returns when it is done.
+    """A cluster for one `with` block, and what can be done to it.
 
-    Every method raises ClusterError or InvalidArgumentError for what can't be done, with the values.
+    Any thread may call it; each call returns when it is done.
+
+    Every method raises ClusterError or InvalidArgumentError for what can't be done, with the
+    values.
     """
 
     @abstractmethod
@@ -24,7 +27,12 @@ class RunningCluster(ABC):
     def __enter__(self) -> Self:
         return self.start()
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
         self.close()
 
     @property
@@ -39,16 +47,33 @@ class RunningCluster(ABC):
     # -- topics
 
     def create_topic(
-        self, name: str, *, partitions: int = -1, replication_factor: int = -1, configs: dict[str, str | None] | None = None
+        self,
+        name: str,
+        *,
+        partitions: int = -1,
+        replication_factor: int = -1,
+        configs: dict[str, str | None] | None = None,
     ) -> None:
         """A new topic, which clients can use at once; -1 is the cluster's default."""
-        self.call("create_topic", name=name, partitions=partitions, replication_factor=replication_factor, configs=configs)
+        self.call(
+            "create_topic",
+            name=name,
+            partitions=partitions,
+            replication_factor=replication_factor,
+            configs=configs,
+        )
 
     def describe(self, topic: str) -> list[dict[str, Any]]:
-        """A topic's partitions: `leader`, `leader_epoch`, `replicas`, `isr`, and `offsets` of each live replica by node."""
+        """A topic's partitions.
+
+        `leader`, `leader_epoch`, `replicas`, `isr`, and `offsets` of each live replica by node.
+        """
         found: list[dict[str, Any]] = self.call("describe", topic=topic)
         # What has passed through JSON has texts for keys.
-        return [{**each, "offsets": {int(node): offsets for node, offsets in each["offsets"].items()}} for each in found]
+        return [
+            {**each, "offsets": {int(node): offsets for node, offsets in each["offsets"].items()}}
+            for each in found
+        ]
 
     def metrics(self) -> dict[int, dict[str, dict[str, float]]]:
         """By node and purgatory: PurgatorySize, NumDelayedOperations, Expires, ExpiresPerSec (since the call before) and more;
@@ -71,7 +96,10 @@ class RunningCluster(ABC):
         self.call("lag", node=node, lag_ms=lag_ms)
 
     def cut_off(self, node: int) -> None:
-        """Let nothing pass between a node and the others or the controller; clients reach it as before."""
+        """Let nothing pass between a node and the others or the controller.
+
+        Clients reach it as before.
+        """
         self.call("cut_off", node=node)
 
     def reconnect(self, node: int) -> None:
@@ -96,15 +124,38 @@ class RunningCluster(ABC):
 
     # -- requests and responses
 
-    def fail_requests(self, api: str, error: str, *, times: int = 1, node: int | None = None) -> None:
-        """Answer the next `times` requests of an API (-1: all), of one node or of any, with an error by Kafka's name for it."""
+    def fail_requests(
+        self, api: str, error: str, *, times: int = 1, node: int | None = None
+    ) -> None:
+        """Answer the next `times` requests of an API (-1.
+
+        All), of one node or of any, with an error by Kafka's name for it.
+        """
         self.call("fail_requests", api=api, error=error, times=times, node=node)
 
     def befall_responses(
-        self, api: str, kind: str, *, times: int = 1, node: int | None = None, delay_ms: int = 0, seed: int | None = None
+        self,
+        api: str,
+        kind: str,
+        *,
+        times: int = 1,
+        node: int | None = None,
+        delay_ms: int = 0,
+        seed: int | None = None,
     ) -> None:
-        """Let something befall the next `times` responses of an API (-1: all): `delay`, `drop`, `corrupt` or `disconnect`."""
-        self.call("befall_responses", api=api, kind=kind, times=times, node=node, delay_ms=delay_ms, seed=seed)
+        """Let something befall the next `times` responses of an API (-1: all).
+
+        `delay`, `drop`, `corrupt` or `disconnect`.
+        """
+        self.call(
+            "befall_responses",
+            api=api,
+            kind=kind,
+            times=times,
+            node=node,
+            delay_ms=delay_ms,
+            seed=seed,
+        )
 
     def clear_faults(self) -> None:
         """Let nothing go wrong any more with requests and responses."""

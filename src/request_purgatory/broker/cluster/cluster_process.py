@@ -27,7 +27,9 @@ class ClusterProcess(RunningCluster):
     It has the methods of `Cluster`, and ends with the process that started it, however that ends.
     """
 
-    def __init__(self, nodes: int = 1, *, record: Path | str | None = None, **settings: Any) -> None:
+    def __init__(
+        self, nodes: int = 1, *, record: Path | str | None = None, **settings: Any
+    ) -> None:
         """As `Cluster`."""
         if isinstance(settings.get("data_dir"), str):
             settings["data_dir"] = Path(settings["data_dir"])
@@ -53,7 +55,9 @@ class ClusterProcess(RunningCluster):
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         assert self._process.stdin is not None
         try:
-            self._process.stdin.write(json.dumps({"settings": settings, "record": self._record}).encode() + b"\n")
+            self._process.stdin.write(
+                json.dumps({"settings": settings, "record": self._record}).encode() + b"\n"
+            )
             self._process.stdin.flush()
             told = json.loads(self._first_line() or b"{}")
         except (OSError, ValueError) as error:
@@ -61,7 +65,9 @@ class ClusterProcess(RunningCluster):
             raise ClusterError(f"the cluster's process does not start: {error}") from error
         if "bootstrap" not in told:
             self.kill_process()
-            raise ClusterError(f"the cluster's process does not start: {told.get('error', 'it ended without a word')}")
+            raise ClusterError(
+                f"the cluster's process does not start: {told.get('error', 'it ended without a word')}"
+            )
         self._addresses = told["bootstrap"]
         self._control = ControlClient(told["control"])
         return self
@@ -72,7 +78,9 @@ class ClusterProcess(RunningCluster):
         end = time.monotonic() + _TIME_LIMIT
         line = b""
         while not line.endswith(b"\n"):
-            ready, _, _ = select.select([self._process.stdout], [], [], max(0.0, end - time.monotonic()))
+            ready, _, _ = select.select(
+                [self._process.stdout], [], [], max(0.0, end - time.monotonic())
+            )
             if not ready:
                 raise OSError(f"nothing was heard of it for {_TIME_LIMIT:.0f} s")
             part = os.read(self._process.stdout.fileno(), 4_096)

@@ -1,4 +1,7 @@
-"""What can be done to a running cluster, by name: the same commands for code, another process and the command line."""
+"""What can be done to a running cluster, by name.
+
+The same commands for code, another process and the command line.
+"""
 
 from __future__ import annotations
 
@@ -71,5 +74,7 @@ async def run_command(cluster: AsyncCluster, name: str, arguments: dict[str, Any
     except ControllerError as error:
         raise ClusterError(f"{name}: {error}", error.code.name) from None
     except (TypeError, IndexError) as error:
-        raise InvalidArgumentError(name, f"called with the arguments that it takes ({error})", arguments) from error
+        raise InvalidArgumentError(
+            name, f"called with the arguments that it takes ({error})", arguments
+        ) from error
     return result

@@ -26,7 +26,9 @@ class DataDir:
             _lock(self._file)
         except OSError:
             self._file.close()
-            raise InvalidArgumentError("data_dir", "no other running cluster's", str(folder)) from None
+            raise InvalidArgumentError(
+                "data_dir", "no other running cluster's", str(folder)
+            ) from None
 
     def release(self) -> None:
         """Let others have it; may be repeated."""

@@ -1,4 +1,7 @@
-"""What lies between the nodes: they share a process, but not everything reaches everyone at once."""
+"""What lies between the nodes.
+
+They share a process, but not everything reaches everyone at once.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +18,16 @@ _Link = tuple[int, int]
 class Network:
     """Carries messages between nodes, and between a node and the controller, by way of the event loop.
 
-    A link may be cut, and a node's messages may be delayed. What is on a link when it is cut is lost; all else arrives, in the
-    order in which it was sent from this end to that, as on a connection.
+    A link may be cut, and a node's messages may be delayed. What is on a link when it is cut is
+    lost; all else arrives, in the order in which it was sent from this end to that, as on a
+    connection.
     """
 
     def __init__(self) -> None:
         self._cut: set[int] = set()
         self._lag_ms: dict[int, int] = {}
-        #: What is under way from one end to another: when it is due by the loop's time, and what is to be called then.
+        #: What is under way from one end to another: when it is due by the loop's time, and what is
+        #: to be called then.
         self._links: dict[_Link, deque[tuple[float, Callable[[], None]]]] = {}
 
     def send(self, source: int, target: int, deliver: Callable[[], None]) -> None:
@@ -37,9 +42,12 @@ class Network:
         now = loop.time()
         due = now + max(self._lag_ms.get(source, 0), self._lag_ms.get(target, 0)) / 1_000
         if under_way:
-            due = max(due, under_way[-1][0])  # The lag may have become less: nothing overtakes what was sent before it.
+            due = max(
+                due, under_way[-1][0]
+            )  # The lag may have become less: nothing overtakes what was sent before it.
         under_way.append((due, deliver))
-        # Each message has its own call, which delivers the first that is due: the loop does not keep the order of equal times.
+        # Each message has its own call, which delivers the first that is due: the loop does not
+        # keep the order of equal times.
         if due <= now:
             loop.call_soon(self._arrive, under_way, due)
         else:
@@ -54,7 +62,10 @@ class Network:
         return source == target or not (source in self._cut or target in self._cut)
 
     def cut_off(self, node: int) -> None:
-        """Nothing passes between a node and the others, or the controller; what is under way is lost."""
+        """Nothing passes between a node and the others, or the controller.
+
+        What is under way is lost.
+        """
         self._cut.add(node)
         for link in [link for link in self._links if node in link]:
             self._links.pop(link).clear()

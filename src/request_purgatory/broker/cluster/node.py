@@ -1,4 +1,7 @@
-"""A node of a cluster: its replicas, its group coordinator, its connections, and the purgatories of what waits for them."""
+"""A node of a cluster.
+
+Its replicas, its group coordinator, its connections, and the purgatories of what waits for them.
+"""
 
 from __future__ import annotations
 
@@ -83,7 +86,11 @@ class Node:
         for name in PURGATORIES:
             purgatory = Purgatory(f"{name}-{self.node_id}", purge_interval=interval)
             self.purgatories[name] = await self._stack.enter_async_context(purgatory)
-        waiting = ReplicaPurgatories(self.purgatories["Produce"], self.purgatories["Fetch"], self.purgatories["DeleteRecords"])
+        waiting = ReplicaPurgatories(
+            self.purgatories["Produce"],
+            self.purgatories["Fetch"],
+            self.purgatories["DeleteRecords"],
+        )
         self.replicas = ReplicaManager(
             self.node_id,
             self.settings,
@@ -99,8 +106,14 @@ class Node:
         self.groups = GroupCoordinator(
             self.node_id,
             self.settings,
-            purgatories=GroupPurgatories(self.purgatories["Rebalance"], self.purgatories["Sync"], self.purgatories["Heartbeat"]),
-            store=ReplicatedOffsets(self.replicas, self.settings.offsets_commit_timeout_ms, self.cluster.wall_ms),
+            purgatories=GroupPurgatories(
+                self.purgatories["Rebalance"],
+                self.purgatories["Sync"],
+                self.purgatories["Heartbeat"],
+            ),
+            store=ReplicatedOffsets(
+                self.replicas, self.settings.offsets_commit_timeout_ms, self.cluster.wall_ms
+            ),
             now_ms=self.cluster.wall_ms,
         )
         self.metrics = NodeMetrics(self.purgatories, self.replicas.fetch_expirations)
@@ -110,7 +123,9 @@ class Node:
             self._halt()
             raise
         self.is_stopped = False
-        self._every("shrink", max(1, self.settings.replica_lag_time_max_ms // 2), self.replicas.shrink)
+        self._every(
+            "shrink", max(1, self.settings.replica_lag_time_max_ms // 2), self.replicas.shrink
+        )
         self._every("watermarks", _WATERMARKS_EVERY_MS, self._keep_high_watermarks)
         self._every("retention", self.settings.log_retention_check_interval_ms, self._delete_old)
 
@@ -173,7 +188,11 @@ class Node:
     def lose_controller(self) -> None:
         """From here on the node knows what it knew."""
         controller = self.cluster.controller
-        self._image = (copy.deepcopy(controller.topics), dict(controller.names), set(controller.alive))
+        self._image = (
+            copy.deepcopy(controller.topics),
+            dict(controller.names),
+            set(controller.alive),
+        )
 
     def start_alone(self) -> None:
         """The node has started, and the controller is out of reach: it knows of no topic yet."""
@@ -184,7 +203,11 @@ class Node:
         self._image = None
         topics = self.cluster.controller.topics.values()
         partitions = [(topic, partition) for topic in topics for partition in topic.partitions]
-        here = {partition.key: topic.topic_id for topic, partition in partitions if self.node_id in partition.replicas}
+        here = {
+            partition.key: topic.topic_id
+            for topic, partition in partitions
+            if self.node_id in partition.replicas
+        }
         with self.actions:
             for replica in list(self.replicas.replicas.values()):
                 # What was asked for on a link that was cut is not answered any more.
@@ -214,7 +237,15 @@ class Node:
     def endpoints(self, nodes: Iterable[int]) -> list[dict[str, Any]]:
         """Where nodes listen."""
         found = [self.cluster.nodes[node] for node in sorted(nodes) if node >= 0]
-        return [{"node_id": node.node_id, "host": node.server.host, "port": node.server.port, "rack": None} for node in found]
+        return [
+            {
+                "node_id": node.node_id,
+                "host": node.server.host,
+                "port": node.server.port,
+                "rack": None,
+            }
+            for node in found
+        ]
 
     def leader_replica(self, key: TopicPartition, leader_epoch: int = -1) -> Replica:
         """The replica of a partition that this node leads.
@@ -233,18 +264,27 @@ class Node:
     # -- what the controller tells
 
     def apply(self, partitions: list[tuple[uuid.UUID, Partition]]) -> None:
-        """Lead, follow or leave what the controller has changed: partitions as they were then, each with its topic's id."""
+        """Lead, follow or leave what the controller has changed.
+
+        Partitions as they were then, each with its topic's id.
+        """
         if self.is_stopped:
             return
         with self.actions:
             for topic_id, partition in partitions:
-                # A topic that has been deleted meanwhile, or made anew, has its own notice, which comes after this one.
+                # A topic that has been deleted meanwhile, or made anew, has its own notice, which
+                # comes after this one.
                 topic = self.topics.get(partition.topic)
-                if self.node_id in partition.replicas and topic is not None and topic.topic_id == topic_id:
+                if (
+                    self.node_id in partition.replicas
+                    and topic is not None
+                    and topic.topic_id == topic_id
+                ):
                     try:
                         self._apply(partition, topic)
                     except RecordError:
-                        # The others are not to suffer from it. It is tried again with the partition's next change.
+                        # The others are not to suffer from it. It is tried again with the
+                        # partition's next change.
                         logger.exception("node %d can't take up %s", self.node_id, partition.key)
 
     def _apply(self, partition: Partition, topic: Topic) -> None:
@@ -276,7 +316,11 @@ class Node:
         try:
             self.groups.load(replica.key.partition, stored_records(replica.log))
         except RecordError:
-            logger.exception("node %d can't read %s, and does not coordinate its groups", self.node_id, replica.key)
+            logger.exception(
+                "node %d can't read %s, and does not coordinate its groups",
+                self.node_id,
+                replica.key,
+            )
             self.groups.unload(replica.key.partition)
 
     def _fetcher(self, leader: int) -> Fetcher:
@@ -287,7 +331,10 @@ class Node:
         return fetcher
 
     def reconnect(self, other: int) -> None:
-        """The link to another node was cut, and is there again: requests that were on it are made anew."""
+        """The link to another node was cut, and is there again.
+
+        Requests that were on it are made anew.
+        """
         if other in self.fetchers:
             self.fetchers[other].again()
 
@@ -317,7 +364,14 @@ class Node:
         if replica.wished_isr is not None or not self.reaches_controller:
             return
         replica.wished_isr = isr
-        wish = IsrWish(replica.key, replica.topic_id, self.node_id, replica.leader_epoch, replica.partition_epoch, isr)
+        wish = IsrWish(
+            replica.key,
+            replica.topic_id,
+            self.node_id,
+            replica.leader_epoch,
+            replica.partition_epoch,
+            isr,
+        )
         controller, network = self.cluster.controller, self.cluster.network
 
         def arrive() -> None:
@@ -325,7 +379,8 @@ class Node:
                 network.send(CONTROLLER, self.node_id, refused)
 
         def refused() -> None:
-            # A wish that was granted is over with what the controller tells then, which comes first.
+            # A wish that was granted is over with what the controller tells then, which comes
+            # first.
             if self.is_stopped or replica.wished_isr is not isr:
                 return
             replica.wished_isr = None
@@ -338,7 +393,9 @@ class Node:
 
     def _keep_high_watermarks(self) -> None:
         replicas = self.replicas.replicas.values()
-        self.disk.keep_high_watermarks({(each.topic_id, each.key.partition): each.high_watermark for each in replicas})
+        self.disk.keep_high_watermarks(
+            {(each.topic_id, each.key.partition): each.high_watermark for each in replicas}
+        )
 
     def _delete_old(self) -> None:
         now_ms = self.cluster.wall_ms()
@@ -346,7 +403,9 @@ class Node:
             try:
                 deleted = replica.log.delete_old(now_ms, replica.high_watermark)
             except RecordError:
-                logger.exception("node %d can't delete what is old in %s", self.node_id, replica.key)
+                logger.exception(
+                    "node %d can't delete what is old in %s", self.node_id, replica.key
+                )
                 continue
             if deleted:
                 self.replicas.wake(replica.key)

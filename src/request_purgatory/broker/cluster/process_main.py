@@ -1,4 +1,7 @@
-"""A cluster in a process of its own, for `ClusterProcess`: settings come in on standard input, which ends when it is to end."""
+"""A cluster in a process of its own, for `ClusterProcess`.
+
+Settings come in on standard input, which ends when it is to end.
+"""
 
 from __future__ import annotations
 
@@ -18,14 +21,22 @@ from request_purgatory.errors import PurgatoryError
 
 
 async def serve(settings: ClusterSettings, record: str | None) -> None:
-    """Run a cluster until standard input ends; tell on standard output where it is, in a line of JSON."""
+    """Run a cluster until standard input ends.
+
+    Tell on standard output where it is, in a line of JSON.
+    """
     recorder = None if record is None else Recorder(Path(record))
     try:
-        async with AsyncCluster(settings, recorder=recorder) as cluster, ControlServer(cluster) as control:
+        async with (
+            AsyncCluster(settings, recorder=recorder) as cluster,
+            ControlServer(cluster) as control,
+        ):
             reader = asyncio.StreamReader()
             loop = asyncio.get_running_loop()
             await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
-            print(json.dumps({"bootstrap": cluster.bootstrap, "control": control.address}), flush=True)
+            print(
+                json.dumps({"bootstrap": cluster.bootstrap, "control": control.address}), flush=True
+            )
             while await reader.read(1_024):
                 pass
     finally:

@@ -17,14 +17,24 @@ _ALL = -1
 
 
 class ReplicatedOffsets:
-    """Appends records of groups with acks=all, as Kafka's coordinator does: in a purgatory until they are replicated."""
+    """Appends records of groups with acks=all, as Kafka's coordinator does.
 
-    def __init__(self, replicas: ReplicaManager, timeout_ms: int, now_ms: Callable[[], int]) -> None:
+    In a purgatory until they are replicated.
+    """
+
+    def __init__(
+        self, replicas: ReplicaManager, timeout_ms: int, now_ms: Callable[[], int]
+    ) -> None:
         self._replicas = replicas
         self._timeout_ms = timeout_ms
         self._now_ms = now_ms
 
-    def append(self, partition: int, records: list[tuple[bytes, bytes | None]], done: Callable[[ErrorCode], None]) -> None:
+    def append(
+        self,
+        partition: int,
+        records: list[tuple[bytes, bytes | None]],
+        done: Callable[[ErrorCode], None],
+    ) -> None:
         """Append records and call `done` once they are replicated, or with the error if they are not."""
 
         def reply(produced: list[ProducedPartition]) -> None:

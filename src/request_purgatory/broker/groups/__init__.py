@@ -6,4 +6,12 @@ from request_purgatory.broker.groups.group import Group, GroupState
 from request_purgatory.broker.groups.rebalancer import GroupPurgatories
 from request_purgatory.broker.groups.shards import OffsetsStore, partition_of
 
-__all__ = ["Group", "GroupCoordinator", "GroupError", "GroupPurgatories", "GroupState", "OffsetsStore", "partition_of"]
+__all__ = [
+    "Group",
+    "GroupCoordinator",
+    "GroupError",
+    "GroupPurgatories",
+    "GroupState",
+    "OffsetsStore",
+    "partition_of",
+]

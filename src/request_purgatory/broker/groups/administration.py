@@ -21,12 +21,16 @@ logger = logging.getLogger(__name__)
 
 _CLASSIC = "classic"
 
-#: Everything that there is for a group, since nobody is refused anything: read, delete, describe, describe and alter configs.
+#: Everything that there is for a group, since nobody is refused anything: read, delete, describe,
+#: describe and alter configs.
 _ALL_OPERATIONS = frozenset({3, 6, 8, 10, 11})
 
 
 class Administration:
-    """What administrators ask for. They are told of groups that are in the log, as Kafka tells them."""
+    """What administrators ask for.
+
+    They are told of groups that are in the log, as Kafka tells them.
+    """
 
     def __init__(self, rebalancer: Rebalancer, committing: Committing) -> None:
         self._rebalancer = rebalancer
@@ -36,12 +40,19 @@ class Administration:
     # -- ListGroups
 
     def list_groups(self, request: Any) -> Any:
-        """The response to a ListGroups request: this node's groups, of the states and types that are asked for."""
+        """The response to a ListGroups request.
+
+        This node's groups, of the states and types that are asked for.
+        """
         states = {state.lower() for state in request.states_filter or ()}
         types = {kind.lower() for kind in request.types_filter or ()}
         if any(shard.is_loading for shard in self._shards):
-            return ListGroupsResponse(throttle_time_ms=0, error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, groups=[])
-        groups = [group for shard in self._shards for group in shard.groups.values() if group.was_stored]
+            return ListGroupsResponse(
+                throttle_time_ms=0, error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, groups=[]
+            )
+        groups = [
+            group for shard in self._shards for group in shard.groups.values() if group.was_stored
+        ]
         return ListGroupsResponse(
             throttle_time_ms=0,
             error_code=ErrorCode.NONE,
@@ -53,7 +64,8 @@ class Administration:
                     group_type=_CLASSIC,
                 )
                 for group in groups
-                if (not states or group.state.value.lower() in states) and (not types or _CLASSIC in types)
+                if (not states or group.state.value.lower() in states)
+                and (not types or _CLASSIC in types)
             ],
         )
 
@@ -73,10 +85,17 @@ class Administration:
             group = None
         if group is None and has_version(request, 6):
             error_code, message = ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found."
-            return _described(group_id, error_code=error_code, error_message=message, group_state=GroupState.DEAD.value)
+            return _described(
+                group_id,
+                error_code=error_code,
+                error_message=message,
+                group_state=GroupState.DEAD.value,
+            )
         operations = _ALL_OPERATIONS if request.include_authorized_operations else None
         if group is None:
-            return _described(group_id, group_state=GroupState.DEAD.value, authorized_operations=operations)
+            return _described(
+                group_id, group_state=GroupState.DEAD.value, authorized_operations=operations
+            )
         is_stable = group.state is GroupState.STABLE
         return _described(
             group_id,
@@ -118,14 +137,19 @@ class Administration:
                 self._rebalancer.reply(reply, delete_response(results))
 
         for partition, (shard, groups) in by_shard.items():
-            keys: list[OffsetKey] = [key for group in groups for key in shard.offsets.keys_of_group(group.group_id)]
+            keys: list[OffsetKey] = [
+                key for group in groups for key in shard.offsets.keys_of_group(group.group_id)
+            ]
             tombstones: list[Record] = [(GroupKey(group.group_id), None) for group in groups]
             self._committing.remove(shard, keys, tombstones, partial(done, partition))
         if not by_shard:
             self._rebalancer.reply(reply, delete_response(results))
 
     def _deleted(self, shard: Shard, group: Group) -> None:
-        """Its tombstone is replicated. With members that came meanwhile, or offsets that were committed, it is a group again."""
+        """Its tombstone is replicated.
+
+        With members that came meanwhile, or offsets that were committed, it is a group again.
+        """
         group.was_stored = False
         is_unused = group.state is GroupState.EMPTY and not shard.offsets.of_group(group.group_id)
         if is_unused and shard.groups.get(group.group_id) is group:
@@ -139,7 +163,8 @@ def delete_response(results: dict[str, ErrorCode]) -> Any:
     return DeleteGroupsResponse(
         throttle_time_ms=0,
         results=[
-            DeleteGroupsResponse.DeletableGroupResult(group_id=group_id, error_code=error) for group_id, error in results.items()
+            DeleteGroupsResponse.DeletableGroupResult(group_id=group_id, error_code=error)
+            for group_id, error in results.items()
         ],
     )
 
@@ -167,6 +192,8 @@ def _described_member(group: Group, member: Member) -> Any:
         group_instance_id=member.instance_id,
         client_id=member.client_id,
         client_host=member.client_host,
-        member_metadata=member.metadata(str(group.protocol)) if group.state is GroupState.STABLE else b"",
+        member_metadata=member.metadata(str(group.protocol))
+        if group.state is GroupState.STABLE
+        else b"",
         member_assignment=member.assignment,
     )

@@ -45,26 +45,45 @@ class Committing:
 
         def take(topic: Any, partition: Any) -> ErrorCode:
             metadata = partition.committed_metadata or ""
-            if len(metadata.encode("utf-16-be")) > 2 * longest:  # Java's characters are of two bytes.
+            if (
+                len(metadata.encode("utf-16-be")) > 2 * longest
+            ):  # Java's characters are of two bytes.
                 return ErrorCode.OFFSET_METADATA_TOO_LARGE
             key = OffsetKey(request.group_id, topic.name, partition.partition_index)
             leader_epoch = partition.committed_leader_epoch
-            values.append((key, OffsetValue(partition.committed_offset, leader_epoch, metadata, now_ms, expire_ms)))
+            values.append(
+                (
+                    key,
+                    OffsetValue(
+                        partition.committed_offset, leader_epoch, metadata, now_ms, expire_ms
+                    ),
+                )
+            )
             return ErrorCode.NONE
 
         response = commit_response(request, take)
         if values:
-            self._shards.append(shard, [*values], partial(self._committed, shard, values, request, response, reply))
+            self._shards.append(
+                shard, [*values], partial(self._committed, shard, values, request, response, reply)
+            )
         else:
             self._rebalancer.reply(reply, response)
 
     def _validate_commit(self, group: Group | None, request: Any) -> None:
-        """A commit is a sign of its member's life; GroupError if it is not from a member, where only members may commit."""
+        """A commit is a sign of its member's life.
+
+        GroupError if it is not from a member, where only members may commit.
+        """
         group_id, generation = request.group_id, request.generation_id_or_member_epoch
         if group is None:
             if generation >= 0:
                 is_known_error = has_version(request, 9)
-                raise GroupError(ErrorCode.GROUP_ID_NOT_FOUND if is_known_error else ErrorCode.ILLEGAL_GENERATION, group_id)
+                raise GroupError(
+                    ErrorCode.GROUP_ID_NOT_FOUND
+                    if is_known_error
+                    else ErrorCode.ILLEGAL_GENERATION,
+                    group_id,
+                )
             return
         if generation < 0 and group.state is GroupState.EMPTY:
             return
@@ -97,7 +116,10 @@ class Committing:
     # -- OffsetFetch
 
     def fetch(self, request: Any) -> Any:
-        """The response to an OffsetFetch request: of one group up to version 7, of several from then on."""
+        """The response to an OffsetFetch request.
+
+        Of one group up to version 7, of several from then on.
+        """
         if has_version(request, 8):
             groups = [self._fetch_group(each.group_id, each.topics) for each in request.groups]
             return OffsetFetchResponse(throttle_time_ms=0, groups=groups)
@@ -105,7 +127,10 @@ class Committing:
         topics = group.topics
         if group.error_code and not has_version(request, 2):
             # Version 1 has no error but that of a partition.
-            topics = _fetched_topics(_asked(request.topics), lambda _topic, index: _fetched(index, None, group.error_code))
+            topics = _fetched_topics(
+                _asked(request.topics),
+                lambda _topic, index: _fetched(index, None, group.error_code),
+            )
         return OffsetFetchResponse(
             throttle_time_ms=0,
             error_code=group.error_code,
@@ -113,7 +138,9 @@ class Committing:
                 OffsetFetchResponse.OffsetFetchResponseTopic(
                     name=topic.name,
                     partitions=[
-                        OffsetFetchResponse.OffsetFetchResponseTopic.OffsetFetchResponsePartition(**_fields(partition))
+                        OffsetFetchResponse.OffsetFetchResponseTopic.OffsetFetchResponsePartition(
+                            **_fields(partition)
+                        )
                         for partition in topic.partitions
                     ],
                 )
@@ -129,10 +156,15 @@ class Committing:
             return _FetchGroup(group_id=group_id, topics=[], error_code=error.code)
         offsets = shard.offsets if group_id in shard.groups else Offsets()
         if asked is None:
-            wanted = [(topic, list(partitions)) for topic, partitions in offsets.of_group(group_id).items()]
+            wanted = [
+                (topic, list(partitions))
+                for topic, partitions in offsets.of_group(group_id).items()
+            ]
         else:
             wanted = _asked(asked)
-        topics = _fetched_topics(wanted, lambda topic, index: _fetched(index, offsets.get(group_id, topic, index)))
+        topics = _fetched_topics(
+            wanted, lambda topic, index: _fetched(index, offsets.get(group_id, topic, index))
+        )
         return _FetchGroup(group_id=group_id, topics=topics, error_code=ErrorCode.NONE)
 
     # -- OffsetDelete
@@ -165,7 +197,8 @@ class Committing:
                     name=topic.name,
                     partitions=[
                         _DeleteTopic.OffsetDeleteResponsePartition(
-                            partition_index=each.partition_index, error_code=take(topic.name, each.partition_index)
+                            partition_index=each.partition_index,
+                            error_code=take(topic.name, each.partition_index),
                         )
                         for each in topic.partitions
                     ],
@@ -180,12 +213,20 @@ class Committing:
 
     def _deleted(self, error: ErrorCode, response: Any, reply: Reply) -> None:
         if error is not ErrorCode.NONE:
-            response = OffsetDeleteResponse(error_code=coordinator_error(error), throttle_time_ms=0, topics=[])
+            response = OffsetDeleteResponse(
+                error_code=coordinator_error(error), throttle_time_ms=0, topics=[]
+            )
         self._rebalancer.reply(reply, response)
 
     # -- removal
 
-    def remove(self, shard: Shard, keys: list[OffsetKey], more: list[Record], done: Callable[[ErrorCode], object]) -> None:
+    def remove(
+        self,
+        shard: Shard,
+        keys: list[OffsetKey],
+        more: list[Record],
+        done: Callable[[ErrorCode], object],
+    ) -> None:
         """Remove committed offsets, once their tombstones, and `more` records with them, are replicated."""
 
         def removed(error: ErrorCode) -> None:
@@ -205,7 +246,9 @@ class Committing:
 
     def _forgotten(self, topic: str, partition: int, error: ErrorCode) -> None:
         if error is not ErrorCode.NONE:
-            logger.error("offsets of deleted topic %r stay in partition %d: %s", topic, partition, error.name)
+            logger.error(
+                "offsets of deleted topic %r stay in partition %d: %s", topic, partition, error.name
+            )
 
 
 def commit_response(request: Any, error_of: Callable[[Any, Any], ErrorCode]) -> Any:
@@ -218,7 +261,8 @@ def commit_response(request: Any, error_of: Callable[[Any, Any], ErrorCode]) -> 
                 topic_id=topic.topic_id,
                 partitions=[
                     _CommitTopic.OffsetCommitResponsePartition(
-                        partition_index=partition.partition_index, error_code=error_of(topic, partition)
+                        partition_index=partition.partition_index,
+                        error_code=error_of(topic, partition),
                     )
                     for partition in topic.partitions
                 ],
@@ -232,9 +276,13 @@ def _asked(topics: Any) -> list[tuple[str, list[int]]]:
     return [(topic.name, list(topic.partition_indexes)) for topic in topics or ()]
 
 
-def _fetched_topics(wanted: Iterable[tuple[str, list[int]]], fetched: Callable[[str, int], Any]) -> list[Any]:
+def _fetched_topics(
+    wanted: Iterable[tuple[str, list[int]]], fetched: Callable[[str, int], Any]
+) -> list[Any]:
     return [
-        _FetchGroup.OffsetFetchResponseTopics(name=topic, partitions=[fetched(topic, index) for index in partitions])
+        _FetchGroup.OffsetFetchResponseTopics(
+            name=topic, partitions=[fetched(topic, index) for index in partitions]
+        )
         for topic, partitions in wanted
     ]
 
@@ -250,5 +298,11 @@ def _fetched(index: int, value: OffsetValue | None, error: int = ErrorCode.NONE)
 
 
 def _fields(partition: Any) -> dict[str, Any]:
-    names = ("partition_index", "committed_offset", "committed_leader_epoch", "metadata", "error_code")
+    names = (
+        "partition_index",
+        "committed_offset",
+        "committed_leader_epoch",
+        "metadata",
+        "error_code",
+    )
     return {name: getattr(partition, name) for name in names}

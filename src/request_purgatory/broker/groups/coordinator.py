@@ -33,16 +33,21 @@ logger = logging.getLogger(__name__)
 #: From the next version of JoinGroup's response on, its protocol's name may be null.
 _LAST_WITHOUT_NULL_PROTOCOL = 6
 #: Errors that say nothing of the member that asked to join: Kafka leaves its id out of the answer.
-_NOT_OF_A_MEMBER = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.UNKNOWN_SERVER_ERROR)
+_NOT_OF_A_MEMBER = (
+    ErrorCode.NOT_COORDINATOR,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.UNKNOWN_SERVER_ERROR,
+)
 
 
 class GroupCoordinator:
     """Coordinates the groups whose partition of the offsets topic this node leads, as Kafka's does for its classic protocol.
 
-    It does no I/O: it answers by return values and `reply` callbacks, waits in three purgatories, and writes through an
-    `OffsetsStore`. All of it belongs to the loop of the purgatories. Requests and responses are kafka-python's messages; what a
-    request's version changes is taken from its `version`, and responses can be encoded in that version. A `reply` is called
-    exactly once, when the coordinator's state is whole: it may call the coordinator again.
+    It does no I/O: it answers by return values and `reply` callbacks, waits in three purgatories,
+    and writes through an `OffsetsStore`. All of it belongs to the loop of the purgatories. Requests
+    and responses are kafka-python's messages; what a request's version changes is taken from its
+    `version`, and responses can be encoded in that version. A `reply` is called exactly once, when
+    the coordinator's state is whole: it may call the coordinator again.
     """
 
     def __init__(
@@ -54,7 +59,10 @@ class GroupCoordinator:
         store: OffsetsStore,
         now_ms: Callable[[], int],
     ) -> None:
-        """A coordinator that has no partition yet; `now_ms` is milliseconds since the epoch, for the records."""
+        """A coordinator that has no partition yet.
+
+        `now_ms` is milliseconds since the epoch, for the records.
+        """
         self.node_id = node_id
         self._now_ms = now_ms
         self._actions = ActionQueue()
@@ -86,23 +94,40 @@ class GroupCoordinator:
     def load(self, partition: int, records: Iterable[tuple[bytes, bytes | None]]) -> None:
         """This node leads a partition now: take its records, keys and values in the order of the log, to be its groups.
 
-        Members that they know have their session timeout to send a heartbeat. Nothing happens if it is loaded already.
+        Members that they know have their session timeout to send a heartbeat. Nothing happens if it
+        is loaded already.
         """
         with self._actions:
             shard = self._shards.get(partition) or self._shards.begin(partition)
             if not shard.is_loading:
-                logger.debug("node %d coordinates partition %d of the offsets topic already", self.node_id, partition)
+                logger.debug(
+                    "node %d coordinates partition %d of the offsets topic already",
+                    self.node_id,
+                    partition,
+                )
                 return
             shard.replay(records, self._now_ms())
             for group in shard.groups.values():
                 for member in group.members.values():
-                    self._rebalancer.expect_heartbeat(group, member.member_id, member.session_timeout_ms)
+                    self._rebalancer.expect_heartbeat(
+                        group, member.member_id, member.session_timeout_ms
+                    )
                 if len(group.members) > self._group_max_size:
-                    self._rebalancer.prepare(group, f"{len(group.members)} members where {self._group_max_size} may be")
-        logger.info("node %d coordinates the %d groups of partition %d", self.node_id, len(shard.groups), partition)
+                    self._rebalancer.prepare(
+                        group, f"{len(group.members)} members where {self._group_max_size} may be"
+                    )
+        logger.info(
+            "node %d coordinates the %d groups of partition %d",
+            self.node_id,
+            len(shard.groups),
+            partition,
+        )
 
     def unload(self, partition: int) -> None:
-        """This node leads a partition no longer: what waits for its groups is answered NOT_COORDINATOR."""
+        """This node leads a partition no longer.
+
+        What waits for its groups is answered NOT_COORDINATOR.
+        """
         with self._actions:
             shard = self._shards.get(partition)
             if shard is not None:
@@ -123,7 +148,10 @@ class GroupCoordinator:
     # -- members
 
     def join_group(self, request: Any, client: Client, reply: Reply, version: int) -> None:
-        """Answer a JoinGroup request of a version when the member's group has its next generation; errors, at once."""
+        """Answer a JoinGroup request of a version when the member's group has its next generation.
+
+        Errors, at once.
+        """
         if version <= _LAST_WITHOUT_NULL_PROTOCOL:
             reply = partial(_reply_with_protocol, reply)
         with self._actions:
@@ -134,7 +162,10 @@ class GroupCoordinator:
                 self._rebalancer.reply(reply, join_response(error.code, member_id=member_id))
 
     def sync_group(self, request: Any, reply: Reply) -> None:
-        """Answer a SyncGroup request when the leader's assignment is stored; errors, and in a stable group, at once."""
+        """Answer a SyncGroup request when the leader's assignment is stored.
+
+        Errors, and in a stable group, at once.
+        """
         with self._actions:
             try:
                 self._membership.sync(request, reply)
@@ -149,7 +180,11 @@ class GroupCoordinator:
                 self._membership.heartbeat(request)
             except GroupError as error:
                 # Who is in the group will be known soon; until then nobody is to be alarmed.
-                code = ErrorCode.NONE if error.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS else error.code
+                code = (
+                    ErrorCode.NONE
+                    if error.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+                    else error.code
+                )
         return HeartbeatResponse(throttle_time_ms=0, error_code=code)
 
     def leave_group(self, request: Any) -> Any:
@@ -163,14 +198,18 @@ class GroupCoordinator:
     # -- offsets
 
     def commit_offsets(self, request: Any, reply: Reply) -> None:
-        """Answer an OffsetCommit request when its records are replicated; errors, at once. Whether there are such topics is the
+        """Answer an OffsetCommit request when its records are replicated; errors, at once.
+
+        Whether there are such topics is the
         caller's to check: their names are taken as they are."""
         with self._actions:
             try:
                 self._committing.commit(request, reply)
             except GroupError as error:
                 code = error.code
-                self._rebalancer.reply(reply, commit_response(request, lambda _topic, _partition: code))
+                self._rebalancer.reply(
+                    reply, commit_response(request, lambda _topic, _partition: code)
+                )
 
     def fetch_offsets(self, request: Any) -> Any:
         """The response to an OffsetFetch request, with what is replicated by now, whether the request wants `require_stable` or
@@ -183,7 +222,10 @@ class GroupCoordinator:
             try:
                 self._committing.delete(request, reply)
             except GroupError as error:
-                self._rebalancer.reply(reply, OffsetDeleteResponse(error_code=error.code, throttle_time_ms=0, topics=[]))
+                self._rebalancer.reply(
+                    reply,
+                    OffsetDeleteResponse(error_code=error.code, throttle_time_ms=0, topics=[]),
+                )
 
     def forget_topic(self, topic: str) -> None:
         """A topic is deleted: what was committed for it goes."""

@@ -13,9 +13,10 @@ logger = logging.getLogger(__name__)
 class ActionQueue:
     """Actions that wait for the end of the outermost `with` block, and run there in the order in which they were added.
 
-    Whoever is answered, notified or appended to may call the coordinator again at once. So every entry to the coordinator - a
-    request, an operation's callback, an append's end - is a block of this queue, and inside it such calls are only noted. An
-    action that enters the coordinator again adds to the same queue, which is run until it is empty.
+    Whoever is answered, notified or appended to may call the coordinator again at once. So every
+    entry to the coordinator - a request, an operation's callback, an append's end - is a block of
+    this queue, and inside it such calls are only noted. An action that enters the coordinator again
+    adds to the same queue, which is run until it is empty.
 
     >>> actions = ActionQueue()
     >>> with actions:
@@ -41,14 +42,23 @@ class ActionQueue:
         self._depth += 1
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
-        # Run before the depth falls to 0, so that an action's own block leaves the running to this one.
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        # Run before the depth falls to 0, so that an action's own block leaves the running to this
+        # one.
         try:
             while self._depth == 1 and self._actions:
                 action = self._actions.popleft()
                 try:
                     action()
                 except Exception:
-                    logger.exception("%r of the group coordinator failed; what else is to be done goes on", action)
+                    logger.exception(
+                        "%r of the group coordinator failed; what else is to be done goes on",
+                        action,
+                    )
         finally:
             self._depth -= 1

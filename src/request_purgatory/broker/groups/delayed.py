@@ -1,8 +1,8 @@
 """The operations that wait in the coordinator's purgatories.
 
-Each belongs to a group, which knows the one of each kind that is in force. One that is not (a rebalance was over, a heartbeat
-came, the group is gone) is void: whoever made it so notifies its key, whereupon it completes without effect and leaves the
-purgatory.
+Each belongs to a group, which knows the one of each kind that is in force. One that is not (a
+rebalance was over, a heartbeat came, the group is gone) is void: whoever made it so notifies its
+key, whereupon it completes without effect and leaves the purgatory.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 
 
 class DelayedJoin(DelayedOperation):
-    """Waits until all known members have joined, for as long as the rebalance timeout. Key: the group's id."""
+    """Waits until all known members have joined, for as long as the rebalance timeout.
+
+    Key: the group's id.
+    """
 
     __slots__ = ("_group", "_rebalancer")
 
@@ -44,12 +47,15 @@ class DelayedJoin(DelayedOperation):
 class InitialDelayedJoin(DelayedJoin):
     """Waits for the members that come soon after the first one, a little longer while they keep coming. Key: the group's id.
 
-    Members of a new group start at about the same time, and without this each would begin another rebalance.
+    Members of a new group start at about the same time, and without this each would begin another
+    rebalance.
     """
 
     __slots__ = ("remaining_ms",)
 
-    def __init__(self, rebalancer: Rebalancer, group: Group, delay_ms: int, remaining_ms: int) -> None:
+    def __init__(
+        self, rebalancer: Rebalancer, group: Group, delay_ms: int, remaining_ms: int
+    ) -> None:
         super().__init__(rebalancer, group, delay_ms)
         #: For how much longer than this one's delay it may be extended.
         self.remaining_ms = remaining_ms
@@ -93,7 +99,10 @@ class DelayedSync(DelayedOperation):
 
 
 class DelayedHeartbeat(DelayedOperation):
-    """Waits for a sign of a member's life, for as long as its session timeout. Key: the group's id and the member's."""
+    """Waits for a sign of a member's life, for as long as its session timeout.
+
+    Key: the group's id and the member's.
+    """
 
     __slots__ = ("_group", "_member_id", "_rebalancer")
 
@@ -105,7 +114,10 @@ class DelayedHeartbeat(DelayedOperation):
 
     @property
     def is_void(self) -> bool:
-        """True if it is not in force any more: a sign has come, and another one waits for the next; or the member has gone."""
+        """True if it is not in force any more: a sign has come, and another one waits for the next.
+
+        Or the member has gone.
+        """
         return self._group.heartbeats.get(self._member_id) is not self
 
     def try_complete(self) -> bool:

@@ -35,7 +35,11 @@ class GroupState(Enum):
 
 _BEFORE = {
     GroupState.EMPTY: {GroupState.PREPARING_REBALANCE},
-    GroupState.PREPARING_REBALANCE: {GroupState.EMPTY, GroupState.COMPLETING_REBALANCE, GroupState.STABLE},
+    GroupState.PREPARING_REBALANCE: {
+        GroupState.EMPTY,
+        GroupState.COMPLETING_REBALANCE,
+        GroupState.STABLE,
+    },
     GroupState.COMPLETING_REBALANCE: {GroupState.PREPARING_REBALANCE},
     GroupState.STABLE: {GroupState.COMPLETING_REBALANCE},
     GroupState.DEAD: set(GroupState),
@@ -53,12 +57,16 @@ class Group:
     | Stable | nothing | PreparingRebalance when members come, change or go |
     | Dead | nothing: deleted, or another node is its coordinator now | |
 
-    It changes nothing by itself and calls nobody: who answers, waits and stores is the `Rebalancer`.
+    It changes nothing by itself and calls nobody: who answers, waits and stores is the
+    `Rebalancer`.
 
     Attributes:
-        pending_join: member ids that were given out with MEMBER_ID_REQUIRED and have not come back yet.
-        pending_sync: members that have been answered with this generation and have not sent SyncGroup yet.
-        delayed_join, delayed_sync, heartbeats: the operations that are in force; others for this group are void.
+        pending_join: member ids that were given out with MEMBER_ID_REQUIRED and have not come back
+            yet.
+        pending_sync: members that have been answered with this generation and have not sent
+            SyncGroup yet.
+        delayed_join, delayed_sync, heartbeats: the operations that are in force; others for this
+            group are void.
         was_stored: the log has a record of it, if only of an offset that it has committed.
     """
 
@@ -87,16 +95,23 @@ class Group:
 
     def transition(self, state: GroupState, now_ms: int) -> None:
         """Enter a state that may follow the present one."""
-        assert self.state in _BEFORE[state], f"group {self.group_id!r} can't go from {self.state.value} to {state.value}"
+        assert self.state in _BEFORE[state], (
+            f"group {self.group_id!r} can't go from {self.state.value} to {state.value}"
+        )
         self.previous_state, self.state = self.state, state
         self.state_timestamp_ms = now_ms
 
     def next_generation(self, now_ms: int) -> None:
-        """All who come have come: with them begins the next generation, an empty one if there are none."""
+        """All who come have come.
+
+        With them begins the next generation, an empty one if there are none.
+        """
         self.generation += 1
         self.pending_sync.clear()
         self.protocol = self.select_protocol() if self.members else None
-        self.transition(GroupState.COMPLETING_REBALANCE if self.members else GroupState.EMPTY, now_ms)
+        self.transition(
+            GroupState.COMPLETING_REBALANCE if self.members else GroupState.EMPTY, now_ms
+        )
 
     @property
     def can_rebalance(self) -> bool:
@@ -121,7 +136,10 @@ class Group:
     # -- members
 
     def add(self, member: Member, join_reply: Reply | None = None) -> None:
-        """Take a member in; the first one of an empty group says the type of protocol, and leads."""
+        """Take a member in.
+
+        The first one of an empty group says the type of protocol, and leads.
+        """
         if not self.members:
             self.protocol_type = member.protocol_type
         if member.instance_id is not None:
@@ -164,7 +182,13 @@ class Group:
             self.pending_sync.remove(former.member_id)
             self.pending_sync.add(member.member_id)
 
-    def update(self, member: Member, protocols: Protocols, rebalance_timeout_ms: int, session_timeout_ms: int) -> None:
+    def update(
+        self,
+        member: Member,
+        protocols: Protocols,
+        rebalance_timeout_ms: int,
+        session_timeout_ms: int,
+    ) -> None:
         """A member has joined again, perhaps with other wishes."""
         self._supporters.subtract(name for name, _ in member.protocols)
         member.protocols = protocols
@@ -178,7 +202,10 @@ class Group:
         member.join_reply = reply
 
     def validate_member(self, member_id: str, instance_id: str | None) -> Member:
-        """The member; GroupError if it is none, or if another process has taken its instance id over."""
+        """The member.
+
+        GroupError if it is none, or if another process has taken its instance id over.
+        """
         if instance_id is not None:
             known = self.static_members.get(instance_id)
             if known is None:
@@ -196,7 +223,10 @@ class Group:
             return False
         if self.members[self.leader_id].join_reply is not None:
             return True
-        joined = next((member.member_id for member in self.members.values() if member.join_reply is not None), None)
+        joined = next(
+            (member.member_id for member in self.members.values() if member.join_reply is not None),
+            None,
+        )
         if joined is None:
             return False
         self.leader_id = joined
@@ -209,10 +239,15 @@ class Group:
         if self.state is GroupState.EMPTY:
             return bool(protocol_type and protocols)
         everybody = len(self.members)
-        return self.protocol_type == protocol_type and any(self._supporters[name] == everybody for name, _ in protocols)
+        return self.protocol_type == protocol_type and any(
+            self._supporters[name] == everybody for name, _ in protocols
+        )
 
     def select_protocol(self) -> str:
-        """The one that most members prefer, of those that all support; the one that was voted for first if there are several."""
+        """The one that most members prefer, of those that all support.
+
+        The one that was voted for first if there are several.
+        """
         everybody = len(self.members)
         candidates = {name for name, count in self._supporters.items() if count == everybody}
         votes = Counter(member.vote(candidates) for member in self.members.values())
@@ -225,7 +260,10 @@ class Group:
         if self.members and self.protocol is None:
             return None
         try:
-            each = [subscribed_topics(member.metadata(str(self.protocol))) for member in self.members.values()]
+            each = [
+                subscribed_topics(member.metadata(str(self.protocol)))
+                for member in self.members.values()
+            ]
         except (ValueError, StopIteration):
             return None
         return frozenset().union(*each)
@@ -241,7 +279,8 @@ class Group:
             leader=self.leader_id,
             state_timestamp_ms=self.state_timestamp_ms,
             members=tuple(
-                member.stored(str(self.protocol), assignment.get(member.member_id, b"")) for member in self.members.values()
+                member.stored(str(self.protocol), assignment.get(member.member_id, b""))
+                for member in self.members.values()
             ),
         )
 
@@ -267,30 +306,57 @@ class Group:
     def check(self) -> None:
         """Assert every invariant. O(members)."""
         members, state = self.members, self.state
-        waiting_to_join = {each for each, member in members.items() if member.join_reply is not None}
-        waiting_to_sync = {each for each, member in members.items() if member.sync_reply is not None}
+        waiting_to_join = {
+            each for each, member in members.items() if member.join_reply is not None
+        }
+        waiting_to_sync = {
+            each for each, member in members.items() if member.sync_reply is not None
+        }
         assert self._awaiting_join == len(waiting_to_join), (self._awaiting_join, waiting_to_join)
         assert all(each == member.member_id for each, member in members.items()), members
         assert (self.leader_id is None) == (not members), (self.leader_id, members)
         assert self.leader_id is None or self.leader_id in members, (self.leader_id, members)
         assert self.static_members == _static(members.values()), self.static_members
-        assert +self._supporters == Counter(name for member in members.values() for name, _ in member.protocols)
+        assert +self._supporters == Counter(
+            name for member in members.values() for name, _ in member.protocols
+        )
         assert not self.pending_join & set(members), self.pending_join
         assert self.pending_sync <= set(members), self.pending_sync
         assert set(self.heartbeats) <= set(members) | self.pending_join, self.heartbeats
         if state is GroupState.DEAD:
-            left = (waiting_to_join, waiting_to_sync, self.heartbeats, self.delayed_join, self.delayed_sync)
+            left = (
+                waiting_to_join,
+                waiting_to_sync,
+                self.heartbeats,
+                self.delayed_join,
+                self.delayed_sync,
+            )
             assert not any(left), left
             return
-        assert (state is GroupState.PREPARING_REBALANCE) == (self.delayed_join is not None), (state, self.delayed_join)
-        assert state is GroupState.COMPLETING_REBALANCE or not waiting_to_sync, (state, waiting_to_sync)
-        assert state is not GroupState.COMPLETING_REBALANCE or not waiting_to_join, (state, waiting_to_join)
-        assert (self.delayed_sync is not None) >= bool(self.pending_sync), (state, self.pending_sync)
+        assert (state is GroupState.PREPARING_REBALANCE) == (self.delayed_join is not None), (
+            state,
+            self.delayed_join,
+        )
+        assert state is GroupState.COMPLETING_REBALANCE or not waiting_to_sync, (
+            state,
+            waiting_to_sync,
+        )
+        assert state is not GroupState.COMPLETING_REBALANCE or not waiting_to_join, (
+            state,
+            waiting_to_join,
+        )
+        assert (self.delayed_sync is not None) >= bool(self.pending_sync), (
+            state,
+            self.pending_sync,
+        )
         if state is GroupState.EMPTY:
             assert not members, members
         if state in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE):
             assert members, state
-            assert self._supporters[str(self.protocol)] == len(members), (self.protocol, self._supporters)
+            assert self._supporters[str(self.protocol)] == len(members), (
+                self.protocol,
+                self._supporters,
+            )
         # Somebody sees to it that each of them is either heard of or removed.
         assert self.pending_join <= set(self.heartbeats), self.pending_join
         unheard = set(members) - set(self.heartbeats)
@@ -298,4 +364,6 @@ class Group:
 
 
 def _static(members: Iterable[Member]) -> dict[str, str]:
-    return {member.instance_id: member.member_id for member in members if member.instance_id is not None}
+    return {
+        member.instance_id: member.member_id for member in members if member.instance_id is not None
+    }

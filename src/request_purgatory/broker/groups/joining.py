@@ -18,7 +18,8 @@ from request_purgatory.broker.wire.error_code import ErrorCode
 
 logger = logging.getLogger(__name__)
 
-#: A new member that waits for its group for so long must send JoinGroup again: its connection may have ended. As in Kafka.
+#: A new member that waits for its group for so long must send JoinGroup again: its connection may
+#: have ended. As in Kafka.
 NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
 
 _FENCED = ErrorCode.FENCED_INSTANCE_ID
@@ -42,16 +43,23 @@ class JoinRequest:
 
     @classmethod
     def of(cls, message: Any, client: Client, reply: Reply, version: int) -> JoinRequest:
-        """It out of the message. Version 0 has no rebalance timeout, and means its session timeout."""
+        """It out of the message.
+
+        Version 0 has no rebalance timeout, and means its session timeout.
+        """
         return cls(
             group_id=message.group_id,
             member_id=message.member_id,
             instance_id=message.group_instance_id,
             client=client,
-            rebalance_timeout_ms=message.session_timeout_ms if version == 0 else max(message.rebalance_timeout_ms, 0),
+            rebalance_timeout_ms=message.session_timeout_ms
+            if version == 0
+            else max(message.rebalance_timeout_ms, 0),
             session_timeout_ms=message.session_timeout_ms,
             protocol_type=message.protocol_type,
-            protocols=tuple({each.name: bytes(each.metadata) for each in message.protocols}.items()),
+            protocols=tuple(
+                {each.name: bytes(each.metadata) for each in message.protocols}.items()
+            ),
             reason=f"the client's reason: {message.reason or 'not provided'}",
             version=version,
             reply=reply,
@@ -91,7 +99,11 @@ class Joining:
         if not group_id:
             raise GroupError(ErrorCode.INVALID_GROUP_ID, group_id)
         longest_ms = self._settings.group_max_session_timeout_ms
-        if not self._settings.group_min_session_timeout_ms <= request.session_timeout_ms <= longest_ms:
+        if (
+            not self._settings.group_min_session_timeout_ms
+            <= request.session_timeout_ms
+            <= longest_ms
+        ):
             raise GroupError(ErrorCode.INVALID_SESSION_TIMEOUT, group_id)
         shard = self._rebalancer.shards.shard_of(group_id)
         group = shard.groups.get(group_id)
@@ -110,7 +122,10 @@ class Joining:
             self._join_unknown(group, request)
 
     def _has_room(self, group: Group, member_id: str) -> bool:
-        """Rejoining members of a group that has become too large are counted as they come: the last ones are turned away."""
+        """Rejoining members of a group that has become too large are counted as they come.
+
+        The last ones are turned away.
+        """
         if group.state is GroupState.EMPTY:
             return True
         member = group.members.get(member_id)
@@ -151,7 +166,9 @@ class Joining:
         elif request.needs_known_id:
             group.pending_join.add(member_id)
             self._rebalancer.expect_heartbeat(group, member_id, request.session_timeout_ms)
-            self._rebalancer.reply(request.reply, join_response(ErrorCode.MEMBER_ID_REQUIRED, member_id=member_id))
+            self._rebalancer.reply(
+                request.reply, join_response(ErrorCode.MEMBER_ID_REQUIRED, member_id=member_id)
+            )
         else:
             self._add(group, member_id, request)
 
@@ -167,16 +184,31 @@ class Joining:
             protocols=request.protocols,
             is_new=True,
         )
-        if group.state is GroupState.PREPARING_REBALANCE and group.previous_state is GroupState.EMPTY:
+        if (
+            group.state is GroupState.PREPARING_REBALANCE
+            and group.previous_state is GroupState.EMPTY
+        ):
             group.new_member_added = True
         group.add(member, request.reply)
         self._rebalancer.expect_heartbeat(group, member_id, NEW_MEMBER_JOIN_TIMEOUT_MS)
         self._rebalancer.prepare_or_try_join(group, f"new member {member_id}; {request.reason}")
 
-    def _replace_static(self, group: Group, former: Member, member_id: str, request: JoinRequest) -> None:
-        """A static member has been started again. Whoever still waits as its former self is fenced off."""
-        logger.info("static member %r of group %r comes back as %r", former.instance_id, group.group_id, member_id)
-        self._rebalancer.answer_join(group, former, join_response(_FENCED, member_id=former.member_id))
+    def _replace_static(
+        self, group: Group, former: Member, member_id: str, request: JoinRequest
+    ) -> None:
+        """A static member has been started again.
+
+        Whoever still waits as its former self is fenced off.
+        """
+        logger.info(
+            "static member %r of group %r comes back as %r",
+            former.instance_id,
+            group.group_id,
+            member_id,
+        )
+        self._rebalancer.answer_join(
+            group, former, join_response(_FENCED, member_id=former.member_id)
+        )
         self._rebalancer.answer_sync(former, sync_response(_FENCED))
         self._rebalancer.void_heartbeat(group, former.member_id)
         former_leader = group.leader_id
@@ -193,36 +225,67 @@ class Joining:
         self._rebalancer.await_join(group, member, request.reply)
         if group.state is GroupState.STABLE and group.select_protocol() == group.protocol:
             assignment = {each.member_id: each.assignment for each in group.members.values()}
-            done = partial(self._replacement_stored, group, former, member, former_leader, request.can_skip_assignment)
+            done = partial(
+                self._replacement_stored,
+                group,
+                former,
+                member,
+                former_leader,
+                request.can_skip_assignment,
+            )
             self._rebalancer.store(group, assignment, done)
         elif group.state is GroupState.COMPLETING_REBALANCE:
             # The leader may know the former member id already, and would assign to that.
-            self._rebalancer.prepare(group, f"static member {member_id} came back; {request.reason}")
+            self._rebalancer.prepare(
+                group, f"static member {member_id} came back; {request.reason}"
+            )
         else:
-            self._rebalancer.prepare_or_try_join(group, f"static member {member_id} changes the protocol; {request.reason}")
+            self._rebalancer.prepare_or_try_join(
+                group, f"static member {member_id} changes the protocol; {request.reason}"
+            )
 
     def _replacement_stored(
-        self, group: Group, former: Member, member: Member, former_leader: str | None, can_skip: bool, error: ErrorCode
+        self,
+        group: Group,
+        former: Member,
+        member: Member,
+        former_leader: str | None,
+        can_skip: bool,
+        error: ErrorCode,
     ) -> None:
-        is_current = group.state is GroupState.STABLE and group.members.get(member.member_id) is member
+        is_current = (
+            group.state is GroupState.STABLE and group.members.get(member.member_id) is member
+        )
         if not is_current or member.join_reply is None:
             # Gone, replaced again, or in a rebalance that began meanwhile, which answers it.
             return
         if error is not ErrorCode.NONE:
-            logger.warning("static member %r of group %r can't be stored: %s", member.instance_id, group.group_id, error.name)
+            logger.warning(
+                "static member %r of group %r can't be stored: %s",
+                member.instance_id,
+                group.group_id,
+                error.name,
+            )
             response = self._rebalancer.generation_response(group, member, with_members=False)
-            response.error_code, response.member_id, response.leader = coordinator_error(error), "", former_leader
+            response.error_code, response.member_id, response.leader = (
+                coordinator_error(error),
+                "",
+                former_leader,
+            )
             self._rebalancer.answer_join(group, member, response)
             self._rebalancer.void_heartbeat(group, member.member_id)
             group.replace_static(member, former)
             self._rebalancer.expect_heartbeat(group, former.member_id, former.session_timeout_ms)
             return
         is_leader = group.leader_id == member.member_id
-        response = self._rebalancer.generation_response(group, member, with_members=is_leader and can_skip)
+        response = self._rebalancer.generation_response(
+            group, member, with_members=is_leader and can_skip
+        )
         if can_skip:
             response.skip_assignment = is_leader
         else:
-            # The former id, so that a client that can't skip it makes no assignment, which a stable group would not pass on.
+            # The former id, so that a client that can't skip it makes no assignment, which a stable
+            # group would not pass on.
             response.leader = former_leader
         self._rebalancer.answer_join(group, member, response)
         self._rebalancer.expect_heartbeat(group, member.member_id, member.session_timeout_ms)
@@ -248,6 +311,10 @@ class Joining:
             self._rebalancer.reply(request.reply, response)
         else:
             # A leader that joins again wants another assignment: what it reads may have changed.
-            group.update(member, request.protocols, request.rebalance_timeout_ms, request.session_timeout_ms)
+            group.update(
+                member, request.protocols, request.rebalance_timeout_ms, request.session_timeout_ms
+            )
             self._rebalancer.await_join(group, member, request.reply)
-            self._rebalancer.prepare_or_try_join(group, f"member {member.member_id} joins again; {request.reason}")
+            self._rebalancer.prepare_or_try_join(
+                group, f"member {member.member_id} joins again; {request.reason}"
+            )

@@ -10,18 +10,25 @@ from request_purgatory.broker.groups.records import MemberValue
 
 Reply = Callable[[Any], object]
 
-#: Names of protocols (a consumer's: of assignors), the preferred one first, each with what the member tells the leader.
+#: Names of protocols (a consumer's: of assignors), the preferred one first, each with what the
+#: member tells the leader.
 Protocols = tuple[tuple[str, bytes], ...]
 
 
 def has_version(request: Any, version: int) -> bool:
-    """True if a request is of this version or a later one; one that was never on the wire is of the latest."""
+    """True if a request is of this version or a later one.
+
+    One that was never on the wire is of the latest.
+    """
     return request.version is None or request.version >= version
 
 
 @dataclass(slots=True)
 class Member:
-    """A member, static if it has an instance id. At most one JoinGroup and one SyncGroup of it wait to be answered."""
+    """A member, static if it has an instance id.
+
+    At most one JoinGroup and one SyncGroup of it wait to be answered.
+    """
 
     member_id: str
     instance_id: str | None
@@ -46,8 +53,8 @@ class Member:
     def is_awaited_in_vain(self) -> bool:
         """True if a heartbeat that does not come tells that it failed.
 
-        A member that waits for the rest of its group can't send any, except that a new one must come again after some minutes:
-        its connection may have ended, and then nobody would tell.
+        A member that waits for the rest of its group can't send any, except that a new one must
+        come again after some minutes: its connection may have ended, and then nobody would tell.
         """
         return self.is_new or (self.join_reply is None and self.sync_reply is None)
 

@@ -36,14 +36,21 @@ class Membership:
 
     def sync(self, request: Any, reply: Reply) -> None:
         """Handle a SyncGroup request; GroupError where it is refused."""
-        if request.group_id and has_version(request, 5) and None in (request.protocol_type, request.protocol_name):
+        if (
+            request.group_id
+            and has_version(request, 5)
+            and None in (request.protocol_type, request.protocol_name)
+        ):
             # From this version on both must be said.
             raise GroupError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, request.group_id)
         group = self._group(request.group_id)
         member = group.validate_member(request.member_id, request.group_instance_id)
         if request.generation_id != group.generation:
             raise GroupError(ErrorCode.ILLEGAL_GENERATION, group.group_id)
-        if request.protocol_type not in (None, group.protocol_type) or request.protocol_name not in (None, group.protocol):
+        if request.protocol_type not in (
+            None,
+            group.protocol_type,
+        ) or request.protocol_name not in (None, group.protocol):
             raise GroupError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, group.group_id)
         if group.state is GroupState.PREPARING_REBALANCE:
             raise GroupError(ErrorCode.REBALANCE_IN_PROGRESS, group.group_id)
@@ -56,11 +63,15 @@ class Membership:
             assignment = {each.member_id: bytes(each.assignment) for each in request.assignments}
             left_out = sorted(set(group.members) - set(assignment))
             if left_out:
-                logger.warning("the leader of group %r assigns nothing to %s", group.group_id, left_out)
+                logger.warning(
+                    "the leader of group %r assigns nothing to %s", group.group_id, left_out
+                )
             done = partial(self._assignment_stored, group, group.generation, assignment)
             self._rebalancer.store(group, assignment, done)
 
-    def _assignment_stored(self, group: Group, generation: int, assignment: dict[str, bytes], error: ErrorCode) -> None:
+    def _assignment_stored(
+        self, group: Group, generation: int, assignment: dict[str, bytes], error: ErrorCode
+    ) -> None:
         if group.state is not GroupState.COMPLETING_REBALANCE or group.generation != generation:
             # Somebody came or went meanwhile: those who waited have been told, and join again.
             return
@@ -72,7 +83,10 @@ class Membership:
     # -- Heartbeat
 
     def heartbeat(self, request: Any) -> None:
-        """Handle a Heartbeat request; GroupError where it is refused, or if its sender has to join again."""
+        """Handle a Heartbeat request.
+
+        GroupError where it is refused, or if its sender has to join again.
+        """
         group = self._group(request.group_id)
         member = group.validate_member(request.member_id, request.group_instance_id)
         if request.generation_id != group.generation:
@@ -86,10 +100,13 @@ class Membership:
     def leave(self, request: Any) -> Any:
         """The response to a LeaveGroup request; GroupError where all of it is refused.
 
-        Up to version 2 it is one member that leaves; later, members may also be removed by an instance id alone.
+        Up to version 2 it is one member that leaves; later, members may also be removed by an
+        instance id alone.
         """
         is_single = not has_version(request, 3)
-        leaving: list[tuple[str, str | None]] = [(each.member_id, each.group_instance_id) for each in request.members]
+        leaving: list[tuple[str, str | None]] = [
+            (each.member_id, each.group_instance_id) for each in request.members
+        ]
         if is_single:
             leaving = [(request.member_id, None)]
         try:
@@ -99,14 +116,18 @@ class Membership:
                 raise
             errors: list[ErrorCode] = [error.code] * len(leaving)
         else:
-            errors = [self._leave(group, member_id, instance_id) for member_id, instance_id in leaving]
+            errors = [
+                self._leave(group, member_id, instance_id) for member_id, instance_id in leaving
+            ]
             if ErrorCode.NONE in errors and group.state is not GroupState.EMPTY:
                 self._rebalancer.prepare_or_try_join(group, "members have left")
         return LeaveGroupResponse(
             throttle_time_ms=0,
             error_code=errors[0] if is_single else ErrorCode.NONE,
             members=[
-                LeaveGroupResponse.MemberResponse(member_id=member_id, group_instance_id=instance_id, error_code=error)
+                LeaveGroupResponse.MemberResponse(
+                    member_id=member_id, group_instance_id=instance_id, error_code=error
+                )
                 for (member_id, instance_id), error in zip(leaving, errors, strict=True)
             ],
         )

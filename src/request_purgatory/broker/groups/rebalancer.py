@@ -56,7 +56,14 @@ def join_response(error: ErrorCode = ErrorCode.NONE, **fields: Any) -> Any:
 def sync_response(error: ErrorCode = ErrorCode.NONE, **fields: Any) -> Any:
     """A SyncGroupResponse, with what an error's has unless `fields` say otherwise."""
     return SyncGroupResponse(
-        **{"throttle_time_ms": 0, "error_code": error, "protocol_type": None, "protocol_name": None, "assignment": b""} | fields
+        **{
+            "throttle_time_ms": 0,
+            "error_code": error,
+            "protocol_type": None,
+            "protocol_name": None,
+            "assignment": b"",
+        }
+        | fields
     )
 
 
@@ -65,13 +72,17 @@ class Rebalancer:
 
     The way of a rebalance, as in Kafka's GroupMetadataManager:
 
-    1. `prepare`: a member came, changed or went. A group that was empty waits for the initial delay, any other one until all its
-       members have sent JoinGroup, for as long as its rebalance timeout (`DelayedJoin`).
-    2. `complete_join`: dynamic members that have not are removed, static ones stay until their session ends. The others are
-       answered with the next generation, its leader with what they want, and SyncGroup of all is waited for (`DelayedSync`).
-    3. The leader's SyncGroup is stored, then everybody who has sent one is answered (`assign`), later ones at once.
+    1. `prepare`: a member came, changed or went. A group that was empty waits for the initial
+       delay, any other one until all its members have sent JoinGroup, for as long as its rebalance
+       timeout (`DelayedJoin`).
+    2. `complete_join`: dynamic members that have not are removed, static ones stay until their
+       session ends. The others are answered with the next generation, its leader with what they
+       want, and SyncGroup of all is waited for (`DelayedSync`).
+    3. The leader's SyncGroup is stored, then everybody who has sent one is answered (`assign`),
+       later ones at once.
 
-    Every method is called inside a block of the action queue, or opens one; answers go out when that ends.
+    Every method is called inside a block of the action queue, or opens one; answers go out when
+    that ends.
     """
 
     def __init__(
@@ -105,8 +116,15 @@ class Rebalancer:
         return True
 
     def await_join(self, group: Group, member: Member, reply: Reply) -> None:
-        """Let a member's JoinGroup wait. One that waits already has lost its client, which has sent this one instead."""
-        self.answer_join(group, member, join_response(ErrorCode.REBALANCE_IN_PROGRESS, member_id=member.member_id))
+        """Let a member's JoinGroup wait.
+
+        One that waits already has lost its client, which has sent this one instead.
+        """
+        self.answer_join(
+            group,
+            member,
+            join_response(ErrorCode.REBALANCE_IN_PROGRESS, member_id=member.member_id),
+        )
         group.await_join(member, reply)
 
     def await_sync(self, member: Member, reply: Reply) -> None:
@@ -136,14 +154,24 @@ class Rebalancer:
         operation = DelayedHeartbeat(self, group, member_id, timeout_ms)
         self.void_heartbeat(group, member_id)
         group.heartbeats[member_id] = operation
-        self.actions.add(partial(self._purgatories.heartbeat.try_complete_else_watch, operation, [(group.group_id, member_id)]))
+        self.actions.add(
+            partial(
+                self._purgatories.heartbeat.try_complete_else_watch,
+                operation,
+                [(group.group_id, member_id)],
+            )
+        )
 
     def heartbeat_expired(self, group: Group, member_id: str) -> None:
         """No sign of a member's life has come in time."""
         with self.actions:
             self.void_heartbeat(group, member_id)
             if member_id in group.pending_join:
-                logger.info("member %r of group %r was given its id and has not come back", member_id, group.group_id)
+                logger.info(
+                    "member %r of group %r was given its id and has not come back",
+                    member_id,
+                    group.group_id,
+                )
                 group.remove(member_id)
                 self.try_join(group)
                 return
@@ -157,12 +185,19 @@ class Rebalancer:
     def void_heartbeat(self, group: Group, member_id: str) -> None:
         """No sign of a member's life is expected any more."""
         if group.heartbeats.pop(member_id, None) is not None:
-            self.actions.add(partial(self._purgatories.heartbeat.notify, (group.group_id, member_id)))
+            self.actions.add(
+                partial(self._purgatories.heartbeat.notify, (group.group_id, member_id))
+            )
 
     # -- members that go
 
-    def remove(self, group: Group, member: Member, error: ErrorCode = ErrorCode.UNKNOWN_MEMBER_ID) -> None:
-        """Let a member go; what waits for it is answered, so that a client that is alive joins anew."""
+    def remove(
+        self, group: Group, member: Member, error: ErrorCode = ErrorCode.UNKNOWN_MEMBER_ID
+    ) -> None:
+        """Let a member go.
+
+        What waits for it is answered, so that a client that is alive joins anew.
+        """
         self.answer_join(group, member, join_response(error))
         self.answer_sync(member, sync_response(error))
         self.forget(group, member.member_id)
@@ -173,7 +208,10 @@ class Rebalancer:
         group.remove(member_id)
 
     def discard(self, group: Group, error: ErrorCode) -> None:
-        """The group is gone: deleted, or another node's from now on. What waits for it is answered with the error."""
+        """The group is gone: deleted, or another node's from now on.
+
+        What waits for it is answered with the error.
+        """
         for member in group.members.values():
             self.answer_join(group, member, join_response(error, member_id=member.member_id))
             self.answer_sync(member, sync_response(error))
@@ -205,7 +243,9 @@ class Rebalancer:
         self.void_sync(group)
         is_first = group.state is GroupState.EMPTY
         group.transition(GroupState.PREPARING_REBALANCE, self.now_ms())
-        logger.info("group %r rebalances after generation %d: %s", group.group_id, group.generation, reason)
+        logger.info(
+            "group %r rebalances after generation %d: %s", group.group_id, group.generation, reason
+        )
         if is_first:
             group.new_member_added = False
             delay_ms = self.settings.group_initial_rebalance_delay_ms
@@ -215,7 +255,10 @@ class Rebalancer:
             self._watch_join(group, DelayedJoin(self, group, group.rebalance_timeout_ms))
 
     def initial_delay_over(self, group: Group, operation: InitialDelayedJoin) -> None:
-        """Wait a little longer if members have come meanwhile and the rebalance timeout allows it; else go on with those."""
+        """Wait a little longer if members have come meanwhile and the rebalance timeout allows it.
+
+        Else go on with those.
+        """
         if not group.new_member_added or operation.remaining_ms == 0:
             self.complete_join(group)
             return
@@ -229,33 +272,59 @@ class Rebalancer:
         """The next generation begins, with those who have joined."""
         with self.actions:
             self._void_join(group)
-            late = [each for each in group.members.values() if each.join_reply is None and not each.is_static]
+            late = [
+                each
+                for each in group.members.values()
+                if each.join_reply is None and not each.is_static
+            ]
             for member in late:
-                logger.info("member %r of group %r has not joined in time", member.member_id, group.group_id)
+                logger.info(
+                    "member %r of group %r has not joined in time", member.member_id, group.group_id
+                )
                 self.remove(group, member)
             if not group.elect_joined_leader() and group.members:
-                # Static members, all of which may still come back; those whose session ends are removed by that.
-                logger.warning("no member of group %r has joined in time; it waits on", group.group_id)
-                self._watch_join(group, DelayedJoin(self, group, max(group.rebalance_timeout_ms, 1)))
+                # Static members, all of which may still come back; those whose session ends are
+                # removed by that.
+                logger.warning(
+                    "no member of group %r has joined in time; it waits on", group.group_id
+                )
+                self._watch_join(
+                    group, DelayedJoin(self, group, max(group.rebalance_timeout_ms, 1))
+                )
                 return
             group.next_generation(self.now_ms())
             if group.state is GroupState.EMPTY:
                 logger.info("group %r is empty at generation %d", group.group_id, group.generation)
                 self.store(group, {}, partial(self._empty_stored, group))
                 return
-            logger.info("group %r has %d members at generation %d", group.group_id, len(group.members), group.generation)
+            logger.info(
+                "group %r has %d members at generation %d",
+                group.group_id,
+                len(group.members),
+                group.generation,
+            )
             for member in group.members.values():
                 is_leader = member.member_id == group.leader_id
-                self.answer_join(group, member, self.generation_response(group, member, with_members=is_leader))
+                self.answer_join(
+                    group, member, self.generation_response(group, member, with_members=is_leader)
+                )
                 self.expect_heartbeat(group, member.member_id, member.session_timeout_ms)
                 member.is_new = False
                 group.pending_sync.add(member.member_id)
             group.delayed_sync = DelayedSync(self, group, group.rebalance_timeout_ms)
-            self.actions.add(partial(self._purgatories.sync.try_complete_else_watch, group.delayed_sync, [group.group_id]))
+            self.actions.add(
+                partial(
+                    self._purgatories.sync.try_complete_else_watch,
+                    group.delayed_sync,
+                    [group.group_id],
+                )
+            )
 
     def _watch_join(self, group: Group, operation: DelayedJoin) -> None:
         group.delayed_join = operation
-        self.actions.add(partial(self._purgatories.join.try_complete_else_watch, operation, [group.group_id]))
+        self.actions.add(
+            partial(self._purgatories.join.try_complete_else_watch, operation, [group.group_id])
+        )
 
     def _void_join(self, group: Group) -> None:
         if group.delayed_join is not None:
@@ -306,12 +375,15 @@ class Rebalancer:
     def _propagate_assignment(self, group: Group, error: ErrorCode) -> None:
         for member in group.members.values():
             if self.answer_sync(member, assignment_response(group, member, error)):
-                # Its session may have ended while it could not send heartbeats, and nothing would tell from then on if it failed.
+                # Its session may have ended while it could not send heartbeats, and nothing would
+                # tell from then on if it failed.
                 self.expect_heartbeat(group, member.member_id, member.session_timeout_ms)
 
     # -- storing
 
-    def store(self, group: Group, assignment: Mapping[str, bytes], done: Callable[[ErrorCode], None]) -> None:
+    def store(
+        self, group: Group, assignment: Mapping[str, bytes], done: Callable[[ErrorCode], None]
+    ) -> None:
         """Append a record of the group as it is now; `done` is told how that ended."""
 
         def stored(error: ErrorCode) -> None:
@@ -323,7 +395,8 @@ class Rebalancer:
 
     def _empty_stored(self, group: Group, error: ErrorCode) -> None:
         if error is not ErrorCode.NONE:
-            # A coordinator that loads the group finds an older generation, whose members' sessions end soon.
+            # A coordinator that loads the group finds an older generation, whose members' sessions
+            # end soon.
             logger.warning("empty group %r can't be stored: %s", group.group_id, error.name)
 
 
@@ -331,14 +404,20 @@ def assignment_response(group: Group, member: Member, error: ErrorCode = ErrorCo
     """What a member is told of its assignment."""
     if error is not ErrorCode.NONE:
         return sync_response(error)
-    return sync_response(protocol_type=group.protocol_type, protocol_name=group.protocol, assignment=member.assignment)
+    return sync_response(
+        protocol_type=group.protocol_type,
+        protocol_name=group.protocol,
+        assignment=member.assignment,
+    )
 
 
 def current_members(group: Group) -> list[Any]:
     """The members of the generation, for its leader."""
     return [
         JoinGroupResponse.JoinGroupResponseMember(
-            member_id=member.member_id, group_instance_id=member.instance_id, metadata=member.metadata(str(group.protocol))
+            member_id=member.member_id,
+            group_instance_id=member.instance_id,
+            metadata=member.metadata(str(group.protocol)),
         )
         for member in group.members.values()
     ]

@@ -1,7 +1,7 @@
 """The records of the offsets topic `__consumer_offsets`, in Kafka's binary format.
 
-A key begins with its version, which says what kind of record it is; a value begins with its own. Kafka's tools read what is
-written here, and what Kafka 4.1 and its predecessors wrote is read.
+A key begins with its version, which says what kind of record it is; a value begins with its own.
+Kafka's tools read what is written here, and what Kafka 4.1 and its predecessors wrote is read.
 
 | record | key | value |
 |---|---|---|
@@ -42,7 +42,10 @@ class OffsetKey:
 
 @dataclass(frozen=True, slots=True)
 class OffsetValue:
-    """A committed offset. Timestamps are milliseconds since the epoch; `expire_timestamp_ms` of -1 is none of its own."""
+    """A committed offset.
+
+    Timestamps are milliseconds since the epoch; `expire_timestamp_ms` of -1 is none of its own.
+    """
 
     offset: int
     leader_epoch: int = -1
@@ -91,7 +94,9 @@ Value = OffsetValue | GroupValue
 def encode_key(key: Key) -> bytes:
     """A record's key; RecordFormatError for a text that is longer than 32,767 bytes."""
     if isinstance(key, OffsetKey):
-        return _INT16.pack(1) + _string(key.group_id) + _string(key.topic) + _INT32.pack(key.partition)
+        return (
+            _INT16.pack(1) + _string(key.group_id) + _string(key.topic) + _INT32.pack(key.partition)
+        )
     return _INT16.pack(_GROUP_KEY_VERSION) + _string(key.group_id)
 
 
@@ -101,7 +106,10 @@ def encode_value(value: Value) -> bytes:
 
 
 def decode_key(raw: bytes) -> Key | None:
-    """A record's key; None for kinds that only Kafka's newer group protocols write. RecordFormatError for bytes that are none."""
+    """A record's key; None for kinds that only Kafka's newer group protocols write.
+
+    RecordFormatError for bytes that are none.
+    """
     reader = _Reader(raw)
     version = reader.int16()
     if version in _OFFSET_KEY_VERSIONS:
@@ -110,7 +118,10 @@ def decode_key(raw: bytes) -> Key | None:
 
 
 def decode_offset(raw: bytes) -> OffsetValue:
-    """The value of a committed offset, of any version up to 3; RecordFormatError for other bytes."""
+    """The value of a committed offset, of any version up to 3.
+
+    RecordFormatError for other bytes.
+    """
     reader = _Reader(raw)
     version = reader.version(3)
     return OffsetValue(
@@ -146,7 +157,14 @@ def _decode_member(reader: _Reader, version: int) -> MemberValue:
         rebalance_timeout_ms = session_timeout_ms
     subscription, assignment = reader.blob(), reader.blob()
     return MemberValue(
-        member_id, instance_id, client_id, client_host, rebalance_timeout_ms, session_timeout_ms, subscription, assignment
+        member_id,
+        instance_id,
+        client_id,
+        client_host,
+        rebalance_timeout_ms,
+        session_timeout_ms,
+        subscription,
+        assignment,
     )
 
 
@@ -192,7 +210,9 @@ def _encode_group(value: GroupValue) -> bytes:
 def _string(text: str) -> bytes:
     raw = text.encode()
     if len(raw) > _LONGEST_STRING:
-        raise RecordFormatError(f"a text in a record may have {_LONGEST_STRING} bytes, got {len(raw)}: {text[:40]!r}...")
+        raise RecordFormatError(
+            f"a text in a record may have {_LONGEST_STRING} bytes, got {len(raw)}: {text[:40]!r}..."
+        )
     return _INT16.pack(len(raw)) + raw
 
 
@@ -214,7 +234,9 @@ class _Reader:
     def version(self, greatest: int) -> int:
         version = self.int16()
         if not 0 <= version <= greatest:
-            raise RecordFormatError(f"a value's version must be between 0 and {greatest}, got {version}")
+            raise RecordFormatError(
+                f"a value's version must be between 0 and {greatest}, got {version}"
+            )
         return version
 
     def int16(self) -> int:
@@ -229,7 +251,9 @@ class _Reader:
     def string(self) -> str:
         text = self.nullable_string()
         if text is None:
-            raise RecordFormatError(f"null where a text must be, before byte {self._position} of {len(self._raw)}")
+            raise RecordFormatError(
+                f"null where a text must be, before byte {self._position} of {len(self._raw)}"
+            )
         return text
 
     def nullable_string(self) -> str | None:
@@ -251,6 +275,8 @@ class _Reader:
     def _take(self, size: int) -> bytes:
         end = self._position + size
         if size < 0 or end > len(self._raw):
-            raise RecordFormatError(f"{size} bytes must follow byte {self._position}, where {len(self._raw)} are all")
+            raise RecordFormatError(
+                f"{size} bytes must follow byte {self._position}, where {len(self._raw)} are all"
+            )
         start, self._position = self._position, end
         return bytes(self._raw[start:end])

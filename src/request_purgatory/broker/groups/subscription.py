@@ -22,5 +22,7 @@ def subscribed_topics(metadata: bytes) -> frozenset[str]:
                 raise ValueError(f"a topic's name of {length} bytes, of which {len(raw)} are there")
             topics.append(raw.decode())
     except struct.error as error:
-        raise ValueError(f"{len(metadata)} bytes are no consumer's subscription: {error}") from error
+        raise ValueError(
+            f"{len(metadata)} bytes are no consumer's subscription: {error}"
+        ) from error
     return frozenset(topics)

@@ -1,7 +1,8 @@
 """A record batch as bytes: Kafka's format of magic 2.
 
-A batch is kept as its producer sent it. A leader writes two fields, the base offset and its epoch, and both lie outside what
-the checksum covers, so the checksum stays as it is; only where a topic's timestamps say otherwise is it made anew.
+A batch is kept as its producer sent it. A leader writes two fields, the base offset and its epoch,
+and both lie outside what the checksum covers, so the checksum stays as it is; only where a topic's
+timestamps say otherwise is it made anew.
 
     offset  bytes                                      offset  bytes
          0      8  base offset                             27      8  base timestamp
@@ -39,7 +40,8 @@ UNSET = -1
 
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 _STAMP = struct.Struct(">qii")
-#: Up to the magic, which tells how to read the rest; older formats have their magic in the same place.
+#: Up to the magic, which tells how to read the rest; older formats have their magic in the same
+#: place.
 _PREFIX = struct.Struct(">qiib")
 _CRC_AT, _ATTRIBUTES_AT, _MAX_TIMESTAMP_AT = 17, 21, 35
 _LENGTH_BYTES = 12
@@ -81,7 +83,10 @@ class BatchHeader(NamedTuple):
 
     @property
     def last_sequence(self) -> int:
-        """The sequence number of the last record; after 2^31 - 1 comes 0. UNSET for a batch without them."""
+        """The sequence number of the last record; after 2^31 - 1 comes 0.
+
+        UNSET for a batch without them.
+        """
         if self.base_sequence == UNSET:
             return UNSET
         return (self.base_sequence + self.last_offset_delta) & 0x7FFFFFFF
@@ -111,7 +116,8 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
     """The header of the batch at `position`.
 
     Raises:
-        RecordError: CORRUPT_MESSAGE where no batch of any format can be; INVALID_RECORD for the formats before Kafka 0.11.
+        RecordError: CORRUPT_MESSAGE where no batch of any format can be; INVALID_RECORD for the
+            formats before Kafka 0.11.
     """
     remaining = len(buffer) - position
     if remaining >= HEADER_BYTES:
@@ -119,14 +125,26 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
         if header.magic == MAGIC and header.length >= HEADER_BYTES - _LENGTH_BYTES:
             return header
     if remaining < _PREFIX.size:
-        raise RecordError(ErrorCode.CORRUPT_MESSAGE, f"a batch has at least {HEADER_BYTES} bytes, got {remaining} at {position}")
+        raise RecordError(
+            ErrorCode.CORRUPT_MESSAGE,
+            f"a batch has at least {HEADER_BYTES} bytes, got {remaining} at {position}",
+        )
     _, length, _, magic = _PREFIX.unpack_from(buffer, position)
     if length < _LEAST_LENGTH or not 0 <= magic <= MAGIC:
-        raise RecordError(ErrorCode.CORRUPT_MESSAGE, f"no batch has length {length} and magic {magic}, at {position}")
+        raise RecordError(
+            ErrorCode.CORRUPT_MESSAGE,
+            f"no batch has length {length} and magic {magic}, at {position}",
+        )
     if magic != MAGIC:
-        raise NoBatchError(ErrorCode.INVALID_RECORD, f"only batches of magic {MAGIC} are taken, got {magic} at {position}")
+        raise NoBatchError(
+            ErrorCode.INVALID_RECORD,
+            f"only batches of magic {MAGIC} are taken, got {magic} at {position}",
+        )
     size = min(remaining, length + _LENGTH_BYTES)
-    raise RecordError(ErrorCode.CORRUPT_MESSAGE, f"a batch has at least {HEADER_BYTES} bytes, got {size} at {position}")
+    raise RecordError(
+        ErrorCode.CORRUPT_MESSAGE,
+        f"a batch has at least {HEADER_BYTES} bytes, got {size} at {position}",
+    )
 
 
 def split(records: Buffer, *, torn_tail: bool = False) -> Iterator[tuple[BatchHeader, memoryview]]:
@@ -135,7 +153,8 @@ def split(records: Buffer, *, torn_tail: bool = False) -> Iterator[tuple[BatchHe
     A fetch may cut the last batch anywhere: `torn_tail` leaves it out, otherwise it is refused.
 
     Raises:
-        RecordError: as `read_header`; CORRUPT_MESSAGE for a batch that is longer than what is there.
+        RecordError: as `read_header`; CORRUPT_MESSAGE for a batch that is longer than what is
+            there.
     """
     view = memoryview(records)
     position = 0
@@ -143,13 +162,17 @@ def split(records: Buffer, *, torn_tail: bool = False) -> Iterator[tuple[BatchHe
         remaining = len(view) - position
         if torn_tail and (
             remaining < _PREFIX.size
-            or remaining < _LENGTH_BYTES + int.from_bytes(view[position + 8 : position + 12], signed=True)
+            or remaining
+            < _LENGTH_BYTES + int.from_bytes(view[position + 8 : position + 12], signed=True)
         ):
             return
         header = read_header(view, position)
         size = header.length + _LENGTH_BYTES
         if size > remaining:
-            raise RecordError(ErrorCode.CORRUPT_MESSAGE, f"a batch of {size} bytes is cut to {remaining} at {position}")
+            raise RecordError(
+                ErrorCode.CORRUPT_MESSAGE,
+                f"a batch of {size} bytes is cut to {remaining} at {position}",
+            )
         yield header, view[position : position + size]
         position += size
 
@@ -170,7 +193,9 @@ def verify(header: BatchHeader, batch: Buffer) -> None:
 
 def stamped(header: BatchHeader, batch: Buffer, base_offset: int, leader_epoch: int) -> bytes:
     """The batch with its place in the log; the checksum covers neither field."""
-    return b"".join((_STAMP.pack(base_offset, header.length, leader_epoch), memoryview(batch)[_STAMP.size :]))
+    return b"".join(
+        (_STAMP.pack(base_offset, header.length, leader_epoch), memoryview(batch)[_STAMP.size :])
+    )
 
 
 def retimed(batch: Buffer, attributes: int, max_timestamp: int) -> bytearray:

@@ -22,7 +22,10 @@ class OffsetCheckpoint:
         self.path = path
 
     def read(self) -> int | None:
-        """The offset; None if none was written, or, with a warning, if the file is not one of these."""
+        """The offset.
+
+        None if none was written, or, with a warning, if the file is not one of these.
+        """
         try:
             text = self.path.read_text("ascii", "replace")
         except FileNotFoundError:
@@ -54,7 +57,10 @@ class OffsetCheckpoint:
 
 
 def flush_folder(folder: Path) -> None:
-    """Force a folder's names to the disk, on systems where that can be asked for. Raises OSError."""
+    """Force a folder's names to the disk, on systems where that can be asked for.
+
+    Raises OSError.
+    """
     if not hasattr(os, "O_DIRECTORY"):
         return
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)

@@ -1,6 +1,7 @@
 """The codecs that record batches are compressed with.
 
-gzip is Python's own; snappy, lz4 and zstd are there where their library is, by the names that kafka-python uses them by.
+gzip is Python's own; snappy, lz4 and zstd are there where their library is, by the names that
+kafka-python uses them by.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from request_purgatory.broker.wire.error_code import ErrorCode
 NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
 NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
 
-#: What a batch may grow to when it is looked into: a megabyte of nothing but zeros packs a gigabyte.
+#: What a batch may grow to when it is looked into: a megabyte of nothing but zeros packs a
+#: gigabyte.
 MAX_UNPACKED_BYTES = 67_108_864
 
 #: Before the blocks of the framing that Java's snappy and all of Kafka's clients use.
@@ -28,8 +30,8 @@ def unpack(codec: int, data: bytes, limit: int = MAX_UNPACKED_BYTES) -> bytes | 
     """What `data` was before it was compressed; None if its library is not installed, or if it is more than `limit` bytes.
 
     Raises:
-        RecordError: UNKNOWN_SERVER_ERROR, which is Kafka's answer, for a codec that does not exist and for data that it can't
-            have made.
+        RecordError: UNKNOWN_SERVER_ERROR, which is Kafka's answer, for a codec that does not exist
+            and for data that it can't have made.
     """
     if codec == NONE:
         return data
@@ -44,9 +46,12 @@ def unpack(codec: int, data: bytes, limit: int = MAX_UNPACKED_BYTES) -> bytes | 
         unpacked = unpacker(library, data, limit)
     except MemoryError:
         raise
-    except Exception as error:  # Each library has errors of its own, some of them plain RuntimeError.
+    except (
+        Exception
+    ) as error:  # Each library has errors of its own, some of them plain RuntimeError.
         raise RecordError(
-            ErrorCode.UNKNOWN_SERVER_ERROR, f"{len(data)} bytes are not {NAMES[codec]}: {type(error).__name__}: {error}"
+            ErrorCode.UNKNOWN_SERVER_ERROR,
+            f"{len(data)} bytes are not {NAMES[codec]}: {type(error).__name__}: {error}",
         ) from error
     return None if unpacked is None or len(unpacked) > limit else unpacked
 

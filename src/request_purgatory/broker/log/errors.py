@@ -11,15 +11,20 @@ class RecordError(PurgatoryError):
 
     Attributes:
         code: Kafka's error code for it.
-        faults: the records at fault, as (index in the batch, what is wrong), for `record_errors` of a produce response.
+        faults: the records at fault, as (index in the batch, what is wrong), for `record_errors` of
+            a produce response.
     """
 
-    def __init__(self, code: ErrorCode, message: str, faults: tuple[tuple[int, str], ...] = ()) -> None:
+    def __init__(
+        self, code: ErrorCode, message: str, faults: tuple[tuple[int, str], ...] = ()
+    ) -> None:
         super().__init__(message)
         self.code = code
         self.faults = faults
 
-    def __reduce__(self) -> tuple[type[RecordError], tuple[ErrorCode, str, tuple[tuple[int, str], ...]]]:
+    def __reduce__(
+        self,
+    ) -> tuple[type[RecordError], tuple[ErrorCode, str, tuple[tuple[int, str], ...]]]:
         return type(self), (self.code, str(self), self.faults)
 
 
@@ -29,5 +34,8 @@ class NoBatchError(RecordError):
 
 
 def storage_error(doing: str, error: OSError) -> RecordError:
-    """What the system said while `doing`, as the error that clients are answered with: they find another leader and try again."""
+    """What the system said while `doing`, as the error that clients are answered with.
+
+    They find another leader and try again.
+    """
     return RecordError(ErrorCode.KAFKA_STORAGE_ERROR, f"{doing}: {error}")

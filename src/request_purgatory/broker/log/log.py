@@ -40,9 +40,11 @@ class Appended(NamedTuple):
 
     base_offset: int
     last_offset: int
-    #: UNSET with the producer's timestamps - but for a duplicate, which Kafka tells the first append's timestamp of.
+    #: UNSET with the producer's timestamps - but for a duplicate, which Kafka tells the first
+    #: append's timestamp of.
     log_append_time_ms: int
-    #: The batch was there already: the offsets are those of its first append, and nothing was written.
+    #: The batch was there already: the offsets are those of its first append, and nothing was
+    #: written.
     duplicate: bool
     max_timestamp: int
 
@@ -50,9 +52,10 @@ class Appended(NamedTuple):
 class PartitionLog:
     """Record batches one behind the other, in segments; offsets count the records, and have no gaps.
 
-    Records are between `log_start_offset` and `end_offset`. The first may lie inside a batch, which is then kept and read as a
-    whole; all else begins and ends with batches. How far records are replicated is not the log's concern. A log belongs to one
-    event loop. Whatever raises RecordError leaves it as it was.
+    Records are between `log_start_offset` and `end_offset`. The first may lie inside a batch, which
+    is then kept and read as a whole; all else begins and ends with batches. How far records are
+    replicated is not the log's concern. A log belongs to one event loop. Whatever raises
+    RecordError leaves it as it was.
 
     >>> from request_purgatory.broker.log import LogSettings, build
     >>> log = PartitionLog.in_memory("orders-0", LogSettings())
@@ -86,14 +89,19 @@ class PartitionLog:
     def in_memory(cls, name: str, settings: LogSettings) -> PartitionLog:
         """An empty log, which ends with the process."""
         recovered = Recovered([Segment(0, MemoryStore())], 0, LeaderEpochs(name), Producers())
-        return cls(name, settings, lambda base_offset: Segment(base_offset, MemoryStore()), recovered)
+        return cls(
+            name, settings, lambda base_offset: Segment(base_offset, MemoryStore()), recovered
+        )
 
     @classmethod
-    def open(cls, name: str, folder: Path, settings: LogSettings, *, files: OpenFiles | None = None) -> PartitionLog:
+    def open(
+        cls, name: str, folder: Path, settings: LogSettings, *, files: OpenFiles | None = None
+    ) -> PartitionLog:
         """The log in a folder, which is made if it is not there; what a crash tore is cut off (see `recovery`).
 
         Args:
-            files: shared with other logs of the event loop, so that all of them together have not too many open files.
+            files: shared with other logs of the event loop, so that all of them together have not
+                too many open files.
 
         Raises:
             RecordError: KAFKA_STORAGE_ERROR, with what the system said.
@@ -108,7 +116,9 @@ class PartitionLog:
             return Segment(base_offset, FileStore(folder / segment_name(base_offset), shared))
 
         start_offset = OffsetCheckpoint(folder / _START_OFFSET_FILE).read()
-        return cls(name, settings, make_segment, recover(name, folder, make_segment, start_offset), folder)
+        return cls(
+            name, settings, make_segment, recover(name, folder, make_segment, start_offset), folder
+        )
 
     # -- where it stands
 
@@ -124,7 +134,10 @@ class PartitionLog:
 
     @property
     def latest_epoch(self) -> int:
-        """The leader epoch of the last batch, or a later one that has begun; -1 if there is none."""
+        """The leader epoch of the last batch, or a later one that has begun.
+
+        -1 if there is none.
+        """
         return self._epochs.latest
 
     @property
@@ -145,7 +158,8 @@ class PartitionLog:
     def epoch_end(self, epoch: int) -> tuple[int, int]:
         """The largest leader epoch that is not larger than `epoch`, and the offset where it ends: OffsetForLeaderEpoch.
 
-        (epoch, start of the next known) where all before that is gone; (-1, -1) for an epoch after the last.
+        (epoch, start of the next known) where all before that is gone; (-1, -1) for an epoch after
+        the last.
         """
         return self._epochs.end_offset_for(epoch, self.end_offset)
 
@@ -156,10 +170,15 @@ class PartitionLog:
     # -- writing
 
     def begin_epoch(self, epoch: int) -> None:
-        """This log's replica becomes the leader: its epoch begins at the log's end, though nothing has been appended yet."""
+        """This log's replica becomes the leader.
+
+        Its epoch begins at the log's end, though nothing has been appended yet.
+        """
         self._epochs.assign(epoch, self.end_offset)
 
-    def append_as_leader(self, records: Buffer, leader_epoch: int, now_ms: int, *, internal: bool = False) -> Appended:
+    def append_as_leader(
+        self, records: Buffer, leader_epoch: int, now_ms: int, *, internal: bool = False
+    ) -> Appended:
         """Check a client's batch, give it its offsets and the leader's epoch, and append it.
 
         Args:
@@ -168,7 +187,8 @@ class PartitionLog:
             internal: the broker's own batch, which is not refused what is refused to clients.
 
         Raises:
-            RecordError: with the code that Kafka answers; see `validation` and `Producers.check`; KAFKA_STORAGE_ERROR.
+            RecordError: with the code that Kafka answers; see `validation` and `Producers.check`;
+                KAFKA_STORAGE_ERROR.
         """
         self._require_open()
         header, batch, max_timestamp = accepted(records, self.settings, now_ms, internal=internal)
@@ -176,7 +196,13 @@ class PartitionLog:
         if idempotent:
             earlier = None if internal else self._producers.duplicate(header)
             if earlier is not None:
-                return Appended(earlier.base_offset, earlier.last_offset, earlier.timestamp, True, earlier.timestamp)
+                return Appended(
+                    earlier.base_offset,
+                    earlier.last_offset,
+                    earlier.timestamp,
+                    True,
+                    earlier.timestamp,
+                )
             self._producers.check(header, internal=internal)
         base_offset = self._segments.active.next_offset
         next_offset = base_offset + header.last_offset_delta + 1
@@ -192,12 +218,13 @@ class PartitionLog:
         """Append the leader's batches as they are; a torn last one is left out.
 
         Args:
-            max_epoch: a batch of a later epoch, and all behind it, are left out: the answer to a fetch may be overtaken by the
-                next election.
+            max_epoch: a batch of a later epoch, and all behind it, are left out: the answer to a
+                fetch may be overtaken by the next election.
 
         Raises:
-            RecordError: CORRUPT_MESSAGE for a wrong checksum; OFFSET_OUT_OF_RANGE for batches that do not begin at
-                `end_offset`; KAFKA_STORAGE_ERROR, where those that fitted into earlier segments stay.
+            RecordError: CORRUPT_MESSAGE for a wrong checksum; OFFSET_OUT_OF_RANGE for batches that
+                do not begin at `end_offset`; KAFKA_STORAGE_ERROR, where those that fitted into
+                earlier segments stay.
         """
         self._require_open()
         view = memoryview(records)
@@ -207,7 +234,8 @@ class PartitionLog:
                 break
             expected = headers[-1].next_offset if headers else self.end_offset
             if header.base_offset != expected or header.last_offset_delta < 0:
-                # DeleteRecords may have moved the leader's start, where an empty follower begins, into this batch.
+                # DeleteRecords may have moved the leader's start, where an empty follower begins,
+                # into this batch.
                 inside = header.base_offset < expected <= header.last_offset
                 if headers or not inside or self._start_offset != expected:
                     raise RecordError(
@@ -230,7 +258,13 @@ class PartitionLog:
                 self._restart(self._start_offset)
 
     def _append_as_is(self, headers: list[BatchHeader], data: bytes) -> None:
-        self._write(data, [Placed(each.base_offset, each.next_offset, each.size, each.max_timestamp) for each in headers])
+        self._write(
+            data,
+            [
+                Placed(each.base_offset, each.next_offset, each.size, each.max_timestamp)
+                for each in headers
+            ],
+        )
         for header in headers:
             self._epochs.assign(header.leader_epoch, max(header.base_offset, self._start_offset))
             if header.producer_id > UNSET and not header.is_control:
@@ -278,13 +312,15 @@ class PartitionLog:
             limit_offset: no batch that goes beyond it, which is the high watermark for consumers.
 
         Raises:
-            RecordError: OFFSET_OUT_OF_RANGE for an offset before the log's start or after its end; KAFKA_STORAGE_ERROR.
+            RecordError: OFFSET_OUT_OF_RANGE for an offset before the log's start or after its end;
+                KAFKA_STORAGE_ERROR.
         """
         self._require_open()
         end_offset = self._segments.active.next_offset
         if not self._start_offset <= offset <= end_offset:
             raise RecordError(
-                ErrorCode.OFFSET_OUT_OF_RANGE, f"{self.name} has offsets {self._start_offset} to {end_offset}, wanted {offset}"
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"{self.name} has offsets {self._start_offset} to {end_offset}, wanted {offset}",
             )
         if offset >= limit_offset or offset == end_offset:
             return b""
@@ -298,7 +334,9 @@ class PartitionLog:
         """All batches, from the one with `from_offset` on."""
         offset = max(from_offset, self._start_offset)
         while offset < self.end_offset:
-            for header, batch in split(self.read(offset, _CHUNK_BYTES, self.end_offset, at_least_one=True)):
+            for header, batch in split(
+                self.read(offset, _CHUNK_BYTES, self.end_offset, at_least_one=True)
+            ):
                 yield header, batch
                 offset = header.next_offset
 
@@ -311,19 +349,25 @@ class PartitionLog:
         from_offset = max(from_offset, self._start_offset)
         for header, batch in self.batches(from_offset):
             if not header.is_control:
-                yield from (record for record in read_records(header, batch) if record.offset >= from_offset)
+                yield from (
+                    record for record in read_records(header, batch) if record.offset >= from_offset
+                )
 
     def offset_at_time(self, timestamp_ms: int, limit_offset: int) -> tuple[int, int] | None:
         """(timestamp, offset) of the first record not older than `timestamp_ms`; None if it is not below `limit_offset`.
 
-        Of a batch that can't be unpacked, for want of its codec's library, it is the base timestamp and the base offset.
+        Of a batch that can't be unpacked, for want of its codec's library, it is the base timestamp
+        and the base offset.
         """
         self._require_open()
         found = self._segments.first_at_or_after(timestamp_ms, self._start_offset)
         return None if found is None or found[1] >= limit_offset else found
 
     def max_timestamp_offset(self) -> tuple[int, int] | None:
-        """(timestamp, offset) of the first of the records with the latest timestamp; None if no record has one."""
+        """(timestamp, offset) of the first of the records with the latest timestamp.
+
+        None if no record has one.
+        """
         self._require_open()
         return self._segments.latest()
 
@@ -332,12 +376,14 @@ class PartitionLog:
     def truncate_to(self, offset: int) -> None:
         """Cut off `offset` and all behind it, and the whole of the batch that it lies in.
 
-        Always to be called when a leader says where this log's epoch ends, even at or after `end_offset`: an epoch that has
-        begun and has no records is cut off too.
+        Always to be called when a leader says where this log's epoch ends, even at or after
+        `end_offset`: an epoch that has begun and has no records is cut off too.
         """
         self._require_open()
         if offset < self.end_offset:
-            base_offset = offset if offset < self._start_offset else self._segments.at(offset).base_of(offset)
+            base_offset = (
+                offset if offset < self._start_offset else self._segments.at(offset).base_of(offset)
+            )
             if base_offset <= self._start_offset:
                 self.truncate_fully(min(offset, self._start_offset))
                 return
@@ -352,13 +398,18 @@ class PartitionLog:
             for header in segment.headers_backwards():
                 if not producer_ids:
                     return
-                if header.producer_id in producer_ids and not header.is_control and self._producers.restore(header):
+                if (
+                    header.producer_id in producer_ids
+                    and not header.is_control
+                    and self._producers.restore(header)
+                ):
                     producer_ids.discard(header.producer_id)
 
     def truncate_fully(self, start_offset: int) -> None:
         """Drop all records, epochs and producers; the log goes on, empty, at `start_offset`."""
         self._require_open()
-        # First: if the process dies in between, what is left is before this offset and dropped, or is a log of its own.
+        # First: if the process dies in between, what is left is before this offset and dropped, or
+        # is a log of its own.
         self._save_start_offset(start_offset)
         self._restart(start_offset)
         self._start_offset = start_offset
@@ -381,7 +432,8 @@ class PartitionLog:
         self._require_open()
         if offset > self.end_offset:
             raise RecordError(
-                ErrorCode.OFFSET_OUT_OF_RANGE, f"{self.name} ends at offset {self.end_offset}, and can't start at {offset}"
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"{self.name} ends at offset {self.end_offset}, and can't start at {offset}",
             )
         if offset > self._start_offset:
             self._save_start_offset(offset)
@@ -390,14 +442,19 @@ class PartitionLog:
     def delete_old(self, now_ms: int, high_watermark: int) -> int:
         """Delete the segments at the log's beginning that are beyond `retention_bytes` or `retention_ms`, or before the start.
 
-        Returns how many. A segment's age is that of its latest timestamp; one whose records have none does not age. No segment
-        goes that reaches beyond `high_watermark`; the last one may. Producers that have been away for long are forgotten too.
+        Returns how many. A segment's age is that of its latest timestamp; one whose records have
+        none does not age. No segment goes that reaches beyond `high_watermark`; the last one may.
+        Producers that have been away for long are forgotten too.
         """
         self._require_open()
         self._producers.expire(now_ms)
         settings = self.settings
         before_start = self._segments.drop_before(self._start_offset)
-        surplus = UNSET if settings.retention_bytes is None else self.size_bytes - settings.retention_bytes
+        surplus = (
+            UNSET
+            if settings.retention_bytes is None
+            else self.size_bytes - settings.retention_bytes
+        )
         oldest = UNSET if settings.retention_ms is None else now_ms - settings.retention_ms
         old = 0
         start_offset = self._start_offset
@@ -410,7 +467,9 @@ class PartitionLog:
             start_offset = segment.next_offset
             old += 1
         if old:
-            logger.info("%s: retention deletes %d segments, up to offset %d", self.name, old, start_offset)
+            logger.info(
+                "%s: retention deletes %d segments, up to offset %d", self.name, old, start_offset
+            )
             if old == len(self._segments):
                 self._roll()
             self._start_at(max(self._start_offset, start_offset))
@@ -444,7 +503,10 @@ class PartitionLog:
         self._flushed_offset = self.end_offset
 
     def close(self) -> None:
-        """Close its files; with `flush_messages`, after having forced them to the disk. Closing it again does nothing."""
+        """Close its files; with `flush_messages`, after having forced them to the disk.
+
+        Closing it again does nothing.
+        """
         if self._closed:
             return
         try:
@@ -455,7 +517,10 @@ class PartitionLog:
             self._segments.close()
 
     def delete(self) -> None:
-        """Close it and remove all of it. Raises RecordError, KAFKA_STORAGE_ERROR, where something is left."""
+        """Close it and remove all of it.
+
+        Raises RecordError, KAFKA_STORAGE_ERROR, where something is left.
+        """
         self._closed = True
         self._segments.delete()
         if self._folder is not None:
@@ -474,15 +539,27 @@ class PartitionLog:
         """Assert every invariant; reads all of it."""
         self._segments.check()
         first_offset = self._segments.first_offset
-        assert first_offset <= self._start_offset <= self.end_offset, (first_offset, self._start_offset, self.end_offset)
+        assert first_offset <= self._start_offset <= self.end_offset, (
+            first_offset,
+            self._start_offset,
+            self.end_offset,
+        )
         second = next(iter(list(self._segments)[1:]), None)
-        assert second is None or self._start_offset <= second.base_offset, (self._start_offset, second)
+        assert second is None or self._start_offset <= second.base_offset, (
+            self._start_offset,
+            second,
+        )
         headers = []
         for header, batch in self.batches():
             verify(header, batch)
-            assert self._epochs.epoch_at(max(header.base_offset, self._start_offset)) == header.leader_epoch, header
+            assert (
+                self._epochs.epoch_at(max(header.base_offset, self._start_offset))
+                == header.leader_epoch
+            ), header
             headers.append(header)
         self._epochs.check(first_offset, self.end_offset)
         self._producers.check_invariants(headers)
         assert self._flushed_offset <= self.end_offset, (self._flushed_offset, self.end_offset)
-        assert self.bytes_between(self._start_offset, self.end_offset) == sum(header.size for header in headers)
+        assert self.bytes_between(self._start_offset, self.end_offset) == sum(
+            header.size for header in headers
+        )

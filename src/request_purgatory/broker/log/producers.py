@@ -1,4 +1,7 @@
-"""Idempotent producers: what each last appended, so that a batch that is sent twice is there once."""
+"""Idempotent producers.
+
+What each last appended, so that a batch that is sent twice is there once.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,10 @@ class ProducerBatch(NamedTuple):
 
 
 class Producer:
-    """What is known of one producer: its epoch, and its last batches of this epoch, the oldest first."""
+    """What is known of one producer.
+
+    Its epoch, and its last batches of this epoch, the oldest first.
+    """
 
     __slots__ = ("batches", "epoch", "last_timestamp")
 
@@ -69,12 +75,12 @@ class Producers:
     def check(self, header: BatchHeader, *, internal: bool = False) -> None:
         """Refuse a batch that does not follow its producer's last.
 
-        Of a producer that is not known, any sequence is taken: all it wrote may have been deleted. `internal` batches have no
-        sequences, only epochs.
+        Of a producer that is not known, any sequence is taken: all it wrote may have been deleted.
+        `internal` batches have no sequences, only epochs.
 
         Raises:
-            RecordError: INVALID_PRODUCER_EPOCH for an older epoch than the last; OUT_OF_ORDER_SEQUENCE_NUMBER for a gap, or a
-                new epoch that does not start at 0.
+            RecordError: INVALID_PRODUCER_EPOCH for an older epoch than the last;
+                OUT_OF_ORDER_SEQUENCE_NUMBER for a gap, or a new epoch that does not start at 0.
         """
         producer = self._producers.get(header.producer_id)
         if producer is None:
@@ -113,12 +119,19 @@ class Producers:
         producer.last_timestamp = timestamp
         producer.batches.append(
             ProducerBatch(
-                header.base_sequence, header.last_sequence, base_offset, base_offset + header.last_offset_delta, timestamp
+                header.base_sequence,
+                header.last_sequence,
+                base_offset,
+                base_offset + header.last_offset_delta,
+                timestamp,
             )
         )
 
     def cut(self, end_offset: int) -> set[int]:
-        """Forget the producers that appended at `end_offset` or later, and say which: what is left of them is in the log."""
+        """Forget the producers that appended at `end_offset` or later, and say which.
+
+        What is left of them is in the log.
+        """
         cut = {
             producer_id
             for producer_id, producer in self._producers.items()
@@ -129,7 +142,10 @@ class Producers:
         return cut
 
     def restore(self, header: BatchHeader) -> bool:
-        """Note a batch that was appended before those that are known of its producer; True if no more are needed of it."""
+        """Note a batch that was appended before those that are known of its producer.
+
+        True if no more are needed of it.
+        """
         producer = self._producers.get(header.producer_id)
         if producer is None:
             producer = self._producers[header.producer_id] = Producer(header.producer_epoch)
@@ -138,14 +154,22 @@ class Producers:
             return True
         producer.batches.appendleft(
             ProducerBatch(
-                header.base_sequence, header.last_sequence, header.base_offset, header.last_offset, header.max_timestamp
+                header.base_sequence,
+                header.last_sequence,
+                header.base_offset,
+                header.last_offset,
+                header.max_timestamp,
             )
         )
         return len(producer.batches) == BATCHES_KEPT
 
     def expire(self, now_ms: int) -> None:
         """Forget the producers that have written nothing for a day."""
-        late = [each for each, producer in self._producers.items() if now_ms - producer.last_timestamp >= EXPIRATION_MS]
+        late = [
+            each
+            for each, producer in self._producers.items()
+            if now_ms - producer.last_timestamp >= EXPIRATION_MS
+        ]
         for producer_id in late:
             del self._producers[producer_id]
 
@@ -163,8 +187,15 @@ class Producers:
             producer = self._producers.get(producer_id)
             if producer is None:
                 continue  # Expired.
-            assert producer.epoch == headers[-1].producer_epoch, (producer_id, producer.epoch, headers[-1])
-            known = [(batch.base_offset, batch.first_sequence, batch.last_sequence) for batch in producer.batches]
+            assert producer.epoch == headers[-1].producer_epoch, (
+                producer_id,
+                producer.epoch,
+                headers[-1],
+            )
+            known = [
+                (batch.base_offset, batch.first_sequence, batch.last_sequence)
+                for batch in producer.batches
+            ]
             there = [
                 (each.base_offset, each.base_sequence, each.last_sequence)
                 for each in headers

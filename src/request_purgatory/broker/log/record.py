@@ -22,8 +22,8 @@ class Record(NamedTuple):
     timestamp: int
 
 
-#: A record's timestamp delta and offset delta, and where its key and value lie in the unpacked body of its batch: position and
-#: size of each; a size below 0 is that of a null.
+#: A record's timestamp delta and offset delta, and where its key and value lie in the unpacked body
+#: of its batch: position and size of each; a size below 0 is that of a null.
 Layout: TypeAlias = tuple[int, int, int, int, int, int]
 
 
@@ -45,8 +45,8 @@ def layouts(records: bytes, count: int) -> list[Layout]:
     found: list[Layout] = []
     position = 0
     total = len(records)
-    # Every append comes by here for each record, so that what is mostly one byte is read in place: a call costs as much as the
-    # rest of the field.
+    # Every append comes by here for each record, so that what is mostly one byte is read in place:
+    # a call costs as much as the rest of the field.
     try:
         while len(found) < count:
             size, position = _varint(records, position)
@@ -78,9 +78,13 @@ def layouts(records: bytes, count: int) -> list[Layout]:
             found.append((timestamp_delta, offset_delta, key_at, key_size, value_at, value_size))
     except (ValueError, IndexError) as error:
         what = "the batch ends in it" if isinstance(error, IndexError) else str(error)
-        raise RecordError(ErrorCode.INVALID_RECORD, f"record {len(found)} of {count} can't be read: {what}") from error
+        raise RecordError(
+            ErrorCode.INVALID_RECORD, f"record {len(found)} of {count} can't be read: {what}"
+        ) from error
     if position != total:
-        raise RecordError(ErrorCode.INVALID_RECORD, f"{total - position} bytes are left after {count} records")
+        raise RecordError(
+            ErrorCode.INVALID_RECORD, f"{total - position} bytes are left after {count} records"
+        )
     return found
 
 
@@ -118,7 +122,8 @@ def read_records(header: BatchHeader, batch: Buffer) -> Iterator[Record]:
     """The records of a batch in the order of their offsets.
 
     Raises:
-        RecordError: UNSUPPORTED_COMPRESSION_TYPE if the batch can't be looked into, INVALID_RECORD if it is none.
+        RecordError: UNSUPPORTED_COMPRESSION_TYPE if the batch can't be looked into, INVALID_RECORD
+            if it is none.
     """
     records = body(header, batch)
     if records is None:
@@ -126,7 +131,9 @@ def read_records(header: BatchHeader, batch: Buffer) -> Iterator[Record]:
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
             f"the batch at offset {header.base_offset} can't be unpacked: codec {header.codec}, {header.size} bytes",
         )
-    for delta, offset_delta, key_at, key_size, value_at, value_size in layouts(records, header.record_count):
+    for delta, offset_delta, key_at, key_size, value_at, value_size in layouts(
+        records, header.record_count
+    ):
         yield Record(
             header.base_offset + offset_delta,
             None if key_size < 0 else records[key_at : key_at + key_size],
@@ -135,11 +142,13 @@ def read_records(header: BatchHeader, batch: Buffer) -> Iterator[Record]:
         )
 
 
-def first_at_or_after(header: BatchHeader, batch: Buffer, timestamp_ms: int, offset: int = 0) -> tuple[int, int] | None:
+def first_at_or_after(
+    header: BatchHeader, batch: Buffer, timestamp_ms: int, offset: int = 0
+) -> tuple[int, int] | None:
     """(timestamp, offset) of the batch's first record that is not older than `timestamp_ms`, nor below `offset`; None if none is.
 
-    For a batch that can't be unpacked it is the batch's base timestamp and offset: too early by less than a batch, so that
-    nobody who starts there misses a record.
+    For a batch that can't be unpacked it is the batch's base timestamp and offset: too early by
+    less than a batch, so that nobody who starts there misses a record.
     """
     if header.max_timestamp < timestamp_ms:
         return None
@@ -149,7 +158,9 @@ def first_at_or_after(header: BatchHeader, batch: Buffer, timestamp_ms: int, off
         return first, max(header.base_offset, offset)
     for delta, offset_delta, *_ in layouts(records, header.record_count):
         at = header.base_offset + offset_delta
-        timestamp = header.max_timestamp if header.has_log_append_time else header.base_timestamp + delta
+        timestamp = (
+            header.max_timestamp if header.has_log_append_time else header.base_timestamp + delta
+        )
         if timestamp >= timestamp_ms and at >= offset:
             return timestamp, at
     return None

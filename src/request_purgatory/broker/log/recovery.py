@@ -36,13 +36,16 @@ def segment_name(base_offset: int) -> str:
     return f"{base_offset:020d}.log"
 
 
-def recover(name: str, folder: Path, make_segment: Callable[[int], Segment], start_offset: int | None) -> Recovered:
+def recover(
+    name: str, folder: Path, make_segment: Callable[[int], Segment], start_offset: int | None
+) -> Recovered:
     """Read every batch in `folder`, and keep those that are whole, from the first on.
 
-    After a batch that is torn or does not match its checksum, the rest of its segment and all later segments are cut off: that
-    is where an append was when the process or the machine died. Later segments stay only if no offset is missing before them:
-    what was cut off then is the part of an append that a full disk failed. Segments that end before `start_offset`, which is
-    what a checkpoint says, were about to be deleted, and are, without being read.
+    After a batch that is torn or does not match its checksum, the rest of its segment and all later
+    segments are cut off: that is where an append was when the process or the machine died. Later
+    segments stay only if no offset is missing before them: what was cut off then is the part of an
+    append that a full disk failed. Segments that end before `start_offset`, which is what a
+    checkpoint says, were about to be deleted, and are, without being read.
 
     Raises:
         RecordError: KAFKA_STORAGE_ERROR if the system fails to read or cut a file.
@@ -90,7 +93,9 @@ def recover(name: str, folder: Path, make_segment: Callable[[int], Segment], sta
 def _found(folder: Path) -> list[int]:
     for partial in folder.glob("*.tmp"):
         _unlink(partial)
-    return sorted(int(path.stem) for path in folder.glob("*.log") if _SEGMENT_NAME.fullmatch(path.name))
+    return sorted(
+        int(path.stem) for path in folder.glob("*.log") if _SEGMENT_NAME.fullmatch(path.name)
+    )
 
 
 def _unlink(path: Path) -> None:
@@ -109,7 +114,9 @@ def _index(segment: Segment, epochs: LeaderEpochs, producers: Producers) -> None
         chunk = segment.store.read(position, min(_CHUNK_BYTES, size - position))
         read = _index_chunk(segment, chunk, position, epochs, producers)
         said = int.from_bytes(chunk[8:12], signed=True) + 12
-        if read == 0 and len(chunk) < min(said, size - position):  # A batch that is larger than a chunk, or says so.
+        if read == 0 and len(chunk) < min(
+            said, size - position
+        ):  # A batch that is larger than a chunk, or says so.
             chunk = segment.store.read(position, min(said, size - position))
             read = _index_chunk(segment, chunk, position, epochs, producers)
         if read == 0:
@@ -127,8 +134,13 @@ def _index(segment: Segment, epochs: LeaderEpochs, producers: Producers) -> None
         segment.store.truncate(position)
 
 
-def _index_chunk(segment: Segment, chunk: bytes, position: int, epochs: LeaderEpochs, producers: Producers) -> int:
-    """Index the whole batches that `chunk`, which lies at `position`, begins with; how many bytes they are."""
+def _index_chunk(
+    segment: Segment, chunk: bytes, position: int, epochs: LeaderEpochs, producers: Producers
+) -> int:
+    """Index the whole batches that `chunk`, which lies at `position`, begins with.
+
+    How many bytes they are.
+    """
     read = 0
     try:
         for header, batch in split(chunk, torn_tail=True):
@@ -136,7 +148,10 @@ def _index_chunk(segment: Segment, chunk: bytes, position: int, epochs: LeaderEp
                 break
             verify(header, batch)
             size = header.size
-            segment.index(Placed(header.base_offset, header.next_offset, size, header.max_timestamp), position + read)
+            segment.index(
+                Placed(header.base_offset, header.next_offset, size, header.max_timestamp),
+                position + read,
+            )
             epochs.assign(header.leader_epoch, header.base_offset)
             if header.producer_id > UNSET and not header.is_control:
                 producers.add(header, header.base_offset, header.max_timestamp)

@@ -23,8 +23,9 @@ class Placed(NamedTuple):
 class Segment:
     """Batches one behind the other, without a gap, and where each of them is.
 
-    The index has 20 bytes for each batch, so that a read is two bisections and one slice, and so is a look-up by time: its
-    column of timestamps holds the latest up to and including each batch, and so is sorted.
+    The index has 20 bytes for each batch, so that a read is two bisections and one slice, and so is
+    a look-up by time: its column of timestamps holds the latest up to and including each batch, and
+    so is sorted.
     """
 
     __slots__ = ("_latest", "_offsets", "_positions", "base_offset", "next_offset", "store")
@@ -54,7 +55,10 @@ class Segment:
         return self._latest[-1] if self._latest else UNSET
 
     def append(self, data: bytes | bytearray, batches: list[Placed]) -> None:
-        """Add batches that follow the last. Raises RecordError, KAFKA_STORAGE_ERROR, and is as it was."""
+        """Add batches that follow the last.
+
+        Raises RecordError, KAFKA_STORAGE_ERROR, and is as it was.
+        """
         position = self.store.size
         self.store.append(data)
         for batch in batches:
@@ -70,7 +74,10 @@ class Segment:
         self.next_offset = batch.next_offset
 
     def read(self, offset: int, max_bytes: int, limit_offset: int, at_least_one: bool) -> bytes:
-        """Whole batches from the one with `offset` on, which must be here; none that goes beyond `limit_offset`."""
+        """Whole batches from the one with `offset` on, which must be here.
+
+        None that goes beyond `limit_offset`.
+        """
         first, last = self._span(offset, limit_offset)
         if last <= first:
             return b""
@@ -95,7 +102,9 @@ class Segment:
         offsets = self._offsets
         last = len(offsets)
         if limit_offset < self.next_offset:
-            last = bisect_right(offsets, limit_offset) - 1  # A batch begins there, which the limit is in or before.
+            last = (
+                bisect_right(offsets, limit_offset) - 1
+            )  # A batch begins there, which the limit is in or before.
         return max(bisect_right(offsets, offset) - 1, 0), last
 
     def _end(self, index: int) -> int:
@@ -108,7 +117,10 @@ class Segment:
         return self._offsets[bisect_right(self._offsets, offset) - 1]
 
     def truncate(self, base_offset: int) -> None:
-        """Cut off the batch that begins at `base_offset` and all behind it. Raises RecordError, KAFKA_STORAGE_ERROR."""
+        """Cut off the batch that begins at `base_offset` and all behind it.
+
+        Raises RecordError, KAFKA_STORAGE_ERROR.
+        """
         index = bisect_left(self._offsets, base_offset)
         if index == len(self._offsets):
             return
@@ -121,7 +133,9 @@ class Segment:
 
         It has one for sure if the result is not that of `offset` itself.
         """
-        return max(bisect_left(self._latest, timestamp_ms), bisect_right(self._offsets, offset) - 1, 0)
+        return max(
+            bisect_left(self._latest, timestamp_ms), bisect_right(self._offsets, offset) - 1, 0
+        )
 
     def header(self, index: int) -> BatchHeader:
         """The header of the batch at an index."""
@@ -144,7 +158,16 @@ class Segment:
         for index in range(len(self._offsets)):
             header = self.header(index)
             latest = max(latest, header.max_timestamp)
-            assert (self._offsets[index], self._positions[index], self._latest[index]) == (offset, position, latest), header
+            assert (self._offsets[index], self._positions[index], self._latest[index]) == (
+                offset,
+                position,
+                latest,
+            ), header
             assert header.base_offset == offset, (header, offset)
             offset, position = header.next_offset, position + header.size
-        assert (self.next_offset, self.store.size) == (offset, position), (self.next_offset, offset, self.store.size, position)
+        assert (self.next_offset, self.store.size) == (offset, position), (
+            self.next_offset,
+            offset,
+            self.store.size,
+            position,
+        )

@@ -18,8 +18,9 @@ _max_timestamp = attrgetter("max_timestamp")
 class Segments:
     """Segments one behind the other, without a gap; at least one, and only the last, which is active, may be empty.
 
-    A segment leaves only after its file has: one that the system does not let go of is found again by the next attempt, and no
-    gap is left on the disk. What raises does so with RecordError, KAFKA_STORAGE_ERROR.
+    A segment leaves only after its file has: one that the system does not let go of is found again
+    by the next attempt, and no gap is left on the disk. What raises does so with RecordError,
+    KAFKA_STORAGE_ERROR.
     """
 
     __slots__ = ("_make", "_segments", "active")
@@ -57,7 +58,9 @@ class Segments:
     def bytes_between(self, offset: int, limit_offset: int) -> int:
         """Bytes of the whole batches from the one with `offset` to `limit_offset`."""
         first = max(bisect_right(self._segments, offset, key=_base_offset) - 1, 0)
-        return sum(segment.bytes_between(offset, limit_offset) for segment in self._segments[first:])
+        return sum(
+            segment.bytes_between(offset, limit_offset) for segment in self._segments[first:]
+        )
 
     # -- by time
 
@@ -74,7 +77,10 @@ class Segments:
         return None
 
     def latest(self) -> tuple[int, int] | None:
-        """(timestamp, offset) of the first of the records with the latest timestamp; None if no record has one."""
+        """(timestamp, offset) of the first of the records with the latest timestamp.
+
+        None if no record has one.
+        """
         segment = max(self._segments, key=_max_timestamp)
         latest = segment.max_timestamp
         if latest == UNSET:
@@ -108,7 +114,9 @@ class Segments:
 
     def restart(self, base_offset: int) -> None:
         """Drop all, and begin with an empty one at `base_offset`."""
-        kept = next((segment for segment in self._segments if segment.base_offset == base_offset), None)
+        kept = next(
+            (segment for segment in self._segments if segment.base_offset == base_offset), None
+        )
         if kept is None:
             # Before any is dropped: it may fail.
             kept = self._make(base_offset)
@@ -148,7 +156,10 @@ class Segments:
         """Assert every invariant; reads all headers."""
         assert self.active is self._segments[-1]
         for segment, following in pairwise(self._segments):
-            assert segment.next_offset == following.base_offset, (segment.next_offset, following.base_offset)
+            assert segment.next_offset == following.base_offset, (
+                segment.next_offset,
+                following.base_offset,
+            )
             assert segment.size, segment.base_offset
         for segment in self._segments:
             segment.check()

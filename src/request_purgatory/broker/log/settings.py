@@ -16,7 +16,8 @@ class LogSettings:
     Raises InvalidArgumentError, with the value, for one that no log can have.
     """
 
-    #: A segment takes no batch that would make it larger, unless it is empty: a batch may be larger than a segment.
+    #: A segment takes no batch that would make it larger, unless it is empty: a batch may be larger
+    #: than a segment.
     segment_bytes: int = 67_108_864
     #: The largest batch that clients may append.
     max_message_bytes: int = 1_048_588
@@ -33,11 +34,15 @@ class LogSettings:
 
     def __post_init__(self) -> None:
         if not 1 <= self.segment_bytes < 2**31:
-            raise InvalidArgumentError("segment_bytes", "at least 1 and below 2^31", self.segment_bytes)
+            raise InvalidArgumentError(
+                "segment_bytes", "at least 1 and below 2^31", self.segment_bytes
+            )
         if self.flush_messages is not None and self.flush_messages < 1:
             raise InvalidArgumentError("flush_messages", "at least 1", self.flush_messages)
         if self.message_timestamp_type not in TIMESTAMP_TYPES:
-            raise InvalidArgumentError("message_timestamp_type", " or ".join(TIMESTAMP_TYPES), self.message_timestamp_type)
+            raise InvalidArgumentError(
+                "message_timestamp_type", " or ".join(TIMESTAMP_TYPES), self.message_timestamp_type
+            )
         for name in (
             "max_message_bytes",
             "retention_ms",

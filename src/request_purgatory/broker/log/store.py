@@ -11,7 +11,10 @@ from request_purgatory.broker.wire.error_code import ErrorCode
 
 
 class Store(Protocol):
-    """Bytes that grow at the end. What fails raises RecordError, KAFKA_STORAGE_ERROR, and leaves them as they were."""
+    """Bytes that grow at the end.
+
+    What fails raises RecordError, KAFKA_STORAGE_ERROR, and leaves them as they were.
+    """
 
     @property
     def size(self) -> int:
@@ -92,7 +95,9 @@ class OpenFiles:
             while len(descriptors) >= self.limit:
                 os.close(descriptors.pop(next(iter(descriptors))))
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o644)
-        descriptors[path] = descriptor  # At the end: those at the beginning have gone unused for longest.
+        descriptors[path] = (
+            descriptor  # At the end: those at the beginning have gone unused for longest.
+        )
         return descriptor
 
     def close(self, path: Path) -> None:
@@ -103,7 +108,10 @@ class OpenFiles:
 
 
 class FileStore:
-    """Bytes in a file, written without a buffer: what was appended survives the end of the process, however it ends."""
+    """Bytes in a file, written without a buffer.
+
+    What was appended survives the end of the process, however it ends.
+    """
 
     __slots__ = ("_files", "_flushed", "_torn", "path", "size")
 
@@ -128,7 +136,9 @@ class FileStore:
                 self._torn = False
             self._flushed = False
             written = _write(descriptor, data, start)
-            while written < len(data):  # A disk that is nearly full takes a part, and says why with the next.
+            while written < len(
+                data
+            ):  # A disk that is nearly full takes a part, and says why with the next.
                 written += _write(descriptor, data[written:], start + written)
         except OSError as error:
             self._torn = True
@@ -136,14 +146,18 @@ class FileStore:
                 self._cut(start)
             except OSError:
                 pass  # With the next append; at the next start, recovery does it.
-            raise storage_error(f"writing {len(data)} bytes at {start} of {self.path}", error) from error
+            raise storage_error(
+                f"writing {len(data)} bytes at {start} of {self.path}", error
+            ) from error
         self.size = start + len(data)
 
     def read(self, position: int, size: int) -> bytes:
         try:
             data = _read(self._files.descriptor(self.path), size, position)
             while len(data) < size:
-                more = _read(self._files.descriptor(self.path), size - len(data), position + len(data))
+                more = _read(
+                    self._files.descriptor(self.path), size - len(data), position + len(data)
+                )
                 if not more:
                     raise RecordError(
                         ErrorCode.KAFKA_STORAGE_ERROR,
@@ -151,7 +165,9 @@ class FileStore:
                     )
                 data += more
         except OSError as error:
-            raise storage_error(f"reading {size} bytes at {position} of {self.path}", error) from error
+            raise storage_error(
+                f"reading {size} bytes at {position} of {self.path}", error
+            ) from error
         return data
 
     def truncate(self, size: int) -> None:

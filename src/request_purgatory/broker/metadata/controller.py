@@ -1,7 +1,7 @@
 """The controller: what a cluster's topics are, who leads their partitions, and which nodes are alive.
 
-One for a cluster, with what is Raft's work in Kafka left out: it is part of the process that the nodes are in, and never fails
-alone.
+One for a cluster, with what is Raft's work in Kafka left out: it is part of the process that the
+nodes are in, and never fails alone.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ class IsrWish(NamedTuple):
 class Controller:
     """The topics of a cluster and the nodes that are alive.
 
-    `changed` is called after each change with the partitions concerned, `removed` with a topic that was deleted: the cluster
-    tells the nodes.
+    `changed` is called after each change with the partitions concerned, `removed` with a topic that
+    was deleted: the cluster tells the nodes.
     """
 
     def __init__(self, settings: ClusterSettings) -> None:
@@ -116,9 +116,13 @@ class Controller:
         """
         fault = name_fault(name)
         if fault is not None:
-            raise ControllerError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {fault}")
+            raise ControllerError(
+                ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {fault}"
+            )
         if name in INTERNAL_TOPICS and not internal:
-            raise ControllerError(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited.")
+            raise ControllerError(
+                ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited."
+            )
         if name in self.topics:
             raise ControllerError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
         if "." in name or "_" in name:
@@ -127,7 +131,8 @@ class Controller:
             for other in self.topics:
                 if other.replace(".", "_") == alike:
                     raise ControllerError(
-                        ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {other}"
+                        ErrorCode.INVALID_TOPIC_EXCEPTION,
+                        f"Topic '{name}' collides with existing topic: {other}",
                     )
         if assignment:
             replicas = self._checked_assignment(assignment, partitions, replication_factor)
@@ -137,8 +142,14 @@ class Controller:
         fault = config_fault(given)
         if fault is not None:
             raise ControllerError(ErrorCode.INVALID_CONFIG, fault)
-        topic = Topic(name, uuid.uuid4(), configs={key: value for key, value in given.items() if value is not None})
-        topic.partitions = [self._new_partition(name, index, nodes) for index, nodes in enumerate(replicas)]
+        topic = Topic(
+            name,
+            uuid.uuid4(),
+            configs={key: value for key, value in given.items() if value is not None},
+        )
+        topic.partitions = [
+            self._new_partition(name, index, nodes) for index, nodes in enumerate(replicas)
+        ]
         if not validate_only:
             self.topics[name] = topic
             self.names[topic.topic_id] = name
@@ -156,13 +167,15 @@ class Controller:
             partitions = self.settings.num_partitions
         if partitions <= 0:
             raise ControllerError(
-                ErrorCode.INVALID_PARTITIONS, f"Number of partitions was set to an invalid non-positive value: {partitions}"
+                ErrorCode.INVALID_PARTITIONS,
+                f"Number of partitions was set to an invalid non-positive value: {partitions}",
             )
         if factor == -1:
             factor = self.settings.replication_factor
         if factor <= 0:
             raise ControllerError(
-                ErrorCode.INVALID_REPLICATION_FACTOR, f"Replication factor must be larger than 0, got {factor}."
+                ErrorCode.INVALID_REPLICATION_FACTOR,
+                f"Replication factor must be larger than 0, got {factor}.",
             )
         nodes = sorted(self.alive)
         if factor > len(nodes):
@@ -173,7 +186,9 @@ class Controller:
             )
         return default_assignment(nodes, partitions, factor, self._placed)
 
-    def _checked_assignment(self, assignment: dict[int, list[int]], partitions: int, factor: int) -> list[list[int]]:
+    def _checked_assignment(
+        self, assignment: dict[int, list[int]], partitions: int, factor: int
+    ) -> list[list[int]]:
         if partitions != -1 or factor != -1:
             raise ControllerError(
                 ErrorCode.INVALID_REQUEST,
@@ -181,7 +196,8 @@ class Controller:
             )
         if sorted(assignment) != list(range(len(assignment))):
             raise ControllerError(
-                ErrorCode.INVALID_REPLICA_ASSIGNMENT, "partitions should be a consecutive 0-based integer sequence"
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                "partitions should be a consecutive 0-based integer sequence",
             )
         replicas = [assignment[index] for index in range(len(assignment))]
         for each in replicas:
@@ -191,13 +207,19 @@ class Controller:
     def _check_replicas(self, replicas: list[int], factor: int) -> None:
         code = ErrorCode.INVALID_REPLICA_ASSIGNMENT
         if not replicas:
-            raise ControllerError(code, "The manual partition assignment includes an empty replica list.")
+            raise ControllerError(
+                code, "The manual partition assignment includes an empty replica list."
+            )
         if len(set(replicas)) < len(replicas):
-            raise ControllerError(code, f"The manual partition assignment includes the same broker more than once: {replicas}.")
+            raise ControllerError(
+                code,
+                f"The manual partition assignment includes the same broker more than once: {replicas}.",
+            )
         unknown = [node for node in replicas if not 0 <= node < self.settings.nodes]
         if unknown:
             raise ControllerError(
-                code, f"The manual partition assignment includes broker {unknown[0]}, but no such broker is registered."
+                code,
+                f"The manual partition assignment includes broker {unknown[0]}, but no such broker is registered.",
             )
         if len(replicas) != factor:
             raise ControllerError(
@@ -207,7 +229,12 @@ class Controller:
             )
 
     def create_partitions(
-        self, name: str, count: int, assignments: list[list[int]] | None, *, validate_only: bool = False
+        self,
+        name: str,
+        count: int,
+        assignments: list[list[int]] | None,
+        *,
+        validate_only: bool = False,
     ) -> None:
         """More partitions of a topic, until there are `count`.
 
@@ -217,7 +244,9 @@ class Controller:
         topic = self.known(name)
         present = len(topic.partitions)
         if count == present:
-            raise ControllerError(ErrorCode.INVALID_PARTITIONS, f"Topic already has {present} partition(s).")
+            raise ControllerError(
+                ErrorCode.INVALID_PARTITIONS, f"Topic already has {present} partition(s)."
+            )
         if count < present:
             raise ControllerError(
                 ErrorCode.INVALID_PARTITIONS,
@@ -228,9 +257,12 @@ class Controller:
             nodes = sorted(self.alive)
             if factor > len(nodes):
                 raise ControllerError(
-                    ErrorCode.INVALID_REPLICATION_FACTOR, f"{factor} replicas, but {len(nodes)} broker(s) are registered."
+                    ErrorCode.INVALID_REPLICATION_FACTOR,
+                    f"{factor} replicas, but {len(nodes)} broker(s) are registered.",
                 )
-            assignments = default_assignment(nodes, count - present, factor, topic.partitions[0].replicas[0] + present)
+            assignments = default_assignment(
+                nodes, count - present, factor, topic.partitions[0].replicas[0] + present
+            )
         elif len(assignments) != count - present:
             raise ControllerError(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,
@@ -240,7 +272,10 @@ class Controller:
             self._check_replicas(replicas, factor)
         if validate_only:
             return
-        new = [self._new_partition(name, present + step, replicas) for step, replicas in enumerate(assignments)]
+        new = [
+            self._new_partition(name, present + step, replicas)
+            for step, replicas in enumerate(assignments)
+        ]
         topic.partitions += new
         self._commit(new)
 
@@ -275,7 +310,10 @@ class Controller:
         """A topic; ControllerError if there is none of that name."""
         topic = self.topics.get(name)
         if topic is None:
-            raise ControllerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
+            raise ControllerError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                "This server does not host this topic-partition.",
+            )
         return topic
 
     # -- leaders and in-sync replicas
@@ -283,14 +321,19 @@ class Controller:
     def alter_isr(self, wish: IsrWish) -> bool:
         """Grant a leader other in-sync replicas; False if the partition has changed since it asked, or one of them is not alive.
 
-        A leader that asks on the strength of an older state may have stopped to wait for a replica that it would let in again,
-        and a node that is not alive is not to lead: the leader hears of what has changed and asks anew.
+        A leader that asks on the strength of an older state may have stopped to wait for a replica
+        that it would let in again, and a node that is not alive is not to lead: the leader hears of
+        what has changed and asks anew.
         """
         partition = self.partition(wish.key)
         if partition is None or self.topics[wish.key.topic].topic_id != wish.topic_id:
             return False
         present = (partition.leader, partition.leader_epoch, partition.partition_epoch)
-        if present != (wish.leader, wish.leader_epoch, wish.partition_epoch) or not self.alive.issuperset(wish.isr):
+        if present != (
+            wish.leader,
+            wish.leader_epoch,
+            wish.partition_epoch,
+        ) or not self.alive.issuperset(wish.isr):
             return False
         partition.isr = list(wish.isr)
         partition.partition_epoch += 1
@@ -306,7 +349,9 @@ class Controller:
         """
         partition = self.partition(key)
         if partition is None:
-            raise ControllerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {key}")
+            raise ControllerError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {key}"
+            )
         if node not in partition.isr or node not in self.alive:
             raise ControllerError(
                 ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
@@ -329,7 +374,10 @@ class Controller:
         return [each for each in partitions if each.leader == NO_LEADER and self._elect(each)]
 
     def node_went(self, node: int) -> None:
-        """A node is gone: others lead what it led, and it is in sync with nothing, but where nobody else is."""
+        """A node is gone.
+
+        Others lead what it led, and it is in sync with nothing, but where nobody else is.
+        """
         self.alive.discard(node)
         changed = []
         for partition in self._partitions():
@@ -353,10 +401,17 @@ class Controller:
                 self._lead(partition, node)
                 return True
         topic = self.topics[partition.topic]
-        if topic_value("unclean.leader.election.enable", topic.configs, self.settings).lower() == "true":
+        if (
+            topic_value("unclean.leader.election.enable", topic.configs, self.settings).lower()
+            == "true"
+        ):
             for node in partition.replicas:
                 if node in self.alive:
-                    logger.warning("%s: node %d leads, which was not in sync: what it lacks is lost", partition.key, node)
+                    logger.warning(
+                        "%s: node %d leads, which was not in sync: what it lacks is lost",
+                        partition.key,
+                        node,
+                    )
                     partition.isr = [node]
                     self._lead(partition, node)
                     return True
@@ -366,7 +421,9 @@ class Controller:
         partition.leader = node
         partition.leader_epoch += 1
         partition.partition_epoch += 1
-        logger.info("%s: the leader is %d, in epoch %d", partition.key, node, partition.leader_epoch)
+        logger.info(
+            "%s: the leader is %d, in epoch %d", partition.key, node, partition.leader_epoch
+        )
 
     def _partitions(self) -> list[Partition]:
         return [partition for topic in self.topics.values() for partition in topic.partitions]
@@ -389,7 +446,10 @@ class Controller:
             self.changed(partitions)
 
     def _keep(self) -> None:
-        """Save, or go on without: a disk that is full is no reason for the nodes not to hear of what has changed."""
+        """Save, or go on without.
+
+        A disk that is full is no reason for the nodes not to hear of what has changed.
+        """
         try:
             self._save()
         except OSError:
@@ -417,12 +477,18 @@ class Controller:
         nodes = max(
             [
                 self.settings.nodes,
-                *(node + 1 for topic in data["topics"] for each in topic["partitions"] for node in each["replicas"]),
+                *(
+                    node + 1
+                    for topic in data["topics"]
+                    for each in topic["partitions"]
+                    for node in each["replicas"]
+                ),
             ]
         )
         if nodes > self.settings.nodes:
             raise ControllerError(
-                ErrorCode.INVALID_REQUEST, f"{path.parent} has data of {nodes} nodes, where {self.settings.nodes} are to run"
+                ErrorCode.INVALID_REQUEST,
+                f"{path.parent} has data of {nodes} nodes, where {self.settings.nodes} are to run",
             )
         self.cluster_id = data["cluster_id"]
         self._next_producer_id = self._producer_ids_taken = data["producer_ids_taken"]

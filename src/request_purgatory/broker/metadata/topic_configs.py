@@ -1,4 +1,7 @@
-"""The settings of topics and brokers that clients may ask for: names, types and defaults as in Kafka."""
+"""The settings of topics and brokers that clients may ask for.
+
+Names, types and defaults as in Kafka.
+"""
 
 from __future__ import annotations
 
@@ -82,7 +85,8 @@ def _flag(value: bool) -> str:
 
 _COMPRESSION = ("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd")
 
-#: Those that change what this broker does; and further ones that clients set as a matter of course, which it takes and tells.
+#: Those that change what this broker does; and further ones that clients set as a matter of course,
+#: which it takes and tells.
 TOPIC_CONFIGS = {
     config.name: config
     for config in (
@@ -139,7 +143,8 @@ def topic_value(name: str, configs: dict[str, str], settings: ClusterSettings) -
     return settings.topic_defaults.get(name) or TOPIC_CONFIGS[name].default(settings)
 
 
-#: Kafka's names for a topic's settings where brokers have the default, but for those that are the topic's with `log.` before it.
+#: Kafka's names for a topic's settings where brokers have the default, but for those that are the
+#: topic's with `log.` before it.
 _AS_BROKER = {
     "max.message.bytes": "message.max.bytes",
     "compression.type": "compression.type",
@@ -174,7 +179,17 @@ class BrokerConfig:
 
 
 #: Settings of this broker that Kafka's have not, or not as a broker's.
-_OWN = frozenset({"nodes", "port", "data_dir", "flush_messages", "topic_defaults", "producer_byte_rate", "consumer_byte_rate"})
+_OWN = frozenset(
+    {
+        "nodes",
+        "port",
+        "data_dir",
+        "flush_messages",
+        "topic_defaults",
+        "producer_byte_rate",
+        "consumer_byte_rate",
+    }
+)
 _LONGS = frozenset(
     {
         "connections_max_idle_ms",
@@ -190,10 +205,18 @@ _LONGS = frozenset(
 def broker_configs(settings: ClusterSettings, node_id: int) -> list[BrokerConfig]:
     """A broker's settings, by Kafka's names."""
     default = ClusterSettings()
-    found = [BrokerConfig("broker.id", str(node_id), ConfigType.INT, ConfigSource.STATIC_BROKER_CONFIG)]
+    found = [
+        BrokerConfig("broker.id", str(node_id), ConfigType.INT, ConfigSource.STATIC_BROKER_CONFIG)
+    ]
     for name in (each.name for each in fields(settings) if each.name not in _OWN):
         value = getattr(settings, name)
-        kind = ConfigType.BOOLEAN if isinstance(value, bool) else ConfigType.LONG if name in _LONGS else ConfigType.INT
+        kind = (
+            ConfigType.BOOLEAN
+            if isinstance(value, bool)
+            else ConfigType.LONG
+            if name in _LONGS
+            else ConfigType.INT
+        )
         text = _flag(value) if isinstance(value, bool) else None if value is None else str(value)
         changed = value != getattr(default, name)
         source = ConfigSource.STATIC_BROKER_CONFIG if changed else ConfigSource.DEFAULT_CONFIG

@@ -16,7 +16,10 @@ _NAME = re.compile(r"[a-zA-Z0-9._-]+")
 
 
 class TopicPartition(NamedTuple):
-    """A partition of a topic: what requests wait for, and so the watch key of produce, fetch and delete-records requests."""
+    """A partition of a topic.
+
+    What requests wait for, and so the watch key of produce, fetch and delete-records requests.
+    """
 
     topic: str
     partition: int
@@ -93,11 +96,21 @@ def as_json(topic: Topic) -> dict[str, Any]:
 
 def from_json(data: dict[str, Any]) -> Topic:
     """A topic from what is kept on disk."""
-    partitions = [Partition(data["name"], index, **each) for index, each in enumerate(data["partitions"])]
+    partitions = [
+        Partition(data["name"], index, **each) for index, each in enumerate(data["partitions"])
+    ]
     return Topic(data["name"], uuid.UUID(data["topic_id"]), partitions, data["configs"])
 
 
-def default_assignment(nodes: list[int], partitions: int, factor: int, first: int) -> list[list[int]]:
-    """The replicas of new partitions: leaders in turn, each partition's followers on the nodes after it."""
+def default_assignment(
+    nodes: list[int], partitions: int, factor: int, first: int
+) -> list[list[int]]:
+    """The replicas of new partitions.
+
+    Leaders in turn, each partition's followers on the nodes after it.
+    """
     count = len(nodes)
-    return [[nodes[(first + index + step) % count] for step in range(factor)] for index in range(partitions)]
+    return [
+        [nodes[(first + index + step) % count] for step in range(factor)]
+        for index in range(partitions)
+    ]

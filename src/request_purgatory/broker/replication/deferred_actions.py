@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 class Actions:
     """Keys to be notified once whatever runs now is done with the state that it changes.
 
-    `with actions:` around everything that changes state; leaving the outermost block runs what was put off, and what that puts
-    off.
+    `with actions:` around everything that changes state; leaving the outermost block runs what was
+    put off, and what that puts off.
     """
 
     def __init__(self) -> None:

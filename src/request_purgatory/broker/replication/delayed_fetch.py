@@ -26,7 +26,8 @@ class FetchTarget(NamedTuple):
     last_fetched_epoch: int = -1
     #: Of the follower's log; -1 for consumers.
     log_start_offset: int = -1
-    #: Of followers: a topic that was deleted and made again has the same name, and may be in the same epoch.
+    #: Of followers: a topic that was deleted and made again has the same name, and may be in the
+    #: same epoch.
     topic_id: uuid.UUID | None = None
 
 
@@ -66,7 +67,8 @@ class FetchedPartition:
 class DelayedFetch(DelayedOperation):
     """Waits until the partitions have `min_bytes` together, or one of them has something else to tell.
 
-    Watch keys: the partitions. `reply` reads the log again when the operation ends, however it does.
+    Watch keys: the partitions. `reply` reads the log again when the operation ends, however it
+    does.
     """
 
     __slots__ = ("changes", "expirations", "find", "params", "reply", "seen", "targets")
@@ -94,7 +96,8 @@ class DelayedFetch(DelayedOperation):
         """True at once where a partition is gone, is led by another or in another epoch, or was cut below the offset."""
         changes = self.changes()
         if changes == self.seen:
-            # A request that changed a thousand partitions notifies a thousand keys, each of which this may be watched under.
+            # A request that changed a thousand partitions notifies a thousand keys, each of which
+            # this may be watched under.
             return False
         self.seen = changes
         is_follower = self.params.is_follower
@@ -120,7 +123,11 @@ class DelayedFetch(DelayedOperation):
                 return self.force_complete()  # The log was cut.
             if offset < log.log_start_offset:
                 return self.force_complete()
-            if target.last_fetched_epoch >= 0 and log.latest_epoch != target.last_fetched_epoch and diverges(replica, target):
+            if (
+                target.last_fetched_epoch >= 0
+                and log.latest_epoch != target.last_fetched_epoch
+                and diverges(replica, target)
+            ):
                 return self.force_complete()
         return False
 
@@ -132,7 +139,10 @@ class DelayedFetch(DelayedOperation):
 
 
 def diverges(replica: Replica, target: FetchTarget) -> tuple[int, int] | None:
-    """Where the fetching log parts from this leader's: the largest epoch that both may have, and its end; None if nowhere."""
+    """Where the fetching log parts from this leader's.
+
+    The largest epoch that both may have, and its end; None if nowhere.
+    """
     if target.last_fetched_epoch < 0:
         return None
     epoch, end = replica.log.epoch_end(target.last_fetched_epoch)

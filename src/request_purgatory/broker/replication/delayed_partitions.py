@@ -29,7 +29,8 @@ P = TypeVar("P", bound=WaitingPartition)
 class DelayedPartitions(DelayedOperation, Generic[P]):
     """Waits until each partition is settled, or its leader is gone.
 
-    Watch keys: the partitions. Calls `reply` with what became of each when it ends; what is pending then has timed out.
+    Watch keys: the partitions. Calls `reply` with what became of each when it ends; what is pending
+    then has timed out.
     """
 
     __slots__ = ("find", "partitions", "reply")

@@ -24,7 +24,8 @@ class ProducedPartition:
     log_start_offset: int = -1
     #: The high watermark that is waited for: one beyond the last record.
     required_offset: int = -1
-    #: True while it is waited for; and the replica that it was appended to, since one of the same name may take its place.
+    #: True while it is waited for; and the replica that it was appended to, since one of the same
+    #: name may take its place.
     pending: bool = False
     replica: Replica | None = None
 

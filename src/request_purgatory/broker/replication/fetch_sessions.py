@@ -1,4 +1,7 @@
-"""Fetch sessions (KIP-227): a client names its partitions once, and then only what changes about them."""
+"""Fetch sessions (KIP-227).
+
+A client names its partitions once, and then only what changes about them.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,8 @@ INITIAL_EPOCH = 0
 NO_SESSION = 0
 
 SLOTS = 1_000
-#: In all sessions of a node together, at some 500 bytes each; there need be no such partitions. Kafka limits sessions only.
+#: In all sessions of a node together, at some 500 bytes each; there need be no such partitions.
+#: Kafka limits sessions only.
 MAX_PARTITIONS = 200_000
 
 
@@ -142,20 +146,32 @@ def _next_epoch(epoch: int) -> int:
 
 
 def news(session: FetchSession, fetched: list[FetchedPartition]) -> list[FetchedPartition]:
-    """What of a session's partitions the client has not been told: records, errors, another high watermark or log start."""
+    """What of a session's partitions the client has not been told.
+
+    Records, errors, another high watermark or log start.
+    """
     told = []
     for each in fetched:
         cached = session.partitions.get(each.key)
         if cached is None:
             continue
-        changed = (each.high_watermark, each.log_start_offset) != (cached.high_watermark, cached.log_start_offset)
+        changed = (each.high_watermark, each.log_start_offset) != (
+            cached.high_watermark,
+            cached.log_start_offset,
+        )
         cached.high_watermark, cached.log_start_offset = each.high_watermark, each.log_start_offset
         if each.error is not ErrorCode.NONE:
             # Told again with whatever comes next, as the client will have changed something.
             cached.high_watermark = -1
-        if changed or each.records or each.error is not ErrorCode.NONE or each.diverging is not None:
+        if (
+            changed
+            or each.records
+            or each.error is not ErrorCode.NONE
+            or each.diverging is not None
+        ):
             told.append(each)
             if each.records:
-                # Partitions that had something go to the end, so that a limit on bytes starves none.
+                # Partitions that had something go to the end, so that a limit on bytes starves
+                # none.
                 session.partitions[each.key] = session.partitions.pop(each.key)
     return told

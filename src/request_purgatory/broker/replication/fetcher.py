@@ -1,4 +1,7 @@
-"""A follower's fetcher: takes over what the leader has, by Fetch, as Kafka's replica fetcher threads do."""
+"""A follower's fetcher.
+
+Takes over what the leader has, by Fetch, as Kafka's replica fetcher threads do.
+"""
 
 from __future__ import annotations
 
@@ -28,22 +31,24 @@ T = TypeVar("T")
 
 #: After an error with a partition, before it is fetched again: Kafka's `replica.fetch.backoff.ms`.
 BACKOFF_MS = 1_000
-#: A request that is not answered for so long past its time is given up: Kafka's `replica.socket.timeout.ms`.
+#: A request that is not answered for so long past its time is given up: Kafka's
+#: `replica.socket.timeout.ms`.
 ANSWER_MS = 30_000
 
 
 class Fetcher:
     """Fetches from one leader all the partitions that a node follows it in, one request at a time.
 
-    All that it knows of the leader comes by messages: it asks by Fetch, and, where its offset is out of the leader's range, by
-    ListOffsets.
+    All that it knows of the leader comes by messages: it asks by Fetch, and, where its offset is
+    out of the leader's range, by ListOffsets.
     """
 
     def __init__(self, node: Node, leader: int) -> None:
         self.node = node
         self.leader = leader
         self.is_frozen = False
-        #: The partitions, and since when, by the loop's time in milliseconds, each may be fetched (again).
+        #: The partitions, and since when, by the loop's time in milliseconds, each may be fetched
+        #: (again).
         self._keys: dict[TopicPartition, int] = {}
         #: The request that is out; answers of earlier ones are not listened to.
         self._request = 0
@@ -101,7 +106,11 @@ class Fetcher:
         """Fetch after a while, unless that is planned already, a request is out, or there is nothing to be fetched."""
         if self._may_fetch:
             loop = asyncio.get_running_loop()
-            self._planned = loop.call_later(delay_ms / 1_000, self._fetch) if delay_ms else loop.call_soon(self._fetch)
+            self._planned = (
+                loop.call_later(delay_ms / 1_000, self._fetch)
+                if delay_ms
+                else loop.call_soon(self._fetch)
+            )
 
     @property
     def _may_fetch(self) -> bool:
@@ -115,7 +124,10 @@ class Fetcher:
         targets = [self._target(key) for key, since_ms in self._keys.items() if since_ms <= now_ms]
         settings = self.node.settings
         params = FetchParams(
-            self.node.node_id, settings.replica_fetch_wait_max_ms, settings.replica_fetch_min_bytes, settings.fetch_max_bytes
+            self.node.node_id,
+            settings.replica_fetch_wait_max_ms,
+            settings.replica_fetch_min_bytes,
+            settings.fetch_max_bytes,
         )
         if not targets:
             self._plan(max(1, min(self._keys.values(), default=now_ms) - now_ms))
@@ -140,11 +152,17 @@ class Fetcher:
             replica.topic_id,
         )
 
-    def _send(self, wait_ms: int, ask: Callable[[Callable[[T], None]], None], take: Callable[[T], None]) -> None:
+    def _send(
+        self, wait_ms: int, ask: Callable[[Callable[[T], None]], None], take: Callable[[T], None]
+    ) -> None:
         """Have the leader asked, and what it answers taken, unless it is not heard of in time or the request is given up."""
         self._request += 1
         request = self._request
-        node, leader, network = self.node, self.node.cluster.nodes[self.leader], self.node.cluster.network
+        node, leader, network = (
+            self.node,
+            self.node.cluster.nodes[self.leader],
+            self.node.cluster.network,
+        )
 
         def arrive() -> None:
             if leader.is_stopped or request != self._request:
@@ -167,7 +185,9 @@ class Fetcher:
                     self._fetch()  # At once, not in the loop's next round: what was appended here is waited for.
 
         network.send(node.node_id, self.leader, arrive)
-        self._overdue = asyncio.get_running_loop().call_later((wait_ms + ANSWER_MS) / 1_000, self.again)
+        self._overdue = asyncio.get_running_loop().call_later(
+            (wait_ms + ANSWER_MS) / 1_000, self.again
+        )
 
     # -- answers
 
@@ -180,7 +200,13 @@ class Fetcher:
             if partition.error is ErrorCode.OFFSET_OUT_OF_RANGE:
                 out_of_range.append(target)
             elif partition.error is not ErrorCode.NONE:
-                logger.debug("node %d: %d answers %s for %s", self.node.node_id, self.leader, partition.error.name, target)
+                logger.debug(
+                    "node %d: %d answers %s for %s",
+                    self.node.node_id,
+                    self.leader,
+                    partition.error.name,
+                    target,
+                )
                 self._leave_alone(target.key)
             else:
                 self._contained(target, self._take_partition, replica, partition)
@@ -196,15 +222,25 @@ class Fetcher:
         present = (replica.leader_epoch, replica.log.end_offset, replica.log.latest_epoch)
         return replica if asked == present else None
 
-    def _contained(self, target: FetchTarget, take: Callable[[Replica, T], None], replica: Replica, answered: T) -> None:
+    def _contained(
+        self, target: FetchTarget, take: Callable[[Replica, T], None], replica: Replica, answered: T
+    ) -> None:
         """Take what came for a partition; what is wrong with one does the others no harm."""
         try:
             take(replica, answered)
         except RecordError as error:
-            logger.warning("node %d can't follow %d in %s: %s", self.node.node_id, self.leader, target.key, error)
+            logger.warning(
+                "node %d can't follow %d in %s: %s",
+                self.node.node_id,
+                self.leader,
+                target.key,
+                error,
+            )
             self._leave_alone(target.key)
         except Exception:
-            logger.exception("node %d can't follow %d in %s", self.node.node_id, self.leader, target.key)
+            logger.exception(
+                "node %d can't follow %d in %s", self.node.node_id, self.leader, target.key
+            )
             self._leave_alone(target.key)
 
     def _leave_alone(self, key: TopicPartition) -> None:
@@ -218,8 +254,9 @@ class Fetcher:
             return
         start_offset = fetched.log_start_offset
         if start_offset == replica.log.end_offset:
-            # The leader has nothing left of what is here, and this log may have parted from it there: before the append, since
-            # the leader's start may lie inside its first batch, which begins before this log's end then.
+            # The leader has nothing left of what is here, and this log may have parted from it
+            # there: before the append, since the leader's start may lie inside its first batch,
+            # which begins before this log's end then.
             replica.log.advance_start(start_offset)
         if fetched.records:
             replica.log.append_as_follower(fetched.records, max_epoch=replica.leader_epoch)
@@ -233,8 +270,8 @@ class Fetcher:
     def _parting(replica: Replica, epoch: int, end: int) -> int:
         """Up to where a log may agree with the leader's, whose largest epoch that is not larger than this log's ends at `end`.
 
-        Where this log has nothing of that epoch, it is where the epoch before ends here: the next fetch tells whether that is
-        enough.
+        Where this log has nothing of that epoch, it is where the epoch before ends here: the next
+        fetch tells whether that is enough.
         """
         own_end = replica.log.epoch_end(epoch)[1]
         return end if own_end < 0 else min(end, own_end)
@@ -262,10 +299,18 @@ class Fetcher:
         """The leader has let go of what is missing here, or its log ends before this one."""
         end = replica.log.end_offset
         if end > bounds.end_offset:
-            logger.warning("%s: node %d is ahead of its leader, and cuts its log", replica.key, self.node.node_id)
+            logger.warning(
+                "%s: node %d is ahead of its leader, and cuts its log",
+                replica.key,
+                self.node.node_id,
+            )
             replica.truncate(bounds.end_offset)
         elif end < bounds.log_start_offset:
-            logger.info("%s: node %d has nothing left that its leader has, and begins anew", replica.key, self.node.node_id)
+            logger.info(
+                "%s: node %d has nothing left that its leader has, and begins anew",
+                replica.key,
+                self.node.node_id,
+            )
             replica.start_at(bounds.log_start_offset)
         else:
             # The leader has got so far meanwhile, or knows this log's epoch no better than before.

@@ -27,7 +27,8 @@ _METADATA = "partition.metadata"
 class Disk:
     """The logs of one node: in files below a folder, or in memory, which outlives the node but not the process.
 
-    A log is of a topic's id, not only of its name: one of an earlier topic of the same name is never opened, but deleted.
+    A log is of a topic's id, not only of its name: one of an earlier topic of the same name is
+    never opened, but deleted.
     """
 
     def __init__(self, node_id: int, folder: Path | None) -> None:
@@ -57,12 +58,17 @@ class Disk:
         try:
             found = _topic_of(folder)
             if found not in (None, topic_id):
-                logger.info("node %d deletes %s, which is of an earlier topic of this name", self.node_id, folder)
+                logger.info(
+                    "node %d deletes %s, which is of an earlier topic of this name",
+                    self.node_id,
+                    folder,
+                )
                 shutil.rmtree(folder)
             if found != topic_id:
                 _mark(folder, topic_id)
                 if settings.flush_messages is not None:
-                    # The log forces its own folder to the disk, but not the name that the folder has in this one.
+                    # The log forces its own folder to the disk, but not the name that the folder
+                    # has in this one.
                     flush_folder(self.folder)
         except OSError as error:
             raise storage_error(f"making {folder}", error) from error
@@ -83,7 +89,8 @@ class Disk:
             self._close(log)
 
     def _close(self, log: PartitionLog) -> None:
-        # With it, closing would force all to the disk once more, which only an orderly end does, and has done.
+        # With it, closing would force all to the disk once more, which only an orderly end does,
+        # and has done.
         log.settings = replace(log.settings, flush_messages=None)
         log.close()
 
@@ -95,11 +102,15 @@ class Disk:
         try:
             log.delete()
         except RecordError:
-            # What is left is found by its id, and deleted, when the node starts or the name is used again.
+            # What is left is found by its id, and deleted, when the node starts or the name is used
+            # again.
             logger.exception("node %d can't delete %s", self.node_id, key)
 
     def delete_unknown(self, known: Iterable[tuple[TopicPartition, uuid.UUID]]) -> None:
-        """Delete the logs of partitions that were deleted while the node was not there. None of them may be open."""
+        """Delete the logs of partitions that were deleted while the node was not there.
+
+        None of them may be open.
+        """
         ids = dict(known)
         for key in [key for key, (topic_id, _) in self._kept.items() if ids.get(key) != topic_id]:
             del self._kept[key]
@@ -111,7 +122,11 @@ class Disk:
         by_name = {str(key): topic_id for key, topic_id in ids.items()}
         for path in [path for path in self.folder.iterdir() if path.is_dir()]:
             if path.name not in by_name or _topic_of(path) not in (None, by_name[path.name]):
-                logger.info("node %d deletes %s, which is no partition of this cluster any more", self.node_id, path.name)
+                logger.info(
+                    "node %d deletes %s, which is no partition of this cluster any more",
+                    self.node_id,
+                    path.name,
+                )
                 shutil.rmtree(path, ignore_errors=True)
 
     # -- high watermarks
@@ -125,7 +140,10 @@ class Disk:
         self._watermarks.update(offsets)
         if self.folder is None:
             return
-        rows = [[str(topic_id), partition, offset] for (topic_id, partition), offset in self._watermarks.items()]
+        rows = [
+            [str(topic_id), partition, offset]
+            for (topic_id, partition), offset in self._watermarks.items()
+        ]
         partial = self.folder / f"{_WATERMARKS}.partial"
         try:
             partial.write_text(json.dumps(rows))
@@ -138,7 +156,10 @@ class Disk:
         assert self.folder is not None
         try:
             rows = json.loads((self.folder / _WATERMARKS).read_text())
-            return {(uuid.UUID(topic_id), partition): int(offset) for topic_id, partition, offset in rows}
+            return {
+                (uuid.UUID(topic_id), partition): int(offset)
+                for topic_id, partition, offset in rows
+            }
         except FileNotFoundError:
             return {}
         except (ValueError, TypeError, AttributeError):
@@ -173,9 +194,14 @@ def log_settings(topic: Topic, settings: ClusterSettings) -> LogSettings:
 
 
 def _topic_of(folder: Path) -> uuid.UUID | None:
-    """The id of the topic that a folder's log is of; None where it does not say, as after a power failure."""
+    """The id of the topic that a folder's log is of.
+
+    None where it does not say, as after a power failure.
+    """
     try:
-        return uuid.UUID((folder / _METADATA).read_text("ascii").rpartition("topic_id: ")[2].strip())
+        return uuid.UUID(
+            (folder / _METADATA).read_text("ascii").rpartition("topic_id: ")[2].strip()
+        )
     except (FileNotFoundError, ValueError):
         return None
 

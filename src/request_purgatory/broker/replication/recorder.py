@@ -29,12 +29,15 @@ class RecorderError(PurgatoryError):
 class Recorder:
     """Writes `requests/` and `events/` in Parquet below a folder, which `purgatory import` and `purgatory replay` read.
 
-    A produce request with acks=all is a row for each partition, which waits for the high watermark: aggregate max. A fetch waits
-    for bytes that it can see, aggregate sum over any of its partitions: exact for one partition and where one byte is missing.
-    Joins, syncs and delete-records requests wait for their answer. Requests that never wait are left out.
+    A produce request with acks=all is a row for each partition, which waits for the high watermark:
+    aggregate max. A fetch waits for bytes that it can see, aggregate sum over any of its
+    partitions: exact for one partition and where one byte is missing. Joins, syncs and
+    delete-records requests wait for their answer. Requests that never wait are left out.
     """
 
-    def __init__(self, folder: Path, *, now_us: Callable[[], int] = lambda: time.time_ns() // 1_000) -> None:
+    def __init__(
+        self, folder: Path, *, now_us: Callable[[], int] = lambda: time.time_ns() // 1_000
+    ) -> None:
         """A new trace in `folder`, which must be empty or not there; needs pyarrow, which the extra `spark` has.
 
         Raises:
@@ -45,9 +48,13 @@ class Recorder:
             import pyarrow as pa
             import pyarrow.parquet as pq
         except ImportError:
-            raise RecorderError("recording needs pyarrow: pip install 'request-purgatory[broker,spark]'") from None
+            raise RecorderError(
+                "recording needs pyarrow: pip install 'request-purgatory[broker,spark]'"
+            ) from None
         if folder.exists() and any(folder.iterdir()):
-            raise InvalidArgumentError("record", "an empty folder, or one that is not there", str(folder))
+            raise InvalidArgumentError(
+                "record", "an empty folder, or one that is not there", str(folder)
+            )
         self._pa = pa
         self._pq = pq
         self._folder = folder
@@ -69,7 +76,14 @@ class Recorder:
                     ("quantifier", pa.string()),
                 ]
             ),
-            "events": pa.schema([("host", pa.string()), ("key", pa.string()), ("occurred_at", moment), ("amount", pa.float64())]),
+            "events": pa.schema(
+                [
+                    ("host", pa.string()),
+                    ("key", pa.string()),
+                    ("occurred_at", moment),
+                    ("amount", pa.float64()),
+                ]
+            ),
         }
         self._rows: dict[str, list[tuple[Any, ...]]] = {"requests": [], "events": []}
         self._waiting: dict[int, str] = {}
@@ -82,13 +96,35 @@ class Recorder:
         """A produce request with acks=all was appended."""
         for each in partitions:
             if each.required_offset >= 0:
-                self._request(node, "produce", timeout_ms, [f"{each.key} high watermark"], "max", each.required_offset, "all")
+                self._request(
+                    node,
+                    "produce",
+                    timeout_ms,
+                    [f"{each.key} high watermark"],
+                    "max",
+                    each.required_offset,
+                    "all",
+                )
 
-    def fetches(self, node: int, params: FetchParams, targets: list[FetchTarget], size_bytes: int) -> None:
+    def fetches(
+        self, node: int, params: FetchParams, targets: list[FetchTarget], size_bytes: int
+    ) -> None:
         """A fetch has come, when there were so many bytes for it."""
-        kind, what = ("fetch.follower", "end") if params.is_follower else ("fetch.consumer", "high watermark")
+        kind, what = (
+            ("fetch.follower", "end")
+            if params.is_follower
+            else ("fetch.consumer", "high watermark")
+        )
         missing = max(params.min_bytes - size_bytes, 0)
-        self._request(node, kind, params.max_wait_ms, [f"{each.key} bytes to {what}" for each in targets], "sum", missing, "any")
+        self._request(
+            node,
+            kind,
+            params.max_wait_ms,
+            [f"{each.key} bytes to {what}" for each in targets],
+            "sum",
+            missing,
+            "any",
+        )
 
     def appended(self, replica: Replica, size_bytes: int) -> None:
         """A leader's log has grown."""
@@ -120,7 +156,14 @@ class Recorder:
     # -- rows
 
     def _request(
-        self, node: int, kind: str, timeout_ms: int, keys: list[str], aggregate: str, threshold: float, quantifier: str
+        self,
+        node: int,
+        kind: str,
+        timeout_ms: int,
+        keys: list[str],
+        aggregate: str,
+        threshold: float,
+        quantifier: str,
     ) -> None:
         number = next(self._numbers)
         row = (
@@ -148,7 +191,10 @@ class Recorder:
     def _write(self, table: str) -> None:
         rows, self._rows[table] = self._rows[table], []
         schema = self._schemas[table]
-        columns = [self._pa.array(column, type=each.type) for column, each in zip(zip(*rows, strict=True), schema, strict=True)]
+        columns = [
+            self._pa.array(column, type=each.type)
+            for column, each in zip(zip(*rows, strict=True), schema, strict=True)
+        ]
         path = self._folder / table / f"part-{next(self._files):05d}.parquet"
         partial = path.with_suffix(".partial")
         self._pq.write_table(self._pa.Table.from_arrays(columns, schema=schema), partial)
@@ -161,12 +207,16 @@ class Recorder:
                 self._write(table)
             elif not any((self._folder / table).glob("*.parquet")):
                 empty = self._schemas[table].empty_table()
-                self._pq.write_table(empty, self._folder / table / f"part-{next(self._files):05d}.parquet")
+                self._pq.write_table(
+                    empty, self._folder / table / f"part-{next(self._files):05d}.parquet"
+                )
 
 
 _TIMEOUTS: dict[int, Callable[[Any], int]] = {
     apis.JOIN_GROUP.key: lambda request: int(
-        request.rebalance_timeout_ms if request.rebalance_timeout_ms >= 0 else request.session_timeout_ms
+        request.rebalance_timeout_ms
+        if request.rebalance_timeout_ms >= 0
+        else request.session_timeout_ms
     ),
     # A sync waits as long as its group's rebalance may take, which it does not say.
     apis.SYNC_GROUP.key: lambda _request: _LONGEST_TIMEOUT_MS,

@@ -1,4 +1,7 @@
-"""A node's replica of a partition: its log, and what it knows of the others as the leader or as a follower."""
+"""A node's replica of a partition.
+
+Its log, and what it knows of the others as the leader or as a follower.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 UNKNOWN_OFFSET = -1
-#: Of a follower that was not in sync when this node became the leader: it was caught up so long ago that it counts as never.
+#: Of a follower that was not in sync when this node became the leader: it was caught up so long ago
+#: that it counts as never.
 _LONG_AGO_MS = -(2**62)
 
 
@@ -31,7 +35,13 @@ class ReplicaError(Exception):
 class FollowerState:
     """What a leader knows of a follower, from its fetches. Times are whole milliseconds."""
 
-    __slots__ = ("caught_up_ms", "end_offset", "fetched_ms", "leader_end_offset", "log_start_offset")
+    __slots__ = (
+        "caught_up_ms",
+        "end_offset",
+        "fetched_ms",
+        "leader_end_offset",
+        "log_start_offset",
+    )
 
     def __init__(self, caught_up_ms: int = _LONG_AGO_MS) -> None:
         self.end_offset = UNKNOWN_OFFSET
@@ -42,12 +52,15 @@ class FollowerState:
         self.fetched_ms = 0
         self.leader_end_offset = 0
 
-    def fetched(self, offset: int, log_start_offset: int, leader_end_offset: int, now_ms: int) -> None:
+    def fetched(
+        self, offset: int, log_start_offset: int, leader_end_offset: int, now_ms: int
+    ) -> None:
         """A fetch came, for what follows `offset`: all before it the follower has."""
         if offset >= leader_end_offset:
             self.caught_up_ms = max(self.caught_up_ms, now_ms)
         elif offset >= self.leader_end_offset:
-            # Not all there is now, but all there was at its fetch before this: a steady writer leaves nobody behind.
+            # Not all there is now, but all there was at its fetch before this: a steady writer
+            # leaves nobody behind.
             self.caught_up_ms = max(self.caught_up_ms, self.fetched_ms)
         self.end_offset = offset
         self.log_start_offset = log_start_offset
@@ -82,10 +95,18 @@ class Replica:
         "wished_isr",
     )
 
-    def __init__(self, node_id: int, key: TopicPartition, topic_id: uuid.UUID, log: PartitionLog, high_watermark: int) -> None:
+    def __init__(
+        self,
+        node_id: int,
+        key: TopicPartition,
+        topic_id: uuid.UUID,
+        log: PartitionLog,
+        high_watermark: int,
+    ) -> None:
         self.node_id = node_id
         self.key = key
-        #: A topic that is deleted and made again has the same name, and nothing else of the old one.
+        #: A topic that is deleted and made again has the same name, and nothing else of the old
+        #: one.
         self.topic_id = topic_id
         self.log = log
         #: Below it every in-sync replica has all; consumers see no further.
@@ -96,7 +117,8 @@ class Replica:
         self.partition_epoch = -1
         self.replicas: list[int] = []
         self.isr: list[int] = []
-        #: What a leader has asked the controller for and has not heard back of; None where there is nothing.
+        #: What a leader has asked the controller for and has not heard back of; None where there is
+        #: nothing.
         self.wished_isr: list[int] | None = None
         self.min_insync_replicas = 1
         self.followers: dict[int, FollowerState] = {}
@@ -104,13 +126,17 @@ class Replica:
     # -- roles
 
     def apply(self, partition: Partition, min_insync_replicas: int, now_ms: int) -> bool:
-        """Take up what the controller says of the partition; True if the leader or its epoch is another now."""
+        """Take up what the controller says of the partition.
+
+        True if the leader or its epoch is another now.
+        """
         self.min_insync_replicas = min(min_insync_replicas, len(partition.replicas))
         if partition.partition_epoch < self.partition_epoch:
             return False
         moved = partition.leader_epoch != self.leader_epoch or partition.leader != self.leader
         if partition.partition_epoch > self.partition_epoch:
-            # What was wished for is in it, or will be refused, since it was meant for an earlier state.
+            # What was wished for is in it, or will be refused, since it was meant for an earlier
+            # state.
             self.wished_isr = None
         self.partition_epoch = partition.partition_epoch
         self.replicas = list(partition.replicas)
@@ -125,7 +151,9 @@ class Replica:
             self.log.begin_epoch(self.leader_epoch)
             for node in self.replicas:
                 if node != self.node_id:
-                    self.followers[node] = FollowerState(now_ms) if node in self.isr else FollowerState()
+                    self.followers[node] = (
+                        FollowerState(now_ms) if node in self.isr else FollowerState()
+                    )
         return True
 
     def require_leader(self, leader_epoch: int = -1, *, or_follower: bool = False) -> None:
@@ -136,7 +164,9 @@ class Replica:
         """
         if leader_epoch >= 0 and leader_epoch != self.leader_epoch:
             older = leader_epoch < self.leader_epoch
-            raise ReplicaError(ErrorCode.FENCED_LEADER_EPOCH if older else ErrorCode.UNKNOWN_LEADER_EPOCH)
+            raise ReplicaError(
+                ErrorCode.FENCED_LEADER_EPOCH if older else ErrorCode.UNKNOWN_LEADER_EPOCH
+            )
         if not self.is_leader and not or_follower:
             raise ReplicaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
@@ -151,8 +181,9 @@ class Replica:
     def maximal_isr(self) -> set[int]:
         """The nodes that may be in sync as far as this leader knows: those that are, and those that it has asked to be.
 
-        The controller may have let a follower in, and may make it the leader, before this node hears of it. So what a follower
-        has to have is reckoned with it from the moment at which it is asked for (KIP-497).
+        The controller may have let a follower in, and may make it the leader, before this node
+        hears of it. So what a follower has to have is reckoned with it from the moment at which it
+        is asked for (KIP-497).
         """
         return set(self.isr) if self.wished_isr is None else {*self.isr, *self.wished_isr}
 
@@ -164,8 +195,9 @@ class Replica:
     def advance_high_watermark(self, now_ms: int, max_lag_ms: int, alive: Collection[int]) -> bool:
         """The least log end over the in-sync replicas, and those about to be; True if the high watermark grew.
 
-        It stands still while fewer are in sync than `min.insync.replicas`, as in Kafka since KIP-966. A live follower that is
-        caught up and not in sync yet is waited for too: else it could never join where records come in steadily.
+        It stands still while fewer are in sync than `min.insync.replicas`, as in Kafka since
+        KIP-966. A live follower that is caught up and not in sync yet is waited for too: else it
+        could never join where records come in steadily.
         """
         if not self.is_leader or not self.has_enough_replicas:
             return False
@@ -173,7 +205,8 @@ class Replica:
         maximal = self.maximal_isr
         for node, follower in self.followers.items():
             if follower.end_offset < least and (
-                node in maximal or (node in alive and follower.is_caught_up(end, now_ms, max_lag_ms))
+                node in maximal
+                or (node in alive and follower.is_caught_up(end, now_ms, max_lag_ms))
             ):
                 least = follower.end_offset
         if least <= self.high_watermark:
@@ -185,11 +218,17 @@ class Replica:
         """The in-sync followers that have been behind for longer than `max_lag_ms`."""
         end = self.log.end_offset
         return [
-            node for node in self.isr if node != self.node_id and not self.followers[node].is_caught_up(end, now_ms, max_lag_ms)
+            node
+            for node in self.isr
+            if node != self.node_id
+            and not self.followers[node].is_caught_up(end, now_ms, max_lag_ms)
         ]
 
     def may_join(self, node: int) -> bool:
-        """True if a follower is not in sync and has caught up: it has all that consumers see, and some of this epoch's start."""
+        """True if a follower is not in sync and has caught up.
+
+        It has all that consumers see, and some of this epoch's start.
+        """
         if node in self.isr or node not in self.followers:
             return False
         end = self.followers[node].end_offset
@@ -201,7 +240,10 @@ class Replica:
         return self.log.epoch_start(self.leader_epoch)
 
     def low_watermark(self, alive: Collection[int]) -> int:
-        """Below it no replica has anything; who is not alive does not count, as in Kafka, and learns of it later."""
+        """Below it no replica has anything.
+
+        Who is not alive does not count, as in Kafka, and learns of it later.
+        """
         known = [state.log_start_offset for node, state in self.followers.items() if node in alive]
         return min([self.log.log_start_offset, *known])
 
@@ -217,8 +259,11 @@ class Replica:
     def truncate(self, offset: int) -> None:
         """Cut off what the leader does not have."""
         if offset < self.log.end_offset:
-            logger.info("node %d cuts %s from %d to %d", self.node_id, self.key, self.log.end_offset, offset)
-        # Even at the end: an epoch in which this replica led and appended nothing is not the leader's either.
+            logger.info(
+                "node %d cuts %s from %d to %d", self.node_id, self.key, self.log.end_offset, offset
+            )
+        # Even at the end: an epoch in which this replica led and appended nothing is not the
+        # leader's either.
         self.log.truncate_to(offset)
         self.high_watermark = min(self.high_watermark, self.log.end_offset)
 
@@ -235,12 +280,21 @@ class Replica:
             self.high_watermark,
             self.log.end_offset,
         )
-        assert self.is_leader == (self.leader == self.node_id), (self.key, self.node_id, self.leader)
+        assert self.is_leader == (self.leader == self.node_id), (
+            self.key,
+            self.node_id,
+            self.leader,
+        )
         if self.is_leader:
             assert self.node_id in self.isr, (self.key, self.node_id, self.isr)
             for node in self.maximal_isr - {self.node_id}:
                 end = self.followers[node].end_offset
-                assert end == UNKNOWN_OFFSET or end >= self.high_watermark, (self.key, node, end, self.high_watermark)
+                assert end == UNKNOWN_OFFSET or end >= self.high_watermark, (
+                    self.key,
+                    node,
+                    end,
+                    self.high_watermark,
+                )
         else:
             assert self.wished_isr is None, (self.key, self.wished_isr)
         self.log.check()

@@ -69,7 +69,8 @@ class ReplicaPurgatories:
 class ReplicaManager:
     """The replicas of one node.
 
-    Methods that change something put off the wake-ups until the outermost `with actions` block is left.
+    Methods that change something put off the wake-ups until the outermost `with actions` block is
+    left.
     """
 
     def __init__(
@@ -105,11 +106,15 @@ class ReplicaManager:
         """A replica of this node; None if it has none of that partition."""
         return self.replicas.get(key)
 
-    def _leader(self, key: TopicPartition, leader_epoch: int = -1, *, or_follower: bool = False) -> Replica:
+    def _leader(
+        self, key: TopicPartition, leader_epoch: int = -1, *, or_follower: bool = False
+    ) -> Replica:
         replica = self.replicas.get(key)
         if replica is None:
             known = self._knows(key)
-            raise ReplicaError(ErrorCode.NOT_LEADER_OR_FOLLOWER if known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            raise ReplicaError(
+                ErrorCode.NOT_LEADER_OR_FOLLOWER if known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            )
         replica.require_leader(leader_epoch, or_follower=or_follower)
         return replica
 
@@ -140,7 +145,9 @@ class ReplicaManager:
         self.purgatories.produce.try_complete_else_watch(operation, keys)
         return None if operation.is_completed else operation
 
-    def _append(self, key: TopicPartition, batch: bytes | memoryview | None, acks: int, *, internal: bool) -> ProducedPartition:
+    def _append(
+        self, key: TopicPartition, batch: bytes | memoryview | None, acks: int, *, internal: bool
+    ) -> ProducedPartition:
         produced = ProducedPartition(key)
         try:
             replica = self._leader(key)
@@ -150,7 +157,9 @@ class ReplicaManager:
                     f"The size of the current ISR {replica.isr} is insufficient to satisfy the min.isr requirement of "
                     f"{replica.min_insync_replicas} for partition {key}",
                 )
-            appended = replica.log.append_as_leader(batch or b"", replica.leader_epoch, self._wall_ms(), internal=internal)
+            appended = replica.log.append_as_leader(
+                batch or b"", replica.leader_epoch, self._wall_ms(), internal=internal
+            )
         except (ReplicaError, RecordError) as error:
             produced.error = error.code
             produced.message = str(error)
@@ -180,9 +189,13 @@ class ReplicaManager:
     def advance(self, replica: Replica) -> None:
         """Move a leader's high watermark as far as it may, and have those tried who wait for it."""
         before = replica.high_watermark
-        if replica.advance_high_watermark(self._now_ms(), self.settings.replica_lag_time_max_ms, self._alive()):
+        if replica.advance_high_watermark(
+            self._now_ms(), self.settings.replica_lag_time_max_ms, self._alive()
+        ):
             if self.recorder is not None:
-                self.recorder.high_watermark(replica, replica.log.bytes_between(before, replica.high_watermark))
+                self.recorder.high_watermark(
+                    replica, replica.log.bytes_between(before, replica.high_watermark)
+                )
             self.wake(replica.key)
 
     def wake(self, key: TopicPartition) -> None:
@@ -195,7 +208,10 @@ class ReplicaManager:
     # -- fetch
 
     def fetch(
-        self, params: FetchParams, targets: list[FetchTarget], reply: Callable[[list[FetchedPartition]], None]
+        self,
+        params: FetchParams,
+        targets: list[FetchTarget],
+        reply: Callable[[list[FetchedPartition]], None],
     ) -> DelayedFetch | None:
         """Read partitions that this node leads, now or once there are `min_bytes`, but no later than `max_wait_ms`.
 
@@ -206,7 +222,9 @@ class ReplicaManager:
             self._note_follower(params, targets)
         fetched = self.read(params, targets)
         size = sum(len(each.records) for each in fetched)
-        tells = any(each.error is not ErrorCode.NONE or each.diverging is not None for each in fetched)
+        tells = any(
+            each.error is not ErrorCode.NONE or each.diverging is not None for each in fetched
+        )
         if self.recorder is not None and targets and not tells:
             self.recorder.fetches(self.node_id, params, targets, size)
         if params.max_wait_ms <= 0 or not targets or size >= params.min_bytes or tells:
@@ -220,23 +238,32 @@ class ReplicaManager:
             self.fetch_expirations,
             lambda: self.changes,
         )
-        self.purgatories.fetch.try_complete_else_watch(operation, [target.key for target in targets])
+        self.purgatories.fetch.try_complete_else_watch(
+            operation, [target.key for target in targets]
+        )
         return None if operation.is_completed else operation
 
     def read(self, params: FetchParams, targets: list[FetchTarget]) -> list[FetchedPartition]:
-        """Read partitions as they are now, `max_bytes` together; the first batch of all is read however large it is."""
+        """Read partitions as they are now, `max_bytes` together.
+
+        The first batch of all is read however large it is.
+        """
         left = params.max_bytes
         at_least_one = True
         found = []
         for target in targets:
-            fetched = self._read(params, target, min(left, target.max_bytes), at_least_one=at_least_one)
+            fetched = self._read(
+                params, target, min(left, target.max_bytes), at_least_one=at_least_one
+            )
             if fetched.records:
                 at_least_one = False
                 left = max(0, left - len(fetched.records))
             found.append(fetched)
         return found
 
-    def _read(self, params: FetchParams, target: FetchTarget, max_bytes: int, *, at_least_one: bool) -> FetchedPartition:
+    def _read(
+        self, params: FetchParams, target: FetchTarget, max_bytes: int, *, at_least_one: bool
+    ) -> FetchedPartition:
         fetched = FetchedPartition(target.key)
         try:
             replica, fetched.diverging = self._fetched_from(params, target)
@@ -246,32 +273,44 @@ class ReplicaManager:
             fetched.log_start_offset = replica.log.log_start_offset
             limit = replica.log.end_offset if params.is_follower else replica.high_watermark
             if target.offset < limit:
-                fetched.records = replica.log.read(target.offset, max_bytes, limit, at_least_one=at_least_one)
+                fetched.records = replica.log.read(
+                    target.offset, max_bytes, limit, at_least_one=at_least_one
+                )
         except (ReplicaError, RecordError) as error:
             # As a whole: what was found out before the disk failed is not told.
             return FetchedPartition(target.key, error.code)
         return fetched
 
-    def _fetched_from(self, params: FetchParams, target: FetchTarget) -> tuple[Replica, tuple[int, int] | None]:
+    def _fetched_from(
+        self, params: FetchParams, target: FetchTarget
+    ) -> tuple[Replica, tuple[int, int] | None]:
         """The replica that a fetch may read, and where the fetching log parts from that replica's, if it does.
 
         Raises:
             ReplicaError: as Kafka answers.
         """
-        replica = self._leader(target.key, target.current_leader_epoch, or_follower=not params.leader_only)
+        replica = self._leader(
+            target.key, target.current_leader_epoch, or_follower=not params.leader_only
+        )
         if target.topic_id not in (None, replica.topic_id):
             raise ReplicaError(ErrorCode.INCONSISTENT_TOPIC_ID)
         if params.is_follower and params.replica_id not in replica.followers:
             raise ReplicaError(ErrorCode.UNKNOWN_LEADER_EPOCH)
         parts = diverges(replica, target)
         log = replica.log
-        # A log that goes on differently may be the longer one, which is for its follower to cut; if this one knows the epoch.
-        if target.offset < log.log_start_offset or (target.offset > log.end_offset if parts is None else parts[1] < 0):
+        # A log that goes on differently may be the longer one, which is for its follower to cut; if
+        # this one knows the epoch.
+        if target.offset < log.log_start_offset or (
+            target.offset > log.end_offset if parts is None else parts[1] < 0
+        ):
             raise ReplicaError(ErrorCode.OFFSET_OUT_OF_RANGE)
         return replica, parts
 
     def bounds(self, target: FetchTarget) -> LogBounds:
-        """Where a leader's log begins and ends: ListOffsets, as a follower asks whose offset is out of range."""
+        """Where a leader's log begins and ends.
+
+        ListOffsets, as a follower asks whose offset is out of range.
+        """
         try:
             replica = self._leader(target.key, target.current_leader_epoch)
         except ReplicaError as error:
@@ -306,15 +345,23 @@ class ReplicaManager:
             if replica.is_leader:
                 lagging = replica.lagging(now_ms, self.settings.replica_lag_time_max_ms)
                 if lagging and replica.wished_isr is None:
-                    logger.warning("%s: %s lag behind and are not in sync any more", replica.key, lagging)
+                    logger.warning(
+                        "%s: %s lag behind and are not in sync any more", replica.key, lagging
+                    )
                     self._alter_isr(replica, [node for node in replica.isr if node not in lagging])
 
     # -- delete records
 
     def delete_records(
-        self, timeout_ms: int, offsets: list[tuple[TopicPartition, int]], reply: Callable[[list[DeletedPartition]], None]
+        self,
+        timeout_ms: int,
+        offsets: list[tuple[TopicPartition, int]],
+        reply: Callable[[list[DeletedPartition]], None],
     ) -> None:
-        """Delete what is before an offset, -1 for the high watermark; answered when every replica has."""
+        """Delete what is before an offset, -1 for the high watermark.
+
+        Answered when every replica has.
+        """
         deleted = []
         for key, offset in offsets:
             partition = DeletedPartition(key)
@@ -330,9 +377,15 @@ class ReplicaManager:
             reply(deleted)
             return
         operation = DelayedDeleteRecords(
-            timeout_ms, deleted, self.find, lambda replica: replica.low_watermark(self._alive()), reply
+            timeout_ms,
+            deleted,
+            self.find,
+            lambda replica: replica.low_watermark(self._alive()),
+            reply,
         )
-        self.purgatories.delete_records.try_complete_else_watch(operation, [each.key for each in deleted])
+        self.purgatories.delete_records.try_complete_else_watch(
+            operation, [each.key for each in deleted]
+        )
 
     def _delete_before(self, replica: Replica, offset: int) -> int:
         if offset == TO_HIGH_WATERMARK:

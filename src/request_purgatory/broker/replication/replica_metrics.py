@@ -35,16 +35,22 @@ class ExpirationRates:
 class NodeMetrics:
     """The metrics of a node's purgatories.
 
-    `ExpiresPerSec` is over the time since the reading before, as whoever polls a meter expects; 0 at the first.
+    `ExpiresPerSec` is over the time since the reading before, as whoever polls a meter expects; 0
+    at the first.
     """
 
-    def __init__(self, purgatories: dict[str, Purgatory], fetch_expirations: FetchExpirations) -> None:
+    def __init__(
+        self, purgatories: dict[str, Purgatory], fetch_expirations: FetchExpirations
+    ) -> None:
         self._purgatories = purgatories
         self._fetch_expirations = fetch_expirations
         self._before: ExpirationRates | None = None
 
     def read(self, now_ms: int) -> dict[str, dict[str, float]]:
-        """PurgatorySize, NumDelayedOperations, Expires and ExpiresPerSec by purgatory; Fetch by follower and consumer too."""
+        """PurgatorySize, NumDelayedOperations, Expires and ExpiresPerSec by purgatory.
+
+        Fetch by follower and consumer too.
+        """
         found: dict[str, dict[str, float]] = {}
         counts: dict[str, int] = {}
         for name, purgatory in self._purgatories.items():
@@ -65,7 +71,11 @@ class NodeMetrics:
             purgatory_name, _, whose = name.partition(".")
             prefix = f"{whose}." if whose else ""
             seconds = 0.0 if before is None else (now_ms - before.at_ms) / 1_000
-            rate = (count - before.counts[name]) / seconds if before is not None and seconds > 0 else 0.0
+            rate = (
+                (count - before.counts[name]) / seconds
+                if before is not None and seconds > 0
+                else 0.0
+            )
             found[purgatory_name][f"{prefix}Expires"] = count
             found[purgatory_name][f"{prefix}ExpiresPerSec"] = rate
         self._before = ExpirationRates(now_ms, counts)

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-#: How much may come in while a request is handled, before the connection is not read on. Every connection may have so much, and
-#: what the loop reads at a time (256 KiB); so requests up to this size need not be granted their bytes.
+#: How much may come in while a request is handled, before the connection is not read on. Every
+#: connection may have so much, and what the loop reads at a time (256 KiB); so requests up to this
+#: size need not be granted their bytes.
 READ_AHEAD_BYTES = 65_536
 #: Requests that came in together are handled without a pause for others, but no more than so many.
 REQUESTS_PER_TURN = 64
@@ -27,8 +28,8 @@ REQUESTS_PER_TURN = 64
 class Connection(asyncio.Protocol):
     """One connection of a node.
 
-    Requests are handled in order, one in flight at a time as in Kafka: until one is answered, and the client has taken the
-    answer, the next is left where it is.
+    Requests are handled in order, one in flight at a time as in Kafka: until one is answered, and
+    the client has taken the answer, the next is left where it is.
     """
 
     __slots__ = (
@@ -52,8 +53,8 @@ class Connection(asyncio.Protocol):
         self._server = server
         self._transport: asyncio.Transport | None = None
         self._buffer = bytearray()
-        #: The size of the frame that comes in, -1 between frames; how many bytes were granted for it; and since when nothing but
-        #: the client keeps it from being complete.
+        #: The size of the frame that comes in, -1 between frames; how many bytes were granted for
+        #: it; and since when nothing but the client keeps it from being complete.
         self._size = -1
         self._budgeted = 0
         self._awaited_since_ms: int | None = None
@@ -97,7 +98,9 @@ class Connection(asyncio.Protocol):
     def pause_writing(self) -> None:
         self._held_up = True
         if self._transport is not None:
-            self._server.unread.add(self, self._transport.get_write_buffer_size(), self._server.now_ms())
+            self._server.unread.add(
+                self, self._transport.get_write_buffer_size(), self._server.now_ms()
+            )
 
     def resume_writing(self) -> None:
         self._held_up = False
@@ -166,7 +169,10 @@ class Connection(asyncio.Protocol):
         return frame
 
     def _handle(self, frame: bytes) -> bool:
-        """Have a request answered, now or later; False if it has to wait for other clients to take their answers."""
+        """Have a request answered, now or later.
+
+        False if it has to wait for other clients to take their answers.
+        """
         header = read_header(frame)
         if not self._server.unread.has_room(is_fetch=header.api is FETCH):
             self._postponed = frame
@@ -240,7 +246,12 @@ class Connection(asyncio.Protocol):
     def close(self, reason: str) -> None:
         """End the connection; what was sent before is still sent, if the client takes it."""
         if not self.is_closed:
-            logger.info("node %d ends the connection of %s: %s", self._server.node_id, self._client_host, reason)
+            logger.info(
+                "node %d ends the connection of %s: %s",
+                self._server.node_id,
+                self._client_host,
+                reason,
+            )
             self.active_ms = self._server.now_ms()
             if self._transport is not None:
                 self._transport.close()

@@ -1,4 +1,7 @@
-"""A client over its quota: its connection is not read on for a while, as Kafka's throttled channels are."""
+"""A client over its quota.
+
+Its connection is not read on for a while, as Kafka's throttled channels are.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,10 @@ from request_purgatory.purgatory.operation import DelayedOperation
 
 
 class ThrottledChannel(DelayedOperation):
-    """Waits for its time to run out, and lets the connection be read on. Watch key: the client's id."""
+    """Waits for its time to run out, and lets the connection be read on.
+
+    Watch key: the client's id.
+    """
 
     __slots__ = ("unmute",)
 

@@ -31,8 +31,9 @@ class RequestFault:
 class ResponseFault:
     """What befalls responses of an API, which were handled.
 
-    `delay`: sent after `delay_ms`. `drop`: never sent; the client waits until its own patience ends, and nothing else on the
-    connection is answered. `corrupt`: bytes of the body are others, from `seed`. `disconnect`: the connection ends instead.
+    `delay`: sent after `delay_ms`. `drop`: never sent; the client waits until its own patience
+    ends, and nothing else on the connection is answered. `corrupt`: bytes of the body are others,
+    from `seed`. `disconnect`: the connection ends instead.
     """
 
     api: Api
@@ -43,12 +44,17 @@ class ResponseFault:
     random: random.Random = field(default_factory=random.Random)
 
     def corrupted(self, frame: bytes) -> bytes:
-        """The frame with some of its bytes changed; its size and correlation id are as they were."""
+        """The frame with some of its bytes changed.
+
+        Its size and correlation id are as they were.
+        """
         changed = bytearray(frame)
         body = len(changed) - _HEADER_BYTES
         for _ in range(max(1, body // 16)):
             if body > 0:
-                changed[_HEADER_BYTES + self.random.randrange(body)] ^= self.random.randrange(1, 256)
+                changed[_HEADER_BYTES + self.random.randrange(body)] ^= self.random.randrange(
+                    1, 256
+                )
         return bytes(changed)
 
 
@@ -62,7 +68,9 @@ class Faults:
         self._requests: list[RequestFault] = []
         self._responses: list[ResponseFault] = []
 
-    def fail_requests(self, api: str, error: str | int | ErrorCode, *, times: int = 1, node: int | None = None) -> None:
+    def fail_requests(
+        self, api: str, error: str | int | ErrorCode, *, times: int = 1, node: int | None = None
+    ) -> None:
         """Answer the next `times` requests of an API (-1: all) with an error, without handling them.
 
         Args:
@@ -76,18 +84,28 @@ class Faults:
         self._requests.append(RequestFault(_api(api), _error(error), _times(times), node))
 
     def befall_responses(
-        self, api: str, kind: str, *, times: int = 1, node: int | None = None, delay_ms: int = 0, seed: int | None = None
+        self,
+        api: str,
+        kind: str,
+        *,
+        times: int = 1,
+        node: int | None = None,
+        delay_ms: int = 0,
+        seed: int | None = None,
     ) -> None:
         """Let something befall the next `times` responses of an API (-1: all): one of `KINDS`, see `ResponseFault`.
 
         Raises:
-            InvalidArgumentError: no such API or kind, times that is 0 or below -1, or a delay that is none.
+            InvalidArgumentError: no such API or kind, times that is 0 or below -1, or a delay that
+                is none.
         """
         if kind not in KINDS:
             raise InvalidArgumentError("kind", f"one of {', '.join(KINDS)}", kind)
         if kind == "delay" and whole_number("delay_ms", delay_ms) < 1:
             raise InvalidArgumentError("delay_ms", "at least 1", delay_ms)
-        self._responses.append(ResponseFault(_api(api), kind, _times(times), node, delay_ms, random.Random(seed)))
+        self._responses.append(
+            ResponseFault(_api(api), kind, _times(times), node, delay_ms, random.Random(seed))
+        )
 
     def clear(self) -> None:
         """Let nothing go wrong any more."""
@@ -126,7 +144,9 @@ def _error(error: str | int | ErrorCode) -> ErrorCode:
     try:
         return ErrorCode[error.upper()] if isinstance(error, str) else ErrorCode(error)
     except (KeyError, ValueError):
-        raise InvalidArgumentError("error", "the name or number of an error of Kafka's protocol", error) from None
+        raise InvalidArgumentError(
+            "error", "the name or number of an error of Kafka's protocol", error
+        ) from None
 
 
 def _times(times: int) -> int:

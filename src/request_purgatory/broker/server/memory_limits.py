@@ -32,8 +32,8 @@ class _Queue:
 class RequestBudget:
     """Bytes that are lent to requests, as by Kafka's memory pool (`queued.max.request.bytes`).
 
-    As there, a request is let in while any byte is left, so that the bound is exceeded by one request at the most and one that is
-    larger than the whole budget gets its turn.
+    As there, a request is let in while any byte is left, so that the bound is exceeded by one
+    request at the most and one that is larger than the whole budget gets its turn.
     """
 
     def __init__(self, size_bytes: int) -> None:
@@ -66,9 +66,9 @@ class RequestBudget:
 class UnreadAnswers:
     """Answers that were sent and not taken, of connections that are not served further until they are.
 
-    No fetch is answered with records while there are `limit_bytes` of them, and nothing else is handled while there are twice as
-    many: so many there are at the most, and one answer. (Kafka has no such bound and needs none for its fetches, which it sends
-    out of files.)
+    No fetch is answered with records while there are `limit_bytes` of them, and nothing else is
+    handled while there are twice as many: so many there are at the most, and one answer. (Kafka has
+    no such bound and needs none for its fetches, which it sends out of files.)
     """
 
     def __init__(self, limit_bytes: int) -> None:

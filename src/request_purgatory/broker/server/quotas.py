@@ -1,4 +1,8 @@
-"""Quotas: how many bytes a second each client id may produce and fetch, and for how long one that took more is left unread."""
+"""Quotas.
+
+How many bytes a second each client id may produce and fetch, and for how long one that took more is
+left unread.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +12,9 @@ from collections import deque
 class SampledRate:
     """A rate over the last few windows, as Kafka's `Rate` with `SampledStat` reckons it.
 
-    Amounts are summed by windows of `window_ms`; the rate is what the windows kept have together, over the time since the oldest
-    began, to which the windows are added that are missing, as if nothing had been counted in them.
+    Amounts are summed by windows of `window_ms`; the rate is what the windows kept have together,
+    over the time since the oldest began, to which the windows are added that are missing, as if
+    nothing had been counted in them.
     """
 
     __slots__ = ("_samples", "_window_ms", "_windows")
@@ -17,7 +22,8 @@ class SampledRate:
     def __init__(self, windows: int, window_ms: int) -> None:
         self._windows = windows
         self._window_ms = window_ms
-        # [begin in ms, last count in ms, amount]; one more than there are windows, since the oldest may overlap their beginning.
+        # [begin in ms, last count in ms, amount]; one more than there are windows, since the oldest
+        # may overlap their beginning.
         self._samples: deque[list[float]] = deque(maxlen=windows + 1)
 
     def add(self, amount: float, now_ms: int) -> None:
@@ -64,7 +70,8 @@ class ByteRateQuota:
     def throttle_ms(self, client_id: str, size_bytes: int, now_ms: int) -> int:
         """Count bytes of a client, and tell for how many milliseconds to leave it unread: 0 while it keeps to its rate.
 
-        As in Kafka: long enough for the rate to come down to the limit, if it counts nothing meanwhile.
+        As in Kafka: long enough for the rate to come down to the limit, if it counts nothing
+        meanwhile.
         """
         limit = self.bytes_per_second
         if limit is None:

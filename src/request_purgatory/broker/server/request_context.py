@@ -22,8 +22,9 @@ class Client(NamedTuple):
 class RequestContext:
     """A request that was read and has not been answered.
 
-    `reply` is called once, by the handler or later by whatever the request waits for; None is the answer of requests that
-    have none (Produce with acks=0). A reply after the connection's end goes nowhere.
+    `reply` is called once, by the handler or later by whatever the request waits for; None is the
+    answer of requests that have none (Produce with acks=0). A reply after the connection's end goes
+    nowhere.
     """
 
     header: Header
@@ -49,7 +50,9 @@ class RequestContext:
             RuntimeError: it has been answered.
         """
         if self.answered:
-            raise RuntimeError(f"{self.header.api.name} {self.header.correlation_id} has been answered")
+            raise RuntimeError(
+                f"{self.header.api.name} {self.header.correlation_id} has been answered"
+            )
         self.answered = True
         self.send(self, response)
 

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-#: A request that is not complete so long after it was let in ends its connection; so does, once it is closed, one whose client
-#: does not take what it was sent.
+#: A request that is not complete so long after it was let in ends its connection; so does, once it
+#: is closed, one whose client does not take what it was sent.
 STALLED_MS = 30_000
 #: Where others wait for answers to be taken, who has not taken one for so long is cut off.
 UNREAD_MS = 10_000
@@ -34,7 +34,10 @@ BACKLOG = 4_096
 
 
 def _most_connections() -> int:
-    """Beyond which the loop could soon accept none; where the system does not say, without limit."""
+    """Beyond which the loop could soon accept none.
+
+    Where the system does not say, without limit.
+    """
     try:
         import resource
     except ImportError:
@@ -61,7 +64,9 @@ class Server:
     async def start(self) -> None:
         """Listen; with port 0 on a free one, which `port` is from then on."""
         loop = asyncio.get_running_loop()
-        self._listener = await loop.create_server(lambda: Connection(self), self.host, self.port, backlog=BACKLOG)
+        self._listener = await loop.create_server(
+            lambda: Connection(self), self.host, self.port, backlog=BACKLOG
+        )
         self.port = self._listener.sockets[0].getsockname()[1]
         self._plan_sweep()
 
@@ -82,9 +87,16 @@ class Server:
     # -- connections
 
     def admit(self, connection: Connection) -> bool:
-        """A new connection; False if there are too many, or would soon be too many files open for any more to be accepted."""
+        """A new connection.
+
+        False if there are too many, or would soon be too many files open for any more to be
+        accepted.
+        """
         everywhere = sum(len(node.server.connections) for node in self.node.cluster.nodes)
-        if len(self.connections) >= self.settings.max_connections or everywhere >= _most_connections():
+        if (
+            len(self.connections) >= self.settings.max_connections
+            or everywhere >= _most_connections()
+        ):
             return False
         self.connections.add(connection)
         return True
@@ -110,9 +122,16 @@ class Server:
                 if silent_ms >= STALLED_MS:
                     connection.abort()
             elif connection.is_stalled(now_ms, STALLED_MS):
-                connection.close(f"a request has been coming in for {STALLED_MS} ms and is not complete")
-            elif not self.unread.has_room(is_fetch=True) and self.unread.age_ms(connection, now_ms) >= UNREAD_MS:
-                connection.close(f"its client has not taken an answer for {UNREAD_MS} ms, and others wait")
+                connection.close(
+                    f"a request has been coming in for {STALLED_MS} ms and is not complete"
+                )
+            elif (
+                not self.unread.has_room(is_fetch=True)
+                and self.unread.age_ms(connection, now_ms) >= UNREAD_MS
+            ):
+                connection.close(
+                    f"its client has not taken an answer for {UNREAD_MS} ms, and others wait"
+                )
             elif not connection.is_waiting and silent_ms >= self.settings.connections_max_idle_ms:
                 connection.close(f"silent for {silent_ms} ms")
         self._plan_sweep()
@@ -124,7 +143,11 @@ class Server:
         node = self.node
         if node.recorder is not None:
             node.recorder.request(node.node_id, context, request)
-        code = node.cluster.faults.error_for(node.node_id, context.header.api) if request is not None else None
+        code = (
+            node.cluster.faults.error_for(node.node_id, context.header.api)
+            if request is not None
+            else None
+        )
         if code is not None:
             context.reply(error_response(context.header.api, request, code))
             return
@@ -145,7 +168,9 @@ class Server:
             connection.close(str(error))
             return
         except Exception:
-            logger.exception("node %d can't write its %s response: %r", self.node_id, api.name, response)
+            logger.exception(
+                "node %d can't write its %s response: %r", self.node_id, api.name, response
+            )
             connection.close(f"its {api.name} response can't be written")
             return
         fault = self.node.cluster.faults.fault_for(self.node_id, api)
@@ -154,11 +179,16 @@ class Server:
         else:
             self._befall(fault, connection, context, frame)
 
-    def _befall(self, fault: ResponseFault, connection: Connection, context: RequestContext, frame: bytes) -> None:
+    def _befall(
+        self, fault: ResponseFault, connection: Connection, context: RequestContext, frame: bytes
+    ) -> None:
         if fault.kind == "delay":
-            asyncio.get_running_loop().call_later(fault.delay_ms / 1_000, connection.write, context, frame)
+            asyncio.get_running_loop().call_later(
+                fault.delay_ms / 1_000, connection.write, context, frame
+            )
         elif fault.kind == "corrupt":
             connection.write(context, fault.corrupted(frame))
         elif fault.kind == "disconnect":
             connection.abort()
-        # A dropped one: the client waits for it, and nothing further on this connection is answered.
+        # A dropped one: the client waits for it, and nothing further on this connection is
+        # answered.

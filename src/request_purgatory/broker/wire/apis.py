@@ -1,6 +1,7 @@
 """The APIs that the broker speaks, and at which versions.
 
-The messages are kafka-python's, one class for all versions of an API. The versions are Apache Kafka 4.1's.
+The messages are kafka-python's, one class for all versions of an API. The versions are Apache Kafka
+4.1's.
 """
 
 from __future__ import annotations
@@ -13,7 +14,10 @@ from kafka.protocol import admin, consumer, metadata, producer
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """An API: its key, its name as Kafka writes it, its messages, and the versions that are served."""
+    """An API.
+
+    Its key, its name as Kafka writes it, its messages, and the versions that are served.
+    """
 
     key: int
     name: str
@@ -38,7 +42,15 @@ def _api(module: Any, name: str, least: int, greatest: int) -> Api:
     response = getattr(module, f"{name}Response")
     flexible_from = request._flexible_versions[0]
     never = 1 << 15
-    return Api(request.API_KEY, name, request, response, least, greatest, flexible_from if flexible_from >= 0 else never)
+    return Api(
+        request.API_KEY,
+        name,
+        request,
+        response,
+        least,
+        greatest,
+        flexible_from if flexible_from >= 0 else never,
+    )
 
 
 PRODUCE = _api(producer, "Produce", 3, 13)
@@ -101,8 +113,8 @@ APIS = {
     )
 }
 
-#: librdkafka takes a broker that does not name the oldest versions of Produce for one that knows no compression, so that Kafka
-#: names them and refuses them (KAFKA-18659). So does this one.
+#: librdkafka takes a broker that does not name the oldest versions of Produce for one that knows no
+#: compression, so that Kafka names them and refuses them (KAFKA-18659). So does this one.
 LEAST_PRODUCE_VERSION_NAMED = 0
 
 
@@ -121,4 +133,6 @@ def api_named(name: str) -> Api:
     for api in APIS.values():
         if api.name.lower() == plain:
             return api
-    raise ValueError(f"no API {name!r}: there are {', '.join(sorted(api.name for api in APIS.values()))}")
+    raise ValueError(
+        f"no API {name!r}: there are {', '.join(sorted(api.name for api in APIS.values()))}"
+    )

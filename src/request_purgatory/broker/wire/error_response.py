@@ -14,7 +14,10 @@ _OFFSET_FETCH_HAS_ERROR = 2
 
 
 def error_response(api: Api, request: Any, code: ErrorCode) -> Any:
-    """A response of `api` with `code` for every part of `request`; None for a Produce request that awaits no answer."""
+    """A response of `api` with `code` for every part of `request`.
+
+    None for a Produce request that awaits no answer.
+    """
     return _BUILDERS.get(api.key, _whole)(api.response, request, int(code))
 
 
@@ -32,7 +35,10 @@ def _produce(response: Any, request: Any, code: int) -> Any:
             topic(
                 name=each.name,
                 topic_id=each.topic_id,
-                partition_responses=[partition(index=one.index, error_code=code, base_offset=-1) for one in each.partition_data],
+                partition_responses=[
+                    partition(index=one.index, error_code=code, base_offset=-1)
+                    for one in each.partition_data
+                ],
             )
             for each in request.topic_data
         ]
@@ -50,7 +56,11 @@ def _fetch(response: Any, request: Any, code: int) -> Any:
                 topic_id=each.topic_id,
                 partitions=[
                     partition(
-                        partition_index=one.partition, error_code=code, high_watermark=-1, aborted_transactions=None, records=b""
+                        partition_index=one.partition,
+                        error_code=code,
+                        high_watermark=-1,
+                        aborted_transactions=None,
+                        records=b"",
                     )
                     for one in each.partitions
                 ],
@@ -62,7 +72,9 @@ def _fetch(response: Any, request: Any, code: int) -> Any:
 
 def _list_offsets(response: Any, request: Any, code: int) -> Any:
     topic = response.ListOffsetsTopicResponse
-    return response(topics=_same_partitions(topic, topic.ListOffsetsPartitionResponse, request, code))
+    return response(
+        topics=_same_partitions(topic, topic.ListOffsetsPartitionResponse, request, code)
+    )
 
 
 def _same_partitions(topic: Any, partition: Any, request: Any, code: int) -> list[Any]:
@@ -70,7 +82,10 @@ def _same_partitions(topic: Any, partition: Any, request: Any, code: int) -> lis
     return [
         topic(
             name=each.name,
-            partitions=[partition(partition_index=one.partition_index, error_code=code) for one in each.partitions],
+            partitions=[
+                partition(partition_index=one.partition_index, error_code=code)
+                for one in each.partitions
+            ],
         )
         for each in request.topics
     ]
@@ -79,14 +94,17 @@ def _same_partitions(topic: Any, partition: Any, request: Any, code: int) -> lis
 def _metadata(response: Any, request: Any, code: int) -> Any:
     topic = response.MetadataResponseTopic
     topics = [
-        topic(error_code=code, name=each.name or "", topic_id=each.topic_id, partitions=[]) for each in request.topics or []
+        topic(error_code=code, name=each.name or "", topic_id=each.topic_id, partitions=[])
+        for each in request.topics or []
     ]
     return response(brokers=[], topics=topics, error_code=code)
 
 
 def _offset_commit(response: Any, request: Any, code: int) -> Any:
     topic = response.OffsetCommitResponseTopic
-    return response(topics=_same_partitions(topic, topic.OffsetCommitResponsePartition, request, code))
+    return response(
+        topics=_same_partitions(topic, topic.OffsetCommitResponsePartition, request, code)
+    )
 
 
 def _offset_fetch(response: Any, request: Any, code: int) -> Any:
@@ -99,13 +117,17 @@ def _offset_fetch(response: Any, request: Any, code: int) -> Any:
             topic(
                 name=each.name,
                 partitions=[
-                    partition(partition_index=index, committed_offset=-1, metadata="", error_code=code)
+                    partition(
+                        partition_index=index, committed_offset=-1, metadata="", error_code=code
+                    )
                     for index in each.partition_indexes
                 ],
             )
             for each in request.topics or []
         ]
-    groups = [group(group_id=each.group_id, topics=[], error_code=code) for each in request.groups or []]
+    groups = [
+        group(group_id=each.group_id, topics=[], error_code=code) for each in request.groups or []
+    ]
     return response(topics=topics, error_code=code, groups=groups)
 
 
@@ -115,7 +137,9 @@ def _find_coordinator(response: Any, request: Any, code: int) -> Any:
         coordinator(key=key, node_id=-1, host="", port=-1, error_code=code, error_message=None)
         for key in request.coordinator_keys or []
     ]
-    return response(error_code=code, error_message=None, node_id=-1, host="", port=-1, coordinators=coordinators)
+    return response(
+        error_code=code, error_message=None, node_id=-1, host="", port=-1, coordinators=coordinators
+    )
 
 
 def _leave_group(response: Any, request: Any, code: int) -> Any:
@@ -142,7 +166,14 @@ def _describe_groups(response: Any, request: Any, code: int) -> Any:
     group = response.DescribedGroup
     return response(
         groups=[
-            group(error_code=code, group_id=each, group_state="", protocol_type="", protocol_data="", members=[])
+            group(
+                error_code=code,
+                group_id=each,
+                group_state="",
+                protocol_type="",
+                protocol_data="",
+                members=[],
+            )
             for each in request.groups
         ]
     )
@@ -150,18 +181,32 @@ def _describe_groups(response: Any, request: Any, code: int) -> Any:
 
 def _create_topics(response: Any, request: Any, code: int) -> Any:
     topic = response.CreatableTopicResult
-    return response(topics=[topic(name=each.name, error_code=code, error_message=None, configs=[]) for each in request.topics])
+    return response(
+        topics=[
+            topic(name=each.name, error_code=code, error_message=None, configs=[])
+            for each in request.topics
+        ]
+    )
 
 
 def _delete_topics(response: Any, request: Any, code: int) -> Any:
     result = response.DeletableTopicResult
-    found = [result(name=each.name, topic_id=each.topic_id, error_code=code) for each in request.topics or []]
-    return response(responses=found + [result(name=name, error_code=code) for name in request.topic_names or []])
+    found = [
+        result(name=each.name, topic_id=each.topic_id, error_code=code)
+        for each in request.topics or []
+    ]
+    return response(
+        responses=found + [result(name=name, error_code=code) for name in request.topic_names or []]
+    )
 
 
 def _create_partitions(response: Any, request: Any, code: int) -> Any:
     result = response.CreatePartitionsTopicResult
-    return response(results=[result(name=each.name, error_code=code, error_message=None) for each in request.topics])
+    return response(
+        results=[
+            result(name=each.name, error_code=code, error_message=None) for each in request.topics
+        ]
+    )
 
 
 def _delete_records(response: Any, request: Any, code: int) -> Any:
@@ -172,7 +217,10 @@ def _delete_records(response: Any, request: Any, code: int) -> Any:
             topic(
                 name=each.name,
                 partitions=[
-                    partition(partition_index=one.partition_index, low_watermark=-1, error_code=code) for one in each.partitions
+                    partition(
+                        partition_index=one.partition_index, low_watermark=-1, error_code=code
+                    )
+                    for one in each.partitions
                 ],
             )
             for each in request.topics
@@ -198,7 +246,9 @@ def _describe_configs(response: Any, request: Any, code: int) -> Any:
 
 def _delete_groups(response: Any, request: Any, code: int) -> Any:
     result = response.DeletableGroupResult
-    return response(results=[result(group_id=each, error_code=code) for each in request.groups_names])
+    return response(
+        results=[result(group_id=each, error_code=code) for each in request.groups_names]
+    )
 
 
 def _api_versions(response: Any, request: Any, code: int) -> Any:
@@ -222,7 +272,12 @@ def _offset_for_leader_epoch(response: Any, request: Any, code: int) -> Any:
     partition = topic.EpochEndOffset
     return response(
         topics=[
-            topic(topic=each.topic, partitions=[partition(partition=one.partition, error_code=code) for one in each.partitions])
+            topic(
+                topic=each.topic,
+                partitions=[
+                    partition(partition=one.partition, error_code=code) for one in each.partitions
+                ],
+            )
             for each in request.topics
         ]
     )
@@ -232,7 +287,12 @@ def _alter_configs(response: Any, request: Any, code: int) -> Any:
     result = response.AlterConfigsResourceResponse
     return response(
         responses=[
-            result(error_code=code, error_message=None, resource_type=each.resource_type, resource_name=each.resource_name)
+            result(
+                error_code=code,
+                error_message=None,
+                resource_type=each.resource_type,
+                resource_name=each.resource_name,
+            )
             for each in request.resources
         ]
     )

@@ -1,4 +1,7 @@
-"""Bytes that the broker can't make anything of: Kafka ends the connection for them, and so does this broker."""
+"""Bytes that the broker can't make anything of.
+
+Kafka ends the connection for them, and so does this broker.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Frames: what a connection's bytes are divided into, each a size of four bytes and so many more."""
+"""Frames.
+
+What a connection's bytes are divided into, each a size of four bytes and so many more.
+"""
 
 from __future__ import annotations
 

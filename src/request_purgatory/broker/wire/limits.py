@@ -1,7 +1,8 @@
 """Limits on what a request may make of its bytes: an element of an array can cost a byte on the wire and hundreds in memory.
 
-The library's decoder believes what it reads: numbers of variable length that never end, arrays of millions of elements, tagged
-fields for each of which it copies the rest of the frame. So all but small frames are walked over first, without making anything.
+The library's decoder believes what it reads: numbers of variable length that never end, arrays of
+millions of elements, tagged fields for each of which it copies the rest of the frame. So all but
+small frames are walked over first, without making anything.
 """
 
 from __future__ import annotations
@@ -19,15 +20,16 @@ if TYPE_CHECKING:
 
 #: Of any request but Produce, whose bytes are mostly records.
 MAX_PLAIN_REQUEST_BYTES = 4 * 2**20
-#: In all arrays of a request together. With its part in the answer an element may take up some two kilobytes while it is handled,
-#: so that no request makes more than 100 MiB of its bytes, beyond these and its records. (Kafka has no such limit; its clients
-#: do not come near it.)
+#: In all arrays of a request together. With its part in the answer an element may take up some two
+#: kilobytes while it is handled, so that no request makes more than 100 MiB of its bytes, beyond
+#: these and its records. (Kafka has no such limit; its clients do not come near it.)
 MAX_ELEMENTS = 50_000
 #: The longest text that every version can tell, and so the longest that is taken: as Kafka's.
 MAX_TEXT_BYTES = 0x7FFF
 #: Frames up to this size are not walked over: they can't have many elements.
 SMALL_FRAME_BYTES = 4_096
-#: What tagged fields may make the library copy while it decodes one request. Clients' requests have none in their arrays.
+#: What tagged fields may make the library copy while it decodes one request. Clients' requests have
+#: none in their arrays.
 MAX_COPIED_BYTES = 256 * 2**20
 
 #: Of an error's message, which may repeat what a client sent.
@@ -46,7 +48,8 @@ class _Kind(IntEnum):
     TAGS = 4
 
 
-#: What a request, or an element of one of its arrays, is made of: so many bytes, a text, bytes, an array of such, tagged fields.
+#: What a request, or an element of one of its arrays, is made of: so many bytes, a text, bytes, an
+#: array of such, tagged fields.
 _Step: TypeAlias = "tuple[_Kind, int, tuple[_Step, ...]]"
 
 
@@ -88,7 +91,11 @@ def unsigned(frame: bytes, position: int) -> tuple[int, int]:
 
 def told(message: str | None) -> str | None:
     """An error's message as it goes into a response, of which every version can write it."""
-    return message if message is None or len(message) <= MAX_MESSAGE_CHARACTERS else f"{message[:MAX_MESSAGE_CHARACTERS]}..."
+    return (
+        message
+        if message is None or len(message) <= MAX_MESSAGE_CHARACTERS
+        else f"{message[:MAX_MESSAGE_CHARACTERS]}..."
+    )
 
 
 @cache
@@ -140,7 +147,9 @@ class _Walk:
             elif kind is _Kind.TEXT:
                 length = self._length(_INT16)
                 if length > MAX_TEXT_BYTES:
-                    raise WireError(f"{self._what}: a text of {length:,} bytes, where {MAX_TEXT_BYTES:,} are allowed")
+                    raise WireError(
+                        f"{self._what}: a text of {length:,} bytes, where {MAX_TEXT_BYTES:,} are allowed"
+                    )
                 self.position += length
             elif kind is _Kind.BYTES:
                 length = self._length(_INT32)

@@ -18,8 +18,9 @@ from request_purgatory.broker.wire.limits import (
 )
 from request_purgatory.broker.wire.nullability import require_no_nulls
 
-#: Of any response but Fetch's, which has a limit of its own in its request and another in the settings. Clients take no more from
-#: a broker by themselves: librdkafka's `receive.message.max.bytes` is 100 MB.
+#: Of any response but Fetch's, which has a limit of its own in its request and another in the
+#: settings. Clients take no more from a broker by themselves: librdkafka's
+#: `receive.message.max.bytes` is 100 MB.
 MAX_PLAIN_RESPONSE_BYTES = 100 * 2**20
 
 _HEADER = struct.Struct(">hhi")
@@ -39,7 +40,8 @@ class Header:
     client_id: str | None
     #: Where the request's own fields begin.
     body: int
-    #: ApiVersions of a version that is not served is answered, by an error that names those that are.
+    #: ApiVersions of a version that is not served is answered, by an error that names those that
+    #: are.
     is_served: bool
 
 
@@ -64,7 +66,9 @@ def read_header(frame: bytes) -> Header:
             position += length
         if not api.serves(version):
             if api is not API_VERSIONS:
-                raise WireError(f"{api.name} version {version} is not served: {api.min_version} to {api.max_version} are")
+                raise WireError(
+                    f"{api.name} version {version} is not served: {api.min_version} to {api.max_version} are"
+                )
             return Header(api, version, correlation_id, client_id, len(frame), is_served=False)
         if api.is_flexible(version):
             position = _after_tagged_fields(frame, position)
@@ -77,7 +81,9 @@ def _after_tagged_fields(frame: bytes, position: int) -> int:
     """Where the tagged fields end that begin at `position`; a header has none that is known."""
     count, position = unsigned(frame, position)
     if count > MAX_ELEMENTS:
-        raise WireError(f"a header with {count:,} tagged fields, where {MAX_ELEMENTS:,} are allowed")
+        raise WireError(
+            f"a header with {count:,} tagged fields, where {MAX_ELEMENTS:,} are allowed"
+        )
     for _ in range(count):
         _, position = unsigned(frame, position)
         size, position = unsigned(frame, position)
@@ -95,25 +101,38 @@ def read_request(frame: bytes, header: Header) -> Any:
     """
     api = header.api
     if api is not PRODUCE and len(frame) > MAX_PLAIN_REQUEST_BYTES:
-        raise WireError(f"{api.name} of {len(frame):,} bytes, where {MAX_PLAIN_REQUEST_BYTES:,} are allowed")
+        raise WireError(
+            f"{api.name} of {len(frame):,} bytes, where {MAX_PLAIN_REQUEST_BYTES:,} are allowed"
+        )
     require_bounds(frame, header.body, api, header.version)
     flexible = api.is_flexible(header.version)
-    # What `decode` does, but for where it ends: a text that is longer than the frame is cut there without a word.
-    decode = api.request._struct.compiled_decode_from(header.version, compact=flexible, tagged=flexible, data_class=api.request)
+    # What `decode` does, but for where it ends: a text that is longer than the frame is cut there
+    # without a word.
+    decode = api.request._struct.compiled_decode_from(
+        header.version, compact=flexible, tagged=flexible, data_class=api.request
+    )
     try:
         request, end = decode(memoryview(frame), header.body)
     except Exception as error:
-        # The library tells of bad bytes by whatever error they led to: struct's, a look-up's, a decoder's.
+        # The library tells of bad bytes by whatever error they led to: struct's, a look-up's, a
+        # decoder's.
         why = f"{type(error).__name__}: {str(error)[:_WHY_CHARACTERS]}"
-        raise WireError(f"{len(frame)} bytes are no {api.name} request of version {header.version}: {why}") from error
+        raise WireError(
+            f"{len(frame)} bytes are no {api.name} request of version {header.version}: {why}"
+        ) from error
     if end > len(frame):
-        raise WireError(f"{api.name} request of version {header.version}: {end} bytes are announced, {len(frame)} came")
+        raise WireError(
+            f"{api.name} request of version {header.version}: {end} bytes are announced, {len(frame)} came"
+        )
     require_no_nulls(api, request, header.version)
     return request
 
 
 class _Answer(EncodeBuffer):  # type: ignore[misc]
-    """A buffer that a response is written to: not larger than it may be, and gone with it, unlike the library's own."""
+    """A buffer that a response is written to.
+
+    Not larger than it may be, and gone with it, unlike the library's own.
+    """
 
     def __init__(self, size: int, limit_bytes: int | None) -> None:
         super().__init__(size)
@@ -132,7 +151,8 @@ def response_frame(header: Header, response: Any) -> bytes:
         WireError: it is larger than MAX_PLAIN_RESPONSE_BYTES.
     """
     api = header.api
-    # Who asks for versions that this broker does not have, can only read the answer of the first version.
+    # Who asks for versions that this broker does not have, can only read the answer of the first
+    # version.
     version = header.version if header.is_served else 0
     flexible = api.is_flexible(version)
     answer = _Answer(1_024, None if api is FETCH else MAX_PLAIN_RESPONSE_BYTES)

@@ -39,7 +39,8 @@ def _fields(part: Any, version: int) -> tuple[_Field, ...]:
         nullable = bool(field.nullable_for_version_q(version))
         inner = _fields(field, version) if field.is_struct_array() else ()
         is_plain_array = field.is_array() and not field.is_struct_array()
-        # Numbers are never null, and a topic's id of nothing but zeros, which is read as None, is no id.
+        # Numbers are never null, and a topic's id of nothing but zeros, which is read as None, is
+        # no id.
         kind = field._type_str
         may_be_null = kind in ("string", "bytes", "records") or kind.startswith("[]")
         if may_be_null and (not nullable or inner or is_plain_array):

@@ -1,4 +1,7 @@
-"""Analysis of a trace's outcomes: rates, quantiles, pending over time, lateness, agreement, what-if. All of it on Spark."""
+"""Analysis of a trace's outcomes.
+
+Rates, quantiles, pending over time, lateness, agreement, what-if. All of it on Spark.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +53,10 @@ TABLES = ("summary", "waits", "timeline", "marks", "lateness", "hosts", "agreeme
 
 @dataclass(frozen=True)
 class Analysis:
-    """An analysis folder: `outcomes/`, a row a request, and the small `TABLES`, in Parquet; and `analysis.json`."""
+    """An analysis folder: `outcomes/`, a row a request, and the small `TABLES`, in Parquet.
+
+    And `analysis.json`.
+    """
 
     path: Path
 
@@ -61,7 +67,9 @@ class Analysis:
         Raises:
             TraceFormatError: the folder is not an analysis.
         """
-        return read_manifest(self.path, "analysis folder", _MANIFEST, "make one with `purgatory analyze`")
+        return read_manifest(
+            self.path, "analysis folder", _MANIFEST, "make one with `purgatory analyze`"
+        )
 
     def table(self, spark: SparkSession, name: str) -> DataFrame:
         """One of `TABLES`, or `outcomes`."""
@@ -105,7 +113,9 @@ class Replayed:
     @property
     def settings(self) -> dict[str, Any]:
         """The purgatory's settings; TraceFormatError if the folder is no replay."""
-        return read_manifest(self.path, "replay folder", "replay.json", "make one with `purgatory replay`")
+        return read_manifest(
+            self.path, "replay folder", "replay.json", "make one with `purgatory replay`"
+        )
 
     @property
     def design(self) -> str:
@@ -118,16 +128,25 @@ class Replayed:
 
 
 def tell_apart(replays: list[Replayed]) -> list[Replayed]:
-    """The replays with labels, where there are more than one of a design: what they differ in, or else their number."""
+    """The replays with labels, where there are more than one of a design.
+
+    What they differ in, or else their number.
+    """
     names: list[str] = []
     labelled = []
     for replayed in replays:
         settings = replayed.settings
-        alike = [other.settings for other in replays if other.settings["design"] == settings["design"]]
+        alike = [
+            other.settings for other in replays if other.settings["design"] == settings["design"]
+        ]
         differing = [key for key in settings if any(other[key] != settings[key] for other in alike)]
-        names.append(" ".join([settings["design"], *[f"{key}={settings[key]}" for key in differing]]))
+        names.append(
+            " ".join([settings["design"], *[f"{key}={settings[key]}" for key in differing]])
+        )
         number = names.count(names[-1])
-        labelled.append(Replayed(replayed.path, names[-1] if number == 1 else f"{names[-1]} #{number}"))
+        labelled.append(
+            Replayed(replayed.path, names[-1] if number == 1 else f"{names[-1]} #{number}")
+        )
     return labelled
 
 
@@ -142,7 +161,8 @@ def analyze(
     """Compute a trace's outcomes, compare the replays with them, and write an analysis folder into `target`, which is empty.
 
     Args:
-        replays: replays of this trace; their outcomes are compared row by row, their lateness and hosts are summed up.
+        replays: replays of this trace; their outcomes are compared row by row, their lateness and
+            hosts are summed up.
         timeouts: for what-if, in ms; round steps over the span of the service times unless given.
         max_worker_mb: what a host may take in a Python worker; a larger one is cut by watch key.
 
@@ -159,12 +179,16 @@ def analyze(
         require_hosts_fit(requests, events, WHAT_IF, max_worker_mb)
     satisfactions(requests, events, parts=parts).write.parquet(written_path(target / "outcomes"))
     outcomes = read_written(spark, target / "outcomes").persist()
-    facts = requests.agg(F.avg(F.size("watch_keys")), F.min("timeout_ms"), F.max("timeout_ms")).first()
+    facts = requests.agg(
+        F.avg(F.size("watch_keys")), F.min("timeout_ms"), F.max("timeout_ms")
+    ).first()
     assert facts is not None
     keys_per_request = max(1, round(facts[0]))  # a whole number, as it is to be measured
     bytes_per_operation = bytes_per_pending_operation(keys_per_request)
     chosen = sorted({*(timeouts or suggest_timeouts(outcomes)), facts[1], facts[2]})
-    span = outcomes.agg(F.min(F.unix_micros("arrived_at")), F.max(F.unix_micros("ended_at"))).first()
+    span = outcomes.agg(
+        F.min(F.unix_micros("arrived_at")), F.max(F.unix_micros("ended_at"))
+    ).first()
     assert span is not None
     bin_us = bin_width_us(span[1] - span[0])
 
@@ -180,7 +204,10 @@ def analyze(
         small["agreement"] = _union([compare(spark, outcomes, replayed) for replayed in replays])
         small["lateness"] = _union([lateness(spark, replayed) for replayed in replays])
         small["hosts"] = _union(
-            [replayed.table(spark, "hosts").withColumn("design", F.lit(replayed.design)) for replayed in replays]
+            [
+                replayed.table(spark, "hosts").withColumn("design", F.lit(replayed.design))
+                for replayed in replays
+            ]
         )
     for name, table in small.items():
         table.coalesce(1).write.parquet(written_path(target / name))
@@ -213,8 +240,8 @@ def summarize(outcomes: DataFrame) -> DataFrame:
     """Counts, shares and waiting times of all requests, of each type and of each host.
 
     Returns:
-        `dimension` (all, request_type or host), `value`, `requests`, `completed`, `expired`, `expired_share`, `mean_ms`, the
-        columns of `QUANTILES`, `max_ms`.
+        `dimension` (all, request_type or host), `value`, `requests`, `completed`, `expired`,
+        `expired_share`, `mean_ms`, the columns of `QUANTILES`, `max_ms`.
     """
 
     def group(dimension: str, value: Column) -> DataFrame:
@@ -224,11 +251,17 @@ def summarize(outcomes: DataFrame) -> DataFrame:
             _expired().alias("expired"),
             (_expired() / F.count("*")).alias("expired_share"),
             F.avg("waited_ms").alias("mean_ms"),
-            F.percentile_approx("waited_ms", list(QUANTILES.values()), _ACCURACY).alias("quantiles"),
+            F.percentile_approx("waited_ms", list(QUANTILES.values()), _ACCURACY).alias(
+                "quantiles"
+            ),
             F.max("waited_ms").alias("max_ms"),
         )
 
-    groups = [group("all", F.lit("")), group("request_type", F.col("request_type")), group("host", F.col("host"))]
+    groups = [
+        group("all", F.lit("")),
+        group("request_type", F.col("request_type")),
+        group("host", F.col("host")),
+    ]
     columns = [F.col("quantiles")[index].alias(name) for index, name in enumerate(QUANTILES)]
     return _union(groups).select("*", *columns).drop("quantiles")
 
@@ -271,7 +304,8 @@ def timeline(outcomes: DataFrame, first_us: int, last_us: int, bin_us: int) -> D
     """What happened over time, in bins that begin at whole multiples of their width.
 
     Returns:
-        A row a bin, empty ones too: `from_at`, `arrived`, `expired` (of those that arrived in it), `ended`, `pending` (at
+        A row a bin, empty ones too: `from_at`, `arrived`, `expired` (of those that arrived in it),
+            `ended`, `pending` (at
         the bin's end).
     """
     first, last = first_us // bin_us, last_us // bin_us
@@ -279,9 +313,13 @@ def timeline(outcomes: DataFrame, first_us: int, last_us: int, bin_us: int) -> D
 
     def number(column: str) -> Column:
         # In whole numbers: a quotient of doubles may round up to the next bin.
-        return F.expr(f"(unix_micros({column}) - pmod(unix_micros({column}), {bin_us})) div {bin_us}").alias("bin")
+        return F.expr(
+            f"(unix_micros({column}) - pmod(unix_micros({column}), {bin_us})) div {bin_us}"
+        ).alias("bin")
 
-    arrivals = outcomes.groupBy(number("arrived_at")).agg(F.count("*").alias("arrived"), _expired().alias("expired"))
+    arrivals = outcomes.groupBy(number("arrived_at")).agg(
+        F.count("*").alias("arrived"), _expired().alias("expired")
+    )
     ends = outcomes.groupBy(number("ended_at")).agg(F.count("*").alias("ended"))
     joined = bins.join(arrivals, "bin", "left").join(ends, "bin", "left").fillna(0)
     # One partition is enough: there are at most a few hundred bins.
@@ -296,12 +334,19 @@ def timeline(outcomes: DataFrame, first_us: int, last_us: int, bin_us: int) -> D
 
 
 def compare_marks(outcomes: DataFrame, marks: list[Mark]) -> DataFrame:
-    """The expired share before and after each mark, by arrival: `label`, `at`, `side`, `requests`, `expired`, `expired_share`."""
+    """The expired share before and after each mark, by arrival.
+
+    `label`, `at`, `side`, `requests`, `expired`, `expired_share`.
+    """
 
     def sides(mark: Mark) -> DataFrame:
         side = F.when(F.col("arrived_at") < F.lit(mark.at), "before").otherwise("after")
-        return outcomes.groupBy(F.lit(mark.label).alias("label"), F.lit(mark.at).alias("at"), side.alias("side")).agg(
-            F.count("*").alias("requests"), _expired().alias("expired"), (_expired() / F.count("*")).alias("expired_share")
+        return outcomes.groupBy(
+            F.lit(mark.label).alias("label"), F.lit(mark.at).alias("at"), side.alias("side")
+        ).agg(
+            F.count("*").alias("requests"),
+            _expired().alias("expired"),
+            (_expired() / F.count("*")).alias("expired_share"),
         )
 
     return _union([sides(mark) for mark in marks]).orderBy("at", F.desc("side"))
@@ -311,7 +356,8 @@ def compare(spark: SparkSession, outcomes: DataFrame, replayed: Replayed) -> Dat
     """Whether a replay ended every request as the batch computation did.
 
     Returns:
-        One row: `design`, `rows` (of either), `differing` (rows that are not the same in both, or missing in one), `example` (the
+        One row: `design`, `rows` (of either), `differing` (rows that are not the same in both, or
+            missing in one), `example` (the
         host and id of one of them, or null).
     """
     names = OUTCOMES.names
@@ -328,7 +374,10 @@ def compare(spark: SparkSession, outcomes: DataFrame, replayed: Replayed) -> Dat
 
 
 def lateness(spark: SparkSession, replayed: Replayed) -> DataFrame:
-    """How long after their deadlines timeouts fired on the replay's clock: `design`, `expired`, and the ms of lateness."""
+    """How long after their deadlines timeouts fired on the replay's clock.
+
+    `design`, `expired`, and the ms of lateness.
+    """
     outcomes = replayed.table(spark, "outcomes").where(F.col("late_ms").isNotNull())
     return outcomes.agg(
         F.lit(replayed.design).alias("design"),

@@ -57,7 +57,8 @@ def _figure(height: float = 2.9, width: float = 9.0) -> tuple[Figure, Axes]:
 def _svg(figure: Figure, title: str) -> str:
     text = io.StringIO()
     with plt.rc_context(_STYLE), warnings.catch_warnings():
-        # The reader's browser draws the text, with fonts of its own for what this machine's have no glyphs for.
+        # The reader's browser draws the text, with fonts of its own for what this machine's have no
+        # glyphs for.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         figure.savefig(text, format="svg", metadata={"Date": None, "Title": title})
     plt.close(figure)
@@ -97,10 +98,15 @@ def pending_over_time(timeline: list[Row], marks: Sequence[Row]) -> str:
 
 
 def expired_over_time(timeline: list[Row], marks: Sequence[Row]) -> str:
-    """The share of the requests that arrived in each bin and expired; gaps where nothing arrived."""
+    """The share of the requests that arrived in each bin and expired.
+
+    Gaps where nothing arrived.
+    """
     figure, axes = _figure(2.5)
     times = [row["from_at"] for row in timeline]
-    share = [row["expired"] / row["arrived"] if row["arrived"] else float("nan") for row in timeline]
+    share = [
+        row["expired"] / row["arrived"] if row["arrived"] else float("nan") for row in timeline
+    ]
     axes.step(times, share, where="post", color=EXPIRED, linewidth=1.3)
     axes.plot(times, share, ".", color=EXPIRED, markersize=2)
     axes.set_ylim(bottom=0)
@@ -138,7 +144,14 @@ def waiting_times(waits: list[Row], bins_per_decade: int, quantiles: dict[str, f
             level = level + 1 if value < last * 2.5 else 0
             last = value
             axes.axvline(value, color="#222", linewidth=1, linestyle=(0, (2, 2)))
-            axes.text(value, top * (1.02 + 0.085 * level), ", ".join(names), ha="center", va="bottom", fontsize=9)
+            axes.text(
+                value,
+                top * (1.02 + 0.085 * level),
+                ", ".join(names),
+                ha="center",
+                va="bottom",
+                fontsize=9,
+            )
     axes.legend(loc="upper left")
     return _svg(figure, "Waiting times on a log scale")
 
@@ -146,7 +159,9 @@ def waiting_times(waits: list[Row], bins_per_decade: int, quantiles: dict[str, f
 def expired_by_type(summary: list[Row], most: int = 12) -> str:
     """The expired share of the request types that had any expired, the largest first."""
     rows = [row for row in summary if row["expired"]]
-    rows = sorted(rows, key=lambda row: (-row["expired_share"], -row["requests"], row["value"]))[:most][::-1]
+    rows = sorted(rows, key=lambda row: (-row["expired_share"], -row["requests"], row["value"]))[
+        :most
+    ][::-1]
     figure, axes = _figure(0.75 + 0.3 * len(rows))
     names = [_short(row["value"]) for row in rows]
     shares = [row["expired_share"] for row in rows]
@@ -157,7 +172,12 @@ def expired_by_type(summary: list[Row], most: int = 12) -> str:
     axes.grid(axis="y", visible=False)
     for place, row in enumerate(rows):
         axes.text(
-            row["expired_share"], place, f"  {row['expired']:,} of {row['requests']:,}", va="center", fontsize=9, color="#3c4655"
+            row["expired_share"],
+            place,
+            f"  {row['expired']:,} of {row['requests']:,}",
+            va="center",
+            fontsize=9,
+            color="#3c4655",
         )
     return _svg(figure, "Share of requests that expired, by type")
 
@@ -166,7 +186,14 @@ def what_if_curve(rows: list[Row], in_use: Sequence[int]) -> str:
     """Expired share, and memory at the peak, against the timeout."""
     figure, axes = _figure(3.2)
     timeouts = [max(row["timeout_ms"], 0.5) for row in rows]
-    axes.plot(timeouts, [row["expired_share"] for row in rows], "o-", color=EXPIRED, markersize=4, label="expired")
+    axes.plot(
+        timeouts,
+        [row["expired_share"] for row in rows],
+        "o-",
+        color=EXPIRED,
+        markersize=4,
+        label="expired",
+    )
     axes.set_xscale("log")
     axes.set_ylim(bottom=0)
     axes.set_xlabel("timeout")
@@ -178,7 +205,14 @@ def what_if_curve(rows: list[Row], in_use: Sequence[int]) -> str:
     memory.grid(visible=False)
     peak = [row["peak_bytes"] for row in rows]
     unit, scale = bytes_unit(max(peak))
-    memory.plot(timeouts, [value / scale for value in peak], "s--", color=LINE, markersize=3.5, linewidth=1.2)
+    memory.plot(
+        timeouts,
+        [value / scale for value in peak],
+        "s--",
+        color=LINE,
+        markersize=3.5,
+        linewidth=1.2,
+    )
     memory.set_ylim(bottom=0)
     memory.set_ylabel(f"{unit} at the peak, busiest host", color=LINE)
     for timeout in set(in_use):

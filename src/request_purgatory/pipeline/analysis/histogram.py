@@ -1,7 +1,8 @@
 """Histograms that can be added up: log-linear buckets, so that a quantile's relative error is bounded over the whole range.
 
-As in HdrHistogram: below 128 every value has a bucket of its own; from there on each doubling of the value has 128 buckets of
-equal width. Where a bucket is depends on nothing but the value, so histograms of parts add up to that of the whole, in any order.
+As in HdrHistogram: below 128 every value has a bucket of its own; from there on each doubling of
+the value has 128 buckets of equal width. Where a bucket is depends on nothing but the value, so
+histograms of parts add up to that of the whole, in any order.
 """
 
 from __future__ import annotations
@@ -75,7 +76,11 @@ class Histogram:
         self._add(other._counts)
 
     def _add(self, counts: Ints) -> None:
-        longer, shorter = (self._counts.copy(), counts) if len(self._counts) > len(counts) else (counts.copy(), self._counts)
+        longer, shorter = (
+            (self._counts.copy(), counts)
+            if len(self._counts) > len(counts)
+            else (counts.copy(), self._counts)
+        )
         longer[: len(shorter)] += shorter
         self._counts = longer
 

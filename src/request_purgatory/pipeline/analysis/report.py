@@ -37,10 +37,16 @@ def write_report(
 ) -> Path:
     """Write the report of analyses and of benchmarks' sections (`bench.benchmark_section`) into the file `target`; returns it."""
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=jinja2.StrictUndefined
+        loader=jinja2.FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
     )
     environment.filters.update(
-        number=lambda value: f"{value:,}", ms=ms_text, share=share_text, bytes=bytes_text, figure=lambda value: figure(value)
+        number=lambda value: f"{value:,}",
+        ms=ms_text,
+        share=share_text,
+        bytes=bytes_text,
+        figure=lambda value: figure(value),
     )
     page = environment.get_template("report.html").render(
         title=title,
@@ -68,7 +74,9 @@ def _utc(value: Any) -> Any:
 
 
 def _trace(spark: SparkSession, analysis: Analysis) -> Row:
-    """Everything the page says of one trace. What is collected here is small whatever the trace's size: bins, timeouts, the
+    """Everything the page says of one trace.
+
+    What is collected here is small whatever the trace's size: bins, timeouts, the
     first hosts and types."""
     manifest = analysis.manifest
     trace = manifest["trace"]
@@ -82,7 +90,9 @@ def _trace(spark: SparkSession, analysis: Analysis) -> Row:
     overall = analysis.rows("summary", dimension="all")[0]
     summary = analysis.table(spark, "summary")
     numbers: dict[str, int] = dict(summary.groupBy("dimension").count().collect())
-    types = _most(summary.where("dimension = 'request_type'"), ["expired_share", "requests"], "value")
+    types = _most(
+        summary.where("dimension = 'request_type'"), ["expired_share", "requests"], "value"
+    )
     hosts = _most(summary.where("dimension = 'host'"), ["requests"], "value")
     timeline = in_order("timeline", "from_at")
     what_if = in_order("what_if", "timeout_ms")
@@ -94,13 +104,21 @@ def _trace(spark: SparkSession, analysis: Analysis) -> Row:
         designs = _rows(_by_design(hosts_table))
         replayed_hosts = _most(hosts_table, ["requests"], "host", F.desc("design"))
     in_use = sorted(set(manifest["timeout_ms"]))
-    quantiles = {_QUANTILE_NAMES[name]: overall[name] for name in QUANTILES if name in _QUANTILE_NAMES}
-    wheel = next((settings for settings in manifest["replays"] if settings["design"] == "wheel"), None)
+    quantiles = {
+        _QUANTILE_NAMES[name]: overall[name] for name in QUANTILES if name in _QUANTILE_NAMES
+    }
+    wheel = next(
+        (settings for settings in manifest["replays"] if settings["design"] == "wheel"), None
+    )
     return {
         "name": trace["name"],
         "format": trace["format"],
         "notes": trace["notes"],
-        "parameters": ", ".join(f"{name}={value}" for name, value in trace["parameters"].items() if value not in ({}, None)),
+        "parameters": ", ".join(
+            f"{name}={value}"
+            for name, value in trace["parameters"].items()
+            if value not in ({}, None)
+        ),
         "timeout": " to ".join(ms_text(timeout) for timeout in in_use),
         "timeouts_in_use": in_use,
         "all": overall,
@@ -121,13 +139,18 @@ def _trace(spark: SparkSession, analysis: Analysis) -> Row:
         "rows": trace["rows"],
         "rejected": trace["rejected"],
         "settings": _settings(manifest),
-        # Markup: the pictures are ours, and everything in them that came from the trace is escaped by matplotlib.
+        # Markup: the pictures are ours, and everything in them that came from the trace is escaped
+        # by matplotlib.
         "charts": {
             "pending": Markup(charts.pending_over_time(timeline, marks)),
             "expired": Markup(charts.expired_over_time(timeline, marks)),
-            "waits": Markup(charts.waiting_times(in_order("waits", "bin"), BINS_PER_DECADE, quantiles)),
+            "waits": Markup(
+                charts.waiting_times(in_order("waits", "bin"), BINS_PER_DECADE, quantiles)
+            ),
             "what_if": Markup(charts.what_if_curve(what_if, in_use)),
-            "types": Markup(charts.expired_by_type(types)) if len(types) > 1 and overall["expired"] else "",
+            "types": Markup(charts.expired_by_type(types))
+            if len(types) > 1 and overall["expired"]
+            else "",
         },
     }
 
@@ -137,7 +160,16 @@ def _most(table: DataFrame, by: list[str], *then: str | Column) -> list[Row]:
 
 
 def _by_design(hosts: DataFrame) -> DataFrame:
-    sums = ("requests", "completed", "expired", "purges", "purged_entries", "tries", "callbacks", "callback_errors")
+    sums = (
+        "requests",
+        "completed",
+        "expired",
+        "purges",
+        "purged_entries",
+        "tries",
+        "callbacks",
+        "callback_errors",
+    )
     return (
         hosts.groupBy("design")
         .agg(
@@ -151,11 +183,17 @@ def _by_design(hosts: DataFrame) -> DataFrame:
 
 def _settings(manifest: Row) -> Row:
     settings: Row = {"source": manifest["trace"]["source"], "format": manifest["trace"]["format"]}
-    settings |= {name: value for name, value in manifest["trace"]["parameters"].items() if value not in ({}, None)}
+    settings |= {
+        name: value
+        for name, value in manifest["trace"]["parameters"].items()
+        if value not in ({}, None)
+    }
     for replay in manifest["replays"]:
         known = {name: value for name, value in replay.items() if name not in ("design", "label")}
         if replay["design"] == "legacy":
             known = {"purge_interval": replay["purge_interval"]}
-        settings[f"replay, {replay['label']}"] = ", ".join(f"{name} {value}" for name, value in known.items())
+        settings[f"replay, {replay['label']}"] = ", ".join(
+            f"{name} {value}" for name, value in known.items()
+        )
     settings["timeouts tried, ms"] = ", ".join(map(str, manifest["timeouts_ms"]))
     return settings

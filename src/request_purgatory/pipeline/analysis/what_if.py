@@ -15,7 +15,8 @@ from request_purgatory.errors import InvalidArgumentError
 from request_purgatory.pipeline.outcomes.condition import NEVER, Ints, epoch_us
 from request_purgatory.pipeline.traces.schema import LONGEST_TIMEOUT_MS
 
-#: A host under one timeout. `in_vain_ms` is the time that expired requests waited, `waited_ms` that of all.
+#: A host under one timeout. `in_vain_ms` is the time that expired requests waited, `waited_ms` that
+#: of all.
 HOST_WHAT_IF = T.StructType(
     [
         T.StructField("host", T.StringType()),
@@ -33,7 +34,10 @@ STEPS = tuple(digit * 10**power for power in range(7) for digit in (1, 2, 5))
 
 
 def suggest_timeouts(satisfactions: DataFrame) -> list[int]:
-    """Timeouts worth trying for a trace (`batch.SATISFACTIONS`), in ms: round steps over the span of its service times."""
+    """Timeouts worth trying for a trace (`batch.SATISFACTIONS`), in ms.
+
+    Round steps over the span of its service times.
+    """
     service_ms = (F.unix_micros("satisfied_at") - F.unix_micros("arrived_at")) / 1000
     row = (
         satisfactions.select(service_ms.alias("service_ms"))
@@ -54,14 +58,19 @@ def what_if(satisfactions: DataFrame, timeouts: list[int], bytes_per_operation: 
         bytes_per_operation: what a pending request takes.
 
     Returns:
-        A row a timeout, with `expired_share`, `in_vain_ms` (what all expired requests waited together), `mean_waited_ms`, and
-        `peak_pending` and `peak_bytes` of the host where they are largest, as memory is a matter of the single process.
+        A row a timeout, with `expired_share`, `in_vain_ms` (what all expired requests waited
+        together), `mean_waited_ms`, and `peak_pending` and `peak_bytes` of the host where they are
+        largest, as memory is a matter of the single process.
 
     Raises:
         InvalidArgumentError: a timeout is negative or more than a trace's can be, or there is none.
     """
     if not timeouts or min(timeouts) < 0 or max(timeouts) > LONGEST_TIMEOUT_MS:
-        raise InvalidArgumentError("timeouts", f"one or more numbers of milliseconds from 0 to {LONGEST_TIMEOUT_MS:,}", timeouts)
+        raise InvalidArgumentError(
+            "timeouts",
+            f"one or more numbers of milliseconds from 0 to {LONGEST_TIMEOUT_MS:,}",
+            timeouts,
+        )
     hosts = satisfactions.select("host", "arrived_at", "satisfied_at").groupBy("host")
     by_host = hosts.applyInArrow(_host_what_if(sorted(set(timeouts))), HOST_WHAT_IF)
     return (
@@ -83,7 +92,11 @@ def _host_what_if(timeouts: list[int]) -> Callable[[pa.Table], pa.Table]:
     def host_what_if(table: pa.Table) -> pa.Table:
         arrived = np.sort(epoch_us(table.column("arrived_at")))
         order = np.argsort(epoch_us(table.column("arrived_at")), kind="stable")
-        satisfied = epoch_us(table.column("satisfied_at").fill_null(pa.scalar(int(NEVER), pa.timestamp("us", tz="UTC"))))[order]
+        satisfied = epoch_us(
+            table.column("satisfied_at").fill_null(
+                pa.scalar(int(NEVER), pa.timestamp("us", tz="UTC"))
+            )
+        )[order]
         rows: list[dict[str, Any]] = []
         for timeout_ms in timeouts:
             deadline = arrived + timeout_ms * 1000

@@ -1,4 +1,7 @@
-"""Batch outcomes: how every request of a trace ends, computed with vectors instead of a purgatory."""
+"""Batch outcomes.
+
+How every request of a trace ends, computed with vectors instead of a purgatory.
+"""
 
 from __future__ import annotations
 
@@ -23,28 +26,38 @@ from request_purgatory.pipeline.traces.schema import (
     require,
 )
 
-#: The outcomes, and when each request's condition holds if nothing ends the wait (null if it never does).
+#: The outcomes, and when each request's condition holds if nothing ends the wait (null if it never
+#: does).
 SATISFACTIONS = T.StructType([*OUTCOMES.fields, T.StructField("satisfied_at", T.TimestampType())])
 
-# What a value costs on its way between Spark and Python is by the column, whatever is in it: what says how a request is judged
-# goes as one number, the timeout above these bits and the aggregate's position and the quantifier in them.
+# What a value costs on its way between Spark and Python is by the column, whatever is in it: what
+# says how a request is judged goes as one number, the timeout above these bits and the aggregate's
+# position and the quantifier in them.
 _RULE_BITS = 5
 _EVERY = 8
 
 _JUDGED = T.StructType(
-    [*REQUESTS.fields[:4], T.StructField("rule", T.LongType()), T.StructField("satisfied_at", T.TimestampType())]
+    [
+        *REQUESTS.fields[:4],
+        T.StructField("rule", T.LongType()),
+        T.StructField("satisfied_at", T.TimestampType()),
+    ]
 )
 
 
-def satisfactions(requests: DataFrame, events: DataFrame, *, parts: Mapping[str, int] | None = None) -> DataFrame:
+def satisfactions(
+    requests: DataFrame, events: DataFrame, *, parts: Mapping[str, int] | None = None
+) -> DataFrame:
     """The outcomes of `requests` (`schema.REQUESTS`) given `events` (`schema.EVENTS`), with `satisfied_at` beside them.
 
-    `satisfied_at` does not depend on the timeout: it is what the outcomes under any other timeout follow from. Hosts are done
-    side by side; each host's requests and events have to fit in a Python worker's memory (`host_sizes.parts_of_hosts`). Hosts are
-    told apart by 64-bit hashes, and so are the keys of one: among a million, the chance that any two are taken for one is 3e-8.
+    `satisfied_at` does not depend on the timeout: it is what the outcomes under any other timeout
+    follow from. Hosts are done side by side; each host's requests and events have to fit in a
+    Python worker's memory (`host_sizes.parts_of_hosts`). Hosts are told apart by 64-bit hashes, and
+    so are the keys of one: among a million, the chance that any two are taken for one is 3e-8.
 
     Args:
-        parts: hosts that are cut by watch key, and in how many parts; their requests have one watch key each, at most.
+        parts: hosts that are cut by watch key, and in how many parts; their requests have one watch
+            key each, at most.
 
     Raises:
         SchemaError: a column is missing or of another type.
@@ -62,7 +75,9 @@ def satisfactions(requests: DataFrame, events: DataFrame, *, parts: Mapping[str,
     happened = events.withColumn("group", _group(F.col("key"), parts)).select(
         "group", F.xxhash64("group", "key").alias("key"), "occurred_at", "amount"
     )
-    satisfied = judged.groupBy("group").cogroup(happened.groupBy("group")).applyInArrow(_satisfy, _JUDGED)
+    satisfied = (
+        judged.groupBy("group").cogroup(happened.groupBy("group")).applyInArrow(_satisfy, _JUDGED)
+    )
 
     arrived_us, satisfied_us = F.unix_micros("arrived_at"), F.unix_micros("satisfied_at")
     deadline_us = arrived_us + F.shiftright("rule", _RULE_BITS) * 1000
@@ -77,7 +92,9 @@ def satisfactions(requests: DataFrame, events: DataFrame, *, parts: Mapping[str,
     )
 
 
-def batch_outcomes(requests: DataFrame, events: DataFrame, *, parts: Mapping[str, int] | None = None) -> DataFrame:
+def batch_outcomes(
+    requests: DataFrame, events: DataFrame, *, parts: Mapping[str, int] | None = None
+) -> DataFrame:
     """The outcomes alone (`schema.OUTCOMES`); otherwise as `satisfactions`."""
     return satisfactions(requests, events, parts=parts).select(*OUTCOMES.names)
 
@@ -110,4 +127,6 @@ def _satisfy(requests: pa.Table, events: pa.Table) -> pa.Table:
     )
     satisfied = satisfied_us(judged, events)
     told = requests.select(_JUDGED.names[:5])
-    return told.append_column("satisfied_at", pa.array(satisfied, pa.timestamp("us", tz="UTC"), mask=satisfied == NEVER))
+    return told.append_column(
+        "satisfied_at", pa.array(satisfied, pa.timestamp("us", tz="UTC"), mask=satisfied == NEVER)
+    )

@@ -1,7 +1,8 @@
 """When a trace's requests are satisfied, for many requests at once: NumPy over columns.
 
-The definition is `schema`'s. Here a (request, watch key) pair finds the first event that satisfies it by a binary search over
-the key's events in order of time, all pairs at once; then a request takes the last or the first of its pairs.
+The definition is `schema`'s. Here a (request, watch key) pair finds the first event that satisfies
+it by a binary search over the key's events in order of time, all pairs at once; then a request
+takes the last or the first of its pairs.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ class KeyEvents:
 
     Attributes:
         keys: the watched keys; a key's number is its position.
-        us: the events' times, key by key, each key's in order; those of key k are `us[starts[k]:ends[k]]`.
+        us: the events' times, key by key, each key's in order; those of key k are
+            `us[starts[k]:ends[k]]`.
     """
 
     def __init__(self, watch_keys: pa.Array, events: pa.Table) -> None:
@@ -73,7 +75,8 @@ class KeyEvents:
         if not len(self._amount):
             return self._amount
         values, rank = np.unique(self._amount, return_inverse=True)
-        # One running maximum for all keys: a later key's ranks are all above those of an earlier one.
+        # One running maximum for all keys: a later key's ranks are all above those of an earlier
+        # one.
         best = np.maximum.accumulate(self._number * len(values) + rank)
         watermarks: Floats = values[best - self._number * len(values)]
         return watermarks
@@ -83,7 +86,8 @@ def first_index(low: Ints, high: Ints, holds: Callable[[Ints, Ints], Bools]) -> 
     """For each pair, the first index in [low, high) for which `holds`, or high: a binary search, all pairs at once.
 
     Args:
-        holds: given the numbers of the pairs still searched and an index for each; false up to some index, true from it on.
+        holds: given the numbers of the pairs still searched and an index for each; false up to some
+            index, true from it on.
     """
     low = low.copy()
     high = high.copy()
@@ -98,11 +102,16 @@ def first_index(low: Ints, high: Ints, holds: Callable[[Ints, Ints], Bools]) -> 
 
 
 def flat_keys(watch_keys: pa.ChunkedArray) -> tuple[pa.Array, Ints]:
-    """All requests' watch keys in one array, and how many of them are each request's: null is none."""
+    """All requests' watch keys in one array, and how many of them are each request's.
+
+    Null is none.
+    """
     array = watch_keys.combine_chunks()
     if isinstance(array, pa.ChunkedArray):
         array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
-    return pc.list_flatten(array), np.asarray(pc.fill_null(pc.list_value_length(array), 0).to_numpy(), dtype=np.int64)
+    return pc.list_flatten(array), np.asarray(
+        pc.fill_null(pc.list_value_length(array), 0).to_numpy(), dtype=np.int64
+    )
 
 
 def satisfied_us(requests: pa.Table, events: pa.Table) -> Ints:
@@ -113,20 +122,35 @@ def satisfied_us(requests: pa.Table, events: pa.Table) -> Ints:
     """
     flat, lengths = flat_keys(requests.column("watch_keys"))
     arrived = epoch_us(requests.column("arrived_at"))
-    times = _pairs_satisfied_us(requests, KeyEvents(flat, events), flat, np.repeat(np.arange(len(lengths)), lengths), arrived)
+    times = _pairs_satisfied_us(
+        requests,
+        KeyEvents(flat, events),
+        flat,
+        np.repeat(np.arange(len(lengths)), lengths),
+        arrived,
+    )
 
     every = _equals(requests, "quantifier", "all")
     satisfied = np.where(every, arrived, NEVER)
     some = np.flatnonzero(lengths)
     if len(some):
         firsts = (np.cumsum(lengths) - lengths)[some]
-        satisfied[some] = np.where(every[some], np.maximum.reduceat(times, firsts), np.minimum.reduceat(times, firsts))
+        satisfied[some] = np.where(
+            every[some], np.maximum.reduceat(times, firsts), np.minimum.reduceat(times, firsts)
+        )
     return satisfied
 
 
-def _pairs_satisfied_us(requests: pa.Table, events: KeyEvents, keys: pa.Array, request: Ints, arrived: Ints) -> Ints:
-    """When each (request, watch key) pair is satisfied; `request` is each pair's row, `keys` its key."""
-    number = np.asarray(pc.index_in(keys, value_set=events.keys).to_numpy(zero_copy_only=False), dtype=np.int64)
+def _pairs_satisfied_us(
+    requests: pa.Table, events: KeyEvents, keys: pa.Array, request: Ints, arrived: Ints
+) -> Ints:
+    """When each (request, watch key) pair is satisfied.
+
+    `request` is each pair's row, `keys` its key.
+    """
+    number = np.asarray(
+        pc.index_in(keys, value_set=events.keys).to_numpy(zero_copy_only=False), dtype=np.int64
+    )
     pair_arrived = arrived[request]
     threshold = np.asarray(requests.column("threshold").to_numpy(), dtype=np.float64)[request]
     times = np.where(threshold <= 0, pair_arrived, NEVER)
@@ -134,7 +158,9 @@ def _pairs_satisfied_us(requests: pa.Table, events: KeyEvents, keys: pa.Array, r
     waits = threshold > 0
 
     def since_arrival(pairs: Ints) -> Ints:
-        return first_index(start[pairs], end[pairs], lambda at, index: events.us[index] >= pair_arrived[pairs][at])
+        return first_index(
+            start[pairs], end[pairs], lambda at, index: events.us[index] >= pair_arrived[pairs][at]
+        )
 
     def settle(pairs: Ints, index: Ints) -> None:
         found = index < end[pairs]
@@ -143,7 +169,8 @@ def _pairs_satisfied_us(requests: pa.Table, events: KeyEvents, keys: pa.Array, r
 
     pairs = np.flatnonzero(waits & _equals(requests, "aggregate", "count")[request])
     if len(pairs):
-        # Beyond the number of events a threshold is out of reach, however large; so it can be made small enough to add.
+        # Beyond the number of events a threshold is out of reach, however large; so it can be made
+        # small enough to add.
         needed = np.minimum(np.ceil(threshold[pairs]), len(events.us) + 1).astype(np.int64)
         settle(pairs, np.minimum(since_arrival(pairs) + needed - 1, end[pairs]))
 
@@ -155,13 +182,21 @@ def _pairs_satisfied_us(requests: pa.Table, events: KeyEvents, keys: pa.Array, r
         has_before = first > start[pairs]
         before[has_before] = totals[first[has_before] - 1]
         need = threshold[pairs]
-        settle(pairs, first_index(first, end[pairs], lambda at, index: totals[index] - before[at] >= need[at]))
+        settle(
+            pairs,
+            first_index(
+                first, end[pairs], lambda at, index: totals[index] - before[at] >= need[at]
+            ),
+        )
 
     pairs = np.flatnonzero(waits & _equals(requests, "aggregate", "max")[request])
     if len(pairs):
         watermarks = events.high_watermarks()
         need = threshold[pairs]
-        settle(pairs, first_index(start[pairs], end[pairs], lambda at, index: watermarks[index] >= need[at]))
+        settle(
+            pairs,
+            first_index(start[pairs], end[pairs], lambda at, index: watermarks[index] >= need[at]),
+        )
     return times
 
 

@@ -1,4 +1,7 @@
-"""Replay: recorded traffic through the real purgatory, on virtual time, hosts side by side on Spark."""
+"""Replay.
+
+Recorded traffic through the real purgatory, on virtual time, hosts side by side on Spark.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +43,8 @@ WHEEL = "wheel"
 LEGACY = "legacy"
 DESIGNS = (WHEEL, LEGACY)
 
-#: One level of a host's timing wheels: how many of its buckets held tasks, sampled every `driver.SAMPLE_EVERY` arrivals.
+#: One level of a host's timing wheels: how many of its buckets held tasks, sampled every
+#: `driver.SAMPLE_EVERY` arrivals.
 WHEEL_LEVEL = T.StructType(
     [
         T.StructField("tick_ms", T.LongType()),
@@ -50,9 +54,10 @@ WHEEL_LEVEL = T.StructType(
     ]
 )
 
-#: What a host's purgatory did. `peak_queued` counts the timer's entries, in the 0.8 design ended ones too; the estimate's error
-#: is E less the operations that the watcher lists held, at purges (null in the 0.8 design, which has no estimate): at all of
-#: them while what is held is at most 20 times the purge interval, and less often when it is more, as counting takes its time.
+#: What a host's purgatory did. `peak_queued` counts the timer's entries, in the 0.8 design ended
+#: ones too; the estimate's error is E less the operations that the watcher lists held, at purges
+#: (null in the 0.8 design, which has no estimate): at all of them while what is held is at most 20
+#: times the purge interval, and less often when it is more, as counting takes its time.
 HOSTS = T.StructType(
     [
         T.StructField("design", T.StringType()),
@@ -74,8 +79,9 @@ HOSTS = T.StructType(
     ]
 )
 
-#: What `replay` gives: a row a request, with `late_ms`, how long after its deadline an expired request's timeout fired, and a
-#: row a host, where `kind` is "hosts", the outcome's columns but `host` are null, and `stats` says what happened there.
+#: What `replay` gives: a row a request, with `late_ms`, how long after its deadline an expired
+#: request's timeout fired, and a row a host, where `kind` is "hosts", the outcome's columns but
+#: `host` are null, and `stats` says what happened there.
 REPLAYED = T.StructType(
     [
         *OUTCOMES.fields,
@@ -107,19 +113,33 @@ class ReplaySettings:
         return asdict(self)
 
     def purgatory(self, clock: ManualClock, *, measured: bool = False) -> DelayedOperationPurgatory:
-        """A purgatory of these settings, without a thread. `measured`: a wheel's keeps how far its estimate was off at purges."""
+        """A purgatory of these settings, without a thread.
+
+        `measured`: a wheel's keeps how far its estimate was off at purges.
+        """
         if self.design == LEGACY:
-            return LegacyPurgatory("replay", clock=clock, purge_interval=self.purge_interval, reaper=False)
+            return LegacyPurgatory(
+                "replay", clock=clock, purge_interval=self.purge_interval, reaper=False
+            )
         timer = SystemTimer("replay", tick_ms=self.tick_ms, wheel_size=self.wheel_size, clock=clock)
         kind = _MeasuredPurgatory if measured else DelayedOperationPurgatory
-        return kind("replay", timer=timer, purge_interval=self.purge_interval, shards=self.shards, reaper=False)
+        return kind(
+            "replay",
+            timer=timer,
+            purge_interval=self.purge_interval,
+            shards=self.shards,
+            reaper=False,
+        )
 
 
 _COUNTED_PER_ENDED = 20
 
 
 class _MeasuredPurgatory(DelayedOperationPurgatory):
-    """The purgatory itself; before it purges, the operations in its lists are counted to see how good the estimate was."""
+    """The purgatory itself.
+
+    Before it purges, the operations in its lists are counted to see how good the estimate was.
+    """
 
     def __init__(self, name: str, **settings: Any) -> None:
         super().__init__(name, **settings)
@@ -128,8 +148,8 @@ class _MeasuredPurgatory(DelayedOperationPurgatory):
 
     def purge(self) -> int:
         estimate = self._counters.estimate
-        # What is counted, all purges together, is a multiple of what has ended: otherwise a million that wait for long would be
-        # counted again and again.
+        # What is counted, all purges together, is a multiple of what has ended: otherwise a million
+        # that wait for long would be counted again and again.
         self._may_count += _COUNTED_PER_ENDED * max(1, self.purge_interval)
         if estimate <= self._may_count:
             self._may_count -= estimate
@@ -137,7 +157,9 @@ class _MeasuredPurgatory(DelayedOperationPurgatory):
         return super().purge()
 
 
-def replay(requests: DataFrame, events: DataFrame, settings: ReplaySettings | None = None) -> DataFrame:
+def replay(
+    requests: DataFrame, events: DataFrame, settings: ReplaySettings | None = None
+) -> DataFrame:
     """Drive a real purgatory with a trace, one per host, and tell how each request ended (`REPLAYED`).
 
     A task takes one host at a time; its requests and events have to fit in a Python worker's memory
@@ -153,7 +175,11 @@ def replay(requests: DataFrame, events: DataFrame, settings: ReplaySettings | No
     settings = settings or ReplaySettings()
     requests = require(requests, REQUESTS, "requests")
     events = require(events, EVENTS, "events")
-    return requests.groupBy("host").cogroup(events.groupBy("host")).applyInArrow(_replay_host(settings), REPLAYED)
+    return (
+        requests.groupBy("host")
+        .cogroup(events.groupBy("host"))
+        .applyInArrow(_replay_host(settings), REPLAYED)
+    )
 
 
 def _replay_host(settings: ReplaySettings) -> Callable[[pa.Table, pa.Table], pa.Table]:
@@ -199,7 +225,10 @@ def _parts(requests: pa.Table, events: pa.Table) -> tuple[RequestPart, EventPart
 
 
 def _objects(column: pa.ChunkedArray) -> Objects:
-    """A column of strings. Equal ones become one object, which is hashed once, and found by what it is."""
+    """A column of strings.
+
+    Equal ones become one object, which is hashed once, and found by what it is.
+    """
     encoded = column.dictionary_encode().combine_chunks()
     objects: Objects = encoded.dictionary.to_numpy(zero_copy_only=False)[encoded.indices.to_numpy()]
     return objects
@@ -221,7 +250,11 @@ class HostReplay(HostDriver):
         self._table = requests
         self._settings = settings
         self._requests, self._events = _parts(requests, events)
-        firsts = [int(times.min()) for times in (self._requests.arrived_us, self._events.occurred_us) if len(times)]
+        firsts = [
+            int(times.min())
+            for times in (self._requests.arrived_us, self._events.occurred_us)
+            if len(times)
+        ]
         clock = ManualClock()
         super().__init__(settings.purgatory(clock, measured=True), clock, min(firsts))
         self.satisfied: Ints = np.full(requests.num_rows, NEVER)

@@ -1,4 +1,7 @@
-"""The driver: one host's trace through a real purgatory, on virtual time, in as many parts as it comes in."""
+"""The driver.
+
+One host's trace through a real purgatory, on virtual time, in as many parts as it comes in.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,10 @@ SAMPLE_EVERY = 1024
 
 @dataclass(frozen=True, slots=True)
 class RequestPart:
-    """Requests of one host in columns, in any order: as `schema.REQUESTS`, times in microseconds since the epoch."""
+    """Requests of one host in columns, in any order.
+
+    As `schema.REQUESTS`, times in microseconds since the epoch.
+    """
 
     arrived_us: Ints
     timeouts_ms: list[int]
@@ -35,7 +41,10 @@ class RequestPart:
 
 @dataclass(frozen=True, slots=True)
 class EventPart:
-    """Events of one host in columns, in any order: as `schema.EVENTS`, times in microseconds since the epoch."""
+    """Events of one host in columns, in any order.
+
+    As `schema.EVENTS`, times in microseconds since the epoch.
+    """
 
     occurred_us: Ints
     keys: list[str]
@@ -46,7 +55,8 @@ class EventPart:
 class Ended:
     """Requests that have ended, in columns; times in microseconds since the epoch.
 
-    `row` is that in the part that it came in. An expired request has ended when its timeout fired, at the deadline or later.
+    `row` is that in the part that it came in. An expired request has ended when its timeout fired,
+    at the deadline or later.
     """
 
     row: Ints
@@ -57,7 +67,10 @@ class Ended:
 
 
 class KeyState:
-    """What a key's events add up to: now, and before those of the latest instant in which it had any."""
+    """What a key's events add up to.
+
+    Now, and before those of the latest instant in which it had any.
+    """
 
     __slots__ = ("_count", "_count_before", "_high", "_instant_us", "_total", "_total_before")
 
@@ -112,7 +125,16 @@ class Wait:
 class TraceOperation(DelayedOperation):
     """A request of a trace, waiting in the purgatory for the trace's events."""
 
-    __slots__ = ("_aggregate", "_any", "_host", "_threshold", "_waits", "arrived_us", "deadline_us", "row")
+    __slots__ = (
+        "_aggregate",
+        "_any",
+        "_host",
+        "_threshold",
+        "_waits",
+        "arrived_us",
+        "deadline_us",
+        "row",
+    )
 
     # Set where it arrives.
     row: int
@@ -131,8 +153,8 @@ class TraceOperation(DelayedOperation):
         host = self._host
         host.tries += 1
         if host.now_us > self.deadline_us:
-            # The purgatory's clock has whole ticks: it may still hold this request for the rest of the tick in which its
-            # deadline was. The trace's rule is the exact one.
+            # The purgatory's clock has whole ticks: it may still hold this request for the rest of
+            # the tick in which its deadline was. The trace's rule is the exact one.
             return False
         return self._holds() and self.force_complete()
 
@@ -172,18 +194,24 @@ _AGGREGATES = {name: number for number, name in enumerate(AGGREGATES)}
 class HostDriver:
     """One host's trace on one purgatory.
 
-    Time goes from instant to instant of the trace, in microseconds, and in between from bucket to bucket of the timer. At an
-    instant: what was due before it has expired; its events are taken in; its requests arrive, and see them; the watched keys of
-    its events are checked. What is due at this very instant expires after that, as an event at the deadline still completes.
+    Time goes from instant to instant of the trace, in microseconds, and in between from bucket to
+    bucket of the timer. At an instant: what was due before it has expired; its events are taken in;
+    its requests arrive, and see them; the watched keys of its events are checked. What is due at
+    this very instant expires after that, as an event at the deadline still completes.
 
-    The reaper's part is played as each design's reaper would: it wakes when its timer has something due, and for a purge at
-    once, or, in the 0.8 design, when its interval has passed.
+    The reaper's part is played as each design's reaper would: it wakes when its timer has something
+    due, and for a purge at once, or, in the 0.8 design, when its interval has passed.
 
     How requests end is noted as they do; `ended` gives it out after each part.
     """
 
-    def __init__(self, purgatory: DelayedOperationPurgatory, clock: ManualClock, first_us: int) -> None:
-        """A purgatory without a thread, on that clock; nothing of the trace happens before `first_us`."""
+    def __init__(
+        self, purgatory: DelayedOperationPurgatory, clock: ManualClock, first_us: int
+    ) -> None:
+        """A purgatory without a thread, on that clock.
+
+        Nothing of the trace happens before `first_us`.
+        """
         # The virtual clock begins at the whole millisecond before the first thing that happens.
         self._origin_us = first_us // 1000 * 1000
         self.clock = clock
@@ -212,7 +240,9 @@ class HostDriver:
         room = self.purgatory.num_delayed + requests
         self._ended = 0
         self._columns = tuple(np.empty(room, dtype=np.int64) for _ in range(5))
-        self._rows, self._arrived_us, self._deadlines_us, self._ended_us, self._expired = self._columns
+        self._rows, self._arrived_us, self._deadlines_us, self._ended_us, self._expired = (
+            self._columns
+        )
 
     def _note(self, operation: TraceOperation, expired: bool) -> None:
         at = self._ended
@@ -225,11 +255,16 @@ class HostDriver:
 
     def ended(self) -> Ended:
         """How requests have ended in the last part, or in `finish`."""
-        rows, arrived, deadlines, ended, expired = [column[: self._ended] for column in self._columns]
+        rows, arrived, deadlines, ended, expired = [
+            column[: self._ended] for column in self._columns
+        ]
         return Ended(rows, arrived, deadlines, ended, expired.astype(bool))
 
     def play(self, requests: RequestPart, events: EventPart) -> None:
-        """The next part of the trace: all that happens from one instant on to another, of which nothing was in earlier parts."""
+        """The next part of the trace.
+
+        All that happens from one instant on to another, of which nothing was in earlier parts.
+        """
         arrivals = np.argsort(requests.arrived_us, kind="stable")
         # Equal times by amount: running totals are then the same whatever order the rows came in.
         happenings = np.lexsort((np.asarray(events.amounts, dtype=np.float64), events.occurred_us))
@@ -278,7 +313,9 @@ class HostDriver:
             while first_event < next_event:
                 purgatory.check_and_complete(keys[happenings[first_event]])
                 first_event += 1
-            if self._interval_ms is None and purgatory._purge_due(self._counters.estimate - self._counters._pending()):
+            if self._interval_ms is None and purgatory._purge_due(
+                self._counters.estimate - self._counters._pending()
+            ):
                 purgatory.advance_clock(0)
 
     def _bind(self, requests: RequestPart) -> None:
@@ -343,8 +380,11 @@ class HostDriver:
         keys = self._watched[row]
         for key in keys or ():
             state = self._key(key)
-            operation._waits = Wait(state, state.since(operation._aggregate, self.now_us), operation._waits)
-        # A request without keys is watched under itself: no event can reach it there, as none can in the trace.
+            operation._waits = Wait(
+                state, state.since(operation._aggregate, self.now_us), operation._waits
+            )
+        # A request without keys is watched under itself: no event can reach it there, as none can
+        # in the trace.
         self.purgatory.try_complete_else_watch(operation, keys or [operation])
         pending = self._counters._pending()
         if pending > self._peak_pending:
@@ -357,7 +397,10 @@ class HostDriver:
         self.arrivals += 1
 
     def sample(self) -> None:
-        """Look at what is too dear to look at with every arrival: how many of the wheels' buckets hold tasks."""
+        """Look at what is too dear to look at with every arrival.
+
+        How many of the wheels' buckets hold tasks.
+        """
         timer = self.purgatory.timer
         if isinstance(timer, SystemTimer):
             self._samples += 1
@@ -386,6 +429,11 @@ class HostDriver:
         """The wheels' levels, finest first: rows of `replay.WHEEL_LEVEL`."""
         return [
             # A level that did not exist yet at a sample had no bucket in use.
-            {"tick_ms": tick_ms, "buckets": wheel_size, "mean_used": total / self._samples, "peak_used": peak}
+            {
+                "tick_ms": tick_ms,
+                "buckets": wheel_size,
+                "mean_used": total / self._samples,
+                "peak_used": peak,
+            }
             for tick_ms, (total, peak) in sorted(self._used.items())
         ]

@@ -1,4 +1,7 @@
-"""Simulation of a cluster: every host's trace is made and replayed inside a Spark task, and only sums come out."""
+"""Simulation of a cluster.
+
+Every host's trace is made and replayed inside a Spark task, and only sums come out.
+"""
 
 from __future__ import annotations
 
@@ -51,11 +54,16 @@ from request_purgatory.pipeline.traces.workload import START, Workload
 #: Tasks to a core: enough that the last ones end together, and that progress is seen.
 _TASKS_PER_CORE = 16
 
-#: What happened on a host; `peak_watched_keys` was looked at once in `driver.SAMPLE_EVERY` arrivals. Times are of the trace.
+#: What happened on a host; `peak_watched_keys` was looked at once in `driver.SAMPLE_EVERY`
+#: arrivals. Times are of the trace.
 HOSTS = T.StructType(
     [
         T.StructField("host", T.StringType()),
-        *[field for field in replay.HOSTS if not field.name.startswith(("estimate", "wheel", "task_seconds"))],
+        *[
+            field
+            for field in replay.HOSTS
+            if not field.name.startswith(("estimate", "wheel", "task_seconds"))
+        ],
         T.StructField("peak_watched_keys", T.LongType()),
         T.StructField("mean_ms", T.DoubleType()),
         *[T.StructField(name, T.DoubleType()) for name in QUANTILES],
@@ -68,7 +76,9 @@ HOSTS = T.StructType(
 )
 
 #: How many requests waited so long: a bucket of `histogram`, in microseconds.
-_WAITS = T.StructType([T.StructField(name, T.LongType()) for name in ("bucket", "completed", "expired")])
+_WAITS = T.StructType(
+    [T.StructField(name, T.LongType()) for name in ("bucket", "completed", "expired")]
+)
 
 _TIMELINE = T.StructType([T.StructField(name, T.LongType()) for name in ("bin", *Timeline.COLUMNS)])
 
@@ -85,7 +95,8 @@ TASKS = T.StructType(
     ]
 )
 
-#: What `simulate` gives: rows of four kinds, each in its own column: "hosts" by host, "waits", "timeline" and "tasks" by task.
+#: What `simulate` gives: rows of four kinds, each in its own column: "hosts" by host, "waits",
+#: "timeline" and "tasks" by task.
 SIMULATED = T.StructType(
     [
         T.StructField("kind", T.StringType()),
@@ -124,7 +135,10 @@ class SimulationPlan:
                 raise InvalidArgumentError(name, "at least 1", value)
 
     def measure(self) -> Sizes:
-        """The sizes of what is simulated. InvalidArgumentError if a host would not fit into `max_worker_mb`, with what would."""
+        """The sizes of what is simulated.
+
+        InvalidArgumentError if a host would not fit into `max_worker_mb`, with what would.
+        """
         sizes = measure_sizes(self.workload, self.settings)
         require_fit(self.workload, self.settings, sizes, self.max_worker_mb)
         return sizes
@@ -140,7 +154,12 @@ class SimulationPlan:
 
 
 def simulate(
-    spark: SparkSession, workload: Workload, settings: ReplaySettings | None = None, *, bin_us: int, partitions: int | None = None
+    spark: SparkSession,
+    workload: Workload,
+    settings: ReplaySettings | None = None,
+    *,
+    bin_us: int,
+    partitions: int | None = None,
 ) -> DataFrame:
     """Make every host's trace and replay it at once, hosts side by side; nothing is shuffled, and no trace is stored.
 
@@ -157,7 +176,9 @@ def simulate(
     """
     settings = settings or ReplaySettings()
     tasks = min(workload.hosts, partitions or _TASKS_PER_CORE * parallelism(spark))
-    return spark.range(0, workload.hosts, 1, tasks).mapInArrow(_simulate_hosts(workload, settings, bin_us), SIMULATED)
+    return spark.range(0, workload.hosts, 1, tasks).mapInArrow(
+        _simulate_hosts(workload, settings, bin_us), SIMULATED
+    )
 
 
 def _simulate_hosts(
@@ -183,7 +204,12 @@ def _simulate_hosts(
             "cpu_seconds": time.process_time() - cpu,
             "peak_memory_bytes": peak_memory_bytes(),
         }
-        kinds = {"hosts": hosts, "waits": _wait_rows(ends), "timeline": ends.timeline.rows(), "tasks": [task]}
+        kinds = {
+            "hosts": hosts,
+            "waits": _wait_rows(ends),
+            "timeline": ends.timeline.rows(),
+            "tasks": [task],
+        }
         rows = [{"kind": kind, kind: row} for kind, found in kinds.items() for row in found]
         yield from pa.Table.from_pylist(rows, schema=_arrow_schema()).to_batches()
 
@@ -194,7 +220,9 @@ def _wait_rows(ends: Ends) -> list[dict[str, int]]:
     counts: dict[int, dict[str, int]] = {}
     for outcome, histogram in (("completed", ends.completed), ("expired", ends.expired)):
         for bucket, count in zip(*(column.tolist() for column in histogram.counts()), strict=True):
-            counts.setdefault(bucket, {"bucket": bucket, "completed": 0, "expired": 0})[outcome] = count
+            counts.setdefault(bucket, {"bucket": bucket, "completed": 0, "expired": 0})[outcome] = (
+                count
+            )
     return list(counts.values())
 
 
@@ -205,14 +233,18 @@ def _arrow_schema() -> pa.Schema:
     return schema
 
 
-def run_simulation(spark: SparkSession, plan: SimulationPlan, sizes: Sizes, target: Path) -> dict[str, Any]:
+def run_simulation(
+    spark: SparkSession, plan: SimulationPlan, sizes: Sizes, target: Path
+) -> dict[str, Any]:
     """Simulate into `target`, which is empty: `hosts/`, `waits/`, `timeline/`, `tasks/` and `summary.json`, which is returned.
 
     Args:
         sizes: what `plan.measure()` found.
     """
     workload = plan.workload
-    bin_us = bin_width_us(round(workload.requests / workload.rate * 1_000_000) + workload.timeout_ms * 1000)
+    bin_us = bin_width_us(
+        round(workload.requests / workload.rate * 1_000_000) + workload.timeout_ms * 1000
+    )
     simulated = simulate(spark, workload, plan.settings, bin_us=bin_us, partitions=plan.partitions)
     simulated = simulated.persist(StorageLevel.DISK_ONLY)
     begun = time.perf_counter()
@@ -224,14 +256,22 @@ def run_simulation(spark: SparkSession, plan: SimulationPlan, sizes: Sizes, targ
 
     def summed(name: str, by: str) -> pa.Table:
         columns = [column for column in kind(name).columns if column != by]
-        return kind(name).groupBy(by).agg(*[F.sum(column).alias(column) for column in columns]).toArrow().sort_by(by)
+        return (
+            kind(name)
+            .groupBy(by)
+            .agg(*[F.sum(column).alias(column) for column in columns])
+            .toArrow()
+            .sort_by(by)
+        )
 
     kind("hosts").coalesce(1).write.parquet(str(target / "hosts"))
     kind("tasks").coalesce(1).write.parquet(str(target / "tasks"))
     waits, timeline = summed("waits", "bucket"), summed("timeline", "bin")
     simulated.unpersist()
     spark.createDataFrame(_waits_table(waits)).coalesce(1).write.parquet(str(target / "waits"))
-    spark.createDataFrame(_timeline_table(timeline, bin_us)).coalesce(1).write.parquet(str(target / "timeline"))
+    spark.createDataFrame(_timeline_table(timeline, bin_us)).coalesce(1).write.parquet(
+        str(target / "timeline")
+    )
     summary = _summary(spark, plan, sizes, target, _histogram(waits), seconds)
     summary["timeline_bin_ms"] = bin_us / 1000
     write_json(target / "summary.json", summary)
@@ -248,12 +288,16 @@ def _histogram(waits: pa.Table) -> Histogram:
 
 def _waits_table(waits: pa.Table) -> pa.Table:
     first, after = bounds_of(np.asarray(waits.column("bucket").to_numpy(), dtype=np.int64))
-    return waits.append_column("from_ms", pa.array(first / 1000)).append_column("to_ms", pa.array(after / 1000))
+    return waits.append_column("from_ms", pa.array(first / 1000)).append_column(
+        "to_ms", pa.array(after / 1000)
+    )
 
 
 def _timeline_table(timeline: pa.Table, bin_us: int) -> pa.Table:
     start_us = int(START.timestamp()) * 1_000_000
-    bins, arrived, completed, expired = (np.asarray(column.to_numpy(), dtype=np.int64) for column in timeline.columns)
+    bins, arrived, completed, expired = (
+        np.asarray(column.to_numpy(), dtype=np.int64) for column in timeline.columns
+    )
     return pa.table(
         {
             "from_at": pa.array(start_us + bins * bin_us, pa.timestamp("us", tz="UTC")),
@@ -266,14 +310,30 @@ def _timeline_table(timeline: pa.Table, bin_us: int) -> pa.Table:
 
 
 def _summary(
-    spark: SparkSession, plan: SimulationPlan, sizes: Sizes, target: Path, waits: Histogram, seconds: float
+    spark: SparkSession,
+    plan: SimulationPlan,
+    sizes: Sizes,
+    target: Path,
+    waits: Histogram,
+    seconds: float,
 ) -> dict[str, Any]:
     hosts = read_written(spark, target / "hosts")
-    counts = ("requests", "events", "completed", "expired", "callback_errors", "purges", "purged_entries")
+    counts = (
+        "requests",
+        "events",
+        "completed",
+        "expired",
+        "callback_errors",
+        "purges",
+        "purged_entries",
+    )
     peaks = ("peak_pending", "peak_queued", "peak_watched_keys", "max_ms", "max_late_ms")
     sums = _first(
         hosts.agg(
-            *[F.sum(name).alias(name) for name in (*counts, "make_cpu_seconds", "replay_cpu_seconds")],
+            *[
+                F.sum(name).alias(name)
+                for name in (*counts, "make_cpu_seconds", "replay_cpu_seconds")
+            ],
             *[F.max(name).alias(name) for name in peaks],
             (F.sum(F.col("mean_ms") * F.col("requests")) / F.sum("requests")).alias("mean_ms"),
         )
@@ -287,20 +347,40 @@ def _summary(
             F.max("peak_memory_bytes").alias("peak_worker_bytes"),
         )
     )
-    levels = hosts.select(F.explode("wheel").alias("level")).select("level.*").groupBy("tick_ms", "buckets")
-    wheel = levels.agg(F.avg("mean_used").alias("mean_used"), F.max("peak_used").alias("peak_used")).orderBy("tick_ms").collect()
+    levels = (
+        hosts.select(F.explode("wheel").alias("level"))
+        .select("level.*")
+        .groupBy("tick_ms", "buckets")
+    )
+    wheel = (
+        levels.agg(F.avg("mean_used").alias("mean_used"), F.max("peak_used").alias("peak_used"))
+        .orderBy("tick_ms")
+        .collect()
+    )
     requests, cpu = sums["requests"], costs["cpu_seconds"]
     cores = parallelism(spark)
     measured = Measured(requests, cpu, sums["mean_ms"], costs["peak_worker_bytes"], sizes)
     stream = StreamSettings()
     figures = extrapolate(
-        plan.workload, plan.settings, measured, plan.target, delay_ms=stream.delay_ms, remember_ms=stream.remember_ms
+        plan.workload,
+        plan.settings,
+        measured,
+        plan.target,
+        delay_ms=stream.delay_ms,
+        remember_ms=stream.remember_ms,
     )
     return {
         "parameters": plan.parameters(),
-        "machine": {"cores": cores, "python": platform.python_version(), "core": "compiled" if __compiled__ else "interpreted"},
+        "machine": {
+            "cores": cores,
+            "python": platform.python_version(),
+            "core": "compiled" if __compiled__ else "interpreted",
+        },
         "hosts": plan.workload.hosts,
-        "ends": {name: sums[name] for name in ("requests", "events", "completed", "expired", "callback_errors")},
+        "ends": {
+            name: sums[name]
+            for name in ("requests", "events", "completed", "expired", "callback_errors")
+        },
         "waits": {
             "mean_ms": sums["mean_ms"],
             **wait_quantiles(waits, round(sums["max_ms"] * 1000)),
@@ -309,7 +389,16 @@ def _summary(
             "relative_error": RELATIVE_ERROR,
         },
         "purgatory": {
-            **{name: sums[name] for name in ("peak_pending", "peak_queued", "peak_watched_keys", "purges", "purged_entries")},
+            **{
+                name: sums[name]
+                for name in (
+                    "peak_pending",
+                    "peak_queued",
+                    "peak_watched_keys",
+                    "purges",
+                    "purged_entries",
+                )
+            },
             "wheel": [level.asDict() for level in wheel],
         },
         "cost": {

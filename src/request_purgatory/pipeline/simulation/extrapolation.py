@@ -1,4 +1,7 @@
-"""From what a simulation measured to what a cluster of any rate would need: plain products, with their assumptions."""
+"""From what a simulation measured to what a cluster of any rate would need.
+
+Plain products, with their assumptions.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,9 @@ class Target:
 
     def __post_init__(self) -> None:
         if not (self.per_day > 0 and math.isfinite(self.per_day)):
-            raise InvalidArgumentError("target_per_day", "a positive number of requests a day", self.per_day)
+            raise InvalidArgumentError(
+                "target_per_day", "a positive number of requests a day", self.per_day
+            )
         if not 0 < self.utilization <= 1:
             raise InvalidArgumentError("utilization", "above 0 and up to 1", self.utilization)
         if self.executor_cores < 1:
@@ -54,11 +59,14 @@ class Sizes:
     """Bytes of one of each, measured on a block of the workload.
 
     Attributes:
-        pending_request: in a purgatory: the operation, its keys, its entries in watcher lists and timer.
+        pending_request: in a purgatory: the operation, its keys, its entries in watcher lists and
+            timer.
         coming_event: in a simulation, of a request that has arrived.
         packed_request, packed_event: a row on its way through a shuffle, in Arrow with zstd.
-        packed_key: what a stream remembers of a key: its hash, total, largest amount and last time, packed likewise.
-        packed_id: what it remembers of an ended request until its deadline: the id's hash and the deadline.
+        packed_key: what a stream remembers of a key: its hash, total, largest amount and last time,
+            packed likewise.
+        packed_id: what it remembers of an ended request until its deadline: the id's hash and the
+            deadline.
     """
 
     pending_request: float
@@ -71,18 +79,31 @@ class Sizes:
 
 def measure_sizes(workload: Workload, settings: ReplaySettings) -> Sizes:
     """The sizes of this workload's rows and pending requests, here and now."""
-    # One host and a block of requests, whatever the workload's number: a size is a mean, and wants many.
-    one = replace(workload, hosts=1, requests=HOST_BLOCK, rate=workload.rate / workload.hosts, host_by_host=True)
+    # One host and a block of requests, whatever the workload's number: a size is a mean, and wants
+    # many.
+    one = replace(
+        workload,
+        hosts=1,
+        requests=HOST_BLOCK,
+        rate=workload.rate / workload.hosts,
+        host_by_host=True,
+    )
     (block,) = host_blocks(one, 0)
     count = len(block.arrived_us)
     # Hashes do not compress: any such numbers have their size.
     hashes = np.random.default_rng(workload.seed).integers(-(2**63), 2**63 - 1, count)
     amounts = np.full(count, workload.amount)
-    key_rows = pa.record_batch([hashes, amounts, amounts, block.occurred_us], names=["key", "total", "high", "last_us"])
-    id_rows = pa.record_batch([hashes, block.arrived_us + workload.timeout_ms * 1000], names=["id", "until_us"])
+    key_rows = pa.record_batch(
+        [hashes, amounts, amounts, block.occurred_us], names=["key", "total", "high", "last_us"]
+    )
+    id_rows = pa.record_batch(
+        [hashes, block.arrived_us + workload.timeout_ms * 1000], names=["id", "until_us"]
+    )
     return Sizes(
         pending_request=_pending_bytes(one, settings) / count,
-        coming_event=sys.getsizeof(block.own_keys()[0].as_py()) + block.occurred_us.itemsize + np.dtype(object).itemsize,
+        coming_event=sys.getsizeof(block.own_keys()[0].as_py())
+        + block.occurred_us.itemsize
+        + np.dtype(object).itemsize,
         packed_request=_packed_bytes(block.requests()) / count,
         packed_event=_packed_bytes(block.events()) / count,
         packed_key=_packed_bytes(key_rows) / count,
@@ -112,7 +133,12 @@ def _pending_bytes(workload: Workload, settings: ReplaySettings) -> int:
         at_once = np.full(count, arrived[0][0])
         host = SimulatedHost(settings, int(at_once[0]), 1_000_000)
         timeouts = [max(1, workload.timeout_ms)] * count
-        host.play(RequestPart(at_once, timeouts, watched, ["count"] * count, [1.0] * count, ["any"] * count), nothing)
+        host.play(
+            RequestPart(
+                at_once, timeouts, watched, ["count"] * count, [1.0] * count, ["any"] * count
+            ),
+            nothing,
+        )
         del requests, arrived, watched, timeouts, at_once
         gc.collect()
         after, _ = tracemalloc.get_traced_memory()
@@ -120,7 +146,9 @@ def _pending_bytes(workload: Workload, settings: ReplaySettings) -> int:
     return after - before
 
 
-def require_fit(workload: Workload, settings: ReplaySettings, sizes: Sizes, max_worker_mb: int) -> None:
+def require_fit(
+    workload: Workload, settings: ReplaySettings, sizes: Sizes, max_worker_mb: int
+) -> None:
     """InvalidArgumentError if one host, as it is simulated, would not fit into a Python worker's `max_worker_mb`."""
     per_host, rate = workload.requests // workload.hosts, workload.rate / workload.hosts
     pending = min(per_host, rate * workload.expected_wait_ms / 1000)
@@ -134,7 +162,9 @@ def require_fit(workload: Workload, settings: ReplaySettings, sizes: Sizes, max_
     size = f"{pending:,.0f} pending requests of a host and {coming:,.0f} events to come take about {growing / _MB:,.0f} MB"
     around = f"{fixed / _MB:,.0f} MB for two blocks and for ended requests"
     if fixed >= limit:
-        raise InvalidArgumentError("max_worker_mb", f"more than {fixed / _MB:,.0f}, as {around} are needed", max_worker_mb)
+        raise InvalidArgumentError(
+            "max_worker_mb", f"more than {fixed / _MB:,.0f}, as {around} are needed", max_worker_mb
+        )
     fits = rate * (limit - fixed) / growing
     requirement = f"at most {fits:,.0f} for max_worker_mb={max_worker_mb:,}: {size}, {around}"
     raise InvalidArgumentError("rate_per_host", requirement, rate)
@@ -174,9 +204,18 @@ class Figure:
 
 
 def extrapolate(
-    workload: Workload, settings: ReplaySettings, measured: Measured, target: Target, *, delay_ms: int, remember_ms: int
+    workload: Workload,
+    settings: ReplaySettings,
+    measured: Measured,
+    target: Target,
+    *,
+    delay_ms: int,
+    remember_ms: int,
 ) -> list[Figure]:
-    """What the target rate would need, by what was measured. `delay_ms` and `remember_ms` are a stream's settings."""
+    """What the target rate would need, by what was measured.
+
+    `delay_ms` and `remember_ms` are a stream's settings.
+    """
     sizes = measured.sizes
     rate = target.per_day / DAY_S
     rate_per_host = workload.rate / workload.hosts

@@ -1,4 +1,7 @@
-"""A simulated host: its trace is made block by block and goes through a real purgatory at once; only sums are kept."""
+"""A simulated host: its trace is made block by block and goes through a real purgatory at once.
+
+Only sums are kept.
+"""
 
 from __future__ import annotations
 
@@ -65,11 +68,17 @@ class Timeline:
         for number, column in enumerate(columns):
             table[: len(column), number] = column
         bins = np.flatnonzero(table.any(axis=1)).tolist()
-        return [{"bin": bin_, **dict(zip(self.COLUMNS, table[bin_].tolist(), strict=True))} for bin_ in bins]
+        return [
+            {"bin": bin_, **dict(zip(self.COLUMNS, table[bin_].tolist(), strict=True))}
+            for bin_ in bins
+        ]
 
 
 class Ends:
-    """How requests ended: the histograms of their waits in microseconds, by outcome, and the timeline. Adds up."""
+    """How requests ended.
+
+    The histograms of their waits in microseconds, by outcome, and the timeline. Adds up.
+    """
 
     def __init__(self, bin_us: int) -> None:
         """Nothing has ended."""
@@ -124,7 +133,8 @@ class SimulatedHost(HostDriver):
 
     def _count_ends(self) -> None:
         ended = self.ended()
-        # By the trace's rule a request that expires has ended at its deadline, whenever the timeout fired.
+        # By the trace's rule a request that expires has ended at its deadline, whenever the timeout
+        # fired.
         moments = np.where(ended.expired, ended.deadline_us, ended.ended_us)
         waits = moments - ended.arrived_us
         for column, histogram, chosen in (
@@ -140,7 +150,10 @@ class SimulatedHost(HostDriver):
             self._latest_us = max(self._latest_us, int((ended.ended_us - moments).max()))
 
     def row(self) -> dict[str, Any]:
-        """What happened on this host: a row of `simulation.HOSTS`, but for its name and what it cost."""
+        """What happened on this host.
+
+        A row of `simulation.HOSTS`, but for its name and what it cost.
+        """
         waits = self.ends.waits()
         quantiles = wait_quantiles(waits, self._longest_us)
         return {
@@ -156,13 +169,22 @@ class SimulatedHost(HostDriver):
 
 
 def wait_quantiles(waits: Histogram, longest_us: int) -> dict[str, float | None]:
-    """The `QUANTILES` of a histogram of waits in microseconds, in ms; none is beyond the longest wait, which is known exactly."""
+    """The `QUANTILES` of a histogram of waits in microseconds, in ms.
+
+    None is beyond the longest wait, which is known exactly.
+    """
     found = {name: waits.quantile(share) for name, share in QUANTILES.items()}
-    return {name: None if wait_us is None else min(wait_us, longest_us) / 1000 for name, wait_us in found.items()}
+    return {
+        name: None if wait_us is None else min(wait_us, longest_us) / 1000
+        for name, wait_us in found.items()
+    }
 
 
 def parts(blocks: Iterable[Block]) -> Iterator[Part]:
-    """A host's trace in parts for `HostDriver.play`: no instant is in two, and events wait for the part that they fall into."""
+    """A host's trace in parts for `HostDriver.play`.
+
+    No instant is in two, and events wait for the part that they fall into.
+    """
     arrived, occurred = _NO_TIMES, _NO_TIMES
     watched: list[list[str]] = []
     keys = np.zeros(0, dtype=object)
@@ -191,18 +213,31 @@ def _watch_keys(block: Block, own: np.ndarray[Any, np.dtype[np.object_]]) -> lis
 
 
 def _part(
-    workload: Workload, arrived: Ints, watched: list[list[str]], occurred: Ints, keys: np.ndarray[Any, np.dtype[np.object_]]
+    workload: Workload,
+    arrived: Ints,
+    watched: list[list[str]],
+    occurred: Ints,
+    keys: np.ndarray[Any, np.dtype[np.object_]],
 ) -> Part:
     count = len(arrived)
-    requests = RequestPart(arrived, [workload.timeout_ms] * count, watched, ["count"] * count, [1.0] * count, ["any"] * count)
+    requests = RequestPart(
+        arrived,
+        [workload.timeout_ms] * count,
+        watched,
+        ["count"] * count,
+        [1.0] * count,
+        ["any"] * count,
+    )
     return requests, EventPart(occurred, keys.tolist(), [float(workload.amount)] * len(keys))
 
 
-def simulate_host(workload: Workload, host: int, settings: ReplaySettings, bin_us: int) -> tuple[dict[str, Any], Ends]:
+def simulate_host(
+    workload: Workload, host: int, settings: ReplaySettings, bin_us: int
+) -> tuple[dict[str, Any], Ends]:
     """Make one host's trace of a workload that is drawn `host_by_host`, and replay it: a row of `simulation.HOSTS`, and its ends.
 
-    In memory are a block or two of requests, those that are pending, the events to come of requests that have arrived, and the
-    entries of ended ones that are not purged yet.
+    In memory are a block or two of requests, those that are pending, the events to come of requests
+    that have arrived, and the entries of ended ones that are not purged yet.
     """
     begun = time.process_time()
     making = 0.0

@@ -19,24 +19,36 @@ def print_simulation(console: Console, summary: dict[str, Any]) -> None:
 
 
 def _print_measured(console: Console, summary: dict[str, Any]) -> None:
-    ends, waits, purgatory, cost = (summary[part] for part in ("ends", "waits", "purgatory", "cost"))
+    ends, waits, purgatory, cost = (
+        summary[part] for part in ("ends", "waits", "purgatory", "cost")
+    )
     cores = summary["machine"]["cores"]
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), show_header=False)
     table.add_column(no_wrap=True)
     table.add_column()
     expired = ends["expired"] / ends["requests"]
     table.add_row("requests", f"{ends['requests']:,} on {summary['hosts']:,} hosts")
-    table.add_row("completed, expired", f"{ends['completed']:,}, {ends['expired']:,} ({share_text(expired)})")
+    table.add_row(
+        "completed, expired", f"{ends['completed']:,}, {ends['expired']:,} ({share_text(expired)})"
+    )
     quantiles = ", ".join(f"{_percentile(name)} {ms_text(waits[name])}" for name in QUANTILES)
-    table.add_row("waited", f"mean {ms_text(waits['mean_ms'])}, {quantiles}, longest {ms_text(waits['max_ms'])}")
+    table.add_row(
+        "waited",
+        f"mean {ms_text(waits['mean_ms'])}, {quantiles}, longest {ms_text(waits['max_ms'])}",
+    )
     table.add_row("", f"[dim]percentiles at most {waits['relative_error'] * 100:.1f} % off; timeouts at most "
                       f"{ms_text(waits['max_late_ms'])} late[/]")  # fmt: skip
-    peaks = f"{purgatory['peak_pending']:,} pending, {purgatory['peak_watched_keys']:,} watched keys"
+    peaks = (
+        f"{purgatory['peak_pending']:,} pending, {purgatory['peak_watched_keys']:,} watched keys"
+    )
     table.add_row("busiest host", f"{peaks}; {purgatory['purges']:,} purges on all hosts")
     for level in purgatory["wheel"]:
         used = f"{level['mean_used']:.1f} on average, {level['peak_used']} at most, of {level['buckets']} buckets in use"
         table.add_row(f"wheel of {ms_text(level['tick_ms'])} ticks", used)
-    table.add_row("overall", f"{cost['requests_per_second']:,.0f} requests/s in {cost['seconds']:.1f} s on {cores} cores")
+    table.add_row(
+        "overall",
+        f"{cost['requests_per_second']:,.0f} requests/s in {cost['seconds']:.1f} s on {cores} cores",
+    )
     table.add_row("a busy core", f"{cost['requests_per_cpu_second']:,.0f} requests/s of a worker's CPU time; "
                                  f"replay alone {cost['requests_per_replay_cpu_second']:,.0f}")  # fmt: skip
     table.add_row("CPU time", f"{cost['cpu_seconds']:.1f} s in {cost['tasks']:,} tasks, "

@@ -1,4 +1,7 @@
-"""The archive that brings this package to a cluster's Python workers: an environment that Spark unpacks beside each."""
+"""The archive that brings this package to a cluster's Python workers.
+
+An environment that Spark unpacks beside each.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,8 @@ class Archive:
 
     Attributes:
         path: the file.
-        python: the interpreter that `bin/python` in it leads to, which has to be on every machine that unpacks it.
+        python: the interpreter that `bin/python` in it leads to, which has to be on every machine
+            that unpacks it.
         size: bytes.
     """
 
@@ -47,13 +51,14 @@ class Archive:
 def make_archive(target: Path, *, source: str | None = None, replace: bool = False) -> Archive:
     """Pack an environment with this package and all that it needs on a cluster, but Spark.
 
-    A new virtual environment is filled from a wheel, even if the package is installed here as an editable one, and packed. It
-    works wherever it is unpacked, by its `bin/python`; the interpreter itself and the standard library are not in it.
+    A new virtual environment is filled from a wheel, even if the package is installed here as an
+    editable one, and packed. It works wherever it is unpacked, by its `bin/python`; the interpreter
+    itself and the standard library are not in it.
 
     Args:
         target: the `.tar.gz` to make; it appears whole or not at all.
-        source: what pip installs the package from: a wheel, a checkout, or a requirement; what this installation was made from
-            unless given.
+        source: what pip installs the package from: a wheel, a checkout, or a requirement; what this
+            installation was made from unless given.
 
     Raises:
         InvalidArgumentError: the target's ending.
@@ -61,10 +66,14 @@ def make_archive(target: Path, *, source: str | None = None, replace: bool = Fal
         ArchiveError: pip failed.
     """
     if not target.name.endswith(_ENDINGS):
-        raise InvalidArgumentError("archive", f"a file whose name ends with {' or '.join(_ENDINGS)}", str(target))
+        raise InvalidArgumentError(
+            "archive", f"a file whose name ends with {' or '.join(_ENDINGS)}", str(target)
+        )
     target = target.absolute()
     if target.is_dir() or (target.exists() and not replace):
-        raise OutputExistsError(f"{target} exists already: choose another one, or --force to replace it")
+        raise OutputExistsError(
+            f"{target} exists already: choose another one, or --force to replace it"
+        )
     target.parent.mkdir(parents=True, exist_ok=True)
     partial = target.with_name(f".{target.name}.partial")
     try:
@@ -78,7 +87,10 @@ def make_archive(target: Path, *, source: str | None = None, replace: bool = Fal
 
 
 def requirement(source: str | None = None) -> str:
-    """What pip is to install: `source`, or what this installation was made from (PEP 610), or else this version from an index."""
+    """What pip is to install.
+
+    `source`, or what this installation was made from (PEP 610), or else this version from an index.
+    """
     if source is None:
         told = distribution(_NAME).read_text("direct_url.json")
         if told is None:
@@ -93,16 +105,29 @@ def requirement(source: str | None = None) -> str:
 
 
 def _fill(environment: Path, wanted: str) -> Path:
-    # Links, not copies: a copied interpreter does not find the libraries that lie beside the original's.
+    # Links, not copies: a copied interpreter does not find the libraries that lie beside the
+    # original's.
     venv.EnvBuilder(symlinks=True, with_pip=False).create(environment)
     python = environment / "bin" / "python"
     constraints = environment.with_name("constraints.txt")
-    constraints.write_text("".join(f"{name}=={found}\n" for name, found in _installed().items()), encoding="utf-8")
-    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet", "--python", str(python)]
+    constraints.write_text(
+        "".join(f"{name}=={found}\n" for name, found in _installed().items()), encoding="utf-8"
+    )
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "--disable-pip-version-check",
+        "--quiet",
+        "--python",
+        str(python),
+    ]
     command += ["install", "--no-compile", "--constraint", str(constraints), wanted]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise ArchiveError(f"pip could not install {wanted}:\n{(done.stderr or done.stdout).strip()}")
+        raise ArchiveError(
+            f"pip could not install {wanted}:\n{(done.stderr or done.stdout).strip()}"
+        )
     return python.resolve()
 
 
@@ -117,7 +142,8 @@ def _installed() -> dict[str, str]:
 
 
 def _pack(environment: Path, target: Path) -> None:
-    # Its scripts name the folder that it was made in. The least compression is five times as fast as the usual, for a tenth more.
+    # Its scripts name the folder that it was made in. The least compression is five times as fast
+    # as the usual, for a tenth more.
     with tarfile.open(target, "w:gz", compresslevel=1) as packed:
         packed.add(environment / "pyvenv.cfg", "pyvenv.cfg")
         for script in sorted((environment / "bin").glob("python*")):

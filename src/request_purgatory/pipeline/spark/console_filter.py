@@ -11,8 +11,11 @@ from contextlib import contextmanager
 
 from pyspark.sql import SparkSession
 
-#: Java's word on a flag that Spark's launcher sets, and what the helper process of a stateful query prints at each start of one.
-_NOISE = re.compile(rb"WARNING: Using incubator modules: |(Starting )?Streaming TransformWithState\w* Python worker\b")
+#: Java's word on a flag that Spark's launcher sets, and what the helper process of a stateful query
+#: prints at each start of one.
+_NOISE = re.compile(
+    rb"WARNING: Using incubator modules: |(Starting )?Streaming TransformWithState\w* Python worker\b"
+)
 _STDERR = 2
 
 
@@ -26,7 +29,9 @@ def without_noise() -> Iterator[None]:
     stderr = os.dup(_STDERR)
     os.dup2(writable, _STDERR)
     os.close(writable)
-    reader = threading.Thread(target=_pass_on, args=(readable, os.dup(stderr)), name="spark-stderr", daemon=True)
+    reader = threading.Thread(
+        target=_pass_on, args=(readable, os.dup(stderr)), name="spark-stderr", daemon=True
+    )
     reader.start()
     failed = True
     try:
@@ -51,14 +56,20 @@ def _pass_on(readable: int, stderr: int) -> None:
 
 
 def quiet_interrupts() -> None:
-    """Let Ctrl-C in a call to the JVM be told by its exception alone: py4j logs its traceback, too."""
+    """Let Ctrl-C in a call to the JVM be told by its exception alone.
+
+    Py4j logs its traceback, too.
+    """
     root = logging.getLogger()
     if _is_no_interrupt not in root.filters:
         root.addFilter(_is_no_interrupt)
 
 
 def hush(spark: SparkSession) -> None:
-    """Let Spark log nothing any more: of work that is stopped in the middle, it logs all that breaks off."""
+    """Let Spark log nothing any more.
+
+    Of work that is stopped in the middle, it logs all that breaks off.
+    """
     context = getattr(spark, "sparkContext", None)
     if context is not None:  # Connect's server logs on its own console.
         context.setLogLevel("OFF")

@@ -1,7 +1,7 @@
 """Finds the Java that Spark needs, or says what to install.
 
-Uses the standard library only and imports nothing of this package, so the Makefile can run this very file before there is a
-virtual environment.
+Uses the standard library only and imports nothing of this package, so the Makefile can run this
+very file before there is a virtual environment.
 """
 
 from __future__ import annotations
@@ -32,7 +32,10 @@ class JavaNotFoundError(RuntimeError):
 
 
 def java_command() -> str | None:
-    """The `java` that Spark's launcher would start: that of JAVA_HOME, or else the first on the PATH."""
+    """The `java` that Spark's launcher would start.
+
+    That of JAVA_HOME, or else the first on the PATH.
+    """
     home = os.environ.get("JAVA_HOME")
     if home:
         command = Path(home) / "bin" / ("java.exe" if os.name == "nt" else "java")
@@ -41,9 +44,14 @@ def java_command() -> str | None:
 
 
 def java_version(command: str) -> int | None:
-    """The major version that `command -version` reports; None if it can't be run or says nothing known."""
+    """The major version that `command -version` reports.
+
+    None if it can't be run or says nothing known.
+    """
     try:
-        answer = subprocess.run([command, "-version"], capture_output=True, text=True, timeout=60, check=False)
+        answer = subprocess.run(
+            [command, "-version"], capture_output=True, text=True, timeout=60, check=False
+        )
     except (OSError, subprocess.TimeoutExpired):
         return None
     found = re.search(r'version "(?:1\.)?(\d+)', answer.stderr + answer.stdout)
@@ -53,30 +61,45 @@ def java_version(command: str) -> int | None:
 def install_hint() -> str:
     """What to type to install a Java that serves, on this platform."""
     if platform.system() != "Linux":
-        return _PACKAGES.get(platform.system(), f"install a Java {MINIMUM_VERSION}+ runtime and set JAVA_HOME to it")
+        return _PACKAGES.get(
+            platform.system(), f"install a Java {MINIMUM_VERSION}+ runtime and set JAVA_HOME to it"
+        )
     try:
         release = platform.freedesktop_os_release()
     except OSError:
         release = {}
     for name in [release.get("ID", ""), *release.get("ID_LIKE", "").split()]:
-        family = {"ubuntu": "debian", "rhel": "fedora", "centos": "fedora", "opensuse": "suse"}.get(name, name)
+        family = {"ubuntu": "debian", "rhel": "fedora", "centos": "fedora", "opensuse": "suse"}.get(
+            name, name
+        )
         if family in _PACKAGES:
             return _PACKAGES[family]
-    return "; ".join(f"{name}: {_PACKAGES[name]}" for name in ("debian", "fedora", "suse", "arch", "alpine"))
+    return "; ".join(
+        f"{name}: {_PACKAGES[name]}" for name in ("debian", "fedora", "suse", "arch", "alpine")
+    )
 
 
 def require_java() -> str:
-    """The Java command to use; JavaNotFoundError, which says what to install, if there is none of version 17 or newer."""
+    """The Java command to use.
+
+    JavaNotFoundError, which says what to install, if there is none of version 17 or newer.
+    """
     command = java_command()
     if command is None:
         home = os.environ.get("JAVA_HOME")
-        found = f"JAVA_HOME is {home!r}, where there is none" if home else "none is on the PATH and JAVA_HOME is not set"
+        found = (
+            f"JAVA_HOME is {home!r}, where there is none"
+            if home
+            else "none is on the PATH and JAVA_HOME is not set"
+        )
     else:
         version = java_version(command)
         if version is not None and version >= MINIMUM_VERSION:
             return command
         found = f"{command} is version {version}" if version else f"{command} does not run"
-    raise JavaNotFoundError(f"Spark needs Java {MINIMUM_VERSION} or newer, and {found}.\nInstall it with: {install_hint()}")
+    raise JavaNotFoundError(
+        f"Spark needs Java {MINIMUM_VERSION} or newer, and {found}.\nInstall it with: {install_hint()}"
+    )
 
 
 if __name__ == "__main__":

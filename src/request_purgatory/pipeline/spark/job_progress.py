@@ -29,7 +29,9 @@ def step(console: Console, spark: SparkSession, description: str) -> Iterator[No
         TimeElapsedColumn(),
     )
     done = threading.Event()
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+    with Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal
+    ) as progress:
         bar = progress.add_task(description, total=None, tasks="")
         watcher = threading.Thread(target=_watch, args=(spark, progress, bar, done), daemon=True)
         watcher.start()
@@ -55,4 +57,6 @@ def _watch(spark: SparkSession, progress: Progress, bar: TaskID, done: threading
         if running:
             total = sum(stage.numTasks for stage in running)
             completed = sum(stage.numCompletedTasks for stage in running)
-            progress.update(bar, total=total, completed=completed, tasks=f"{completed}/{total} tasks")
+            progress.update(
+                bar, total=total, completed=completed, tasks=f"{completed}/{total} tasks"
+            )

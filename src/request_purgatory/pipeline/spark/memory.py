@@ -1,4 +1,7 @@
-"""Memory, measured: what a pending request takes on the build that is installed, and what a process has taken."""
+"""Memory, measured.
+
+What a pending request takes on the build that is installed, and what a process has taken.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,10 @@ class _Waiting(DelayedOperation):
 
 @contextmanager
 def traced() -> Iterator[None]:
-    """`tracemalloc` traces in the block, from a heap without garbage on; if it did so before, it goes on."""
+    """`tracemalloc` traces in the block, from a heap without garbage on.
+
+    If it did so before, it goes on.
+    """
     gc.collect()
     tracing = tracemalloc.is_tracing()
     if not tracing:
@@ -42,16 +48,23 @@ def traced() -> Iterator[None]:
 def bytes_per_pending_operation(keys: int = 1, *, operations: int = 20_000) -> float:
     """Bytes for each pending operation that is watched under `keys` keys of its own: itself, its links, its watcher lists.
 
-    The operation's class has no attributes of its own; what a service adds comes on top, the keys themselves too.
+    The operation's class has no attributes of its own; what a service adds comes on top, the keys
+    themselves too.
 
     Args:
         keys: watch keys an operation, at least 1.
-        operations: how many are put into a purgatory and measured with `tracemalloc`; fewer if they have many keys.
+        operations: how many are put into a purgatory and measured with `tracemalloc`; fewer if they
+            have many keys.
     """
     operations = max(1, min(operations, 2 * operations // max(keys, 1)))
-    names = [tuple(f"{operation}/{key}" for key in range(max(keys, 1))) for operation in range(operations)]
+    names = [
+        tuple(f"{operation}/{key}" for key in range(max(keys, 1)))
+        for operation in range(operations)
+    ]
     clock = ManualClock()
-    purgatory = DelayedOperationPurgatory("measured", timer=SystemTimer("measured", clock=clock), reaper=False)
+    purgatory = DelayedOperationPurgatory(
+        "measured", timer=SystemTimer("measured", clock=clock), reaper=False
+    )
     with traced():
         before, _ = tracemalloc.get_traced_memory()
         for watch_keys in names:
@@ -62,10 +75,16 @@ def bytes_per_pending_operation(keys: int = 1, *, operations: int = 20_000) -> f
 
 
 def peak_memory_bytes() -> int:
-    """The most resident memory that this process has had so far; 0 where the system does not tell."""
+    """The most resident memory that this process has had so far.
+
+    0 where the system does not tell.
+    """
     try:
-        # Not `ru_maxrss`, where there is this: it keeps what the process was before its `exec`, which may have been a JVM's fork.
-        for line in Path("/proc/self/status").read_text(encoding="ascii", errors="replace").splitlines():
+        # Not `ru_maxrss`, where there is this: it keeps what the process was before its `exec`,
+        # which may have been a JVM's fork.
+        for line in (
+            Path("/proc/self/status").read_text(encoding="ascii", errors="replace").splitlines()
+        ):
             if line.startswith("VmHWM:"):
                 return int(line.split()[1]) * 1024
     except OSError:

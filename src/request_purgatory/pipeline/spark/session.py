@@ -20,22 +20,27 @@ SETTINGS: Mapping[str, str] = {
     "spark.sql.session.timeZone": "UTC",
     # Parquet's default, INT96, is deprecated, and few other readers keep its microseconds.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-    # With column pruning, the CSV reader does not look at columns that nobody asks for, and a malformed row passes as good.
+    # With column pruning, the CSV reader does not look at columns that nobody asks for, and a
+    # malformed row passes as good.
     "spark.sql.csv.parser.columnPruning.enabled": "false",
-    # pandas and Arrow write timestamps of nanoseconds, which Spark reads as whole numbers or not at all.
+    # pandas and Arrow write timestamps of nanoseconds, which Spark reads as whole numbers or not at
+    # all.
     "spark.sql.legacy.parquet.nanosAsLong": "true",
 }
 
-#: What suits this work, and why; what spark-submit, a Connect server or a cluster's spark-defaults.conf say wins over it.
+#: What suits this work, and why; what spark-submit, a Connect server or a cluster's
+#: spark-defaults.conf say wins over it.
 DEFAULTS: Mapping[str, str] = {
-    # A shuffle by host must keep hosts apart: adaptive execution would join small partitions into one task, and the hosts of
-    # a small but slow replay would run one after the other.
+    # A shuffle by host must keep hosts apart: adaptive execution would join small partitions into
+    # one task, and the hosts of a small but slow replay would run one after the other.
     "spark.sql.adaptive.coalescePartitions.enabled": "false",
-    # Few enough to be cheap on two cores, enough that a handful of hosts seldom hash to one partition.
+    # Few enough to be cheap on two cores, enough that a handful of hosts seldom hash to one
+    # partition.
     "spark.sql.shuffle.partitions": "16",
     # pandas only where we ask for it; when we do, by Arrow.
     "spark.sql.execution.arrow.pyspark.enabled": "true",
-    # A Python worker that raises tells its own traceback, without the JVM's hundred lines around it.
+    # A Python worker that raises tells its own traceback, without the JVM's hundred lines around
+    # it.
     "spark.sql.pyspark.jvmStacktrace.enabled": "false",
 }
 
@@ -47,13 +52,15 @@ LOCAL_SETTINGS: Mapping[str, str] = {
     # Progress is shown by this package; the page would only occupy a port.
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    # In local mode the driver's heap is the executors', too. Replays live in Python workers, outside of it.
+    # In local mode the driver's heap is the executors', too. Replays live in Python workers,
+    # outside of it.
     "spark.driver.memory": "3g",
 }
 
 #: What streams add, and why. They may be set while a session is running, and stay set.
 STREAM_SETTINGS: Mapping[str, str] = {
-    # State outside of the JVM's heap, and commits that write what has changed instead of all; maps and timers need it.
+    # State outside of the JVM's heap, and commits that write what has changed instead of all; maps
+    # and timers need it.
     "spark.sql.streaming.stateStore.providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     # A batch in Arrow is packed into one blob for each shard: larger ones make fewer blobs.
@@ -64,13 +71,19 @@ _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
 
 def stream_settings(spark: SparkSession) -> None:
-    """Set what streams need in a session; on one machine, no more shuffle partitions than there are cores."""
+    """Set what streams need in a session.
+
+    On one machine, no more shuffle partitions than there are cores.
+    """
     for name, value in STREAM_SETTINGS.items():
         spark.conf.set(name, value)
     if on_one_machine(spark):
-        # Shards are spread over these; each partition costs a state store, and a task a batch. A checkpoint keeps its number. (A
-        # cluster may have few of its cores yet when a session begins.)
-        partitions = min(int(spark.conf.get("spark.sql.shuffle.partitions") or 1), parallelism(spark))
+        # Shards are spread over these; each partition costs a state store, and a task a batch. A
+        # checkpoint keeps its number. (A cluster may have few of its cores yet when a session
+        # begins.)
+        partitions = min(
+            int(spark.conf.get("spark.sql.shuffle.partitions") or 1), parallelism(spark)
+        )
         spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
 
 
@@ -93,12 +106,20 @@ def _is_local(master: str) -> bool:
 
 
 def _is_given(environment: Mapping[str, str]) -> bool:
-    """True if somebody has said where Spark runs: spark-submit, or the environment, or a spark-defaults.conf."""
+    """True if somebody has said where Spark runs.
+
+    Spark-submit, or the environment, or a spark-defaults.conf.
+    """
     if environment.keys() & {"PYSPARK_GATEWAY_PORT", "SPARK_ENV_LOADED", "SPARK_REMOTE", "MASTER"}:
         return True
-    if re.search(r"--master\b|--remote\b|\bspark\.(master|remote)\b", environment.get("PYSPARK_SUBMIT_ARGS", "")):
+    if re.search(
+        r"--master\b|--remote\b|\bspark\.(master|remote)\b",
+        environment.get("PYSPARK_SUBMIT_ARGS", ""),
+    ):
         return True
-    folder = environment.get("SPARK_CONF_DIR") or os.path.join(environment.get("SPARK_HOME", ""), "conf")
+    folder = environment.get("SPARK_CONF_DIR") or os.path.join(
+        environment.get("SPARK_HOME", ""), "conf"
+    )
     try:
         text = (Path(folder) / "spark-defaults.conf").read_text(encoding="utf-8")
     except OSError:
@@ -107,15 +128,19 @@ def _is_given(environment: Mapping[str, str]) -> bool:
 
 
 def create_session(
-    app_name: str = "request-purgatory", *, master: str | None = None, settings: Mapping[str, str] | None = None
+    app_name: str = "request-purgatory",
+    *,
+    master: str | None = None,
+    settings: Mapping[str, str] | None = None,
 ) -> SparkSession:
     """The running session, or a new one.
 
     Args:
         app_name: shown by cluster managers, unless spark-submit has another.
-        master: as Spark's; unless given, what spark-submit or the environment say (a Spark Connect server by SPARK_REMOTE), or
-            else `local[*]`.
-        settings: further ones of Spark's, for a new session; options for the driver's JVM are added to ours.
+        master: as Spark's; unless given, what spark-submit or the environment say (a Spark Connect
+            server by SPARK_REMOTE), or else `local[*]`.
+        settings: further ones of Spark's, for a new session; options for the driver's JVM are added
+            to ours.
 
     Raises:
         JavaNotFoundError: no Java 17 or newer; says what to install.
@@ -136,11 +161,15 @@ def create_session(
             for name, value in LOCAL_SETTINGS.items():
                 builder = builder.config(name, value)
             log_settings = Path(__file__).with_name("log4j2.properties").as_uri()
-            java_options = [f"-Dlog4j2.configurationFile={log_settings}", (settings or {}).get(_JAVA_OPTIONS, "")]
+            java_options = [
+                f"-Dlog4j2.configurationFile={log_settings}",
+                (settings or {}).get(_JAVA_OPTIONS, ""),
+            ]
             builder = builder.config(_JAVA_OPTIONS, " ".join(java_options).strip())
     if master is not None or not os.environ.get("SPARK_REMOTE", "").startswith("sc://"):
         require_java()
-        # Workers must run this very interpreter: another one's NumPy or Arrow, or none, would fail far from here.
+        # Workers must run this very interpreter: another one's NumPy or Arrow, or none, would fail
+        # far from here.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     session: SparkSession = builder.getOrCreate()
     given: dict[str, str] = session.conf.getAll

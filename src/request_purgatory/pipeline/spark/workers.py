@@ -1,4 +1,7 @@
-"""Whether a cluster's Python workers can do their part: they need this package, and the folders that the driver names."""
+"""Whether a cluster's Python workers can do their part.
+
+They need this package, and the folders that the driver names.
+"""
 
 from __future__ import annotations
 
@@ -25,12 +28,15 @@ class WorkersError(RuntimeError):
 def require_workers(spark: SparkSession, folder: Path) -> None:
     """See that workers have this version of the package and see the driver's `folder`, which exists.
 
-    It takes one short job, and none where all is on one machine. On a cluster that is still growing, later workers are not asked.
+    It takes one short job, and none where all is on one machine. On a cluster that is still
+    growing, later workers are not asked.
 
     Raises:
         WorkersError: one of them does not.
     """
-    remote = getattr(spark, "sparkContext", None) is None  # The machine is Connect's server's, which may be another one.
+    remote = (
+        getattr(spark, "sparkContext", None) is None
+    )  # The machine is Connect's server's, which may be another one.
     if on_one_machine(spark) and not remote:
         return
     with tempfile.NamedTemporaryFile(prefix=".purgatory-seen-", dir=folder) as mark:
@@ -55,7 +61,8 @@ def require_stream_helper(spark: SparkSession) -> None:
     """See that the driver can start a stateful query's helper process, by the workers' path of their interpreter.
 
     Raises:
-        WorkersError: that is a path beside the executors, and not beside the driver. (Of a Connect server this is not known.)
+        WorkersError: that is a path beside the executors, and not beside the driver. (Of a Connect
+            server this is not known.)
     """
     context = getattr(spark, "sparkContext", None)
     if context is None:
@@ -85,8 +92,13 @@ def _look_from(spark: SparkSession, mark: str) -> list[tuple[str, str | None, bo
             found = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:
             found = None
-        # Other machines' caches of a shared folder may be a few seconds old, but what is not known yet is looked up.
-        row = {"machine": [socket.gethostname()], "version": [found], "sees": [os.path.exists(mark)]}
+        # Other machines' caches of a shared folder may be a few seconds old, but what is not known
+        # yet is looked up.
+        row = {
+            "machine": [socket.gethostname()],
+            "version": [found],
+            "sees": [os.path.exists(mark)],
+        }
         yield pyarrow.RecordBatch.from_pydict(row)
 
     tasks = 2 * parallelism(spark)

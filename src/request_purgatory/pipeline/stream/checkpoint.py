@@ -26,19 +26,27 @@ def require_same(folder: Path, settings: StreamSettings, endpoints: dict[str, An
         endpoints: where the stream reads and writes.
 
     Raises:
-        CheckpointError: it was made with another number of shards, another route, by a version that keeps its state otherwise, or
-            for other inputs or outputs; or it is none of ours.
+        CheckpointError: it was made with another number of shards, another route, by a version that
+            keeps its state otherwise, or for other inputs or outputs; or it is none of ours.
     """
     file = folder / _FILE
-    asked = {"state_version": STATE_VERSION, "settings": settings.parameters(), "endpoints": endpoints}
+    asked = {
+        "state_version": STATE_VERSION,
+        "settings": settings.parameters(),
+        "endpoints": endpoints,
+    }
     if file.exists():
         try:
             made: dict[str, Any] = read_json(file)
         except ValueError as error:
-            raise CheckpointError(f"{file}: damaged, not the JSON that was written ({error})") from error
+            raise CheckpointError(
+                f"{file}: damaged, not the JSON that was written ({error})"
+            ) from error
         _compare(folder, made, asked)
     elif folder.is_dir() and any(folder.iterdir()):
-        raise CheckpointError(f"{folder}: no checkpoint of a purgatory stream, and not empty; choose another --checkpoint")
+        raise CheckpointError(
+            f"{folder}: no checkpoint of a purgatory stream, and not empty; choose another --checkpoint"
+        )
     folder.mkdir(parents=True, exist_ok=True)
     write_json(file, asked)
 
@@ -46,7 +54,9 @@ def require_same(folder: Path, settings: StreamSettings, endpoints: dict[str, An
 def _compare(folder: Path, made: dict[str, Any], asked: dict[str, Any]) -> None:
     differences = []
     if made["state_version"] != asked["state_version"]:
-        differences.append(f"its state has layout {made['state_version']}, and this version reads {asked['state_version']}")
+        differences.append(
+            f"its state has layout {made['state_version']}, and this version reads {asked['state_version']}"
+        )
     for name in _FIXED:
         before, now = made["settings"][name], asked["settings"][name]
         if before != now:

@@ -1,4 +1,7 @@
-"""A stream's progress for those who watch it: in the format that Prometheus reads, over HTTP, and as a file of JSON lines."""
+"""A stream's progress for those who watch it.
+
+In the format that Prometheus reads, over HTTP, and as a file of JSON lines.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +60,9 @@ class StreamMetrics:
             if batch.rows:
                 self._latest["rows_per_second"] = batch.rows_per_second
             if batch.watermark:
-                self._latest["watermark_timestamp_seconds"] = datetime.fromisoformat(batch.watermark).timestamp()
+                self._latest["watermark_timestamp_seconds"] = datetime.fromisoformat(
+                    batch.watermark
+                ).timestamp()
 
     def text(self) -> str:
         """In Prometheus' text format, version 0.0.4."""
@@ -84,7 +89,9 @@ def parse_address(text: str) -> tuple[str, int]:
     """
     host, _, port = text.rpartition(":")
     if not port.isdecimal() or int(port) > 65_535:
-        raise InvalidArgumentError("metrics_listen", "PORT or HOST:PORT, the port at most 65535", text)
+        raise InvalidArgumentError(
+            "metrics_listen", "PORT or HOST:PORT, the port at most 65535", text
+        )
     return host.strip("[]") or "127.0.0.1", int(port)
 
 
@@ -118,7 +125,9 @@ def serve_metrics(metrics: StreamMetrics, host: str, port: int) -> Iterator[int]
     try:
         server = Server((host, port), Answer)
     except OSError as error:
-        raise InvalidArgumentError("metrics_listen", f"an address to listen on ({error})", f"{host}:{port}") from error
+        raise InvalidArgumentError(
+            "metrics_listen", f"an address to listen on ({error})", f"{host}:{port}"
+        ) from error
     thread = threading.Thread(target=server.serve_forever, name="stream-metrics", daemon=True)
     thread.start()
     try:
@@ -138,7 +147,9 @@ class MetricsFile:
     def add(self, batch: BatchProgress) -> None:
         """Write a batch's line, with the time by the clock."""
         line = {"at": datetime.now(UTC).isoformat(timespec="milliseconds")} | asdict(batch)
-        self._file.write(json.dumps(line | {"rows_per_second": round(batch.rows_per_second, 1)}) + "\n")
+        self._file.write(
+            json.dumps(line | {"rows_per_second": round(batch.rows_per_second, 1)}) + "\n"
+        )
         self._file.flush()
 
 
@@ -153,6 +164,8 @@ def metrics_file(path: Path) -> Iterator[MetricsFile]:
         path.parent.mkdir(parents=True, exist_ok=True)
         file = path.open("a", encoding="utf-8")
     except OSError as error:
-        raise InvalidArgumentError("metrics", f"a file that can be written ({error.strerror})", str(path)) from error
+        raise InvalidArgumentError(
+            "metrics", f"a file that can be written ({error.strerror})", str(path)
+        ) from error
     with file:
         yield MetricsFile(file)

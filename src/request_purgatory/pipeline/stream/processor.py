@@ -18,8 +18,8 @@ from request_purgatory.pipeline.stream.state.shard import NO_WATERMARK_US, Shard
 from request_purgatory.pipeline.stream.state.store import ShardStore
 
 _NAME = T.StructType([T.StructField("name", T.StringType())])
-#: Text, not bytes: Spark hands a byte array to Python at 50 MB/s, and text, even as base64, at 140 MB/s of what is in it (its
-#: state server pickles an array byte by byte; PySpark 4.3).
+#: Text, not bytes: Spark hands a byte array to Python at 50 MB/s, and text, even as base64, at 140
+#: MB/s of what is in it (its state server pickles an array byte by byte; PySpark 4.3).
 _BLOB = T.StructType([T.StructField("blob", T.StringType())])
 
 
@@ -55,7 +55,9 @@ class ShardProcessor(StatefulProcessor):
         self._handle = handle
         self._state = handle.getMapState("blobs", _NAME, _BLOB)
 
-    def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803, ARG002
+    def handleInputRows(
+        self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any
+    ) -> Iterator[pd.DataFrame]:
         """Called by Spark with packed rows (`shard`, `kind`, `blob`) of one shard."""
         inputs: dict[str, list[pa.Table]] = {}
         for frame in rows:
@@ -63,13 +65,17 @@ class ShardProcessor(StatefulProcessor):
                 inputs.setdefault(kind, []).append(from_blob(blob))
         yield from self._step(inputs, timerValues.getCurrentWatermarkInMs())
 
-    def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803, ARG002
+    def handleExpiredTimer(
+        self, key: Any, timerValues: Any, expiredTimerInfo: Any
+    ) -> Iterator[pd.DataFrame]:
         """Called by Spark when the watermark has reached the shard's timer, after the rows of the same batch."""
         yield from self._step({}, timerValues.getCurrentWatermarkInMs())
 
     def _step(self, inputs: dict[str, list[pa.Table]], watermark_ms: int) -> Iterator[pd.DataFrame]:
         store = ShardStore(StateBlobs(self._state), copies=True)
-        shard = Shard(store, remember_us=self._remember_ms * 1000, max_bytes=self._max_shard_mb * 2**20)
+        shard = Shard(
+            store, remember_us=self._remember_ms * 1000, max_bytes=self._max_shard_mb * 2**20
+        )
         # Spark begins at 1970, and means that there is no watermark yet.
         step = shard.step(inputs, watermark_ms * 1000 if watermark_ms > 0 else NO_WATERMARK_US)
         self._set_timer(store, step, watermark_ms)
@@ -78,14 +84,18 @@ class ShardProcessor(StatefulProcessor):
         yield pd.DataFrame({"blob": [to_blob(pa.concat_tables(step.results).combine_chunks())]})
 
     def _tell_pending(self, store: ShardStore, step: Step) -> None:
-        """How many more requests wait than before: they add up over shards and batches. All that wait, first in every start."""
+        """How many more requests wait than before: they add up over shards and batches.
+
+        All that wait, first in every start.
+        """
         change = step.pending_change if store.head.get("start") == self._start else step.pending
         store.head["start"] = self._start
         step.results.append(results(kind=PENDING, waited_ms=pa.array([float(change)])))
 
     def _set_timer(self, store: ShardStore, step: Step, watermark_ms: int) -> None:
         before = store.head.get("timer_ms")
-        # Rounded up, as the watermark has whole milliseconds; and ahead of it, as that is when timers are looked at.
+        # Rounded up, as the watermark has whole milliseconds; and ahead of it, as that is when
+        # timers are looked at.
         after = None if step.next_us is None else max(-(-step.next_us // 1000), watermark_ms + 1)
         if before == after:
             return

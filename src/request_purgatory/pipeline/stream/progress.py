@@ -29,7 +29,8 @@ class BatchProgress:
         seconds: how long it took, from trigger to commit.
         watermark: in ISO 8601; what is before it has been settled.
         completed, expired, late: what it gave.
-        pending: requests that have arrived and not ended, of the shards that had something to do since the stream was started.
+        pending: requests that have arrived and not ended, of the shards that had something to do
+            since the stream was started.
         state_bytes: memory and files of the state store, as Spark tells.
     """
 
@@ -103,4 +104,7 @@ def print_batch(console: Console, batch: BatchProgress) -> None:
     if batch.rows or gave:
         rate = f"{batch.rows:,} rows in {batch.seconds:.1f} s, {batch.rows_per_second:,.0f}/s"
         known = f"{batch.pending:,} pending, settled to {batch.watermark}, state {batch.state_bytes / 2**20:,.0f} MB"
-        console.print(f"batch {batch.batch}: {rate}; {gave or 'nothing ended'} [dim]{known}[/]", soft_wrap=True)
+        console.print(
+            f"batch {batch.batch}: {rate}; {gave or 'nothing ended'} [dim]{known}[/]",
+            soft_wrap=True,
+        )

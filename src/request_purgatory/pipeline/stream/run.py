@@ -24,7 +24,8 @@ from request_purgatory.pipeline.traces.importers.delimited import written_path
 _LOOK_EVERY_S = 0.5
 
 _LISTENER_LIMIT_S = 10.0
-#: Later than any deadline: requests arrive until 2199 (`imported.LAST_US`) and wait for 25 days at most.
+#: Later than any deadline: requests arrive until 2199 (`imported.LAST_US`) and wait for 25 days at
+#: most.
 _END = datetime(2201, 1, 1, tzinfo=UTC)
 
 
@@ -36,10 +37,12 @@ class StreamPlan:
         endpoints: its inputs and its output.
         checkpoint: the folder that makes it go on where it was stopped.
         settings: shards and times.
-        every_s: seconds from one micro-batch to the next; 0 as soon as the one before is done. Not with `finish` or `available`.
+        every_s: seconds from one micro-batch to the next; 0 as soon as the one before is done. Not
+            with `finish` or `available`.
         available: take what is there now, in micro-batches, and stop.
         finish: as `available`, and settle all that waits then, as nothing more is to come.
-        idle_s: for inputs whose times are the present: seconds after which nothing older is expected from a quiet input.
+        idle_s: for inputs whose times are the present: seconds after which nothing older is
+            expected from a quiet input.
     """
 
     endpoints: Endpoints
@@ -58,10 +61,14 @@ class StreamPlan:
         if not (self.finish or self.available):
             return
         if self.idle_s is not None:
-            raise InvalidArgumentError("idle_s", "for a stream that goes on, without finish or available", self.idle_s)
+            raise InvalidArgumentError(
+                "idle_s", "for a stream that goes on, without finish or available", self.idle_s
+            )
         for source in (self.endpoints.requests, self.endpoints.events):
             if source.endless:
-                raise InvalidArgumentError("an input", "one that has an end, with finish or available", source)
+                raise InvalidArgumentError(
+                    "an input", "one that has an end, with finish or available", source
+                )
 
 
 def _never() -> bool:
@@ -78,12 +85,14 @@ def run_stream(
 
     Args:
         told: called with every batch's progress, on a thread of Spark's.
-        stopped: asked twice a second; once it says something true, the query is stopped, in the middle of a batch. The next start
-            does that batch again.
+        stopped: asked twice a second; once it says something true, the query is stopped, in the
+            middle of a batch. The next start does that batch again.
 
     Raises:
-        CheckpointError, EndpointError, SchemaError, TraceFormatError, WorkersError: before any row is read.
-        StreamingQueryException: a batch failed; what was committed before it stays, and the next start goes on from there.
+        CheckpointError, EndpointError, SchemaError, TraceFormatError, WorkersError: before any row
+            is read.
+        StreamingQueryException: a batch failed; what was committed before it stays, and the next
+            start goes on from there.
     """
     # Both say what is wrong with inputs and output before the checkpoint is made.
     described = plan.endpoints.described(spark)
@@ -98,21 +107,33 @@ def run_stream(
     try:
         _run_once(spark, plan, listener, stopped)
         if plan.finish and not stopped():
-            (plan.checkpoint / "ticks" / "end.json").write_text(json.dumps({"at": _END.isoformat()}) + "\n", encoding="utf-8")
+            (plan.checkpoint / "ticks" / "end.json").write_text(
+                json.dumps({"at": _END.isoformat()}) + "\n", encoding="utf-8"
+            )
             _run_once(spark, plan, listener, stopped)
     finally:
         spark.streams.removeListener(listener)
 
 
-def _run_once(spark: SparkSession, plan: StreamPlan, listener: ProgressListener, stopped: Callable[[], object]) -> None:
+def _run_once(
+    spark: SparkSession, plan: StreamPlan, listener: ProgressListener, stopped: Callable[[], object]
+) -> None:
     requests, events = plan.endpoints.read(spark)
-    ticks = told_ticks(spark, plan.checkpoint / "ticks") if plan.idle_s is None else quiet_ticks(spark, plan.idle_s)
+    ticks = (
+        told_ticks(spark, plan.checkpoint / "ticks")
+        if plan.idle_s is None
+        else quiet_ticks(spark, plan.idle_s)
+    )
     results = delayed_operations(requests, events, settings=plan.settings, ticks=ticks)
     trigger: dict[str, Any] = {"processingTime": f"{plan.every_s} seconds"}
     if plan.available or plan.finish:
         trigger = {"availableNow": True}
     writer = plan.endpoints.out.write(results).queryName("purgatory")
-    query = writer.option("checkpointLocation", written_path(plan.checkpoint.resolve())).trigger(**trigger).start()
+    query = (
+        writer.option("checkpointLocation", written_path(plan.checkpoint.resolve()))
+        .trigger(**trigger)
+        .start()
+    )
     try:
         # Not in one call: a signal's handler would wait for its end.
         while not stopped() and not query.awaitTermination(_LOOK_EVERY_S):

@@ -19,12 +19,14 @@ class OutputExistsError(FileExistsError):
 def output_folder(target: Path, *, replace: bool = False) -> Iterator[Path]:
     """A folder to write into, which becomes `target` at the end of the block.
 
-    Until then it stands beside the target under another name. If the block raises, it is removed and what was at the target
-    before is untouched. Of a link it is the folder behind it that is made or replaced.
+    Until then it stands beside the target under another name. If the block raises, it is removed
+    and what was at the target before is untouched. Of a link it is the folder behind it that is
+    made or replaced.
 
     Args:
         target: the folder to make; its parents are made too.
-        replace: put the new folder in an existing one's place. Only a folder that this function made is replaced.
+        replace: put the new folder in an existing one's place. Only a folder that this function
+            made is replaced.
 
     Raises:
         OutputExistsError: `target` exists and `replace` is false, or something else made it.
@@ -32,9 +34,13 @@ def output_folder(target: Path, *, replace: bool = False) -> Iterator[Path]:
     target = target.resolve()
     if target.exists():
         if not replace:
-            raise OutputExistsError(f"{target} exists already: choose another --out, or --force to replace it")
+            raise OutputExistsError(
+                f"{target} exists already: choose another --out, or --force to replace it"
+            )
         if not target.is_dir() or (not (target / _MADE_HERE).exists() and any(target.iterdir())):
-            raise OutputExistsError(f"{target} was not made by purgatory, so it is not replaced: choose another --out")
+            raise OutputExistsError(
+                f"{target} was not made by purgatory, so it is not replaced: choose another --out"
+            )
     partial = target.with_name(f".{target.name}.partial-{os.getpid()}")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)

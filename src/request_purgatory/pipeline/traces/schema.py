@@ -1,17 +1,20 @@
 """The tables of the pipeline and their columns.
 
-`host` is the process whose purgatory holds the request (a broker, a pod): requests and events of one host meet.
+`host` is the process whose purgatory holds the request (a broker, a pod): requests and events of
+one host meet.
 
-A request is complete when, for all (or any) of its watch keys, the aggregate of the events' amounts on that key and host
-reaches the threshold:
+A request is complete when, for all (or any) of its watch keys, the aggregate of the events' amounts
+on that key and host reaches the threshold:
 
 - `count`: the number of events from the request's arrival on;
-- `sum`: the sum of their amounts, taken as the key's running total now, less that before the arrival (doubles, in order
-  of time, equal times by amount; exact for whole amounts);
-- `max`: the largest amount of all events so far, also those before the arrival (a high watermark; 0 without events).
+- `sum`: the sum of their amounts, taken as the key's running total now, less that before the
+  arrival (doubles, in order of time, equal times by amount; exact for whole amounts);
+- `max`: the largest amount of all events so far, also those before the arrival (a high watermark; 0
+  without events).
 
-An event at the arrival instant counts; one at exactly the deadline completes; a later one does not. A key that has reached
-its threshold has done so for good. With no keys, `all` holds at once and `any` never does.
+An event at the arrival instant counts; one at exactly the deadline completes; a later one does not.
+A key that has reached its threshold has done so for good. With no keys, `all` holds at once and
+`any` never does.
 """
 
 from __future__ import annotations
@@ -81,7 +84,8 @@ def require(table: DataFrame, schema: T.StructType, what: str) -> DataFrame:
     """`table` with exactly the columns of `schema`, in its order.
 
     Raises:
-        SchemaError: a column is missing or of another type; names each, and what it should be. Further columns are dropped.
+        SchemaError: a column is missing or of another type; names each, and what it should be.
+            Further columns are dropped.
     """
     given = {field.name: field.dataType for field in table.schema}
     problems = []

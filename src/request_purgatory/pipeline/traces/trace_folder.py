@@ -1,4 +1,7 @@
-"""Traces on disk: requests and events in Parquet, what was set aside, and where it all came from."""
+"""Traces on disk.
+
+Requests and events in Parquet, what was set aside, and where it all came from.
+"""
 
 from __future__ import annotations
 
@@ -59,17 +62,31 @@ class Mark:
 
     @classmethod
     def parse(cls, text: str) -> Mark:
-        """`TIME` or `TIME=LABEL`, the time as ISO 8601, UTC unless it names a zone; InvalidArgumentError otherwise."""
+        """`TIME` or `TIME=LABEL`, the time as ISO 8601, UTC unless it names a zone.
+
+        InvalidArgumentError otherwise.
+        """
         moment, _, label = text.partition("=")
         try:
             at = datetime.fromisoformat(moment.strip())
         except ValueError:
-            raise InvalidArgumentError("mark", "TIME or TIME=LABEL with an ISO 8601 time", text) from None
+            raise InvalidArgumentError(
+                "mark", "TIME or TIME=LABEL with an ISO 8601 time", text
+            ) from None
         return cls(at if at.tzinfo else at.replace(tzinfo=UTC), label.strip() or "mark")
 
 
-#: Published traces whose documentation tells of an incident, by a word of the folder's name and the day of the trace.
-_KNOWN_INCIDENTS = (("nezha", Mark(datetime(2022, 8, 22, 5, 27, 6, tzinfo=UTC), "network delay injected (Nezha, 2022-08-22)")),)
+#: Published traces whose documentation tells of an incident, by a word of the folder's name and the
+#: day of the trace.
+_KNOWN_INCIDENTS = (
+    (
+        "nezha",
+        Mark(
+            datetime(2022, 8, 22, 5, 27, 6, tzinfo=UTC),
+            "network delay injected (Nezha, 2022-08-22)",
+        ),
+    ),
+)
 
 
 @dataclass(frozen=True)
@@ -82,7 +99,8 @@ class ImportSettings:
         time_unit: of numeric times; the format's usual one unless given.
         timeout_ms: every request's timeout; the format's default unless given.
         keys: for spans, what requests watch, one of `KEY_KINDS`.
-        ms_per_context_token, ms_per_generated_token: for inference traces, the costs that service times are derived from.
+        ms_per_context_token, ms_per_generated_token: for inference traces, the costs that service
+            times are derived from.
     """
 
     format: str | None = None
@@ -98,15 +116,21 @@ class ImportSettings:
         if self.format is not None and self.format not in FORMATS:
             raise InvalidArgumentError("format", f"one of {', '.join(FORMATS)}", self.format)
         if self.time_unit is not None and self.time_unit not in TIME_UNITS:
-            raise InvalidArgumentError("time_unit", f"one of {', '.join(TIME_UNITS)}", self.time_unit)
+            raise InvalidArgumentError(
+                "time_unit", f"one of {', '.join(TIME_UNITS)}", self.time_unit
+            )
         if self.keys not in KEY_KINDS:
             raise InvalidArgumentError("keys", f"one of {', '.join(KEY_KINDS)}", self.keys)
         if self.timeout_ms is not None and not 0 <= self.timeout_ms <= LONGEST_TIMEOUT_MS:
-            raise InvalidArgumentError("timeout_ms", f"from 0 to {LONGEST_TIMEOUT_MS:,}", self.timeout_ms)
+            raise InvalidArgumentError(
+                "timeout_ms", f"from 0 to {LONGEST_TIMEOUT_MS:,}", self.timeout_ms
+            )
         for name in ("ms_per_context_token", "ms_per_generated_token"):
             cost = getattr(self, name)
             if cost is not None and not 0 <= cost < float("inf"):
-                raise InvalidArgumentError(name, "a finite number of milliseconds, not negative", cost)
+                raise InvalidArgumentError(
+                    name, "a finite number of milliseconds, not negative", cost
+                )
 
     def chosen(self, *names: str) -> dict[str, Any]:
         """Those of the named settings that were given."""
@@ -114,13 +138,20 @@ class ImportSettings:
 
 
 def read_manifest(folder: Path, what: str, file: str, hint: str) -> dict[str, Any]:
-    """What the folder says of itself in `file`; TraceFormatError, with what to do instead, if it is none of ours."""
+    """What the folder says of itself in `file`.
+
+    TraceFormatError, with what to do instead, if it is none of ours.
+    """
     try:
         content: dict[str, Any] = read_json(folder / file)
     except (FileNotFoundError, NotADirectoryError):
-        raise TraceFormatError(f"{folder}: no {what}, as there is no {file} in it; {hint}") from None
+        raise TraceFormatError(
+            f"{folder}: no {what}, as there is no {file} in it; {hint}"
+        ) from None
     except ValueError as error:
-        raise TraceFormatError(f"{folder / file}: damaged, not the JSON that was written ({error})") from error
+        raise TraceFormatError(
+            f"{folder / file}: damaged, not the JSON that was written ({error})"
+        ) from error
     return content
 
 
@@ -129,13 +160,19 @@ class Trace:
 
     Attributes:
         path: the folder.
-        manifest: what `trace.json` says: name, source, format, parameters, rows, rejects by reason, notes, marks.
+        manifest: what `trace.json` says: name, source, format, parameters, rows, rejects by reason,
+            notes, marks.
     """
 
     def __init__(self, path: Path) -> None:
         """Open the folder; TraceFormatError if it is none."""
         self.path = path
-        self.manifest = read_manifest(path, "trace folder", _MANIFEST, "make one with `purgatory import` or `purgatory workload`")
+        self.manifest = read_manifest(
+            path,
+            "trace folder",
+            _MANIFEST,
+            "make one with `purgatory import` or `purgatory workload`",
+        )
 
     @property
     def name(self) -> str:
@@ -145,11 +182,16 @@ class Trace:
     @property
     def marks(self) -> list[Mark]:
         """The moments to compare before and after."""
-        return [Mark(datetime.fromisoformat(mark["at"]), mark["label"]) for mark in self.manifest["marks"]]
+        return [
+            Mark(datetime.fromisoformat(mark["at"]), mark["label"])
+            for mark in self.manifest["marks"]
+        ]
 
     def requests(self, spark: SparkSession) -> DataFrame:
         """The requests (`schema.REQUESTS`)."""
-        return require(read_written(spark, self.path / "requests"), REQUESTS, f"{self.path}/requests")
+        return require(
+            read_written(spark, self.path / "requests"), REQUESTS, f"{self.path}/requests"
+        )
 
     def events(self, spark: SparkSession) -> DataFrame:
         """The events (`schema.EVENTS`)."""
@@ -162,8 +204,13 @@ class Trace:
     def require_requests(self) -> None:
         """TraceFormatError if there is nothing to replay."""
         if not self.manifest["rows"]["requests out"]:
-            rejected = ", ".join(f"{count} {reason}" for reason, count in self.manifest["rejected"].items())
-            raise TraceFormatError(f"{self.path}: the trace has no requests" + (f"; rejected: {rejected}" if rejected else ""))
+            rejected = ", ".join(
+                f"{count} {reason}" for reason, count in self.manifest["rejected"].items()
+            )
+            raise TraceFormatError(
+                f"{self.path}: the trace has no requests"
+                + (f"; rejected: {rejected}" if rejected else "")
+            )
 
 
 def read_trace(
@@ -193,10 +240,14 @@ def read_trace(
     found = settings.format or detect_format(source, settings.columns)
     timeout = settings.chosen("timeout_ms")
     if found in ("azure-llm", "recorded") and (settings.columns or settings.time_unit):
-        raise TraceFormatError(f"{source}: the columns of the format {found} are fixed: it takes no --map and no --time-unit")
+        raise TraceFormatError(
+            f"{source}: the columns of the format {found} are fixed: it takes no --map and no --time-unit"
+        )
     if found == "recorded":
         if not is_recorded(source):
-            raise TraceFormatError(f"{source}: a recorded trace is a folder with the folders requests and events in it")
+            raise TraceFormatError(
+                f"{source}: a recorded trace is a folder with the folders requests and events in it"
+            )
         return import_recorded(spark, source)
     files = trace_files(source)
     if found == "azure-llm":
@@ -206,8 +257,12 @@ def read_trace(
     if found == "spans":
         unknown = sorted(set(settings.columns) - set(spans.COLUMNS))
         if unknown:
-            raise TraceFormatError(f"the mapping names {unknown[0]!r}, which is none of {', '.join(spans.COLUMNS)}")
-        return import_spans(spark, files, columns=settings.columns, keys=settings.keys, **timeout, **unit)
+            raise TraceFormatError(
+                f"the mapping names {unknown[0]!r}, which is none of {', '.join(spans.COLUMNS)}"
+            )
+        return import_spans(
+            spark, files, columns=settings.columns, keys=settings.keys, **timeout, **unit
+        )
     return import_columns(spark, files, columns=settings.columns, **timeout, **unit)
 
 
@@ -285,14 +340,18 @@ def make_workload_trace(spark: SparkSession, workload: Workload, target: Path) -
             "name": f"workload {workload.name}",
             "source": "synthetic",
             "format": "workload",
-            "parameters": workload.parameters() | {"expected_expired_share": workload.expected_expired_share},
+            "parameters": workload.parameters()
+            | {"expected_expired_share": workload.expected_expired_share},
             "marks": [],
         },
     )
 
 
 def detect_format(source: Path, columns: Mapping[str, str]) -> str:
-    """Which of `FORMATS` the files' columns are of; TraceFormatError, which lists the columns, if of none."""
+    """Which of `FORMATS` the files' columns are of.
+
+    TraceFormatError, which lists the columns, if of none.
+    """
     if is_recorded(source):
         return "recorded"
     if columns:
@@ -327,14 +386,26 @@ def _count(imported: Imported, target: Path) -> tuple[dict[str, int], dict[str, 
         The rows of each table, and those that were rejected, by reason.
     """
     spark = imported.requests.sparkSession
-    requests, events, rejects = (read_written(spark, target / name) for name in ("requests", "events", "rejects"))
-    tables = {f"{name} in" if "kept" not in name else name: table for name, table in imported.rows.items()}
+    requests, events, rejects = (
+        read_written(spark, target / name) for name in ("requests", "events", "rejects")
+    )
+    tables = {
+        f"{name} in" if "kept" not in name else name: table for name, table in imported.rows.items()
+    }
     names = [*tables, "rejected", "requests out", "events out"]
     tables |= {"requests out": requests, "events out": events}
-    named = [table.select(F.lit(name).alias("table"), F.lit(None).alias("reason")) for name, table in tables.items()]
+    named = [
+        table.select(F.lit(name).alias("table"), F.lit(None).alias("reason"))
+        for name, table in tables.items()
+    ]
     named.append(rejects.select(F.lit("rejected").alias("table"), "reason"))
     # One row a table and a reason: as many as there are checks.
-    counts = reduce(DataFrame.unionByName, named).groupBy("table", "reason").agg(F.count("*").alias("rows")).collect()
+    counts = (
+        reduce(DataFrame.unionByName, named)
+        .groupBy("table", "reason")
+        .agg(F.count("*").alias("rows"))
+        .collect()
+    )
     rows = dict.fromkeys(names, 0)
     for row in counts:
         rows[row["table"]] += row["rows"]

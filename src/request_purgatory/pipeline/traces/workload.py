@@ -17,10 +17,12 @@ from request_purgatory.errors import InvalidArgumentError
 from request_purgatory.pipeline.spark.session import parallelism
 from request_purgatory.pipeline.traces.schema import EVENTS, LONGEST_TIMEOUT_MS, REQUESTS
 
-#: Arrivals are drawn in blocks of this many, each from (seed, block) alone; so no partitioning changes a row.
+#: Arrivals are drawn in blocks of this many, each from (seed, block) alone; so no partitioning
+#: changes a row.
 BLOCK = 65_536
 
-#: As many where hosts are drawn apart: a host's trace is made block by block, and few of them are in memory.
+#: As many where hosts are drawn apart: a host's trace is made block by block, and few of them are
+#: in memory.
 HOST_BLOCK = 8_192
 
 #: Distance of a normal distribution's 75th percentile from its median, in standard deviations.
@@ -39,13 +41,14 @@ _LONGEST_S = 100 * 365 * 86_400
 class Workload:
     """A synthetic trace: how it is made, and so what it holds.
 
-    Each request waits for one event of its own (its acknowledgement) and is watched under `shared_keys` more keys out of a
-    pool, on which nothing happens: what completed stays there until it is purged, as in the benchmark that Kafka's
-    purgatory was published with.
+    Each request waits for one event of its own (its acknowledgement) and is watched under
+    `shared_keys` more keys out of a pool, on which nothing happens: what completed stays there
+    until it is purged, as in the benchmark that Kafka's purgatory was published with.
 
     Attributes:
         name: shown in reports.
-        median_ms, p75_ms: the service time's log-normal distribution, by its median and 75th percentile.
+        median_ms, p75_ms: the service time's log-normal distribution, by its median and 75th
+            percentile.
         requests: how many.
         rate: arrivals a second, over all hosts.
         hosts: how many processes the requests are spread over, evenly at random.
@@ -54,9 +57,10 @@ class Workload:
         timeout_ms: each request's timeout.
         amount: bytes of each event.
         seed: everything random follows from it.
-        host_by_host: give every host a Poisson process of its own with an equal share of the requests and of the rate, drawn
-            from (seed, host, block): so one host's trace is made without the others', in blocks. Otherwise all arrivals are one
-            process, and each goes to a host at random.
+        host_by_host: give every host a Poisson process of its own with an equal share of the
+            requests and of the rate, drawn from (seed, host, block): so one host's trace is made
+            without the others', in blocks. Otherwise all arrivals are one process, and each goes to
+            a host at random.
     """
 
     name: str = "low"
@@ -80,17 +84,25 @@ class Workload:
             if getattr(self, field) < 0:
                 raise InvalidArgumentError(field, "at least 0", getattr(self, field))
         if self.host_by_host and self.requests % self.hosts:
-            raise InvalidArgumentError("requests", f"a multiple of the hosts ({self.hosts:,})", self.requests)
+            raise InvalidArgumentError(
+                "requests", f"a multiple of the hosts ({self.hosts:,})", self.requests
+            )
         if self.timeout_ms > LONGEST_TIMEOUT_MS:
-            raise InvalidArgumentError("timeout_ms", f"at most {LONGEST_TIMEOUT_MS:,}", self.timeout_ms)
+            raise InvalidArgumentError(
+                "timeout_ms", f"at most {LONGEST_TIMEOUT_MS:,}", self.timeout_ms
+            )
         if self.seed >= 2**64:
             raise InvalidArgumentError("seed", "below 2**64", self.seed)
         if not (self.rate > 0 and math.isfinite(self.rate)):
             raise InvalidArgumentError("rate", "a positive number of requests a second", self.rate)
         if self.requests / self.rate > _LONGEST_S:
-            raise InvalidArgumentError("rate", f"enough for {self.requests:,} requests in a hundred years", self.rate)
+            raise InvalidArgumentError(
+                "rate", f"enough for {self.requests:,} requests in a hundred years", self.rate
+            )
         if not 0 < self.median_ms < self.p75_ms:
-            raise InvalidArgumentError("median_ms", f"positive and below p75_ms ({self.p75_ms})", self.median_ms)
+            raise InvalidArgumentError(
+                "median_ms", f"positive and below p75_ms ({self.p75_ms})", self.median_ms
+            )
 
     @property
     def sigma(self) -> float:
@@ -99,7 +111,10 @@ class Workload:
 
     @property
     def expected_expired_share(self) -> float:
-        """The share of requests that expire, by the distribution: that of service times beyond the timeout."""
+        """The share of requests that expire, by the distribution.
+
+        That of service times beyond the timeout.
+        """
         if self.timeout_ms == 0:
             return 1.0
         z = (math.log(self.timeout_ms) - math.log(self.median_ms)) / self.sigma
@@ -107,12 +122,18 @@ class Workload:
 
     @property
     def expected_wait_ms(self) -> float:
-        """The mean time that a request waits, by the distribution: the service time or the timeout, whichever is less."""
+        """The mean time that a request waits, by the distribution.
+
+        The service time or the timeout, whichever is less.
+        """
         if self.timeout_ms == 0:
             return 0.0
         z = (math.log(self.timeout_ms) - math.log(self.median_ms)) / self.sigma
         served_in_time = 0.5 * math.erfc((self.sigma - z) / math.sqrt(2))
-        return self.expected_service_ms * served_in_time + self.timeout_ms * self.expected_expired_share
+        return (
+            self.expected_service_ms * served_in_time
+            + self.timeout_ms * self.expected_expired_share
+        )
 
     @property
     def expected_service_ms(self) -> float:
@@ -124,13 +145,16 @@ class Workload:
         return asdict(self)
 
 
-#: The two published cases: with 20/60 ms about 8 % of the requests run into the timeout of 200 ms, with 200/400 ms half of them.
+#: The two published cases: with 20/60 ms about 8 % of the requests run into the timeout of 200 ms,
+#: with 200/400 ms half of them.
 LOW_TIMEOUT = Workload(name="low", median_ms=20.0, p75_ms=60.0)
 HIGH_TIMEOUT = Workload(name="high", median_ms=200.0, p75_ms=400.0)
 CASES = {case.name: case for case in (LOW_TIMEOUT, HIGH_TIMEOUT)}
 
 
-def cluster_workload(case: Workload, *, hosts: int, requests_per_host: int, rate_per_host: float, **chosen: Any) -> Workload:
+def cluster_workload(
+    case: Workload, *, hosts: int, requests_per_host: int, rate_per_host: float, **chosen: Any
+) -> Workload:
     """A workload like `case` whose hosts are drawn apart, so many requests and arrivals a second on each of them.
 
     Args:
@@ -140,7 +164,9 @@ def cluster_workload(case: Workload, *, hosts: int, requests_per_host: int, rate
         InvalidArgumentError: a field is outside what is allowed.
     """
     if not (rate_per_host > 0 and math.isfinite(rate_per_host)):
-        raise InvalidArgumentError("rate_per_host", "a positive number of requests a second", rate_per_host)
+        raise InvalidArgumentError(
+            "rate_per_host", "a positive number of requests a second", rate_per_host
+        )
     for name, value in (("hosts", hosts), ("requests_per_host", requests_per_host)):
         if value < 1:
             raise InvalidArgumentError(name, "at least 1", value)
@@ -152,14 +178,17 @@ def cluster_workload(case: Workload, *, hosts: int, requests_per_host: int, rate
 START = datetime(2024, 1, 1, tzinfo=UTC)
 
 
-def workload_trace(spark: SparkSession, workload: Workload, *, partitions: int | None = None) -> tuple[DataFrame, DataFrame]:
+def workload_trace(
+    spark: SparkSession, workload: Workload, *, partitions: int | None = None
+) -> tuple[DataFrame, DataFrame]:
     """The workload's requests and events, of the schemas `REQUESTS` and `EVENTS`.
 
-    One pass each, no shuffle, and the same rows whatever the number of partitions. A longer workload of the same seed begins with
-    the shorter one's requests.
+    One pass each, no shuffle, and the same rows whatever the number of partitions. A longer
+    workload of the same seed begins with the shorter one's requests.
 
     Args:
-        partitions: how many tasks make it; Spark's default parallelism unless given, and never more than there are blocks.
+        partitions: how many tasks make it; Spark's default parallelism unless given, and never more
+            than there are blocks.
     """
     make: Callable[[int], Block]
     if workload.host_by_host:
@@ -213,14 +242,20 @@ def _block_count(workload: Workload) -> int:
     return -(-workload.requests // BLOCK)
 
 
-def _block_bounds_s(workload: Workload, blocks: int, host: int | None = None) -> np.ndarray[Any, np.dtype[np.float64]]:
+def _block_bounds_s(
+    workload: Workload, blocks: int, host: int | None = None
+) -> np.ndarray[Any, np.dtype[np.float64]]:
     """Where the blocks begin, in seconds from the trace's begin, and where the last one ends."""
-    size, rate = (BLOCK, workload.rate) if host is None else (HOST_BLOCK, workload.rate / workload.hosts)
+    size, rate = (
+        (BLOCK, workload.rate) if host is None else (HOST_BLOCK, workload.rate / workload.hosts)
+    )
     lengths = _stream(workload.seed, _LENGTHS, host).gamma(size, 1 / rate, blocks)
     return np.concatenate([[0.0], np.cumsum(lengths)])
 
 
-def _host_block(workload: Workload, host: int, block: int, bounds_s: np.ndarray[Any, np.dtype[np.float64]]) -> Block:
+def _host_block(
+    workload: Workload, host: int, block: int, bounds_s: np.ndarray[Any, np.dtype[np.float64]]
+) -> Block:
     return _draw_block(workload, block, bounds_s[block], bounds_s[block + 1], host)
 
 
@@ -232,7 +267,9 @@ def _blocks(batches: Iterator[pa.RecordBatch]) -> Iterator[int]:
 def _stream(seed: int, stream: int, host: int | None = None) -> np.random.Generator:
     # The counter's highest word tells the hosts apart, and no draw comes so far as to move it.
     counter = np.array([0, 0, 0, 0 if host is None else host + 1], dtype=np.uint64)
-    return np.random.Generator(np.random.Philox(key=np.array([seed, stream], dtype=np.uint64), counter=counter))
+    return np.random.Generator(
+        np.random.Philox(key=np.array([seed, stream], dtype=np.uint64), counter=counter)
+    )
 
 
 @dataclass(frozen=True)
@@ -241,7 +278,8 @@ class Block:
 
     Attributes:
         workload: whose block it is.
-        end_us: no request of a later block arrives before it, nor one of this block after it; microseconds since the epoch.
+        end_us: no request of a later block arrives before it, nor one of this block after it;
+            microseconds since the epoch.
         arrived_us: when the requests arrive, in order.
         service_us: how long after that each one's event comes.
         hosts, ids: each request's host and id.
@@ -266,12 +304,15 @@ class Block:
         workload = self.workload
         count = len(self.arrived_us)
         keys = 1 + workload.shared_keys
-        names = pc.binary_join_element_wise("key", pa.array(np.arange(workload.keys)).cast(pa.string()), "-")
+        names = pc.binary_join_element_wise(
+            "key", pa.array(np.arange(workload.keys)).cast(pa.string()), "-"
+        )
         flat = pa.concat_arrays([self.own_keys(), names])
         # Each row of `flat`'s positions: the request's own key, then its shared ones.
         positions = np.column_stack([np.arange(count), count + self.shared]).ravel()
         watch_keys = pa.ListArray.from_arrays(
-            pa.array(np.arange(0, count * keys + 1, keys), pa.int32()), flat.take(pa.array(positions))
+            pa.array(np.arange(0, count * keys + 1, keys), pa.int32()),
+            flat.take(pa.array(positions)),
         )
         return _batch(
             {
@@ -303,20 +344,30 @@ class Block:
         return pc.binary_join_element_wise("ack", self.ids, "-")
 
 
-def _draw_block(workload: Workload, block: int, start_s: float, end_s: float, host: int | None = None) -> Block:
-    size, requests = (BLOCK, workload.requests) if host is None else (HOST_BLOCK, workload.requests // workload.hosts)
+def _draw_block(
+    workload: Workload, block: int, start_s: float, end_s: float, host: int | None = None
+) -> Block:
+    size, requests = (
+        (BLOCK, workload.requests)
+        if host is None
+        else (HOST_BLOCK, workload.requests // workload.hosts)
+    )
     draw = _stream(workload.seed, block, host)
-    # Given when the block's last arrival comes, those before it are uniform: together exactly a Poisson process.
+    # Given when the block's last arrival comes, those before it are uniform: together exactly a
+    # Poisson process.
     arrived_s = np.append(np.sort(draw.uniform(start_s, end_s, size - 1)), end_s)
     service_ms = draw.lognormal(math.log(workload.median_ms), workload.sigma, size)
     host_numbers = draw.integers(0, workload.hosts, size) if host is None else None
     shared = draw.integers(0, workload.keys, (size, workload.shared_keys))
-    # Every draw is of the whole block, and cut afterwards: the last block's rows do not depend on where the workload ends.
+    # Every draw is of the whole block, and cut afterwards: the last block's rows do not depend on
+    # where the workload ends.
     count = min(size, requests - block * size)
     if host_numbers is None:
         hosts = pa.repeat(host_name(workload, host or 0), count)
     else:
-        hosts = pa.array([host_name(workload, number) for number in range(workload.hosts)]).take(pa.array(host_numbers[:count]))
+        hosts = pa.array([host_name(workload, number) for number in range(workload.hosts)]).take(
+            pa.array(host_numbers[:count])
+        )
     numbers = pa.array(np.arange(block * size, block * size + count)).cast(pa.string())
     start_us = int(START.timestamp()) * _US
     return Block(

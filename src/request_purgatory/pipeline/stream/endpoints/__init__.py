@@ -1,4 +1,7 @@
-"""What a stream reads and writes: folders, Kafka's topics, a load made up; and the ticks that move its watermark."""
+"""What a stream reads and writes: folders, Kafka's topics, a load made up.
+
+And the ticks that move its watermark.
+"""
 
 from request_purgatory.pipeline.stream.endpoints.endpoint import (
     EndpointError,

@@ -49,19 +49,28 @@ def is_kafka(address: str) -> bool:
     return address.startswith(KAFKA)
 
 
-def endpoints(requests: str, events: str, out: str, options: AddressOptions | None = None) -> Endpoints:
+def endpoints(
+    requests: str, events: str, out: str, options: AddressOptions | None = None
+) -> Endpoints:
     """What three addresses name: folders, `kafka://HOST:PORT[,HOST:PORT]/TOPIC`, and of inputs `rate://ROWS_PER_SECOND`.
 
-    A rate may go on with `?hosts=N&keys=N`, and that of requests with `timeout_ms=N`: see `RateSource`.
+    A rate may go on with `?hosts=N&keys=N`, and that of requests with `timeout_ms=N`: see
+    `RateSource`.
 
     Raises:
-        InvalidArgumentError: an address is none of these, or an option is for a kind that is not among them.
+        InvalidArgumentError: an address is none of these, or an option is for a kind that is not
+            among them.
     """
     options = options or AddressOptions()
     topic_in = is_kafka(requests) or is_kafka(events)
     folder_in = not (_SCHEME.match(requests) and _SCHEME.match(events))
     # Values of Kafka's options are nobody's business: one may be a password.
-    _require("kafka_option", [name for name, _ in options.kafka_options], topic_in or is_kafka(out), f"for a {KAFKA} address")
+    _require(
+        "kafka_option",
+        [name for name, _ in options.kafka_options],
+        topic_in or is_kafka(out),
+        f"for a {KAFKA} address",
+    )
     _require("rows_per_batch", options.rows_per_batch, topic_in, f"for a {KAFKA} input")
     _require("files_per_batch", options.files_per_batch, folder_in, "for an input that is a folder")
     return Endpoints(
@@ -82,7 +91,11 @@ def _source(name: str, address: str, options: AddressOptions, rates: tuple[str, 
         return KafkaSource(cluster, topic, options.rows_per_batch)
     if address.startswith(RATE):
         return _rate(name, address, rates)
-    return FolderSource(_folder(name, address, f"{_FORMS}, or {_RATE_FORM}"), options.format, options.files_per_batch)
+    return FolderSource(
+        _folder(name, address, f"{_FORMS}, or {_RATE_FORM}"),
+        options.format,
+        options.files_per_batch,
+    )
 
 
 def _sink(address: str, options: AddressOptions) -> Sink:
@@ -102,7 +115,11 @@ def _rate(name: str, address: str, allowed: tuple[str, ...]) -> RateSource:
     requirement = f"{RATE}ROWS_PER_SECOND, and maybe ? and {', '.join(f'{each}=N' for each in allowed)} with & between them"
     parts = urlsplit(address)
     try:
-        numbers = {key: int(value) for key, value in parse_qsl(parts.query, strict_parsing=True)} if parts.query else {}
+        numbers = (
+            {key: int(value) for key, value in parse_qsl(parts.query, strict_parsing=True)}
+            if parts.query
+            else {}
+        )
         rate = int(parts.netloc)
     except ValueError:
         raise InvalidArgumentError(name, requirement, address) from None

@@ -1,4 +1,7 @@
-"""Spark's Kafka connector, which Spark does not come with: which one it is, and sessions that have it."""
+"""Spark's Kafka connector, which Spark does not come with.
+
+Which one it is, and sessions that have it.
+"""
 
 from __future__ import annotations
 
@@ -31,9 +34,13 @@ def connector_of_spark() -> str:
         ConnectorError: Spark's own jar, whose name tells both, is not where it should be.
     """
     jars = Path(_find_spark_home()) / "jars"
-    found = [match for jar in jars.glob("spark-sql_*.jar") if (match := _SPARK_SQL.fullmatch(jar.name))]
+    found = [
+        match for jar in jars.glob("spark-sql_*.jar") if (match := _SPARK_SQL.fullmatch(jar.name))
+    ]
     if len(found) != 1:
-        raise ConnectorError(f"{jars}: {len(found)} jars spark-sql_SCALA-VERSION.jar, where one tells which Kafka connector fits")
+        raise ConnectorError(
+            f"{jars}: {len(found)} jars spark-sql_SCALA-VERSION.jar, where one tells which Kafka connector fits"
+        )
     scala, version = found[0].groups()
     return f"org.apache.spark:spark-sql-kafka-0-10_{scala}:{version}"
 
@@ -42,7 +49,8 @@ def connector_settings(connector: str | None) -> dict[str, str]:
     """Spark's settings for a session with the connector.
 
     Args:
-        connector: Maven coordinates, or paths of jars, with commas between them; `PROVIDED`; None for that of Spark's version.
+        connector: Maven coordinates, or paths of jars, with commas between them; `PROVIDED`; None
+            for that of Spark's version.
 
     Raises:
         InvalidArgumentError: something else, or a jar that is not there.
@@ -59,7 +67,9 @@ def connector_settings(connector: str | None) -> dict[str, str]:
         elif _COORDINATES.fullmatch(part):
             packages.append(part)
         else:
-            raise InvalidArgumentError("kafka_connector", f"GROUP:ARTIFACT:VERSION, jars, or {PROVIDED!r}", part)
+            raise InvalidArgumentError(
+                "kafka_connector", f"GROUP:ARTIFACT:VERSION, jars, or {PROVIDED!r}", part
+            )
     settings = {"spark.jars.packages": ",".join(packages), "spark.jars": ",".join(jars)}
     return {name: value for name, value in settings.items() if value}
 

@@ -12,7 +12,10 @@ from request_purgatory.pipeline.traces.schema import EVENTS, REQUESTS
 
 
 class EndpointError(ValueError):
-    """An input or output of a stream that is not there or can't be used; the message names it. Nothing was read or written."""
+    """An input or output of a stream that is not there or can't be used; the message names it.
+
+    Nothing was read or written.
+    """
 
 
 class Source(Protocol):
@@ -24,14 +27,18 @@ class Source(Protocol):
         ...
 
     def described(self, spark: SparkSession) -> str:
-        """Which rows these are, for the checkpoint's record: the same of the same ones, however they are reached."""
+        """Which rows these are, for the checkpoint's record.
+
+        The same of the same ones, however they are reached.
+        """
         ...
 
     def read(self, spark: SparkSession, schema: T.StructType) -> DataFrame:
         """The rows as a stream: the columns of `schema`, and maybe `importers.imported.CORRUPT` and `RAW` of rows that are none.
 
         Raises:
-            EndpointError, TraceFormatError, SchemaError: the input is not there, or is something else.
+            EndpointError, TraceFormatError, SchemaError: the input is not there, or is something
+                else.
         """
         ...
 
@@ -67,7 +74,9 @@ class Endpoints:
         Raises:
             EndpointError: one of them is not there.
         """
-        return {name: getattr(self, name).described(spark) for name in ("requests", "events", "out")}
+        return {
+            name: getattr(self, name).described(spark) for name in ("requests", "events", "out")
+        }
 
     def read(self, spark: SparkSession) -> tuple[DataFrame, DataFrame]:
         """Requests and events as streams; raises what `Source.read` raises."""

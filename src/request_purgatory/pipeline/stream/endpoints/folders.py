@@ -22,7 +22,9 @@ FORMATS = ("parquet", "json")
 
 @dataclass(frozen=True)
 class FolderSource:
-    """A folder that files are added to. A file is read once, whole: write it elsewhere and move it in.
+    """A folder that files are added to.
+
+    A file is read once, whole: write it elsewhere and move it in.
 
     Attributes:
         folder: where they are.
@@ -49,7 +51,8 @@ class FolderSource:
 
         Raises:
             TraceFormatError: the folder is not there.
-            SchemaError: the Parquet files that are there already lack a column, or have another type.
+            SchemaError: the Parquet files that are there already lack a column, or have another
+                type.
         """
         if not self.folder.is_dir():
             raise TraceFormatError(f"{self.folder}: no folder of {self.format} files to read")
@@ -58,7 +61,9 @@ class FolderSource:
             reader = reader.option("maxFilesPerTrigger", self.files_per_batch)
         if self.format == "json":
             # As text, so that a line that is no row can be told as it stands.
-            lines = reader.text(spark_path(self.folder)).select(F.ltrim("value", F.lit("\ufeff")).alias("value"))
+            lines = reader.text(spark_path(self.folder)).select(
+                F.ltrim("value", F.lit("\ufeff")).alias("value")
+            )
             return read_json_rows(lines.where(F.trim("value") != ""), schema)
         if any(self.folder.rglob("*.parquet")):
             require(spark.read.parquet(spark_path(self.folder)), schema, str(self.folder))
@@ -67,7 +72,9 @@ class FolderSource:
         rows = reader.schema(schema).parquet(spark_path(self.folder))
         # Spark reads nulls where a file has no such column.
         a_null = reduce(Column.__or__, [F.col(name).isNull() for name in schema.names])
-        return rows.select(*schema.names, F.when(a_null, F.col("_metadata.file_path")).alias(SOURCE))
+        return rows.select(
+            *schema.names, F.when(a_null, F.col("_metadata.file_path")).alias(SOURCE)
+        )
 
 
 @dataclass(frozen=True)
@@ -96,7 +103,11 @@ class FolderSink:
 
     def write(self, results: DataFrame) -> Any:
         """The output as a stream writer."""
-        writer = results.writeStream.format(self.format).option("path", written_path(self.folder.resolve())).partitionBy("kind")
+        writer = (
+            results.writeStream.format(self.format)
+            .option("path", written_path(self.folder.resolve()))
+            .partitionBy("kind")
+        )
         if self.format == "json":
             writer = writer.options(**JSON_TIMES)
         return writer.outputMode("append")

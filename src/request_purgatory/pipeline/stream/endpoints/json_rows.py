@@ -1,4 +1,7 @@
-"""Rows of a table as JSON text: one object a row, as in the lines of JSON files and in Kafka's values."""
+"""Rows of a table as JSON text.
+
+One object a row, as in the lines of JSON files and in Kafka's values.
+"""
 
 from __future__ import annotations
 
@@ -13,24 +16,29 @@ NOT_OF_THE_TABLE = "not JSON of the table"
 
 _VALUE = "_purgatory_value"
 _PARSED = "_purgatory_parsed"
-#: An object without another one in it, and nothing behind it. Most rows are such, and need no second look.
+#: An object without another one in it, and nothing behind it. Most rows are such, and need no
+#: second look.
 _ONE_FLAT_OBJECT = r"^\s*\{[^{}]*\}\s*$"
 
 
 def read_json_rows(values: DataFrame, schema: T.StructType) -> DataFrame:
     """The column `value`, text or bytes, as rows of `schema`.
 
-    What is not one JSON object whose fields have the table's types has its reason in `imported.CORRUPT` and its text in
-    `imported.RAW`, which are null otherwise; its other columns mean nothing then. A field that is missing is null. Bytes that
-    are no UTF-8 are told in base64.
+    What is not one JSON object whose fields have the table's types has its reason in
+    `imported.CORRUPT` and its text in `imported.RAW`, which are null otherwise; its other columns
+    mean nothing then. A field that is missing is null. Bytes that are no UTF-8 are told in base64.
     """
     text = F.col("value").cast("string")
     read = values.select(text.alias(_VALUE), F.col("value").cast("binary").alias("value"))
     options = {"columnNameOfCorruptRecord": CORRUPT}
-    parsed = read.withColumn(_PARSED, F.from_json(_VALUE, T.StructType([*schema.fields, _text_field(CORRUPT)]), options))
+    parsed = read.withColumn(
+        _PARSED, F.from_json(_VALUE, T.StructType([*schema.fields, _text_field(CORRUPT)]), options)
+    )
     reason = _reason(schema)
     # Spark's base64 has lines of 76 characters.
-    raw = F.when(F.is_valid_utf8(_VALUE), F.col(_VALUE)).otherwise(F.regexp_replace(F.base64("value"), r"\s", ""))
+    raw = F.when(F.is_valid_utf8(_VALUE), F.col(_VALUE)).otherwise(
+        F.regexp_replace(F.base64("value"), r"\s", "")
+    )
     return parsed.select(
         *[F.col(f"{_PARSED}.{name}").alias(name) for name in schema.names],
         reason.alias(CORRUPT),
@@ -46,8 +54,11 @@ def to_json_row(columns: list[str]) -> Column:
 def _reason(schema: T.StructType) -> Column:
     """Why a value is no row, or null."""
     value, parsed = F.col(_VALUE), F.col(_PARSED)
-    # Spark reads the first object and takes no notice of what comes behind it; inside of an array it would have to.
-    objects = F.size(F.from_json(F.concat(F.lit("["), value, F.lit("]")), T.ArrayType(T.StringType())))
+    # Spark reads the first object and takes no notice of what comes behind it; inside of an array
+    # it would have to.
+    objects = F.size(
+        F.from_json(F.concat(F.lit("["), value, F.lit("]")), T.ArrayType(T.StringType()))
+    )
     several = ~value.rlike(_ONE_FLAT_OBJECT) & (F.coalesce(objects, F.lit(0)) != 1)
     why = (
         F.when(value.isNull(), F.lit("no value"))

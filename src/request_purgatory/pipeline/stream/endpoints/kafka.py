@@ -18,7 +18,8 @@ from request_purgatory.pipeline.stream.endpoints.json_rows import read_json_rows
 
 LATE_SUFFIX = ".late"
 
-#: Options of Spark's source that may be given; all others are Kafka's own. Kafka's have no capital letters.
+#: Options of Spark's source that may be given; all others are Kafka's own. Kafka's have no capital
+#: letters.
 _SPARKS = ("startingOffsets", "startingTimestamp", "minPartitions", "groupIdPrefix")
 #: Kafka's options that are not for the user to set, and why.
 _REFUSED = {
@@ -28,7 +29,8 @@ _REFUSED = {
 }
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _SERVER = re.compile(r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):\d{1,5}")
-#: For the first question, in ms. Kafka's own default lets a wrong port look like a stream that has nothing to do.
+#: For the first question, in ms. Kafka's own default lets a wrong port look like a stream that has
+#: nothing to do.
 _ANSWER_WITHIN_MS = {"request.timeout.ms": "10000", "default.api.timeout.ms": "15000"}
 
 
@@ -38,7 +40,8 @@ class KafkaCluster:
 
     Attributes:
         servers: `host:port`, with commas between them.
-        options: of Kafka's consumers and producers, such as `security.protocol`; and of Spark's source those of `_SPARKS`.
+        options: of Kafka's consumers and producers, such as `security.protocol`; and of Spark's
+            source those of `_SPARKS`.
     """
 
     servers: str
@@ -46,12 +49,18 @@ class KafkaCluster:
 
     def __post_init__(self) -> None:
         if not all(_SERVER.fullmatch(server) for server in self.servers.split(",")):
-            raise InvalidArgumentError("servers", "HOST:PORT, with commas between them", self.servers)
+            raise InvalidArgumentError(
+                "servers", "HOST:PORT, with commas between them", self.servers
+            )
         for name in self.options:
             if name in _REFUSED:
-                raise InvalidArgumentError(f"the Kafka option {name}", _REFUSED[name], self.options[name])
+                raise InvalidArgumentError(
+                    f"the Kafka option {name}", _REFUSED[name], self.options[name]
+                )
             if name != name.lower() and name not in _SPARKS:
-                raise InvalidArgumentError("a Kafka option", f"one of Kafka's, or of {', '.join(_SPARKS)}", name)
+                raise InvalidArgumentError(
+                    "a Kafka option", f"one of Kafka's, or of {', '.join(_SPARKS)}", name
+                )
 
     def kafka_options(self) -> dict[str, str]:
         """For a client of Kafka's."""
@@ -59,7 +68,10 @@ class KafkaCluster:
         return {"bootstrap.servers": self.servers, **kafkas}
 
     def spark_options(self, **more: str) -> dict[str, str]:
-        """For Spark's reader or writer: Kafka's options under the names that Spark has for them, `more` below the user's."""
+        """For Spark's reader or writer.
+
+        Kafka's options under the names that Spark has for them, `more` below the user's.
+        """
         return {**more, **{f"kafka.{name}": value for name, value in self.kafka_options().items()}}
 
     def require_topics(self, jvm: Any, *topics: str) -> str:
@@ -83,9 +95,13 @@ class KafkaCluster:
             finally:
                 admin.close()
         except Py4JJavaError as error:
-            raise EndpointError(f"kafka://{self.servers}: {_innermost(error.java_exception)}") from error
+            raise EndpointError(
+                f"kafka://{self.servers}: {_innermost(error.java_exception)}"
+            ) from error
         if missing:
-            raise EndpointError(f"kafka://{self.servers}: no topic {', '.join(missing)}, or no right to see it; make it first")
+            raise EndpointError(
+                f"kafka://{self.servers}: no topic {', '.join(missing)}, or no right to see it; make it first"
+            )
         return str(cluster)
 
 
@@ -93,13 +109,14 @@ class KafkaCluster:
 class KafkaSource:
     """A topic whose values are rows as JSON, one a message. Keys and headers are not looked at.
 
-    With a new checkpoint it is read from its beginning, or from `startingOffsets`; with another one from where that was. Messages
-    that were deleted before they were read end the stream.
+    With a new checkpoint it is read from its beginning, or from `startingOffsets`; with another one
+    from where that was. Messages that were deleted before they were read end the stream.
 
     Attributes:
         cluster: where it is.
         topic: its name.
-        rows_per_batch: how many messages one micro-batch takes at most, of all partitions together; all unless given.
+        rows_per_batch: how many messages one micro-batch takes at most, of all partitions together;
+            all unless given.
     """
 
     cluster: KafkaCluster
@@ -113,7 +130,10 @@ class KafkaSource:
             raise InvalidArgumentError("rows_per_batch", "at least 1", self.rows_per_batch)
 
     def described(self, spark: SparkSession) -> str:
-        """The topic and the cluster's own id, as brokers come and go; EndpointError if they are not there."""
+        """The topic and the cluster's own id, as brokers come and go.
+
+        EndpointError if they are not there.
+        """
         cluster = self.cluster.require_topics(spark.sparkContext._jvm, self.topic)
         return f"topic {self.topic} of Kafka cluster {cluster}"
 
@@ -125,7 +145,11 @@ class KafkaSource:
                 "failOnDataLoss": "true",
                 # Rows of transactions that were taken back are no rows.
                 "kafka.isolation.level": "read_committed",
-                **{name: self.cluster.options[name] for name in _SPARKS if name in self.cluster.options},
+                **{
+                    name: self.cluster.options[name]
+                    for name in _SPARKS
+                    if name in self.cluster.options
+                },
             }
         )
         if self.rows_per_batch is not None:
@@ -138,8 +162,8 @@ class KafkaSource:
 class KafkaSink:
     """A topic for outcomes, and one for late rows, whose name is the same with `.late` behind it.
 
-    Values are rows of `job.STREAMED` as JSON, and keys their hosts. Each row is there at least once: after a failure a batch is
-    written again, with the same rows.
+    Values are rows of `job.STREAMED` as JSON, and keys their hosts. Each row is there at least
+    once: after a failure a batch is written again, with the same rows.
 
     Attributes:
         cluster: where they are.
@@ -161,7 +185,10 @@ class KafkaSink:
     @property
     def places(self) -> tuple[str, str]:
         """The two topics."""
-        return f"kafka://{self.cluster.servers}/{self.topic}", f"kafka://{self.cluster.servers}/{self.late_topic}"
+        return (
+            f"kafka://{self.cluster.servers}/{self.topic}",
+            f"kafka://{self.cluster.servers}/{self.late_topic}",
+        )
 
     def described(self, spark: SparkSession) -> str:
         """As a source's."""
@@ -176,7 +203,11 @@ class KafkaSink:
             to_json_row(results.columns).alias("value"),
             F.when(late, F.lit(self.late_topic)).otherwise(F.lit(self.topic)).alias("topic"),
         )
-        return messages.writeStream.format("kafka").options(**self.cluster.spark_options()).outputMode("append")
+        return (
+            messages.writeStream.format("kafka")
+            .options(**self.cluster.spark_options())
+            .outputMode("append")
+        )
 
 
 def _check_topic(name: str) -> None:

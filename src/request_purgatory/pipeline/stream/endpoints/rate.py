@@ -18,9 +18,10 @@ REQUEST_TYPE = "rate"
 class RateSource:
     """Rows of Spark's rate source, which counts them from 0 and gives them the times of the clock.
 
-    Row n is a function of n, by xxhash64, and of its time, which follows from n and the stream's first start. That start is in
-    the checkpoint: a batch that is read again has the same rows, and those of the time while the stream was down come at once
-    when it starts again. A stream with a new checkpoint counts from 0 again.
+    Row n is a function of n, by xxhash64, and of its time, which follows from n and the stream's
+    first start. That start is in the checkpoint: a batch that is read again has the same rows, and
+    those of the time while the stream was down come at once when it starts again. A stream with a
+    new checkpoint counts from 0 again.
 
     Attributes:
         rows_per_second: how many.
@@ -40,7 +41,9 @@ class RateSource:
             if getattr(self, name) < 1:
                 raise InvalidArgumentError(name, "at least 1", getattr(self, name))
         if not 0 <= self.timeout_ms <= LONGEST_TIMEOUT_MS:
-            raise InvalidArgumentError("timeout_ms", f"from 0 to {LONGEST_TIMEOUT_MS}", self.timeout_ms)
+            raise InvalidArgumentError(
+                "timeout_ms", f"from 0 to {LONGEST_TIMEOUT_MS}", self.timeout_ms
+            )
 
     def described(self, spark: SparkSession) -> str:  # noqa: ARG002 - it is the same everywhere
         """All that the rows follow from."""

@@ -1,4 +1,7 @@
-"""Ticks: rows that say up to which time all has come, so that the watermark moves on a quiet stream."""
+"""Ticks.
+
+Rows that say up to which time all has come, so that the watermark moves on a quiet stream.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,9 @@ def quiet_ticks(spark: SparkSession, idle_s: float) -> DataFrame:
 
     So the watermark follows the clock while nothing comes, and requests expire on a quiet stream.
     """
-    seconds = spark.readStream.format("rate").option("rowsPerSecond", 1).option("numPartitions", 1).load()
+    seconds = (
+        spark.readStream.format("rate").option("rowsPerSecond", 1).option("numPartitions", 1).load()
+    )
     return seconds.select((F.col("timestamp") - F.expr(f"interval {idle_s} seconds")).alias("at"))
 
 

@@ -11,7 +11,10 @@ from request_purgatory.pipeline.outcomes.condition import Bools, Ints
 
 
 def column(table: pa.Table, name: str) -> np.ndarray[Any, Any]:
-    """A column without nulls, not copied where Arrow's layout is NumPy's and it is in one piece. Not to be written to."""
+    """A column without nulls, not copied where Arrow's layout is NumPy's and it is in one piece.
+
+    Not to be written to.
+    """
     chunks = table.column(name)
     array = chunks.chunk(0) if chunks.num_chunks == 1 else chunks.combine_chunks()
     if isinstance(array, pa.ChunkedArray):
@@ -29,7 +32,10 @@ def find(ordered: Ints, wanted: Ints) -> tuple[Ints, Bools]:
 
 
 class Columns:
-    """A table without nulls as arrays of the same length: a subclass is a dataclass with a field for each of its columns."""
+    """A table without nulls as arrays of the same length.
+
+    A subclass is a dataclass with a field for each of its columns.
+    """
 
     SCHEMA: ClassVar[pa.Schema]
 
@@ -43,7 +49,9 @@ class Columns:
         """The rows of all parts, in their order."""
         if not parts:
             return cls.of(cls.SCHEMA.empty_table())
-        return cls(*[np.concatenate([getattr(part, name) for part in parts]) for name in cls.SCHEMA.names])
+        return cls(
+            *[np.concatenate([getattr(part, name) for part in parts]) for name in cls.SCHEMA.names]
+        )
 
     def __len__(self) -> int:
         return len(getattr(self, self.SCHEMA.names[0]))

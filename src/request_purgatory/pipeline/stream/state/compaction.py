@@ -1,12 +1,15 @@
-"""When segments are merged: the log-structured way, so that few are looked at and each row is rewritten few times."""
+"""When segments are merged.
+
+The log-structured way, so that few are looked at and each row is rewritten few times.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-#: Segments of one level are merged when there are so many: a row is then rewritten once for each fourfold of what is kept, and at
-#: most three segments of each level are looked at.
+#: Segments of one level are merged when there are so many: a row is then rewritten once for each
+#: fourfold of what is kept, and at most three segments of each level are looked at.
 FAN = 4
 #: Segments below this many rows are of one level.
 _LEAST_ROWS = 1024
@@ -35,5 +38,8 @@ def absorbed(segments: Sequence[dict[str, Any]], rows: int) -> list[dict[str, An
             trailing += 1
         if trailing < FAN - 1:
             return list(segments[len(segments) - taken :])
-        rows += sum(segment["rows"] for segment in segments[len(segments) - taken - trailing : len(segments) - taken])
+        rows += sum(
+            segment["rows"]
+            for segment in segments[len(segments) - taken - trailing : len(segments) - taken]
+        )
         taken += trailing

@@ -18,8 +18,8 @@ KIND = "keys"
 class KeyRecords:
     """The keys' aggregates in segments, each in the order of the keys; what a newer segment says of a key counts.
 
-    A key that a request watches is kept. One that nobody watches is kept for `remember_us` after its last event, and longer until
-    its segment's turn comes.
+    A key that a request watches is kept. One that nobody watches is kept for `remember_us` after
+    its last event, and longer until its segment's turn comes.
     """
 
     def __init__(self, store: ShardStore, remember_us: int) -> None:
@@ -40,7 +40,9 @@ class KeyRecords:
             known[missing[there]] = True
         return found, known
 
-    def put(self, keys: KeyTable, had_record: Bools, watched: Callable[[Ints], Bools], watermark_us: int) -> None:
+    def put(
+        self, keys: KeyTable, had_record: Bools, watched: Callable[[Ints], Bools], watermark_us: int
+    ) -> None:
         """Note the aggregates of keys that had events.
 
         Args:
@@ -69,10 +71,14 @@ class KeyRecords:
             newest &= (rows.last_us > forget_us) | watched(rows.key)
         self._add(rows.where(newest))
 
-    def _add(self, keys: KeyTable, *, first: bool = False, look_again_us: int | None = None) -> None:
+    def _add(
+        self, keys: KeyTable, *, first: bool = False, look_again_us: int | None = None
+    ) -> None:
         if len(keys):
             last_us = int(keys.last_us.max()) if look_again_us is None else look_again_us
-            self._store.add_segment(KIND, first=first, known={"last_us": last_us}, rows=keys.table())
+            self._store.add_segment(
+                KIND, first=first, known={"last_us": last_us}, rows=keys.table()
+            )
 
     def _forget_oldest(self, watched: Callable[[Ints], Bools], watermark_us: int) -> None:
         """All of the oldest segment but what is watched, which is looked at again when as much time has passed."""

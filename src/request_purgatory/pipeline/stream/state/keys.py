@@ -1,4 +1,7 @@
-"""What a shard knows of its watch keys: how many events, their total and their largest amount, now and event by event."""
+"""What a shard knows of its watch keys.
+
+How many events, their total and their largest amount, now and event by event.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,17 @@ import pyarrow as pa
 from request_purgatory.pipeline.outcomes.condition import Floats, Ints
 from request_purgatory.pipeline.stream.state.columns import Columns, find
 
-#: A key's aggregates as of its last event: how many events it has had, their total and their largest amount.
-KEYS = pa.schema({"key": pa.int64(), "count": pa.int64(), "total": pa.float64(), "high": pa.float64(), "last_us": pa.int64()})
+#: A key's aggregates as of its last event: how many events it has had, their total and their
+#: largest amount.
+KEYS = pa.schema(
+    {
+        "key": pa.int64(),
+        "count": pa.int64(),
+        "total": pa.float64(),
+        "high": pa.float64(),
+        "last_us": pa.int64(),
+    }
+)
 
 
 @dataclass
@@ -30,7 +42,13 @@ class KeyTable(Columns):
     def unknown(cls, keys: Ints) -> KeyTable:
         """Keys that have had no events."""
         zeros = np.zeros(len(keys))
-        return cls(keys, np.zeros(len(keys), dtype=np.int64), zeros, zeros.copy(), np.full(len(keys), -(2**62)))
+        return cls(
+            keys,
+            np.zeros(len(keys), dtype=np.int64),
+            zeros,
+            zeros.copy(),
+            np.full(len(keys), -(2**62)),
+        )
 
     def put(self, at: Ints, other: KeyTable) -> None:
         """Take over another table's aggregates, row by row, at these positions."""
@@ -42,9 +60,11 @@ class EventRun:
     """The events of one stretch of time, by key and time, on top of what was known of their keys.
 
     Attributes:
-        keys: the keys' aggregates before these events; those of key k are at `starts[k]` to `ends[k]`.
+        keys: the keys' aggregates before these events; those of key k are at `starts[k]` to
+            `ends[k]`.
         us: the events' times.
-        values: after each event, the key's count, running total and high watermark, by the position in `schema.AGGREGATES`.
+        values: after each event, the key's count, running total and high watermark, by the position
+            in `schema.AGGREGATES`.
     """
 
     def __init__(self, key: Ints, us: Ints, amount: Floats, keys: KeyTable) -> None:
@@ -71,7 +91,11 @@ class EventRun:
             return amount
         whole = np.cumsum(amount)
         used = base[number]
-        if whole[-1] + used.max() < 2**53 and np.all(amount == np.floor(amount)) and np.all(used == np.floor(used)):
+        if (
+            whole[-1] + used.max() < 2**53
+            and np.all(amount == np.floor(amount))
+            and np.all(used == np.floor(used))
+        ):
             # Whole amounts: every sum is exact, in whatever order.
             before = np.concatenate([[0.0], whole])[self.starts]
             exact: Floats = whole - before[number] + used

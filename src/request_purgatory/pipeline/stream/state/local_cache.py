@@ -16,8 +16,9 @@ logger = logging.getLogger(__name__)
 class Copies:
     """Uncompressed tables in files that are mapped into memory.
 
-    The state store has everything; what is here only spares reading it. A name stands for one content for ever, so a copy is
-    never out of date, and one that is missing is made anew: after a restart, on another executor, or when the disk is full.
+    The state store has everything; what is here only spares reading it. A name stands for one
+    content for ever, so a copy is never out of date, and one that is missing is made anew: after a
+    restart, on another executor, or when the disk is full.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -47,14 +48,24 @@ class Copies:
         unfinished = self._folder / f"{name}.{secrets.token_hex(4)}"
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            with pa.OSFile(str(unfinished), "wb") as file, pa.ipc.new_stream(file, table.schema) as writer:
+            with (
+                pa.OSFile(str(unfinished), "wb") as file,
+                pa.ipc.new_stream(file, table.schema) as writer,
+            ):
                 writer.write_table(table)
             unfinished.rename(self._folder / name)
         except OSError as error:
-            logger.warning("no copy of a shard's state in %s, so it is read from the state store: %s", self._folder, error)
+            logger.warning(
+                "no copy of a shard's state in %s, so it is read from the state store: %s",
+                self._folder,
+                error,
+            )
 
     def keep(self, names: Iterable[str]) -> None:
-        """Remove all other copies: what is not used any longer, and what an attempt that failed has left."""
+        """Remove all other copies.
+
+        What is not used any longer, and what an attempt that failed has left.
+        """
         wanted = set(names)
         try:
             for file in list(os.scandir(self._folder)):

@@ -20,10 +20,16 @@ from request_purgatory.pipeline.stream.state.columns import Columns, column, fin
 from request_purgatory.pipeline.stream.state.keys import EventRun
 from request_purgatory.pipeline.traces.schema import AGGREGATES
 
-#: A key that a request waits for: it is satisfied once the key's aggregate less `before` reaches `need`. `request` is a row of
-#: a table of requests, `aggregate` a position in `schema.AGGREGATES`.
+#: A key that a request waits for: it is satisfied once the key's aggregate less `before` reaches
+#: `need`. `request` is a row of a table of requests, `aggregate` a position in `schema.AGGREGATES`.
 PAIRS = pa.schema(
-    {"request": pa.int32(), "key": pa.int64(), "aggregate": pa.int8(), "before": pa.float64(), "need": pa.float64()}
+    {
+        "request": pa.int32(),
+        "key": pa.int64(),
+        "aggregate": pa.int8(),
+        "before": pa.float64(),
+        "need": pa.float64(),
+    }
 )
 
 _HIGH = AGGREGATES.index("max")
@@ -97,15 +103,17 @@ class Pairs(Columns):
         times[enough] = since_us[enough]
         search_from = np.where(high, start, since)
         for aggregate in range(len(AGGREGATES)):
-            chosen = np.flatnonzero((self.aggregate == aggregate) & (times == NEVER) & (search_from < end))
+            chosen = np.flatnonzero(
+                (self.aggregate == aggregate) & (times == NEVER) & (search_from < end)
+            )
             times[chosen] = self._first_us(chosen, aggregate, search_from[chosen], end[chosen], run)
         return np.where(times == NEVER, NEVER, np.maximum(times, since_us))
 
     def satisfied(self, run: EventRun) -> tuple[Ints, Ints]:
         """Which pairs the events of `run` satisfy, and when.
 
-        These pairs are `ordered`, and of requests that arrived before `run`: only pairs that are satisfied are looked at, but for
-        a search by each key that had events.
+        These pairs are `ordered`, and of requests that arrived before `run`: only pairs that are
+        satisfied are looked at, but for a search by each key that had events.
         """
         touched = np.flatnonzero(run.ends > run.starts)
         low = np.searchsorted(self.key, run.keys.key[touched], side="left")

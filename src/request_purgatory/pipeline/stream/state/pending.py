@@ -19,7 +19,8 @@ from request_purgatory.pipeline.stream.state.store import Segment, ShardStore
 from request_purgatory.pipeline.traces.schema import COMPLETED, EXPIRED
 
 KIND = "pending"
-#: A request that waits: `left` counts the keys it still waits for, `latest_us` is when the last of the others was satisfied.
+#: A request that waits: `left` counts the keys it still waits for, `latest_us` is when the last of
+#: the others was satisfied.
 PENDING = pa.schema(
     [field for field in REQUEST_ROWS if field.name not in ("id", "keys", "aggregate", "threshold")]
     + [pa.field("left", pa.int32()), pa.field("latest_us", pa.int64())]
@@ -27,7 +28,9 @@ PENDING = pa.schema(
 
 
 class Generation:
-    """Requests that were accepted, or looked at last, together. A row that has ended is only marked so.
+    """Requests that were accepted, or looked at last, together.
+
+    A row that has ended is only marked so.
 
     Attributes:
         alive: which of the requests wait.
@@ -41,10 +44,15 @@ class Generation:
     @classmethod
     def of(cls, requests: pa.Table) -> Generation:
         """New requests (`REQUEST_ROWS`)."""
-        columns = {name: requests.column(name) for name in PENDING.names if name in REQUEST_ROWS.names}
+        columns = {
+            name: requests.column(name) for name in PENDING.names if name in REQUEST_ROWS.names
+        }
         columns["left"] = pa.compute.list_value_length(requests.column("keys")).cast(pa.int32())
         columns["latest_us"] = requests.column("arrived_us")
-        return cls(pa.table([columns[name] for name in PENDING.names], schema=PENDING), Pairs.of_requests(requests))
+        return cls(
+            pa.table([columns[name] for name in PENDING.names], schema=PENDING),
+            Pairs.of_requests(requests),
+        )
 
     @classmethod
     def joined(cls, parts: list[Generation]) -> Generation:
@@ -52,20 +60,26 @@ class Generation:
         firsts = np.cumsum([0] + [part.requests.num_rows for part in parts])
         for part, first in zip(parts, firsts.tolist(), strict=False):
             part.pairs.request = part.pairs.request + np.int32(first)
-        table = pa.concat_tables([part.requests for part in parts]) if parts else PENDING.empty_table()
+        table = (
+            pa.concat_tables([part.requests for part in parts]) if parts else PENDING.empty_table()
+        )
         return cls(table.combine_chunks(), Pairs.joined([part.pairs for part in parts]).ordered())
 
     def rest(self) -> Generation:
         """The requests that wait."""
         if self.alive.all():
             return Generation(self.requests, self.pairs)
-        return Generation(self.requests.filter(pa.array(self.alive)), self.pairs.of_some(self.alive))
+        return Generation(
+            self.requests.filter(pa.array(self.alive)), self.pairs.of_some(self.alive)
+        )
 
     def first_deadline_us(self) -> int:
         """The first one of a request that waits."""
         return int(column(self.requests, "deadline_us")[self.alive].min())
 
-    def settle(self, satisfied: Ints, times: Ints, watermark_us: int, *, new: bool = False) -> tuple[pa.Table, Generation]:
+    def settle(
+        self, satisfied: Ints, times: Ints, watermark_us: int, *, new: bool = False
+    ) -> tuple[pa.Table, Generation]:
         """End what is completed by its pairs, or expired once the watermark is reached.
 
         Args:
@@ -73,7 +87,8 @@ class Generation:
             new: whether these requests are looked at for the first time.
 
         Returns:
-            The outcomes (`RESULT_ROWS`), and the requests that wait for fewer keys than before, which are not here any longer.
+            The outcomes (`RESULT_ROWS`), and the requests that wait for fewer keys than before,
+            which are not here any longer.
         """
         waiting = self.alive[self.pairs.request[satisfied]]
         satisfied, times = satisfied[waiting], times[waiting]
@@ -97,16 +112,24 @@ class Generation:
         deadline = column(chosen, "deadline_us")
         completed = ended_at <= deadline
         ended = completed | (deadline <= watermark_us)
-        outcomes = _outcomes(chosen.filter(pa.array(ended)), np.where(completed, ended_at, deadline)[ended], completed[ended])
+        outcomes = _outcomes(
+            chosen.filter(pa.array(ended)),
+            np.where(completed, ended_at, deadline)[ended],
+            completed[ended],
+        )
         self.alive[rows] = False
         return outcomes, self._fewer_keys(chosen, rows, ~ended, left, latest, satisfied)
 
-    def _fewer_keys(self, chosen: pa.Table, rows: Ints, stays: Bools, left: Rows, latest: Ints, satisfied: Ints) -> Generation:
+    def _fewer_keys(
+        self, chosen: pa.Table, rows: Ints, stays: Bools, left: Rows, latest: Ints, satisfied: Ints
+    ) -> Generation:
         if not stays.any():
             return Generation(PENDING.empty_table(), Pairs.joined([]))
         for name, values in (("left", left), ("latest_us", latest)):
             field = PENDING.field(name)
-            chosen = chosen.set_column(PENDING.get_field_index(name), field, pa.array(values, field.type))
+            chosen = chosen.set_column(
+                PENDING.get_field_index(name), field, pa.array(values, field.type)
+            )
         moved = np.zeros(len(self.alive), dtype=bool)
         moved[rows[stays]] = True
         waits = np.ones(len(self.pairs), dtype=bool)
@@ -137,18 +160,25 @@ class KeptGeneration(Generation):
         count = self.segment["stored"]
         if not self.segment["alive"]:
             return np.ones(count, dtype=bool)
-        bits = np.frombuffer(zlib.decompress(base64.b64decode(self.segment["alive"])), dtype=np.uint8)
+        bits = np.frombuffer(
+            zlib.decompress(base64.b64decode(self.segment["alive"])), dtype=np.uint8
+        )
         return np.unpackbits(bits, count=count).astype(bool)
 
     def note(self) -> None:
         """What has ended, in what is known of the segment."""
-        self.segment["alive"] = base64.b64encode(zlib.compress(np.packbits(self.alive).tobytes(), 1)).decode("ascii")
+        self.segment["alive"] = base64.b64encode(
+            zlib.compress(np.packbits(self.alive).tobytes(), 1)
+        ).decode("ascii")
         self.segment["rows"] = int(self.alive.sum())
         self.segment["deadline_us"] = self.first_deadline_us()
 
 
 class Pending:
-    """All requests of a shard that wait: generations, of which a step reads what it needs, and writes few."""
+    """All requests of a shard that wait.
+
+    Generations, of which a step reads what it needs, and writes few.
+    """
 
     def __init__(self, store: ShardStore) -> None:
         self._store = store
@@ -162,7 +192,9 @@ class Pending:
     @property
     def first_deadline_us(self) -> int:
         """Nothing expires before; 2**63 - 1 if nothing waits."""
-        return min((segment["deadline_us"] for segment in self._store.segments(KIND)), default=2**63 - 1)
+        return min(
+            (segment["deadline_us"] for segment in self._store.segments(KIND)), default=2**63 - 1
+        )
 
     def watched(self, keys: Ints) -> Bools:
         """Which of some keys requests wait for; also some that they have waited for."""
@@ -173,7 +205,10 @@ class Pending:
         return found
 
     def settle(self, new: Generation, run: EventRun, watermark_us: int) -> list[pa.Table]:
-        """Take new requests in, and end all that the events of `run` or the watermark end: their outcomes."""
+        """Take new requests in, and end all that the events of `run` or the watermark end.
+
+        Their outcomes.
+        """
         outcomes, young = [], []
         if new.requests.num_rows:
             times = new.pairs.arrive(run, column(new.requests, "arrived_us"))
@@ -192,7 +227,10 @@ class Pending:
         return [table for table in outcomes if table.num_rows]
 
     def _keep(self, generation: KeptGeneration, young: list[Generation]) -> None:
-        """With what has ended marked so; a generation of which less than half waits goes into the youngest one."""
+        """With what has ended marked so.
+
+        A generation of which less than half waits goes into the youngest one.
+        """
         count = int(generation.alive.sum())
         if 2 * count >= len(generation.alive):
             generation.note()
@@ -209,7 +247,11 @@ class Pending:
             young.append(KeptGeneration(self._store, segment).rest())
             self._store.drop_segment(KIND, segment)
         joined = Generation.joined(young)
-        known = {"stored": joined.requests.num_rows, "deadline_us": joined.first_deadline_us(), "alive": None}
+        known = {
+            "stored": joined.requests.num_rows,
+            "deadline_us": joined.first_deadline_us(),
+            "alive": None,
+        }
         self._store.add_segment(KIND, known=known, rows=joined.requests, pairs=joined.pairs.table())
 
 

@@ -17,7 +17,10 @@ NEVER_TAKEN = -(2**62)
 
 
 class TakenIds:
-    """Each accepted request's id until its deadline, whether it waits or has ended: segments in the order of the ids."""
+    """Each accepted request's id until its deadline, whether it waits or has ended.
+
+    Segments in the order of the ids.
+    """
 
     def __init__(self, store: ShardStore) -> None:
         self._store = store

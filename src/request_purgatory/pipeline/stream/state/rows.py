@@ -1,7 +1,7 @@
 """Rows on their way through the stream: packed by shard into blobs, so that Spark moves and hands over few rows instead of many.
 
-Spark passes the rows of `transformWithStateInPandas` through Python one at a time. A blob is one row of Spark's and any number of
-ours: a batch in Arrow's IPC format.
+Spark passes the rows of `transformWithStateInPandas` through Python one at a time. A blob is one
+row of Spark's and any number of ours: a batch in Arrow's IPC format.
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ REQUESTS = "requests"
 EVENTS = "events"
 REJECTS = "rejects"
 
-#: The kind of a result that is no row of the output: how many more requests wait than before, in `waited_ms`.
+#: The kind of a result that is no row of the output: how many more requests wait than before, in
+#: `waited_ms`.
 PENDING = "pending"
 
 _KEYS = pa.list_(pa.int64())
 
-#: A request as a shard keeps it before its arrival has been reached: times in microseconds since the epoch; `id` is a hash of
-#: host and request_id, `keys` are hashes of host and watch key; `aggregate` is a position in `schema.AGGREGATES`; `every` is
-#: the quantifier `all`.
+#: A request as a shard keeps it before its arrival has been reached: times in microseconds since
+#: the epoch; `id` is a hash of host and request_id, `keys` are hashes of host and watch key;
+#: `aggregate` is a position in `schema.AGGREGATES`; `every` is the quantifier `all`.
 REQUEST_ROWS = pa.schema(
     {
         "id": pa.int64(),
@@ -44,12 +45,15 @@ EVENT_ROWS = pa.schema({"key": pa.int64(), "us": pa.int64(), "amount": pa.float6
 
 #: With what a late row is told by, which a shard does not keep.
 REQUEST_INPUT = REQUEST_ROWS.append(pa.field("watch_keys", pa.list_(pa.string())))
-EVENT_INPUT = EVENT_ROWS.append(pa.field("host", pa.string())).append(pa.field("event_key", pa.string()))
+EVENT_INPUT = EVENT_ROWS.append(pa.field("host", pa.string())).append(
+    pa.field("event_key", pa.string())
+)
 REJECT_INPUT = pa.schema({"reason": pa.string(), "row": pa.string()})
 
 INPUTS = {REQUESTS: REQUEST_INPUT, EVENTS: EVENT_INPUT, REJECTS: REJECT_INPUT}
 
-#: What a shard gives: outcomes, with `reason` and `row` null, and rows that came late or were refused, with nothing else.
+#: What a shard gives: outcomes, with `reason` and `row` null, and rows that came late or were
+#: refused, with nothing else.
 RESULT_ROWS = pa.schema(
     {
         "host": pa.string(),
@@ -93,9 +97,17 @@ def pack(batch: pa.RecordBatch, kind: str) -> Iterator[dict[str, Any]]:
     order = np.argsort(shards, kind="stable")
     rows = batch.select(INPUTS[kind].names).take(pa.array(order))
     shards = shards[order]
-    starts = np.flatnonzero(np.concatenate([[True], shards[1:] != shards[:-1]])) if len(shards) else np.array([], dtype=np.int64)
+    starts = (
+        np.flatnonzero(np.concatenate([[True], shards[1:] != shards[:-1]]))
+        if len(shards)
+        else np.array([], dtype=np.int64)
+    )
     for start, end in zip(starts.tolist(), [*starts[1:].tolist(), len(shards)], strict=False):
-        yield {"shard": int(shards[start]), "kind": kind, "blob": to_blob(rows.slice(start, end - start))}
+        yield {
+            "shard": int(shards[start]),
+            "kind": kind,
+            "blob": to_blob(rows.slice(start, end - start)),
+        }
 
 
 def late_rows(kind: str, late: pa.Table, reason: str) -> pa.Table:
@@ -110,5 +122,8 @@ def results(*, kind: str, **columns: Any) -> pa.Table:
     """Rows of `RESULT_ROWS`, null where no column is given."""
     count = len(next(iter(columns.values())))
     columns["kind"] = pa.repeat(kind, count)
-    arrays = [columns[field.name] if field.name in columns else pa.nulls(count, field.type) for field in RESULT_ROWS]
+    arrays = [
+        columns[field.name] if field.name in columns else pa.nulls(count, field.type)
+        for field in RESULT_ROWS
+    ]
     return pa.table(arrays, names=RESULT_ROWS.names).cast(RESULT_ROWS)

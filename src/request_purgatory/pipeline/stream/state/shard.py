@@ -1,8 +1,9 @@
 """One shard of a stream: the requests and events of some hosts or keys, taken in as they come and settled as the watermark moves.
 
-Nothing is decided before the watermark has passed it: then all that happened up to that moment is known, and it is worked
-through in the order of its times, whatever the order in which it came and the batches it came in. That is why the outcomes do not
-depend on micro-batches, and are those of the batch job.
+Nothing is decided before the watermark has passed it: then all that happened up to that moment is
+known, and it is worked through in the order of its times, whatever the order in which it came and
+the batches it came in. That is why the outcomes do not depend on micro-batches, and are those of
+the batch job.
 """
 
 from __future__ import annotations
@@ -33,8 +34,9 @@ from request_purgatory.pipeline.stream.state.store import ShardStore
 NO_WATERMARK_US = -(2**62)
 
 
-#: What a Python worker takes for each byte of the rows that a shard looks at together, with all that is made of them on the way;
-#: measured as 15 with 100,000 to 400,000 requests and as many events.
+#: What a Python worker takes for each byte of the rows that a shard looks at together, with all
+#: that is made of them on the way; measured as 15 with 100,000 to 400,000 requests and as many
+#: events.
 _MEMORY_FACTOR = 16
 
 
@@ -82,7 +84,9 @@ class Shard:
         step = Step()
         self._require_fit([table for tables in inputs.values() for table in tables])
         for table in inputs.get(REJECTS, ()):
-            step.results.append(results(kind="late", reason=table.column("reason"), row=table.column("row")))
+            step.results.append(
+                results(kind="late", reason=table.column("reason"), row=table.column("row"))
+            )
         requests = self._take_in(REQUESTS, REQUEST_ROWS, "arrived_us", inputs, watermark_us, step)
         events = self._take_in(EVENTS, EVENT_ROWS, "us", inputs, watermark_us, step)
         pending = Pending(self._store)
@@ -97,9 +101,18 @@ class Shard:
     # -- what comes
 
     def _take_in(
-        self, kind: str, schema: pa.Schema, time: str, inputs: dict[str, list[pa.Table]], watermark_us: int, step: Step
+        self,
+        kind: str,
+        schema: pa.Schema,
+        time: str,
+        inputs: dict[str, list[pa.Table]],
+        watermark_us: int,
+        step: Step,
     ) -> pa.Table:
-        """Rows that the watermark has reached, out of those that are kept; new ones are kept until it does."""
+        """Rows that the watermark has reached, out of those that are kept.
+
+        New ones are kept until it does.
+        """
         new = inputs.get(kind)
         if new:
             table = pa.concat_tables(new).combine_chunks()
@@ -109,7 +122,9 @@ class Shard:
                 table = table.filter(pa.array(~late))
             self._keep(kind, table.select(schema.names), time)
         reached = []
-        for segment in [segment for segment in self._store.segments(kind) if segment["first_us"] <= watermark_us]:
+        for segment in [
+            segment for segment in self._store.segments(kind) if segment["first_us"] <= watermark_us
+        ]:
             table = self._store.read_segment(kind, segment)
             self._store.drop_segment(kind, segment)
             if segment["last_us"] > watermark_us:
@@ -123,7 +138,9 @@ class Shard:
     def _keep(self, kind: str, table: pa.Table, time: str) -> None:
         if table.num_rows:
             span = pc.min_max(table.column(time)).as_py()
-            self._store.add_segment(kind, known={"first_us": span["min"], "last_us": span["max"]}, rows=table)
+            self._store.add_segment(
+                kind, known={"first_us": span["min"], "last_us": span["max"]}, rows=table
+            )
 
     def _require_fit(self, tables: list[pa.Table]) -> None:
         size = _MEMORY_FACTOR * sum(table.nbytes for table in tables)
@@ -137,7 +154,9 @@ class Shard:
 
     # -- what happened
 
-    def _settle(self, pending: Pending, requests: pa.Table, events: pa.Table, watermark_us: int, step: Step) -> None:
+    def _settle(
+        self, pending: Pending, requests: pa.Table, events: pa.Table, watermark_us: int, step: Step
+    ) -> None:
         requests = self._admit(requests, watermark_us, step)
         records = KeyRecords(self._store, self._remember_us)
         key = column(events, "key")
@@ -153,9 +172,13 @@ class Shard:
         if not requests.num_rows:
             return requests
         # Equal times in an order that does not depend on batches either.
-        requests = requests.sort_by([("arrived_us", "ascending"), ("request_id", "ascending"), ("deadline_us", "ascending")])
+        requests = requests.sort_by(
+            [("arrived_us", "ascending"), ("request_id", "ascending"), ("deadline_us", "ascending")]
+        )
         taken = TakenIds(self._store)
-        ids, arrived, deadlines = (column(requests, name) for name in ("id", "arrived_us", "deadline_us"))
+        ids, arrived, deadlines = (
+            column(requests, name) for name in ("id", "arrived_us", "deadline_us")
+        )
         until = taken.until_us(ids)
         repeated = arrived <= until
         _, inverse, count = np.unique(ids, return_inverse=True, return_counts=True)
@@ -168,7 +191,9 @@ class Shard:
                 repeated[row] = arrived[row] <= last
                 latest[number] = last if repeated[row] else int(deadlines[row])
         if repeated.any():
-            step.results.append(late_rows(REQUESTS, requests.filter(pa.array(repeated)), "repeated"))
+            step.results.append(
+                late_rows(REQUESTS, requests.filter(pa.array(repeated)), "repeated")
+            )
             requests = requests.filter(pa.array(~repeated))
         taken.put(ids[~repeated], deadlines[~repeated], watermark_us)
         return requests.combine_chunks()
@@ -176,6 +201,10 @@ class Shard:
     # -- what comes next
 
     def _next_us(self, pending: Pending) -> int | None:
-        moments: list[int] = [segment["first_us"] for kind in (REQUESTS, EVENTS) for segment in self._store.segments(kind)]
+        moments: list[int] = [
+            segment["first_us"]
+            for kind in (REQUESTS, EVENTS)
+            for segment in self._store.segments(kind)
+        ]
         first = min([*moments, pending.first_deadline_us])
         return None if first == 2**63 - 1 else first

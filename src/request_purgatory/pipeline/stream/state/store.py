@@ -1,4 +1,7 @@
-"""Where a shard keeps its state: named blobs, of which a step reads and writes only those it needs."""
+"""Where a shard keeps its state.
+
+Named blobs, of which a step reads and writes only those it needs.
+"""
 
 from __future__ import annotations
 
@@ -46,8 +49,8 @@ class MemoryBlobs:
 class ShardStore:
     """Segments of tables, and a few numbers: what a shard keeps from one step to the next.
 
-    A segment is written once, and dropped when its rows have had their time or go into a larger one: so what a step writes does
-    not depend on how much is waiting.
+    A segment is written once, and dropped when its rows have had their time or go into a larger
+    one: so what a step writes does not depend on how much is waiting.
 
     Attributes:
         head: the numbers; what is JSON may be added.
@@ -57,23 +60,36 @@ class ShardStore:
         """The store as the last `save` left it.
 
         Args:
-            copies: keep copies of tables on this machine's disk, in a folder of Spark's, and read those.
+            copies: keep copies of tables on this machine's disk, in a folder of Spark's, and read
+                those.
         """
         self._blobs = blobs
         head = blobs.get(_HEAD)
         self.head: dict[str, Any] = (
-            {"next": 0, "lineage": secrets.token_hex(8), "segments": {}} if head is None else json.loads(head)
+            {"next": 0, "lineage": secrets.token_hex(8), "segments": {}}
+            if head is None
+            else json.loads(head)
         )
         self._copies = Copies.of_worker(self.head["lineage"]) if copies else None
         # A step that failed has used the same numbers.
         self._step = secrets.token_hex(4)
 
     def segments(self, kind: str) -> list[Segment]:
-        """What is known of the segments of a kind, from the oldest to the newest: rows, and what `add_segment` was told."""
+        """What is known of the segments of a kind, from the oldest to the newest.
+
+        Rows, and what `add_segment` was told.
+        """
         found: list[Segment] = self.head["segments"].get(kind, [])
         return found
 
-    def add_segment(self, kind: str, *, first: bool = False, known: dict[str, Any] | None = None, **parts: pa.Table) -> None:
+    def add_segment(
+        self,
+        kind: str,
+        *,
+        first: bool = False,
+        known: dict[str, Any] | None = None,
+        **parts: pa.Table,
+    ) -> None:
         """Keep a segment, as the newest or as the `first`, if it has rows.
 
         Args:
@@ -83,7 +99,13 @@ class ShardStore:
         count = parts[_ROWS].num_rows
         if not count:
             return
-        segment = {"number": self.head["next"], "step": self._step, "rows": count, "parts": list(parts), **(known or {})}
+        segment = {
+            "number": self.head["next"],
+            "step": self._step,
+            "rows": count,
+            "parts": list(parts),
+            **(known or {}),
+        }
         self.head["next"] += 1
         for part, table in parts.items():
             table = table.combine_chunks()
@@ -101,7 +123,9 @@ class ShardStore:
                 return copy
         blob = self._blobs.get(_blob_name(kind, segment, part))
         if blob is None:
-            raise RuntimeError(f"the state store has lost {part} of segment {segment['number']} of {kind}")
+            raise RuntimeError(
+                f"the state store has lost {part} of segment {segment['number']} of {kind}"
+            )
         table = from_blob(blob)
         if self._copies is not None:
             self._copies.put(_copy_name(segment, part), table)
@@ -118,7 +142,9 @@ class ShardStore:
         self._blobs.put(_HEAD, json.dumps(self.head, separators=(",", ":")).encode())
         if self._copies is not None:
             kept = [segment for segments in self.head["segments"].values() for segment in segments]
-            self._copies.keep(_copy_name(segment, part) for segment in kept for part in segment["parts"])
+            self._copies.keep(
+                _copy_name(segment, part) for segment in kept for part in segment["parts"]
+            )
 
 
 def _blob_name(kind: str, segment: Segment, part: str) -> str:

@@ -1,4 +1,7 @@
-"""The Azure LLM inference traces: arrivals and token counts of a production service, without service times."""
+"""The Azure LLM inference traces.
+
+Arrivals and token counts of a production service, without service times.
+"""
 
 from __future__ import annotations
 
@@ -35,13 +38,13 @@ def import_azure_llm(
 ) -> Imported:
     """Requests and events of inference traces; each file is a host.
 
-    A request arrives at its row's time and is complete when its tokens are made. The trace does not say when that was: the
-    service time is *derived*, from a cost for each token, and labelled so.
+    A request arrives at its row's time and is complete when its tokens are made. The trace does not
+    say when that was: the service time is *derived*, from a cost for each token, and labelled so.
 
     Args:
         timeout_ms: every request's timeout.
-        ms_per_context_token, ms_per_generated_token: the costs; the defaults are of the order that a large model's prompt
-            processing and token-by-token generation have.
+        ms_per_context_token, ms_per_generated_token: the costs; the defaults are of the order that
+            a large model's prompt processing and token-by-token generation have.
 
     Raises:
         TraceFormatError: a file lacks a column or can't be read.
@@ -49,7 +52,9 @@ def import_azure_llm(
     rows = read_rows(spark, files, COLUMNS)
     context, generated = (F.col(name).cast("string").try_cast("bigint") for name in COLUMNS[1:])
     arrived_us = parse_us(rows, "TIMESTAMP", "iso")
-    service_ms = context * F.lit(float(ms_per_context_token)) + generated * F.lit(float(ms_per_generated_token))
+    service_ms = context * F.lit(float(ms_per_context_token)) + generated * F.lit(
+        float(ms_per_generated_token)
+    )
     parsed = rows.select(
         SOURCE,
         RAW,
@@ -74,9 +79,11 @@ def import_azure_llm(
         ],
     ).persist()
     host = F.regexp_replace(SOURCE, r"\.csv(\.gz|\.bz2)?$|\.parquet$", "")
-    # The rows have no ids. Numbered in order of time they get the same ones at every import; by host, because two files may be
-    # of one (code.csv and code.csv.gz).
-    number = F.row_number().over(Window.partitionBy(host).orderBy("arrived_us", "context", "generated"))
+    # The rows have no ids. Numbered in order of time they get the same ones at every import; by
+    # host, because two files may be of one (code.csv and code.csv.gz).
+    number = F.row_number().over(
+        Window.partitionBy(host).orderBy("arrived_us", "context", "generated")
+    )
     good = good_rows(flagged).select(
         host.alias("host"),
         F.concat_ws("-", host, F.lpad(number.cast("string"), 9, "0")).alias("request_id"),

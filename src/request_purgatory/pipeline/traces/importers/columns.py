@@ -27,7 +27,15 @@ from request_purgatory.pipeline.traces.importers.imported import (
 )
 
 #: What a mapping may name. `arrived_at` is required, and one of `ended_at` and `service_ms`.
-FIELDS = ("host", "request_id", "request_type", "arrived_at", "ended_at", "service_ms", "timeout_ms")
+FIELDS = (
+    "host",
+    "request_id",
+    "request_type",
+    "arrived_at",
+    "ended_at",
+    "service_ms",
+    "timeout_ms",
+)
 
 
 def import_columns(
@@ -40,25 +48,33 @@ def import_columns(
 ) -> Imported:
     """Requests and events of a table whose rows say when a request came and when it was answered.
 
-    Each request waits for one event of its own, its answer. A row without `ended_at` (or `service_ms`) was never answered: it has
-    no event, and expires.
+    Each request waits for one event of its own, its answer. A row without `ended_at` (or
+    `service_ms`) was never answered: it has no event, and expires.
 
     Args:
-        columns: for fields of `FIELDS`, the columns that hold them. Without `host` all are one host's; without `request_id`
-            rows are numbered in order of arrival; without `timeout_ms` all have the one given here.
+        columns: for fields of `FIELDS`, the columns that hold them. Without `host` all are one
+            host's; without `request_id` rows are numbered in order of arrival; without `timeout_ms`
+            all have the one given here.
         time_unit: of numeric times, one of `TIME_UNITS`.
         timeout_ms: every request's timeout, unless a column has it.
 
     Raises:
-        TraceFormatError: the mapping lacks what is required or names an unknown field; a file lacks a column or can't be read.
+        TraceFormatError: the mapping lacks what is required or names an unknown field; a file lacks
+            a column or can't be read.
     """
     unknown = sorted(set(columns) - set(FIELDS))
     if unknown:
-        raise TraceFormatError(f"the mapping names {unknown[0]!r}, which is none of {', '.join(FIELDS)}")
+        raise TraceFormatError(
+            f"the mapping names {unknown[0]!r}, which is none of {', '.join(FIELDS)}"
+        )
     if "arrived_at" not in columns:
-        raise TraceFormatError("the mapping needs arrived_at=COLUMN, the column that says when a request came")
+        raise TraceFormatError(
+            "the mapping needs arrived_at=COLUMN, the column that says when a request came"
+        )
     if ("ended_at" in columns) == ("service_ms" in columns):
-        raise TraceFormatError("the mapping needs one of ended_at=COLUMN and service_ms=COLUMN, and not both")
+        raise TraceFormatError(
+            "the mapping needs one of ended_at=COLUMN and service_ms=COLUMN, and not both"
+        )
     rows = read_rows(spark, files, columns.values())
 
     def text(field: str) -> Column:
@@ -82,17 +98,25 @@ def import_columns(
         CORRUPT,
         (text("host") if "host" in columns else F.lit("host-0")).alias("host"),
         (text("request_id") if "request_id" in columns else F.lit("")).alias("request_id"),
-        (text("request_type") if "request_type" in columns else F.lit("request")).alias("request_type"),
+        (text("request_type") if "request_type" in columns else F.lit("request")).alias(
+            "request_type"
+        ),
         arrived_us.alias("arrived_us"),
         ended_us.alias("ended_us"),
         timeout.alias("timeout_ms"),
         text("arrived_at").isNull().alias("no_arrival"),
         text(end_field).isNull().alias("no_end"),
-        (text("timeout_ms").isNull() if "timeout_ms" in columns else F.lit(False)).alias("no_timeout"),
+        (text("timeout_ms").isNull() if "timeout_ms" in columns else F.lit(False)).alias(
+            "no_timeout"
+        ),
     )
     checks: list[tuple[str, Column]] = [
         malformed(),
-        *[(f"null {columns[field]}", F.col(field).isNull()) for field in ("host", "request_id") if field in columns],
+        *[
+            (f"null {columns[field]}", F.col(field).isNull())
+            for field in ("host", "request_id")
+            if field in columns
+        ],
         (f"null {columns['arrived_at']}", F.col("no_arrival")),
         *time_checks(columns["arrived_at"], F.col("arrived_us")),
         *[(reason, ~F.col("no_end") & holds) for reason, holds in end_checks],
@@ -107,7 +131,9 @@ def import_columns(
     flagged = set_aside(parsed, checks)
     order = [SOURCE, "arrived_us", "ended_us", RAW]
     if "request_id" in columns:
-        flagged = mark_repeats(flagged, ["host", "request_id"], f"repeated {columns['request_id']}", order)
+        flagged = mark_repeats(
+            flagged, ["host", "request_id"], f"repeated {columns['request_id']}", order
+        )
     flagged = flagged.persist()
     good = good_rows(flagged)
     if "request_id" not in columns:

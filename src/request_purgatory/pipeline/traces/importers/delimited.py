@@ -48,19 +48,31 @@ def trace_files(path: Path) -> list[Path]:
         raise TraceFormatError(f"{path}: no such file or folder")
     if path.is_file():
         if not path.name.endswith((*CSV_ENDINGS, PARQUET_ENDING)):
-            raise TraceFormatError(f"{path}: neither CSV ({', '.join(CSV_ENDINGS)}) nor Parquet ({PARQUET_ENDING})")
+            raise TraceFormatError(
+                f"{path}: neither CSV ({', '.join(CSV_ENDINGS)}) nor Parquet ({PARQUET_ENDING})"
+            )
         files = [path]
         if path.name.startswith((".", "_")):
-            raise TraceFormatError(f"{path}: Spark takes files whose names begin with '.' or '_' for hidden ones; rename it")
+            raise TraceFormatError(
+                f"{path}: Spark takes files whose names begin with '.' or '_' for hidden ones; rename it"
+            )
     else:
-        visible = sorted(file for file in path.iterdir() if file.is_file() and not file.name.startswith((".", "_")))
+        visible = sorted(
+            file
+            for file in path.iterdir()
+            if file.is_file() and not file.name.startswith((".", "_"))
+        )
         files = [file for file in visible if file.name.endswith(CSV_ENDINGS)]
         files = files or [file for file in visible if file.name.endswith(PARQUET_ENDING)]
     for file in files:
         if ":" in file.name:
-            raise TraceFormatError(f"{file}: Hadoop, by which Spark reads files, takes none with ':' in its name; rename it")
+            raise TraceFormatError(
+                f"{file}: Hadoop, by which Spark reads files, takes none with ':' in its name; rename it"
+            )
     if not files:
-        raise TraceFormatError(f"{path}: no CSV ({', '.join(CSV_ENDINGS)}) and no Parquet ({PARQUET_ENDING}) file in it")
+        raise TraceFormatError(
+            f"{path}: no CSV ({', '.join(CSV_ENDINGS)}) and no Parquet ({PARQUET_ENDING}) file in it"
+        )
     return files
 
 
@@ -72,18 +84,27 @@ def header(file: Path) -> list[str]:
     """
     try:
         # As text that may begin with a byte order mark; newlines are the csv module's business.
-        # What is no text further on is a matter of the rows; Spark reads it with the same replacement characters.
-        with _OPENERS.get(file.suffix, open)(file, "rt", encoding="utf-8-sig", errors="replace", newline="") as text:
-            names = next((row for row in csv.reader(text) if "".join(row).strip() or len(row) > 1), None)
+        # What is no text further on is a matter of the rows; Spark reads it with the same
+        # replacement characters.
+        with _OPENERS.get(file.suffix, open)(
+            file, "rt", encoding="utf-8-sig", errors="replace", newline=""
+        ) as text:
+            names = next(
+                (row for row in csv.reader(text) if "".join(row).strip() or len(row) > 1), None
+            )
     except (OSError, EOFError, zlib.error, csv.Error) as error:
         raise TraceFormatError(f"{file}: can't be read as CSV text ({error})") from error
     if not names:
-        raise TraceFormatError(f"{file}: the file is empty; a line with the columns' names was expected")
+        raise TraceFormatError(
+            f"{file}: the file is empty; a line with the columns' names was expected"
+        )
     if any("\ufffd" in name or "\0" in name for name in names):
         raise TraceFormatError(f"{file}: can't be read as CSV text (its first line is not UTF-8)")
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:
-        raise TraceFormatError(f"{file}: column {repeated[0]!r} stands in the first line more than once")
+        raise TraceFormatError(
+            f"{file}: column {repeated[0]!r} stands in the first line more than once"
+        )
     return names
 
 
@@ -120,21 +141,26 @@ def require_parquet_columns(location: str, required: tuple[str, ...]) -> None:
 def spark_path(path: Path) -> str:
     """A path as Spark's readers take it: a file of this machine whose name is meant as it stands.
 
-    To a reader `*`, `[` and `{` are patterns, and what comes before a colon in a relative path is a protocol.
+    To a reader `*`, `[` and `{` are patterns, and what comes before a colon in a relative path is a
+    protocol.
     """
     return re.sub(r"([\\*?\[\]{}])", r"\\\1", written_path(path))
 
 
 def written_path(path: Path) -> str:
-    """A path as Spark's writers take it: as it stands, and of the mounted files even where a cluster has another default."""
+    """A path as Spark's writers take it.
+
+    As it stands, and of the mounted files even where a cluster has another default.
+    """
     return f"file://{os.path.abspath(path)}"
 
 
 def read_written(spark: SparkSession, folder: Path) -> DataFrame:
     """Read a table that Spark wrote in Parquet.
 
-    Asked for a folder alone, Spark starts a job to learn the schema out of a footer. The driver sees the folder, too, and reads
-    the footer itself; where that tells no schema, as in files of others, Spark finds it out.
+    Asked for a folder alone, Spark starts a job to learn the schema out of a footer. The driver
+    sees the folder, too, and reads the footer itself; where that tells no schema, as in files of
+    others, Spark finds it out.
 
     Args:
         spark: The session.
@@ -157,35 +183,48 @@ def read_written(spark: SparkSession, folder: Path) -> DataFrame:
 def read_rows(spark: SparkSession, files: list[Path], required: Iterable[str]) -> DataFrame:
     """The rows of the files: the `required` columns, `SOURCE` (the file's name), `RAW` (the row as JSON) and `CORRUPT`.
 
-    All columns of CSV are text; a row with too few or too many fields has its line in `CORRUPT`, which is null otherwise.
+    All columns of CSV are text; a row with too few or too many fields has its line in `CORRUPT`,
+    which is null otherwise.
 
     Raises:
-        TraceFormatError: a file lacks one of the `required` columns, has one of another type than the others, or can't be read.
+        TraceFormatError: a file lacks one of the `required` columns, has one of another type than
+            the others, or can't be read.
     """
     required = list(dict.fromkeys(required))
     if files[0].name.endswith(PARQUET_ENDING):
         return _read_parquet(spark, files, required)
-    # Files of one folder may have their columns in different orders; Spark takes those of the first for all.
+    # Files of one folder may have their columns in different orders; Spark takes those of the first
+    # for all.
     by_header: dict[tuple[str, ...], list[Path]] = defaultdict(list)
     for file in files:
         names = header(file)
         require_columns(file, names, required)
         by_header[tuple(names)].append(file)
-    return reduce(DataFrame.unionByName, [_read_csv(spark, group, names, required) for names, group in by_header.items()])
+    return reduce(
+        DataFrame.unionByName,
+        [_read_csv(spark, group, names, required) for names, group in by_header.items()],
+    )
 
 
-def _read_csv(spark: SparkSession, files: list[Path], names: tuple[str, ...], required: list[str]) -> DataFrame:
-    # Read under plain names: the file's own may be such that Spark can't tell them apart, as by case, or can't parse them.
+def _read_csv(
+    spark: SparkSession, files: list[Path], names: tuple[str, ...], required: list[str]
+) -> DataFrame:
+    # Read under plain names: the file's own may be such that Spark can't tell them apart, as by
+    # case, or can't parse them.
     plain = [f"c{number}" for number in range(len(names))]
     rows = (
-        spark.read.schema(T.StructType([T.StructField(name, T.StringType()) for name in (*plain, CORRUPT)]))
+        spark.read.schema(
+            T.StructType([T.StructField(name, T.StringType()) for name in (*plain, CORRUPT)])
+        )
         .option("header", True)
         .option("mode", "PERMISSIVE")
         .option("columnNameOfCorruptRecord", CORRUPT)
         .option("escape", '"')  # as RFC 4180 doubles quotes
         .csv([spark_path(file) for file in files])
     )
-    whole = F.to_json(F.struct(*[F.col(ours).alias(theirs) for ours, theirs in zip(plain, names, strict=True)]))
+    whole = F.to_json(
+        F.struct(*[F.col(ours).alias(theirs) for ours, theirs in zip(plain, names, strict=True)])
+    )
     wanted = [F.col(plain[names.index(name)]).alias(name) for name in required]
     return rows.select(*wanted, _source(), F.coalesce(CORRUPT, whole).alias(RAW), CORRUPT)
 
@@ -203,11 +242,16 @@ def _read_parquet(spark: SparkSession, files: list[Path], required: list[str]) -
     rows = spark.read.parquet(*[spark_path(file) for file in files])
     whole = F.to_json(F.struct(*[F.col(quoted(name)) for name in rows.columns]))
     wanted = [_microseconds(F.col(quoted(name)), first[name][1]).alias(name) for name in required]
-    return rows.select(*wanted, _source(), whole.alias(RAW), F.lit(None).cast("string").alias(CORRUPT))
+    return rows.select(
+        *wanted, _source(), whole.alias(RAW), F.lit(None).cast("string").alias(CORRUPT)
+    )
 
 
 def _stored(kind: pa.DataType) -> pa.DataType:
-    """The type without what only Arrow tells apart: dictionaries, and strings by the width of their offsets."""
+    """The type without what only Arrow tells apart.
+
+    Dictionaries, and strings by the width of their offsets.
+    """
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
     return pa.string() if pa.types.is_large_string(kind) or pa.types.is_string_view(kind) else kind
@@ -217,7 +261,9 @@ def _microseconds(column: Column, kind: pa.DataType) -> Column:
     """Timestamps of nanoseconds, which Spark does not know and reads as whole numbers, as timestamps, rounded down."""
     if not (pa.types.is_timestamp(kind) and kind.unit == "ns"):
         return column
-    return F.timestamp_micros(F.floor(column.cast("decimal(20,0)") / F.lit(1000).cast("decimal(4,0)")).cast("bigint"))
+    return F.timestamp_micros(
+        F.floor(column.cast("decimal(20,0)") / F.lit(1000).cast("decimal(4,0)")).cast("bigint")
+    )
 
 
 def _source() -> Column:

@@ -11,7 +11,8 @@ from pyspark.sql import functions as F  # noqa: N812 - as Spark's own documentat
 
 from request_purgatory.pipeline.traces.schema import AGGREGATES, QUANTIFIERS
 
-#: The columns that `set_aside` and the readers work with, beside the input's own; so no names that an input may well have.
+#: The columns that `set_aside` and the readers work with, beside the input's own; so no names that
+#: an input may well have.
 SOURCE = "_purgatory_source"
 RAW = "_purgatory_raw"
 CORRUPT = "_purgatory_corrupt"
@@ -20,8 +21,9 @@ REASON = "_purgatory_reason"
 US_PER_UNIT = {"s": 1_000_000.0, "ms": 1_000.0, "us": 1.0, "ns": 0.001}
 TIME_UNITS = ("iso", *US_PER_UNIT)
 
-#: Times that are taken for those of a trace, in microseconds since the epoch: the years 1900 to 2199. Others are mistakes, most
-#: often of the unit, and deadlines and calendars beyond them do not fit everywhere.
+#: Times that are taken for those of a trace, in microseconds since the epoch: the years 1900 to
+#: 2199. Others are mistakes, most often of the unit, and deadlines and calendars beyond them do not
+#: fit everywhere.
 FIRST_US = -2_208_988_800_000_000
 LAST_US = 7_258_118_400_000_000 - 1
 
@@ -30,7 +32,10 @@ _LONGEST_MS = 1e15
 
 
 class TraceFormatError(ValueError):
-    """The input is not a trace of the format it was taken for; the message names the file and what is wrong."""
+    """The input is not a trace of the format it was taken for.
+
+    The message names the file and what is wrong.
+    """
 
 
 @dataclass
@@ -76,7 +81,10 @@ class Imported:
 
 
 def set_aside(table: DataFrame, checks: list[tuple[str, Column]]) -> DataFrame:
-    """`table` with `REASON`: the first check that holds, or null for a good row. A check that is null does not hold."""
+    """`table` with `REASON`: the first check that holds, or null for a good row.
+
+    A check that is null does not hold.
+    """
     reason = F.coalesce(*[F.when(holds, F.lit(name)) for name, holds in checks])
     return table.withColumn(REASON, reason)
 
@@ -116,21 +124,24 @@ def parse_us(table: DataFrame, column: str, unit: str) -> Column:
     """A column of times as whole microseconds since the epoch, rounded down; null where it can't be read as one.
 
     Args:
-        unit: of numbers; with "iso" numbers are not times. Timestamps, and text that reads as one, need no unit (UTC unless
-            they name a zone).
+        unit: of numbers; with "iso" numbers are not times. Timestamps, and text that reads as one,
+            need no unit (UTC unless they name a zone).
     """
     kind = dict(table.dtypes)[column]
     value = F.col(quoted(column))
     if kind.startswith(("timestamp", "date")):
         return F.unix_micros(value.cast("timestamp"))
     text = value.cast("string")
-    # Spark also reads a year alone ("2022" may be a number of ms), and a time of day, which it takes for one of today.
+    # Spark also reads a year alone ("2022" may be a number of ms), and a time of day, which it
+    # takes for one of today.
     moment = F.when(text.rlike(r"^\s*\d{4}-\d"), F.unix_micros(F.try_to_timestamp(text)))
     if unit == "iso":
         return moment
     if unit == "ns":
         # Whole numbers of nanoseconds have more digits than a double holds.
-        number = F.floor(text.try_cast("decimal(38,6)") / F.lit(1000).cast("decimal(10,0)")).try_cast("bigint")
+        number = F.floor(
+            text.try_cast("decimal(38,6)") / F.lit(1000).cast("decimal(10,0)")
+        ).try_cast("bigint")
     else:
         scale = F.lit(int(US_PER_UNIT[unit])).cast("decimal(10,0)")
         number = F.floor(text.try_cast("decimal(28,9)") * scale).try_cast("bigint")
@@ -146,7 +157,10 @@ def later_us(from_us: Column, ms: Column) -> Column:
 
 
 def time_checks(name: str, us: Column) -> list[tuple[str, Column]]:
-    """What no time may be: unreadable, or far from the times that requests are made in. `us` as from `parse_us`."""
+    """What no time may be: unreadable, or far from the times that requests are made in.
+
+    `us` as from `parse_us`.
+    """
     return [
         (f"unparsable {name}", us.isNull()),
         (f"{name} not of the years 1900 to 2199", ~us.between(FIRST_US, LAST_US)),
@@ -160,7 +174,16 @@ def quoted(column: str) -> str:
 
 def request_checks() -> list[tuple[str, Column]]:
     """What no row of `schema.REQUESTS` may be."""
-    required = ("host", "request_id", "arrived_at", "timeout_ms", "watch_keys", "aggregate", "threshold", "quantifier")
+    required = (
+        "host",
+        "request_id",
+        "arrived_at",
+        "timeout_ms",
+        "watch_keys",
+        "aggregate",
+        "threshold",
+        "quantifier",
+    )
     return [
         *[(f"null {name}", F.col(name).isNull()) for name in required],
         *time_checks("arrived_at", F.unix_micros("arrived_at")),
@@ -175,7 +198,10 @@ def request_checks() -> list[tuple[str, Column]]:
 def event_checks() -> list[tuple[str, Column]]:
     """What no row of `schema.EVENTS` may be."""
     return [
-        *[(f"null {name}", F.col(name).isNull()) for name in ("host", "key", "occurred_at", "amount")],
+        *[
+            (f"null {name}", F.col(name).isNull())
+            for name in ("host", "key", "occurred_at", "amount")
+        ],
         *time_checks("occurred_at", F.unix_micros("occurred_at")),
         ("amount is not a finite number", F.isnan("amount") | (F.abs("amount") == float("inf"))),
         ("negative amount", F.col("amount") < 0),

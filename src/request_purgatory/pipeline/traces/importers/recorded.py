@@ -41,7 +41,10 @@ def import_recorded(spark: SparkSession, path: Path) -> Imported:
     events = _read(spark, path / "events", EVENTS)
     requests = requests.withColumn("request_type", F.coalesce("request_type", F.lit("request")))
     flagged_requests = mark_repeats(
-        set_aside(requests, request_checks()), ["host", "request_id"], "repeated request_id", ["arrived_at", RAW]
+        set_aside(requests, request_checks()),
+        ["host", "request_id"],
+        "repeated request_id",
+        ["arrived_at", RAW],
     ).persist()
     flagged_events = set_aside(events, event_checks()).persist()
     return Imported(

@@ -24,7 +24,8 @@ from request_purgatory.pipeline.traces.importers.imported import (
     time_checks,
 )
 
-#: Our names for what a span table has to tell, and the columns that hold it unless a mapping says otherwise.
+#: Our names for what a span table has to tell, and the columns that hold it unless a mapping says
+#: otherwise.
 COLUMNS: Mapping[str, str] = {
     "trace_id": "TraceID",
     "span_id": "SpanID",
@@ -52,27 +53,34 @@ def import_spans(
 ) -> Imported:
     """Requests and events of a span table.
 
-    A request is a span with children: it arrives when the span starts, on the service that it ran in, and is complete once
-    all its children have ended. Each child's end is an event on that host.
+    A request is a span with children: it arrives when the span starts, on the service that it ran
+    in, and is complete once all its children have ended. Each child's end is an event on that host.
 
     Args:
         columns: column names for the keys of `COLUMNS`, where they differ.
         time_unit: of `start` and `end`, one of `TIME_UNITS`.
         timeout_ms: every request's timeout.
-        keys: "children" watches the child spans themselves; "operations" the distinct (service, operation) pairs of the children,
-            for contention on few keys: then the first end of each pair completes its part.
+        keys: "children" watches the child spans themselves; "operations" the distinct (service,
+            operation) pairs of the children, for contention on few keys: then the first end of each
+            pair completes its part.
 
     Raises:
         TraceFormatError: a file lacks a column or can't be read.
     """
     names = {**COLUMNS, **(columns or {})}
     rows = read_rows(spark, files, names.values())
-    text = {ours: F.nullif(F.trim(F.col(quoted(theirs)).cast("string")), F.lit("")) for ours, theirs in names.items()}
+    text = {
+        ours: F.nullif(F.trim(F.col(quoted(theirs)).cast("string")), F.lit(""))
+        for ours, theirs in names.items()
+    }
     spans = rows.select(
         SOURCE,
         RAW,
         CORRUPT,
-        *[text[name].alias(name) for name in ("trace_id", "span_id", "parent_id", "service", "operation")],
+        *[
+            text[name].alias(name)
+            for name in ("trace_id", "span_id", "parent_id", "service", "operation")
+        ],
         parse_us(rows, names["start"], time_unit).alias("start_us"),
         parse_us(rows, names["end"], time_unit).alias("end_us"),
         text["start"].isNull().alias("no_start"),
@@ -82,7 +90,10 @@ def import_spans(
         spans,
         [
             malformed(),
-            *[(f"null {names[name]}", F.col(name).isNull()) for name in ("span_id", "parent_id", "service", "operation")],
+            *[
+                (f"null {names[name]}", F.col(name).isNull())
+                for name in ("span_id", "parent_id", "service", "operation")
+            ],
             (f"null {names['start']}", F.col("no_start")),
             (f"null {names['end']}", F.col("no_end")),
             *time_checks(names["start"], F.col("start_us")),
@@ -90,7 +101,9 @@ def import_spans(
             ("end before start", F.col("end_us") < F.col("start_us")),
         ],
     )
-    flagged = mark_repeats(flagged, ["span_id"], f"repeated {names['span_id']}", [SOURCE, "start_us", "end_us", RAW])
+    flagged = mark_repeats(
+        flagged, ["span_id"], f"repeated {names['span_id']}", [SOURCE, "start_us", "end_us", RAW]
+    )
     flagged = flagged.drop("no_start", "no_end", CORRUPT).persist()
     good = good_rows(flagged).drop(REASON)
     pairs = _children_with_parents(good, keys)
@@ -109,7 +122,9 @@ def import_spans(
             F.lit("all").alias("quantifier"),
         )
     )
-    events = pairs.select("host", "key", F.timestamp_micros("end_us").alias("occurred_at"), F.lit(1.0).alias("amount"))
+    events = pairs.select(
+        "host", "key", F.timestamp_micros("end_us").alias("occurred_at"), F.lit(1.0).alias("amount")
+    )
     return Imported(
         format="spans",
         requests=requests,
@@ -135,5 +150,7 @@ def _children_with_parents(spans: DataFrame, keys: str) -> DataFrame:
         F.col("start_us").alias("arrived_us"),
     )
     key = F.col("span_id") if keys == "children" else F.concat_ws("/", "service", "operation")
-    children = spans.where(F.col("parent_id") != ROOT).select("parent_id", "end_us", key.alias("key"))
+    children = spans.where(F.col("parent_id") != ROOT).select(
+        "parent_id", "end_us", key.alias("key")
+    )
     return children.join(parents, children["parent_id"] == parents["request_id"]).drop("parent_id")
