@@ -1,10 +1,10 @@
-"""Fixtures for tests that need Kafka: pytest finds them where the package is installed, and they need its extra `broker`.
+"""pytest fixtures for tests that need Kafka; the package's entry point makes pytest find them.
 
     def test_order_is_sent(kafka_cluster):
-        producer = KafkaProducer(bootstrap_servers=kafka_cluster.bootstrap, acks="all")
+        producer = KafkaProducer(bootstrap_servers=kafka_cluster.bootstrap_servers, acks="all")
 
-Set up by options in `pytest.ini` or `pyproject.toml`: `kafka_nodes`, and `kafka_subprocess` for a
-process of its own.
+They need the extra `broker`. Two options in pytest's configuration file set them up: `kafka_nodes`
+is the number of nodes, and `kafka_subprocess` gives each cluster its own process.
 """
 
 from __future__ import annotations
@@ -17,27 +17,31 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from request_purgatory.broker.cluster.cluster_client import RunningCluster
+    from request_purgatory.broker.cluster.cluster_client import ClusterClient
 
-_numbers = count()
+_topic_numbers = count()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The settings in pytest's configuration file."""
-    parser.addini("kafka_nodes", "nodes of the clusters that the fixtures make", default="1")
+    """Add the options to pytest's configuration file."""
+    parser.addini("kafka_nodes", "number of nodes of the fixtures' clusters", default="1")
     parser.addini(
-        "kafka_subprocess", "give each cluster a process of its own", type="bool", default=False
+        "kafka_subprocess", "give each cluster its own process", type="bool", default=False
     )
 
 
 @pytest.fixture(scope="session")
-def make_kafka_cluster(pytestconfig: pytest.Config) -> Iterator[Callable[..., RunningCluster]]:
-    """Makes clusters: `make_kafka_cluster(nodes=3, min_insync_replicas=2)`.
+def make_kafka_cluster(pytestconfig: pytest.Config) -> Iterator[Callable[..., ClusterClient]]:
+    """Return a function that starts clusters, such as `make_kafka_cluster(nodes=3)`.
 
-    Each ends with the session at the latest.
+    Its arguments are those of `Cluster`. Every cluster that is still running is stopped at the end
+    of the session.
+
+    Yields:
+        The function.
     """
-    # Not above: this module is imported by every pytest of an environment that has the package,
-    # with the extra or without.
+    # Imported here, not above: every pytest in an environment with the package imports this module,
+    # with or without the extra `broker`.
     try:
         from request_purgatory.broker import Cluster, ClusterProcess
     except ModuleNotFoundError as missing:
@@ -45,13 +49,13 @@ def make_kafka_cluster(pytestconfig: pytest.Config) -> Iterator[Callable[..., Ru
             f"{missing.name!r} is not installed: pip install 'request-purgatory[broker]'",
             pytrace=False,
         )
-    in_process = pytestconfig.getini("kafka_subprocess")
+    in_subprocess = pytestconfig.getini("kafka_subprocess")
     with ExitStack() as running:
 
-        def make(**settings: Any) -> RunningCluster:
+        def make(**settings: Any) -> ClusterClient:
             settings.setdefault("nodes", int(pytestconfig.getini("kafka_nodes")))
-            cluster: RunningCluster = (
-                ClusterProcess(**settings) if in_process else Cluster(**settings)
+            cluster: ClusterClient = (
+                ClusterProcess(**settings) if in_subprocess else Cluster(**settings)
             )
             return running.enter_context(cluster)
 
@@ -59,16 +63,19 @@ def make_kafka_cluster(pytestconfig: pytest.Config) -> Iterator[Callable[..., Ru
 
 
 @pytest.fixture(scope="session")
-def kafka_cluster_of_session(make_kafka_cluster: Callable[..., RunningCluster]) -> RunningCluster:
-    """One cluster for all tests of the session."""
+def kafka_cluster_of_session(make_kafka_cluster: Callable[..., ClusterClient]) -> ClusterClient:
+    """Return a cluster that all tests of the session share."""
     return make_kafka_cluster()
 
 
 @pytest.fixture
-def kafka_cluster(make_kafka_cluster: Callable[..., RunningCluster]) -> Iterator[RunningCluster]:
-    """A cluster for this test alone.
+def kafka_cluster(make_kafka_cluster: Callable[..., ClusterClient]) -> Iterator[ClusterClient]:
+    """Start a cluster for one test.
 
-    Starting one takes some milliseconds, in a process of its own some hundred.
+    The start takes a few milliseconds on a thread, and some hundred in a process.
+
+    Yields:
+        The running cluster.
     """
     cluster = make_kafka_cluster()
     yield cluster
@@ -76,8 +83,8 @@ def kafka_cluster(make_kafka_cluster: Callable[..., RunningCluster]) -> Iterator
 
 
 @pytest.fixture
-def kafka_topic(kafka_cluster_of_session: RunningCluster, request: pytest.FixtureRequest) -> str:
-    """A new topic of the session's cluster, with a name that no other test has."""
-    name = f"{request.node.originalname or request.node.name}-{next(_numbers)}"
+def kafka_topic(kafka_cluster_of_session: ClusterClient, request: pytest.FixtureRequest) -> str:
+    """Return the unique name of a new topic in the session's cluster."""
+    name = f"{request.node.originalname or request.node.name}-{next(_topic_numbers)}"
     kafka_cluster_of_session.create_topic(name)
     return name

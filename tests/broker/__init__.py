@@ -1,1 +1,1 @@
-"""The broker: its parts, its clients, and what it has in common with Apache Kafka."""
+"""Tests of the broker: its parts, its clients, and its parity with Apache Kafka."""

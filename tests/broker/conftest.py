@@ -1,4 +1,4 @@
-"""Clusters for the tests of the broker."""
+"""Fixtures of the broker's tests."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from tests.broker.parity.raw import RawClient
 
 @pytest.fixture
 def cluster() -> Iterator[Cluster]:
-    """Three nodes, in memory, for one test."""
+    """Run a cluster of three nodes in memory for one test."""
     with Cluster(nodes=3) as running:
         yield running
 
 
 @pytest.fixture
 def connect() -> Iterator[Callable[[str], RawClient]]:
-    """Makes connections to nodes, which end with the test."""
+    """Return a function that connects to a node; the connections close with the test."""
     clients: list[RawClient] = []
 
     def make(address: str) -> RawClient:

@@ -1,6 +1,6 @@
-"""Real Apache Kafka on loopback: a KRaft cluster of plain processes, and Kafka's console clients.
+"""Apache Kafka on loopback: a KRaft cluster of processes, and Kafka's console tools.
 
-Needs Java, Maven Central.
+Needs Java, and Maven Central for the first download.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ VERSION = "4.1.1"
 _BROKER = (f"org.apache.kafka:kafka_2.13:{VERSION}", "org.slf4j:slf4j-simple:1.7.36")
 _TOOLS = (f"org.apache.kafka:kafka-tools:{VERSION}",)
 
-#: What both Kafka and our broker are started with for tests, by Kafka's names: with underscores,
-#: those of ClusterSettings.
+#: Settings of Apache Kafka and of this broker in tests, by Kafka's names. With underscores for dots
+#: they are fields of ClusterSettings.
 SHARED_SETTINGS = {
     "offsets.topic.num.partitions": 4,
     "group.initial.rebalance.delay.ms": 0,
@@ -36,9 +36,8 @@ SHARED_SETTINGS = {
     "num.partitions": 1,
 }
 
-# What is Kafka's alone. Three processes share a small machine: few threads, no cleaner, no leaders
-# moved behind a test's back. A stopped broker is missed after its session has ended, or at once
-# when it says good-bye.
+# Settings of Apache Kafka only. Three processes share a small machine, so they have few threads and
+# no cleaner. Leaders are not rebalanced in the background.
 _PROPERTIES = """
 process.roles={roles}
 node.id={node}
@@ -64,16 +63,13 @@ broker.session.timeout.ms=6000
 broker.heartbeat.interval.ms=1000
 """
 _CLUSTER_ID = "cHVyZ2F0b3J5LXRlc3RzMQ"
-# The C1 compiler alone and the serial collector: these processes live for seconds.
-#: For JVMs that live for seconds; who measures Kafka gives it its own.
+#: For JVMs that run for seconds: only the C1 compiler, and the serial collector. Benchmarks use
+#: other options.
 _JAVA_OPTIONS = ("-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 
 
 class KafkaCluster:
-    """A cluster that runs.
-
-    Node 0 is the controller besides and must stay; the others may be stopped and started.
-    """
+    """A running cluster. Node 0 is also the controller, and must not be stopped."""
 
     def __init__(
         self, libraries: Path, folder: Path, ports: Sequence[int], java_options: Sequence[str]
@@ -85,35 +81,35 @@ class KafkaCluster:
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
 
     @property
-    def bootstrap(self) -> str:
+    def bootstrap_servers(self) -> str:
         """The addresses of all nodes, "host:port,host:port"."""
         return ",".join(f"127.0.0.1:{port}" for port in self._ports)
 
     @property
     def pids(self) -> list[int]:
-        """The processes that run."""
+        """The ids of the running processes."""
         return [process.pid for process in self._processes.values()]
 
     def start(self, node: int) -> None:
-        """Start a node; `wait` waits for it."""
-        with (self._folder / f"node-{node}.log").open("ab") as told:
+        """Start a node; `wait` waits until it is ready."""
+        with (self._folder / f"node-{node}.log").open("ab") as log:
             properties = str(self._folder / f"node-{node}.properties")
             command = _java(self._libraries, "kafka.Kafka", properties, options=self._java_options)
-            self._processes[node] = subprocess.Popen(command, stdout=told, stderr=told)
+            self._processes[node] = subprocess.Popen(command, stdout=log, stderr=log)
 
     def restart(self, node: int) -> None:
-        """Start a node again that was stopped, to where the cluster has it."""
+        """Start a stopped node, and wait until the cluster knows it."""
         self.start(node)
         self.wait()
 
     def stop(self, node: int) -> None:
-        """End a node as an operator does; it hands its leaderships over before."""
+        """Stop a node in an orderly way; it hands its leaderships over first."""
         process = self._processes.pop(node)
         process.terminate()
         process.wait(TIME_LIMIT)
 
     def wait(self) -> None:
-        """Until each node that runs knows of all that run."""
+        """Wait until each running node knows all running nodes."""
         until = time.monotonic() + TIME_LIMIT
         for node, process in self._processes.items():
             while not self._is_ready(node):
@@ -123,7 +119,7 @@ class KafkaCluster:
                 time.sleep(0.05)
 
     def kill(self) -> None:
-        """End all nodes, at once."""
+        """Kill all nodes."""
         for process in self._processes.values():
             process.kill()
         for process in self._processes.values():
@@ -153,10 +149,7 @@ def real_kafka(
     settings: Mapping[str, Any] | None = None,
     java_options: Sequence[str] = _JAVA_OPTIONS,
 ) -> Iterator[KafkaCluster]:
-    """A cluster of Kafka whose data and logs are in `folder`.
-
-    `settings` are over and above SHARED_SETTINGS.
-    """
+    """Run Apache Kafka with its data and logs in `folder`; `settings` extend SHARED_SETTINGS."""
     *ports, controller = free_ports(nodes + 1)
     common = SHARED_SETTINGS | dict(settings or {})
     formatting = []
@@ -197,20 +190,17 @@ def real_kafka(
 
 
 def broker_libraries() -> Path:
-    """Return the folder with the broker's jars, downloaded once and kept.
-
-    The test is skipped if Maven Central can't be reached, or there is no Java.
-    """
+    """Return the folder with Kafka's jars; skip the test without Java or Maven Central."""
     return _libraries(_BROKER)
 
 
 def tools_libraries() -> Path:
-    """Return the folder with the jars of Kafka's console clients, as `broker_libraries`."""
+    """Return the folder with the jars of Kafka's console tools, as `broker_libraries`."""
     return _libraries(_TOOLS)
 
 
 def _libraries(modules: tuple[str, ...]) -> Path:
-    # Ivy comes with PySpark; without that, tests that need no Kafka go on.
+    # The download uses Ivy, which PySpark contains.
     pytest.importorskip("pyspark")
     from tests.spark.kafka_broker import jars
 
@@ -227,10 +217,7 @@ def _libraries(modules: tuple[str, ...]) -> Path:
 def run_tool(
     tools: Path, name: str, *arguments: str, stdin: bytes = b"", timeout: float = TIME_LIMIT
 ) -> subprocess.CompletedProcess[str]:
-    """Run one of Kafka's console clients, `ConsoleProducer` for instance, to its end.
-
-    `tools` are its jars.
-    """
+    """Run one of Kafka's console tools, such as `ConsoleProducer`, until it ends."""
     command = start_command(tools, name, *arguments)
     ran = subprocess.run(command, input=stdin, capture_output=True, timeout=timeout, check=False)
     return subprocess.CompletedProcess(
@@ -239,7 +226,7 @@ def run_tool(
 
 
 def start_command(tools: Path, name: str, *arguments: str) -> list[str]:
-    """The command that runs one of Kafka's console clients, for those who want to watch it."""
+    """Return the command line of one of Kafka's console tools."""
     package = "org.apache.kafka.tools" + (
         ".consumer.group"
         if name == "ConsumerGroupCommand"

@@ -1,7 +1,4 @@
-"""kcat.
-
-From the PATH, or else out of Debian's packages, which are unpacked into a folder and not installed.
-"""
+"""kcat, from the PATH or from Debian's packages, which are unpacked but not installed."""
 
 from __future__ import annotations
 
@@ -17,20 +14,19 @@ from tests.support.downloads import download_folder
 
 TIME_LIMIT = 120.0
 
-# What is not on every Debian; the rest of what kcat needs (libc, OpenSSL, the codecs) comes with
-# Python or Java.
+# The packages that may be missing; libc, OpenSSL and the codecs are there with Python or Java.
 _PACKAGES = ("kcat", "librdkafka1", "libyajl2", "libsasl2-2", "liblz4-1", "libzstd1")
 
 
 @dataclass(frozen=True)
 class Kcat:
-    """A kcat that runs."""
+    """An executable kcat."""
 
     command: str
     environment: dict[str, str]
 
     def start(self, *arguments: str) -> subprocess.Popen[bytes]:
-        """Start it, with pipes for what it reads and says."""
+        """Start kcat, with pipes for its standard streams."""
         return subprocess.Popen(
             [self.command, *arguments],
             env=self.environment,
@@ -40,7 +36,7 @@ class Kcat:
         )
 
     def run(self, *arguments: str, stdin: bytes = b"", timeout: float = TIME_LIMIT) -> bytes:
-        """What it prints; an AssertionError with its complaint if it fails."""
+        """Return what kcat prints; raise an AssertionError with its stderr if it fails."""
         with self.start(*arguments) as process:
             try:
                 printed, said = process.communicate(stdin, timeout)
@@ -52,10 +48,7 @@ class Kcat:
 
 
 def find_kcat() -> Kcat:
-    """Return the machine's kcat, or one that is downloaded and unpacked once.
-
-    The test is skipped, with the reason, if there is neither.
-    """
+    """Return the installed kcat, or a downloaded one; skip the test if there is neither."""
     found = shutil.which("kcat")
     if found is not None:
         return Kcat(found, dict(os.environ))
@@ -75,14 +68,14 @@ def find_kcat() -> Kcat:
     )
     if ran.returncode != 0:
         pytest.skip(
-            f"kcat does not run out of Debian's packages: {ran.stderr.decode(errors='replace').strip()}"
+            f"kcat from Debian's packages fails: {ran.stderr.decode(errors='replace').strip()}"
         )
     return usable
 
 
 def _unpack(cache: Path, root: Path) -> None:
     if shutil.which("apt-get") is None or shutil.which("dpkg") is None:
-        pytest.skip("kcat is not on the PATH, and this is no Debian to take it from: install kcat")
+        pytest.skip("kcat is not on the PATH, and this is not Debian: install kcat")
     for each in cache.glob("*.deb"):
         each.unlink()
     command = ["apt-get", "download", "-o", "APT::Sandbox::User=root", *_PACKAGES]
@@ -90,10 +83,8 @@ def _unpack(cache: Path, root: Path) -> None:
         command, cwd=cache, capture_output=True, text=True, timeout=TIME_LIMIT, check=False
     )
     if ran.returncode != 0:
-        pytest.skip(
-            f"kcat is not on the PATH, and Debian's packages can't be had: {ran.stderr.strip()}"
-        )
-    # Whole or not at all, for the next run.
+        pytest.skip(f"kcat is not on the PATH, and its download failed: {ran.stderr.strip()}")
+    # Unpacked elsewhere and renamed, so that the next run finds all files or none.
     unpacked = cache / "unpacking"
     shutil.rmtree(unpacked, ignore_errors=True)
     for each in sorted(cache.glob("*.deb")):

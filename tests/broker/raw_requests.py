@@ -1,18 +1,18 @@
-"""Requests over the wire, as short as tests want them."""
+"""Short forms of Produce and Fetch requests over the wire."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from request_purgatory.broker.log import build
+from request_purgatory.broker.log import build_batch
 from tests.broker.parity.raw import RawClient
 
 NOW_MS = 1_700_000_000_000
 
 
 def records(*values: bytes) -> bytes:
-    """A batch of records without keys."""
-    return bytes(build([(None, value) for value in values], NOW_MS))
+    """Return a batch of records without keys."""
+    return bytes(build_batch([(None, value) for value in values], NOW_MS))
 
 
 def produce(
@@ -23,10 +23,7 @@ def produce(
     timeout_ms: int = 5_000,
     partition: int = 0,
 ) -> Any:
-    """What became of records that were sent to a partition.
-
-    The answer's `error_code`, `base_offset` and so on.
-    """
+    """Send records to a partition, and return its part of the response."""
     data = [{"name": topic, "partition_data": [{"index": partition, "records": records(*values)}]}]
     answer = client.call("Produce", 9, acks=acks, timeout_ms=timeout_ms, topic_data=data)
     return answer.responses[0].partition_responses[0]
@@ -35,7 +32,7 @@ def produce(
 def fetch_fields(
     topic: str, offset: int, *, max_wait_ms: int = 0, min_bytes: int = 1, partition: int = 0
 ) -> dict[str, Any]:
-    """The fields of a fetch of one partition."""
+    """Return the fields of a Fetch request for one partition."""
     wanted = {"partition": partition, "fetch_offset": offset, "partition_max_bytes": 2**20}
     return {
         "replica_id": -1,
@@ -49,7 +46,7 @@ def fetch_fields(
 
 
 def fetch(client: RawClient, topic: str, offset: int, **options: Any) -> Any:
-    """What a fetch of one partition gave: `error_code`, `high_watermark`, `records`."""
+    """Fetch one partition, and return its part of the response."""
     return (
         client.call("Fetch", 11, **fetch_fields(topic, offset, **options))
         .responses[0]

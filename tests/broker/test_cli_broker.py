@@ -1,4 +1,4 @@
-"""The commands `purgatory broker` and `purgatory control`."""
+"""The commands `purgatory broker ...`."""
 
 from __future__ import annotations
 
@@ -10,35 +10,32 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from request_purgatory.cli.exit_codes import ExitCode
 from request_purgatory.cli.main import main
 from tests.broker.parity.raw import RawClient
 from tests.broker.raw_requests import produce
 
 TIME_LIMIT = 60.0
+SERVE = (
+    *(sys.executable, "-m", "request_purgatory", "broker", "serve"),
+    *("--port", "0", "--control-port", "0"),
+)
 Connect = Callable[[str], RawClient]
 
 
 @contextmanager
-def broker(*options: str) -> Iterator[tuple[list[str], str]]:
-    """A cluster that the command runs: the nodes' addresses, and where it takes commands.
-
-    Ended by Ctrl-C.
-    """
-    command = [
-        sys.executable,
-        "-m",
-        "request_purgatory.cli.main",
-        "broker",
-        "--port",
-        "0",
-        "--control",
-        "0",
-        *options,
-    ]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+def served_cluster(*options: str) -> Iterator[tuple[list[str], str]]:
+    """Run `broker serve`; return the nodes' addresses and the control address."""
+    process = subprocess.Popen(
+        [*SERVE, *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     assert process.stdout is not None
     try:
         addresses = process.stdout.readline().removeprefix("bootstrap servers: ").strip()
@@ -47,54 +44,41 @@ def broker(*options: str) -> Iterator[tuple[list[str], str]]:
         yield addresses.split(","), control.group(1)
     finally:
         process.send_signal(signal.SIGINT)
-        told, errors = process.communicate(timeout=TIME_LIMIT)
-    assert (process.returncode, errors) == (0, "")
-    assert "what waited" in told
+        printed, errors = process.communicate(timeout=TIME_LIMIT)
+    assert (process.returncode, errors) == (ExitCode.INTERRUPTED, "")
+    assert "purgatories" in printed
 
 
-def control(capsys: pytest.CaptureFixture[str], address: str, *arguments: str) -> object:
-    """What `purgatory control` prints."""
-    assert main(["control", "--address", address, *arguments]) == 0
+def run_command(capsys: pytest.CaptureFixture[str], control: str, *arguments: str) -> Any:
+    """Run a command on a served cluster, and return its result."""
+    assert main(["broker", *arguments, "--address", control, "--json"]) == 0
     printed = capsys.readouterr().out
     return json.loads(printed) if printed else None
 
 
-def test_cluster_serves_clients_and_takes_commands(
+def test_served_cluster_serves_clients_and_runs_commands(
     capsys: pytest.CaptureFixture[str], connect: Connect, tmp_path: Path
 ) -> None:
-    """A topic of its options, its settings, faults, and a table of what waited at its end."""
-    options = (
-        "--nodes",
-        "2",
-        "--topic",
-        "orders:3:2",
-        "--set",
-        "min.insync.replicas=2",
-        "--data",
-        str(tmp_path / "data"),
-    )
-    with broker(*options) as (addresses, where):
+    """With topics, settings and faults from the command line, and a table of metrics at the end."""
+    data_dir = tmp_path / "data"
+    options = ("--nodes", "2", "--topic", "orders:3:2", "--min-insync-replicas", "2")
+    with served_cluster(*options, "--data-dir", str(data_dir)) as (addresses, control):
         assert len(addresses) == 2
-        described = control(capsys, where, "describe", "orders")
-        assert isinstance(described, list)
+        described = run_command(capsys, control, "describe-topic", "orders")
         assert [len(each["replicas"]) for each in described] == [2, 2, 2]
-        client = connect(addresses[described[0]["leader"]])
+        leader = described[0]["leader"]
+        client = connect(addresses[leader])
         assert produce(client, "orders", b"x").error_code == 0
-        assert (
-            control(
-                capsys, where, "fail-requests", "Produce", "NOT_ENOUGH_REPLICAS", "--times", "1"
-            )
-            is None
-        )
+        fault = ("inject-request-error", "Produce", "NOT_ENOUGH_REPLICAS", "--times", "1")
+        assert run_command(capsys, control, *fault) is None
         assert produce(client, "orders", b"x").error_code == 19
-        assert control(capsys, where, "kill", str(1 - described[0]["leader"])) is None
+        assert run_command(capsys, control, "kill", str(1 - leader)) is None
         assert produce(client, "orders", b"x").error_code == 19
-        metrics = control(capsys, where, "metrics")
-        assert isinstance(metrics, dict)
-        assert metrics[str(described[0]["leader"])]["Produce"]["Completions"] == 1
-        assert main(["control", "--address", where, "freeze", "7"]) == 2
+        metrics = run_command(capsys, control, "metrics")
+        assert metrics[str(leader)]["Produce"]["Completions"] == 1
+        assert main(["broker", "pause-replication", "7", "--address", control]) == 2
         assert "node must be between 0 and 1, got '7'" in capsys.readouterr().err
-    assert sorted(path.name for path in (tmp_path / "data").iterdir()) == [
+    assert sorted(path.name for path in data_dir.iterdir()) == [
         "cluster.json",
         "lock",
         "node-0",
@@ -102,45 +86,59 @@ def test_cluster_serves_clients_and_takes_commands(
     ]
 
 
+def test_served_cluster_prints_its_addresses_as_json_and_stops_on_sigterm() -> None:
+    """The exit code is the one of a process that the signal ended."""
+    process = subprocess.Popen(
+        [*SERVE, "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    addresses = json.loads(process.stdout.readline())
+    process.terminate()
+    rest, _ = process.communicate(timeout=TIME_LIMIT)
+    assert sorted(addresses) == ["bootstrap_servers", "control"]
+    assert (process.returncode, rest) == (ExitCode.TERMINATED, "")
+
+
+def test_results_are_tables_unless_json_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    """A row for each replica, and for each purgatory in use."""
+    with served_cluster("--nodes", "2", "--topic", "orders:1:2") as (_, control):
+        assert main(["broker", "describe-topic", "orders", "--address", control]) == ExitCode.OK
+        topic = capsys.readouterr().out
+        assert main(["broker", "metrics", "--address", control]) == ExitCode.OK
+    assert "high watermark" in topic
+    assert topic.count("yes") == 2
+    assert "NumDelayedOperations" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["broker", "--nodes", "0"], 2, "nodes must be at least 1, got 0"),
+        (["serve", "--nodes", "0"], 2, "nodes must be at least 1, got 0"),
+        (["serve", "--colour", "red"], 2, "Unknown option: --colour"),
         (
-            ["broker", "--set", "colour=red"],
+            ["serve", "--num-partitions", "many"],
             2,
-            "--set must be NAME=VALUE with a name out of .*got 'colour=red'",
+            "--num-partitions: expected a whole number, got 'many'",
         ),
-        (
-            ["broker", "--set", "num.partitions=many"],
-            2,
-            "--set num_partitions must be of the type int, got 'many'",
-        ),
-        (["broker", "--set", "auto.create.topics.enable=1"], 2, "of the type bool, got '1'"),
-        (["broker", "--topic", "a:b"], 2, "--topic must be NAME, .* got 'a:b'"),
-        (
-            ["control", "--address", "nowhere", "metrics"],
-            2,
-            "address must be HOST:PORT, got 'nowhere'",
-        ),
-        (
-            ["control", "--address", "127.0.0.1:1", "metrics"],
-            1,
-            "no cluster takes commands at 127.0.0.1:1",
-        ),
+        (["serve", "--topic", "a:b"], 2, "expected NAME, NAME:PARTITIONS or .* got 'a:b'"),
+        (["metrics", "--address", "nowhere"], 2, "address must be host:port, got 'nowhere'"),
+        (["metrics", "--address", "127.0.0.1:1"], 1, "no control server at 127.0.0.1:1"),
     ],
 )
-def test_what_can_not_be_done_is_told(
+def test_invalid_command_line_is_refused(
     capsys: pytest.CaptureFixture[str], arguments: list[str], code: int, message: str
 ) -> None:
-    """In a line that names the value."""
-    assert main(arguments) == code
-    assert re.search(message, capsys.readouterr().err)
+    """With a message that has the value."""
+    assert main(["broker", *arguments]) == code
+    assert re.search(message, " ".join(capsys.readouterr().err.split()))
 
 
 def test_missing_extra_is_named() -> None:
-    """With what to install, where kafka-python is not."""
-    script = "import sys; sys.modules['kafka'] = None; from request_purgatory.cli.main import main; sys.exit(main(['broker']))"
+    """Without kafka-python, the message says what to install."""
+    script = (
+        "import sys; sys.modules['kafka'] = None;"
+        "from request_purgatory.cli.main import main; sys.exit(main(['broker', 'serve']))"
+    )
     ran = subprocess.run(
         [sys.executable, "-c", script],
         capture_output=True,

@@ -1,4 +1,4 @@
-"""Faults of requests and responses, as a client meets them."""
+"""Injected faults of requests and responses, as clients see them."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ Connect = Callable[[str], RawClient]
 
 @pytest.fixture
 def client(cluster: Cluster, connect: Connect) -> RawClient:
-    """A connection to who leads the topic `t`."""
+    """Return a connection to the leader of the topic `t`."""
     cluster.create_topic("t")
-    return connect(cluster.bootstrap.split(",")[cluster.describe("t")[0]["leader"]])
+    return connect(cluster.bootstrap_servers.split(",")[cluster.describe_topic("t")[0]["leader"]])
 
 
-def test_error_is_answered_so_many_times_and_nothing_is_done(
+def test_request_error_is_answered_the_given_number_of_times(
     cluster: Cluster, client: RawClient
 ) -> None:
-    """The request is not handled: nothing is appended."""
-    cluster.fail_requests("Produce", "KAFKA_STORAGE_ERROR", times=2)
+    """The requests are not handled: nothing is appended."""
+    cluster.inject_request_error("Produce", "KAFKA_STORAGE_ERROR", times=2)
     assert [produce(client, "t", b"x").error_code for _ in range(3)] == [56, 56, 0]
     assert fetch(client, "t", 0).high_watermark == 1
 
 
-def test_error_of_one_node_is_not_that_of_others(
+def test_request_error_can_be_limited_to_one_node(
     cluster: Cluster, client: RawClient, connect: Connect
 ) -> None:
-    """And -1 is as often as there are requests, until all faults are cleared."""
-    leader = cluster.describe("t")[0]["leader"]
-    other = connect(cluster.bootstrap.split(",")[(leader + 1) % 3])
-    cluster.fail_requests("metadata", "BROKER_NOT_AVAILABLE", times=-1, node=leader)
+    """With times=-1 it lasts until the faults are cleared."""
+    leader = cluster.describe_topic("t")[0]["leader"]
+    other = connect(cluster.bootstrap_servers.split(",")[(leader + 1) % 3])
+    cluster.inject_request_error("metadata", "BROKER_NOT_AVAILABLE", times=-1, node=leader)
     codes = [
         client.call("Metadata", 4, topics=[{"name": "t"}]).topics[0].error_code for _ in range(3)
     ]
@@ -51,43 +51,41 @@ def test_error_of_one_node_is_not_that_of_others(
     assert client.call("Metadata", 4, topics=[{"name": "t"}]).topics[0].error_code == 0
 
 
-def test_delayed_response_comes_after_its_delay(cluster: Cluster, client: RawClient) -> None:
-    """What it answers was done at once."""
-    cluster.befall_responses("Produce", "delay", delay_ms=300)
+def test_delayed_response_arrives_after_its_delay(cluster: Cluster, client: RawClient) -> None:
+    """Its request is handled at once."""
+    cluster.inject_response_fault("Produce", "delay", delay_ms=300)
     began = time.monotonic()
     assert produce(client, "t", b"x").error_code == 0
     assert time.monotonic() - began >= 0.3
 
 
-def test_dropped_response_never_comes(
+def test_dropped_response_never_arrives(
     cluster: Cluster, client: RawClient, connect: Connect
 ) -> None:
-    """Nothing else on its connection is answered either; other connections are."""
-    cluster.befall_responses("Fetch", "drop")
+    """Later requests of the connection are not answered either; other connections are."""
+    cluster.inject_response_fault("Fetch", "drop")
     client.start("Fetch", 11, **fetch_fields("t", 0))
     with pytest.raises(TimeoutError):
         client.read(timeout=0.2)
     assert produce(connect(client.address), "t", b"x").error_code == 0
 
 
-def test_disconnected_response_ends_the_connection(
+def test_disconnected_response_closes_the_connection(
     cluster: Cluster, client: RawClient, connect: Connect
 ) -> None:
-    """What the request did is done."""
-    cluster.befall_responses("Produce", "disconnect")
+    """Its request is handled."""
+    cluster.inject_response_fault("Produce", "disconnect")
     with pytest.raises(ConnectionClosedError):
         produce(client, "t", b"x")
     assert fetch(connect(client.address), "t", 0).high_watermark == 1
 
 
-def test_corrupted_response_is_another_of_the_same_size(
-    cluster: Cluster, client: RawClient
-) -> None:
-    """The same one for the same seed."""
+def test_corrupted_response_has_its_original_size(cluster: Cluster, client: RawClient) -> None:
+    """The same seed gives the same bytes."""
     frames = []
     for seed in (7, 7, None):
         if seed is not None:
-            cluster.befall_responses("ListOffsets", "corrupt", seed=seed)
+            cluster.inject_response_fault("ListOffsets", "corrupt", seed=seed)
         wanted = [{"name": "t", "partitions": [{"partition_index": 0, "timestamp": -1}]}]
         client.start("ListOffsets", 2, replica_id=-1, isolation_level=0, topics=wanted)
         frames.append(client.read_frame()[4:])
@@ -97,8 +95,8 @@ def test_corrupted_response_is_another_of_the_same_size(
 
 
 @pytest.mark.parametrize("api", APIS.values(), ids=lambda api: api.name)
-def test_every_api_has_an_answer_for_an_error(api: Api) -> None:
-    """At each version that is served: it can be written and read, and the code is in it."""
+def test_every_api_has_an_error_response(api: Api) -> None:
+    """At every version it can be encoded and decoded, and has the error code."""
     for version in range(api.min_version, api.max_version + 1):
         request = example(api, version)
         answer = error_response(api, request, ErrorCode.KAFKA_STORAGE_ERROR)
@@ -112,10 +110,10 @@ def test_every_api_has_an_answer_for_an_error(api: Api) -> None:
 
 
 def example(api: Api, version: int) -> Any:
-    """A request with one element in each of its arrays."""
+    """Return a request with one element in each of its arrays."""
     made = api.request(
         **{
-            name: part(field)
+            name: field_value(field)
             for name, field in api.request.fields.items()
             if field.for_version_q(version)
         }
@@ -123,10 +121,10 @@ def example(api: Api, version: int) -> Any:
     return api.request.decode(bytes(made.encode(version=version)), version=version)
 
 
-def part(field: Any) -> Any:
-    """A value that a field may have."""
+def field_value(field: Any) -> Any:
+    """Return a valid value of a field."""
     if field.is_struct_array() or field.is_struct():
-        made = field.data_class(**{name: part(each) for name, each in field.fields.items()})
+        made = field.data_class(**{name: field_value(each) for name, each in field.fields.items()})
         return [made] if field.is_struct_array() else made
     kind = field._type_str.removeprefix("[]")
     value = {

@@ -1,4 +1,4 @@
-"""The fixtures for the tests of others, in a pytest of their own."""
+"""The pytest fixtures of the package, in pytest processes of their own."""
 
 from __future__ import annotations
 
@@ -13,40 +13,40 @@ _TESTS = """
     from kafka import KafkaProducer
 
     def test_of_a_cluster(kafka_cluster):
-        assert kafka_cluster.bootstrap.count(":") == {nodes}
-        producer = KafkaProducer(bootstrap_servers=kafka_cluster.bootstrap, acks="all")
+        assert kafka_cluster.bootstrap_servers.count(":") == {nodes}
+        producer = KafkaProducer(bootstrap_servers=kafka_cluster.bootstrap_servers, acks="all")
         assert producer.send("made-by-itself", b"x").get(10).offset == 0
         producer.close()
 
     def test_of_another_cluster(kafka_cluster):
-        producer = KafkaProducer(bootstrap_servers=kafka_cluster.bootstrap, acks="all")
+        producer = KafkaProducer(bootstrap_servers=kafka_cluster.bootstrap_servers, acks="all")
         assert producer.send("made-by-itself", b"x").get(10).offset == 0
         producer.close()
 
     def test_of_a_topic(kafka_topic, kafka_cluster_of_session):
         assert kafka_topic.startswith("test_of_a_topic-")
-        assert len(kafka_cluster_of_session.describe(kafka_topic)) == 1
+        assert len(kafka_cluster_of_session.describe_topic(kafka_topic)) == 1
 
     def test_of_the_same_cluster(kafka_topic, kafka_cluster_of_session, make_kafka_cluster):
-        assert kafka_cluster_of_session.describe(kafka_topic)[0]["leader"] >= 0
+        assert kafka_cluster_of_session.describe_topic(kafka_topic)[0]["leader"] >= 0
         own = make_kafka_cluster(nodes=3, min_insync_replicas=2)
-        assert own.bootstrap.count(":") == 3
+        assert own.bootstrap_servers.count(":") == 3
         assert type(own).__name__ == "{kind}"
 """
 
 
 @pytest.mark.parametrize(("subprocess", "kind"), [("false", "Cluster"), ("true", "ClusterProcess")])
-def test_fixtures_give_clusters_and_topics(
+def test_fixtures_provide_clusters_and_topics(
     pytester: pytest.Pytester, subprocess: str, kind: str
 ) -> None:
-    """A cluster for each test, or one for all; on a thread, or in a process of its own."""
+    """A cluster for one test or for the session, on a thread or in a process."""
     pytester.makeini(f"[pytest]\nkafka_nodes = 2\nkafka_subprocess = {subprocess}\n")
     pytester.makepyfile(_TESTS.format(nodes=2, kind=kind))
     pytester.runpytest_subprocess(*_WITHOUT).assert_outcomes(passed=4)
 
 
-def test_missing_extra_fails_the_tests_that_need_it_alone(pytester: pytest.Pytester) -> None:
-    """With what to install; pytest itself runs."""
+def test_missing_extra_fails_only_the_tests_that_need_it(pytester: pytest.Pytester) -> None:
+    """The message says what to install."""
     pytester.makeconftest("import sys\nsys.modules['kafka'] = None\n")
     pytester.makepyfile(
         "def test_with(kafka_cluster):\n    pass\n\ndef test_without():\n    pass\n"

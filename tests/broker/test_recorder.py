@@ -1,4 +1,4 @@
-"""Recorded traffic: what waited in the broker, replayed by the trace's rules."""
+"""Recorded traffic, replayed by the rules of traces."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ Connect = Callable[[str], RawClient]
 
 
 def recorded(folder: Path, table: str) -> list[dict[str, Any]]:
-    """The rows of a table, times in microseconds."""
+    """Return the rows of a table, with times in microseconds."""
     rows = pq.read_table(folder / table)
     moment = rows.schema.get_field_index("arrived_at" if table == "requests" else "occurred_at")
     return rows.set_column(moment, "at_us", rows.column(moment).cast("int64")).to_pylist()
 
 
 def outcomes(folder: Path) -> Counter[tuple[str, str]]:
-    """How requests end by the trace's rules: how many of each type did so."""
+    """Return the number of requests by type and outcome, by the rules of traces."""
     events: dict[str, list[TraceEvent]] = {}
     for row in recorded(folder, "events"):
         events.setdefault(row["host"], []).append(
@@ -42,13 +42,13 @@ def outcomes(folder: Path) -> Counter[tuple[str, str]]:
     return counted
 
 
-def test_trace_ends_as_the_broker_did(tmp_path: Path, connect: Connect) -> None:
-    """Produce requests that are replicated and one that is not, a fetch that waits for bytes and one that gets none."""
+def test_trace_has_the_outcomes_of_the_broker(tmp_path: Path, connect: Connect) -> None:
+    """Replicated and expired produce requests, and a completed and an expired fetch."""
     folder = tmp_path / "trace"
     with Cluster(nodes=2, record=folder) as cluster:
         cluster.create_topic("t")
-        leader = cluster.describe("t")[0]["leader"]
-        writer, reader = (connect(cluster.bootstrap.split(",")[leader]) for _ in range(2))
+        leader = cluster.describe_topic("t")[0]["leader"]
+        writer, reader = (connect(cluster.bootstrap_servers.split(",")[leader]) for _ in range(2))
         assert produce(writer, "t", b"one").error_code == 0
         assert produce(writer, "t", b"two").error_code == 0
         assert produce(writer, "t", b"never waits", acks=1).error_code == 0
@@ -59,7 +59,7 @@ def test_trace_ends_as_the_broker_did(tmp_path: Path, connect: Connect) -> None:
         assert produce(writer, "t", b"three").error_code == 0
         assert reader.read().responses[0].partitions[0].high_watermark == 4
         assert fetch(reader, "t", 4, max_wait_ms=50).high_watermark == 4
-        cluster.freeze(1 - leader)
+        cluster.pause_replication(1 - leader)
         assert produce(writer, "t", b"late", timeout_ms=50).error_code == 7
         metrics = cluster.metrics()[leader]
     counted = outcomes(folder)
@@ -69,14 +69,11 @@ def test_trace_ends_as_the_broker_did(tmp_path: Path, connect: Connect) -> None:
     assert metrics["Fetch"]["consumer.Expires"] == 1
 
 
-def test_joins_wait_for_their_answers(tmp_path: Path, connect: Connect) -> None:
-    """A join that is answered is completed by its answer.
-
-    One that never is expires with the rebalance.
-    """
+def test_joins_wait_for_their_responses(tmp_path: Path, connect: Connect) -> None:
+    """A join is completed by its response; its timeout is the rebalance timeout."""
     folder = tmp_path / "trace"
     with Cluster(record=folder) as cluster:
-        client = connect(cluster.bootstrap)
+        client = connect(cluster.bootstrap_servers)
         fields = {
             "session_timeout_ms": 6_000,
             "rebalance_timeout_ms": 9_000,
@@ -112,15 +109,15 @@ def test_joins_wait_for_their_answers(tmp_path: Path, connect: Connect) -> None:
     } == {9_000}
 
 
-def test_folder_with_something_in_it_is_refused(tmp_path: Path) -> None:
-    """It might be somebody's trace."""
+def test_folder_with_content_is_refused(tmp_path: Path) -> None:
+    """It may be another trace."""
     (tmp_path / "requests").mkdir()
-    with pytest.raises(InvalidArgumentError, match="record must be an empty folder"):
+    with pytest.raises(InvalidArgumentError, match="record must be an empty or absent folder"):
         Recorder(tmp_path)
 
 
-def test_missing_library_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With what to install."""
+def test_missing_pyarrow_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The message says what to install."""
     usual = builtins.__import__
 
     def without(name: str, *arguments: Any, **options: Any) -> Any:
@@ -133,8 +130,8 @@ def test_missing_library_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         Recorder(tmp_path / "trace")
 
 
-def test_nothing_is_a_trace_too(tmp_path: Path) -> None:
-    """Both tables are there, and empty."""
+def test_trace_without_rows_has_both_tables(tmp_path: Path) -> None:
+    """Both tables exist, and are empty."""
     recorder = Recorder(tmp_path / "trace")
     recorder.close()
     assert recorded(tmp_path / "trace", "requests") == recorded(tmp_path / "trace", "events") == []

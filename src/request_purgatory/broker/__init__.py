@@ -1,4 +1,7 @@
-"""A light broker of Kafka's protocol for tests and development, whose requests wait in the purgatory. Not for production."""
+"""A light Kafka broker for tests and development, whose requests wait in purgatories.
+
+Not for production.
+"""
 
 from request_purgatory.broker.cluster.async_cluster import AsyncCluster
 from request_purgatory.broker.cluster.cluster import Cluster

@@ -1,6 +1,6 @@
 """The settings of a cluster.
 
-Kafka's names, with underscores for dots, and its defaults unless a comment says otherwise.
+Names are Kafka's, with underscores for dots. Defaults are Kafka's unless a comment says otherwise.
 """
 
 from __future__ import annotations
@@ -13,25 +13,68 @@ from request_purgatory.errors import InvalidArgumentError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterSettings:
-    """What a cluster is like. `_ms` is whole milliseconds, `_bytes` is bytes.
+    """The settings of a cluster. `_ms` is whole milliseconds, `_bytes` is bytes.
 
-    Raises InvalidArgumentError, with the value, for one that no cluster can have.
+    The constructor raises InvalidArgumentError if a value is not allowed.
+
+    Attributes:
+        nodes: Number of nodes.
+        data_dir: Directory of the segment files; None keeps the logs in memory.
+        port: Port of node 0; node n has the port + n. 0 takes free ports.
+        flush_messages: Messages appended to a log before it is flushed to the disk: 1 flushes every
+            append, None leaves it to the operating system. Appended messages survive the end of the
+            process in any case, flushed ones also a power failure.
+        auto_create_topics_enable: Create a topic when a client asks for it.
+        num_partitions: Partitions of topics that are created without a number.
+        default_replication_factor: Replicas of topics that are created without a number. None is
+            the number of nodes, at most 3; Kafka's default is 1.
+        min_insync_replicas: In-sync replicas that a write with acks=all needs.
+        replica_lag_time_max_ms: Time without catching up after which a follower leaves the in-sync
+            replicas.
+        replica_fetch_wait_max_ms: Longest wait of a follower's fetch.
+        replica_fetch_min_bytes: Bytes for which a follower's fetch waits.
+        replica_fetch_max_bytes: Largest response to a follower's fetch, for each partition.
+        unclean_leader_election_enable: Elect a leader outside of the in-sync replicas if there is
+            no other.
+        broker_session_timeout_ms: Time without contact after which the controller fences a node.
+            Kafka's default is 9,000.
+        socket_request_max_bytes: Largest request; a larger one closes the connection.
+        queued_max_request_bytes: Memory of all requests being read or handled, and, counted
+            separately, of all responses that clients have not read. Kafka's default is no limit.
+        connections_max_idle_ms: Time after which an idle connection is closed.
+        max_connections: Open connections of a node.
+        message_max_bytes: Largest record batch that a topic takes.
+        fetch_max_bytes: Largest response to a fetch.
+        log_segment_bytes: Size of a segment file.
+        log_retention_ms: Age at which segments are deleted; None keeps them.
+        log_retention_bytes: Size of a partition at which its oldest segments are deleted; None is
+            no limit.
+        log_retention_check_interval_ms: Time between two looks for segments to delete.
+        group_min_session_timeout_ms: Shortest session timeout that a group's member may ask for.
+        group_max_session_timeout_ms: Longest session timeout that a group's member may ask for.
+        group_initial_rebalance_delay_ms: Time for which a new group waits for further members, so
+            that members that start together join in one rebalance. Kafka's default is 3,000.
+        group_max_size: Members of a group.
+        offsets_topic_num_partitions: Partitions of the topic of committed offsets.
+        offsets_commit_timeout_ms: Time for which a commit waits for the offsets topic's replicas.
+        offset_metadata_max_bytes: Largest metadata of a committed offset.
+        producer_byte_rate: Bytes per second that each client id may produce; None is no limit.
+        consumer_byte_rate: Bytes per second that each client id may fetch; None is no limit.
+        quota_window_num: Windows over which the byte rates are averaged.
+        quota_window_size_ms: Length of such a window.
+        purgatory_purge_interval_requests: Completed operations that may remain in each purgatory's
+            watcher lists before a purge.
+        topic_defaults: Defaults of topic settings for new topics: any of Kafka's topic settings, as
+            text.
     """
 
     nodes: int = 1
-    #: Where segment files are kept; None keeps all in memory, which ends with the cluster.
     data_dir: Path | None = None
-    #: The port of node 0, and the next ones for the others; 0 takes free ones.
     port: int = 0
-    #: Written to a segment file before it is forced to the disk: 1 is after every append, None
-    #: leaves it to the system. What was written survives the end of the process in any case, what
-    #: was forced survives the end of the machine's power.
     flush_messages: int | None = None
 
     auto_create_topics_enable: bool = True
     num_partitions: int = 1
-    #: Kafka's default is 1; here it is as many as there are nodes, and 3 at the most, since
-    #: replication is what clusters are for.
     default_replication_factor: int | None = None
     min_insync_replicas: int = 1
     replica_lag_time_max_ms: int = 30_000
@@ -39,13 +82,9 @@ class ClusterSettings:
     replica_fetch_min_bytes: int = 1
     replica_fetch_max_bytes: int = 1_048_576
     unclean_leader_election_enable: bool = False
-    #: A node that the controller has not heard of for so long is taken for dead. Kafka's is 9,000.
     broker_session_timeout_ms: int = 3_000
 
-    #: Of one request; larger ones end the connection.
     socket_request_max_bytes: int = 104_857_600
-    #: Of all requests that come in or are handled, and of all answers that are not read; Kafka's
-    #: default is without limit.
     queued_max_request_bytes: int = 268_435_456
     connections_max_idle_ms: int = 600_000
     max_connections: int = 20_000
@@ -58,28 +97,23 @@ class ClusterSettings:
 
     group_min_session_timeout_ms: int = 6_000
     group_max_session_timeout_ms: int = 1_800_000
-    #: Kafka's is 3,000, which tests would wait for; a group whose members start together needs a
-    #: little.
     group_initial_rebalance_delay_ms: int = 0
     group_max_size: int = 2_147_483_647
     offsets_topic_num_partitions: int = 4
     offsets_commit_timeout_ms: int = 5_000
     offset_metadata_max_bytes: int = 4_096
 
-    #: Bytes a second that each client id may produce or fetch; None is without limit.
     producer_byte_rate: float | None = None
     consumer_byte_rate: float | None = None
     quota_window_num: int = 11
     quota_window_size_ms: int = 1_000
 
-    #: Operations that have ended and are left in watcher lists until a purge, for each purgatory.
     purgatory_purge_interval_requests: int = 1_000
 
-    #: Of each topic, where it is created without its own: any of Kafka's topic settings, as text.
     topic_defaults: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        least = {
+        minimums = {
             "nodes": 1,
             "port": 0,
             "num_partitions": 1,
@@ -96,12 +130,10 @@ class ClusterSettings:
         }
         for name in (each.name for each in fields(self)):
             value = getattr(self, name)
-            if (
-                isinstance(value, (int, float))
-                and not isinstance(value, bool)
-                and value < least.get(name, 0)
-            ):
-                raise InvalidArgumentError(name, f"at least {least.get(name, 0)}", value)
+            minimum = minimums.get(name, 0)
+            is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+            if is_number and value < minimum:
+                raise InvalidArgumentError(name, f"at least {minimum}", value)
         if self.port + self.nodes > 65_536:
             raise InvalidArgumentError(
                 "port", f"at most {65_536 - self.nodes} for {self.nodes} nodes", self.port
@@ -109,10 +141,12 @@ class ClusterSettings:
         factor = self.default_replication_factor
         if factor is not None and not 1 <= factor <= self.nodes:
             raise InvalidArgumentError(
-                "default_replication_factor", f"between 1 and the {self.nodes} nodes", factor
+                "default_replication_factor",
+                f"between 1 and {self.nodes}, the number of nodes",
+                factor,
             )
 
     @property
     def replication_factor(self) -> int:
-        """Of topics that are created without their own."""
+        """The replication factor of topics that are created without one."""
         return self.default_replication_factor or min(self.nodes, 3)

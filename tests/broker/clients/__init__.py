@@ -1,1 +1,1 @@
-"""Clients of Kafka, as their users use them, against whatever speaks its protocol."""
+"""Kafka clients, used as applications use them, against this broker or Apache Kafka."""

@@ -1,7 +1,4 @@
-"""Fixtures of the clients' tests: a cluster to talk to.
-
-With KAFKA_UNDER_TEST=real it is Apache Kafka, to try the tests.
-"""
+"""Fixtures of the clients' tests; KAFKA_UNDER_TEST=real runs them on Apache Kafka."""
 
 from __future__ import annotations
 
@@ -26,19 +23,19 @@ _IS_REAL = os.environ.get("KAFKA_UNDER_TEST") == "real"
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep the tests in one process if their cluster is Kafka: a small machine runs one."""
+    """Run the tests in one process if their cluster is Apache Kafka."""
     if _IS_REAL:
         for item in items:
-            if "bootstrap" in getattr(item, "fixturenames", ()):
+            if "bootstrap_servers" in getattr(item, "fixturenames", ()):
                 item.add_marker(pytest.mark.xdist_group("kafka"))
 
 
 @pytest.fixture(scope="package")
-def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The addresses of three nodes, "host:port,host:port,host:port"."""
+def bootstrap_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Return the addresses of three nodes, "host:port,host:port,host:port"."""
     if _IS_REAL:
         with real_kafka(broker_libraries(), tmp_path_factory.mktemp("kafka"), nodes=3) as kafka:
-            yield kafka.bootstrap
+            yield kafka.bootstrap_servers
     else:
         from request_purgatory.broker import Cluster
 
@@ -46,22 +43,22 @@ def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             name.replace(".", "_"): value for name, value in SHARED_SETTINGS.items()
         }
         with Cluster(nodes=3, **settings) as cluster:
-            yield cluster.bootstrap
+            yield cluster.bootstrap_servers
 
 
 @pytest.fixture
 def topic(request: pytest.FixtureRequest) -> str:
-    """A name for a topic (or a group) that nothing else has."""
+    """Return a unique name for a topic or a group."""
     return f"{request.node.originalname.removeprefix('test_')[:60]}.{secrets.token_hex(4)}"
 
 
 @pytest.fixture(scope="session")
 def kcat() -> Kcat:
-    """A kcat, or a reason to skip."""
+    """Return kcat, or skip the test."""
     return find_kcat()
 
 
 @pytest.fixture(scope="session")
 def tools() -> Path:
-    """The jars of Kafka's console clients, or a reason to skip."""
+    """Return the folder of Kafka's console clients, or skip the test."""
     return tools_libraries()

@@ -1,4 +1,4 @@
-"""aiokafka."""
+"""aiokafka against the broker."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _TIME = 1_700_000_000_000
 
 
 def asynchronous(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
-    """Runs the test on a loop of its own, with a limit."""
+    """Run a test on its own event loop, with a time limit."""
 
     @functools.wraps(test)
     def run(**fixtures: Any) -> None:
@@ -43,7 +43,7 @@ def asynchronous(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
 
 
 async def _until(condition: Callable[[], Any]) -> None:
-    """Until a condition holds that clients bring about in the background."""
+    """Poll a condition that clients fulfil in the background until it is true."""
     end = time.monotonic() + TIME_LIMIT
     while not condition():
         assert time.monotonic() < end, condition
@@ -51,8 +51,8 @@ async def _until(condition: Callable[[], Any]) -> None:
 
 
 @asynccontextmanager
-async def _admin(bootstrap: str) -> AsyncIterator[Any]:
-    admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
+async def _admin(bootstrap_servers: str) -> AsyncIterator[Any]:
+    admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap_servers)
     await admin.start()
     try:
         yield admin
@@ -61,15 +61,15 @@ async def _admin(bootstrap: str) -> AsyncIterator[Any]:
 
 
 async def _create(
-    bootstrap: str, topic: str, *, partitions: int = 1, replicas: int = 3, **config: str
+    bootstrap_servers: str, topic: str, *, partitions: int = 1, replicas: int = 3, **config: str
 ) -> None:
     configs = {name.replace("_", "."): value for name, value in config.items()}
-    async with _admin(bootstrap) as admin:
+    async with _admin(bootstrap_servers) as admin:
         answer = await admin.create_topics(
             [NewTopic(topic, partitions, replicas, topic_configs=configs)]
         )
         _raise(answer.topic_errors)
-        # Kafka's nodes hear of a topic one after the other.
+        # Kafka notifies its nodes one after the other.
         while (await admin.describe_topics([topic]))[0]["error_code"]:
             await asyncio.sleep(0.01)
 
@@ -80,10 +80,12 @@ def _raise(errors: Any) -> None:
             raise for_code(each[1])
 
 
-async def _produce(bootstrap: str, topic: str, *values: bytes | None, **config: Any) -> list[Any]:
-    """What is told of each message; what all replicas have can be read at once."""
+async def _produce(
+    bootstrap_servers: str, topic: str, *values: bytes | None, **config: Any
+) -> list[Any]:
+    """Return the metadata of each message, once all are delivered."""
     async with AIOKafkaProducer(
-        bootstrap_servers=bootstrap, **{"acks": "all"} | config
+        bootstrap_servers=bootstrap_servers, **{"acks": "all"} | config
     ) as producer:
         futures = [
             await producer.send(
@@ -96,7 +98,7 @@ async def _produce(bootstrap: str, topic: str, *values: bytes | None, **config: 
 
 @asynccontextmanager
 async def _consumer(
-    bootstrap: str, *topics: str, group: str | None = None, **config: Any
+    bootstrap_servers: str, *topics: str, group: str | None = None, **config: Any
 ) -> AsyncIterator[Any]:
     common: dict[str, Any] = {
         "auto_offset_reset": "earliest",
@@ -105,7 +107,7 @@ async def _consumer(
     }
     common |= {"heartbeat_interval_ms": 200, "fetch_max_wait_ms": 200, "metadata_max_age_ms": 500}
     async with AIOKafkaConsumer(
-        *topics, bootstrap_servers=bootstrap, group_id=group, **common | config
+        *topics, bootstrap_servers=bootstrap_servers, group_id=group, **common | config
     ) as consumer:
         yield consumer
 
@@ -122,15 +124,17 @@ async def _values(consumer: Any, count: int) -> list[Any]:
     ("acks", "idempotent"), [(0, False), (1, False), ("all", False), ("all", True)]
 )
 @asynchronous
-async def test_messages_are_produced_with_these_acks(
-    bootstrap: str, topic: str, acks: int | str, idempotent: bool
+async def test_messages_are_produced_with_each_acks(
+    bootstrap_servers: str, topic: str, acks: int | str, idempotent: bool
 ) -> None:
-    """And come back with their keys, times and headers."""
-    await _create(bootstrap, topic)
-    told = await _produce(bootstrap, topic, b"a", None, acks=acks, enable_idempotence=idempotent)
+    """They are read back with their keys, timestamps and headers."""
+    await _create(bootstrap_servers, topic)
+    delivered = await _produce(
+        bootstrap_servers, topic, b"a", None, acks=acks, enable_idempotence=idempotent
+    )
     if acks != 0:
-        assert [each.offset for each in told] == [0, 1]
-    async with _consumer(bootstrap) as consumer:
+        assert [each.offset for each in delivered] == [0, 1]
+    async with _consumer(bootstrap_servers) as consumer:
         consumer.assign([TopicPartition(topic, 0)])
         found = await _messages(consumer, 2)
     assert [(each.key, each.value, each.timestamp, each.headers) for each in found] == [
@@ -141,25 +145,25 @@ async def test_messages_are_produced_with_these_acks(
 
 @pytest.mark.parametrize("codec", [None, "gzip", "snappy", "lz4", "zstd"])
 @asynchronous
-async def test_messages_are_compressed_with_this_codec(
-    bootstrap: str, topic: str, codec: str | None
+async def test_messages_are_compressed_with_each_codec(
+    bootstrap_servers: str, topic: str, codec: str | None
 ) -> None:
-    """And come back as they were."""
-    await _create(bootstrap, topic)
+    """They are read back unchanged."""
+    await _create(bootstrap_servers, topic)
     values = [b"%d " % number * 100 for number in range(20)]
-    await _produce(bootstrap, topic, *values, compression_type=codec, linger_ms=20)
-    async with _consumer(bootstrap) as consumer:
+    await _produce(bootstrap_servers, topic, *values, compression_type=codec, linger_ms=20)
+    async with _consumer(bootstrap_servers) as consumer:
         consumer.assign([TopicPartition(topic, 0)])
         assert await _values(consumer, 20) == values
 
 
 @asynchronous
-async def test_reading_starts_where_it_is_told_to(bootstrap: str, topic: str) -> None:
-    """At the beginning, the end, an offset, or a time."""
-    await _create(bootstrap, topic)
-    await _produce(bootstrap, topic, b"a", b"b", b"c")
+async def test_consumer_seeks_to_an_offset_or_a_time(bootstrap_servers: str, topic: str) -> None:
+    """To the beginning, the end, an offset or a timestamp."""
+    await _create(bootstrap_servers, topic)
+    await _produce(bootstrap_servers, topic, b"a", b"b", b"c")
     partition = TopicPartition(topic, 0)
-    async with _consumer(bootstrap) as consumer:
+    async with _consumer(bootstrap_servers) as consumer:
         consumer.assign([partition])
         assert await consumer.beginning_offsets([partition]) == {partition: 0}
         assert await consumer.end_offsets([partition]) == {partition: 3}
@@ -175,10 +179,10 @@ async def test_reading_starts_where_it_is_told_to(bootstrap: str, topic: str) ->
 
 
 @asynchronous
-async def test_an_offset_out_of_range_is_an_error(bootstrap: str, topic: str) -> None:
-    """For one who does not want it reset."""
-    await _create(bootstrap, topic)
-    async with _consumer(bootstrap, auto_offset_reset="none") as consumer:
+async def test_offset_out_of_range_is_an_error(bootstrap_servers: str, topic: str) -> None:
+    """If the consumer does not reset it."""
+    await _create(bootstrap_servers, topic)
+    async with _consumer(bootstrap_servers, auto_offset_reset="none") as consumer:
         consumer.assign([TopicPartition(topic, 0)])
         consumer.seek(TopicPartition(topic, 0), 77)
         with pytest.raises(OffsetOutOfRangeError):
@@ -186,26 +190,28 @@ async def test_an_offset_out_of_range_is_an_error(bootstrap: str, topic: str) ->
 
 
 @asynchronous
-async def test_a_long_poll_is_woken_by_a_later_message(bootstrap: str, topic: str) -> None:
-    """Long before it would have ended."""
-    await _create(bootstrap, topic)
+async def test_long_poll_is_completed_by_a_later_message(
+    bootstrap_servers: str, topic: str
+) -> None:
+    """Long before its timeout."""
+    await _create(bootstrap_servers, topic)
     async with _consumer(
-        bootstrap, fetch_max_wait_ms=50_000, request_timeout_ms=60_000
+        bootstrap_servers, fetch_max_wait_ms=50_000, request_timeout_ms=60_000
     ) as consumer:
         consumer.assign([TopicPartition(topic, 0)])
         waiting = asyncio.ensure_future(consumer.getone())
         assert not (await asyncio.wait([waiting], timeout=0.5))[0]
-        await _produce(bootstrap, topic, b"late")
+        await _produce(bootstrap_servers, topic, b"late")
         assert (await asyncio.wait_for(waiting, 20)).value == b"late"
 
 
 @asynchronous
-async def test_members_of_a_group_share_its_partitions(bootstrap: str, topic: str) -> None:
-    """Two when one joins, one again when it leaves."""
-    await _create(bootstrap, topic, partitions=4)
-    async with _consumer(bootstrap, topic, group=topic) as first:
+async def test_group_members_share_the_partitions(bootstrap_servers: str, topic: str) -> None:
+    """A second member takes half of them, and returns them when it leaves."""
+    await _create(bootstrap_servers, topic, partitions=4)
+    async with _consumer(bootstrap_servers, topic, group=topic) as first:
         await _until(lambda: len(first.assignment()) == 4)
-        async with _consumer(bootstrap, topic, group=topic) as second:
+        async with _consumer(bootstrap_servers, topic, group=topic) as second:
             await _until(lambda: [len(each.assignment()) for each in (first, second)] == [2, 2])
             assert {
                 each.partition for member in (first, second) for each in member.assignment()
@@ -214,56 +220,60 @@ async def test_members_of_a_group_share_its_partitions(bootstrap: str, topic: st
 
 
 @asynchronous
-async def test_reading_resumes_from_what_was_committed(bootstrap: str, topic: str) -> None:
-    """By the next member of the group."""
-    await _create(bootstrap, topic)
-    await _produce(bootstrap, topic, b"a", b"b", b"c")
+async def test_consumer_resumes_from_the_committed_offset(
+    bootstrap_servers: str, topic: str
+) -> None:
+    """Of the group's previous member."""
+    await _create(bootstrap_servers, topic)
+    await _produce(bootstrap_servers, topic, b"a", b"b", b"c")
     partition = TopicPartition(topic, 0)
-    async with _consumer(bootstrap, topic, group=topic) as consumer:
+    async with _consumer(bootstrap_servers, topic, group=topic) as consumer:
         assert len(await _messages(consumer, 3)) == 3
         await consumer.commit({partition: OffsetAndMetadata(2, "as far as b")})
         assert await consumer.committed(partition) == 2
-    async with _consumer(bootstrap, topic, group=topic) as consumer:
+    async with _consumer(bootstrap_servers, topic, group=topic) as consumer:
         assert await _values(consumer, 1) == [b"c"]
-    async with _admin(bootstrap) as admin:
+    async with _admin(bootstrap_servers) as admin:
         assert await admin.list_consumer_group_offsets(topic) == {
             partition: OffsetAndMetadata(2, "as far as b")
         }
 
 
 @asynchronous
-async def test_a_static_member_is_fenced_by_its_successor(bootstrap: str, topic: str) -> None:
-    """Who has the partitions then."""
-    await _create(bootstrap, topic)
-    await _produce(bootstrap, topic, b"a")
-    async with _consumer(bootstrap, topic, group=topic, group_instance_id="one") as first:
+async def test_static_member_is_fenced_by_its_successor(bootstrap_servers: str, topic: str) -> None:
+    """The successor gets the partitions."""
+    await _create(bootstrap_servers, topic)
+    await _produce(bootstrap_servers, topic, b"a")
+    async with _consumer(bootstrap_servers, topic, group=topic, group_instance_id="one") as first:
         await _until(first.assignment)
-        async with _consumer(bootstrap, topic, group=topic, group_instance_id="one") as second:
+        async with _consumer(
+            bootstrap_servers, topic, group=topic, group_instance_id="one"
+        ) as second:
             assert await _values(second, 1) == [b"a"]
             assert second.assignment() == {TopicPartition(topic, 0)}
 
 
 @asynchronous
-async def test_a_message_too_large_is_refused(bootstrap: str, topic: str) -> None:
-    """By the broker, with its own error."""
-    await _create(bootstrap, topic, max_message_bytes="1000")
+async def test_too_large_message_is_refused(bootstrap_servers: str, topic: str) -> None:
+    """By the broker, with MESSAGE_TOO_LARGE."""
+    await _create(bootstrap_servers, topic, max_message_bytes="1000")
     with pytest.raises(MessageSizeTooLargeError):
-        await _produce(bootstrap, topic, b"x" * 2000)
+        await _produce(bootstrap_servers, topic, b"x" * 2000)
 
 
 @asynchronous
-async def test_a_topic_is_made_by_producing_to_it(bootstrap: str, topic: str) -> None:
-    """Where the cluster allows it."""
-    assert [each.offset for each in await _produce(bootstrap, topic, b"first")] == [0]
+async def test_producing_creates_the_topic(bootstrap_servers: str, topic: str) -> None:
+    """If the cluster's settings allow it."""
+    assert [each.offset for each in await _produce(bootstrap_servers, topic, b"first")] == [0]
 
 
 @asynchronous
-async def test_topics_are_made_widened_and_removed(bootstrap: str, topic: str) -> None:
-    """With what there is to know of them in between."""
-    await _create(bootstrap, topic, partitions=2)
+async def test_topics_are_created_extended_and_deleted(bootstrap_servers: str, topic: str) -> None:
+    """The client describes them in between."""
+    await _create(bootstrap_servers, topic, partitions=2)
     with pytest.raises(TopicAlreadyExistsError):
-        await _create(bootstrap, topic)
-    async with _admin(bootstrap) as admin:
+        await _create(bootstrap_servers, topic)
+    async with _admin(bootstrap_servers) as admin:
         _raise((await admin.create_partitions({topic: NewPartitions(3)})).topic_errors)
         while len((await admin.describe_topics([topic]))[0]["partitions"]) != 3:
             await asyncio.sleep(0.01)
@@ -273,10 +283,10 @@ async def test_topics_are_made_widened_and_removed(bootstrap: str, topic: str) -
 
 
 @asynchronous
-async def test_settings_of_a_topic_are_told_and_changed(bootstrap: str, topic: str) -> None:
-    """By the older of the two requests for that."""
-    await _create(bootstrap, topic, retention_ms="5000")
-    async with _admin(bootstrap) as admin:
+async def test_topic_settings_are_described_and_changed(bootstrap_servers: str, topic: str) -> None:
+    """By AlterConfigs."""
+    await _create(bootstrap_servers, topic, retention_ms="5000")
+    async with _admin(bootstrap_servers) as admin:
 
         async def retention() -> str:
             answers = await admin.describe_configs(
@@ -295,35 +305,35 @@ async def test_settings_of_a_topic_are_told_and_changed(bootstrap: str, topic: s
 
 
 @asynchronous
-async def test_the_cluster_is_described(bootstrap: str) -> None:
-    """With all of its nodes."""
-    async with _admin(bootstrap) as admin:
+async def test_cluster_is_described(bootstrap_servers: str) -> None:
+    """With all its nodes."""
+    async with _admin(bootstrap_servers) as admin:
         described = await admin.describe_cluster()
     assert sorted(f"{node['host']}:{node['port']}" for node in described["brokers"]) == sorted(
-        bootstrap.split(",")
+        bootstrap_servers.split(",")
     )
 
 
 @asynchronous
-async def test_records_are_deleted(bootstrap: str, topic: str) -> None:
+async def test_records_are_deleted(bootstrap_servers: str, topic: str) -> None:
     """Up to an offset; reading from the beginning starts there."""
-    await _create(bootstrap, topic)
-    await _produce(bootstrap, topic, b"a", b"b", b"c")
+    await _create(bootstrap_servers, topic)
+    await _produce(bootstrap_servers, topic, b"a", b"b", b"c")
     partition = TopicPartition(topic, 0)
-    async with _admin(bootstrap) as admin:
+    async with _admin(bootstrap_servers) as admin:
         assert await admin.delete_records({partition: RecordsToDelete(2)}) == {partition: 2}
-    async with _consumer(bootstrap) as consumer:
+    async with _consumer(bootstrap_servers) as consumer:
         consumer.assign([partition])
         assert await _values(consumer, 1) == [b"c"]
 
 
 @asynchronous
-async def test_groups_are_listed_and_described(bootstrap: str, topic: str) -> None:
+async def test_groups_are_listed_and_described(bootstrap_servers: str, topic: str) -> None:
     """With their members."""
-    await _create(bootstrap, topic)
+    await _create(bootstrap_servers, topic)
     async with (
-        _consumer(bootstrap, topic, group=topic, client_id="the-client") as consumer,
-        _admin(bootstrap) as admin,
+        _consumer(bootstrap_servers, topic, group=topic, client_id="the-client") as consumer,
+        _admin(bootstrap_servers) as admin,
     ):
         await _until(consumer.assignment)
         assert (topic, "consumer") in [
@@ -335,12 +345,12 @@ async def test_groups_are_listed_and_described(bootstrap: str, topic: str) -> No
 
 
 @asynchronous
-async def test_a_member_whose_heartbeats_stop_is_put_out(bootstrap: str, topic: str) -> None:
-    """Its partitions go to the other one when its session has ended."""
-    await _create(bootstrap, topic, partitions=2)
+async def test_member_without_heartbeats_is_removed(bootstrap_servers: str, topic: str) -> None:
+    """After its session the other member gets its partitions."""
+    await _create(bootstrap_servers, topic, partitions=2)
     gone = AIOKafkaConsumer(
         topic,
-        bootstrap_servers=bootstrap,
+        bootstrap_servers=bootstrap_servers,
         group_id=topic,
         session_timeout_ms=1_500,
         heartbeat_interval_ms=100,
@@ -348,12 +358,12 @@ async def test_a_member_whose_heartbeats_stop_is_put_out(bootstrap: str, topic: 
     await gone.start()
     try:
         await _until(lambda: len(gone.assignment()) == 2)
-        # As if the network were gone: nothing is sent any more, not even that it leaves.
+        # As after a network failure, nothing is sent any more, not even LeaveGroup.
         for connection in list(gone._client._conns.values()):
             connection.close()
         gone._coordinator._coordination_task.cancel()
         gone._coordinator._heartbeat_task.cancel()
-        async with _consumer(bootstrap, topic, group=topic) as other:
+        async with _consumer(bootstrap_servers, topic, group=topic) as other:
             await _until(lambda: len(other.assignment()) == 2)
     finally:
         try:

@@ -1,4 +1,4 @@
-"""confluent-kafka, that is librdkafka."""
+"""confluent-kafka, which wraps librdkafka, against the broker."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ _TIME = 1_700_000_000_000
 
 
 @pytest.fixture
-def admin(bootstrap: str) -> AdminClient:
-    """An administrator, of one test: librdkafka connects again whenever it likes."""
-    return AdminClient({"bootstrap.servers": bootstrap})
+def admin(bootstrap_servers: str) -> AdminClient:
+    """Return an admin client for one test."""
+    return AdminClient({"bootstrap.servers": bootstrap_servers})
 
 
 def _create(
@@ -56,16 +56,16 @@ def _create(
 
 
 def _produce(
-    bootstrap: str, topic: str, *values: str, partition: int | None = None, **config: Any
+    bootstrap_servers: str, topic: str, *values: str, partition: int | None = None, **config: Any
 ) -> list[Any]:
-    """Messages as they were delivered."""
+    """Return the delivered messages."""
     delivered: list[Any] = []
 
     def on_delivery(error: KafkaError | None, message: Any) -> None:
         assert error is None, error
         delivered.append(message)
 
-    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 1} | config)
+    producer = Producer({"bootstrap.servers": bootstrap_servers, "linger.ms": 1} | config)
     where: dict[str, Any] = {} if partition is None else {"partition": partition}
     for number, value in enumerate(values):
         producer.produce(
@@ -82,9 +82,9 @@ def _produce(
 
 
 @contextmanager
-def _consumer(bootstrap: str, group: str, **config: Any) -> Iterator[Consumer]:
+def _consumer(bootstrap_servers: str, group: str, **config: Any) -> Iterator[Consumer]:
     common = {
-        "bootstrap.servers": bootstrap,
+        "bootstrap.servers": bootstrap_servers,
         "group.id": group,
         "auto.offset.reset": "earliest",
         "enable.auto.commit": False,
@@ -97,8 +97,8 @@ def _consumer(bootstrap: str, group: str, **config: Any) -> Iterator[Consumer]:
     try:
         yield consumer
     finally:
-        # A rebalance that waits in the consumer's queue makes its close hang for ever: librdkafka's
-        # issue 4884.
+        # A pending rebalance in the consumer's queue would block close() for ever: issue 4884 of
+        # librdkafka.
         consumer.poll(0)
         consumer.close()
 
@@ -121,16 +121,16 @@ def _values(consumer: Consumer, count: int) -> list[str]:
 
 
 @pytest.mark.parametrize("acks", ["0", "1", "all"])
-def test_messages_are_produced_with_these_acks(
-    bootstrap: str, admin: AdminClient, topic: str, acks: str
+def test_messages_are_produced_with_each_acks(
+    bootstrap_servers: str, admin: AdminClient, topic: str, acks: str
 ) -> None:
-    """And come back with their keys, times and headers."""
+    """They are read back with their keys, timestamps and headers."""
     _create(admin, topic)
-    delivered = _produce(bootstrap, topic, "a", "b", acks=acks)
+    delivered = _produce(bootstrap_servers, topic, "a", "b", acks=acks)
     assert len(delivered) == 2
     if acks != "0":
         assert [message.offset() for message in delivered] == [0, 1]
-    with _consumer(bootstrap, topic) as consumer:
+    with _consumer(bootstrap_servers, topic) as consumer:
         consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
         found = _messages(consumer, 2)
     assert [(each.key(), each.value(), each.offset()) for each in found] == [
@@ -145,46 +145,48 @@ def test_messages_are_produced_with_these_acks(
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_messages_are_compressed_with_this_codec(
-    bootstrap: str, admin: AdminClient, topic: str, codec: str
+def test_messages_are_compressed_with_each_codec(
+    bootstrap_servers: str, admin: AdminClient, topic: str, codec: str
 ) -> None:
-    """And come back as they were."""
+    """They are read back unchanged."""
     _create(admin, topic)
     values = [f"{number} " * 100 for number in range(20)]
-    _produce(bootstrap, topic, *values, **{"compression.type": codec, "linger.ms": 20})
-    with _consumer(bootstrap, topic) as consumer:
+    _produce(bootstrap_servers, topic, *values, **{"compression.type": codec, "linger.ms": 20})
+    with _consumer(bootstrap_servers, topic) as consumer:
         consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
         assert _values(consumer, 20) == values
 
 
-def test_an_idempotent_producer_keeps_the_order(
-    bootstrap: str, admin: AdminClient, topic: str
+def test_idempotent_producer_keeps_the_order(
+    bootstrap_servers: str, admin: AdminClient, topic: str
 ) -> None:
-    """In many small batches that are on their way at once."""
+    """With many small batches in flight."""
     _create(admin, topic)
     values = [str(number) for number in range(500)]
     delivered = _produce(
-        bootstrap,
+        bootstrap_servers,
         topic,
         *values,
         **{"enable.idempotence": True, "batch.num.messages": 5, "linger.ms": 0},
     )
     assert [message.offset() for message in delivered] == list(range(500))
-    with _consumer(bootstrap, topic) as consumer:
+    with _consumer(bootstrap_servers, topic) as consumer:
         consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
         assert _values(consumer, 500) == values
 
 
-def test_a_topic_is_made_by_producing_to_it(bootstrap: str, topic: str) -> None:
-    """Where the cluster allows it."""
-    assert _produce(bootstrap, topic, "first")[0].offset() == 0
+def test_producing_creates_the_topic(bootstrap_servers: str, topic: str) -> None:
+    """If the cluster's settings allow it."""
+    assert _produce(bootstrap_servers, topic, "first")[0].offset() == 0
 
 
-def test_reading_starts_where_it_is_told_to(bootstrap: str, admin: AdminClient, topic: str) -> None:
-    """At the beginning, the end, an offset, or a time."""
+def test_consumer_seeks_to_an_offset_or_a_time(
+    bootstrap_servers: str, admin: AdminClient, topic: str
+) -> None:
+    """To the beginning, the end, an offset or a timestamp."""
     _create(admin, topic)
-    _produce(bootstrap, topic, "a", "b", "c")
-    with _consumer(bootstrap, topic) as consumer:
+    _produce(bootstrap_servers, topic, "a", "b", "c")
+    with _consumer(bootstrap_servers, topic) as consumer:
         assert consumer.get_watermark_offsets(TopicPartition(topic, 0), TIME_LIMIT) == (0, 3)
         consumer.assign([TopicPartition(topic, 0, 1)])
         assert _values(consumer, 2) == ["b", "c"]
@@ -198,40 +200,42 @@ def test_reading_starts_where_it_is_told_to(bootstrap: str, admin: AdminClient, 
         assert _values(consumer, 1) == ["b"]
 
 
-def test_an_offset_out_of_range_is_reset(bootstrap: str, admin: AdminClient, topic: str) -> None:
+def test_offset_out_of_range_is_reset(
+    bootstrap_servers: str, admin: AdminClient, topic: str
+) -> None:
     """As `auto.offset.reset` says."""
     _create(admin, topic)
-    _produce(bootstrap, topic, "a", "b")
-    with _consumer(bootstrap, topic) as consumer:
+    _produce(bootstrap_servers, topic, "a", "b")
+    with _consumer(bootstrap_servers, topic) as consumer:
         consumer.assign([TopicPartition(topic, 0, 77)])
         assert _values(consumer, 2) == ["a", "b"]
 
 
-def test_a_long_poll_is_woken_by_a_later_message(
-    bootstrap: str, admin: AdminClient, topic: str
+def test_long_poll_is_completed_by_a_later_message(
+    bootstrap_servers: str, admin: AdminClient, topic: str
 ) -> None:
-    """Long before it would have ended."""
+    """Long before its timeout."""
     _create(admin, topic)
     with _consumer(
-        bootstrap, topic, **{"fetch.wait.max.ms": 50_000, "socket.timeout.ms": 60_000}
+        bootstrap_servers, topic, **{"fetch.wait.max.ms": 50_000, "socket.timeout.ms": 60_000}
     ) as consumer:
         consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
         assert consumer.poll(0.5) is None
-        _produce(bootstrap, topic, "late")
+        _produce(bootstrap_servers, topic, "late")
         message = consumer.poll(20)
         assert message is not None
         assert message.value() == b"late"
 
 
-def test_members_of_a_group_share_its_partitions(
-    bootstrap: str, admin: AdminClient, topic: str
+def test_group_members_share_the_partitions(
+    bootstrap_servers: str, admin: AdminClient, topic: str
 ) -> None:
-    """Two when one joins, one again when it leaves."""
+    """A second member takes half of them, and returns them when it leaves."""
     _create(admin, topic, partitions=4)
-    with _consumer(bootstrap, topic) as first:
+    with _consumer(bootstrap_servers, topic) as first:
         first.subscribe([topic])
         until(lambda: first.poll(0.05) or len(first.assignment()) == 4)
-        with _consumer(bootstrap, topic) as second:
+        with _consumer(bootstrap_servers, topic) as second:
             second.subscribe([topic])
 
             def shared() -> bool:
@@ -247,52 +251,56 @@ def test_members_of_a_group_share_its_partitions(
         until(lambda: first.poll(0.05) or len(first.assignment()) == 4)
 
 
-def test_reading_resumes_from_what_was_committed(
-    bootstrap: str, admin: AdminClient, topic: str
+def test_consumer_resumes_from_the_committed_offset(
+    bootstrap_servers: str, admin: AdminClient, topic: str
 ) -> None:
-    """By the next member of the group."""
+    """Of the group's previous member."""
     _create(admin, topic)
-    _produce(bootstrap, topic, "a", "b", "c")
-    with _consumer(bootstrap, topic) as consumer:
+    _produce(bootstrap_servers, topic, "a", "b", "c")
+    with _consumer(bootstrap_servers, topic) as consumer:
         consumer.subscribe([topic])
         found = _messages(consumer, 3)
         consumer.commit(message=found[1], asynchronous=False)
         assert consumer.committed([TopicPartition(topic, 0)], TIME_LIMIT)[0].offset == 2
-    with _consumer(bootstrap, topic) as consumer:
+    with _consumer(bootstrap_servers, topic) as consumer:
         consumer.subscribe([topic])
         assert _values(consumer, 1) == ["c"]
 
 
-def test_static_members_come_back_without_a_rebalance(
-    bootstrap: str, admin: AdminClient, topic: str
+def test_static_member_returns_without_a_rebalance(
+    bootstrap_servers: str, admin: AdminClient, topic: str
 ) -> None:
-    """One that is away for less than its session gets its partitions again."""
+    """Within its session it gets the same partitions."""
     _create(admin, topic)
-    _produce(bootstrap, topic, "a", "b")
+    _produce(bootstrap_servers, topic, "a", "b")
     for value in ("a", "b"):
-        with _consumer(bootstrap, topic, **{"group.instance.id": "one"}) as consumer:
+        with _consumer(bootstrap_servers, topic, **{"group.instance.id": "one"}) as consumer:
             consumer.subscribe([topic])
             message = _messages(consumer, 1)[0]
             assert message.value().decode() == value
             consumer.commit(message=message, asynchronous=False)
 
 
-def test_a_message_too_large_is_refused(bootstrap: str, admin: AdminClient, topic: str) -> None:
-    """By the broker, with its own error."""
+def test_too_large_message_is_refused(
+    bootstrap_servers: str, admin: AdminClient, topic: str
+) -> None:
+    """By the broker, with MESSAGE_TOO_LARGE."""
     _create(admin, topic, max_message_bytes="1000")
-    producer = Producer({"bootstrap.servers": bootstrap})
+    producer = Producer({"bootstrap.servers": bootstrap_servers})
     errors: list[Any] = []
     producer.produce(topic, "x" * 2000, on_delivery=lambda error, _: errors.append(error))
     assert producer.flush(TIME_LIMIT) == 0
     assert errors[0].code() == KafkaError.MSG_SIZE_TOO_LARGE
 
 
-def test_an_unknown_partition_is_refused(bootstrap: str, admin: AdminClient, topic: str) -> None:
-    """For its number, as the client knows how many there are."""
+def test_unknown_partition_is_refused(
+    bootstrap_servers: str, admin: AdminClient, topic: str
+) -> None:
+    """By the client, which knows the number of partitions."""
     _create(admin, topic)
     producer = Producer(
         {
-            "bootstrap.servers": bootstrap,
+            "bootstrap.servers": bootstrap_servers,
             "message.timeout.ms": 5_000,
             "topic.metadata.propagation.max.ms": 100,
         }
@@ -303,10 +311,10 @@ def test_an_unknown_partition_is_refused(bootstrap: str, admin: AdminClient, top
     assert errors[0].code() == KafkaError._UNKNOWN_PARTITION
 
 
-def test_reading_an_unknown_topic_is_an_error(bootstrap: str, topic: str) -> None:
-    """Which the client reports, where it may not have it made."""
+def test_reading_an_unknown_topic_is_an_error(bootstrap_servers: str, topic: str) -> None:
+    """The client reports it if it may not create the topic."""
     with _consumer(
-        bootstrap,
+        bootstrap_servers,
         topic,
         **{"allow.auto.create.topics": False, "topic.metadata.propagation.max.ms": 100},
     ) as consumer:
@@ -315,25 +323,25 @@ def test_reading_an_unknown_topic_is_an_error(bootstrap: str, topic: str) -> Non
         assert message.error().code() == KafkaError.UNKNOWN_TOPIC_OR_PART
 
 
-def test_a_member_that_goes_silent_is_put_out(
-    bootstrap: str, admin: AdminClient, topic: str
+def test_member_that_stops_polling_is_removed(
+    bootstrap_servers: str, admin: AdminClient, topic: str
 ) -> None:
-    """Its partitions go to the other one when it has not polled for too long."""
+    """The other member gets its partitions."""
     _create(admin, topic, partitions=2)
     silent = _consumer(
-        bootstrap, topic, **{"session.timeout.ms": 1_500, "max.poll.interval.ms": 1_500}
+        bootstrap_servers, topic, **{"session.timeout.ms": 1_500, "max.poll.interval.ms": 1_500}
     )
-    with silent as gone, _consumer(bootstrap, topic) as other:
+    with silent as gone, _consumer(bootstrap_servers, topic) as other:
         gone.subscribe([topic])
         until(lambda: gone.poll(0.05) or len(gone.assignment()) == 2)
         other.subscribe([topic])
         until(lambda: other.poll(0.05) or len(other.assignment()) == 2)
 
 
-def test_topics_are_made_widened_and_removed(
-    bootstrap: str, admin: AdminClient, topic: str
+def test_topics_are_created_extended_and_deleted(
+    bootstrap_servers: str, admin: AdminClient, topic: str
 ) -> None:
-    """With what there is to know of them in between."""
+    """The client describes them in between."""
     _create(admin, topic, partitions=2)
     with pytest.raises(KafkaException) as refused:
         _create(admin, topic)
@@ -347,57 +355,57 @@ def test_topics_are_made_widened_and_removed(
     until(lambda: topic not in admin.list_topics(timeout=TIME_LIMIT).topics)
 
 
-def test_settings_of_a_topic_are_told_and_changed(admin: AdminClient, topic: str) -> None:
-    """Also which of them are its own."""
+def test_topic_settings_are_described_and_changed(admin: AdminClient, topic: str) -> None:
+    """The description tells the topic's own settings from defaults."""
     _create(admin, topic, retention_ms="5000")
     resource = ConfigResource(ResourceType.TOPIC, topic)
 
-    # Kafka's nodes hear of a topic one after the other.
+    # Kafka notifies its nodes one after the other.
     until(lambda: topic in admin.list_topics(timeout=TIME_LIMIT).topics)
 
-    def told(name: str) -> Any:
+    def setting(name: str) -> Any:
         described = admin.describe_configs([resource])[resource]
         until(described.done)
         return None if described.exception() else described.result()[name]
 
-    retention = until(lambda: told("retention.ms"))
+    retention = until(lambda: setting("retention.ms"))
     assert (retention.value, retention.is_default) == ("5000", False)
-    assert until(lambda: told("cleanup.policy")).value == "delete"
+    assert until(lambda: setting("cleanup.policy")).value == "delete"
     change = ConfigEntry("retention.ms", "6000", incremental_operation=AlterConfigOpType.SET)
     altered = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[change])
     admin.incremental_alter_configs([altered])[altered].result(TIME_LIMIT)
-    until(lambda: (found := told("retention.ms")) and found.value == "6000")
+    until(lambda: (found := setting("retention.ms")) and found.value == "6000")
 
 
-def test_the_cluster_is_described(bootstrap: str, admin: AdminClient) -> None:
-    """With all of its nodes."""
+def test_cluster_is_described(bootstrap_servers: str, admin: AdminClient) -> None:
+    """With all its nodes."""
     described = admin.describe_cluster().result(TIME_LIMIT)
     assert sorted(f"{node.host}:{node.port}" for node in described.nodes) == sorted(
-        bootstrap.split(",")
+        bootstrap_servers.split(",")
     )
     assert described.controller is not None
 
 
-def test_records_are_deleted(bootstrap: str, admin: AdminClient, topic: str) -> None:
+def test_records_are_deleted(bootstrap_servers: str, admin: AdminClient, topic: str) -> None:
     """Up to an offset; reading from the beginning starts there."""
     _create(admin, topic)
-    _produce(bootstrap, topic, "a", "b", "c")
+    _produce(bootstrap_servers, topic, "a", "b", "c")
     partition = TopicPartition(topic, 0, 2)
     assert admin.delete_records([partition])[partition].result(TIME_LIMIT).low_watermark == 2
     earliest = admin.list_offsets({TopicPartition(topic, 0): OffsetSpec.earliest()})
     assert next(iter(earliest.values())).result(TIME_LIMIT).offset == 2
-    with _consumer(bootstrap, topic) as consumer:
+    with _consumer(bootstrap_servers, topic) as consumer:
         consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
         assert _values(consumer, 1) == ["c"]
 
 
 def test_groups_are_listed_described_altered_and_deleted(
-    bootstrap: str, admin: AdminClient, topic: str
+    bootstrap_servers: str, admin: AdminClient, topic: str
 ) -> None:
-    """While they have members, and after."""
+    """With members, and after they have left."""
     _create(admin, topic)
-    _produce(bootstrap, topic, "a", "b")
-    with _consumer(bootstrap, topic, **{"client.id": "the-client"}) as consumer:
+    _produce(bootstrap_servers, topic, "a", "b")
+    with _consumer(bootstrap_servers, topic, **{"client.id": "the-client"}) as consumer:
         consumer.subscribe([topic])
         consumer.commit(message=_messages(consumer, 2)[1], asynchronous=False)
         described = admin.describe_consumer_groups([topic])[topic].result(TIME_LIMIT)
@@ -410,16 +418,16 @@ def test_groups_are_listed_described_altered_and_deleted(
     assert topic in {
         group.group_id for group in admin.list_consumer_groups().result(TIME_LIMIT).valid
     }
-    told = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(topic)])[topic].result(
+    listed = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(topic)])[topic].result(
         TIME_LIMIT
     )
-    assert [(each.partition, each.offset) for each in told.topic_partitions] == [(0, 2)]
+    assert [(each.partition, each.offset) for each in listed.topic_partitions] == [(0, 2)]
     altered = ConsumerGroupTopicPartitions(topic, [TopicPartition(topic, 0, 1)])
     admin.alter_consumer_group_offsets([altered])[topic].result(TIME_LIMIT)
-    told = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(topic)])[topic].result(
+    listed = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(topic)])[topic].result(
         TIME_LIMIT
     )
-    assert [each.offset for each in told.topic_partitions] == [1]
+    assert [each.offset for each in listed.topic_partitions] == [1]
     admin.delete_consumer_groups([topic])[topic].result(TIME_LIMIT)
     assert topic not in {
         group.group_id for group in admin.list_consumer_groups().result(TIME_LIMIT).valid

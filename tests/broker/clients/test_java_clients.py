@@ -1,6 +1,6 @@
-"""Kafka's own clients in Java, by the console tools that come with them.
+"""Kafka's Java clients, as console tools.
 
-Each start of a JVM takes a second or two, so that the fast tier runs one of these tests.
+// Starting a JVM takes a second or two, so the fast tier runs only one of these tests.
 """
 
 from __future__ import annotations
@@ -18,18 +18,20 @@ pytestmark = pytest.mark.jvm
 
 
 def _run(tools: Path, name: str, *arguments: str, stdin: bytes = b"") -> str:
-    """What a tool prints; an AssertionError with all that it says if it fails."""
+    """Return what a tool prints; raise an AssertionError with its output if it fails."""
     ran = run_tool(tools, name, *arguments, stdin=stdin)
     assert ran.returncode == 0, (ran.stdout + ran.stderr)[:1000]
     return ran.stdout
 
 
-def _produce(tools: Path, bootstrap: str, topic: str, lines: bytes, *arguments: str) -> None:
+def _produce(
+    tools: Path, bootstrap_servers: str, topic: str, lines: bytes, *arguments: str
+) -> None:
     _run(
         tools,
         "ConsoleProducer",
         "--bootstrap-server",
-        bootstrap,
+        bootstrap_servers,
         "--topic",
         topic,
         *arguments,
@@ -37,11 +39,13 @@ def _produce(tools: Path, bootstrap: str, topic: str, lines: bytes, *arguments: 
     )
 
 
-def _consume(tools: Path, bootstrap: str, topic: str, count: int, *arguments: str) -> list[str]:
+def _consume(
+    tools: Path, bootstrap_servers: str, topic: str, count: int, *arguments: str
+) -> list[str]:
     limit = str(int(TIME_LIMIT * 1000))
     common = [
         "--bootstrap-server",
-        bootstrap,
+        bootstrap_servers,
         "--topic",
         topic,
         "--max-messages",
@@ -56,9 +60,9 @@ def _consume(tools: Path, bootstrap: str, topic: str, count: int, *arguments: st
     "codec", [pytest.param("none", marks=pytest.mark.smoke), "gzip", "snappy", "lz4", "zstd"]
 )
 def test_messages_are_produced_and_consumed(
-    tools: Path, bootstrap: str, topic: str, codec: str
+    tools: Path, bootstrap_servers: str, topic: str, codec: str
 ) -> None:
-    """By the idempotent producer that Java's is, with keys and headers, in each codec."""
+    """By the idempotent producer, with keys and headers, with each codec."""
     keyed = [
         "--property",
         "parse.key=true",
@@ -67,7 +71,9 @@ def test_messages_are_produced_and_consumed(
         "--compression-codec",
         codec,
     ]
-    _produce(tools, bootstrap, topic, b"one:1\tk1\t" + b"a" * 500 + b"\none:2\tk2\tb\n", *keyed)
+    _produce(
+        tools, bootstrap_servers, topic, b"one:1\tk1\t" + b"a" * 500 + b"\none:2\tk2\tb\n", *keyed
+    )
     shown = [
         "--property",
         "print.key=true",
@@ -76,18 +82,18 @@ def test_messages_are_produced_and_consumed(
         "--property",
         "print.offset=true",
     ]
-    found = _consume(tools, bootstrap, topic, 2, "--from-beginning", *shown)
+    found = _consume(tools, bootstrap_servers, topic, 2, "--from-beginning", *shown)
     assert found == ["Offset:0\tone:1\tk1\t" + "a" * 500, "Offset:1\tone:2\tk2\tb"]
 
 
 @pytest.mark.parametrize("acks", ["0", "1"])
-def test_messages_are_produced_with_less_than_all_acks(
-    tools: Path, bootstrap: str, topic: str, acks: str
+def test_messages_are_produced_with_acks_0_and_1(
+    tools: Path, bootstrap_servers: str, topic: str, acks: str
 ) -> None:
-    """Which Java's producer does without idempotence."""
+    """Java's producer is then not idempotent."""
     _produce(
         tools,
-        bootstrap,
+        bootstrap_servers,
         topic,
         b"a\nb\n",
         "--request-required-acks",
@@ -95,17 +101,19 @@ def test_messages_are_produced_with_less_than_all_acks(
         "--producer-property",
         "enable.idempotence=false",
     )
-    assert _consume(tools, bootstrap, topic, 2, "--partition", "0", "--offset", "earliest") == [
+    assert _consume(
+        tools, bootstrap_servers, topic, 2, "--partition", "0", "--offset", "earliest"
+    ) == [
         "a",
         "b",
     ]
 
 
-def test_a_topic_is_made_described_widened_and_removed(
-    tools: Path, bootstrap: str, topic: str
+def test_topic_is_created_described_extended_and_deleted(
+    tools: Path, bootstrap_servers: str, topic: str
 ) -> None:
-    """By the administrator's tool."""
-    common = ["--bootstrap-server", bootstrap]
+    """By the tool for topics."""
+    common = ["--bootstrap-server", bootstrap_servers]
     _run(
         tools,
         "TopicCommand",
@@ -138,18 +146,19 @@ def test_a_topic_is_made_described_widened_and_removed(
     until(lambda: topic not in _run(tools, "TopicCommand", *common, "--list").split())
 
 
-def test_a_group_goes_on_where_it_was(tools: Path, bootstrap: str, topic: str) -> None:
-    """And its offsets are told, set back and deleted by the administrator's tool."""
-    _produce(tools, bootstrap, topic, b"a\nb\nc\n")
-    assert _consume(tools, bootstrap, topic, 3, "--group", topic, "--from-beginning") == [
+def test_group_resumes_from_its_committed_offsets(
+    tools: Path, bootstrap_servers: str, topic: str
+) -> None:
+    """The tool for groups describes, resets and deletes the offsets."""
+    _produce(tools, bootstrap_servers, topic, b"a\nb\nc\n")
+    assert _consume(tools, bootstrap_servers, topic, 3, "--group", topic, "--from-beginning") == [
         "a",
         "b",
         "c",
     ]
-    common = ["--bootstrap-server", bootstrap, "--group", topic]
+    common = ["--bootstrap-server", bootstrap_servers, "--group", topic]
     described = _run(tools, "ConsumerGroupCommand", *common, "--describe").split()
-    # The group, its topic, the partition, the committed offset, the log's end, and how far behind
-    # it is.
+    # Group, topic, partition, committed offset, log end, and lag.
     start = described.index(topic)
     assert described[start : start + 6] == [topic, topic, "0", "3", "3", "0"]
     _run(
@@ -163,22 +172,22 @@ def test_a_group_goes_on_where_it_was(tools: Path, bootstrap: str, topic: str) -
         "1",
         "--execute",
     )
-    assert _consume(tools, bootstrap, topic, 2, "--group", topic) == ["b", "c"]
+    assert _consume(tools, bootstrap_servers, topic, 2, "--group", topic) == ["b", "c"]
     _run(tools, "ConsumerGroupCommand", *common, "--delete")
     assert (
         topic
         not in _run(
-            tools, "ConsumerGroupCommand", "--bootstrap-server", bootstrap, "--list"
+            tools, "ConsumerGroupCommand", "--bootstrap-server", bootstrap_servers, "--list"
         ).split()
     )
 
 
-def test_offsets_are_told_and_records_deleted(
-    tools: Path, bootstrap: str, topic: str, tmp_path: Path
+def test_offsets_are_listed_and_records_deleted(
+    tools: Path, bootstrap_servers: str, topic: str, tmp_path: Path
 ) -> None:
-    """The end, the beginning, and by time."""
-    _produce(tools, bootstrap, topic, b"a\nb\nc\n")
-    common = ["--bootstrap-server", bootstrap]
+    """The log's start, its end, and an offset by time."""
+    _produce(tools, bootstrap_servers, topic, b"a\nb\nc\n")
+    common = ["--bootstrap-server", bootstrap_servers]
     wanted = tmp_path / "records.json"
     wanted.write_text(
         f'{{"version": 1, "partitions": [{{"topic": "{topic}", "partition": 0, "offset": 2}}]}}'
@@ -188,25 +197,33 @@ def test_offsets_are_told_and_records_deleted(
     )
     times = {"earliest": 2, "latest": 3, "max-timestamp": None, "1000": 2}
     for when, offset in times.items():
-        told = _run(tools, "GetOffsetShell", *common, "--topic", topic, "--time", when).strip()
-        assert told.startswith(f"{topic}:0:" if offset is None else f"{topic}:0:{offset}")
+        offsets = _run(tools, "GetOffsetShell", *common, "--topic", topic, "--time", when).strip()
+        assert offsets.startswith(f"{topic}:0:" if offset is None else f"{topic}:0:{offset}")
 
 
-def test_a_reader_at_the_end_is_given_what_comes(tools: Path, bootstrap: str, topic: str) -> None:
-    """Without being asked again: long before its fetch would have ended."""
-    _produce(tools, bootstrap, topic, b"first\n")
+def test_consumer_at_the_end_gets_new_messages(
+    tools: Path, bootstrap_servers: str, topic: str
+) -> None:
+    """Long before its fetch would time out."""
+    _produce(tools, bootstrap_servers, topic, b"first\n")
     settings = ["--from-beginning", "--consumer-property", "fetch.max.wait.ms=25000"]
     command = start_command(
-        tools, "ConsoleConsumer", "--bootstrap-server", bootstrap, "--topic", topic, *settings
+        tools,
+        "ConsoleConsumer",
+        "--bootstrap-server",
+        bootstrap_servers,
+        "--topic",
+        topic,
+        *settings,
     )
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as reader:
         assert reader.stdout is not None
         try:
             assert reader.stdout.readline() == b"first\n"
-            _produce(tools, bootstrap, topic, b"late\n")
+            _produce(tools, bootstrap_servers, topic, b"late\n")
             produced = time.monotonic()
             assert reader.stdout.readline() == b"late\n"
             assert time.monotonic() - produced < 15
         finally:
-            # It would otherwise wait for the end of its next fetch.
+            # Otherwise it would wait for the end of its next fetch.
             reader.kill()

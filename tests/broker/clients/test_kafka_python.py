@@ -1,4 +1,4 @@
-"""kafka-python."""
+"""kafka-python against the broker."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _LIMIT_MS = int(TIME_LIMIT * 1000)
 
 
 @pytest.fixture(scope="module")
-def admin(bootstrap: str) -> Iterator[Any]:
-    """An administrator."""
-    admin = KafkaAdminClient(bootstrap_servers=bootstrap.split(","))
+def admin(bootstrap_servers: str) -> Iterator[Any]:
+    """Return an admin client."""
+    admin = KafkaAdminClient(bootstrap_servers=bootstrap_servers.split(","))
     yield admin
     admin.close()
 
@@ -41,9 +41,9 @@ def _create(
     )
 
 
-def _produce(bootstrap: str, topic: str, *values: bytes | None, **config: Any) -> list[Any]:
-    """What is told of each message."""
-    producer = KafkaProducer(bootstrap_servers=bootstrap.split(","), **config)
+def _produce(bootstrap_servers: str, topic: str, *values: bytes | None, **config: Any) -> list[Any]:
+    """Return the metadata of each message."""
+    producer = KafkaProducer(bootstrap_servers=bootstrap_servers.split(","), **config)
     try:
         futures = [
             producer.send(
@@ -63,7 +63,7 @@ def _produce(bootstrap: str, topic: str, *values: bytes | None, **config: Any) -
 
 
 @contextmanager
-def _consumer(bootstrap: str, *, group: str | None = None, **config: Any) -> Iterator[Any]:
+def _consumer(bootstrap_servers: str, *, group: str | None = None, **config: Any) -> Iterator[Any]:
     common = {
         "auto_offset_reset": "earliest",
         "enable_auto_commit": False,
@@ -71,7 +71,7 @@ def _consumer(bootstrap: str, *, group: str | None = None, **config: Any) -> Ite
     }
     common |= {"heartbeat_interval_ms": 200, "fetch_max_wait_ms": 200}
     consumer = KafkaConsumer(
-        bootstrap_servers=bootstrap.split(","), group_id=group, **common | config
+        bootstrap_servers=bootstrap_servers.split(","), group_id=group, **common | config
     )
     try:
         yield consumer
@@ -94,15 +94,17 @@ def _messages(consumer: Any, count: int) -> list[Any]:
 @pytest.mark.parametrize(
     ("acks", "idempotent"), [(0, False), (1, False), ("all", False), ("all", True)]
 )
-def test_messages_are_produced_with_these_acks(
-    bootstrap: str, admin: Any, topic: str, acks: int | str, idempotent: bool
+def test_messages_are_produced_with_each_acks(
+    bootstrap_servers: str, admin: Any, topic: str, acks: int | str, idempotent: bool
 ) -> None:
-    """And come back with their keys, times and headers."""
+    """They are read back with their keys, timestamps and headers."""
     _create(admin, topic)
-    told = _produce(bootstrap, topic, b"a", None, acks=acks, enable_idempotence=idempotent)
+    delivered = _produce(
+        bootstrap_servers, topic, b"a", None, acks=acks, enable_idempotence=idempotent
+    )
     if acks != 0:
-        assert [each.offset for each in told] == [0, 1]
-    with _consumer(bootstrap) as consumer:
+        assert [each.offset for each in delivered] == [0, 1]
+    with _consumer(bootstrap_servers) as consumer:
         consumer.assign([TopicPartition(topic, 0)])
         found = _messages(consumer, 2)
     assert [(each.key, each.value, each.timestamp, each.headers) for each in found] == [
@@ -112,35 +114,39 @@ def test_messages_are_produced_with_these_acks(
 
 
 @pytest.mark.parametrize("codec", [None, "gzip", "snappy", "lz4", "zstd"])
-def test_messages_are_compressed_with_this_codec(
-    bootstrap: str, admin: Any, topic: str, codec: str | None
+def test_messages_are_compressed_with_each_codec(
+    bootstrap_servers: str, admin: Any, topic: str, codec: str | None
 ) -> None:
-    """And come back as they were."""
+    """They are read back unchanged."""
     _create(admin, topic)
     values = [b"%d " % number * 100 for number in range(20)]
-    _produce(bootstrap, topic, *values, compression_type=codec, linger_ms=20)
-    with _consumer(bootstrap) as consumer:
+    _produce(bootstrap_servers, topic, *values, compression_type=codec, linger_ms=20)
+    with _consumer(bootstrap_servers) as consumer:
         consumer.assign([TopicPartition(topic, 0)])
         assert [each.value for each in _messages(consumer, 20)] == values
 
 
-def test_an_idempotent_producer_keeps_the_order(bootstrap: str, admin: Any, topic: str) -> None:
-    """In many small batches that are on their way at once."""
+def test_idempotent_producer_keeps_the_order(
+    bootstrap_servers: str, admin: Any, topic: str
+) -> None:
+    """With many small batches in flight."""
     _create(admin, topic)
     values = [b"%d" % number for number in range(300)]
-    told = _produce(bootstrap, topic, *values, enable_idempotence=True, batch_size=100)
-    assert [each.offset for each in told] == list(range(300))
-    with _consumer(bootstrap) as consumer:
+    delivered = _produce(bootstrap_servers, topic, *values, enable_idempotence=True, batch_size=100)
+    assert [each.offset for each in delivered] == list(range(300))
+    with _consumer(bootstrap_servers) as consumer:
         consumer.assign([TopicPartition(topic, 0)])
         assert [each.value for each in _messages(consumer, 300)] == values
 
 
-def test_reading_starts_where_it_is_told_to(bootstrap: str, admin: Any, topic: str) -> None:
-    """At the beginning, the end, an offset, or a time."""
+def test_consumer_seeks_to_an_offset_or_a_time(
+    bootstrap_servers: str, admin: Any, topic: str
+) -> None:
+    """To the beginning, the end, an offset or a timestamp."""
     _create(admin, topic)
-    _produce(bootstrap, topic, b"a", b"b", b"c")
+    _produce(bootstrap_servers, topic, b"a", b"b", b"c")
     partition = TopicPartition(topic, 0)
-    with _consumer(bootstrap) as consumer:
+    with _consumer(bootstrap_servers) as consumer:
         consumer.assign([partition])
         assert consumer.beginning_offsets([partition]) == {partition: 0}
         assert consumer.end_offsets([partition]) == {partition: 3}
@@ -155,28 +161,29 @@ def test_reading_starts_where_it_is_told_to(bootstrap: str, admin: Any, topic: s
         assert [each.value for each in _messages(consumer, 3)] == [b"a", b"b", b"c"]
 
 
-def test_a_long_poll_is_woken_by_a_later_message(bootstrap: str, admin: Any, topic: str) -> None:
-    """Long before it would have ended."""
+def test_long_poll_is_completed_by_a_later_message(
+    bootstrap_servers: str, admin: Any, topic: str
+) -> None:
+    """Long before its timeout."""
     _create(admin, topic)
-    with _consumer(bootstrap, fetch_max_wait_ms=50_000, request_timeout_ms=60_000) as consumer:
+    with _consumer(
+        bootstrap_servers, fetch_max_wait_ms=50_000, request_timeout_ms=60_000
+    ) as consumer:
         consumer.assign([TopicPartition(topic, 0)])
         assert not consumer.poll(500)
-        _produce(bootstrap, topic, b"late")
+        _produce(bootstrap_servers, topic, b"late")
         assert [each.value for messages in consumer.poll(20_000).values() for each in messages] == [
             b"late"
         ]
 
 
 class _Member(threading.Thread):
-    """A consumer that polls on a thread of its own.
+    """A consumer that polls on its own thread: joins wait for all members to be polled."""
 
-    Joins are not answered while the other members are not polled.
-    """
-
-    def __init__(self, bootstrap: str, topic: str, **config: Any) -> None:
+    def __init__(self, bootstrap_servers: str, topic: str, **config: Any) -> None:
         super().__init__()
         self.assigned: set[int] = set()
-        self._addresses = bootstrap
+        self._addresses = bootstrap_servers
         self._topic = topic
         self._config = config
         self._leaving = threading.Event()
@@ -189,16 +196,16 @@ class _Member(threading.Thread):
                 self.assigned = {each.partition for each in consumer.assignment()}
 
     def leave(self) -> None:
-        """Stop polling and leave the group."""
+        """Stop polling, and leave the group."""
         self._leaving.set()
         self.join(TIME_LIMIT)
         assert not self.is_alive()
 
 
-def test_members_of_a_group_share_its_partitions(bootstrap: str, admin: Any, topic: str) -> None:
-    """Two when one joins, one again when it leaves."""
+def test_group_members_share_the_partitions(bootstrap_servers: str, admin: Any, topic: str) -> None:
+    """A second member takes half of them, and returns them when it leaves."""
     _create(admin, topic, partitions=4)
-    members = [_Member(bootstrap, topic), _Member(bootstrap, topic)]
+    members = [_Member(bootstrap_servers, topic), _Member(bootstrap_servers, topic)]
     try:
         members[0].start()
         until(lambda: members[0].assigned == {0, 1, 2, 3})
@@ -217,74 +224,80 @@ def test_members_of_a_group_share_its_partitions(bootstrap: str, admin: Any, top
                 each.leave()
 
 
-def test_reading_resumes_from_what_was_committed(bootstrap: str, admin: Any, topic: str) -> None:
-    """By the next member of the group, and with what was said of it."""
+def test_consumer_resumes_from_the_committed_offset(
+    bootstrap_servers: str, admin: Any, topic: str
+) -> None:
+    """Of the group's previous member, with its metadata."""
     _create(admin, topic)
-    _produce(bootstrap, topic, b"a", b"b", b"c")
+    _produce(bootstrap_servers, topic, b"a", b"b", b"c")
     partition = TopicPartition(topic, 0)
-    with _consumer(bootstrap, group=topic) as consumer:
+    with _consumer(bootstrap_servers, group=topic) as consumer:
         consumer.subscribe([topic])
         assert len(_messages(consumer, 3)) == 3
         consumer.commit({partition: OffsetAndMetadata(2, "as far as b", -1)})
         assert consumer.committed(partition, metadata=True) == OffsetAndMetadata(
             2, "as far as b", -1
         )
-    with _consumer(bootstrap, group=topic) as consumer:
+    with _consumer(bootstrap_servers, group=topic) as consumer:
         consumer.subscribe([topic])
         assert [each.value for each in _messages(consumer, 1)] == [b"c"]
 
 
-def test_offsets_are_committed_without_a_group_of_members(
-    bootstrap: str, admin: Any, topic: str
+def test_offsets_are_committed_without_membership(
+    bootstrap_servers: str, admin: Any, topic: str
 ) -> None:
-    """By one that chose its partitions itself."""
+    """By a consumer with manually assigned partitions."""
     _create(admin, topic)
     partition = TopicPartition(topic, 0)
-    with _consumer(bootstrap, group=topic) as consumer:
+    with _consumer(bootstrap_servers, group=topic) as consumer:
         consumer.assign([partition])
         assert consumer.committed(partition) is None
         consumer.commit({partition: OffsetAndMetadata(7, "", -1)})
         assert consumer.committed(partition) == 7
 
 
-def test_offsets_are_committed_by_and_by(bootstrap: str, admin: Any, topic: str) -> None:
-    """By the client itself, as it goes on and when it is closed."""
+def test_offsets_are_committed_automatically(
+    bootstrap_servers: str, admin: Any, topic: str
+) -> None:
+    """Periodically, and when the consumer is closed."""
     _create(admin, topic)
-    _produce(bootstrap, topic, b"a", b"b")
+    _produce(bootstrap_servers, topic, b"a", b"b")
     with _consumer(
-        bootstrap, group=topic, enable_auto_commit=True, auto_commit_interval_ms=50
+        bootstrap_servers, group=topic, enable_auto_commit=True, auto_commit_interval_ms=50
     ) as consumer:
         consumer.subscribe([topic])
         _messages(consumer, 2)
-    with _consumer(bootstrap, group=topic) as consumer:
+    with _consumer(bootstrap_servers, group=topic) as consumer:
         assert consumer.committed(TopicPartition(topic, 0)) == 2
 
 
-def test_a_message_too_large_is_refused(bootstrap: str, admin: Any, topic: str) -> None:
-    """By the broker, with its own error."""
+def test_too_large_message_is_refused(bootstrap_servers: str, admin: Any, topic: str) -> None:
+    """By the broker, with MESSAGE_TOO_LARGE."""
     _create(admin, topic, max_message_bytes="1000")
     with pytest.raises(MessageSizeTooLargeError):
-        _produce(bootstrap, topic, b"x" * 2000)
+        _produce(bootstrap_servers, topic, b"x" * 2000)
 
 
-def test_an_unknown_topic_is_not_made_for_one_who_does_not_want_it(
-    bootstrap: str, topic: str
+def test_unknown_topic_is_not_created_if_the_client_forbids_it(
+    bootstrap_servers: str, topic: str
 ) -> None:
     """It stays unknown."""
-    with _consumer(bootstrap, allow_auto_create_topics=False) as consumer:
+    with _consumer(bootstrap_servers, allow_auto_create_topics=False) as consumer:
         assert not consumer.partitions_for_topic(topic)
         assert topic not in consumer.topics()
 
 
-def test_a_member_that_goes_silent_is_put_out(bootstrap: str, admin: Any, topic: str) -> None:
-    """Its partitions go to the other one when it has not polled for too long."""
+def test_member_that_stops_polling_is_removed(
+    bootstrap_servers: str, admin: Any, topic: str
+) -> None:
+    """The other member gets its partitions."""
     _create(admin, topic, partitions=2)
     with _consumer(
-        bootstrap, group=topic, session_timeout_ms=1_500, max_poll_interval_ms=1_500
+        bootstrap_servers, group=topic, session_timeout_ms=1_500, max_poll_interval_ms=1_500
     ) as gone:
         gone.subscribe([topic])
         until(lambda: gone.poll(500) or len(gone.assignment()) == 2)
-        other = _Member(bootstrap, topic)
+        other = _Member(bootstrap_servers, topic)
         other.start()
         try:
             until(lambda: other.assigned == {0, 1})
@@ -292,8 +305,8 @@ def test_a_member_that_goes_silent_is_put_out(bootstrap: str, admin: Any, topic:
             other.leave()
 
 
-def test_topics_are_made_widened_and_removed(admin: Any, topic: str) -> None:
-    """With what there is to know of them in between."""
+def test_topics_are_created_extended_and_deleted(admin: Any, topic: str) -> None:
+    """The client describes them in between."""
     _create(admin, topic, partitions=2)
     with pytest.raises(TopicAlreadyExistsError):
         _create(admin, topic)
@@ -305,18 +318,18 @@ def test_topics_are_made_widened_and_removed(admin: Any, topic: str) -> None:
     until(lambda: topic not in admin.list_topics())
 
 
-def test_settings_of_a_topic_are_told_and_changed(admin: Any, topic: str) -> None:
-    """Those that are not the cluster's."""
+def test_topic_settings_are_described_and_changed(admin: Any, topic: str) -> None:
+    """Those that differ from the cluster's."""
     _create(admin, topic, retention_ms="5000")
 
     def retention() -> Any:
         try:
-            told = admin.describe_configs(
+            described = admin.describe_configs(
                 [ConfigResource(ConfigResourceType.TOPIC, topic)], config_filter="all"
             )
         except UnknownTopicOrPartitionError:
             return None
-        return _value(told, "retention.ms")
+        return _value(described, "retention.ms")
 
     assert until(retention) == "5000"
     admin.alter_configs(
@@ -326,33 +339,37 @@ def test_settings_of_a_topic_are_told_and_changed(admin: Any, topic: str) -> Non
     until(lambda: retention() == "6000")
 
 
-def _value(told: Any, name: str) -> Any:
-    """Wherever in what is told a setting of this name is."""
-    if isinstance(told, dict):
-        if name in told:
-            return told[name]["value"] if isinstance(told[name], dict) else told[name]
-        if told.get("name") == name:
-            return told["value"]
-        told = list(told.values())
-    if isinstance(told, (list, tuple)):
-        return next((found for each in told if (found := _value(each, name)) is not None), None)
+def _value(described: Any, name: str) -> Any:
+    """Return the value of a setting, wherever it is in a description."""
+    if isinstance(described, dict):
+        if name in described:
+            return (
+                described[name]["value"] if isinstance(described[name], dict) else described[name]
+            )
+        if described.get("name") == name:
+            return described["value"]
+        described = list(described.values())
+    if isinstance(described, (list, tuple)):
+        return next(
+            (found for each in described if (found := _value(each, name)) is not None), None
+        )
     return None
 
 
-def test_the_cluster_is_described(bootstrap: str, admin: Any) -> None:
-    """With all of its nodes."""
+def test_cluster_is_described(bootstrap_servers: str, admin: Any) -> None:
+    """With all its nodes."""
     described = admin.describe_cluster()
     assert sorted(f"{node['host']}:{node['port']}" for node in described["brokers"]) == sorted(
-        bootstrap.split(",")
+        bootstrap_servers.split(",")
     )
 
 
-def test_records_are_deleted(bootstrap: str, admin: Any, topic: str) -> None:
+def test_records_are_deleted(bootstrap_servers: str, admin: Any, topic: str) -> None:
     """Up to an offset; reading from the beginning starts there."""
     _create(admin, topic)
-    _produce(bootstrap, topic, b"a", b"b", b"c")
+    _produce(bootstrap_servers, topic, b"a", b"b", b"c")
     admin.delete_records({TopicPartition(topic, 0): 2})
-    with _consumer(bootstrap) as consumer:
+    with _consumer(bootstrap_servers) as consumer:
         consumer.assign([TopicPartition(topic, 0)])
         assert consumer.beginning_offsets([TopicPartition(topic, 0)]) == {
             TopicPartition(topic, 0): 2
@@ -360,10 +377,12 @@ def test_records_are_deleted(bootstrap: str, admin: Any, topic: str) -> None:
         assert [each.value for each in _messages(consumer, 1)] == [b"c"]
 
 
-def test_groups_are_listed_described_and_deleted(bootstrap: str, admin: Any, topic: str) -> None:
-    """While they have members, and after."""
+def test_groups_are_listed_described_and_deleted(
+    bootstrap_servers: str, admin: Any, topic: str
+) -> None:
+    """With members, and after they have left."""
     _create(admin, topic)
-    with _consumer(bootstrap, group=topic, client_id="the-client") as consumer:
+    with _consumer(bootstrap_servers, group=topic, client_id="the-client") as consumer:
         consumer.subscribe([topic])
         until(lambda: consumer.poll(500) or consumer.assignment())
         consumer.commit({TopicPartition(topic, 0): OffsetAndMetadata(1, "", -1)})

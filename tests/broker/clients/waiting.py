@@ -1,4 +1,4 @@
-"""Waiting for what a client will see, with a limit."""
+"""Polling for a client's observation, with a time limit."""
 
 from __future__ import annotations
 
@@ -6,17 +6,14 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-#: In seconds; a machine that is busy is no finding.
+#: Seconds; long, so that a busy machine fails no test.
 TIME_LIMIT = 60.0
 
 Found = TypeVar("Found")
 
 
 def until(condition: Callable[[], Found | None], *, limit: float = TIME_LIMIT) -> Found:
-    """What the condition returns, once that is true.
-
-    The condition should itself wait a little, as a poll does.
-    """
+    """Poll a condition until its result is true, and return the result."""
     end = time.monotonic() + limit
     while not (found := condition()):
         assert time.monotonic() < end, f"{condition} is not met in {limit} s"

@@ -6,17 +6,21 @@ import pytest
 
 from request_purgatory.broker.groups import GroupState
 from request_purgatory.broker.wire.error_code import ErrorCode
-from tests.broker.groups.world import GROUP, World, play
+from tests.broker.groups.harness import (
+    GROUP,
+    CoordinatorHarness,
+    run_scenario,
+)
 
 
 @pytest.mark.parametrize("version", range(6))
-def test_groups_are_listed(version: int) -> None:
-    """With their state from version 4 on, and their type from version 5 on."""
+def test_list_groups_returns_every_group(version: int) -> None:
+    """The response has the state since version 4 and the type since version 5."""
 
-    async def scenario(world: World) -> None:
-        world.stable(1)
-        world.commit({("t", 0): 1}, group_id="simple")
-        response = world.list(version=version)
+    async def scenario(harness: CoordinatorHarness) -> None:
+        harness.stable_group(1)
+        harness.commit({("t", 0): 1}, group_id="simple")
+        response = harness.list_groups(version=version)
         assert response.error_code == 0
         listed = {each.group_id: each for each in response.groups}
         assert {name: each.protocol_type for name, each in listed.items()} == {
@@ -28,7 +32,7 @@ def test_groups_are_listed(version: int) -> None:
         if version >= 5:
             assert {each.group_type for each in listed.values()} == {"classic"}
 
-    play(scenario)
+    run_scenario(scenario)
 
 
 @pytest.mark.parametrize(
@@ -41,30 +45,30 @@ def test_groups_are_listed(version: int) -> None:
         ((), ("consumer",), set()),
     ],
 )
-def test_lists_are_filtered(
+def test_list_groups_filters_by_state_and_type(
     states: tuple[str, ...], types: tuple[str, ...], found: set[str]
 ) -> None:
-    """By state and type, in whatever case."""
+    """The filters ignore case."""
 
-    async def scenario(world: World) -> None:
-        world.stable(1)
-        world.commit({("t", 0): 1}, group_id="simple")
-        assert {each.group_id for each in world.list(states, types).groups} == found
+    async def scenario(harness: CoordinatorHarness) -> None:
+        harness.stable_group(1)
+        harness.commit({("t", 0): 1}, group_id="simple")
+        assert {each.group_id for each in harness.list_groups(states, types).groups} == found
 
-    play(scenario)
+    run_scenario(scenario)
 
 
 @pytest.mark.parametrize("version", range(7))
 def test_stable_group_is_described(version: int) -> None:
-    """With what its members want and have."""
+    """The description has the members' metadata and assignments."""
 
-    async def scenario(world: World) -> None:
-        (leader,) = world.stable(1)
-        world.join(instance_id="i")
-        world.join(leader)
-        ids = list(world.group.members)
-        world.synced(ids, 2)
-        (group,) = world.describe(GROUP, version=version)
+    async def scenario(harness: CoordinatorHarness) -> None:
+        (leader,) = harness.stable_group(1)
+        harness.join(instance_id="i")
+        harness.join(leader)
+        ids = list(harness.group.members)
+        harness.sync_all(ids, 2)
+        (group,) = harness.describe_groups(GROUP, version=version)
         assert (group.error_code, group.group_id, group.group_state) == (0, GROUP, "Stable")
         assert (group.protocol_type, group.protocol_data) == ("consumer", "range")
         members = [
@@ -83,63 +87,65 @@ def test_stable_group_is_described(version: int) -> None:
         if version >= 3:
             assert group.authorized_operations is None
 
-    play(scenario)
+    run_scenario(scenario)
 
 
-def test_group_that_rebalances_is_described_without_metadata() -> None:
-    """Its members have not agreed on a protocol."""
+def test_rebalancing_group_is_described_without_metadata() -> None:
+    """Metadata belongs to a protocol, and none is selected during a rebalance."""
 
-    async def scenario(world: World) -> None:
-        (leader,) = world.stable(1)
-        world.join_with_id()
-        (group,) = world.describe(GROUP, operations=True)
+    async def scenario(harness: CoordinatorHarness) -> None:
+        (leader,) = harness.stable_group(1)
+        harness.join_with_id()
+        (group,) = harness.describe_groups(GROUP, operations=True)
         assert (group.group_state, group.protocol_data) == ("PreparingRebalance", "")
         assert [each.member_metadata for each in group.members] == [b"", b""]
         assert group.members[0].member_assignment == leader.encode()
         assert group.authorized_operations == {3, 6, 8, 10, 11}
 
-    play(scenario)
+    run_scenario(scenario)
 
 
-def test_group_is_told_of_when_it_is_stored() -> None:
-    """Though its members are answered before."""
+def test_group_is_visible_once_it_is_stored() -> None:
+    """Its members may receive their responses earlier."""
 
-    async def scenario(world: World) -> None:
-        world.log.is_held = True
-        assert world.join_with_id().got.generation_id == 1
-        assert world.list().groups == []
-        assert world.describe(GROUP)[0].group_state == "Dead"
-        world.log.release()
-        assert [each.group_state for each in world.list().groups] == ["CompletingRebalance"]
-        assert world.describe(GROUP)[0].group_state == "CompletingRebalance"
+    async def scenario(harness: CoordinatorHarness) -> None:
+        harness.log.is_held = True
+        assert harness.join_with_id().response.generation_id == 1
+        assert harness.list_groups().groups == []
+        assert harness.describe_groups(GROUP)[0].group_state == "Dead"
+        harness.log.release()
+        assert [each.group_state for each in harness.list_groups().groups] == [
+            "CompletingRebalance"
+        ]
+        assert harness.describe_groups(GROUP)[0].group_state == "CompletingRebalance"
 
-    play(scenario)
+    run_scenario(scenario)
 
 
 @pytest.mark.parametrize("version", range(7))
-def test_group_that_is_not_there_is_dead(version: int) -> None:
-    """From version 6 on that is an error."""
+def test_unknown_group_is_described_as_dead(version: int) -> None:
+    """Since version 6 the response also has an error code."""
 
-    async def scenario(world: World) -> None:
-        first, second = world.describe("a", "b", version=version)
+    async def scenario(harness: CoordinatorHarness) -> None:
+        first, second = harness.describe_groups("a", "b", version=version)
         assert (first.group_id, second.group_id) == ("a", "b")
         assert first.group_state == "Dead"
         assert first.error_code == (ErrorCode.GROUP_ID_NOT_FOUND if version >= 6 else 0)
         assert first.error_message == ("Group a not found." if version >= 6 else None)
 
-    play(scenario)
+    run_scenario(scenario)
 
 
 @pytest.mark.parametrize("version", range(3))
 def test_groups_are_deleted_with_their_offsets(version: int) -> None:
-    """Those without members; each is told what became of it."""
+    """Groups with members are not deleted; the response has an error for each group."""
 
-    async def scenario(world: World) -> None:
-        world.stable(1)
+    async def scenario(harness: CoordinatorHarness) -> None:
+        harness.stable_group(1)
         for group_id in ("a", "b", "c", "d"):
-            world.commit({("t", 0): 1, ("u", 5): 2}, group_id=group_id)
-        answer = world.delete("a", GROUP, "no such", "b", "a", "c", version=version)
-        assert {each.group_id: each.error_code for each in answer.got.results} == {
+            harness.commit({("t", 0): 1, ("u", 5): 2}, group_id=group_id)
+        captured = harness.delete_groups("a", GROUP, "no such", "b", "a", "c", version=version)
+        assert {each.group_id: each.error_code for each in captured.response.results} == {
             "a": 0,
             "b": 0,
             "c": 0,
@@ -147,72 +153,75 @@ def test_groups_are_deleted_with_their_offsets(version: int) -> None:
             "no such": ErrorCode.GROUP_ID_NOT_FOUND,
         }
         for _ in range(2):
-            assert {each.group_id for each in world.list().groups} == {GROUP, "d"}
-            assert world.committed(group_id="a") == {}
-            assert world.committed(group_id="d") == {("t", 0): 1, ("u", 5): 2}
-            world.restart()
+            assert {each.group_id for each in harness.list_groups().groups} == {GROUP, "d"}
+            assert harness.committed(group_id="a") == {}
+            assert harness.committed(group_id="d") == {("t", 0): 1, ("u", 5): 2}
+            harness.restart()
 
-    play(scenario)
-
-
-def test_group_that_had_members_is_deleted() -> None:
-    """And with it the ids that were given out."""
-
-    async def scenario(world: World) -> None:
-        (leader,) = world.stable(1)
-        world.leave((leader, None))
-        given = world.join()
-        assert world.delete(GROUP).got.results[0].error_code == 0
-        assert world.waiting == (0, 0, 0)
-        assert world.join(given.got.member_id).error is ErrorCode.UNKNOWN_MEMBER_ID
-        assert world.join_with_id().got.generation_id == 1
-
-    play(scenario)
+    run_scenario(scenario)
 
 
-def test_group_is_there_until_its_deletion_is_replicated() -> None:
-    """Where it can't be, the error is told."""
+def test_group_whose_members_have_left_is_deleted() -> None:
+    """Member ids that are outstanding become unknown."""
 
-    async def scenario(world: World) -> None:
-        world.commit({("t", 0): 1})
-        world.log.error = ErrorCode.NOT_ENOUGH_REPLICAS
-        assert world.delete(GROUP).got.results[0].error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
-        assert world.committed() == {("t", 0): 1}
-        world.log.error = ErrorCode.NONE
-        world.log.is_held = True
-        answer = world.delete(GROUP)
-        assert not answer.is_here
-        world.log.release()
-        assert answer.got.results[0].error_code == 0
-        assert world.coordinator.groups == []
+    async def scenario(harness: CoordinatorHarness) -> None:
+        (leader,) = harness.stable_group(1)
+        harness.leave((leader, None))
+        given = harness.join()
+        assert harness.delete_groups(GROUP).response.results[0].error_code == 0
+        assert harness.num_pending == (0, 0, 0)
+        assert harness.join(given.response.member_id).error is ErrorCode.UNKNOWN_MEMBER_ID
+        assert harness.join_with_id().response.generation_id == 1
 
-    play(scenario)
+    run_scenario(scenario)
 
 
-def test_group_that_is_joined_during_its_deletion_is_a_new_one_of_that_name() -> None:
-    """Its offsets are gone, its members stay."""
+def test_group_exists_until_its_tombstone_is_replicated() -> None:
+    """If the tombstone cannot be stored, the response has the error."""
 
-    async def scenario(world: World) -> None:
-        world.commit({("t", 0): 1})
-        world.log.is_held = True
-        answer = world.delete(GROUP)
-        joined = world.join_with_id()
-        world.log.release()
-        assert answer.got.results[0].error_code == 0
-        assert world.group.state is GroupState.COMPLETING_REBALANCE
-        assert world.committed() == {}
-        world.log.is_held = False
-        world.sync(joined.got.member_id, 1, {})
-        world.restart()
-        assert list(world.group.members) == [joined.got.member_id]
+    async def scenario(harness: CoordinatorHarness) -> None:
+        harness.commit({("t", 0): 1})
+        harness.log.error = ErrorCode.NOT_ENOUGH_REPLICAS
+        assert (
+            harness.delete_groups(GROUP).response.results[0].error_code
+            == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        )
+        assert harness.committed() == {("t", 0): 1}
+        harness.log.error = ErrorCode.NONE
+        harness.log.is_held = True
+        captured = harness.delete_groups(GROUP)
+        assert not captured.is_done
+        harness.log.release()
+        assert captured.response.results[0].error_code == 0
+        assert harness.coordinator.groups == []
 
-    play(scenario)
+    run_scenario(scenario)
 
 
-def test_nothing_to_delete_is_answered() -> None:
-    """At once."""
+def test_group_joined_during_its_deletion_becomes_a_new_group() -> None:
+    """Its offsets are deleted, its members stay."""
 
-    async def scenario(world: World) -> None:
-        assert world.delete().got.results == []
+    async def scenario(harness: CoordinatorHarness) -> None:
+        harness.commit({("t", 0): 1})
+        harness.log.is_held = True
+        captured = harness.delete_groups(GROUP)
+        joined = harness.join_with_id()
+        harness.log.release()
+        assert captured.response.results[0].error_code == 0
+        assert harness.group.state is GroupState.COMPLETING_REBALANCE
+        assert harness.committed() == {}
+        harness.log.is_held = False
+        harness.sync(joined.response.member_id, 1, {})
+        harness.restart()
+        assert list(harness.group.members) == [joined.response.member_id]
 
-    play(scenario)
+    run_scenario(scenario)
+
+
+def test_delete_of_no_groups_is_answered_immediately() -> None:
+    """The response is empty."""
+
+    async def scenario(harness: CoordinatorHarness) -> None:
+        assert harness.delete_groups().response.results == []
+
+    run_scenario(scenario)

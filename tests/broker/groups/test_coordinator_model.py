@@ -1,6 +1,6 @@
-"""The coordinator under whatever clients, the clock and the log do.
+"""A stateful test of the coordinator with arbitrary clients, clock and log.
 
-Hypothesis looks for a history in which it errs.
+Hypothesis searches for a sequence of requests that breaks an invariant.
 """
 
 from __future__ import annotations
@@ -24,13 +24,18 @@ from hypothesis.stateful import (
 
 from request_purgatory.broker.groups import GroupState
 from request_purgatory.broker.wire.error_code import ErrorCode
-from tests.broker.groups.world import GROUP, Answer, World, world
+from tests.broker.groups.harness import (
+    GROUP,
+    CapturedResponse,
+    CoordinatorHarness,
+    coordinator_harness,
+)
 from tests.support.profiles import examples
 from tests.unit.aio.virtual import VirtualLoop
 
 TIME_LIMIT = 600.0
 
-WISHES = st.sampled_from(
+PROTOCOLS = st.sampled_from(
     [
         (("range", b"r"), ("sticky", b"s")),
         (("sticky", b"s"), ("range", b"r")),
@@ -38,13 +43,13 @@ WISHES = st.sampled_from(
         (("range", b"r"),),
     ]
 )
-WISHES_OF_ALL = (("range", b"r"), ("sticky", b"s"))
+COMMON_PROTOCOLS = (("range", b"r"), ("sticky", b"s"))
 VERSIONS = st.sampled_from([0, 3, 4, 5, 6, 9, 9, 9])
 CLIENTS = st.integers(0, 5)
-#: The clients that have one; two of them share one, as a process and the one that replaces it.
+#: Instance ids by client. Two clients share one, as a process and its replacement do.
 INSTANCES = {3: "x", 4: "y", 5: "y"}
 
-ANSWERS_TO_JOIN = {
+JOIN_ERRORS = {
     ErrorCode.NONE,
     ErrorCode.MEMBER_ID_REQUIRED,
     ErrorCode.UNKNOWN_MEMBER_ID,
@@ -55,7 +60,7 @@ ANSWERS_TO_JOIN = {
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_COORDINATOR,
 }
-ANSWERS_TO_SYNC = {
+SYNC_ERRORS = {
     ErrorCode.NONE,
     ErrorCode.UNKNOWN_MEMBER_ID,
     ErrorCode.ILLEGAL_GENERATION,
@@ -64,7 +69,7 @@ ANSWERS_TO_SYNC = {
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_COORDINATOR,
 }
-ANSWERS_TO_HEARTBEAT = {
+HEARTBEAT_ERRORS = {
     ErrorCode.NONE,
     ErrorCode.UNKNOWN_MEMBER_ID,
     ErrorCode.ILLEGAL_GENERATION,
@@ -74,43 +79,45 @@ ANSWERS_TO_HEARTBEAT = {
 
 
 def owner(member_id: str) -> str:
-    """Who goes by this id: a static member goes by several."""
+    """Return the member's instance id, or `member_id` for a dynamic member."""
     instance = member_id.split("-")[0]
     return instance if instance in INSTANCES.values() else member_id
 
 
 @dataclass
 class Process:
-    """A client: what it knows of its membership, and what it waits for."""
+    """A client process: what it knows of its membership, and its pending requests."""
 
     instance_id: str | None
     member_id: str = ""
     generation: int = -1
     members: list[str] = field(default_factory=list)
-    joins: list[tuple[int, Answer]] = field(default_factory=list)
-    syncs: list[tuple[int, str, int, Answer]] = field(default_factory=list)
+    joins: list[tuple[int, CapturedResponse]] = field(default_factory=list)
+    syncs: list[tuple[int, str, int, CapturedResponse]] = field(default_factory=list)
 
 
 class CoordinatorMachine(RuleBasedStateMachine):
-    """Clients that do as they please."""
+    """Clients that send requests in any order."""
 
     @initialize(delay_ms=st.sampled_from([0, 3_000]), max_size=st.sampled_from([2, 100, 100]))
     def begin(self, delay_ms: int, max_size: int) -> None:
         self.loop = VirtualLoop()
         self.stack = AsyncExitStack()
         self.clients = [Process(INSTANCES.get(number)) for number in range(6)]
-        #: A coordinator that takes over knows stored generations only, and goes on counting from
-        #: there.
+        #: The number of coordinators that were replaced. A new one continues with the stored
+        #: generation, so a generation is unique for one coordinator only.
         self.coordinators = 0
-        self.told: dict[tuple[int, int], tuple[str, str]] = {}
+        self.leaders_and_protocols: dict[tuple[int, int], tuple[str, str]] = {}
         options = {"group_initial_rebalance_delay_ms": delay_ms, "group_max_size": max_size}
-        self.world: World = self.run(lambda: self.stack.enter_async_context(world(**options)))
+        self.harness: CoordinatorHarness = self.run(
+            lambda: self.stack.enter_async_context(coordinator_harness(**options))
+        )
 
     def run(self, main: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
         return self.loop.run_until_complete(main())
 
     def act(self, action: Callable[[], Any]) -> Any:
-        """Call the coordinator on its loop."""
+        """Run an action on the coordinator's event loop."""
 
         async def main() -> Any:
             return action()
@@ -118,24 +125,27 @@ class CoordinatorMachine(RuleBasedStateMachine):
         return self.run(main)
 
     @rule(
-        number=CLIENTS, wishes=WISHES, version=VERSIONS, session_ms=st.sampled_from([6_000, 30_000])
+        number=CLIENTS,
+        protocols=PROTOCOLS,
+        version=VERSIONS,
+        session_ms=st.sampled_from([6_000, 30_000]),
     )
     def join(
-        self, number: int, wishes: tuple[tuple[str, bytes], ...], version: int, session_ms: int
+        self, number: int, protocols: tuple[tuple[str, bytes], ...], version: int, session_ms: int
     ) -> None:
         client = self.clients[number]
         version = max(version, 5) if client.instance_id else version
         options: dict[str, Any] = {
             "instance_id": client.instance_id,
-            "protocols": wishes,
+            "protocols": protocols,
             "session_ms": session_ms,
         }
-        answer = self.act(
-            lambda: self.world.join(
+        captured = self.act(
+            lambda: self.harness.join(
                 client.member_id, version=version, rebalance_ms=20_000, **options
             )
         )
-        client.joins.append((self.coordinators, answer))
+        client.joins.append((self.coordinators, captured))
 
     @rule(number=CLIENTS, stale=st.booleans())
     def sync(self, number: int, stale: bool) -> None:
@@ -143,52 +153,54 @@ class CoordinatorMachine(RuleBasedStateMachine):
         generation = client.generation - stale
         parts = {each: f"{generation} {owner(each)}".encode() for each in client.members}
         options: dict[str, Any] = {"instance_id": client.instance_id, "version": 4}
-        answer = self.act(lambda: self.world.sync(client.member_id, generation, parts, **options))
-        client.syncs.append((self.coordinators, client.member_id, generation, answer))
+        captured = self.act(
+            lambda: self.harness.sync(client.member_id, generation, parts, **options)
+        )
+        client.syncs.append((self.coordinators, client.member_id, generation, captured))
 
     @rule(numbers=st.lists(CLIENTS, min_size=1, max_size=4, unique=True))
     def cooperate(self, numbers: list[int]) -> None:
-        """Some clients do what it takes to be a stable group, if the others let them."""
+        """Let some clients form a stable group, unless other clients interfere."""
         for _ in range(3):
             for number in numbers:
                 if not self.clients[number].joins:
-                    self.join(number, WISHES_OF_ALL, 9, 30_000)
-                    self.state_is_whole()
+                    self.join(number, COMMON_PROTOCOLS, 9, 30_000)
+                    self.check_state()
         for number in numbers:
             self.sync(number, stale=False)
-        self.state_is_whole()
+        self.check_state()
 
     @rule(number=CLIENTS)
     def heartbeat(self, number: int) -> None:
         client = self.clients[number]
         options = {"instance_id": client.instance_id}
         error = self.act(
-            lambda: self.world.heartbeat(client.member_id, client.generation, **options)
+            lambda: self.harness.heartbeat(client.member_id, client.generation, **options)
         )
-        assert error in ANSWERS_TO_HEARTBEAT, error
+        assert error in HEARTBEAT_ERRORS, error
         if error is ErrorCode.NONE:
-            assert client.member_id in self.world.group.members
-            assert client.generation == self.world.group.generation
+            assert client.member_id in self.harness.group.members
+            assert client.generation == self.harness.group.generation
 
     @rule(number=CLIENTS, by_instance=st.booleans())
     def leave(self, number: int, by_instance: bool) -> None:
         client = self.clients[number]
         member_id = "" if by_instance and client.instance_id else client.member_id
-        self.act(lambda: self.world.leave((member_id, client.instance_id)))
+        self.act(lambda: self.harness.leave((member_id, client.instance_id)))
 
     @rule(number=CLIENTS)
-    def start_again(self, number: int) -> None:
+    def restart_client(self, number: int) -> None:
         self.clients[number] = Process(INSTANCES.get(number))
 
     @rule(number=CLIENTS, offset=st.integers(0, 1_000))
     def commit(self, number: int, offset: int) -> None:
         client = self.clients[number]
         options = {"instance_id": client.instance_id, "generation": client.generation}
-        answer = self.act(
-            lambda: self.world.commit({("t", 0): offset}, member_id=client.member_id, **options)
+        captured = self.act(
+            lambda: self.harness.commit({("t", 0): offset}, member_id=client.member_id, **options)
         )
-        if answer.is_here and answer.got.topics[0].partitions[0].error_code == 0:
-            assert self.act(self.world.committed) == {("t", 0): offset}
+        if captured.is_done and captured.response.topics[0].partitions[0].error_code == 0:
+            assert self.act(self.harness.committed) == {("t", 0): offset}
 
     @rule(time_ms=st.sampled_from([1, 100, 1_500, 3_000, 5_999, 7_000, 20_001, 31_000]))
     def wait(self, time_ms: int) -> None:
@@ -199,67 +211,69 @@ class CoordinatorMachine(RuleBasedStateMachine):
         error=st.sampled_from([ErrorCode.NONE, ErrorCode.NONE, ErrorCode.NOT_ENOUGH_REPLICAS]),
     )
     def change_log(self, is_held: bool, error: ErrorCode) -> None:
-        self.world.log.is_held, self.world.log.error = is_held, error
+        self.harness.log.is_held, self.harness.log.error = is_held, error
 
-    @precondition(lambda self: self.world.log.held)
+    @precondition(lambda self: self.harness.log.held_appends)
     @rule(count=st.integers(1, 3))
     def release(self, count: int) -> None:
-        self.act(lambda: self.world.log.release(count))
+        self.act(lambda: self.harness.log.release(count))
 
     @rule()
-    def take_over(self) -> None:
-        self.act(self.world.restart)
+    def replace_coordinator(self) -> None:
+        self.act(self.harness.restart)
         self.coordinators += 1
 
     @invariant()
-    def state_is_whole(self) -> None:
-        if hasattr(self, "world"):
-            self.world.coordinator.check()
+    def check_state(self) -> None:
+        if hasattr(self, "harness"):
+            self.harness.coordinator.check()
             for client in self.clients:
-                self.hear(client)
+                self.receive_responses(client)
 
-    def hear(self, client: Process) -> None:
-        """Let a client hear what it was answered, and look whether it can be."""
-        for asked, answer in [each for each in client.joins if each[1].is_here]:
-            client.joins.remove((asked, answer))
-            got = answer.got
-            assert answer.error in ANSWERS_TO_JOIN, got
-            if answer.error is ErrorCode.MEMBER_ID_REQUIRED:
-                client.member_id = got.member_id
-            elif answer.error is ErrorCode.UNKNOWN_MEMBER_ID:
+    def receive_responses(self, client: Process) -> None:
+        """Pass a client its responses and check that they are allowed."""
+        for coordinator, captured in [each for each in client.joins if each[1].is_done]:
+            client.joins.remove((coordinator, captured))
+            response = captured.response
+            assert captured.error in JOIN_ERRORS, response
+            if captured.error is ErrorCode.MEMBER_ID_REQUIRED:
+                client.member_id = response.member_id
+            elif captured.error is ErrorCode.UNKNOWN_MEMBER_ID:
                 client.member_id, client.generation, client.members = "", -1, []
-            elif answer.error is ErrorCode.NONE:
-                client.member_id, client.generation = got.member_id, got.generation_id
-                client.members = [each.member_id for each in got.members]
+            elif captured.error is ErrorCode.NONE:
+                client.member_id, client.generation = response.member_id, response.generation_id
+                client.members = [each.member_id for each in response.members]
                 if client.members:
-                    assert got.leader == got.member_id
-                    assert got.member_id in client.members
-                # All who are told of a generation are told of the same leader and protocol.
-                told = (owner(got.leader), got.protocol_name)
-                assert self.told.setdefault((asked, got.generation_id), told) == told
-        for asked, member_id, generation, answer in [
-            each for each in client.syncs if each[3].is_here
+                    assert response.leader == response.member_id
+                    assert response.member_id in client.members
+                # All members get the same leader and protocol for a generation.
+                expected = (owner(response.leader), response.protocol_name)
+                found = self.leaders_and_protocols.setdefault(
+                    (coordinator, response.generation_id), expected
+                )
+                assert found == expected
+        for coordinator, member_id, generation, captured in [
+            each for each in client.syncs if each[3].is_done
         ]:
-            client.syncs.remove((asked, member_id, generation, answer))
-            assert answer.error in ANSWERS_TO_SYNC, answer.got
-            if answer.error is ErrorCode.NONE:
-                assert answer.got.assignment == f"{generation} {owner(member_id)}".encode()
+            client.syncs.remove((coordinator, member_id, generation, captured))
+            assert captured.error in SYNC_ERRORS, captured.response
+            if captured.error is ErrorCode.NONE:
+                assert captured.response.assignment == f"{generation} {owner(member_id)}".encode()
 
     def teardown(self) -> None:
-        """Clients fall silent, and their groups must not.
-
-        Everybody is answered, and removed in the end.
-        """
-        if not hasattr(self, "world"):
+        """Stop all clients; check that every request is answered and every member removed."""
+        if not hasattr(self, "harness"):
             return
         try:
-            self.world.log.is_held, self.world.log.error = False, ErrorCode.NONE
-            self.act(self.world.log.release)
+            self.harness.log.is_held, self.harness.log.error = False, ErrorCode.NONE
+            self.act(self.harness.log.release)
             self.wait(1_000_000)
-            self.state_is_whole()
-            assert all(each.is_here for each in self.world.answers), "somebody waits for ever"
-            assert self.world.waiting == (0, 0, 0)
-            for group in self.world.coordinator.groups:
+            self.check_state()
+            assert all(each.is_done for each in self.harness.responses), (
+                "a request was not answered"
+            )
+            assert self.harness.num_pending == (0, 0, 0)
+            for group in self.harness.coordinator.groups:
                 assert (group.group_id, group.state, group.members) == (GROUP, GroupState.EMPTY, {})
         finally:
             self.run(self.stack.aclose)
@@ -267,6 +281,6 @@ class CoordinatorMachine(RuleBasedStateMachine):
 
 
 @pytest.mark.explore
-def test_no_history_is_found_in_which_it_errs() -> None:
-    """Every request is answered once, a generation has one leader and one protocol, and no group is stuck."""
+def test_no_sequence_of_requests_breaks_an_invariant() -> None:
+    """Every request gets one response, and a generation has one leader and one protocol."""
     run_state_machine_as_test(CoordinatorMachine, settings=examples(150, stateful_step_count=40))

@@ -1,4 +1,4 @@
-"""JoinGroup: who is taken in, and when they are answered."""
+"""JoinGroup: new and returning members, and the initial rebalance delay."""
 
 from __future__ import annotations
 
@@ -6,62 +6,76 @@ import pytest
 
 from request_purgatory.broker.groups import GroupState
 from request_purgatory.broker.wire.error_code import ErrorCode
-from tests.broker.groups.world import GROUP, World, ms, play
+from tests.broker.groups.harness import (
+    GROUP,
+    CoordinatorHarness,
+    run_scenario,
+    sleep_ms,
+)
 
 BOTH = (("range", b"r"), ("roundrobin", b"rr"))
 
 
-def test_dynamic_member_is_given_an_id_and_comes_back_with_it() -> None:
-    """Then it leads the first generation, and is told of itself as its only member."""
+def test_dynamic_member_joins_with_the_member_id_it_received() -> None:
+    """The member leads the first generation, of which it is the only member."""
 
-    async def scenario(world: World) -> None:
-        first = world.join()
-        assert (first.error, first.got.generation_id) == (ErrorCode.MEMBER_ID_REQUIRED, -1)
-        assert first.got.member_id.startswith("app-")
-        assert world.group.state is GroupState.EMPTY
-        got = world.join(first.got.member_id).got
-        assert (got.error_code, got.generation_id, got.leader, got.member_id) == (
+    async def scenario(harness: CoordinatorHarness) -> None:
+        first = harness.join()
+        assert (first.error, first.response.generation_id) == (ErrorCode.MEMBER_ID_REQUIRED, -1)
+        assert first.response.member_id.startswith("app-")
+        assert harness.group.state is GroupState.EMPTY
+        response = harness.join(first.response.member_id).response
+        assert (
+            response.error_code,
+            response.generation_id,
+            response.leader,
+            response.member_id,
+        ) == (
             0,
             1,
-            got.member_id,
-            first.got.member_id,
+            response.member_id,
+            first.response.member_id,
         )
-        assert (got.protocol_type, got.protocol_name, got.skip_assignment) == (
+        assert (response.protocol_type, response.protocol_name, response.skip_assignment) == (
             "consumer",
             "range",
             False,
         )
-        assert [(each.member_id, each.metadata) for each in got.members] == [(got.member_id, b"r")]
-        assert world.group.state is GroupState.COMPLETING_REBALANCE
+        assert [(each.member_id, each.metadata) for each in response.members] == [
+            (response.member_id, b"r")
+        ]
+        assert harness.group.state is GroupState.COMPLETING_REBALANCE
 
-    play(scenario)
+    run_scenario(scenario)
 
 
 @pytest.mark.parametrize("version", range(10))
 def test_every_version_joins(version: int) -> None:
-    """Those up to 3 in one step."""
+    """Versions up to 3 join without requesting a member id first."""
 
-    async def scenario(world: World) -> None:
-        joined = world.join(version=version) if version < 4 else world.join_with_id(version=version)
-        assert (joined.error, joined.got.generation_id) == (ErrorCode.NONE, 1)
-        assert [each.metadata for each in joined.got.members] == [b"r"]
-        other = world.join(version=version, protocol_type="connect")
-        assert (other.error, other.got.protocol_name) == (
+    async def scenario(harness: CoordinatorHarness) -> None:
+        joined = (
+            harness.join(version=version) if version < 4 else harness.join_with_id(version=version)
+        )
+        assert (joined.error, joined.response.generation_id) == (ErrorCode.NONE, 1)
+        assert [each.metadata for each in joined.response.members] == [b"r"]
+        other = harness.join(version=version, protocol_type="connect")
+        assert (other.error, other.response.protocol_name) == (
             ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
             None if version >= 7 else "",
         )
 
-    play(scenario)
+    run_scenario(scenario)
 
 
-def test_version_0_has_its_session_timeout_for_rebalances() -> None:
-    """It can't say another one."""
+def test_version_0_uses_session_timeout_as_rebalance_timeout() -> None:
+    """The version has no field for a rebalance timeout."""
 
-    async def scenario(world: World) -> None:
-        world.join(version=0, session_ms=7_000)
-        assert world.group.rebalance_timeout_ms == 7_000
+    async def scenario(harness: CoordinatorHarness) -> None:
+        harness.join(version=0, session_ms=7_000)
+        assert harness.group.rebalance_timeout_ms == 7_000
 
-    play(scenario)
+    run_scenario(scenario)
 
 
 @pytest.mark.parametrize(
@@ -75,14 +89,17 @@ def test_version_0_has_its_session_timeout_for_rebalances() -> None:
         ({"protocol_type": ""}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
     ],
 )
-def test_requests_that_no_group_accepts(options: dict[str, object], error: ErrorCode) -> None:
-    """Each is answered at once, with the member id that it came with."""
+def test_invalid_join_is_rejected_immediately(options: dict[str, object], error: ErrorCode) -> None:
+    """The response has the member id of the request."""
 
-    async def scenario(world: World) -> None:
-        answer = world.join(**options)  # type: ignore[arg-type]
-        assert (answer.error, answer.got.member_id) == (error, options.get("member_id", ""))
+    async def scenario(harness: CoordinatorHarness) -> None:
+        captured = harness.join(**options)  # type: ignore[arg-type]
+        assert (captured.error, captured.response.member_id) == (
+            error,
+            options.get("member_id", ""),
+        )
 
-    play(scenario)
+    run_scenario(scenario)
 
 
 @pytest.mark.parametrize(
@@ -94,303 +111,316 @@ def test_requests_that_no_group_accepts(options: dict[str, object], error: Error
         ({"member_id": "stranger", "instance_id": "i"}, ErrorCode.UNKNOWN_MEMBER_ID),
     ],
 )
-def test_requests_that_do_not_fit_a_group(options: dict[str, object], error: ErrorCode) -> None:
-    """They leave it as it was."""
+def test_join_that_does_not_match_the_group_is_rejected(
+    options: dict[str, object], error: ErrorCode
+) -> None:
+    """The group does not change."""
 
-    async def scenario(world: World) -> None:
-        world.stable(1)
-        assert world.join(**options).error is error  # type: ignore[arg-type]
-        assert (world.group.state, world.group.generation) == (GroupState.STABLE, 1)
+    async def scenario(harness: CoordinatorHarness) -> None:
+        harness.stable_group(1)
+        assert harness.join(**options).error is error  # type: ignore[arg-type]
+        assert (harness.group.state, harness.group.generation) == (GroupState.STABLE, 1)
 
-    play(scenario)
-
-
-def test_second_member_makes_the_first_one_join_again() -> None:
-    """Both get the next generation; only the leader is told who is in it."""
-
-    async def scenario(world: World) -> None:
-        (leader,) = world.stable(1)
-        joined = world.join_with_id()
-        assert not joined.is_here
-        assert world.heartbeat(leader, 1) is ErrorCode.REBALANCE_IN_PROGRESS
-        again = world.join(leader)
-        assert (again.got.generation_id, joined.got.generation_id) == (2, 2)
-        assert {each.member_id for each in again.got.members} == {leader, joined.got.member_id}
-        assert joined.got.members == []
-        assert again.got.leader == joined.got.leader == leader
-
-    play(scenario)
+    run_scenario(scenario)
 
 
-def test_initial_delay_lets_members_come_together() -> None:
-    """It is extended while they keep coming."""
+def test_second_member_starts_a_rebalance() -> None:
+    """Both members get the next generation; only the leader gets the list of members."""
 
-    async def scenario(world: World) -> None:
-        first = world.join_with_id()
-        await ms(2_000)
-        second = world.join_with_id()
-        await ms(1_001)
-        assert not first.is_here
-        await ms(2_500)
-        third = world.join_with_id()
-        await ms(500)
-        assert not first.is_here, (
-            "extended by the second member until 6,000, and then by the third one"
+    async def scenario(harness: CoordinatorHarness) -> None:
+        (leader,) = harness.stable_group(1)
+        joined = harness.join_with_id()
+        assert not joined.is_done
+        assert harness.heartbeat(leader, 1) is ErrorCode.REBALANCE_IN_PROGRESS
+        again = harness.join(leader)
+        assert (again.response.generation_id, joined.response.generation_id) == (2, 2)
+        assert {each.member_id for each in again.response.members} == {
+            leader,
+            joined.response.member_id,
+        }
+        assert joined.response.members == []
+        assert again.response.leader == joined.response.leader == leader
+
+    run_scenario(scenario)
+
+
+def test_initial_delay_collects_members() -> None:
+    """The delay is extended while members join."""
+
+    async def scenario(harness: CoordinatorHarness) -> None:
+        first = harness.join_with_id()
+        await sleep_ms(2_000)
+        second = harness.join_with_id()
+        await sleep_ms(1_001)
+        assert not first.is_done
+        await sleep_ms(2_500)
+        third = harness.join_with_id()
+        await sleep_ms(500)
+        assert not first.is_done, (
+            "the second member extends the delay to 6,000 ms, the third one further"
         )
-        await ms(3_001)
-        assert [each.got.generation_id for each in (first, second, third)] == [1, 1, 1]
-        assert len(first.got.members) == 3
+        await sleep_ms(3_001)
+        assert [each.response.generation_id for each in (first, second, third)] == [1, 1, 1]
+        assert len(first.response.members) == 3
 
-    play(scenario, group_initial_rebalance_delay_ms=3_000)
+    run_scenario(scenario, group_initial_rebalance_delay_ms=3_000)
 
 
-def test_initial_delay_is_not_extended_when_nobody_comes() -> None:
-    """Never early, and not late."""
+def test_initial_delay_is_not_extended_without_new_members() -> None:
+    """The generation starts exactly when the delay is over."""
 
-    async def scenario(world: World) -> None:
-        first = world.join_with_id()
-        await ms(2_998)
-        assert not first.is_here
-        await ms(3)
-        assert first.got.generation_id == 1
+    async def scenario(harness: CoordinatorHarness) -> None:
+        first = harness.join_with_id()
+        await sleep_ms(2_998)
+        assert not first.is_done
+        await sleep_ms(3)
+        assert first.response.generation_id == 1
 
-    play(scenario, group_initial_rebalance_delay_ms=3_000)
+    run_scenario(scenario, group_initial_rebalance_delay_ms=3_000)
 
 
 def test_initial_delay_ends_with_the_rebalance_timeout() -> None:
-    """Though members keep coming."""
+    """Members that keep joining do not extend it further."""
 
-    async def scenario(world: World) -> None:
-        answers = []
+    async def scenario(harness: CoordinatorHarness) -> None:
+        captures = []
         for _ in range(9):
-            answers.append(world.join_with_id(rebalance_ms=8_000))
-            await ms(990)
-        assert answers[0].is_here
-        assert len(answers[0].got.members) == 9
+            captures.append(harness.join_with_id(rebalance_ms=8_000))
+            await sleep_ms(990)
+        assert captures[0].is_done
+        assert len(captures[0].response.members) == 9
 
-    play(scenario, group_initial_rebalance_delay_ms=3_000)
+    run_scenario(scenario, group_initial_rebalance_delay_ms=3_000)
 
 
 def test_members_that_do_not_join_in_time_are_removed() -> None:
-    """And with them their heartbeats."""
+    """Their heartbeats are no longer expected."""
 
-    async def scenario(world: World) -> None:
-        leader, follower = world.stable(2, session_ms=200_000)
-        again = world.join(leader, session_ms=200_000)
-        await ms(59_998)
-        assert not again.is_here
-        await ms(3)
-        assert [each.member_id for each in again.got.members] == [leader]
-        assert again.got.generation_id == 3
-        assert world.heartbeat(follower, 2) is ErrorCode.UNKNOWN_MEMBER_ID
-        assert world.waiting == (0, 1, 1)
+    async def scenario(harness: CoordinatorHarness) -> None:
+        leader, follower = harness.stable_group(2, session_ms=200_000)
+        again = harness.join(leader, session_ms=200_000)
+        await sleep_ms(59_998)
+        assert not again.is_done
+        await sleep_ms(3)
+        assert [each.member_id for each in again.response.members] == [leader]
+        assert again.response.generation_id == 3
+        assert harness.heartbeat(follower, 2) is ErrorCode.UNKNOWN_MEMBER_ID
+        assert harness.num_pending == (0, 1, 1)
 
-    play(scenario)
+    run_scenario(scenario)
 
 
-def test_leader_that_does_not_join_in_time_is_followed_by_one_that_did() -> None:
-    """Who is told of the members."""
+def test_leader_that_does_not_join_in_time_is_replaced() -> None:
+    """The new leader gets the list of members."""
 
-    async def scenario(world: World) -> None:
-        leader, follower = world.stable(2, session_ms=200_000)
-        again = world.join(follower, protocols=(("range", b"new"),), session_ms=200_000)
-        await ms(60_001)
-        assert again.got.leader == follower
-        assert [(each.member_id, each.metadata) for each in again.got.members] == [
+    async def scenario(harness: CoordinatorHarness) -> None:
+        leader, follower = harness.stable_group(2, session_ms=200_000)
+        again = harness.join(follower, protocols=(("range", b"new"),), session_ms=200_000)
+        await sleep_ms(60_001)
+        assert again.response.leader == follower
+        assert [(each.member_id, each.metadata) for each in again.response.members] == [
             (follower, b"new")
         ]
-        assert world.join(leader).error is ErrorCode.UNKNOWN_MEMBER_ID
+        assert harness.join(leader).error is ErrorCode.UNKNOWN_MEMBER_ID
 
-    play(scenario)
-
-
-def test_rebalance_waits_for_those_who_were_given_an_id() -> None:
-    """Until they come, or their session ends."""
-
-    async def scenario(world: World) -> None:
-        (leader,) = world.stable(1)
-        given = world.join(session_ms=20_000)
-        again = world.join(leader, session_ms=30_000)
-        assert not again.is_here
-        await ms(20_001)
-        assert [each.member_id for each in again.got.members] == [leader]
-        assert world.join(given.got.member_id).error is ErrorCode.UNKNOWN_MEMBER_ID
-
-    play(scenario)
+    run_scenario(scenario)
 
 
-def test_id_that_was_given_out_expires() -> None:
-    """After the session timeout it is unknown."""
+def test_rebalance_waits_for_outstanding_member_ids() -> None:
+    """The wait ends when the session timeout of the member id is over."""
 
-    async def scenario(world: World) -> None:
-        given = world.join(session_ms=10_000)
-        assert world.waiting == (0, 0, 1)
-        await ms(10_001)
-        assert world.waiting == (0, 0, 0)
-        assert world.join(given.got.member_id).error is ErrorCode.UNKNOWN_MEMBER_ID
+    async def scenario(harness: CoordinatorHarness) -> None:
+        (leader,) = harness.stable_group(1)
+        given = harness.join(session_ms=20_000)
+        again = harness.join(leader, session_ms=30_000)
+        assert not again.is_done
+        await sleep_ms(20_001)
+        assert [each.member_id for each in again.response.members] == [leader]
+        assert harness.join(given.response.member_id).error is ErrorCode.UNKNOWN_MEMBER_ID
 
-    play(scenario)
+    run_scenario(scenario)
 
 
-def test_new_member_that_waits_too_long_must_come_again() -> None:
-    """Its connection may have ended long ago."""
+def test_outstanding_member_id_expires() -> None:
+    """The member id is unknown after the session timeout."""
 
-    async def scenario(world: World) -> None:
-        world.stable(1, session_ms=1_800_000, rebalance_ms=1_000_000)
-        joined = world.join_with_id(rebalance_ms=1_000_000)
-        await ms(299_998)
-        assert not joined.is_here
-        await ms(3)
+    async def scenario(harness: CoordinatorHarness) -> None:
+        given = harness.join(session_ms=10_000)
+        assert harness.num_pending == (0, 0, 1)
+        await sleep_ms(10_001)
+        assert harness.num_pending == (0, 0, 0)
+        assert harness.join(given.response.member_id).error is ErrorCode.UNKNOWN_MEMBER_ID
+
+    run_scenario(scenario)
+
+
+def test_new_member_that_waits_too_long_is_removed() -> None:
+    """The member has to join again, because its connection may have ended unnoticed."""
+
+    async def scenario(harness: CoordinatorHarness) -> None:
+        harness.stable_group(1, session_ms=1_800_000, rebalance_ms=1_000_000)
+        joined = harness.join_with_id(rebalance_ms=1_000_000)
+        await sleep_ms(299_998)
+        assert not joined.is_done
+        await sleep_ms(3)
         assert joined.error is ErrorCode.UNKNOWN_MEMBER_ID
-        assert len(world.group.members) == 1
+        assert len(harness.group.members) == 1
 
-    play(scenario)
-
-
-def test_protocol_with_most_votes_is_chosen() -> None:
-    """Of those that all support, each member votes for the one that it names first."""
-
-    async def scenario(world: World) -> None:
-        first = world.join_with_id(protocols=(("c", b"c1"), ("a", b"a1"), ("b", b"b1")))
-        second = world.join_with_id(protocols=(("b", b"b2"), ("a", b"a2")))
-        third = world.join_with_id(protocols=(("b", b"b3"), ("a", b"a3")))
-        await ms(9_001)
-        assert {each.got.protocol_name for each in (first, second, third)} == {"b"}
-        assert sorted(each.metadata for each in first.got.members) == [b"b1", b"b2", b"b3"]
-
-    play(scenario, group_initial_rebalance_delay_ms=3_000)
+    run_scenario(scenario)
 
 
-def test_member_whose_answer_was_lost_is_told_again() -> None:
-    """The same generation, as long as it wants the same."""
+def test_protocol_with_most_votes_is_selected() -> None:
+    """Each member votes for its first protocol of those that all members support."""
 
-    async def scenario(world: World) -> None:
-        joined = world.join_with_id()
-        again = world.join(joined.got.member_id)
-        assert again.got == joined.got
-        assert world.group.state is GroupState.COMPLETING_REBALANCE
+    async def scenario(harness: CoordinatorHarness) -> None:
+        first = harness.join_with_id(protocols=(("c", b"c1"), ("a", b"a1"), ("b", b"b1")))
+        second = harness.join_with_id(protocols=(("b", b"b2"), ("a", b"a2")))
+        third = harness.join_with_id(protocols=(("b", b"b3"), ("a", b"a3")))
+        await sleep_ms(9_001)
+        assert {each.response.protocol_name for each in (first, second, third)} == {"b"}
+        assert sorted(each.metadata for each in first.response.members) == [b"b1", b"b2", b"b3"]
 
-    play(scenario)
-
-
-def test_follower_that_joins_a_stable_group_again_is_told_its_generation() -> None:
-    """A rebalance is for those who want something else, and for the leader."""
-
-    async def scenario(world: World) -> None:
-        leader, follower = world.stable(2)
-        again = world.join(follower)
-        assert (again.got.generation_id, again.got.leader, again.got.members) == (2, leader, [])
-        assert world.group.state is GroupState.STABLE
-        changed = world.join(follower, protocols=BOTH)
-        assert not changed.is_here
-        assert world.join(leader).got.generation_id == changed.got.generation_id == 3
-
-    play(scenario)
+    run_scenario(scenario, group_initial_rebalance_delay_ms=3_000)
 
 
-def test_leader_that_joins_a_stable_group_again_makes_it_rebalance() -> None:
-    """What it reads may have changed."""
+def test_repeated_join_gets_the_same_response() -> None:
+    """The group does not rebalance if the member's protocols are unchanged."""
 
-    async def scenario(world: World) -> None:
-        leader, follower = world.stable(2)
-        again = world.join(leader)
-        assert not again.is_here
-        assert world.group.state is GroupState.PREPARING_REBALANCE
-        world.join(follower)
-        assert again.got.generation_id == 3
+    async def scenario(harness: CoordinatorHarness) -> None:
+        joined = harness.join_with_id()
+        again = harness.join(joined.response.member_id)
+        assert again.response == joined.response
+        assert harness.group.state is GroupState.COMPLETING_REBALANCE
 
-    play(scenario)
+    run_scenario(scenario)
 
 
-def test_changed_wishes_while_the_group_syncs_make_it_rebalance() -> None:
-    """Those who wait for their assignment are told to join again."""
+def test_follower_that_joins_a_stable_group_again_gets_its_generation() -> None:
+    """The group rebalances only if the follower's protocols have changed."""
 
-    async def scenario(world: World) -> None:
-        leader, follower = world.stable(2)
-        again = [world.join(leader), world.join(follower)]
-        assert again[0].got.generation_id == 3
-        waiting = world.sync(follower, 3)
-        assert not waiting.is_here
-        changed = world.join(leader, protocols=BOTH)
-        assert waiting.error is ErrorCode.REBALANCE_IN_PROGRESS
-        assert not changed.is_here
-        world.join(follower)
-        assert changed.got.generation_id == 4
-
-    play(scenario)
-
-
-def test_request_that_is_sent_again_ends_the_one_that_waits() -> None:
-    """Each gets one answer."""
-
-    async def scenario(world: World) -> None:
-        leader, follower = world.stable(2)
-        first = world.join(leader)
-        second = world.join(leader)
-        assert first.error is ErrorCode.REBALANCE_IN_PROGRESS
-        assert not second.is_here
-        world.join(follower)
-        assert second.got.generation_id == 3
-
-    play(scenario)
-
-
-def test_full_group_turns_new_members_away() -> None:
-    """Those who are in it stay."""
-
-    async def scenario(world: World) -> None:
-        leader, follower = world.stable(2)
-        answer = world.join()
-        assert (answer.error, answer.got.member_id) == (ErrorCode.GROUP_MAX_SIZE_REACHED, "")
-        assert world.join(follower).error is ErrorCode.NONE
-        again = world.join(leader)
-        assert not again.is_here
-        rest = world.join(follower)
-        assert again.got.generation_id == rest.got.generation_id == 3
-
-    play(scenario, group_max_size=2)
-
-
-def test_group_that_was_too_large_sheds_its_last_members() -> None:
-    """Those who come back after it is full."""
-
-    async def scenario(world: World) -> None:
-        ids = world.stable(3)
-        object.__setattr__(world.settings, "group_max_size", 2)
-        world.restart()
-        assert world.group.state is GroupState.PREPARING_REBALANCE
-        answers = [world.join(each) for each in ids]
-        assert answers[2].error is ErrorCode.GROUP_MAX_SIZE_REACHED
-        assert [each.got.generation_id for each in answers[:2]] == [4, 4]
-
-    play(scenario)
-
-
-def test_new_group_that_cannot_be_stored_is_none() -> None:
-    """Who waits for it is told why, and it is gone."""
-
-    async def scenario(world: World) -> None:
-        world.log.is_held = True
-        world.log.error = ErrorCode.NOT_ENOUGH_REPLICAS
-        given = world.join()
-        joined = world.join(given.got.member_id)
-        assert world.group.state is GroupState.PREPARING_REBALANCE
-        world.log.release()
-        assert joined.error is ErrorCode.COORDINATOR_NOT_AVAILABLE
-        assert world.coordinator.groups == []
-        assert world.waiting == (0, 0, 0)
-
-    play(scenario, group_initial_rebalance_delay_ms=3_000)
-
-
-def test_id_of_a_dynamic_member_is_no_static_one() -> None:
-    """Kafka answers this with an unknown error, too."""
-
-    async def scenario(world: World) -> None:
-        given = world.join()
-        assert (
-            world.join(given.got.member_id, instance_id="i").error is ErrorCode.UNKNOWN_SERVER_ERROR
+    async def scenario(harness: CoordinatorHarness) -> None:
+        leader, follower = harness.stable_group(2)
+        again = harness.join(follower)
+        assert (again.response.generation_id, again.response.leader, again.response.members) == (
+            2,
+            leader,
+            [],
         )
-        assert world.group.group_id == GROUP
+        assert harness.group.state is GroupState.STABLE
+        changed = harness.join(follower, protocols=BOTH)
+        assert not changed.is_done
+        assert harness.join(leader).response.generation_id == changed.response.generation_id == 3
 
-    play(scenario)
+    run_scenario(scenario)
+
+
+def test_leader_that_joins_a_stable_group_again_starts_a_rebalance() -> None:
+    """The leader does so to make another assignment."""
+
+    async def scenario(harness: CoordinatorHarness) -> None:
+        leader, follower = harness.stable_group(2)
+        again = harness.join(leader)
+        assert not again.is_done
+        assert harness.group.state is GroupState.PREPARING_REBALANCE
+        harness.join(follower)
+        assert again.response.generation_id == 3
+
+    run_scenario(scenario)
+
+
+def test_changed_protocols_while_the_group_syncs_start_a_rebalance() -> None:
+    """Members that wait for their assignment get REBALANCE_IN_PROGRESS."""
+
+    async def scenario(harness: CoordinatorHarness) -> None:
+        leader, follower = harness.stable_group(2)
+        again = [harness.join(leader), harness.join(follower)]
+        assert again[0].response.generation_id == 3
+        pending = harness.sync(follower, 3)
+        assert not pending.is_done
+        changed = harness.join(leader, protocols=BOTH)
+        assert pending.error is ErrorCode.REBALANCE_IN_PROGRESS
+        assert not changed.is_done
+        harness.join(follower)
+        assert changed.response.generation_id == 4
+
+    run_scenario(scenario)
+
+
+def test_second_join_of_a_member_ends_its_pending_one() -> None:
+    """Each request gets one response."""
+
+    async def scenario(harness: CoordinatorHarness) -> None:
+        leader, follower = harness.stable_group(2)
+        first = harness.join(leader)
+        second = harness.join(leader)
+        assert first.error is ErrorCode.REBALANCE_IN_PROGRESS
+        assert not second.is_done
+        harness.join(follower)
+        assert second.response.generation_id == 3
+
+    run_scenario(scenario)
+
+
+def test_full_group_rejects_new_members() -> None:
+    """The present members stay."""
+
+    async def scenario(harness: CoordinatorHarness) -> None:
+        leader, follower = harness.stable_group(2)
+        captured = harness.join()
+        assert (captured.error, captured.response.member_id) == (
+            ErrorCode.GROUP_MAX_SIZE_REACHED,
+            "",
+        )
+        assert harness.join(follower).error is ErrorCode.NONE
+        again = harness.join(leader)
+        assert not again.is_done
+        rest = harness.join(follower)
+        assert again.response.generation_id == rest.response.generation_id == 3
+
+    run_scenario(scenario, group_max_size=2)
+
+
+def test_too_large_group_rejects_the_last_members_to_join_again() -> None:
+    """A lower group.max.size takes effect when the group is loaded."""
+
+    async def scenario(harness: CoordinatorHarness) -> None:
+        ids = harness.stable_group(3)
+        object.__setattr__(harness.settings, "group_max_size", 2)
+        harness.restart()
+        assert harness.group.state is GroupState.PREPARING_REBALANCE
+        captures = [harness.join(each) for each in ids]
+        assert captures[2].error is ErrorCode.GROUP_MAX_SIZE_REACHED
+        assert [each.response.generation_id for each in captures[:2]] == [4, 4]
+
+    run_scenario(scenario)
+
+
+def test_new_group_that_cannot_be_stored_is_removed() -> None:
+    """Pending requests get the error."""
+
+    async def scenario(harness: CoordinatorHarness) -> None:
+        harness.log.is_held = True
+        harness.log.error = ErrorCode.NOT_ENOUGH_REPLICAS
+        given = harness.join()
+        joined = harness.join(given.response.member_id)
+        assert harness.group.state is GroupState.PREPARING_REBALANCE
+        harness.log.release()
+        assert joined.error is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert harness.coordinator.groups == []
+        assert harness.num_pending == (0, 0, 0)
+
+    run_scenario(scenario, group_initial_rebalance_delay_ms=3_000)
+
+
+def test_outstanding_member_id_is_rejected_with_an_instance_id() -> None:
+    """Kafka also returns UNKNOWN_SERVER_ERROR."""
+
+    async def scenario(harness: CoordinatorHarness) -> None:
+        given = harness.join()
+        assert (
+            harness.join(given.response.member_id, instance_id="i").error
+            is ErrorCode.UNKNOWN_SERVER_ERROR
+        )
+        assert harness.group.group_id == GROUP
+
+    run_scenario(scenario)

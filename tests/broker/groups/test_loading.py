@@ -1,4 +1,4 @@
-"""Coordinators that take over, and those that are relieved."""
+"""Loading and unloading partitions when the coordinator changes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,12 @@ import pytest
 
 from request_purgatory.broker.groups import GroupState, partition_of
 from request_purgatory.broker.wire.error_code import ErrorCode
-from tests.broker.groups.world import GROUP, World, ms, play
+from tests.broker.groups.harness import (
+    GROUP,
+    CoordinatorHarness,
+    run_scenario,
+    sleep_ms,
+)
 
 
 @pytest.mark.parametrize(
@@ -22,8 +27,8 @@ from tests.broker.groups.world import GROUP, World, ms, play
         ("polygenelubricants", 0),
     ],
 )
-def test_partition_of_a_group_is_that_of_java(group_id: str, code: int) -> None:
-    """The numbers are what Java's `hashCode` and Kafka's `Utils.abs` gave."""
+def test_partition_of_a_group_is_that_of_kafka(group_id: str, code: int) -> None:
+    """The expected numbers are results of Java's `hashCode` and Kafka's `Utils.abs`."""
     assert [partition_of(group_id, count) for count in (1, 4, 50, 2**31)] == [
         0,
         code % 4,
@@ -32,65 +37,67 @@ def test_partition_of_a_group_is_that_of_java(group_id: str, code: int) -> None:
     ]
 
 
-def test_every_request_is_refused_by_another_node() -> None:
-    """Clients look for the coordinator then."""
+def test_node_without_the_partition_rejects_every_request() -> None:
+    """Clients look up the coordinator when they get NOT_COORDINATOR."""
 
-    async def scenario(world: World) -> None:
-        (leader,) = world.stable(1)
-        world.coordinator.unload(world.coordinator.partition_for(GROUP))
-        world.coordinator.unload(world.coordinator.partition_for(GROUP))
+    async def scenario(harness: CoordinatorHarness) -> None:
+        (leader,) = harness.stable_group(1)
+        harness.coordinator.unload(harness.coordinator.partition_for(GROUP))
+        harness.coordinator.unload(harness.coordinator.partition_for(GROUP))
         error = ErrorCode.NOT_COORDINATOR
-        joining = world.join(leader)
-        assert (joining.error, joining.got.member_id) == (error, "")
-        assert world.sync(leader, 1).error is error
-        assert world.heartbeat(leader, 1) is error
-        assert world.leave((leader, None)).error_code == error
-        assert world.commit({("t", 0): 1}).got.topics[0].partitions[0].error_code == error
-        assert world.fetch(None).error_code == error
-        assert world.delete_offsets("t", 0).error is error
-        assert world.describe(GROUP)[0].error_code == error
-        assert [each.error_code for each in world.delete(GROUP).got.results] == [error]
-        assert world.list().groups == []
-        assert world.waiting == (0, 0, 0)
+        joining = harness.join(leader)
+        assert (joining.error, joining.response.member_id) == (error, "")
+        assert harness.sync(leader, 1).error is error
+        assert harness.heartbeat(leader, 1) is error
+        assert harness.leave((leader, None)).error_code == error
+        assert harness.commit({("t", 0): 1}).response.topics[0].partitions[0].error_code == error
+        assert harness.fetch(None).error_code == error
+        assert harness.delete_offsets("t", 0).error is error
+        assert harness.describe_groups(GROUP)[0].error_code == error
+        assert [each.error_code for each in harness.delete_groups(GROUP).response.results] == [
+            error
+        ]
+        assert harness.list_groups().groups == []
+        assert harness.num_pending == (0, 0, 0)
 
-    play(scenario)
+    run_scenario(scenario)
 
 
-def test_every_request_is_put_off_while_a_partition_is_loaded() -> None:
-    """But heartbeats, which nobody can judge: their senders stay calm."""
+def test_loading_partition_rejects_every_request_but_heartbeats() -> None:
+    """As in Kafka, heartbeats succeed because their group is unknown."""
 
-    async def scenario(world: World) -> None:
-        (leader,) = world.stable(1)
-        partition = world.coordinator.partition_for(GROUP)
-        world.coordinator.unload(partition)
-        world.coordinator.begin_load(partition)
-        world.coordinator.begin_load(partition)
-        assert partition in world.coordinator.partitions
+    async def scenario(harness: CoordinatorHarness) -> None:
+        (leader,) = harness.stable_group(1)
+        partition = harness.coordinator.partition_for(GROUP)
+        harness.coordinator.unload(partition)
+        harness.coordinator.begin_load(partition)
+        harness.coordinator.begin_load(partition)
+        assert partition in harness.coordinator.partitions
         error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        assert world.join(leader).error is error
-        assert world.sync(leader, 1).error is error
-        assert world.heartbeat(leader, 1) is ErrorCode.NONE
-        assert world.leave((leader, None)).error_code == error
-        assert world.commit({("t", 0): 1}).got.topics[0].partitions[0].error_code == error
-        assert world.fetch(None).error_code == error
-        assert world.describe(GROUP)[0].error_code == error
-        assert world.list().error_code == error
-        world.coordinator.load(partition, world.log.records[partition])
-        assert world.heartbeat(leader, 1) is ErrorCode.NONE
-        assert list(world.group.members) == [leader]
+        assert harness.join(leader).error is error
+        assert harness.sync(leader, 1).error is error
+        assert harness.heartbeat(leader, 1) is ErrorCode.NONE
+        assert harness.leave((leader, None)).error_code == error
+        assert harness.commit({("t", 0): 1}).response.topics[0].partitions[0].error_code == error
+        assert harness.fetch(None).error_code == error
+        assert harness.describe_groups(GROUP)[0].error_code == error
+        assert harness.list_groups().error_code == error
+        harness.coordinator.load(partition, harness.log.records[partition])
+        assert harness.heartbeat(leader, 1) is ErrorCode.NONE
+        assert list(harness.group.members) == [leader]
 
-    play(scenario)
+    run_scenario(scenario)
 
 
-def test_stable_group_goes_on_under_another_coordinator() -> None:
-    """Generation, members, leader, assignments and offsets are the same."""
+def test_stable_group_survives_a_change_of_coordinator() -> None:
+    """Generation, members, leader, assignments and offsets stay the same."""
 
-    async def scenario(world: World) -> None:
-        leader, follower = world.stable(2)
-        world.commit({("t", 0): 5}, member_id=leader, generation=2)
-        before = world.group
-        world.restart()
-        after = world.group
+    async def scenario(harness: CoordinatorHarness) -> None:
+        leader, follower = harness.stable_group(2)
+        harness.commit({("t", 0): 5}, member_id=leader, generation=2)
+        before = harness.group
+        harness.restart()
+        after = harness.group
         assert after is not before
         assert after.state is GroupState.STABLE
         assert (after.generation, after.leader_id, after.protocol, after.protocol_type) == (
@@ -99,117 +106,121 @@ def test_stable_group_goes_on_under_another_coordinator() -> None:
             "range",
             "consumer",
         )
-        assert world.heartbeat(follower, 2) is ErrorCode.NONE
-        assert world.sync(follower, 2).got.assignment == follower.encode()
-        assert world.committed() == {("t", 0): 5}
-        again = world.join(leader)
-        world.join(follower)
-        assert again.got.generation_id == 3
+        assert harness.heartbeat(follower, 2) is ErrorCode.NONE
+        assert harness.sync(follower, 2).response.assignment == follower.encode()
+        assert harness.committed() == {("t", 0): 5}
+        again = harness.join(leader)
+        harness.join(follower)
+        assert again.response.generation_id == 3
 
-    play(scenario)
-
-
-def test_sessions_begin_anew_under_another_coordinator() -> None:
-    """Members that do not come are removed when they end."""
-
-    async def scenario(world: World) -> None:
-        leader, follower = world.stable(2, session_ms=20_000)
-        await ms(15_000)
-        world.restart()
-        await ms(15_000)
-        assert world.heartbeat(leader, 2) is ErrorCode.NONE
-        await ms(5_001)
-        assert list(world.group.members) == [leader]
-        assert follower not in world.group.members
-
-    play(scenario)
+    run_scenario(scenario)
 
 
-def test_what_waits_is_told_that_the_coordinator_has_changed() -> None:
-    """Joins, syncs and commits."""
+def test_sessions_start_anew_after_a_change_of_coordinator() -> None:
+    """Members that send no heartbeat are removed when their session expires."""
 
-    async def scenario(world: World) -> None:
-        ids = world.stable(2)
-        joining = world.join(ids[0])
-        world.restart()
+    async def scenario(harness: CoordinatorHarness) -> None:
+        leader, follower = harness.stable_group(2, session_ms=20_000)
+        await sleep_ms(15_000)
+        harness.restart()
+        await sleep_ms(15_000)
+        assert harness.heartbeat(leader, 2) is ErrorCode.NONE
+        await sleep_ms(5_001)
+        assert list(harness.group.members) == [leader]
+        assert follower not in harness.group.members
+
+    run_scenario(scenario)
+
+
+def test_pending_requests_get_not_coordinator_on_unload() -> None:
+    """JoinGroup, SyncGroup and OffsetCommit are pending."""
+
+    async def scenario(harness: CoordinatorHarness) -> None:
+        ids = harness.stable_group(2)
+        joining = harness.join(ids[0])
+        harness.restart()
         assert joining.error is ErrorCode.NOT_COORDINATOR
-        world.join(ids[0])
-        world.join(ids[1])
-        syncing = world.sync(ids[1], 3)
-        world.log.is_held = True
-        other = world.sync(ids[0], 3, {})
-        commit = world.commit({("t", 0): 1}, group_id="other")
-        world.restart()
+        harness.join(ids[0])
+        harness.join(ids[1])
+        syncing = harness.sync(ids[1], 3)
+        harness.log.is_held = True
+        other = harness.sync(ids[0], 3, {})
+        commit = harness.commit({("t", 0): 1}, group_id="other")
+        harness.restart()
         assert {syncing.error, other.error} == {ErrorCode.NOT_COORDINATOR}
-        world.log.release()
-        assert commit.got.topics[0].partitions[0].error_code == ErrorCode.NOT_COORDINATOR
+        harness.log.release()
+        assert commit.response.topics[0].partitions[0].error_code == ErrorCode.NOT_COORDINATOR
 
-    play(scenario)
-
-
-def test_generation_that_was_not_synced_is_lost_with_its_coordinator() -> None:
-    """The stored one is in force again, and its members find out."""
-
-    async def scenario(world: World) -> None:
-        leader, follower = world.stable(2)
-        world.join(leader)
-        world.join(follower)
-        world.restart()
-        assert world.group.generation == 2
-        assert world.sync(leader, 3, {}).error is ErrorCode.ILLEGAL_GENERATION
-
-    play(scenario)
+    run_scenario(scenario)
 
 
-def test_loading_what_is_loaded_changes_nothing() -> None:
+def test_generation_without_assignment_is_lost_with_its_coordinator() -> None:
+    """The next coordinator has the stored generation and rejects the lost one."""
+
+    async def scenario(harness: CoordinatorHarness) -> None:
+        leader, follower = harness.stable_group(2)
+        harness.join(leader)
+        harness.join(follower)
+        harness.restart()
+        assert harness.group.generation == 2
+        assert harness.sync(leader, 3, {}).error is ErrorCode.ILLEGAL_GENERATION
+
+    run_scenario(scenario)
+
+
+def test_loading_a_loaded_partition_changes_nothing() -> None:
     """The groups in memory are newer than their records."""
 
-    async def scenario(world: World) -> None:
-        (leader,) = world.stable(1)
-        joining = world.join_with_id()
-        partition = world.coordinator.partition_for(GROUP)
-        world.coordinator.load(partition, world.log.records[partition])
-        assert world.group.state is GroupState.PREPARING_REBALANCE
-        world.join(leader)
-        assert joining.got.generation_id == 2
+    async def scenario(harness: CoordinatorHarness) -> None:
+        (leader,) = harness.stable_group(1)
+        joining = harness.join_with_id()
+        partition = harness.coordinator.partition_for(GROUP)
+        harness.coordinator.load(partition, harness.log.records[partition])
+        assert harness.group.state is GroupState.PREPARING_REBALANCE
+        harness.join(leader)
+        assert joining.response.generation_id == 2
 
-    play(scenario)
+    run_scenario(scenario)
 
 
-def test_records_that_cannot_be_read_are_left_out(caplog: pytest.LogCaptureFixture) -> None:
-    """And logged; those of other group protocols are none of this."""
+def test_records_that_cannot_be_decoded_are_skipped(caplog: pytest.LogCaptureFixture) -> None:
+    """They are logged; records of other group protocols are ignored."""
 
-    async def scenario(world: World) -> None:
-        world.stable(1)
-        partition = world.coordinator.partition_for(GROUP)
-        good = world.log.records[partition]
+    async def scenario(harness: CoordinatorHarness) -> None:
+        harness.stable_group(1)
+        partition = harness.coordinator.partition_for(GROUP)
+        good = harness.log.records[partition]
         bad: list[tuple[bytes, bytes | None]] = [
             (b"\0\2", b""),
             (b"\0\1\0\1g", None),
             (b"\0\2\0\1g", b"\0\4"),
             (b"\0\3\0\1g", b"\0\0"),
         ]
-        world.log.records[partition] = [*bad[:2], *good, *bad[2:]]
+        harness.log.records[partition] = [*bad[:2], *good, *bad[2:]]
         with caplog.at_level(logging.ERROR):
-            world.restart()
-        assert caplog.text.count("is left out") == 3
-        assert [each.group_id for each in world.coordinator.groups] == [GROUP]
+            harness.restart()
+        assert caplog.text.count("skipped a record") == 3
+        assert [each.group_id for each in harness.coordinator.groups] == [GROUP]
 
-    play(scenario)
+    run_scenario(scenario)
 
 
-def test_closed_coordinator_answers_for_everything() -> None:
-    """And has nothing left in its purgatories."""
+def test_close_answers_pending_requests() -> None:
+    """Nothing stays in the purgatories."""
 
-    async def scenario(world: World) -> None:
-        ids = world.stable(2)
-        joining = world.join(ids[0])
-        world.coordinator.close()
+    async def scenario(harness: CoordinatorHarness) -> None:
+        ids = harness.stable_group(2)
+        joining = harness.join(ids[0])
+        harness.coordinator.close()
         assert joining.error is ErrorCode.NOT_COORDINATOR
-        assert (world.waiting, world.coordinator.partitions, world.coordinator.groups) == (
+        assert (
+            harness.num_pending,
+            harness.coordinator.partitions,
+            harness.coordinator.groups,
+        ) == (
             (0, 0, 0),
             [],
             [],
         )
 
-    play(scenario)
+    run_scenario(scenario)

@@ -6,30 +6,41 @@ import pytest
 
 from request_purgatory.broker.groups import GroupState
 from request_purgatory.broker.wire.error_code import ErrorCode
-from tests.broker.groups.world import World, ms, play
+from tests.broker.groups.harness import (
+    CoordinatorHarness,
+    run_scenario,
+    sleep_ms,
+)
 
 # -- SyncGroup
 
 
 @pytest.mark.parametrize("version", range(6))
-def test_members_get_what_the_leader_assigns(version: int) -> None:
-    """Those who asked before it, and those who ask later; nothing to whom it left out."""
+def test_members_get_the_leaders_assignment(version: int) -> None:
+    """A member that the leader left out gets an empty assignment."""
 
-    async def scenario(world: World) -> None:
-        ids = world.stable(3)
-        joined = [world.join(each) for each in ids]
-        assert [each.got.generation_id for each in joined] == [4, 4, 4]
-        early = world.sync(ids[1], 4, version=version)
-        assert not early.is_here
-        leader = world.sync(ids[0], 4, {ids[0]: b"zero", ids[1]: b"one"}, version=version)
-        late = world.sync(ids[2], 4, version=version)
-        assert [each.got.assignment for each in (leader, early, late)] == [b"zero", b"one", b""]
+    async def scenario(harness: CoordinatorHarness) -> None:
+        ids = harness.stable_group(3)
+        joined = [harness.join(each) for each in ids]
+        assert [each.response.generation_id for each in joined] == [4, 4, 4]
+        early = harness.sync(ids[1], 4, version=version)
+        assert not early.is_done
+        leader = harness.sync(ids[0], 4, {ids[0]: b"zero", ids[1]: b"one"}, version=version)
+        late = harness.sync(ids[2], 4, version=version)
+        assert [each.response.assignment for each in (leader, early, late)] == [
+            b"zero",
+            b"one",
+            b"",
+        ]
         if version >= 5:
-            assert (early.got.protocol_type, early.got.protocol_name) == ("consumer", "range")
-        assert world.group.state is GroupState.STABLE
-        assert world.waiting == (0, 0, 3)
+            assert (early.response.protocol_type, early.response.protocol_name) == (
+                "consumer",
+                "range",
+            )
+        assert harness.group.state is GroupState.STABLE
+        assert harness.num_pending == (0, 0, 3)
 
-    play(scenario)
+    run_scenario(scenario)
 
 
 @pytest.mark.parametrize(
@@ -47,103 +58,107 @@ def test_members_get_what_the_leader_assigns(version: int) -> None:
         (0, 1, {"instance_id": "i"}, ErrorCode.UNKNOWN_MEMBER_ID),
     ],
 )
-def test_sync_that_is_refused(
+def test_invalid_sync_is_rejected(
     member: int | None, generation: int, options: dict[str, str], error: ErrorCode
 ) -> None:
-    """By the name of what is wrong with it."""
+    """Each fault has its own error code."""
 
-    async def scenario(world: World) -> None:
-        ids = world.stable(1)
-        assert (
-            world.sync("stranger" if member is None else ids[member], generation, **options).error
-            is error
-        )  # type: ignore[arg-type]
+    async def scenario(harness: CoordinatorHarness) -> None:
+        ids = harness.stable_group(1)
+        member_id = "stranger" if member is None else ids[member]
+        captured = harness.sync(member_id, generation, **options)  # type: ignore[arg-type]
+        assert captured.error is error
 
-    play(scenario)
+    run_scenario(scenario)
 
 
-def test_sync_during_a_rebalance_is_told_of_it() -> None:
-    """It would be of no use."""
+def test_sync_during_a_rebalance_is_rejected() -> None:
+    """The generation of the request is about to end."""
 
-    async def scenario(world: World) -> None:
-        leader, follower = world.stable(2)
-        world.join(leader)
-        assert world.sync(follower, 2).error is ErrorCode.REBALANCE_IN_PROGRESS
+    async def scenario(harness: CoordinatorHarness) -> None:
+        leader, follower = harness.stable_group(2)
+        harness.join(leader)
+        assert harness.sync(follower, 2).error is ErrorCode.REBALANCE_IN_PROGRESS
 
-    play(scenario)
+    run_scenario(scenario)
 
 
 def test_members_that_do_not_sync_in_time_are_removed() -> None:
-    """The others are told to join again, if they wait, or when they send their heartbeat."""
+    """The others get REBALANCE_IN_PROGRESS for their SyncGroup or their next heartbeat."""
 
-    async def scenario(world: World) -> None:
-        ids = world.stable(3, session_ms=100_000, rebalance_ms=30_000)
+    async def scenario(harness: CoordinatorHarness) -> None:
+        ids = harness.stable_group(3, session_ms=100_000, rebalance_ms=30_000)
         for each in ids:
-            world.join(each, session_ms=100_000, rebalance_ms=30_000)
-        waiting = world.sync(ids[1], 4)
-        await ms(29_998)
-        assert not waiting.is_here
-        await ms(3)
-        assert waiting.error is ErrorCode.REBALANCE_IN_PROGRESS
-        assert list(world.group.members) == [ids[1]]
-        assert world.join(ids[1]).got.generation_id == 5
+            harness.join(each, session_ms=100_000, rebalance_ms=30_000)
+        pending = harness.sync(ids[1], 4)
+        await sleep_ms(29_998)
+        assert not pending.is_done
+        await sleep_ms(3)
+        assert pending.error is ErrorCode.REBALANCE_IN_PROGRESS
+        assert list(harness.group.members) == [ids[1]]
+        assert harness.join(ids[1]).response.generation_id == 5
 
-    play(scenario)
+    run_scenario(scenario)
 
 
-def test_stable_group_removes_followers_that_never_ask_for_their_assignment() -> None:
-    """Though they send heartbeats."""
+def test_stable_group_removes_followers_that_do_not_sync() -> None:
+    """Heartbeats do not keep them in the group."""
 
-    async def scenario(world: World) -> None:
-        leader, follower = world.stable(2, rebalance_ms=30_000)
-        world.join(leader, rebalance_ms=30_000)
-        world.join(follower, rebalance_ms=30_000)
-        world.sync(leader, 3, {leader: b"all"})
-        assert world.group.state is GroupState.STABLE
+    async def scenario(harness: CoordinatorHarness) -> None:
+        leader, follower = harness.stable_group(2, rebalance_ms=30_000)
+        harness.join(leader, rebalance_ms=30_000)
+        harness.join(follower, rebalance_ms=30_000)
+        harness.sync(leader, 3, {leader: b"all"})
+        assert harness.group.state is GroupState.STABLE
         for _ in range(6):
-            assert {world.heartbeat(leader, 3), world.heartbeat(follower, 3)} == {ErrorCode.NONE}
-            await ms(5_001)
-        assert world.heartbeat(follower, 3) is ErrorCode.UNKNOWN_MEMBER_ID
-        assert world.heartbeat(leader, 3) is ErrorCode.REBALANCE_IN_PROGRESS
+            assert {harness.heartbeat(leader, 3), harness.heartbeat(follower, 3)} == {
+                ErrorCode.NONE
+            }
+            await sleep_ms(5_001)
+        assert harness.heartbeat(follower, 3) is ErrorCode.UNKNOWN_MEMBER_ID
+        assert harness.heartbeat(leader, 3) is ErrorCode.REBALANCE_IN_PROGRESS
 
-    play(scenario)
+    run_scenario(scenario)
 
 
-def test_sync_that_is_sent_again_ends_the_one_that_waits() -> None:
-    """Each gets one answer."""
+def test_second_sync_of_a_member_ends_its_pending_one() -> None:
+    """Each request gets one response."""
 
-    async def scenario(world: World) -> None:
-        leader, follower = world.stable(2)
-        world.join(leader)
-        world.join(follower)
-        first = world.sync(follower, 3)
-        second = world.sync(follower, 3)
+    async def scenario(harness: CoordinatorHarness) -> None:
+        leader, follower = harness.stable_group(2)
+        harness.join(leader)
+        harness.join(follower)
+        first = harness.sync(follower, 3)
+        second = harness.sync(follower, 3)
         assert first.error is ErrorCode.REBALANCE_IN_PROGRESS
-        world.sync(leader, 3, {follower: b"f"})
-        assert second.got.assignment == b"f"
+        harness.sync(leader, 3, {follower: b"f"})
+        assert second.response.assignment == b"f"
 
-    play(scenario)
+    run_scenario(scenario)
 
 
-def test_assignment_is_told_when_it_is_replicated() -> None:
-    """Not before."""
+def test_assignment_is_sent_once_it_is_replicated() -> None:
+    """SyncGroup is pending until then."""
 
-    async def scenario(world: World) -> None:
-        leader, follower = world.stable(2)
-        world.join(leader)
-        world.join(follower)
-        world.log.is_held = True
-        answers = world.synced([leader, follower], 3)
-        assert not any(each.is_here for each in answers)
-        assert world.group.state is GroupState.COMPLETING_REBALANCE
-        world.log.release()
-        assert [each.got.assignment for each in answers] == [follower.encode(), leader.encode()]
+    async def scenario(harness: CoordinatorHarness) -> None:
+        leader, follower = harness.stable_group(2)
+        harness.join(leader)
+        harness.join(follower)
+        harness.log.is_held = True
+        captures = harness.sync_all([leader, follower], 3)
+        assert not any(each.is_done for each in captures)
+        assert harness.group.state is GroupState.COMPLETING_REBALANCE
+        harness.log.release()
+        assert [each.response.assignment for each in captures] == [
+            follower.encode(),
+            leader.encode(),
+        ]
 
-    play(scenario)
+    run_scenario(scenario)
 
 
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "expected"),
     [
         (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_COORDINATOR),
         (ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NOT_COORDINATOR),
@@ -155,298 +170,300 @@ def test_assignment_is_told_when_it_is_replicated() -> None:
         (ErrorCode.CORRUPT_MESSAGE, ErrorCode.CORRUPT_MESSAGE),
     ],
 )
-def test_assignment_that_cannot_be_stored_is_told_to_nobody(
-    error: ErrorCode, told: ErrorCode
+def test_assignment_that_cannot_be_stored_is_not_sent(
+    error: ErrorCode, expected: ErrorCode
 ) -> None:
-    """Those who wait for it get an error, and the group begins anew."""
+    """The members that wait get an error, and the group rebalances."""
 
-    async def scenario(world: World) -> None:
-        leader, follower = world.stable(2)
-        world.join(leader)
-        world.join(follower)
-        world.log.error = error
-        answers = world.synced([leader, follower], 3)
-        assert [each.error for each in answers] == [told, told]
-        assert answers[0].got.assignment == b""
-        assert world.group.state is GroupState.PREPARING_REBALANCE
-        world.log.error = ErrorCode.NONE
-        assert world.join(leader).is_here is False
-        assert world.join(follower).got.generation_id == 4
+    async def scenario(harness: CoordinatorHarness) -> None:
+        leader, follower = harness.stable_group(2)
+        harness.join(leader)
+        harness.join(follower)
+        harness.log.error = error
+        captures = harness.sync_all([leader, follower], 3)
+        assert [each.error for each in captures] == [expected, expected]
+        assert captures[0].response.assignment == b""
+        assert harness.group.state is GroupState.PREPARING_REBALANCE
+        harness.log.error = ErrorCode.NONE
+        assert harness.join(leader).is_done is False
+        assert harness.join(follower).response.generation_id == 4
 
-    play(scenario)
-
-
-def test_log_that_raises_is_an_error_too() -> None:
-    """Nobody waits for ever."""
-
-    async def scenario(world: World) -> None:
-        joined = world.join_with_id()
-        world.log.failure = RuntimeError("no disk")
-        assert world.sync(joined.got.member_id, 1, {}).error is ErrorCode.UNKNOWN_SERVER_ERROR
-
-    play(scenario)
+    run_scenario(scenario)
 
 
-def test_assignment_that_is_overtaken_by_a_rebalance_has_no_effect() -> None:
-    """When its record is replicated in the end."""
+def test_log_that_raises_ends_pending_requests_with_an_error() -> None:
+    """No request stays pending."""
 
-    async def scenario(world: World) -> None:
-        (leader,) = world.stable(1)
-        world.join(leader)
-        world.log.is_held = True
-        waiting = world.sync(leader, 2, {leader: b"old"})
-        joined = world.join_with_id()
-        assert waiting.error is ErrorCode.REBALANCE_IN_PROGRESS
-        world.log.release()
-        assert world.group.state is GroupState.PREPARING_REBALANCE
-        world.join(leader)
-        assert joined.got.generation_id == 3
-        assert world.group.members[leader].assignment == b""
+    async def scenario(harness: CoordinatorHarness) -> None:
+        joined = harness.join_with_id()
+        harness.log.failure = RuntimeError("no disk")
+        assert (
+            harness.sync(joined.response.member_id, 1, {}).error is ErrorCode.UNKNOWN_SERVER_ERROR
+        )
 
-    play(scenario)
+    run_scenario(scenario)
 
 
-def test_answer_that_calls_the_coordinator_again_finds_it_whole() -> None:
-    """And is itself not called in the middle of another's change."""
+def test_assignment_stored_after_the_next_rebalance_started_is_ignored() -> None:
+    """Its generation has ended."""
 
-    async def scenario(world: World) -> None:
-        leader, follower = world.stable(2)
-        joined = [world.join(leader)]
+    async def scenario(harness: CoordinatorHarness) -> None:
+        (leader,) = harness.stable_group(1)
+        harness.join(leader)
+        harness.log.is_held = True
+        pending = harness.sync(leader, 2, {leader: b"old"})
+        joined = harness.join_with_id()
+        assert pending.error is ErrorCode.REBALANCE_IN_PROGRESS
+        harness.log.release()
+        assert harness.group.state is GroupState.PREPARING_REBALANCE
+        harness.join(leader)
+        assert joined.response.generation_id == 3
+        assert harness.group.members[leader].assignment == b""
+
+    run_scenario(scenario)
+
+
+def test_reply_may_call_the_coordinator() -> None:
+    """Replies are sent when the coordinator's state is consistent."""
+
+    async def scenario(harness: CoordinatorHarness) -> None:
+        leader, follower = harness.stable_group(2)
+        joined = [harness.join(leader)]
         inner: list[ErrorCode] = []
         original = joined[0].__class__.__call__
 
         def called(self: object, response: object) -> None:
             original(self, response)  # type: ignore[arg-type]
-            world.coordinator.check()
-            inner.append(world.heartbeat(leader, 3))
+            harness.coordinator.check()
+            inner.append(harness.heartbeat(leader, 3))
 
         joined[0].__class__.__call__ = called  # type: ignore[method-assign]
         try:
-            last = world.join(follower)
+            last = harness.join(follower)
         finally:
             joined[0].__class__.__call__ = original  # type: ignore[method-assign]
         assert inner == [ErrorCode.NONE, ErrorCode.NONE]
-        assert last.got.generation_id == joined[0].got.generation_id == 3
+        assert last.response.generation_id == joined[0].response.generation_id == 3
 
-    play(scenario)
+    run_scenario(scenario)
 
 
 # -- Heartbeat
 
 
 @pytest.mark.parametrize("version", range(5))
-def test_heartbeats_keep_a_member(version: int) -> None:
-    """Whose session ends without them, never early and not late."""
+def test_heartbeats_keep_a_member_in_the_group(version: int) -> None:
+    """Without heartbeats, the session expires exactly after its timeout."""
 
-    async def scenario(world: World) -> None:
-        (leader,) = world.stable(1)
+    async def scenario(harness: CoordinatorHarness) -> None:
+        (leader,) = harness.stable_group(1)
         for _ in range(5):
-            await ms(9_990)
-            assert world.heartbeat(leader, 1, version=version) is ErrorCode.NONE
-        await ms(9_998)
-        assert leader in world.group.members
-        await ms(3)
-        assert world.group.members == {}
-        assert (world.group.state, world.group.generation) == (GroupState.EMPTY, 2)
-        assert world.heartbeat(leader, 1, version=version) is ErrorCode.UNKNOWN_MEMBER_ID
+            await sleep_ms(9_990)
+            assert harness.heartbeat(leader, 1, version=version) is ErrorCode.NONE
+        await sleep_ms(9_998)
+        assert leader in harness.group.members
+        await sleep_ms(3)
+        assert harness.group.members == {}
+        assert (harness.group.state, harness.group.generation) == (GroupState.EMPTY, 2)
+        assert harness.heartbeat(leader, 1, version=version) is ErrorCode.UNKNOWN_MEMBER_ID
 
-    play(scenario)
-
-
-def test_heartbeat_that_is_refused() -> None:
-    """By the name of what is wrong with it."""
-
-    async def scenario(world: World) -> None:
-        (leader,) = world.stable(1)
-        assert world.heartbeat(leader, 1, group_id="") is ErrorCode.INVALID_GROUP_ID
-        assert world.heartbeat(leader, 1, group_id="no such") is ErrorCode.UNKNOWN_MEMBER_ID
-        assert world.heartbeat("stranger", 1) is ErrorCode.UNKNOWN_MEMBER_ID
-        assert world.heartbeat(leader, 0) is ErrorCode.ILLEGAL_GENERATION
-        assert world.heartbeat(leader, 1, instance_id="i") is ErrorCode.UNKNOWN_MEMBER_ID
-
-    play(scenario)
+    run_scenario(scenario)
 
 
-def test_heartbeats_are_heard_between_join_and_sync() -> None:
-    """Consumers send them as soon as they know their generation."""
+def test_invalid_heartbeat_is_rejected() -> None:
+    """Each fault has its own error code."""
 
-    async def scenario(world: World) -> None:
-        joined = world.join_with_id()
-        assert world.group.state is GroupState.COMPLETING_REBALANCE
-        assert world.heartbeat(joined.got.member_id, 1) is ErrorCode.NONE
+    async def scenario(harness: CoordinatorHarness) -> None:
+        (leader,) = harness.stable_group(1)
+        assert harness.heartbeat(leader, 1, group_id="") is ErrorCode.INVALID_GROUP_ID
+        assert harness.heartbeat(leader, 1, group_id="no such") is ErrorCode.UNKNOWN_MEMBER_ID
+        assert harness.heartbeat("stranger", 1) is ErrorCode.UNKNOWN_MEMBER_ID
+        assert harness.heartbeat(leader, 0) is ErrorCode.ILLEGAL_GENERATION
+        assert harness.heartbeat(leader, 1, instance_id="i") is ErrorCode.UNKNOWN_MEMBER_ID
 
-    play(scenario)
+    run_scenario(scenario)
 
 
-def test_member_that_waits_for_others_needs_no_heartbeats() -> None:
-    """Neither in JoinGroup nor in SyncGroup; but as soon as it is answered, it does."""
+def test_heartbeats_are_accepted_between_join_and_sync() -> None:
+    """Consumers send heartbeats as soon as they know their generation."""
 
-    async def scenario(world: World) -> None:
-        leader, follower = world.stable(2, session_ms=10_000, rebalance_ms=100_000)
-        again = world.join(leader, rebalance_ms=100_000)
+    async def scenario(harness: CoordinatorHarness) -> None:
+        joined = harness.join_with_id()
+        assert harness.group.state is GroupState.COMPLETING_REBALANCE
+        assert harness.heartbeat(joined.response.member_id, 1) is ErrorCode.NONE
+
+    run_scenario(scenario)
+
+
+def test_member_with_a_pending_request_needs_no_heartbeats() -> None:
+    """Heartbeats are required again after the response."""
+
+    async def scenario(harness: CoordinatorHarness) -> None:
+        leader, follower = harness.stable_group(2, session_ms=10_000, rebalance_ms=100_000)
+        again = harness.join(leader, rebalance_ms=100_000)
         for _ in range(10):
-            await ms(5_000)
-            assert world.heartbeat(follower, 2) is ErrorCode.REBALANCE_IN_PROGRESS
-        assert not again.is_here
-        world.join(follower, rebalance_ms=100_000)
-        assert again.got.generation_id == 3
-        waiting = world.sync(follower, 3)
+            await sleep_ms(5_000)
+            assert harness.heartbeat(follower, 2) is ErrorCode.REBALANCE_IN_PROGRESS
+        assert not again.is_done
+        harness.join(follower, rebalance_ms=100_000)
+        assert again.response.generation_id == 3
+        pending = harness.sync(follower, 3)
         for _ in range(10):
-            await ms(5_000)
-            assert world.heartbeat(leader, 3) is ErrorCode.NONE
-        assert not waiting.is_here
-        world.sync(leader, 3, {})
-        assert waiting.error is ErrorCode.NONE
-        await ms(10_001)
-        assert world.group.members == {}
+            await sleep_ms(5_000)
+            assert harness.heartbeat(leader, 3) is ErrorCode.NONE
+        assert not pending.is_done
+        harness.sync(leader, 3, {})
+        assert pending.error is ErrorCode.NONE
+        await sleep_ms(10_001)
+        assert harness.group.members == {}
 
-    play(scenario)
-
-
-def test_failed_follower_makes_the_others_rebalance() -> None:
-    """At the end of its session."""
-
-    async def scenario(world: World) -> None:
-        leader, follower = world.stable(2)
-        await ms(9_000)
-        assert world.heartbeat(leader, 2) is ErrorCode.NONE
-        await ms(1_001)
-        assert list(world.group.members) == [leader]
-        assert world.heartbeat(follower, 2) is ErrorCode.UNKNOWN_MEMBER_ID
-        assert world.heartbeat(leader, 2) is ErrorCode.REBALANCE_IN_PROGRESS
-        assert world.join(leader).got.generation_id == 3
-
-    play(scenario)
+    run_scenario(scenario)
 
 
-def test_leader_that_fails_while_others_wait_for_its_assignment() -> None:
-    """They are told to join again, and one of them leads."""
+def test_failed_follower_starts_a_rebalance() -> None:
+    """The follower is removed when its session expires."""
 
-    async def scenario(world: World) -> None:
-        leader, follower = world.stable(2)
-        world.join(leader)
-        world.join(follower)
-        waiting = world.sync(follower, 3)
-        await ms(9_998)
-        assert not waiting.is_here
-        await ms(3)
-        assert waiting.error is ErrorCode.REBALANCE_IN_PROGRESS
-        again = world.join(follower)
-        assert (again.got.leader, again.got.generation_id) == (follower, 4)
+    async def scenario(harness: CoordinatorHarness) -> None:
+        leader, follower = harness.stable_group(2)
+        await sleep_ms(9_000)
+        assert harness.heartbeat(leader, 2) is ErrorCode.NONE
+        await sleep_ms(1_001)
+        assert list(harness.group.members) == [leader]
+        assert harness.heartbeat(follower, 2) is ErrorCode.UNKNOWN_MEMBER_ID
+        assert harness.heartbeat(leader, 2) is ErrorCode.REBALANCE_IN_PROGRESS
+        assert harness.join(leader).response.generation_id == 3
 
-    play(scenario)
+    run_scenario(scenario)
+
+
+def test_failed_leader_starts_a_rebalance_of_the_waiting_members() -> None:
+    """Members that wait for the assignment join again, and one of them becomes the leader."""
+
+    async def scenario(harness: CoordinatorHarness) -> None:
+        leader, follower = harness.stable_group(2)
+        harness.join(leader)
+        harness.join(follower)
+        pending = harness.sync(follower, 3)
+        await sleep_ms(9_998)
+        assert not pending.is_done
+        await sleep_ms(3)
+        assert pending.error is ErrorCode.REBALANCE_IN_PROGRESS
+        again = harness.join(follower)
+        assert (again.response.leader, again.response.generation_id) == (follower, 4)
+
+    run_scenario(scenario)
 
 
 # -- LeaveGroup
 
 
 @pytest.mark.parametrize("version", range(6))
-def test_member_that_leaves_is_gone_at_once(version: int) -> None:
-    """Up to version 2 its error is that of the response."""
+def test_member_that_leaves_is_removed_immediately(version: int) -> None:
+    """Up to version 2 the member's error is that of the response."""
 
-    async def scenario(world: World) -> None:
-        leader, follower = world.stable(2)
-        response = world.leave((leader, None), version=version)
+    async def scenario(harness: CoordinatorHarness) -> None:
+        leader, follower = harness.stable_group(2)
+        response = harness.leave((leader, None), version=version)
         assert response.error_code == 0
         if version >= 3:
             assert [(each.member_id, each.error_code) for each in response.members] == [(leader, 0)]
-        assert list(world.group.members) == [follower]
-        assert world.heartbeat(follower, 2) is ErrorCode.REBALANCE_IN_PROGRESS
-        response = world.leave((leader, None), version=version)
+        assert list(harness.group.members) == [follower]
+        assert harness.heartbeat(follower, 2) is ErrorCode.REBALANCE_IN_PROGRESS
+        response = harness.leave((leader, None), version=version)
         error = response.members[0].error_code if version >= 3 else response.error_code
         assert error == ErrorCode.UNKNOWN_MEMBER_ID
         assert response.error_code == (0 if version >= 3 else ErrorCode.UNKNOWN_MEMBER_ID)
 
-    play(scenario)
+    run_scenario(scenario)
 
 
-def test_last_member_leaves_an_empty_group_of_the_next_generation() -> None:
-    """Which is stored, so that no coordinator takes it for stable."""
+def test_last_member_to_leave_empties_the_group() -> None:
+    """The empty generation is stored, so that no coordinator loads the group as stable."""
 
-    async def scenario(world: World) -> None:
-        ids = world.stable(2)
+    async def scenario(harness: CoordinatorHarness) -> None:
+        ids = harness.stable_group(2)
         assert [
-            each.error_code for each in world.leave(*((each, None) for each in ids)).members
+            each.error_code for each in harness.leave(*((each, None) for each in ids)).members
         ] == [0, 0]
-        assert (world.group.state, world.group.generation, world.group.leader_id) == (
+        assert (harness.group.state, harness.group.generation, harness.group.leader_id) == (
             GroupState.EMPTY,
             3,
             None,
         )
-        assert world.waiting == (0, 0, 0)
-        world.restart()
-        assert (world.group.state, world.group.generation) == (GroupState.EMPTY, 3)
-        assert world.join_with_id().got.generation_id == 4
+        assert harness.num_pending == (0, 0, 0)
+        harness.restart()
+        assert (harness.group.state, harness.group.generation) == (GroupState.EMPTY, 3)
+        assert harness.join_with_id().response.generation_id == 4
 
-    play(scenario)
-
-
-def test_empty_group_that_cannot_be_stored_is_empty_all_the_same() -> None:
-    """Members of the stored generation would not send heartbeats."""
-
-    async def scenario(world: World) -> None:
-        (leader,) = world.stable(1)
-        world.log.error = ErrorCode.NOT_ENOUGH_REPLICAS
-        world.leave((leader, None))
-        assert world.group.state is GroupState.EMPTY
-
-    play(scenario)
+    run_scenario(scenario)
 
 
-def test_leaving_ends_what_the_member_waits_for() -> None:
-    """With an error that lets a client that is alive join anew."""
+def test_group_becomes_empty_even_if_it_cannot_be_stored() -> None:
+    """If another coordinator loads the older generation, its members' sessions expire."""
 
-    async def scenario(world: World) -> None:
-        leader, follower = world.stable(2)
-        joining = world.join(leader)
-        world.leave((leader, None))
+    async def scenario(harness: CoordinatorHarness) -> None:
+        (leader,) = harness.stable_group(1)
+        harness.log.error = ErrorCode.NOT_ENOUGH_REPLICAS
+        harness.leave((leader, None))
+        assert harness.group.state is GroupState.EMPTY
+
+    run_scenario(scenario)
+
+
+def test_leave_ends_the_members_pending_requests() -> None:
+    """With UNKNOWN_MEMBER_ID, a client that is alive joins as a new member."""
+
+    async def scenario(harness: CoordinatorHarness) -> None:
+        leader, follower = harness.stable_group(2)
+        joining = harness.join(leader)
+        harness.leave((leader, None))
         assert joining.error is ErrorCode.UNKNOWN_MEMBER_ID
-        again = world.join(follower)
-        assert again.got.generation_id == 3
-        other = world.join_with_id()
-        again = world.join(follower)
-        assert other.got.generation_id == 4
-        syncing = world.sync(other.got.member_id, 4)
-        world.leave((other.got.member_id, None))
+        again = harness.join(follower)
+        assert again.response.generation_id == 3
+        other = harness.join_with_id()
+        again = harness.join(follower)
+        assert other.response.generation_id == 4
+        syncing = harness.sync(other.response.member_id, 4)
+        harness.leave((other.response.member_id, None))
         assert syncing.error is ErrorCode.UNKNOWN_MEMBER_ID
 
-    play(scenario)
+    run_scenario(scenario)
 
 
-def test_leaving_of_the_last_one_that_was_waited_for_ends_the_rebalance() -> None:
-    """At once."""
+def test_leave_of_the_last_missing_member_completes_the_rebalance() -> None:
+    """The other members get the next generation immediately."""
 
-    async def scenario(world: World) -> None:
-        leader, follower = world.stable(2)
-        joining = world.join(leader)
-        world.leave((follower, None))
-        assert joining.got.generation_id == 3
+    async def scenario(harness: CoordinatorHarness) -> None:
+        leader, follower = harness.stable_group(2)
+        joining = harness.join(leader)
+        harness.leave((follower, None))
+        assert joining.response.generation_id == 3
 
-    play(scenario)
-
-
-def test_id_that_was_given_out_can_be_given_back() -> None:
-    """And nobody waits for it any more."""
-
-    async def scenario(world: World) -> None:
-        given = world.join()
-        assert world.leave((given.got.member_id, None)).members[0].error_code == 0
-        assert world.waiting == (0, 0, 0)
-        assert world.join(given.got.member_id).error is ErrorCode.UNKNOWN_MEMBER_ID
-
-    play(scenario)
+    run_scenario(scenario)
 
 
-def test_leave_that_is_refused() -> None:
-    """As a whole for its group, or by member."""
+def test_outstanding_member_id_can_leave() -> None:
+    """The coordinator no longer waits for it."""
 
-    async def scenario(world: World) -> None:
-        assert world.leave(("m", None), group_id="").error_code == ErrorCode.INVALID_GROUP_ID
-        assert world.leave(("m", None)).members[0].error_code == ErrorCode.UNKNOWN_MEMBER_ID
-        assert world.leave(("m", None), version=0).error_code == ErrorCode.UNKNOWN_MEMBER_ID
-        ids = world.stable(1)
-        response = world.leave(("", None), ("", "i"), ("stranger", None), (ids[0], None))
+    async def scenario(harness: CoordinatorHarness) -> None:
+        given = harness.join()
+        assert harness.leave((given.response.member_id, None)).members[0].error_code == 0
+        assert harness.num_pending == (0, 0, 0)
+        assert harness.join(given.response.member_id).error is ErrorCode.UNKNOWN_MEMBER_ID
+
+    run_scenario(scenario)
+
+
+def test_invalid_leave_is_rejected() -> None:
+    """The error is that of the response or of a member."""
+
+    async def scenario(harness: CoordinatorHarness) -> None:
+        assert harness.leave(("m", None), group_id="").error_code == ErrorCode.INVALID_GROUP_ID
+        assert harness.leave(("m", None)).members[0].error_code == ErrorCode.UNKNOWN_MEMBER_ID
+        assert harness.leave(("m", None), version=0).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+        ids = harness.stable_group(1)
+        response = harness.leave(("", None), ("", "i"), ("stranger", None), (ids[0], None))
         unknown = ErrorCode.UNKNOWN_MEMBER_ID
         assert [each.error_code for each in response.members] == [unknown, unknown, unknown, 0]
 
-    play(scenario)
+    run_scenario(scenario)

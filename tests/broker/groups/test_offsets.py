@@ -1,4 +1,4 @@
-"""Committed offsets."""
+"""OffsetCommit, OffsetFetch and OffsetDelete."""
 
 from __future__ import annotations
 
@@ -9,24 +9,34 @@ import pytest
 from request_purgatory.broker.groups import GroupState
 from request_purgatory.broker.groups.records import OffsetKey, decode_key, decode_offset
 from request_purgatory.broker.wire.error_code import ErrorCode
-from tests.broker.groups.world import GROUP, Answer, World, ms, play
+from tests.broker.groups.harness import (
+    GROUP,
+    CapturedResponse,
+    CoordinatorHarness,
+    run_scenario,
+    sleep_ms,
+)
 
-MARK = {("t", 0): 7, ("t", 3): 9, ("u", 1): 0}
+OFFSETS = {("t", 0): 7, ("t", 3): 9, ("u", 1): 0}
 
 
-def errors(answer: Answer) -> set[ErrorCode]:
-    """Of all partitions."""
-    return {ErrorCode(each.error_code) for topic in answer.got.topics for each in topic.partitions}
+def errors(captured: CapturedResponse) -> set[ErrorCode]:
+    """Return the error codes of all partitions of a response."""
+    return {
+        ErrorCode(each.error_code)
+        for topic in captured.response.topics
+        for each in topic.partitions
+    }
 
 
 @pytest.mark.parametrize("version", range(2, 10))
-def test_what_is_committed_can_be_fetched(version: int) -> None:
-    """With its metadata, and from version 6 on its leader's epoch."""
+def test_committed_offsets_can_be_fetched(version: int) -> None:
+    """The response has the metadata and, since version 6, the leader epoch."""
 
-    async def scenario(world: World) -> None:
-        assert errors(world.commit(MARK, version=version)) == {ErrorCode.NONE}
-        assert world.committed() == MARK
-        (topic,) = world.fetch({"t": [3, 4]}).topics
+    async def scenario(harness: CoordinatorHarness) -> None:
+        assert errors(harness.commit(OFFSETS, version=version)) == {ErrorCode.NONE}
+        assert harness.committed() == OFFSETS
+        (topic,) = harness.fetch({"t": [3, 4]}).topics
         there, missing = topic.partitions
         epoch = 3 if version >= 6 else -1
         assert (there.committed_offset, there.metadata, there.committed_leader_epoch) == (
@@ -41,87 +51,87 @@ def test_what_is_committed_can_be_fetched(version: int) -> None:
             missing.error_code,
         ) == (-1, "", -1, 0)
 
-    play(scenario)
+    run_scenario(scenario)
 
 
 @pytest.mark.parametrize("version", range(1, 10))
 def test_every_version_fetches(version: int) -> None:
-    """From version 2 on, without saying what."""
+    """Since version 2, all offsets of a group can be fetched without naming partitions."""
 
-    async def scenario(world: World) -> None:
-        world.commit(MARK)
-        response = world.fetch({"t": [0], "no such": [1]}, version=version)
+    async def scenario(harness: CoordinatorHarness) -> None:
+        harness.commit(OFFSETS)
+        response = harness.fetch({"t": [0], "no such": [1]}, version=version)
         assert [
             [each.committed_offset for each in topic.partitions] for topic in response.topics
         ] == [[7], [-1]]
         if version >= 5:
             assert response.topics[0].partitions[0].committed_leader_epoch == 3
         if version >= 2:
-            assert world.committed(version=version) == MARK
-        world.coordinator.unload(world.coordinator.partition_for(GROUP))
-        response = world.fetch({"t": [0]}, version=version)
+            assert harness.committed(version=version) == OFFSETS
+        harness.coordinator.unload(harness.coordinator.partition_for(GROUP))
+        response = harness.fetch({"t": [0]}, version=version)
         if version == 1:
             assert response.topics[0].partitions[0].error_code == ErrorCode.NOT_COORDINATOR
         else:
             assert (response.error_code, response.topics) == (ErrorCode.NOT_COORDINATOR, [])
 
-    play(scenario)
+    run_scenario(scenario)
 
 
-def test_group_that_is_not_there_has_committed_nothing() -> None:
-    """Which is no error."""
+def test_unknown_group_has_no_committed_offsets() -> None:
+    """Fetching them is not an error."""
 
-    async def scenario(world: World) -> None:
-        assert world.fetch(None).topics == []
-        assert world.fetch({"t": [0]}).topics[0].partitions[0].committed_offset == -1
+    async def scenario(harness: CoordinatorHarness) -> None:
+        assert harness.fetch(None).topics == []
+        assert harness.fetch({"t": [0]}).topics[0].partitions[0].committed_offset == -1
 
-    play(scenario)
-
-
-def test_null_metadata_is_empty() -> None:
-    """As it is stored."""
-
-    async def scenario(world: World) -> None:
-        world.commit({("t", 0): 1}, metadata=None)
-        assert world.fetch({"t": [0]}).topics[0].partitions[0].metadata == ""
-
-    play(scenario)
+    run_scenario(scenario)
 
 
-def test_metadata_may_be_so_long() -> None:
-    """What is longer is refused, the other partitions are not."""
+def test_null_metadata_is_stored_as_empty() -> None:
+    """The record format has no null for it."""
 
-    async def scenario(world: World) -> None:
-        assert errors(world.commit({("t", 0): 1}, metadata="x" * 4_096)) == {ErrorCode.NONE}
-        assert errors(world.commit({("t", 0): 1}, metadata="ä" * 4_096)) == {ErrorCode.NONE}, (
-            "characters, not bytes"
+    async def scenario(harness: CoordinatorHarness) -> None:
+        harness.commit({("t", 0): 1}, metadata=None)
+        assert harness.fetch({"t": [0]}).topics[0].partitions[0].metadata == ""
+
+    run_scenario(scenario)
+
+
+def test_metadata_has_a_maximum_length() -> None:
+    """The limit counts UTF-16 code units, as in Kafka."""
+
+    async def scenario(harness: CoordinatorHarness) -> None:
+        assert errors(harness.commit({("t", 0): 1}, metadata="x" * 4_096)) == {ErrorCode.NONE}
+        assert errors(harness.commit({("t", 0): 1}, metadata="ä" * 4_096)) == {ErrorCode.NONE}, (
+            "the limit counts characters, not bytes"
         )
         for long in ("x" * 4_097, "\U0001f600" * 2_049):
-            assert errors(world.commit({("t", 0): 2}, metadata=long)) == {
+            assert errors(harness.commit({("t", 0): 2}, metadata=long)) == {
                 ErrorCode.OFFSET_METADATA_TOO_LARGE
             }
-        assert world.committed() == {("t", 0): 1}
+        assert harness.committed() == {("t", 0): 1}
 
-    play(scenario)
+    run_scenario(scenario)
 
 
-def test_commit_is_visible_when_it_is_replicated() -> None:
-    """And answered then."""
+def test_commit_is_visible_once_it_is_replicated() -> None:
+    """The response is sent then, too."""
 
-    async def scenario(world: World) -> None:
-        world.log.is_held = True
-        answer = world.commit(MARK)
-        assert not answer.is_here
-        assert world.committed() == {}
-        world.log.release()
-        assert errors(answer) == {ErrorCode.NONE}
-        assert world.committed() == MARK
+    async def scenario(harness: CoordinatorHarness) -> None:
+        harness.log.is_held = True
+        captured = harness.commit(OFFSETS)
+        assert not captured.is_done
+        assert harness.committed() == {}
+        harness.log.release()
+        assert errors(captured) == {ErrorCode.NONE}
+        assert harness.committed() == OFFSETS
 
-    play(scenario)
+    run_scenario(scenario)
 
 
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "expected"),
     [
         (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_COORDINATOR),
         (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.COORDINATOR_NOT_AVAILABLE),
@@ -129,100 +139,102 @@ def test_commit_is_visible_when_it_is_replicated() -> None:
         (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.UNKNOWN_SERVER_ERROR),
     ],
 )
-def test_commit_that_cannot_be_stored_is_none(error: ErrorCode, told: ErrorCode) -> None:
-    """Nor does it make a group."""
+def test_commit_that_cannot_be_stored_has_no_effect(error: ErrorCode, expected: ErrorCode) -> None:
+    """The group is not created either."""
 
-    async def scenario(world: World) -> None:
-        world.log.error = error
-        assert errors(world.commit(MARK)) == {told}
-        assert world.committed() == {}
-        assert world.coordinator.groups == []
+    async def scenario(harness: CoordinatorHarness) -> None:
+        harness.log.error = error
+        assert errors(harness.commit(OFFSETS)) == {expected}
+        assert harness.committed() == {}
+        assert harness.coordinator.groups == []
 
-    play(scenario)
-
-
-def test_text_that_no_record_can_hold_is_an_error() -> None:
-    """The client's request had room for it."""
-
-    async def scenario(world: World) -> None:
-        assert errors(world.commit({("t" * 40_000, 0): 1})) == {ErrorCode.UNKNOWN_SERVER_ERROR}
-
-    play(scenario)
+    run_scenario(scenario)
 
 
-def test_consumer_without_a_group_commits() -> None:
-    """To a group that is not there, or has no members."""
+def test_string_too_long_for_a_record_is_an_error() -> None:
+    """Requests can have longer strings than records."""
 
-    async def scenario(world: World) -> None:
-        world.commit({("t", 0): 1})
-        assert (world.group.state, world.group.protocol_type) == (GroupState.EMPTY, None)
-        (leader,) = world.stable(1)
-        assert errors(world.commit({("t", 0): 2})) == {ErrorCode.UNKNOWN_MEMBER_ID}
-        world.leave((leader, None))
-        assert errors(world.commit({("t", 0): 3})) == {ErrorCode.NONE}
-        assert errors(world.commit({("t", 0): 4}, group_id="")) == {ErrorCode.NONE}, (
-            "as old clients do"
+    async def scenario(harness: CoordinatorHarness) -> None:
+        assert errors(harness.commit({("t" * 40_000, 0): 1})) == {ErrorCode.UNKNOWN_SERVER_ERROR}
+
+    run_scenario(scenario)
+
+
+def test_consumer_without_members_commits() -> None:
+    """The group may be unknown or empty, but must not have members."""
+
+    async def scenario(harness: CoordinatorHarness) -> None:
+        harness.commit({("t", 0): 1})
+        assert (harness.group.state, harness.group.protocol_type) == (GroupState.EMPTY, None)
+        (leader,) = harness.stable_group(1)
+        assert errors(harness.commit({("t", 0): 2})) == {ErrorCode.UNKNOWN_MEMBER_ID}
+        harness.leave((leader, None))
+        assert errors(harness.commit({("t", 0): 3})) == {ErrorCode.NONE}
+        assert errors(harness.commit({("t", 0): 4}, group_id="")) == {ErrorCode.NONE}, (
+            "old clients use an empty group id"
         )
-        assert world.committed() == {("t", 0): 3}
+        assert harness.committed() == {("t", 0): 3}
 
-    play(scenario)
+    run_scenario(scenario)
 
 
 def test_member_commits_in_its_generation() -> None:
-    """And is alive by that."""
+    """A commit counts as a heartbeat."""
 
-    async def scenario(world: World) -> None:
-        leader, follower = world.stable(2)
+    async def scenario(harness: CoordinatorHarness) -> None:
+        leader, follower = harness.stable_group(2)
         for offset in range(4):
-            await ms(6_000)
-            world.heartbeat(follower, 2)
-            assert errors(world.commit({("t", 0): offset}, member_id=leader, generation=2)) == {
+            await sleep_ms(6_000)
+            harness.heartbeat(follower, 2)
+            assert errors(harness.commit({("t", 0): offset}, member_id=leader, generation=2)) == {
                 ErrorCode.NONE
             }
-        assert leader in world.group.members
-        assert errors(world.commit(MARK, member_id=leader, generation=1)) == {
+        assert leader in harness.group.members
+        assert errors(harness.commit(OFFSETS, member_id=leader, generation=1)) == {
             ErrorCode.ILLEGAL_GENERATION
         }
-        assert errors(world.commit(MARK, member_id=leader)) == {ErrorCode.ILLEGAL_GENERATION}
-        assert errors(world.commit(MARK, member_id="stranger", generation=2)) == {
+        assert errors(harness.commit(OFFSETS, member_id=leader)) == {ErrorCode.ILLEGAL_GENERATION}
+        assert errors(harness.commit(OFFSETS, member_id="stranger", generation=2)) == {
             ErrorCode.UNKNOWN_MEMBER_ID
         }
-        world.join(leader)
-        assert errors(world.commit(MARK, member_id=follower, generation=2)) == {ErrorCode.NONE}, (
-            "before it joins again"
-        )
-        world.join(follower)
-        assert errors(world.commit(MARK, member_id=leader, generation=2)) == {
+        harness.join(leader)
+        assert errors(harness.commit(OFFSETS, member_id=follower, generation=2)) == {
+            ErrorCode.NONE
+        }, "a member may commit until it joins again"
+        harness.join(follower)
+        assert errors(harness.commit(OFFSETS, member_id=leader, generation=2)) == {
             ErrorCode.ILLEGAL_GENERATION
         }
-        assert errors(world.commit(MARK, member_id=leader, generation=3)) == {
+        assert errors(harness.commit(OFFSETS, member_id=leader, generation=3)) == {
             ErrorCode.REBALANCE_IN_PROGRESS
         }
 
-    play(scenario)
+    run_scenario(scenario)
 
 
 @pytest.mark.parametrize(
     ("version", "error"), [(8, ErrorCode.ILLEGAL_GENERATION), (9, ErrorCode.GROUP_ID_NOT_FOUND)]
 )
-def test_member_of_a_group_that_is_not_there_does_not_commit(
+def test_commit_with_a_generation_of_an_unknown_group_is_rejected(
     version: int, error: ErrorCode
 ) -> None:
-    """Its coordinator has changed, or it was deleted."""
+    """The coordinator has changed, or the group was deleted."""
 
-    async def scenario(world: World) -> None:
-        assert errors(world.commit(MARK, member_id="m", generation=1, version=version)) == {error}
+    async def scenario(harness: CoordinatorHarness) -> None:
+        assert errors(harness.commit(OFFSETS, member_id="m", generation=1, version=version)) == {
+            error
+        }
 
-    play(scenario)
+    run_scenario(scenario)
 
 
-def test_retention_time_of_a_request_is_stored() -> None:
-    """As the time at which the offset expires; only versions up to 4 have one."""
+def test_retention_time_is_stored_as_expiration_time() -> None:
+    """Only request versions up to 4 have a retention time."""
 
-    async def scenario(world: World) -> None:
+    async def scenario(harness: CoordinatorHarness) -> None:
         now_ms = int(asyncio.get_running_loop().time() * 1000)
-        world.commit({("t", 0): 5}, retention_ms=1_000, version=4)
-        key, value = world.log.records[world.coordinator.partition_for(GROUP)][-1]
+        harness.commit({("t", 0): 5}, retention_ms=1_000, version=4)
+        key, value = harness.log.records[harness.coordinator.partition_for(GROUP)][-1]
         assert decode_key(key) == OffsetKey(GROUP, "t", 0)
         assert value is not None
         stored = decode_offset(value)
@@ -232,73 +244,73 @@ def test_retention_time_of_a_request_is_stored() -> None:
             now_ms + 1_000,
         )
 
-    play(scenario)
+    run_scenario(scenario)
 
 
-def test_offsets_of_a_deleted_topic_are_forgotten() -> None:
-    """Of all groups, and in the log."""
+def test_offsets_of_a_deleted_topic_are_removed() -> None:
+    """They are removed from all groups and from the log."""
 
-    async def scenario(world: World) -> None:
+    async def scenario(harness: CoordinatorHarness) -> None:
         for group_id in ("a", "b", "c", "d"):
-            world.commit(MARK, group_id=group_id)
-        world.coordinator.forget_topic("t")
-        world.coordinator.forget_topic("no such")
+            harness.commit(OFFSETS, group_id=group_id)
+        harness.coordinator.forget_topic("t")
+        harness.coordinator.forget_topic("no such")
         for _ in range(2):
             for group_id in ("a", "b", "c", "d"):
-                assert world.committed(group_id=group_id) == {("u", 1): 0}
-            world.restart()
+                assert harness.committed(group_id=group_id) == {("u", 1): 0}
+            harness.restart()
 
-    play(scenario)
-
-
-def test_offsets_of_a_deleted_topic_stay_where_they_cannot_be_removed() -> None:
-    """What is fetched is what is stored."""
-
-    async def scenario(world: World) -> None:
-        world.commit(MARK)
-        world.log.error = ErrorCode.NOT_ENOUGH_REPLICAS
-        world.coordinator.forget_topic("t")
-        assert world.committed() == MARK
-
-    play(scenario)
+    run_scenario(scenario)
 
 
-def test_offsets_are_deleted_where_nobody_reads_the_topic() -> None:
-    """A consumer's subscription says what it reads."""
+def test_offsets_of_a_deleted_topic_stay_if_tombstones_cannot_be_stored() -> None:
+    """Fetched offsets are always those in the log."""
 
-    async def scenario(world: World) -> None:
-        world.commit(MARK)
+    async def scenario(harness: CoordinatorHarness) -> None:
+        harness.commit(OFFSETS)
+        harness.log.error = ErrorCode.NOT_ENOUGH_REPLICAS
+        harness.coordinator.forget_topic("t")
+        assert harness.committed() == OFFSETS
+
+    run_scenario(scenario)
+
+
+def test_offsets_of_subscribed_topics_are_not_deleted() -> None:
+    """The members' metadata has their subscriptions."""
+
+    async def scenario(harness: CoordinatorHarness) -> None:
+        harness.commit(OFFSETS)
         reads_u = (("range", b"\0\0\0\0\0\1\0\1u\xff\xff\xff\xff"),)
-        world.stable(1, protocols=reads_u)
-        answer = world.delete_offsets("t", 0, 5)
-        assert (answer.error, errors(answer)) == (ErrorCode.NONE, {ErrorCode.NONE})
-        assert errors(world.delete_offsets("u", 1)) == {ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC}
-        assert world.committed() == {("t", 3): 9, ("u", 1): 0}
-        world.log.error = ErrorCode.NOT_ENOUGH_REPLICAS
-        assert world.delete_offsets("t", 3).error is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        harness.stable_group(1, protocols=reads_u)
+        captured = harness.delete_offsets("t", 0, 5)
+        assert (captured.error, errors(captured)) == (ErrorCode.NONE, {ErrorCode.NONE})
+        assert errors(harness.delete_offsets("u", 1)) == {ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC}
+        assert harness.committed() == {("t", 3): 9, ("u", 1): 0}
+        harness.log.error = ErrorCode.NOT_ENOUGH_REPLICAS
+        assert harness.delete_offsets("t", 3).error is ErrorCode.COORDINATOR_NOT_AVAILABLE
 
-    play(scenario)
+    run_scenario(scenario)
 
 
-def test_offset_delete_that_is_refused() -> None:
-    """As a whole."""
+def test_invalid_offset_delete_is_rejected() -> None:
+    """The error is that of the response."""
 
-    async def scenario(world: World) -> None:
-        assert world.delete_offsets("t", 0, group_id="").error is ErrorCode.INVALID_GROUP_ID
-        assert world.delete_offsets("t", 0).error is ErrorCode.GROUP_ID_NOT_FOUND
-        world.join(version=0, protocol_type="connect")
-        assert world.delete_offsets("t", 0).error is ErrorCode.NON_EMPTY_GROUP
+    async def scenario(harness: CoordinatorHarness) -> None:
+        assert harness.delete_offsets("t", 0, group_id="").error is ErrorCode.INVALID_GROUP_ID
+        assert harness.delete_offsets("t", 0).error is ErrorCode.GROUP_ID_NOT_FOUND
+        harness.join(version=0, protocol_type="connect")
+        assert harness.delete_offsets("t", 0).error is ErrorCode.NON_EMPTY_GROUP
 
-    play(scenario)
+    run_scenario(scenario)
 
 
 @pytest.mark.parametrize("metadata", [b"", b"r", b"\0\0\0\0\0\1\0\5u"])
-def test_subscription_that_cannot_be_read_may_be_to_every_topic(metadata: bytes) -> None:
-    """So nothing is deleted."""
+def test_unknown_subscription_counts_as_every_topic(metadata: bytes) -> None:
+    """No offsets are deleted."""
 
-    async def scenario(world: World) -> None:
-        world.commit(MARK)
-        world.stable(1, protocols=(("range", metadata),))
-        assert errors(world.delete_offsets("t", 0)) == {ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC}
+    async def scenario(harness: CoordinatorHarness) -> None:
+        harness.commit(OFFSETS)
+        harness.stable_group(1, protocols=(("range", metadata),))
+        assert errors(harness.delete_offsets("t", 0)) == {ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC}
 
-    play(scenario)
+    run_scenario(scenario)

@@ -50,26 +50,26 @@ GROUPS = st.builds(
 
 
 @given(KEYS)
-def test_keys_are_read_as_they_were_written(key: OffsetKey | GroupKey) -> None:
-    """Whatever is in them."""
+def test_encoded_keys_decode_to_the_same_keys(key: OffsetKey | GroupKey) -> None:
+    """Strings and numbers are arbitrary."""
     assert decode_key(encode_key(key)) == key
 
 
 @given(OFFSETS)
-def test_offsets_are_read_as_they_were_written(value: OffsetValue) -> None:
-    """Whatever is in them."""
+def test_encoded_offsets_decode_to_the_same_offsets(value: OffsetValue) -> None:
+    """Strings and numbers are arbitrary."""
     assert decode_offset(encode_value(value)) == value
 
 
 @given(GROUPS)
-def test_groups_are_read_as_they_were_written(value: GroupValue) -> None:
-    """Whatever is in them."""
+def test_encoded_groups_decode_to_the_same_groups(value: GroupValue) -> None:
+    """Strings and numbers are arbitrary."""
     assert decode_group(encode_value(value)) == value
 
 
 @given(st.binary(max_size=60), st.sampled_from([decode_key, decode_offset, decode_group]))
-def test_other_bytes_are_refused_or_read(raw: bytes, decode: object) -> None:
-    """By no other error."""
+def test_arbitrary_bytes_decode_or_raise_a_format_error(raw: bytes, decode: object) -> None:
+    """No other error is raised."""
     try:
         decode(raw)  # type: ignore[operator]
     except RecordFormatError:
@@ -77,15 +77,15 @@ def test_other_bytes_are_refused_or_read(raw: bytes, decode: object) -> None:
 
 
 @given(GROUPS, st.data())
-def test_torn_records_are_refused(value: GroupValue, data: st.DataObject) -> None:
-    """Wherever they end."""
+def test_truncated_records_are_rejected(value: GroupValue, data: st.DataObject) -> None:
+    """The record is cut at an arbitrary byte."""
     raw = encode_value(value)
     with pytest.raises(RecordFormatError):
         decode_group(raw[: data.draw(st.integers(0, len(raw) - 1))])
 
 
-def test_offset_is_written_as_kafka_writes_it() -> None:
-    """Byte for byte, by the schemas OffsetCommitKey and OffsetCommitValue 3, and 1 with a time of expiration."""
+def test_offset_is_encoded_as_in_kafka() -> None:
+    """Schemas OffsetCommitKey 1 and OffsetCommitValue 3, or 1 with an expiration time."""
     assert encode_key(OffsetKey("g", "topic", 3)) == b"\0\1\0\1g\0\5topic\0\0\0\3"
     value = OffsetValue(offset=258, leader_epoch=7, metadata="m", commit_timestamp_ms=1)
     assert encode_value(value) == b"\0\3" + struct.pack(">qi", 258, 7) + b"\0\1m" + struct.pack(
@@ -100,8 +100,8 @@ def test_offset_is_written_as_kafka_writes_it() -> None:
     assert decode_offset(encode_value(value)) == OffsetValue(258, -1, "m", 1, 2)
 
 
-def test_group_is_written_as_kafka_writes_it() -> None:
-    """Byte for byte, by the schemas GroupMetadataKey and GroupMetadataValue 3."""
+def test_group_is_encoded_as_in_kafka() -> None:
+    """Schemas GroupMetadataKey 2 and GroupMetadataValue 3."""
     assert encode_key(GroupKey("g")) == b"\0\2\0\1g"
     member = MemberValue("m", None, "c", "/h", 6, 5, b"sub", b"as")
     value = GroupValue("consumer", 4, "range", "m", 9, (member,))
@@ -122,8 +122,8 @@ def test_group_is_written_as_kafka_writes_it() -> None:
     )
 
 
-def test_old_versions_are_read() -> None:
-    """What they do not have is as Kafka takes it."""
+def test_older_versions_are_decoded() -> None:
+    """Missing fields have Kafka's defaults."""
     assert decode_key(b"\0\0\0\1g\0\1t\0\0\0\2") == OffsetKey("g", "t", 2)
     for version in (0, 2):
         raw = struct.pack(">hq", version, 5) + b"\0\1m" + struct.pack(">q", 8)
@@ -135,8 +135,8 @@ def test_old_versions_are_read() -> None:
     )
 
 
-def test_keys_of_other_kinds_are_none_of_this() -> None:
-    """Kafka's newer group protocols have them."""
+def test_keys_of_other_kinds_decode_to_none() -> None:
+    """Kafka's newer group protocols have such keys."""
     assert decode_key(b"\0\3\0\1g") is None
     assert decode_key(b"\x7f\xff") is None
 
@@ -144,20 +144,20 @@ def test_keys_of_other_kinds_are_none_of_this() -> None:
 @pytest.mark.parametrize(
     ("version", "decode"), [(4, decode_offset), (-1, decode_offset), (4, decode_group)]
 )
-def test_values_of_other_versions_are_refused(version: int, decode: object) -> None:
-    """By their number."""
+def test_unknown_value_versions_are_rejected(version: int, decode: object) -> None:
+    """The message names the version."""
     with pytest.raises(RecordFormatError, match=f"between 0 and 3, got {version}"):
         decode(struct.pack(">h", version) + b"\0" * 40)  # type: ignore[operator]
 
 
-def test_text_that_is_too_long_is_refused() -> None:
-    """By its length."""
+def test_string_that_is_too_long_is_rejected() -> None:
+    """The message has its length."""
     with pytest.raises(RecordFormatError, match="32767 bytes, got 40000"):
         encode_key(GroupKey("g" * 40_000))
 
 
-def test_text_that_is_none_is_refused() -> None:
-    """Neither null nor bytes that are no UTF-8."""
+def test_invalid_string_is_rejected() -> None:
+    """Strings must be UTF-8 and not null."""
     with pytest.raises(RecordFormatError, match="null"):
         decode_key(b"\0\2\xff\xff")
     with pytest.raises(RecordFormatError, match="UTF-8"):

@@ -1,4 +1,4 @@
-"""What no client sends.
+"""Requests and connections that no regular client has.
 
-The broker ends the connection or answers with an error, within bounds, and serves the others.
+The broker closes the connection or responds with an error, within limits, and serves other clients.
 """

@@ -1,4 +1,4 @@
-"""A client of good manners on an event loop, to see whether the broker still serves one."""
+"""A regular client on an event loop, to check that the broker still serves it."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from request_purgatory.broker.cluster.async_cluster import AsyncCluster
 from request_purgatory.broker.wire import apis
 from request_purgatory.broker.wire.apis import Api
 from tests.broker.hostile.corpus import request
-from tests.broker.hostile.requests import sized
+from tests.broker.hostile.sample_requests import with_size
 from tests.broker.raw_requests import fetch_fields, records
 
 _CHECK = "good"
 
 
 class Client:
-    """One connection; answers are awaited one by one."""
+    """A connection that sends one request at a time."""
 
     _connected: ClassVar[list[Client]] = []
 
@@ -32,38 +32,38 @@ class Client:
         return cls(*await asyncio.open_connection(server.host, server.port, limit=2**26))
 
     async def call(self, api: Api, version: int, /, **fields: Any) -> Any:
-        """What the broker answers.
+        """Send a request and return its response.
 
-        Asyncio.IncompleteReadError if it ends the connection instead.
+        Raises asyncio.IncompleteReadError if the broker closes the connection instead.
         """
-        self.writer.write(sized(request(api, version, **fields)))
+        self.writer.write(with_size(request(api, version, **fields)))
         return await self.read(api, version)
 
     async def read(self, api: Api, version: int) -> Any:
-        """The next answer."""
+        """Return the next response."""
         frame = await self.read_frame()
         flexible = api.is_flexible(version) and api is not apis.API_VERSIONS
         return api.response.decode(frame[5 if flexible else 4 :], version=version)
 
     async def read_frame(self) -> bytes:
-        """The bytes of the next answer."""
+        """Return the frame of the next response."""
         size = int.from_bytes(await self.reader.readexactly(4))
         return await self.reader.readexactly(size)
 
     def close(self) -> None:
-        """End the connection."""
+        """Close the connection."""
         self.writer.transport.abort()
 
     @classmethod
     async def close_all(cls) -> None:
-        """End the connections that the scenario has left open."""
+        """Close the connections that the scenario left open."""
         while cls._connected:
             cls._connected.pop().close()
         await asyncio.sleep(0)
 
 
-async def is_served(cluster: AsyncCluster) -> None:
-    """Assert that a client can make a topic, write to it and read it."""
+async def check_clients_are_served(cluster: AsyncCluster) -> None:
+    """Assert that a client can create a topic, produce to it and fetch from it."""
     if _CHECK not in cluster.controller.topics:
         cluster.create_topic(_CHECK)
         await asyncio.sleep(1)

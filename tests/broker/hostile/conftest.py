@@ -1,4 +1,4 @@
-"""A cluster in virtual time that is attacked, and what must be so afterwards."""
+"""A cluster in virtual time for hostile scenarios."""
 
 from __future__ import annotations
 
@@ -13,27 +13,28 @@ import pytest
 from request_purgatory.broker.cluster.async_cluster import AsyncCluster
 from request_purgatory.broker.settings import ClusterSettings
 from tests.broker.hostile.client import Client
-from tests.broker.hostile.requests import TOPIC
+from tests.broker.hostile.sample_requests import TOPIC
 from tests.unit.aio.virtual import run
 
 Scenario = Callable[[AsyncCluster], Coroutine[Any, Any, None]]
-Attack = Callable[..., None]
+RunScenario = Callable[..., None]
 
 
 class _Errors(logging.Handler):
-    """Keeps what is logged as an error, by whoever."""
+    """Collects the errors that are logged."""
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR)
         self.found: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
+        """Collect an error."""
         self.found.append(logging.Formatter("%(name)s: %(message)s").format(record)[:2_000])
 
 
 @contextmanager
-def nothing_logged() -> Iterator[None]:
-    """Fail if anything is logged as an error inside."""
+def no_errors_logged() -> Iterator[None]:
+    """Fail if an error is logged inside."""
     errors = _Errors()
     logging.getLogger().addHandler(errors)
     try:
@@ -44,9 +45,12 @@ def nothing_logged() -> Iterator[None]:
 
 
 @pytest.fixture
-def attack() -> Attack:
-    """Runs a scenario against a cluster of two nodes in virtual time, with a topic of two partitions; nothing may be logged as an
-    error, and every invariant must hold after it. Keywords are settings."""
+def run_scenario() -> RunScenario:
+    """Return a function that runs a scenario with a cluster of two nodes in virtual time.
+
+    The cluster has a topic of two partitions. No error may be logged, and every invariant must hold
+    afterwards. Keywords are settings.
+    """
 
     def play(scenario: Scenario, **settings: Any) -> None:
         async def main() -> None:
@@ -56,30 +60,27 @@ def attack() -> Attack:
                     cluster.create_offsets_topic()
                     await asyncio.sleep(1)
                     await scenario(cluster)
-                    check(cluster)
+                    check_invariants(cluster)
             finally:
                 await Client.close_all()
 
-        with nothing_logged():
+        with no_errors_logged():
             run(main)
 
     return play
 
 
-def check(cluster: AsyncCluster) -> None:
+def check_invariants(cluster: AsyncCluster) -> None:
     """Assert every invariant of the cluster."""
     cluster.check()
     for node in cluster.nodes:
         node.groups.check()
 
 
-async def delayed(cluster: AsyncCluster) -> int:
-    """How many requests of clients wait, of those that end with their connection.
-
-    Followers fetch nothing meanwhile.
-    """
+async def count_delayed_requests(cluster: AsyncCluster) -> int:
+    """Return the number of clients' requests that wait, of those that end with their connection."""
     for node in cluster.nodes:
-        cluster.freeze(node.node_id)
+        cluster.pause_replication(node.node_id)
     await asyncio.sleep(2 * cluster.settings.replica_fetch_wait_max_ms / 1_000)
     found = sum(
         node.purgatories[name].num_delayed
@@ -87,5 +88,5 @@ async def delayed(cluster: AsyncCluster) -> int:
         for name in ("Produce", "Fetch", "Throttle")
     )
     for node in cluster.nodes:
-        cluster.thaw(node.node_id)
+        cluster.resume_replication(node.node_id)
     return found

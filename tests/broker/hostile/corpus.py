@@ -1,9 +1,8 @@
-"""The corpus: requests of every API at every served version, valid and spoiled, and what once did harm.
+"""The corpus: valid and mutated requests of every API and version, and inputs that once did harm.
 
-`python -m tests.broker.hostile.corpus` makes it anew. In `corpus/` there is a file for each API
-with its frames one behind the other, each with its size before it; in `corpus/findings/` a frame in
-a file of its own for everything that the broker has failed at, and in `corpus/streams/` bytes that
-are no frames at all.
+To write it again, run `python -m tests.broker.hostile.corpus`. `corpus/` has a file for each API,
+with its frames, each preceded by its size. `corpus/findings/` has a file with one frame for each
+input that the broker once failed at. `corpus/streams/` has bytes that are no frames.
 """
 
 from __future__ import annotations
@@ -16,19 +15,18 @@ from typing import Any
 
 from request_purgatory.broker.wire import apis
 from request_purgatory.broker.wire.apis import APIS, Api
-from tests.broker.hostile.mutations import of_bytes, of_fields
-from tests.broker.hostile.requests import TOPIC, body, frame, header, sized
+from tests.broker.hostile.mutations import mutate_bytes, mutate_fields
+from tests.broker.hostile.sample_requests import TOPIC, body, frame, header, with_size
 from tests.broker.parity.raw import message
 
 FOLDER = Path(__file__).parent / "corpus"
-#: Spoiled frames of each API and version, of either kind; and how large one may be to have a place
-#: here.
-_MUTANTS = 7
-_LONGEST = 1_500
+#: The number of mutated frames of each kind for each API and version, and the largest that is kept.
+_MUTATIONS_PER_KIND = 7
+_MAX_FRAME_BYTES = 1_500
 
 
 def frames() -> Iterator[tuple[str, bytes]]:
-    """Every frame, without its size, with where it is from."""
+    """Yield the origin of every frame, and the frame without its size."""
     for path in sorted(FOLDER.glob("*.bin")):
         raw = path.read_bytes()
         position = 0
@@ -41,13 +39,13 @@ def frames() -> Iterator[tuple[str, bytes]]:
 
 
 def streams() -> Iterator[tuple[str, bytes]]:
-    """What is sent as it is."""
+    """Yield the name of every stream, and its bytes."""
     for path in sorted((FOLDER / "streams").glob("*.bin")):
         yield path.stem, path.read_bytes()
 
 
 def request(api: Api, version: int, /, **fields: Any) -> bytes:
-    """A frame of a request with these fields."""
+    """Return the frame of a request with these fields."""
     return frame(api, version, body(api, version, message(api.request, fields)))
 
 
@@ -55,12 +53,12 @@ def _of_api(api: Api) -> Iterator[bytes]:
     for version in range(api.min_version, api.max_version + 1):
         yield frame(api, version)
         chance = random.Random(f"{api.name} {version}")
-        for mutate in (of_bytes, of_fields):
-            made = 0
-            while made < _MUTANTS:
+        for mutate in (mutate_bytes, mutate_fields):
+            count = 0
+            while count < _MUTATIONS_PER_KIND:
                 raw = mutate(chance, api, version)
-                if len(raw) <= _LONGEST:
-                    made += 1
+                if len(raw) <= _MAX_FRAME_BYTES:
+                    count += 1
                     yield raw
     yield header(api.key, api.max_version + 1, flexible=True)
     yield header(api.key, api.min_version - 1, flexible=False)
@@ -83,18 +81,18 @@ def _findings() -> dict[str, bytes]:
         "value": "9" * 5_000,
     }
     return {
-        "array-whose-length-never-ends": frame(apis.METADATA, 12, b"\xff" * 60_000),
-        "groups-with-a-null-among-them": frame(apis.DELETE_GROUPS, 1, struct.pack(">ih", 1, -1)),
-        "states-with-a-null-among-them": frame(apis.LIST_GROUPS, 4, b"\2\0\0"),
-        "coordinators-with-a-null-among-them": frame(apis.FIND_COORDINATOR, 4, b"\0\2\0\0"),
-        "partitions-without-number": request(
+        "endless-array-length": frame(apis.METADATA, 12, b"\xff" * 60_000),
+        "null-among-groups": frame(apis.DELETE_GROUPS, 1, struct.pack(">ih", 1, -1)),
+        "null-among-states": frame(apis.LIST_GROUPS, 4, b"\2\0\0"),
+        "null-among-coordinator-keys": frame(apis.FIND_COORDINATOR, 4, b"\0\2\0\0"),
+        "create-partitions-maximum-count": request(
             apis.CREATE_PARTITIONS,
             2,
             topics=[{"name": TOPIC, "count": most, "assignments": None}],
             timeout_ms=1,
             validate_only=False,
         ),
-        "topic-of-partitions-without-number": request(
+        "create-topic-maximum-partitions": request(
             apis.CREATE_TOPICS,
             5,
             topics=[
@@ -109,19 +107,19 @@ def _findings() -> dict[str, bytes]:
             timeout_ms=1,
             validate_only=False,
         ),
-        "broker-whose-number-is-a-power": request(
+        "broker-id-superscript-digit": request(
             apis.DESCRIBE_CONFIGS,
             1,
             resources=[{"resource_type": 4, "resource_name": "²", "configuration_keys": None}],
         ),
-        "broker-whose-number-is-too-long": request(
+        "broker-id-of-5000-digits": request(
             apis.DESCRIBE_CONFIGS,
             1,
             resources=[
                 {"resource_type": 4, "resource_name": "9" * 5_000, "configuration_keys": None}
             ],
         ),
-        "error-message-that-is-too-long": request(
+        "error-message-too-long": request(
             apis.CREATE_TOPICS,
             2,
             topics=[
@@ -136,7 +134,7 @@ def _findings() -> dict[str, bytes]:
             timeout_ms=1,
             validate_only=False,
         ),
-        "setting-that-is-too-long-to-be-told": request(
+        "config-value-too-long": request(
             apis.INCREMENTAL_ALTER_CONFIGS,
             1,
             resources=[
@@ -148,7 +146,7 @@ def _findings() -> dict[str, bytes]:
             ],
             validate_only=False,
         ),
-        "offset-that-is-kept-beyond-all-time": request(
+        "offset-retention-overflow": request(
             apis.OFFSET_COMMIT,
             2,
             group_id="findings",
@@ -157,16 +155,16 @@ def _findings() -> dict[str, bytes]:
             retention_time_ms=2**63 - 1,
             topics=[{"name": TOPIC, "partitions": [partition]}],
         ),
-        "member-id-that-is-too-long": frame(
+        "member-id-too-long": frame(
             apis.JOIN_GROUP,
             0,
             body(apis.JOIN_GROUP, 0, message(apis.JOIN_GROUP.request, join)),
             client_id=b"a" * 32_767,
         ),
-        "protocol-without-a-name": request(
+        "protocol-name-null": request(
             apis.JOIN_GROUP, 0, **join | {"protocols": [{"name": None, "metadata": b""}]}
         ),
-        "header-of-nothing-but-tagged-fields": (
+        "header-tagged-field-count": (
             header(apis.METADATA.key, 12, flexible=False) + b"\xff\xff\xff\x7f" + b"\0\0" * 5_000
         ),
     }
@@ -174,29 +172,31 @@ def _findings() -> dict[str, bytes]:
 
 def _streams() -> dict[str, bytes]:
     return {
-        "nothing": b"",
+        "empty": b"",
         "half-a-size": b"\0\0",
-        "size-of-zero": bytes(4),
-        "size-below-zero": struct.pack(">i", -1),
-        "size-without-limit": struct.pack(">i", 2**31 - 1),
-        "size-and-no-frame": struct.pack(">i", 100_000_000),
+        "size-zero": bytes(4),
+        "size-negative": struct.pack(">i", -1),
+        "size-maximum": struct.pack(">i", 2**31 - 1),
+        "size-without-frame": struct.pack(">i", 100_000_000),
         "http": b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
         "tls": bytes.fromhex("160301020001000 1fc0303".replace(" ", "")) + bytes(508),
         "json": b'{"command": "metrics", "arguments": {}}\n',
         "zeros": bytes(10_000),
         "ones": b"\xff" * 10_000,
-        "frame-and-a-half": sized(frame(apis.METADATA, 1)) + sized(frame(apis.METADATA, 1))[:-3],
-        "valid-then-noise": sized(frame(apis.API_VERSIONS, 0)) + random.Random(1).randbytes(2_000),
+        "frame-and-a-half": with_size(frame(apis.METADATA, 1))
+        + with_size(frame(apis.METADATA, 1))[:-3],
+        "valid-then-noise": with_size(frame(apis.API_VERSIONS, 0))
+        + random.Random(1).randbytes(2_000),
     }
 
 
 def main() -> None:
     """Write the corpus."""
     for api in APIS.values():
-        (FOLDER / f"{api.name}.bin").write_bytes(b"".join(map(sized, _of_api(api))))
-    for folder, made in (("findings", _findings()), ("streams", _streams())):
+        (FOLDER / f"{api.name}.bin").write_bytes(b"".join(map(with_size, _of_api(api))))
+    for folder, files in (("findings", _findings()), ("streams", _streams())):
         (FOLDER / folder).mkdir(exist_ok=True)
-        for name, raw in made.items():
+        for name, raw in files.items():
             (FOLDER / folder / f"{name}.bin").write_bytes(raw)
 
 

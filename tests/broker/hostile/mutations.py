@@ -1,4 +1,4 @@
-"""Ways to spoil a request: its bytes, or what its fields say."""
+"""Mutations of a request: of its bytes, or of the values of its fields."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from collections.abc import Callable
 from typing import Any
 
 from request_purgatory.broker.wire.apis import Api
-from tests.broker.hostile.requests import body, fields_of, frame, sample
+from tests.broker.hostile.sample_requests import body, frame, sample_request, untagged_fields
 
-#: Numbers at the ends of what each type can say, and next to what means something.
+#: Numbers at the limits of each type, and next to special values.
 EXTREMES = {
     "int8": (-128, -1, 2, 127),
     "int16": (-32_768, -2, -1, 0, 2, 32_767),
@@ -49,7 +49,7 @@ Mutation = Callable[[random.Random, bytes], bytes]
 
 
 def flip_bits(chance: random.Random, raw: bytes) -> bytes:
-    """Some bits are others."""
+    """Change some bits."""
     changed = bytearray(raw)
     for _ in range(chance.randint(1, 4)):
         if changed:
@@ -58,70 +58,70 @@ def flip_bits(chance: random.Random, raw: bytes) -> bytes:
 
 
 def truncate(chance: random.Random, raw: bytes) -> bytes:
-    """The end is missing."""
+    """Remove the end."""
     return raw[: chance.randrange(len(raw) + 1)]
 
 
 def extend(chance: random.Random, raw: bytes) -> bytes:
-    """There is more than there should be."""
+    """Append bytes."""
     return raw + chance.randbytes(chance.choice((1, 2, 7, 64)))
 
 
 def lengthen(chance: random.Random, raw: bytes) -> bytes:
-    """Something that may be a length is an extreme one."""
+    """Replace bytes that may be a length by an extreme length."""
     length = chance.choice(_LENGTHS)
     at = chance.randrange(len(raw) + 1)
     return raw[:at] + length + raw[at + len(length) :]
 
 
 def insert(chance: random.Random, raw: bytes) -> bytes:
-    """A part is there twice."""
+    """Repeat a part."""
     begin = chance.randrange(len(raw) + 1)
     end = min(len(raw), begin + chance.randint(1, 16))
     return raw[:end] + raw[begin:end] * chance.choice((1, 2, 50)) + raw[end:]
 
 
 def randomize(chance: random.Random, raw: bytes) -> bytes:
-    """A part is noise."""
+    """Replace a part by random bytes."""
     at = chance.randrange(len(raw) + 1)
     noise = chance.randbytes(chance.randint(1, 8))
     return raw[:at] + noise + raw[at + len(noise) :]
 
 
-OF_BYTES: tuple[Mutation, ...] = (flip_bits, truncate, extend, lengthen, insert, randomize)
+BYTE_MUTATIONS: tuple[Mutation, ...] = (flip_bits, truncate, extend, lengthen, insert, randomize)
 
 
-def of_bytes(chance: random.Random, api: Api, version: int) -> bytes:
-    """The frame of a sample with its bytes spoiled, mostly behind what tells API and version."""
+def mutate_bytes(chance: random.Random, api: Api, version: int) -> bytes:
+    """Return the frame of a sample with mutated bytes, mostly after API key and version."""
     raw = frame(api, version)
     kept = chance.choice((0, 4, 4, 4, 8, 17, 17))
-    mutate = chance.choice(OF_BYTES)
+    mutate = chance.choice(BYTE_MUTATIONS)
     return raw[:kept] + mutate(chance, raw[kept:])
 
 
-def of_fields(chance: random.Random, api: Api, version: int, times: int = 1) -> bytes:
-    """A frame whose bytes are in order, and whose fields say what no client says."""
-    request = copy.deepcopy(sample(api, version))
+def mutate_fields(chance: random.Random, api: Api, version: int, times: int = 1) -> bytes:
+    """Return a frame that is well-formed, but has values that no client sends."""
+    request = copy.deepcopy(sample_request(api, version))
     for _ in range(times):
         places: list[tuple[Any, Any]] = []
         _collect(request, api.request._struct, version, places)
         if places:
-            _spoil(chance, *chance.choice(places))
+            _mutate_field(chance, *chance.choice(places))
     try:
         return frame(api, version, body(api, version, request))
     except (struct.error, AttributeError, TypeError, ValueError):
-        return of_bytes(chance, api, version)  # What the library does not write.
+        return mutate_bytes(chance, api, version)  # kafka-python can't encode the values.
 
 
 def _collect(part: Any, struct_field: Any, version: int, places: list[tuple[Any, Any]]) -> None:
-    for field in fields_of(struct_field, version):
+    for field in untagged_fields(struct_field, version):
         places.append((part, field))
         if field.is_struct_array():
             for each in getattr(part, field.name) or []:
                 _collect(each, field, version, places)
 
 
-def _spoil(chance: random.Random, part: Any, field: Any) -> None:
+def _mutate_field(chance: random.Random, part: Any, field: Any) -> None:
     value = getattr(part, field.name)
     kind = field._type_str.removeprefix("[]")
     if field.is_array():

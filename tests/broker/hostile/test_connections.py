@@ -1,80 +1,78 @@
-"""Connections that are half open, slow, silent, greedy or too many."""
+"""Connections that are half-closed, slow, idle, busy or too many."""
 
 from __future__ import annotations
 
 import asyncio
 import socket
 import struct
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
 from request_purgatory.broker.cluster.async_cluster import AsyncCluster
 from request_purgatory.broker.server.connection import READ_AHEAD_BYTES, REQUESTS_PER_TURN
-from request_purgatory.broker.server.server import STALLED_MS, SWEEP_EVERY_MS, UNREAD_MS
+from request_purgatory.broker.server.server import (
+    INCOMPLETE_REQUEST_TIMEOUT_MS,
+    SWEEP_INTERVAL_MS,
+    UNREAD_RESPONSE_TIMEOUT_MS,
+)
 from request_purgatory.broker.wire import apis
 from request_purgatory.broker.wire.apis import Api
-from tests.broker.hostile.attacker import Attacker
-from tests.broker.hostile.client import Client, is_served
-from tests.broker.hostile.conftest import Attack, delayed
+from tests.broker.hostile.client import Client, check_clients_are_served
+from tests.broker.hostile.conftest import RunScenario, count_delayed_requests
 from tests.broker.hostile.corpus import request
-from tests.broker.hostile.requests import TOPIC, frame, sized
+from tests.broker.hostile.raw_connection import RawConnection
+from tests.broker.hostile.sample_requests import TOPIC, frame, with_size
 from tests.broker.raw_requests import fetch_fields, records
 
-FOR_EVER_MS = 2**31 - 1
-#: After this many seconds the sweep has ended what is stalled; and what is unread while others
-#: wait.
-STALLED_S = (STALLED_MS + SWEEP_EVERY_MS) / 1_000 + 1
-UNREAD_S = (UNREAD_MS + SWEEP_EVERY_MS) / 1_000 + 1
-#: What the loop reads at a time.
-CHUNK_BYTES = 256 * 1024
-VERSIONS = sized(frame(apis.API_VERSIONS, 0))
+MAX_WAIT_MS = 2**31 - 1
+#: The seconds after which the sweep has closed a connection with an incomplete request, and one
+#: with an unread response while others wait.
+INCOMPLETE_REQUEST_S = (INCOMPLETE_REQUEST_TIMEOUT_MS + SWEEP_INTERVAL_MS) / 1_000 + 1
+UNREAD_RESPONSE_S = (UNREAD_RESPONSE_TIMEOUT_MS + SWEEP_INTERVAL_MS) / 1_000 + 1
+API_VERSIONS_REQUEST = with_size(frame(apis.API_VERSIONS, 0))
 
 
 def leader(cluster: AsyncCluster) -> int:
-    """Of the topic's first partition."""
+    """Return the leader of the topic's first partition."""
     return cluster.controller.topics[TOPIC].partitions[0].leader
 
 
-def parked_fetch(**options: Any) -> bytes:
-    """A fetch of what is not there yet, for ever."""
-    return sized(
-        request(apis.FETCH, 11, **fetch_fields(TOPIC, 0, max_wait_ms=FOR_EVER_MS, **options))
+def waiting_fetch(**options: Any) -> bytes:
+    """Return a Fetch request that waits for records with the longest timeout."""
+    return with_size(
+        request(apis.FETCH, 11, **fetch_fields(TOPIC, 0, max_wait_ms=MAX_WAIT_MS, **options))
     )
 
 
-def written(size: int, acks: int = -1, timeout_ms: int = FOR_EVER_MS) -> bytes:
-    """A Produce request with a record of so many bytes."""
+def produce_request(size: int, acks: int = -1, timeout_ms: int = MAX_WAIT_MS) -> bytes:
+    """Return a Produce request with a record of this size."""
     data = [{"name": TOPIC, "partition_data": [{"index": 0, "records": records(bytes(size))}]}]
-    return sized(request(apis.PRODUCE, 9, acks=acks, timeout_ms=timeout_ms, topic_data=data))
+    return with_size(request(apis.PRODUCE, 9, acks=acks, timeout_ms=timeout_ms, topic_data=data))
 
 
-async def fill(cluster: AsyncCluster, megabytes: int) -> None:
-    """Write to the topic."""
-    writer = Attacker(cluster.nodes[leader(cluster)])
+async def write_megabytes(cluster: AsyncCluster, megabytes: int) -> None:
+    """Write records of one megabyte each to the topic."""
+    writer = RawConnection(cluster.nodes[leader(cluster)])
     for _ in range(megabytes):
-        writer.send(written(1_000_000))
+        writer.send(produce_request(1_000_000))
         await asyncio.sleep(0.1)
-    assert len(writer.answers()) == megabytes
+    assert len(writer.responses()) == megabytes
     writer.end()
 
 
-# -- ends
+# -- closed connections
 
 
 @pytest.mark.parametrize("end", ["half", "whole"])
-def test_parked_requests_end_with_their_connection(attack: Attack, end: str) -> None:
-    """Whether the client closes it, or only its own half.
-
-    Nothing waits for it in a purgatory then.
-    """
+def test_waiting_requests_end_with_their_connection(run_scenario: RunScenario, end: str) -> None:
+    """The client closes the connection or its half of it. No operation is left in a purgatory."""
 
     async def scenario(cluster: AsyncCluster) -> None:
         node = leader(cluster)
-        cluster.freeze(1 - node)
+        cluster.pause_replication(1 - node)
         clients = []
-        for raw in (parked_fetch(), parked_fetch(), written(10)):
+        for raw in (waiting_fetch(), waiting_fetch(), produce_request(10)):
             clients.append(await Client.to(cluster, node))
             clients[-1].writer.write(raw)
             await asyncio.sleep(0.1)
@@ -88,113 +86,117 @@ def test_parked_requests_end_with_their_connection(attack: Attack, end: str) -> 
         await asyncio.sleep(0.1)
         assert cluster.nodes[node].purgatories["Produce"].num_delayed == 0
         assert not cluster.nodes[node].server.connections
-        assert await delayed(cluster) == 0
+        assert await count_delayed_requests(cluster) == 0
         await asyncio.sleep(5)
-        await is_served(cluster)
+        await check_clients_are_served(cluster)
 
-    attack(scenario, replica_lag_time_max_ms=3_600_000)
+    run_scenario(scenario, replica_lag_time_max_ms=3_600_000)
 
 
-def test_requests_behind_one_that_is_none_are_not_handled(attack: Attack) -> None:
-    """They came on a connection that has ended, though their bytes are here."""
+def test_requests_after_an_invalid_one_are_not_handled(run_scenario: RunScenario) -> None:
+    """The connection is closed, although their bytes have been received."""
 
     async def scenario(cluster: AsyncCluster) -> None:
         node = cluster.nodes[leader(cluster)]
-        attacker = Attacker(node)
-        attacker.send(VERSIONS + sized(b"no request") + written(10) * 3)
-        assert attacker.wire.is_ended
-        assert len(attacker.answers()) == 1
-        assert cluster.describe(TOPIC)[0]["offsets"][node.node_id]["end_offset"] == 0
+        connection = RawConnection(node)
+        connection.send(API_VERSIONS_REQUEST + with_size(b"no request") + produce_request(10) * 3)
+        assert connection.transport.is_closed
+        assert len(connection.responses()) == 1
+        assert cluster.describe_topic(TOPIC)[0]["offsets"][node.node_id]["end_offset"] == 0
 
-    attack(scenario)
-
-
-def test_connection_that_is_closed_and_not_taken_from_is_cut_off(attack: Attack) -> None:
-    """Closing waits for what was sent before to be taken, but not for ever."""
-
-    async def scenario(cluster: AsyncCluster) -> None:
-        attacker = Attacker(cluster.nodes[0], is_slow=True)
-        attacker.send(VERSIONS + sized(b"no request"))
-        assert attacker.wire.is_ended
-        assert not attacker.wire.is_aborted
-        await asyncio.sleep(STALLED_S)
-        assert attacker.wire.is_aborted
-
-    attack(scenario)
+    run_scenario(scenario)
 
 
-# -- slow and silent senders
-
-
-def test_request_that_comes_byte_by_byte_ends_its_connection(attack: Attack) -> None:
-    """However regularly its bytes come; one that is whole in time is answered."""
+def test_closed_connection_of_a_client_that_does_not_read_is_aborted(
+    run_scenario: RunScenario,
+) -> None:
+    """Closing waits for unread responses, with a timeout."""
 
     async def scenario(cluster: AsyncCluster) -> None:
-        slow, slower = Attacker(cluster.nodes[0]), Attacker(cluster.nodes[0])
-        for byte in VERSIONS:
+        connection = RawConnection(cluster.nodes[0], is_slow=True)
+        connection.send(API_VERSIONS_REQUEST + with_size(b"no request"))
+        assert connection.transport.is_closed
+        assert not connection.transport.is_aborted
+        await asyncio.sleep(INCOMPLETE_REQUEST_S)
+        assert connection.transport.is_aborted
+
+    run_scenario(scenario)
+
+
+# -- slow and idle clients
+
+
+def test_slow_request_closes_its_connection(run_scenario: RunScenario) -> None:
+    """A request that is complete within the timeout has a response."""
+
+    async def scenario(cluster: AsyncCluster) -> None:
+        slow, slower = RawConnection(cluster.nodes[0]), RawConnection(cluster.nodes[0])
+        for byte in API_VERSIONS_REQUEST:
             slow.send(bytes([byte]))
             await asyncio.sleep(1)
-        assert len(slow.answers()) == 1
-        for byte in VERSIONS:
+        assert len(slow.responses()) == 1
+        for byte in API_VERSIONS_REQUEST:
             slower.send(bytes([byte]))
             await asyncio.sleep(5)
-        assert slower.wire.is_ended
-        assert not slower.answers()
+        assert slower.transport.is_closed
+        assert not slower.responses()
 
-    attack(scenario)
+    run_scenario(scenario)
 
 
-@pytest.mark.parametrize("begun", [b"\0", b"\0\0\0\x20", VERSIONS[:-1]])
-def test_connection_that_stalls_in_a_request_is_ended(attack: Attack, begun: bytes) -> None:
-    """Wherever in it."""
+@pytest.mark.parametrize("begun", [b"\0", b"\0\0\0\x20", API_VERSIONS_REQUEST[:-1]])
+def test_connection_that_stalls_inside_a_request_is_closed(
+    run_scenario: RunScenario, begun: bytes
+) -> None:
+    """It may stall anywhere."""
 
     async def scenario(cluster: AsyncCluster) -> None:
         client = await Client.to(cluster)
         client.writer.write(begun)
-        await asyncio.sleep(STALLED_MS / 1_000 - 1)
+        await asyncio.sleep(INCOMPLETE_REQUEST_TIMEOUT_MS / 1_000 - 1)
         assert not client.reader.at_eof()
-        await asyncio.sleep(STALLED_S)
+        await asyncio.sleep(INCOMPLETE_REQUEST_S)
         assert await client.reader.read() == b""
 
-    attack(scenario)
+    run_scenario(scenario)
 
 
-def test_silent_connections_are_ended_and_waiting_ones_are_not(attack: Attack) -> None:
-    """After `connections_max_idle_ms`, whether they ever said something or not."""
+def test_idle_connections_are_closed_and_waiting_ones_are_not(run_scenario: RunScenario) -> None:
+    """`connections_max_idle_ms` also counts for connections without any request."""
 
     async def scenario(cluster: AsyncCluster) -> None:
         node = leader(cluster)
-        silent, polite, waiting = [await Client.to(cluster, node) for _ in range(3)]
-        assert (await polite.call(apis.API_VERSIONS, 0)).error_code == 0
-        waiting.writer.write(parked_fetch())
+        silent, active, waiting = [await Client.to(cluster, node) for _ in range(3)]
+        assert (await active.call(apis.API_VERSIONS, 0)).error_code == 0
+        waiting.writer.write(waiting_fetch())
         await asyncio.sleep(100)
-        assert await silent.reader.read() == await polite.reader.read() == b""
+        assert await silent.reader.read() == await active.reader.read() == b""
         assert not waiting.reader.at_eof()
-        assert await delayed(cluster) == 1
+        assert await count_delayed_requests(cluster) == 1
         waiting.close()
         await asyncio.sleep(0.1)
 
-    attack(scenario, connections_max_idle_ms=60_000)
+    run_scenario(scenario, connections_max_idle_ms=60_000)
 
 
-# -- how large, how many
+# -- size and number
 
 
-def test_frame_is_refused_by_the_size_that_it_announces(attack: Attack) -> None:
-    """Before anything of it is read; one of the largest size is not."""
+def test_frame_beyond_the_size_limit_is_refused(run_scenario: RunScenario) -> None:
+    """The size field is enough. A frame of the maximum size is accepted."""
 
     async def scenario(cluster: AsyncCluster) -> None:
-        for size, is_ended in ((10_001, True), (-1, True), (10_000, False)):
-            attacker = Attacker(cluster.nodes[0])
-            attacker.send(struct.pack(">i", size))
-            assert attacker.wire.is_ended is is_ended, size
-            attacker.end()
+        for size, is_closed in ((10_001, True), (-1, True), (10_000, False)):
+            connection = RawConnection(cluster.nodes[0])
+            connection.send(struct.pack(">i", size))
+            assert connection.transport.is_closed is is_closed, size
+            connection.end()
 
-    attack(scenario, socket_request_max_bytes=10_000)
+    run_scenario(scenario, socket_request_max_bytes=10_000)
 
 
-def test_connections_beyond_the_limit_are_ended_at_once(attack: Attack) -> None:
-    """And there is room again when one has ended."""
+def test_connections_beyond_the_limit_are_closed_at_once(run_scenario: RunScenario) -> None:
+    """A connection that ends makes room for another."""
 
     async def scenario(cluster: AsyncCluster) -> None:
         clients = [await Client.to(cluster) for _ in range(4)]
@@ -205,14 +207,14 @@ def test_connections_beyond_the_limit_are_ended_at_once(attack: Attack) -> None:
         await asyncio.sleep(0.1)
         assert (await (await Client.to(cluster)).call(apis.API_VERSIONS, 0)).error_code == 0
 
-    attack(scenario, max_connections=3)
+    run_scenario(scenario, max_connections=3)
 
 
-def test_connections_leave_files_to_be_opened(
-    attack: Attack, monkeypatch: pytest.MonkeyPatch
+def test_connections_leave_files_to_open(
+    run_scenario: RunScenario, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where the process may have no more open, none could be accepted any more, not even to be ended."""
-    monkeypatch.setattr("request_purgatory.broker.server.server._most_connections", lambda: 2)
+    """Without a free file the process could not even accept a connection to close it."""
+    monkeypatch.setattr("request_purgatory.broker.server.server._max_connections", lambda: 2)
 
     async def scenario(cluster: AsyncCluster) -> None:
         first, second, third = (
@@ -224,216 +226,213 @@ def test_connections_leave_files_to_be_opened(
         for client in (first, second):
             assert (await client.call(apis.API_VERSIONS, 0)).error_code == 0
 
-    attack(scenario)
+    run_scenario(scenario)
 
 
-def test_many_requests_at_once_leave_the_loop_to_others(attack: Attack) -> None:
-    """So many are handled in a row; all are answered, in their order."""
+def test_many_requests_of_a_connection_leave_others_their_turn(run_scenario: RunScenario) -> None:
+    """All are answered, in their order."""
 
     async def scenario(cluster: AsyncCluster) -> None:
-        greedy, modest = Attacker(cluster.nodes[0]), Attacker(cluster.nodes[0])
-        count = READ_AHEAD_BYTES // len(VERSIONS)
-        greedy.send(
+        busy, other = RawConnection(cluster.nodes[0]), RawConnection(cluster.nodes[0])
+        count = READ_AHEAD_BYTES // len(API_VERSIONS_REQUEST)
+        busy.send(
             b"".join(
-                sized(frame(apis.API_VERSIONS, 0)[:4] + struct.pack(">i", each) + b"\xff\xff")
+                with_size(frame(apis.API_VERSIONS, 0)[:4] + struct.pack(">i", each) + b"\xff\xff")
                 for each in range(count)
             )
         )
-        modest.send(VERSIONS)
-        assert len(greedy.answers()) == REQUESTS_PER_TURN
-        assert len(modest.answers()) == 1
+        other.send(API_VERSIONS_REQUEST)
+        assert len(busy.responses()) == REQUESTS_PER_TURN
+        assert len(other.responses()) == 1
         await asyncio.sleep(1)
-        assert [struct.unpack_from(">i", each)[0] for each in greedy.answers()] == list(
+        assert [struct.unpack_from(">i", each)[0] for each in busy.responses()] == list(
             range(count)
         )
 
-    attack(scenario)
+    run_scenario(scenario)
 
 
-def test_connection_is_read_ahead_only_so_far(attack: Attack) -> None:
-    """While a request waits, what comes behind it stays with the client.
-
-    And is handled in the end.
-    """
+def test_read_ahead_is_limited(run_scenario: RunScenario) -> None:
+    """Bytes after a waiting request stay with the client, and are handled later."""
 
     async def scenario(cluster: AsyncCluster) -> None:
-        attacker = Attacker(cluster.nodes[leader(cluster)])
-        attacker.send(parked_fetch())
+        connection = RawConnection(cluster.nodes[leader(cluster)])
+        connection.send(waiting_fetch())
         taken = 0
-        while attacker.wire.is_reading():
-            attacker.send(VERSIONS * 100)
-            taken += 100 * len(VERSIONS)
-        assert taken <= READ_AHEAD_BYTES + 100 * len(VERSIONS)
-        await fill(cluster, 1)
+        while connection.transport.is_reading():
+            connection.send(API_VERSIONS_REQUEST * 100)
+            taken += 100 * len(API_VERSIONS_REQUEST)
+        assert taken <= READ_AHEAD_BYTES + 100 * len(API_VERSIONS_REQUEST)
+        await write_megabytes(cluster, 1)
         await asyncio.sleep(1)
-        assert attacker.wire.is_reading()
-        assert len(attacker.answers()) == 1 + taken // len(VERSIONS)
+        assert connection.transport.is_reading()
+        assert len(connection.responses()) == 1 + taken // len(API_VERSIONS_REQUEST)
 
-    attack(scenario)
+    run_scenario(scenario)
 
 
-# -- the budget of requests
+# -- the memory of requests
 
 
 @pytest.mark.parametrize("pause", [0.0, 3.0])
-def test_sender_that_stalls_holds_up_large_requests_only_for_a_while(
-    attack: Attack, pause: float
+def test_stalled_sender_delays_large_requests_only_until_its_timeout(
+    run_scenario: RunScenario, pause: float
 ) -> None:
-    """It was granted all the memory that there is for requests; small ones need none of that.
-
-    It does not help to send on.
-    """
+    """It has all the memory of the pool, which small requests do not need."""
 
     async def scenario(cluster: AsyncCluster) -> None:
         node = cluster.nodes[leader(cluster)]
-        hog, large, small = Attacker(node), Attacker(node), Attacker(node)
-        hog.send(struct.pack(">i", 1_000_000))
-        assert node.server.budget.left_bytes < 0
-        large.send(written(READ_AHEAD_BYTES, acks=1))
-        small.send(written(1_000, acks=1))
-        assert len(small.answers()) == 1
-        for _ in range(int(STALLED_S)):
-            assert not large.answers() or hog.wire.is_ended
+        stalled, large, small = RawConnection(node), RawConnection(node), RawConnection(node)
+        stalled.send(struct.pack(">i", 1_000_000))
+        assert node.server.memory_pool.available_bytes < 0
+        large.send(produce_request(READ_AHEAD_BYTES, acks=1))
+        small.send(produce_request(1_000, acks=1))
+        assert len(small.responses()) == 1
+        for _ in range(int(INCOMPLETE_REQUEST_S)):
+            assert not large.responses() or stalled.transport.is_closed
             if pause:
-                hog.send(b"\0")
+                stalled.send(b"\0")
             await asyncio.sleep(1)
-        assert hog.wire.is_ended
-        hog.end()
+        assert stalled.transport.is_closed
+        stalled.end()
         await asyncio.sleep(0.1)
-        assert len(large.answers()) == 1
-        assert node.server.budget.left_bytes == node.server.budget.size_bytes
+        assert len(large.responses()) == 1
+        assert node.server.memory_pool.available_bytes == node.server.memory_pool.size_bytes
 
-    attack(scenario, queued_max_request_bytes=100_000)
+    run_scenario(scenario, queued_max_request_bytes=100_000)
 
 
-def test_who_waits_for_memory_waits_once(attack: Attack) -> None:
-    """However often more of the request comes in; and not at all once it has gone."""
+def test_connection_waits_for_memory_once(run_scenario: RunScenario) -> None:
+    """More bytes of the request do not queue it again. Its end removes it from the queue."""
 
     async def scenario(cluster: AsyncCluster) -> None:
         server = cluster.nodes[0].server
-        hog, waiting = Attacker(cluster.nodes[0]), Attacker(cluster.nodes[0])
-        hog.send(struct.pack(">i", 1_000_000))
+        stalled, waiting = RawConnection(cluster.nodes[0]), RawConnection(cluster.nodes[0])
+        stalled.send(struct.pack(">i", 1_000_000))
         waiting.send(struct.pack(">i", 200_000))
         for _ in range(10_000):
             waiting.send(b"\0")
-        assert len(server.budget._queue._waiting) == 1
+        assert server.memory_pool.num_waiting == 1
         waiting.end()
-        assert not server.budget._queue._waiting
-        await asyncio.sleep(STALLED_S)
-        assert hog.wire.is_ended
+        assert server.memory_pool.num_waiting == 0
+        await asyncio.sleep(INCOMPLETE_REQUEST_S)
+        assert stalled.transport.is_closed
 
-    attack(scenario, queued_max_request_bytes=100_000)
-
-
-# -- answers that are not taken
+    run_scenario(scenario, queued_max_request_bytes=100_000)
 
 
-async def _answered(client: Attacker, seconds: float) -> float:
-    """After how many seconds, within these, a client has an answer."""
+# -- unread responses
+
+
+async def _response_time(client: RawConnection, seconds: float) -> float:
+    """Return the seconds until a client has a response, which must be at most `seconds`."""
     loop = asyncio.get_running_loop()
     begin = loop.time()
-    while not client.answers():
-        assert loop.time() < begin + seconds, "no answer"
+    while not client.responses():
+        assert loop.time() < begin + seconds, "no response"
         await asyncio.sleep(0.5)
     return loop.time() - begin
 
 
-def test_unread_answers_are_bounded_and_hold_up_others_only_for_a_while(attack: Attack) -> None:
-    """Fetches wait while more than the limit is unread, and nothing else does.
-
-    Who does not read is cut off.
-    """
+def test_unread_responses_are_limited(run_scenario: RunScenario) -> None:
+    """Above the limit only Fetch requests wait, until clients that do not read are disconnected."""
 
     async def scenario(cluster: AsyncCluster) -> None:
-        await fill(cluster, 4)
+        await write_megabytes(cluster, 4)
         node = cluster.nodes[leader(cluster)]
-        wanted = sized(request(apis.FETCH, 11, **fetch_fields(TOPIC, 0)))
-        slow = [Attacker(node, is_slow=True) for _ in range(12)]
-        for attacker in slow:
-            attacker.send(wanted * 3)
-        largest = max(len(attacker.wire.sent) for attacker in slow)
+        fetch = with_size(request(apis.FETCH, 11, **fetch_fields(TOPIC, 0)))
+        slow = [RawConnection(node, is_slow=True) for _ in range(12)]
+        for connection in slow:
+            connection.send(fetch * 3)
+        largest = max(len(connection.transport.sent) for connection in slow)
         assert largest > 500_000
         assert (
-            node.server.unread.bytes < node.server.unread.limit_bytes + largest + READ_AHEAD_BYTES
+            node.server.unread_responses.bytes
+            < node.server.unread_responses.limit_bytes + largest + READ_AHEAD_BYTES
         )
-        assert sum(bool(attacker.wire.sent) for attacker in slow) < len(slow)
-        reader, writer = Attacker(node), Attacker(node)
-        reader.send(wanted)
-        writer.send(written(1_000, acks=1))
-        assert (len(reader.answers()), len(writer.answers())) == (0, 1)
-        # Those who wait are let in by turns, as those before them are cut off.
-        assert await _answered(reader, 12 * UNREAD_S) >= UNREAD_MS / 1_000
-        assert slow[0].wire.is_aborted
-        for attacker in slow:
-            attacker.end()
-        assert (node.server.unread.bytes, len(node.server.unread)) == (0, 0)
-        await is_served(cluster)
+        assert sum(bool(connection.transport.sent) for connection in slow) < len(slow)
+        reader, writer = RawConnection(node), RawConnection(node)
+        reader.send(fetch)
+        writer.send(produce_request(1_000, acks=1))
+        assert (len(reader.responses()), len(writer.responses())) == (0, 1)
+        # Waiting connections get their turns as those before them are disconnected.
+        assert (
+            await _response_time(reader, 12 * UNREAD_RESPONSE_S)
+            >= UNREAD_RESPONSE_TIMEOUT_MS / 1_000
+        )
+        assert slow[0].transport.is_aborted
+        for connection in slow:
+            connection.end()
+        assert (node.server.unread_responses.bytes, len(node.server.unread_responses)) == (0, 0)
+        await check_clients_are_served(cluster)
 
-    attack(scenario, queued_max_request_bytes=3_000_000)
+    run_scenario(scenario, queued_max_request_bytes=3_000_000)
 
 
-def test_slow_reader_is_served_on_when_it_has_read(attack: Attack) -> None:
-    """As long as nobody is held up by it, it has all the time that an idle connection has."""
+def test_slow_reader_is_served_when_it_has_read(run_scenario: RunScenario) -> None:
+    """If no other connection waits, it has as much time as an idle one."""
 
     async def scenario(cluster: AsyncCluster) -> None:
-        await fill(cluster, 2)
-        slow = Attacker(cluster.nodes[leader(cluster)], is_slow=True)
-        slow.send(sized(request(apis.FETCH, 11, **fetch_fields(TOPIC, 0))) + VERSIONS)
-        assert len(slow.answers()) == 1
-        await asyncio.sleep(5 * STALLED_S)
-        assert not slow.wire.is_ended
-        slow.wire.take()
-        assert len(slow.answers()) == 2
+        await write_megabytes(cluster, 2)
+        slow = RawConnection(cluster.nodes[leader(cluster)], is_slow=True)
+        slow.send(
+            with_size(request(apis.FETCH, 11, **fetch_fields(TOPIC, 0))) + API_VERSIONS_REQUEST
+        )
+        assert len(slow.responses()) == 1
+        await asyncio.sleep(5 * INCOMPLETE_REQUEST_S)
+        assert not slow.transport.is_closed
+        slow.transport.read_all()
+        assert len(slow.responses()) == 2
         slow.end()
 
-    attack(scenario)
+    run_scenario(scenario)
 
 
-def test_parked_fetches_are_answered_without_records_where_there_is_no_room(attack: Attack) -> None:
-    """All of them are ready at the same moment, and not one of them is read."""
+def test_waiting_fetches_return_no_records_without_memory(run_scenario: RunScenario) -> None:
+    """All of them complete at the same moment, and no client reads."""
 
     async def scenario(cluster: AsyncCluster) -> None:
         node = cluster.nodes[leader(cluster)]
-        parked = [Attacker(node, is_slow=True) for _ in range(200)]
-        for attacker in parked:
-            attacker.send(parked_fetch())
-        writer = Attacker(node)
-        writer.send(written(1_000_000))
+        waiting = [RawConnection(node, is_slow=True) for _ in range(200)]
+        for connection in waiting:
+            connection.send(waiting_fetch())
+        writer = RawConnection(node)
+        writer.send(produce_request(1_000_000))
         await asyncio.sleep(1)
-        assert all(len(attacker.answers()) == 1 for attacker in parked)
-        assert sum(len(attacker.wire.sent) > 1_000_000 for attacker in parked) <= 4
-        assert node.server.unread.bytes < 5_000_000
-        for attacker in [*parked, writer]:
-            attacker.end()
+        assert all(len(connection.responses()) == 1 for connection in waiting)
+        assert sum(len(connection.transport.sent) > 1_000_000 for connection in waiting) <= 4
+        assert node.server.unread_responses.bytes < 5_000_000
+        for connection in [*waiting, writer]:
+            connection.end()
 
-    attack(scenario, queued_max_request_bytes=3_000_000)
+    run_scenario(scenario, queued_max_request_bytes=3_000_000)
 
 
-def test_clients_of_real_sockets_that_do_not_read_are_cut_off(attack: Attack) -> None:
-    """What the system keeps for them is beside the bound."""
+def test_clients_on_sockets_that_do_not_read_are_disconnected(run_scenario: RunScenario) -> None:
+    """The system's buffers do not count for the limit."""
 
     async def scenario(cluster: AsyncCluster) -> None:
-        await fill(cluster, 16)
+        await write_megabytes(cluster, 16)
         node = cluster.nodes[leader(cluster)]
         loop = asyncio.get_running_loop()
-        wanted = request(apis.FETCH, 11, **fetch_fields(TOPIC, 0) | {"topics": [_whole_topic()]})
+        fetch = request(apis.FETCH, 11, **fetch_fields(TOPIC, 0) | {"topics": [_whole_topic()]})
         sockets = []
         for _ in range(4):
             sockets.append(socket.socket())
             sockets[-1].setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
             sockets[-1].setblocking(False)
             await loop.sock_connect(sockets[-1], (node.server.host, node.server.port))
-            await loop.sock_sendall(sockets[-1], sized(wanted))
+            await loop.sock_sendall(sockets[-1], with_size(fetch))
         await asyncio.sleep(1)
-        assert len(node.server.unread) > 0
-        assert not node.server.unread.has_room(is_fetch=True)
-        await is_served_within(cluster, 4 * UNREAD_S)
-        await asyncio.sleep(4 * UNREAD_S)
+        assert len(node.server.unread_responses) > 0
+        assert not node.server.unread_responses.has_room(is_fetch=True)
+        await check_clients_are_served_within(cluster, 4 * UNREAD_RESPONSE_S)
+        await asyncio.sleep(4 * UNREAD_RESPONSE_S)
         assert not node.server.connections
         for each in sockets:
             each.close()
 
-    attack(scenario, queued_max_request_bytes=2_000_000)
+    run_scenario(scenario, queued_max_request_bytes=2_000_000)
 
 
 def _whole_topic() -> dict[str, Any]:
@@ -443,29 +442,26 @@ def _whole_topic() -> dict[str, Any]:
     }
 
 
-async def is_served_within(cluster: AsyncCluster, seconds: float) -> None:
-    """As `is_served`, in so long."""
-    await asyncio.wait_for(is_served(cluster), seconds)
+async def check_clients_are_served_within(cluster: AsyncCluster, seconds: float) -> None:
+    """Assert that a client is served within a time."""
+    await asyncio.wait_for(check_clients_are_served(cluster), seconds)
 
 
-# -- everything together
-
-Connect = Callable[[AsyncCluster], Awaitable[None]]
+# -- all APIs
 
 
 @pytest.mark.parametrize("api", apis.APIS.values(), ids=lambda api: api.name)
-def test_requests_of_each_kind_may_be_left_alone(attack: Attack, api: Api) -> None:
-    """Sent by clients that are gone before they are answered.
-
-    Nothing of them waits on when the time is over that they ask.
-    """
+def test_requests_of_disconnected_clients_leave_nothing(
+    run_scenario: RunScenario, api: Api
+) -> None:
+    """No operation is left in a purgatory after the requests' timeouts."""
 
     async def scenario(cluster: AsyncCluster) -> None:
         for version in range(api.min_version, api.max_version + 1):
             for _ in range(5):
-                attacker = Attacker(cluster.nodes[leader(cluster)])
-                attacker.send(sized(frame(api, version)) * 2)
-                attacker.end()
+                connection = RawConnection(cluster.nodes[leader(cluster)])
+                connection.send(with_size(frame(api, version)) * 2)
+                connection.end()
             if TOPIC not in cluster.controller.topics:
                 cluster.create_topic(TOPIC, partitions=2)
                 await asyncio.sleep(1)
@@ -477,6 +473,6 @@ def test_requests_of_each_kind_may_be_left_alone(attack: Attack, api: Api) -> No
                 if name != "Fetch" and each.num_delayed
             }
             assert not left, left
-        assert await delayed(cluster) == 0
+        assert await count_delayed_requests(cluster) == 0
 
-    attack(scenario)
+    run_scenario(scenario)

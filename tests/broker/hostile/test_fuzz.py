@@ -1,4 +1,4 @@
-"""Bytes that Hypothesis makes up, handed to connections."""
+"""Bytes that Hypothesis draws, sent to connections."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from request_purgatory.broker.settings import ClusterSettings
 from request_purgatory.broker.wire.apis import APIS, Api
 from request_purgatory.broker.wire.errors import WireError
 from request_purgatory.broker.wire.messages import read_header, read_request
-from tests.broker.hostile.attacker import Attacker
-from tests.broker.hostile.conftest import check, nothing_logged
-from tests.broker.hostile.mutations import of_bytes, of_fields
-from tests.broker.hostile.requests import (
+from tests.broker.hostile.conftest import check_invariants, no_errors_logged
+from tests.broker.hostile.mutations import mutate_bytes, mutate_fields
+from tests.broker.hostile.raw_connection import RawConnection
+from tests.broker.hostile.sample_requests import (
     TOPIC,
     every_api_and_version,
     frame,
     header,
-    sized,
+    with_size,
     with_topic_id,
 )
 from tests.support.profiles import examples
@@ -40,10 +40,10 @@ noise = st.binary(max_size=200)
     )
 )
 def test_bytes_are_a_request_or_a_wire_error(raw: bytes) -> None:
-    """Nothing else comes out of the wire module, whatever goes in."""
+    """No other error is raised for any bytes."""
     try:
         found = read_header(raw)
-        if found.is_served:
+        if found.is_supported:
             read_request(raw, found)
     except WireError:
         pass
@@ -55,15 +55,15 @@ def _key(served_version: tuple[Api, int]) -> tuple[int, int]:
 
 
 @examples(300)
-@given(chosen=served, seed=st.integers(0, 2**32), of=st.sampled_from([of_bytes, of_fields]))
-def test_spoiled_requests_are_a_request_or_a_wire_error(
+@given(chosen=served, seed=st.integers(0, 2**32), of=st.sampled_from([mutate_bytes, mutate_fields]))
+def test_mutated_requests_are_a_request_or_a_wire_error(
     chosen: tuple[Api, int], seed: int, of: object
 ) -> None:
-    """As above, a little deeper."""
+    """No other error is raised for any mutation."""
     raw = of(random.Random(seed), *chosen)  # type: ignore[operator]
     try:
         found = read_header(raw)
-        if found.is_served:
+        if found.is_supported:
             read_request(raw, found)
     except WireError:
         pass
@@ -71,7 +71,7 @@ def test_spoiled_requests_are_a_request_or_a_wire_error(
 
 @examples(40)
 @given(
-    attacks=st.lists(
+    mutations=st.lists(
         st.tuples(served, st.integers(0, 2**32), st.booleans(), st.integers(1, 3)),
         min_size=1,
         max_size=40,
@@ -79,13 +79,10 @@ def test_spoiled_requests_are_a_request_or_a_wire_error(
     pauses=st.lists(st.sampled_from([0.0, 0.0, 0.1, 7.0]), max_size=20),
     pieces=st.integers(1, 5_000),
 )
-def test_connections_outlive_spoiled_requests_or_end(
-    attacks: list[tuple[tuple[Api, int], int, bool, int]], pauses: list[float], pieces: int
+def test_connections_survive_mutated_requests_or_are_closed(
+    mutations: list[tuple[tuple[Api, int], int, bool, int]], pauses: list[float], pieces: int
 ) -> None:
-    """One cluster after the other, attacked in a row and in pieces.
-
-    Time passes now and then, so that what waits runs out.
-    """
+    """Many requests are sent in pieces, with pauses in which timeouts expire."""
 
     async def main() -> None:
         async with AsyncCluster(ClusterSettings(nodes=2)) as cluster:
@@ -94,32 +91,29 @@ def test_connections_outlive_spoiled_requests_or_end(
             await asyncio.sleep(1)
             topic_id = cluster.controller.topics[TOPIC].topic_id
             waits = iter(pauses)
-            for (api, version), seed, is_in_order, times in attacks:
+            for (api, version), seed, is_in_order, times in mutations:
                 chance = random.Random(seed)
                 raw = (
-                    of_fields(chance, api, version, times)
+                    mutate_fields(chance, api, version, times)
                     if is_in_order
-                    else of_bytes(chance, api, version)
+                    else mutate_bytes(chance, api, version)
                 )
-                raw = sized(with_topic_id(raw, topic_id))
-                attacker = Attacker(cluster.nodes[chance.randrange(2)])
+                raw = with_size(with_topic_id(raw, topic_id))
+                connection = RawConnection(cluster.nodes[chance.randrange(2)])
                 for position in range(0, len(raw), pieces):
-                    attacker.send(raw[position : position + pieces])
+                    connection.send(raw[position : position + pieces])
                 await asyncio.sleep(next(waits, 0.0))
-                attacker.answers()
+                connection.responses()
                 if chance.random() < 0.7:
-                    attacker.end()
-            check(cluster)
+                    connection.end()
+            check_invariants(cluster)
 
-    with nothing_logged():
+    with no_errors_logged():
         run(main)
 
 
-def test_samples_are_what_clients_send() -> None:
-    """Each is a request that is read without complaint, at each version.
-
-    What is spoiled was whole before.
-    """
+def test_sample_requests_are_valid() -> None:
+    """Mutations start from valid requests of every API and version."""
     for api, version in _SERVED:
         raw = frame(api, version)
         found = read_header(raw)

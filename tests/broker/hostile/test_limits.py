@@ -1,4 +1,4 @@
-"""What a request may make of its bytes."""
+"""Limits on the memory and time of decoding."""
 
 from __future__ import annotations
 
@@ -14,71 +14,68 @@ from request_purgatory.broker.wire.limits import (
     MAX_ELEMENTS,
     MAX_PLAIN_REQUEST_BYTES,
     MAX_TEXT_BYTES,
-    told,
+    truncate_message,
 )
 from request_purgatory.broker.wire.messages import (
     Header,
+    encode_response,
     read_header,
     read_request,
-    response_frame,
 )
 from tests.broker.hostile.corpus import request
-from tests.broker.hostile.requests import every_api_and_version, frame, header
+from tests.broker.hostile.sample_requests import every_api_and_version, frame, header
 
-#: What decoding may take up beside the frame, of which there are two copies then.
-MOST_BYTES = 64 * 2**20
+#: The limit on the memory of decoding, including two copies of the frame.
+MAX_DECODE_BYTES = 64 * 2**20
 
 
 @pytest.fixture
-def all_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Small frames are walked over, too."""
+def scan_small_frames(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scan small frames too."""
     monkeypatch.setattr(limits, "SMALL_FRAME_BYTES", 0)
 
 
 @pytest.fixture
-def bounded() -> Iterator[None]:
-    """No more than MOST_BYTES are taken up meanwhile."""
+def limited_memory() -> Iterator[None]:
+    """Fail if more than MAX_DECODE_BYTES are allocated inside."""
     tracemalloc.start()
     try:
         yield
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert peak < MOST_BYTES, f"{peak:,} bytes"
+    assert peak < MAX_DECODE_BYTES, f"{peak:,} bytes"
 
 
-@pytest.mark.usefixtures("all_looked_at")
-def test_walk_ends_where_the_request_does() -> None:
-    """At each version of each API.
-
-    A whole request is let through, and one that lacks its last byte is not.
-    """
+@pytest.mark.usefixtures("scan_small_frames")
+def test_scan_ends_where_the_request_ends() -> None:
+    """A request without its last byte is refused, for every API and version."""
     for api, version in every_api_and_version():
         raw = frame(api, version)
         found = read_header(raw)
-        limits.require_bounds(raw, found.body, api, version)
-        if len(raw) > found.body:
+        limits.check_limits(raw, found.body_offset, api, version)
+        if len(raw) > found.body_offset:
             with pytest.raises(WireError):
-                limits.require_bounds(raw[:-1], found.body, api, version)
+                limits.check_limits(raw[:-1], found.body_offset, api, version)
 
 
-#: Made where they are used, as some are large.
-ENDLESS: dict[str, Callable[[], bytes]] = {
-    "number without an end": lambda: frame(apis.METADATA, 12, b"\xff" * 2_000_000),
-    "number without an end in Produce": lambda: frame(apis.PRODUCE, 9, b"\xff" * 50_000_000),
+#: Functions, since some of the frames are large.
+OVERSIZED: dict[str, Callable[[], bytes]] = {
+    "endless integer": lambda: frame(apis.METADATA, 12, b"\xff" * 2_000_000),
+    "endless integer in Produce": lambda: frame(apis.PRODUCE, 9, b"\xff" * 50_000_000),
     "array of nulls": lambda: frame(
         apis.DESCRIBE_GROUPS, 5, b"\x80\x80\x80\x01" + bytes(2_000_000)
     ),
-    "array of short texts": lambda: frame(
+    "array of short strings": lambda: frame(
         apis.DESCRIBE_GROUPS, 0, struct.pack(">i", 1_000_000) + bytes(2_000_000)
     ),
-    "array of numbers": lambda: frame(
+    "array of integers": lambda: frame(
         apis.OFFSET_FETCH, 1, struct.pack(">hihi", 0, 1, 0, 900_000) + bytes(3_600_000)
     ),
     "arrays in an array": lambda: frame(
         apis.FETCH, 11, bytes(25) + struct.pack(">i", 500_000) + bytes(3_000_000)
     ),
-    "array that is announced": lambda: frame(
+    "array longer than the frame": lambda: frame(
         apis.METADATA, 1, struct.pack(">i", 2**31 - 1) + b"\0\1a" * 2_000
     ),
     "partitions of Produce": lambda: frame(
@@ -93,7 +90,7 @@ ENDLESS: dict[str, Callable[[], bytes]] = {
     "tagged fields of a header": lambda: (
         header(0, 9, flexible=False) + b"\xff\xff\xff\x7f" + b"\0\0" * 10_000_000
     ),
-    "text that is too long": lambda: frame(
+    "string that is too long": lambda: frame(
         apis.METADATA, 12, b"\2" + bytes(16) + b"\xa1\x8d\x06" + b"a" * 100_000 + b"\0\0\0\0\0"
     ),
     "request that is too large": lambda: frame(apis.METADATA, 1, bytes(MAX_PLAIN_REQUEST_BYTES)),
@@ -101,44 +98,41 @@ ENDLESS: dict[str, Callable[[], bytes]] = {
 
 
 @pytest.fixture
-def endless(request: pytest.FixtureRequest) -> bytes:
-    """One of `ENDLESS`, made before what it takes up is measured."""
-    made: bytes = ENDLESS[request.param]()
+def oversized(request: pytest.FixtureRequest) -> bytes:
+    """Return one of `OVERSIZED`, built before its memory is measured."""
+    made: bytes = OVERSIZED[request.param]()
     return made
 
 
-@pytest.mark.parametrize("endless", ENDLESS, indirect=True)
-def test_request_of_too_much_is_refused_before_anything_is_made_of_it(
-    endless: bytes, bounded: None
+@pytest.mark.parametrize("oversized", OVERSIZED, indirect=True)
+def test_oversized_request_is_refused_before_it_is_decoded(
+    oversized: bytes, limited_memory: None
 ) -> None:
-    """In no time, and within the bound.
-
-    Its decoder would be at it for hours, or fill the memory.
-    """
+    """Decoding would take hours, or fill the memory."""
     with pytest.raises(WireError):
-        read_request(endless, read_header(endless))
+        read_request(oversized, read_header(oversized))
 
 
-@pytest.mark.usefixtures("bounded")
-def test_largest_request_that_is_taken_is_read() -> None:
-    """As many elements as there may be."""
+@pytest.mark.usefixtures("limited_memory")
+def test_largest_request_is_decoded() -> None:
+    """It has the maximum number of elements."""
     raw = request(apis.DESCRIBE_GROUPS, 0, groups=["a"] * MAX_ELEMENTS)
     assert len(read_request(raw, read_header(raw)).groups) == MAX_ELEMENTS
 
 
-def test_text_of_the_longest_length_is_read() -> None:
-    """And one that is longer by a byte is not, as in Kafka, though a compact length could tell it."""
+def test_longest_string_is_decoded() -> None:
+    """As in Kafka, one byte more is refused, although a compact length could encode it."""
     for length, is_taken in ((MAX_TEXT_BYTES, True), (MAX_TEXT_BYTES + 1, False)):
         raw = request(apis.DESCRIBE_GROUPS, 5, groups=["a" * length])
         if is_taken:
             assert len(read_request(raw, read_header(raw)).groups[0]) == length
         else:
-            with pytest.raises(WireError, match="32,768 bytes, where 32,767"):
+            with pytest.raises(WireError, match="32,768 bytes exceeds the limit of 32,767"):
                 read_request(raw, read_header(raw))
 
 
-def test_nulls_where_there_are_none_are_refused() -> None:
-    """A null array, a null text in an element, a null among texts; and with the field's name."""
+def test_nulls_are_refused_where_the_protocol_has_none() -> None:
+    """The message has the field's name."""
     join = (
         struct.pack(">h1siih", 1, b"g", 6_000, 0, 0)
         + struct.pack(">h8si", 8, b"consumer", 1)
@@ -153,8 +147,8 @@ def test_nulls_where_there_are_none_are_refused() -> None:
             read_request(raw, read_header(raw))
 
 
-def test_answer_that_is_too_large_is_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It ends its connection; a fetch's has limits of its own."""
+def test_oversized_response_is_not_encoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The connection is closed. Fetch responses have other limits."""
     monkeypatch.setattr("request_purgatory.broker.wire.messages.MAX_PLAIN_RESPONSE_BYTES", 10_000)
     large = "a" * 30_000
     result = apis.DELETE_GROUPS.response.DeletableGroupResult
@@ -162,10 +156,10 @@ def test_answer_that_is_too_large_is_not_written(monkeypatch: pytest.MonkeyPatch
         throttle_time_ms=0, results=[result(group_id=large, error_code=0)]
     )
     with pytest.raises(WireError, match="10,000 bytes"):
-        response_frame(Header(apis.DELETE_GROUPS, 0, 1, None, 0, is_served=True), answer)
+        encode_response(Header(apis.DELETE_GROUPS, 0, 1, None, 0, is_supported=True), answer)
 
 
-def test_messages_of_errors_are_cut_to_what_every_version_can_tell() -> None:
-    """Short ones are as they were."""
-    assert (told(None), told("short")) == (None, "short")
-    assert len(told("²" * 100_000) or "") < 2_000
+def test_long_error_messages_are_truncated() -> None:
+    """Short ones are unchanged."""
+    assert (truncate_message(None), truncate_message("short")) == (None, "short")
+    assert len(truncate_message("²" * 100_000) or "") < 2_000

@@ -1,6 +1,6 @@
 """Requests that ask for too much.
 
-What they cost is bounded, and they get an answer or end their connection.
+Their cost is limited; they get a response or close their connection.
 """
 
 from __future__ import annotations
@@ -20,20 +20,21 @@ from request_purgatory.broker.wire import apis
 from request_purgatory.broker.wire.apis import Api
 from request_purgatory.broker.wire.error_code import ErrorCode
 from request_purgatory.broker.wire.limits import MAX_ELEMENTS
-from tests.broker.hostile.attacker import Attacker
-from tests.broker.hostile.client import is_served
-from tests.broker.hostile.conftest import Attack
+from tests.broker.hostile.client import check_clients_are_served
+from tests.broker.hostile.conftest import RunScenario
 from tests.broker.hostile.corpus import request
-from tests.broker.hostile.memory import most_resident_kb
-from tests.broker.hostile.requests import GROUP, TOPIC, sized
+from tests.broker.hostile.process_memory import peak_resident_kb
+from tests.broker.hostile.raw_connection import RawConnection
+from tests.broker.hostile.sample_requests import GROUP, TOPIC, with_size
 from tests.broker.raw_requests import records
 
-#: What a cluster's process may come to have in memory by all of them, one after the other: the 40
-#: MB that it starts with, the 100 MiB that `wire.limits` grants to one request and its answer, and
-#: what the allocator does not give back.
-MOST_RESIDENT_KB = 200_000
-#: Of processor time, as a busy machine is no finding. Generous: none takes three seconds.
-MOST_SECONDS = 15.0
+#: The limit on a process's memory after all large requests, one after the other: 40 MB at the
+#: start, 100 MiB for one request and its response (see `wire.limits`), and what the allocator
+#: keeps.
+MAX_RESIDENT_KB = 200_000
+#: The limit on a request's processor time, not wall time, since the machine may be busy. Every
+#: request takes less than three seconds.
+MAX_SECONDS = 15.0
 _MANY = MAX_ELEMENTS - 10
 
 
@@ -42,15 +43,15 @@ def _leader(cluster: AsyncCluster, partition: int = 0) -> int:
 
 
 def ask(cluster: AsyncCluster, api: Api, version: int, /, **fields: Any) -> Any:
-    """The answer to a request that is handled at once, or None if it ended the connection."""
-    raw = sized(request(api, version, **fields))
-    attacker = Attacker(cluster.nodes[_leader(cluster)])
-    attacker.send(raw)
-    answers = attacker.answers()
-    is_ended = attacker.wire.is_ended
-    attacker.end()
-    assert len(answers) == (not is_ended), (api.name, len(answers), is_ended)
-    if is_ended:
+    """Send a request that is handled at once; return its response, or None if it is refused."""
+    raw = with_size(request(api, version, **fields))
+    connection = RawConnection(cluster.nodes[_leader(cluster)])
+    connection.send(raw)
+    answers = connection.responses()
+    is_closed = connection.transport.is_closed
+    connection.end()
+    assert len(answers) == (not is_closed), (api.name, len(answers), is_closed)
+    if is_closed:
         return None
     flexible = api.is_flexible(version) and api is not apis.API_VERSIONS
     return api.response.decode(answers[0][5 if flexible else 4 :], version=version)
@@ -71,7 +72,7 @@ def _fetch(topics: list[Any]) -> dict[str, Any]:
     }
 
 
-def _new(name: str, **fields: Any) -> dict[str, Any]:
+def _topic(name: str, **fields: Any) -> dict[str, Any]:
     return {
         "name": name,
         "num_partitions": 1,
@@ -81,7 +82,7 @@ def _new(name: str, **fields: Any) -> dict[str, Any]:
     } | fields
 
 
-def _committed(partition: int) -> dict[str, Any]:
+def _offset(partition: int) -> dict[str, Any]:
     return {"partition_index": partition, "committed_offset": 1, "committed_metadata": ""}
 
 
@@ -91,30 +92,34 @@ _COMMIT = {
     "member_id": "",
     "group_instance_id": None,
 }
-_UNWRITTEN = {"index": 0, "records": None}
+_EMPTY_PARTITION = {"index": 0, "records": None}
 
 Fields = Callable[[], dict[str, Any]]
 
-#: Fields are made where they are used: they are tens of thousands of dicts, which the garbage
-#: collector would walk over in every other test.
-GREEDY: dict[str, tuple[Api, int, Fields]] = {
-    "coordinators of many": (
+#: The fields are built in the tests: they are tens of thousands of dicts, which would slow down the
+#: garbage collector in every other test.
+LARGE_REQUESTS: dict[str, tuple[Api, int, Fields]] = {
+    "FindCoordinator of many groups": (
         apis.FIND_COORDINATOR,
         4,
         lambda: {"key_type": 0, "coordinator_keys": ["k"] * _MANY},
     ),
-    "one group many times": (apis.DESCRIBE_GROUPS, 0, lambda: {"groups": [GROUP] * _MANY}),
-    "many groups": (
+    "DescribeGroups of one group many times": (
+        apis.DESCRIBE_GROUPS,
+        0,
+        lambda: {"groups": [GROUP] * _MANY},
+    ),
+    "DescribeGroups of many groups": (
         apis.DESCRIBE_GROUPS,
         0,
         lambda: {"groups": [f"{each}" for each in range(_MANY)]},
     ),
-    "many groups to be deleted": (
+    "DeleteGroups of many groups": (
         apis.DELETE_GROUPS,
         0,
         lambda: {"groups_names": [f"{each}" for each in range(_MANY)]},
     ),
-    "one topic's settings many times": (
+    "DescribeConfigs of one topic many times": (
         apis.DESCRIBE_CONFIGS,
         1,
         lambda: {
@@ -123,7 +128,7 @@ GREEDY: dict[str, tuple[Api, int, Fields]] = {
             "include_synonyms": True,
         },
     ),
-    "settings of many topics that are not there": (
+    "DescribeConfigs of many missing topics": (
         apis.DESCRIBE_CONFIGS,
         1,
         lambda: {
@@ -133,7 +138,7 @@ GREEDY: dict[str, tuple[Api, int, Fields]] = {
             ]
         },
     ),
-    "one partition's offset many times": (
+    "ListOffsets of one partition many times": (
         apis.LIST_OFFSETS,
         1,
         lambda: {
@@ -144,36 +149,32 @@ GREEDY: dict[str, tuple[Api, int, Fields]] = {
             ],
         },
     ),
-    "offsets of many topics that are not there": (
+    "OffsetCommit of many missing topics": (
         apis.OFFSET_COMMIT,
         7,
         lambda: (
             _COMMIT
             | {
                 "topics": [
-                    {"name": f"{each}", "partitions": [_committed(0)]} for each in range(_MANY // 2)
+                    {"name": f"{each}", "partitions": [_offset(0)]} for each in range(_MANY // 2)
                 ]
             }
         ),
     ),
-    "offsets of many partitions that are not there": (
+    "OffsetCommit of many missing partitions": (
         apis.OFFSET_COMMIT,
         7,
         lambda: (
             _COMMIT
-            | {
-                "topics": [
-                    {"name": TOPIC, "partitions": [_committed(each) for each in range(_MANY)]}
-                ]
-            }
+            | {"topics": [{"name": TOPIC, "partitions": [_offset(each) for each in range(_MANY)]}]}
         ),
     ),
-    "what one group has committed many times": (
+    "OffsetFetch of one group many times": (
         apis.OFFSET_FETCH,
         8,
         lambda: {"groups": [{"group_id": GROUP, "topics": None}] * _MANY, "require_stable": False},
     ),
-    "many partitions of one group": (
+    "OffsetFetch of many partitions": (
         apis.OFFSET_FETCH,
         7,
         lambda: {
@@ -182,7 +183,7 @@ GREEDY: dict[str, tuple[Api, int, Fields]] = {
             "require_stable": False,
         },
     ),
-    "many partitions that are not there": (
+    "Fetch of many missing partitions": (
         apis.FETCH,
         11,
         lambda: _fetch(
@@ -194,7 +195,7 @@ GREEDY: dict[str, tuple[Api, int, Fields]] = {
             ]
         ),
     ),
-    "many topics that are not there": (
+    "Fetch of many missing topics": (
         apis.FETCH,
         11,
         lambda: _fetch(
@@ -204,27 +205,28 @@ GREEDY: dict[str, tuple[Api, int, Fields]] = {
             ]
         ),
     ),
-    "one partition written many times": (
+    "Produce to one partition many times": (
         apis.PRODUCE,
         8,
         lambda: {
             "acks": -1,
             "timeout_ms": 50,
-            "topic_data": [{"name": TOPIC, "partition_data": [_UNWRITTEN] * _MANY}],
+            "topic_data": [{"name": TOPIC, "partition_data": [_EMPTY_PARTITION] * _MANY}],
         },
     ),
-    "nothing written to many": (
+    "Produce of no records to many topics": (
         apis.PRODUCE,
         8,
         lambda: {
             "acks": 1,
             "timeout_ms": 50,
             "topic_data": [
-                {"name": f"{each}", "partition_data": [_UNWRITTEN]} for each in range(_MANY // 2)
+                {"name": f"{each}", "partition_data": [_EMPTY_PARTITION]}
+                for each in range(_MANY // 2)
             ],
         },
     ),
-    "one partition's records deleted many times": (
+    "DeleteRecords of one partition many times": (
         apis.DELETE_RECORDS,
         1,
         lambda: {
@@ -234,16 +236,16 @@ GREEDY: dict[str, tuple[Api, int, Fields]] = {
             ],
         },
     ),
-    "topics with names that are none": (
+    "CreateTopics with many invalid names": (
         apis.CREATE_TOPICS,
         4,
         lambda: {
-            "topics": [_new(f" {each}", num_partitions=0) for each in range(_MANY)],
+            "topics": [_topic(f" {each}", num_partitions=0) for each in range(_MANY)],
             "timeout_ms": 0,
             "validate_only": False,
         },
     ),
-    "many partitions for topics that are not there": (
+    "CreatePartitions of many missing topics": (
         apis.CREATE_PARTITIONS,
         1,
         lambda: {
@@ -255,12 +257,12 @@ GREEDY: dict[str, tuple[Api, int, Fields]] = {
             "validate_only": False,
         },
     ),
-    "many topics to be deleted": (
+    "DeleteTopics of many topics": (
         apis.DELETE_TOPICS,
         5,
         lambda: {"topic_names": [f"{each}" for each in range(_MANY)], "timeout_ms": 0},
     ),
-    "one setting appended to many times": (
+    "IncrementalAlterConfigs of one config many times": (
         apis.INCREMENTAL_ALTER_CONFIGS,
         0,
         lambda: {
@@ -281,7 +283,7 @@ GREEDY: dict[str, tuple[Api, int, Fields]] = {
             "validate_only": False,
         },
     ),
-    "leaving members that are none": (
+    "LeaveGroup of many unknown members": (
         apis.LEAVE_GROUP,
         3,
         lambda: {
@@ -291,7 +293,7 @@ GREEDY: dict[str, tuple[Api, int, Fields]] = {
             ],
         },
     ),
-    "more protocols than assignors": (
+    "JoinGroup with many protocols": (
         apis.JOIN_GROUP,
         5,
         lambda: {
@@ -307,57 +309,59 @@ GREEDY: dict[str, tuple[Api, int, Fields]] = {
 }
 
 
-@pytest.mark.parametrize(("api", "version", "fields"), GREEDY.values(), ids=GREEDY)
-def test_request_of_as_much_as_is_taken_is_answered_soon(
-    attack: Attack, api: Api, version: int, fields: Fields
+@pytest.mark.parametrize(("api", "version", "fields"), LARGE_REQUESTS.values(), ids=LARGE_REQUESTS)
+def test_large_request_is_handled_soon(
+    run_scenario: RunScenario, api: Api, version: int, fields: Fields
 ) -> None:
-    """What takes longer with the square of what is asked for would take minutes."""
+    """A handler of quadratic time would take minutes."""
 
     async def scenario(cluster: AsyncCluster) -> None:
-        raw = sized(request(api, version, **fields()))
-        attacker = Attacker(cluster.nodes[_leader(cluster)])
+        raw = with_size(request(api, version, **fields()))
+        connection = RawConnection(cluster.nodes[_leader(cluster)])
         begin = time.thread_time()
-        attacker.send(raw)
+        connection.send(raw)
         await asyncio.sleep(1)
         seconds = time.thread_time() - begin
-        assert attacker.wire.is_ended or len(attacker.answers()) == 1
-        attacker.end()
-        assert seconds < MOST_SECONDS, f"{seconds:.1f} s"
-        await is_served(cluster)
+        assert connection.transport.is_closed or len(connection.responses()) == 1
+        connection.end()
+        assert seconds < MAX_SECONDS, f"{seconds:.1f} s"
+        await check_clients_are_served(cluster)
 
-    attack(scenario)
+    run_scenario(scenario)
 
 
 @pytest.mark.slow
-def test_requests_of_as_much_as_is_taken_are_bounded_in_memory(
+def test_large_requests_stay_below_the_memory_limit(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    """All of them, in a process of their own."""
+    """All of them are sent to one process."""
     with ClusterProcess(nodes=1) as process:
         process.create_topic(TOPIC, partitions=2)
-        host, port = process.bootstrap.split(":")
-        for api, version, fields in GREEDY.values():
+        host, port = process.bootstrap_servers.split(":")
+        for api, version, fields in LARGE_REQUESTS.values():
             with socket.create_connection((host, int(port)), 60) as connection:
-                connection.sendall(sized(request(api, version, **fields())))
+                connection.sendall(with_size(request(api, version, **fields())))
                 with connection.makefile("rb") as answers:
                     size = int.from_bytes(answers.read(4))
                     assert len(answers.read(size)) == size
-        assert most_resident_kb(process) < MOST_RESIDENT_KB
+        assert peak_resident_kb(process) < MAX_RESIDENT_KB
     assert "ERROR" not in capfd.readouterr().err
 
 
-def test_partitions_beyond_kafkas_limit_are_refused(attack: Attack) -> None:
-    """At once: 10,000 in one request, all its topics together."""
+def test_partitions_beyond_kafkas_limit_are_refused(run_scenario: RunScenario) -> None:
+    """The topics of one request may have 10,000 partitions together."""
 
     async def scenario(cluster: AsyncCluster) -> None:
         topics = [
-            _new("one", num_partitions=6_000),
-            _new("two", num_partitions=6_000),
-            _new("three"),
+            _topic("one", num_partitions=6_000),
+            _topic("two", num_partitions=6_000),
+            _topic("three"),
         ]
-        made = ask(cluster, apis.CREATE_TOPICS, 5, topics=topics, timeout_ms=0, validate_only=False)
-        assert {each.error_code for each in made.topics} == {ErrorCode.POLICY_VIOLATION}
-        assert {each.error_message for each in made.topics} == {
+        created = ask(
+            cluster, apis.CREATE_TOPICS, 5, topics=topics, timeout_ms=0, validate_only=False
+        )
+        assert {each.error_code for each in created.topics} == {ErrorCode.POLICY_VIOLATION}
+        assert {each.error_message for each in created.topics} == {
             "Excessively large number of partitions per request."
         }
         grown = {"name": TOPIC, "count": 2**31 - 1, "assignments": None}
@@ -367,38 +371,40 @@ def test_partitions_beyond_kafkas_limit_are_refused(attack: Attack) -> None:
         assert answer.results[0].error_code == ErrorCode.POLICY_VIOLATION
         assert len(cluster.controller.topics[TOPIC].partitions) == 2
 
-    attack(scenario)
+    run_scenario(scenario)
 
 
-def test_clients_can_not_have_a_cluster_grow_without_end(
-    attack: Attack, monkeypatch: pytest.MonkeyPatch
+def test_clients_can_not_create_unlimited_partitions(
+    run_scenario: RunScenario, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By CreateTopics, CreatePartitions or Metadata; code can."""
+    """CreateTopics, CreatePartitions and Metadata are limited; code is not."""
     monkeypatch.setattr(partition_limits, "MAX_PARTITIONS", 20)
 
     async def scenario(cluster: AsyncCluster) -> None:
-        topics = [_new("fits", num_partitions=10), _new("does-not", num_partitions=10)]
-        made = ask(cluster, apis.CREATE_TOPICS, 5, topics=topics, timeout_ms=0, validate_only=False)
-        assert [each.error_code for each in made.topics] == [0, ErrorCode.POLICY_VIOLATION]
+        topics = [_topic("fits", num_partitions=10), _topic("does-not", num_partitions=10)]
+        created = ask(
+            cluster, apis.CREATE_TOPICS, 5, topics=topics, timeout_ms=0, validate_only=False
+        )
+        assert [each.error_code for each in created.topics] == [0, ErrorCode.POLICY_VIOLATION]
         grown = {"name": TOPIC, "count": 10, "assignments": None}
         answer = ask(
             cluster, apis.CREATE_PARTITIONS, 2, topics=[grown], timeout_ms=0, validate_only=False
         )
         assert answer.results[0].error_code == ErrorCode.POLICY_VIOLATION
         names = [{"name": f"auto-{each}"} for each in range(10)]
-        looked_up = ask(cluster, apis.METADATA, 8, topics=names, allow_auto_topic_creation=True)
-        codes = [each.error_code for each in looked_up.topics]
+        found = ask(cluster, apis.METADATA, 8, topics=names, allow_auto_topic_creation=True)
+        codes = [each.error_code for each in found.topics]
         assert codes.count(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) == 4
         assert codes.count(ErrorCode.POLICY_VIOLATION) == 6
         cluster.create_topic("by-code", partitions=30)
 
-    attack(scenario)
+    run_scenario(scenario)
 
 
-def test_metadata_request_makes_so_many_topics_at_a_time(
-    attack: Attack, monkeypatch: pytest.MonkeyPatch
+def test_metadata_request_creates_a_limited_number_of_topics(
+    run_scenario: RunScenario, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The others when it comes again, as clients do."""
+    """Repeated requests create the others."""
     monkeypatch.setattr("request_purgatory.broker.api.metadata.MAX_TOPICS_PER_METADATA", 5)
 
     async def scenario(cluster: AsyncCluster) -> None:
@@ -408,11 +414,11 @@ def test_metadata_request_makes_so_many_topics_at_a_time(
             assert len(answer.topics) == 8
             assert sum(name.startswith("auto-") for name in cluster.controller.topics) == made
 
-    attack(scenario)
+    run_scenario(scenario)
 
 
-def test_setting_is_no_longer_than_every_version_can_tell(attack: Attack) -> None:
-    """Older clients could not be told it, and would be cut off for asking."""
+def test_config_is_not_longer_than_every_version_can_encode(run_scenario: RunScenario) -> None:
+    """Older clients could not describe it, and would be disconnected."""
 
     async def scenario(cluster: AsyncCluster) -> None:
         for step in range(10):
@@ -431,17 +437,19 @@ def test_setting_is_no_longer_than_every_version_can_tell(attack: Attack) -> Non
             )
             assert answer.responses[0].error_code == (0 if step < 3 else ErrorCode.INVALID_CONFIG)
         asked = {"resource_type": 2, "resource_name": TOPIC, "configuration_keys": None}
-        told = ask(cluster, apis.DESCRIBE_CONFIGS, 1, resources=[asked], include_synonyms=False)
+        described = ask(
+            cluster, apis.DESCRIBE_CONFIGS, 1, resources=[asked], include_synonyms=False
+        )
         value = next(
-            each.value for each in told.results[0].configs if each.name.startswith("leader.")
+            each.value for each in described.results[0].configs if each.name.startswith("leader.")
         )
         assert len(value) == 3 * 9_000 + 2
 
-    attack(scenario)
+    run_scenario(scenario)
 
 
-def test_partition_that_is_named_twice_is_written_once(attack: Attack) -> None:
-    """As in Kafka, whose handlers keep them in maps: what is said last is done, and told once."""
+def test_last_entry_of_a_repeated_partition_is_appended(run_scenario: RunScenario) -> None:
+    """As in Kafka, whose handlers keep partitions in maps."""
 
     async def scenario(cluster: AsyncCluster) -> None:
         partition = next(each for each in range(2) if _leader(cluster, each) == _leader(cluster))
@@ -478,15 +486,15 @@ def test_partition_that_is_named_twice_is_written_once(attack: Attack) -> None:
         assert b"second" in found
         assert b"first" not in found
 
-    attack(scenario, nodes=1)
+    run_scenario(scenario, nodes=1)
 
 
 @pytest.mark.parametrize("max_bytes", [-(2**31), -1, 0, 1, 2**31 - 1])
 @pytest.mark.parametrize("offset", [-(2**63), -1, 0, 1, 2**63 - 1])
 def test_fetch_with_extreme_numbers_is_answered(
-    attack: Attack, max_bytes: int, offset: int
+    run_scenario: RunScenario, max_bytes: int, offset: int
 ) -> None:
-    """With records, nothing or an error, for consumers and for who says to be a follower."""
+    """Consumers and followers get records, no records or an error."""
 
     async def scenario(cluster: AsyncCluster) -> None:
         data = [{"name": TOPIC, "partition_data": [{"index": 0, "records": records(b"one")}]}]
@@ -504,4 +512,4 @@ def test_fetch_with_extreme_numbers_is_answered(
             }
             assert ask(cluster, apis.FETCH, 11, **fields) is not None
 
-    attack(scenario)
+    run_scenario(scenario)

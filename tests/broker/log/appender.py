@@ -1,4 +1,4 @@
-"""Appends to a log until it is killed, and reports each append: run by `test_kill`."""
+"""A process that appends to a log until it is killed; `test_kill` runs it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.broker.log.batches import NOW, batch
 
 
 def main(folder: Path) -> None:
-    """Each line of the output is the last offset of an append that has returned, and the producer's sequence in it."""
+    """Append for ever; print each append's last offset when the append has returned."""
     log = PartitionLog.open("t-0", folder, LogSettings(segment_bytes=200_000))
     sequence = 0
     print("ready", flush=True)

@@ -1,4 +1,4 @@
-"""Batches as kafka-python's producer makes them, and ways to spoil them."""
+"""Batches built by kafka-python's producer code, and changes that make them invalid."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchB
 
 from request_purgatory.broker.log import BatchHeader, LogSettings, PartitionLog
 
-#: When tests append: whole milliseconds since 1970.
+#: The time of the tests' appends, in whole milliseconds since 1970.
 NOW = 1_700_000_000_000
 
 SETTINGS = LogSettings()
@@ -39,7 +39,7 @@ def batch(
     codec: int = 0,
     producer: tuple[int, int, int] = (-1, -1, -1),
 ) -> bytes:
-    """A batch of records with these values; `producer` is (id, epoch, first sequence)."""
+    """Build a batch of records with these values; `producer` is (id, epoch, first sequence)."""
     builder = DefaultRecordBatchBuilder(
         magic=2,
         compression_type=codec,
@@ -55,34 +55,38 @@ def batch(
     return bytes(builder.build())
 
 
-def changed(data: bytes, *, crc: int | None = None, **fields: int) -> bytes:
-    """The batch with other header fields, and the checksum that goes with them, or another."""
+def with_fields(data: bytes, *, crc: int | None = None, **fields: int) -> bytes:
+    """Return the batch with other header fields and a valid checksum, or the checksum `crc`."""
     copy = bytearray(data)
     for name, value in fields.items():
         position, layout = FIELDS[name]
         struct.pack_into(layout, copy, position, value)
-    return rechecked(copy) if crc is None else bytes(copy[:17] + struct.pack(">I", crc) + copy[21:])
+    return (
+        with_checksum(copy)
+        if crc is None
+        else bytes(copy[:17] + struct.pack(">I", crc) + copy[21:])
+    )
 
 
-def rechecked(data: bytes | bytearray) -> bytes:
-    """The batch with the checksum of what it is."""
+def with_checksum(data: bytes | bytearray) -> bytes:
+    """Return the batch with a valid checksum."""
     return bytes(data[:17]) + struct.pack(">I", crc32c(bytes(data[21:]))) + bytes(data[21:])
 
 
 def values(data: bytes) -> list[bytes]:
-    """The values of one batch, as kafka-python reads them."""
+    """Return the values of one batch, read by kafka-python."""
     return [record.value for record in DefaultRecordBatch(data)]
 
 
 def append(log: PartitionLog, *contents: bytes, epoch: int = 1, now_ms: int = NOW) -> int:
-    """Append a batch as the leader; its base offset."""
+    """Append a batch as the leader, and return its base offset."""
     return log.append_as_leader(
         batch(*contents, timestamps=[now_ms] * max(len(contents), 1)), epoch, now_ms
     ).base_offset
 
 
 def replicate(leader: PartitionLog, follower: PartitionLog) -> None:
-    """Append to one log what it lacks of the other."""
+    """Append to the follower what the leader's log has more."""
     while follower.end_offset < leader.end_offset:
         follower.append_as_follower(
             leader.read(follower.end_offset, 300, leader.end_offset, at_least_one=True)
@@ -90,10 +94,10 @@ def replicate(leader: PartitionLog, follower: PartitionLog) -> None:
 
 
 def contents(log: PartitionLog) -> list[tuple[int, bytes | None]]:
-    """(offset, value) of all its records."""
+    """Return (offset, value) of all records of a log."""
     return [(record.offset, record.value) for record in log.records()]
 
 
 def headers_of(log: PartitionLog) -> Iterable[BatchHeader]:
-    """The headers of all its batches."""
+    """Return the headers of all batches of a log."""
     return [header for header, _ in log.batches()]

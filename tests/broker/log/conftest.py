@@ -1,4 +1,4 @@
-"""Fixtures of the tests of logs."""
+"""Fixtures for the tests of logs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MakeLog = Callable[..., PartitionLog]
 
 @pytest.fixture(params=["memory", "file"])
 def make_log(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MakeLog]:
-    """Makes empty logs, in memory and in files, and looks at their invariants in the end."""
+    """Return a function that creates logs, whose invariants are checked after the test."""
     made: list[PartitionLog] = []
 
     def make(**settings: Any) -> PartitionLog:

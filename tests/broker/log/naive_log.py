@@ -1,4 +1,4 @@
-"""A log as a list: slow, and easily seen to be right."""
+"""A log as a list: slow, and obviously correct."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from dataclasses import dataclass, field
 
 @dataclass
 class NaiveBatch:
-    """A batch."""
+    """A batch of a `NaiveLog`."""
 
     base: int
     epoch: int
     values: list[bytes]
     time: int
-    #: (id, epoch, first sequence), if it has a producer.
+    #: (producer id, epoch, first sequence) of an idempotent producer.
     producer: tuple[int, int, int] | None = None
 
     @property
     def end(self) -> int:
-        """Where the next begins."""
+        """The offset after the last record."""
         return self.base + len(self.values)
 
 
 @dataclass
 class NaiveLog:
-    """Batches, and which epochs have begun where."""
+    """A log as a list of batches, and a list of (epoch, start offset)."""
 
     batches: list[NaiveBatch] = field(default_factory=list)
     start: int = 0
@@ -32,20 +32,20 @@ class NaiveLog:
     epochs: list[tuple[int, int]] = field(default_factory=list)
 
     def begin(self, epoch: int) -> None:
-        """An epoch begins at the end, or goes on."""
+        """Start a leader epoch at the end of the log; no-op if it is the latest."""
         if not self.epochs or self.epochs[-1][0] != epoch:
             self.epochs = [
                 (each, at) for each, at in self.epochs if at < self.end and each < epoch
             ] + [(epoch, self.end)]
 
     def append(self, batch: NaiveBatch) -> None:
-        """Add a batch."""
+        """Append a batch."""
         self.begin(batch.epoch)
         self.batches.append(batch)
         self.end = batch.end
 
     def truncate(self, offset: int) -> None:
-        """Cut off the batch with `offset` and all behind it."""
+        """Remove the batch that contains `offset`, and all later ones."""
         if offset < self.end:
             end = min([batch.base for batch in self.batches if batch.end > offset], default=offset)
             if end <= self.start:
@@ -56,12 +56,12 @@ class NaiveLog:
         self.epochs = [(epoch, at) for epoch, at in self.epochs if at < self.end]
 
     def restart(self, offset: int) -> None:
-        """Drop all, go on at `offset`."""
+        """Remove everything, and start at `offset`."""
         self.batches, self.epochs = [], []
         self.start = self.end = offset
 
     def advance(self, offset: int) -> None:
-        """Records before `offset` are gone."""
+        """Remove the records before `offset`."""
         if offset > self.start:
             self.start = offset
             self.batches = [batch for batch in self.batches if batch.end > offset]
@@ -71,7 +71,7 @@ class NaiveLog:
             ]
 
     def records(self) -> list[tuple[int, bytes]]:
-        """(offset, value) of all."""
+        """Return (offset, value) of all records."""
         found = [
             (batch.base + index, value)
             for batch in self.batches
@@ -79,10 +79,10 @@ class NaiveLog:
         ]
         return [(offset, value) for offset, value in found if offset >= self.start]
 
-    def left_of(self, producer: int) -> list[tuple[int, int, int, int]]:
-        """Return (epoch, first sequence, last sequence, base offset) of a producer's last batches that are left.
+    def remaining_batches(self, producer: int) -> list[tuple[int, int, int, int]]:
+        """Return the batches of a producer's last epoch that are left, at most five.
 
-        Those of its last epoch, five at most.
+        Each is (epoch, first sequence, last sequence, base offset).
         """
         found = [
             (
@@ -97,14 +97,14 @@ class NaiveLog:
         return [each for each in found if each[0] == found[-1][0]][-5:]
 
     def epoch_end(self, asked: int) -> tuple[int, int]:
-        """The largest epoch up to `asked`, and where it ends."""
+        """Return the largest epoch up to `asked`, and its end offset."""
         if asked < 0 or not self.epochs or asked > self.epochs[-1][0]:
             return -1, -1
         ends = [at for epoch, at in self.epochs if epoch > asked] + [self.end]
         return max([epoch for epoch, _ in self.epochs if epoch <= asked], default=asked), ends[0]
 
     def at_time(self, time: int) -> tuple[int, int] | None:
-        """The first record of that time or later."""
+        """Return (timestamp, offset) of the first record at or after a time."""
         found = [
             (batch.time, max(batch.base, self.start))
             for batch in self.batches
@@ -113,7 +113,7 @@ class NaiveLog:
         return found[0] if found else None
 
     def read(self, offset: int, max_bytes: int, limit: int, sizes: dict[int, int]) -> list[int]:
-        """Base offsets of what a read gives at least one of; `sizes` by base offset."""
+        """Return the base offsets of the batches that a read returns; `sizes` by base offset."""
         found: list[int] = []
         total = 0
         for batch in self.batches:

@@ -9,14 +9,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka.record.default_records import DefaultRecordBatch
 
-from request_purgatory.broker.log import RecordError, read_header, split, stamped, verify
-from request_purgatory.broker.log.batch import retimed
+from request_purgatory.broker.log import (
+    RecordError,
+    read_header,
+    split_batches,
+    verify_checksum,
+    with_offset_and_epoch,
+)
+from request_purgatory.broker.log.batch import with_max_timestamp
 from request_purgatory.broker.wire.error_code import ErrorCode
-from tests.broker.log.batches import NOW, batch, changed, values
+from tests.broker.log.batches import NOW, batch, values, with_fields
 
 
-def test_header_says_what_kafka_python_reads() -> None:
-    """Every field, by the names that the format has."""
+def test_header_has_the_fields_that_kafka_python_reads() -> None:
+    """Every field has the value that kafka-python reads."""
     data = batch(
         b"a", b"b", b"c", timestamps=[NOW, NOW + 7, NOW + 3], producer=(5, 2, 2**31 - 2), codec=0
     )
@@ -44,8 +50,8 @@ def test_header_says_what_kafka_python_reads() -> None:
 
 
 def test_flags_are_read_from_the_attributes() -> None:
-    """Codec, timestamp type, transaction, control."""
-    header = read_header(changed(batch(), attributes=0x3B))
+    """The attributes hold the codec, the timestamp type, and two flags."""
+    header = read_header(with_fields(batch(), attributes=0x3B))
     assert (
         header.codec,
         header.has_log_append_time,
@@ -54,78 +60,80 @@ def test_flags_are_read_from_the_attributes() -> None:
     ) == (3, True, True, True)
 
 
-def test_batch_without_sequences_has_no_last_one() -> None:
-    """As Kafka has it: -1."""
+def test_batch_without_sequences_has_last_sequence_unset() -> None:
+    """As in Kafka, the last sequence is -1."""
     assert read_header(batch(b"a", b"b")).last_sequence == -1
 
 
-def test_stamp_leaves_the_checksum_alone() -> None:
-    """Base offset and leader epoch lie outside what it covers."""
+def test_offset_and_epoch_do_not_change_the_checksum() -> None:
+    """The checksum covers neither the base offset nor the leader epoch."""
     data = batch(b"a", b"b")
-    moved = stamped(read_header(data), data, 2**40, 17)
+    moved = with_offset_and_epoch(read_header(data), data, 2**40, 17)
     header = read_header(moved)
     assert (header.base_offset, header.last_offset, header.leader_epoch) == (2**40, 2**40 + 1, 17)
     assert moved[16:] == data[16:]
-    verify(header, moved)
+    verify_checksum(header, moved)
     assert values(moved) == [b"a", b"b"]
 
 
-def test_changed_timestamp_gets_a_new_checksum() -> None:
-    """Which is that of the batch as it is then."""
-    data = bytes(retimed(batch(b"a", b"b"), 8, NOW + 99))
-    verify(read_header(data), data)
+def test_changed_max_timestamp_changes_the_checksum() -> None:
+    """The checksum of the rewritten batch is valid."""
+    data = bytes(with_max_timestamp(batch(b"a", b"b"), 8, NOW + 99))
+    verify_checksum(read_header(data), data)
     assert [record.timestamp for record in DefaultRecordBatch(data)] == [NOW + 99, NOW + 99]
 
 
-def test_split_gives_every_batch() -> None:
-    """In order, each with its bytes."""
+def test_split_returns_every_batch() -> None:
+    """The batches are in order, each with its bytes."""
     parts = [batch(b"x" * size) for size in (0, 1, 500)]
-    found = list(split(b"".join(parts)))
+    found = list(split_batches(b"".join(parts)))
     assert [bytes(data) for _, data in found] == parts
     assert [header.size for header, _ in found] == [len(part) for part in parts]
-    assert list(split(b"")) == []
+    assert list(split_batches(b"")) == []
 
 
 @pytest.mark.parametrize("cut", [1, 8, 12, 16, 17, 60, 61, 70])
-def test_torn_last_batch_is_refused_or_left_out(cut: int) -> None:
-    """Refused unless asked to leave it out."""
+def test_torn_last_batch_is_refused_or_skipped(cut: int) -> None:
+    """A torn last batch is an error unless `torn_tail` is set."""
     data = batch(b"whole") + batch(b"torn" * 10)[:cut]
-    assert [header.size for header, _ in split(data, torn_tail=True)] == [len(batch(b"whole"))]
+    assert [header.size for header, _ in split_batches(data, torn_tail=True)] == [
+        len(batch(b"whole"))
+    ]
     with pytest.raises(RecordError) as caught:
-        list(split(data))
+        list(split_batches(data))
     assert caught.value.code is ErrorCode.CORRUPT_MESSAGE
 
 
 @pytest.mark.parametrize("torn_tail", [True, False])
 @pytest.mark.parametrize("length", [-(2**31), -13, -12, -1, 0, 13, 14, 48])
-def test_length_that_no_batch_has_is_refused(length: int, torn_tail: bool) -> None:
-    """It would lead nowhere, or backwards."""
+def test_impossible_length_is_refused(length: int, torn_tail: bool) -> None:
+    """The next batch could not be found, or would precede this one."""
     with pytest.raises(RecordError) as caught:
-        list(split(changed(batch(), length=length), torn_tail=torn_tail))
+        list(split_batches(with_fields(batch(), length=length), torn_tail=torn_tail))
     assert caught.value.code is ErrorCode.CORRUPT_MESSAGE
     assert str(length) in str(caught.value) or str(length + 12) in str(caught.value)
 
 
 @pytest.mark.parametrize(("magic", "code"), [(0, 87), (1, 87), (3, 2), (-1, 2)])
 def test_other_magic_is_refused(magic: int, code: int) -> None:
-    """INVALID_RECORD for formats that Kafka once had, CORRUPT_MESSAGE for those that it never had."""
+    """Old formats are INVALID_RECORD, unknown ones CORRUPT_MESSAGE."""
     with pytest.raises(RecordError, match=f"{magic}") as caught:
-        read_header(changed(batch(), magic=magic))
+        read_header(with_fields(batch(), magic=magic))
     assert caught.value.code == code
 
 
-def test_wrong_checksum_is_told() -> None:
-    """With both numbers."""
+def test_wrong_checksum_is_refused() -> None:
+    """The message has both checksums."""
     data = bytearray(batch(b"value"))
     data[-3] ^= 1
     with pytest.raises(RecordError, match="CRC32C") as caught:
-        verify(read_header(data), data)
+        verify_checksum(read_header(data), data)
     assert caught.value.code is ErrorCode.CORRUPT_MESSAGE
     assert f"{read_header(data).crc:#010x}" in str(caught.value)
 
 
 def test_error_survives_pickling() -> None:
-    """Tests that run in other processes report it."""
+    """Test runners send errors between processes."""
     error = pickle.loads(
         pickle.dumps(RecordError(ErrorCode.INVALID_RECORD, "why", ((3, "no key"),)))
     )
@@ -137,13 +145,13 @@ def test_error_survives_pickling() -> None:
 
 
 @given(st.binary(max_size=200), st.integers(0, 200), st.integers(1, 255))
-def test_noise_gives_batches_or_a_record_error(noise: bytes, at: int, flip: int) -> None:
-    """Never another error, and no byte twice."""
+def test_noise_is_batches_or_a_record_error(noise: bytes, at: int, flip: int) -> None:
+    """No other error is raised, and no byte is in two batches."""
     data = bytearray(batch(b"a" * 20) + noise)
     data[at % len(data)] ^= flip
     for torn_tail in (True, False):
         try:
-            total = sum(len(part) for _, part in split(data, torn_tail=torn_tail))
+            total = sum(len(part) for _, part in split_batches(data, torn_tail=torn_tail))
         except RecordError:
             continue
         assert total <= len(data)

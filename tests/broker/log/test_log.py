@@ -12,9 +12,9 @@ from request_purgatory.broker.log import (
     LogSettings,
     PartitionLog,
     RecordError,
-    build,
+    build_batch,
     read_header,
-    split,
+    split_batches,
 )
 from request_purgatory.broker.log.segment import Segment
 from request_purgatory.broker.wire.error_code import ErrorCode
@@ -23,42 +23,50 @@ from tests.broker.log.batches import (
     SETTINGS,
     append,
     batch,
-    changed,
     contents,
     headers_of,
     replicate,
+    with_fields,
 )
 from tests.broker.log.conftest import MakeLog
 
-#: Two or three of the tests' batches fit.
+#: A segment of two or three batches of the tests.
 SMALL = 250
 EVERYTHING = 10**9
 
 
 def refused(code: ErrorCode) -> pytest.RaisesExc[RecordError]:
-    """A RecordError of that code."""
+    """Return a context manager that expects a RecordError with this code."""
     return pytest.raises(RecordError, check=lambda error: error.code is code)
 
 
 # -- appending and reading
 
 
-def test_empty_log_has_nothing(make_log: MakeLog) -> None:
-    """And says so everywhere."""
+def test_empty_log_has_no_records(make_log: MakeLog) -> None:
+    """Every read and every look-up returns nothing."""
     log = make_log()
     assert (log.log_start_offset, log.end_offset, log.latest_epoch, log.size_bytes) == (0, 0, -1, 0)
     assert log.read(0, 100, EVERYTHING, at_least_one=True) == b""
-    assert (log.epoch_end(3), log.epoch_start(3), log.epoch_at(0)) == ((-1, -1), 0, -1)
-    assert (log.offset_at_time(0, EVERYTHING), log.max_timestamp_offset(), list(log.batches())) == (
+    assert (log.end_offset_for_epoch(3), log.epoch_start_offset(3), log.epoch_at(0)) == (
+        (-1, -1),
+        0,
+        -1,
+    )
+    assert (
+        log.offset_for_timestamp(0, EVERYTHING),
+        log.max_timestamp_offset(),
+        list(log.batches()),
+    ) == (
         None,
         None,
         [],
     )
-    assert (log.bytes_between(0, 100), log.delete_old(NOW, 0)) == (0, 0)
+    assert (log.bytes_between(0, 100), log.delete_old_segments(NOW, 0)) == (0, 0)
 
 
-def test_records_have_the_offsets_that_they_were_given(make_log: MakeLog) -> None:
-    """Across segments, without a gap."""
+def test_records_keep_their_offsets(make_log: MakeLog) -> None:
+    """The offsets have no gaps, also between segments."""
     log = make_log(segment_bytes=SMALL)
     bases = [append(log, *[b"%d" % number] * (number % 3 + 1)) for number in range(20)]
     values = [b"%d" % number for number in range(20) for _ in range(number % 3 + 1)]
@@ -68,8 +76,8 @@ def test_records_have_the_offsets_that_they_were_given(make_log: MakeLog) -> Non
     assert log.size_bytes == sum(header.size for header in headers_of(log))
 
 
-def test_read_stays_in_one_segment_and_goes_on_in_the_next(make_log: MakeLog) -> None:
-    """A reader that asks on from where it is gets all."""
+def test_read_stops_at_the_end_of_a_segment(make_log: MakeLog) -> None:
+    """Reading on from the last offset returns the whole log."""
     log = make_log(segment_bytes=SMALL)
     for number in range(9):
         append(log, b"%d" % number)
@@ -77,7 +85,7 @@ def test_read_stays_in_one_segment_and_goes_on_in_the_next(make_log: MakeLog) ->
     while data := log.read(offset, EVERYTHING, EVERYTHING, at_least_one=False):
         assert len(data) <= SMALL
         reads.append(data)
-        offset = [header.next_offset for header, _ in split(data)][-1]
+        offset = [header.next_offset for header, _ in split_batches(data)][-1]
     assert offset == 9
     assert len(reads) > 2
     assert (
@@ -91,11 +99,11 @@ def test_read_stays_in_one_segment_and_goes_on_in_the_next(make_log: MakeLog) ->
 
 
 def test_read_outside_the_log_is_refused(make_log: MakeLog) -> None:
-    """At the end is inside; so is what consumers do not see yet."""
+    """A read at the end, or beyond the high watermark, is allowed."""
     log = make_log()
     for _ in range(3):
         append(log)
-    log.advance_start(1)
+    log.advance_log_start_offset(1)
     for offset in (-1, 0, 4):
         with refused(ErrorCode.OFFSET_OUT_OF_RANGE):
             log.read(offset, 100, 3, at_least_one=True)
@@ -104,8 +112,8 @@ def test_read_outside_the_log_is_refused(make_log: MakeLog) -> None:
     assert read_header(log.read(1, 0, 2, at_least_one=True)).base_offset == 1
 
 
-def test_batch_larger_than_a_segment_has_one_of_its_own(make_log: MakeLog) -> None:
-    """Before it and after it another begins."""
+def test_batch_larger_than_a_segment_has_its_own_segment(make_log: MakeLog) -> None:
+    """The batches before and after it are in other segments."""
     log = make_log(segment_bytes=SMALL)
     append(log)
     append(log, b"x" * 1_000)
@@ -114,11 +122,11 @@ def test_batch_larger_than_a_segment_has_one_of_its_own(make_log: MakeLog) -> No
     assert contents(log)[1] == (1, b"x" * 1_000)
 
 
-def test_batches_of_the_brokers_own_are_read_back(make_log: MakeLog) -> None:
-    """As the topics that it keeps for itself are loaded."""
+def test_internal_batches_are_read_back(make_log: MakeLog) -> None:
+    """The broker loads its internal topics this way."""
     log = make_log()
-    log.append_as_leader(build([(b"a", b"1"), (b"b", None)], NOW), 3, NOW, internal=True)
-    log.append_as_leader(build([(b"a", b"2")], NOW + 1), 3, NOW, internal=True)
+    log.append_as_leader(build_batch([(b"a", b"1"), (b"b", None)], NOW), 3, NOW, internal=True)
+    log.append_as_leader(build_batch([(b"a", b"2")], NOW + 1), 3, NOW, internal=True)
     assert [tuple(record) for record in log.records()] == [
         (0, b"a", b"1", NOW),
         (1, b"b", None, NOW),
@@ -126,8 +134,8 @@ def test_batches_of_the_brokers_own_are_read_back(make_log: MakeLog) -> None:
     ]
 
 
-def test_closed_log_does_nothing(make_log: MakeLog) -> None:
-    """But being closed again."""
+def test_closed_log_refuses_every_operation(make_log: MakeLog) -> None:
+    """Closing a closed log is a no-op."""
     log = make_log()
     append(log)
     log.close()
@@ -140,8 +148,8 @@ def test_closed_log_does_nothing(make_log: MakeLog) -> None:
         log.flush()
 
 
-def test_deleted_log_is_gone(tmp_path: Path) -> None:
-    """With its folder."""
+def test_deleted_log_leaves_no_files(tmp_path: Path) -> None:
+    """The folder is deleted too."""
     log = PartitionLog.open("t-0", tmp_path / "t-0", SETTINGS)
     append(log)
     log.delete()
@@ -149,11 +157,11 @@ def test_deleted_log_is_gone(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-# -- a follower
+# -- the follower
 
 
 def test_follower_has_the_leaders_bytes(make_log: MakeLog) -> None:
-    """Offsets, epochs, codecs and timestamps as the leader has them, in segments of its own size."""
+    """Only the segments differ, whose size is the follower's own setting."""
     leader, follower = (
         make_log(message_timestamp_type="LogAppendTime"),
         make_log(segment_bytes=SMALL),
@@ -165,14 +173,14 @@ def test_follower_has_the_leaders_bytes(make_log: MakeLog) -> None:
     assert [bytes(data) for _, data in follower.batches()] == [
         bytes(data) for _, data in leader.batches()
     ]
-    assert [follower.epoch_end(epoch) for epoch in range(6)] == [
-        leader.epoch_end(epoch) for epoch in range(6)
+    assert [follower.end_offset_for_epoch(epoch) for epoch in range(6)] == [
+        leader.end_offset_for_epoch(epoch) for epoch in range(6)
     ]
     assert follower.latest_epoch == 4
 
 
-def test_follower_leaves_out_a_torn_batch(make_log: MakeLog) -> None:
-    """It comes whole with the next fetch."""
+def test_follower_skips_a_torn_batch(make_log: MakeLog) -> None:
+    """The next fetch returns the whole batch."""
     leader, follower = make_log(), make_log()
     append(leader, b"a")
     append(leader, b"b")
@@ -186,8 +194,8 @@ def test_follower_leaves_out_a_torn_batch(make_log: MakeLog) -> None:
     assert contents(follower) == contents(leader)
 
 
-def test_follower_takes_neither_gap_nor_overlap(make_log: MakeLog) -> None:
-    """And keeps nothing of such a fetch."""
+def test_follower_refuses_gaps_and_overlaps(make_log: MakeLog) -> None:
+    """No batch of such a fetch is appended."""
     leader, follower = make_log(), make_log()
     for _ in range(4):
         append(leader)
@@ -199,12 +207,12 @@ def test_follower_takes_neither_gap_nor_overlap(make_log: MakeLog) -> None:
     with refused(ErrorCode.OFFSET_OUT_OF_RANGE):
         follower.append_as_follower(parts[1] + parts[2])
     with refused(ErrorCode.OFFSET_OUT_OF_RANGE):
-        follower.append_as_follower(changed(batch(b"a", b"b", b"c"), base_offset=1))
+        follower.append_as_follower(with_fields(batch(b"a", b"b", b"c"), base_offset=1))
     assert follower.end_offset == 2
 
 
-def test_follower_takes_no_corrupt_batch(make_log: MakeLog) -> None:
-    """Nor those before it in the same fetch: it asks again."""
+def test_follower_refuses_a_corrupt_batch(make_log: MakeLog) -> None:
+    """The batches before it in the same fetch are not appended either."""
     leader, follower = make_log(), make_log()
     append(leader, b"a")
     append(leader, b"b")
@@ -215,8 +223,8 @@ def test_follower_takes_no_corrupt_batch(make_log: MakeLog) -> None:
     assert (follower.end_offset, follower.size_bytes, follower.latest_epoch) == (0, 0, -1)
 
 
-def test_follower_leaves_out_what_is_of_a_later_epoch(make_log: MakeLog) -> None:
-    """Than it knows of: the answer was overtaken by an election."""
+def test_follower_skips_batches_of_a_later_epoch(make_log: MakeLog) -> None:
+    """An election took place before the response arrived."""
     leader, follower = make_log(), make_log()
     for epoch in (1, 2, 3):
         append(leader, epoch=epoch)
@@ -225,16 +233,20 @@ def test_follower_leaves_out_what_is_of_a_later_epoch(make_log: MakeLog) -> None
     assert (follower.end_offset, follower.latest_epoch) == (2, 2)
 
 
-def test_empty_follower_may_begin_inside_a_batch(make_log: MakeLog) -> None:
-    """Where DeleteRecords moved the leader's start."""
+def test_empty_follower_may_start_inside_a_batch(make_log: MakeLog) -> None:
+    """DeleteRecords moved the leader's log start offset into a batch."""
     leader, follower = make_log(), make_log()
     append(leader, *[b"v"] * 10)
     append(leader, b"w")
-    leader.advance_start(4)
-    follower.truncate_fully(4)
+    leader.advance_log_start_offset(4)
+    follower.truncate_fully_and_start_at(4)
     replicate(leader, follower)
     follower.check()
-    assert (follower.log_start_offset, follower.end_offset, follower.epoch_start(1)) == (4, 11, 4)
+    assert (follower.log_start_offset, follower.end_offset, follower.epoch_start_offset(1)) == (
+        4,
+        11,
+        4,
+    )
     assert contents(follower) == contents(leader)
     with refused(ErrorCode.OFFSET_OUT_OF_RANGE):
         follower.read(3, 1, 11, at_least_one=True)
@@ -243,26 +255,35 @@ def test_empty_follower_may_begin_inside_a_batch(make_log: MakeLog) -> None:
 # -- epochs
 
 
-def test_leaders_epoch_begins_where_its_log_ends(make_log: MakeLog) -> None:
-    """Before it has appended anything; the end of one before is the start of the next."""
+def test_new_epoch_starts_at_the_end_of_the_log(make_log: MakeLog) -> None:
+    """It exists before its first append, and ends the epoch before."""
     log = make_log()
     log.begin_epoch(2)
-    assert (log.latest_epoch, log.epoch_end(2), log.epoch_start(2)) == (2, (2, 0), 0)
+    assert (log.latest_epoch, log.end_offset_for_epoch(2), log.epoch_start_offset(2)) == (
+        2,
+        (2, 0),
+        0,
+    )
     append(log, b"a", b"b", epoch=2)
     log.begin_epoch(5)
-    assert (log.epoch_end(2), log.epoch_end(4), log.epoch_end(5), log.epoch_end(6)) == (
+    assert (
+        log.end_offset_for_epoch(2),
+        log.end_offset_for_epoch(4),
+        log.end_offset_for_epoch(5),
+        log.end_offset_for_epoch(6),
+    ) == (
         (2, 2),
         (2, 2),
         (5, 2),
         (-1, -1),
     )
-    assert log.epoch_start(5) == 2
+    assert log.epoch_start_offset(5) == 2
     log.truncate_to(2)
     assert log.latest_epoch == 2
 
 
-def test_diverging_follower_finds_where_to_cut(make_log: MakeLog) -> None:
-    """The case that leader epochs are for: both wrote after they had parted."""
+def test_diverging_follower_finds_where_to_truncate(make_log: MakeLog) -> None:
+    """Both logs were appended to after they had diverged."""
     old, new = make_log(), make_log()
     append(old, b"both", epoch=1)
     replicate(old, new)
@@ -270,7 +291,7 @@ def test_diverging_follower_finds_where_to_cut(make_log: MakeLog) -> None:
     append(old, b"lost too", epoch=1)
     new.begin_epoch(2)
     append(new, b"kept", epoch=2)
-    epoch, end = new.epoch_end(old.latest_epoch)
+    epoch, end = new.end_offset_for_epoch(old.latest_epoch)
     assert (epoch, end) == (1, 1)
     old.truncate_to(end)
     replicate(new, old)
@@ -281,8 +302,8 @@ def test_diverging_follower_finds_where_to_cut(make_log: MakeLog) -> None:
 
 
 @pytest.mark.parametrize("offset", range(12))
-def test_truncated_log_ends_where_it_was_cut(make_log: MakeLog, offset: int) -> None:
-    """A batch that the offset lies in goes as a whole."""
+def test_truncated_log_ends_at_a_batch(make_log: MakeLog, offset: int) -> None:
+    """A batch that contains the offset is removed as a whole."""
     log = make_log(segment_bytes=SMALL)
     for number in range(5):
         append(log, b"%d" % number, b"%d" % number, epoch=number)
@@ -296,35 +317,35 @@ def test_truncated_log_ends_where_it_was_cut(make_log: MakeLog, offset: int) -> 
     assert contents(log)[-1] == (end, b"new")
 
 
-def test_truncation_before_the_start_leaves_an_empty_log_there(make_log: MakeLog) -> None:
-    """As unclean elections do."""
+def test_truncation_before_the_start_leaves_an_empty_log(make_log: MakeLog) -> None:
+    """This happens after an unclean election."""
     log = make_log(segment_bytes=SMALL)
     for _ in range(6):
         append(log)
-    log.advance_start(4)
+    log.advance_log_start_offset(4)
     log.truncate_to(2)
     log.check()
     assert (log.log_start_offset, log.end_offset, log.latest_epoch) == (2, 2, -1)
     assert append(log) == 2
 
 
-def test_truncation_of_all_that_can_be_read_keeps_the_start(make_log: MakeLog) -> None:
-    """Also where the start lies inside the batch that is cut."""
+def test_truncation_of_all_records_keeps_the_log_start_offset(make_log: MakeLog) -> None:
+    """The log start offset may be inside the batch that is removed."""
     log = make_log()
     append(log, *[b"v"] * 10)
-    log.advance_start(4)
+    log.advance_log_start_offset(4)
     log.truncate_to(7)
     log.check()
     assert (log.log_start_offset, log.end_offset, log.size_bytes) == (4, 4, 0)
 
 
 @pytest.mark.parametrize("offset", [0, 2, 3, 5, 6, 7, 100])
-def test_fully_truncated_log_goes_on_at_an_offset(make_log: MakeLog, offset: int) -> None:
-    """Wherever it is."""
+def test_fully_truncated_log_starts_at_any_offset(make_log: MakeLog, offset: int) -> None:
+    """The offset may be before, inside or after the log."""
     log = make_log(segment_bytes=SMALL)
     for _ in range(6):
         append(log)
-    log.truncate_fully(offset)
+    log.truncate_fully_and_start_at(offset)
     log.check()
     assert (log.log_start_offset, log.end_offset, log.latest_epoch, log.size_bytes) == (
         offset,
@@ -336,20 +357,17 @@ def test_fully_truncated_log_goes_on_at_an_offset(make_log: MakeLog, offset: int
     assert contents(log) == [(offset, b"new")]
 
 
-# -- the start
+# -- the log start offset
 
 
-def test_deleted_records_are_not_read_again(make_log: MakeLog) -> None:
-    """Their segments go once all of them is below the start.
-
-    A batch that the start lies in is read as a whole.
-    """
+def test_deleted_records_are_not_read(make_log: MakeLog) -> None:
+    """A segment is deleted when all its records are; a batch is read as a whole."""
     log = make_log(segment_bytes=SMALL)
     for number in range(6):
         append(log, b"%d" % number, b"%d" % number)
     size, before = log.size_bytes, contents(log)
     for start in range(1, 13):
-        log.advance_start(start)
+        log.advance_log_start_offset(start)
         log.check()
         assert (log.log_start_offset, contents(log)) == (start, before[start:])
         if start < 12:
@@ -357,29 +375,33 @@ def test_deleted_records_are_not_read_again(make_log: MakeLog) -> None:
                 read_header(log.read(start, 1, 12, at_least_one=True)).base_offset == start // 2 * 2
             )
     assert log.size_bytes == size // 2
-    log.advance_start(3)
+    log.advance_log_start_offset(3)
     assert log.log_start_offset == 12
     with refused(ErrorCode.OFFSET_OUT_OF_RANGE):
-        log.advance_start(13)
+        log.advance_log_start_offset(13)
     assert append(log) == 12
-    assert log.delete_old(NOW, 0) == 1
+    assert log.delete_old_segments(NOW, 0) == 1
     assert len(segments(log)) == 1
 
 
-def test_epochs_before_the_start_are_forgotten(make_log: MakeLog) -> None:
-    """The one that the start lies in begins there."""
+def test_epochs_before_the_log_start_offset_are_removed(make_log: MakeLog) -> None:
+    """The epoch that contains the log start offset starts there."""
     log = make_log()
     for epoch in (1, 2, 3):
         append(log, b"a", b"b", epoch=epoch)
-    log.advance_start(3)
-    assert (log.epoch_end(1), log.epoch_start(2), log.epoch_end(2)) == ((1, 3), 3, (2, 4))
+    log.advance_log_start_offset(3)
+    assert (
+        log.end_offset_for_epoch(1),
+        log.epoch_start_offset(2),
+        log.end_offset_for_epoch(2),
+    ) == ((1, 3), 3, (2, 4))
 
 
-# -- by time
+# -- timestamps
 
 
-def test_first_record_of_a_time_is_found(make_log: MakeLog) -> None:
-    """Whatever the order of times, and across segments."""
+def test_first_record_at_or_after_a_time_is_found(make_log: MakeLog) -> None:
+    """Timestamps may be in any order, also between segments."""
     log = make_log(segment_bytes=SMALL)
     times = [10, 30, 20, 40, 40, 5, 60]
     for time in times:
@@ -387,98 +409,98 @@ def test_first_record_of_a_time_is_found(make_log: MakeLog) -> None:
     for time in range(65):
         later = [offset for offset, each in enumerate(times) if each >= time]
         wanted = (NOW + times[later[0]], later[0]) if later else None
-        assert log.offset_at_time(NOW + time, EVERYTHING) == wanted
+        assert log.offset_for_timestamp(NOW + time, EVERYTHING) == wanted
     assert log.max_timestamp_offset() == (NOW + 60, 6)
 
 
-def test_record_of_a_time_is_found_inside_a_batch_of_any_codec(make_log: MakeLog) -> None:
-    """Not just the batch."""
+def test_record_of_a_time_is_found_inside_a_batch(make_log: MakeLog) -> None:
+    """The result is the record's offset, not that of its batch, also if it is compressed."""
     log = make_log()
     for codec in (0, 1):
         log.append_as_leader(
             batch(*[b"v" * 50] * 3, timestamps=[NOW, NOW + 2, NOW + 1], codec=codec), 1, NOW
         )
-    assert log.offset_at_time(NOW + 1, EVERYTHING) == (NOW + 2, 1)
+    assert log.offset_for_timestamp(NOW + 1, EVERYTHING) == (NOW + 2, 1)
     assert log.max_timestamp_offset() == (NOW + 2, 1)
-    log.advance_start(2)
-    assert log.offset_at_time(NOW + 2, EVERYTHING) == (NOW + 2, 4)
-    assert log.offset_at_time(NOW, EVERYTHING) == (NOW + 1, 2)
+    log.advance_log_start_offset(2)
+    assert log.offset_for_timestamp(NOW + 2, EVERYTHING) == (NOW + 2, 4)
+    assert log.offset_for_timestamp(NOW, EVERYTHING) == (NOW + 1, 2)
 
 
-def test_time_beyond_the_limit_is_not_found(make_log: MakeLog) -> None:
+def test_record_beyond_the_limit_is_not_found(make_log: MakeLog) -> None:
     """Consumers do not see it yet."""
     log = make_log()
     append(log, now_ms=NOW)
     append(log, now_ms=NOW + 10)
-    assert log.offset_at_time(NOW + 5, 2) == (NOW + 10, 1)
-    assert log.offset_at_time(NOW + 5, 1) is None
+    assert log.offset_for_timestamp(NOW + 5, 2) == (NOW + 10, 1)
+    assert log.offset_for_timestamp(NOW + 5, 1) is None
 
 
-def test_times_before_the_start_do_not_hide_those_behind_it(make_log: MakeLog) -> None:
-    """An index of the latest times so far would find a batch that is gone, and stop."""
+def test_deleted_timestamps_do_not_hide_later_ones(make_log: MakeLog) -> None:
+    """The index of latest timestamps still includes the deleted record."""
     log = make_log()
     for time in (0, 90, 10, 50, 20):
         append(log, now_ms=NOW + time)
-    log.advance_start(2)
-    assert log.offset_at_time(NOW + 40, EVERYTHING) == (NOW + 50, 3)
-    assert log.offset_at_time(NOW + 60, EVERYTHING) is None
+    log.advance_log_start_offset(2)
+    assert log.offset_for_timestamp(NOW + 40, EVERYTHING) == (NOW + 50, 3)
+    assert log.offset_for_timestamp(NOW + 60, EVERYTHING) is None
 
 
-def test_cut_off_times_are_not_found(make_log: MakeLog) -> None:
-    """Nor are they the latest."""
+def test_truncated_timestamps_are_not_found(make_log: MakeLog) -> None:
+    """They are not the latest timestamp either."""
     log = make_log()
     append(log, now_ms=NOW)
     append(log, now_ms=NOW + 10)
     log.truncate_to(1)
-    assert log.offset_at_time(NOW + 5, EVERYTHING) is None
+    assert log.offset_for_timestamp(NOW + 5, EVERYTHING) is None
     assert log.max_timestamp_offset() == (NOW, 0)
 
 
-def test_records_without_times_have_no_latest(make_log: MakeLog) -> None:
-    """Nor do they age."""
+def test_records_without_timestamps_have_no_latest_one(make_log: MakeLog) -> None:
+    """They never expire either."""
     log = make_log(retention_ms=1)
     log.append_as_leader(batch(b"v", timestamps=[-1]), 1, NOW)
     assert log.max_timestamp_offset() is None
-    assert log.delete_old(NOW + 10**12, 1) == 0
+    assert log.delete_old_segments(NOW + 10**12, 1) == 0
 
 
 # -- retention
 
 
 def segments(log: PartitionLog) -> list[Segment]:
-    """Those of a log."""
+    """Return the segments of a log."""
     return list(log._segments)
 
 
 def test_old_segments_are_deleted(make_log: MakeLog) -> None:
-    """Once their latest record is older than retention.ms; the last segment too."""
+    """The active segment is deleted too if its latest record is older than retention.ms."""
     log = make_log(segment_bytes=SMALL, retention_ms=100)
     for time in (0, 10, 20, 30, 40, 50):
         append(log, now_ms=NOW + time)
     counts = [len(segment) for segment in segments(log)]
     assert counts == [3, 3]
-    assert log.delete_old(NOW + 120, 6) == 0
-    assert log.delete_old(NOW + 121, 6) == 1
+    assert log.delete_old_segments(NOW + 120, 6) == 0
+    assert log.delete_old_segments(NOW + 121, 6) == 1
     log.check()
-    assert (log.log_start_offset, log.epoch_start(1)) == (3, 3)
-    assert log.delete_old(NOW + 151, 6) == 1
+    assert (log.log_start_offset, log.epoch_start_offset(1)) == (3, 3)
+    assert log.delete_old_segments(NOW + 151, 6) == 1
     log.check()
     assert (log.log_start_offset, log.end_offset, log.size_bytes) == (6, 6, 0)
-    assert log.delete_old(NOW + 999, 6) == 0
+    assert log.delete_old_segments(NOW + 999, 6) == 0
     assert append(log) == 6
 
 
-def test_young_segment_keeps_those_behind_it(make_log: MakeLog) -> None:
-    """There are no gaps."""
+def test_young_segment_keeps_later_segments(make_log: MakeLog) -> None:
+    """A log must not have gaps."""
     log = make_log(segment_bytes=90, retention_ms=100)
     for time in (500, 0, 0):
         append(log, now_ms=NOW + time)
-    assert log.delete_old(NOW + 400, 3) == 0
-    assert log.delete_old(NOW + 601, 3) == 3
+    assert log.delete_old_segments(NOW + 400, 3) == 0
+    assert log.delete_old_segments(NOW + 601, 3) == 3
 
 
-def test_large_log_loses_its_first_segments(make_log: MakeLog) -> None:
-    """As long as retention.bytes are left."""
+def test_first_segments_of_a_large_log_are_deleted(make_log: MakeLog) -> None:
+    """At least retention.bytes are kept."""
     log = make_log(segment_bytes=SMALL, retention_ms=None, retention_bytes=0)
     for _ in range(9):
         append(log)
@@ -492,28 +514,28 @@ def test_large_log_loses_its_first_segments(make_log: MakeLog) -> None:
         (0, 1),
     ):
         log.settings = LogSettings(segment_bytes=SMALL, retention_ms=None, retention_bytes=keep)
-        assert log.delete_old(NOW, 9) == deleted
+        assert log.delete_old_segments(NOW, 9) == deleted
         log.check()
     assert (log.log_start_offset, log.end_offset, log.size_bytes) == (9, 9, 0)
 
 
-def test_what_is_not_replicated_is_not_deleted(make_log: MakeLog) -> None:
-    """However old or large it is."""
+def test_unreplicated_segments_are_not_deleted(make_log: MakeLog) -> None:
+    """Neither age nor size deletes a segment beyond the high watermark."""
     log = make_log(segment_bytes=SMALL, retention_ms=0, retention_bytes=0)
     for _ in range(6):
         append(log)
-    assert log.delete_old(NOW * 2, 2) == 0
-    assert log.delete_old(NOW * 2, 5) == 1
+    assert log.delete_old_segments(NOW * 2, 2) == 0
+    assert log.delete_old_segments(NOW * 2, 5) == 1
     assert log.log_start_offset == 3
 
 
 # -- the disk
 
 
-def test_disk_is_forced_to_have_every_so_many_records(
+def test_log_is_flushed_after_flush_messages(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Counted over all appends; None leaves it to the system."""
+    """Records of all appends count. With None the log is never flushed by itself."""
     forced: list[int] = []
     sync = os.fsync
     log = PartitionLog.open("t-0", tmp_path, LogSettings(flush_messages=4))
@@ -532,10 +554,10 @@ def test_disk_is_forced_to_have_every_so_many_records(
     log.close()
 
 
-def test_append_that_can_not_be_forced_is_not_there(
+def test_append_that_can_not_be_flushed_is_undone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its producer is told that it failed, and sends it again."""
+    """The producer gets an error, and sends the batch again."""
     log = PartitionLog.open("t-0", tmp_path, LogSettings(flush_messages=1))
     append(log, b"a")
 
@@ -553,10 +575,10 @@ def test_append_that_can_not_be_forced_is_not_there(
     log.close()
 
 
-def test_segment_that_can_not_be_made_fails_the_append(
+def test_failure_to_create_a_segment_fails_the_append(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The log is as it was, and goes on when it can."""
+    """The log is unchanged, and the next append succeeds."""
     log = PartitionLog.open("t-0", tmp_path, LogSettings(segment_bytes=90))
     append(log, b"a")
 
@@ -568,7 +590,7 @@ def test_segment_that_can_not_be_made_fails_the_append(
         with refused(ErrorCode.KAFKA_STORAGE_ERROR):
             append(log, b"b")
         with refused(ErrorCode.KAFKA_STORAGE_ERROR):
-            log.truncate_fully(9)
+            log.truncate_fully_and_start_at(9)
     log.check()
     assert append(log, b"b") == 1
     log.close()
@@ -577,7 +599,7 @@ def test_segment_that_can_not_be_made_fails_the_append(
 def test_segment_that_can_not_be_deleted_is_deleted_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its records are gone at once, and no gap is on the disk meanwhile."""
+    """Its records are deleted at once, and the files have no gap."""
     log = PartitionLog.open("t-0", tmp_path, LogSettings(segment_bytes=90))
     for _ in range(4):
         append(log)
@@ -588,19 +610,19 @@ def test_segment_that_can_not_be_deleted_is_deleted_later(
     with monkeypatch.context() as patch:
         patch.setattr(Path, "unlink", failing)
         with refused(ErrorCode.KAFKA_STORAGE_ERROR):
-            log.advance_start(2)
+            log.advance_log_start_offset(2)
     assert log.log_start_offset == 2
     assert len(list(tmp_path.glob("*.log"))) == 4
-    log.advance_start(3)
+    log.advance_log_start_offset(3)
     log.check()
     assert len(list(tmp_path.glob("*.log"))) == 1
     log.close()
 
 
-def test_errors_of_clients_leave_an_idempotent_producer_where_it_was(make_log: MakeLog) -> None:
-    """A refused batch has no sequence."""
+def test_refused_batch_does_not_change_the_producer_state(make_log: MakeLog) -> None:
+    """The next batch has the same sequence."""
     log = make_log()
     log.append_as_leader(batch(b"a", producer=(1, 0, 0)), 1, NOW)
     with refused(ErrorCode.CORRUPT_MESSAGE):
-        log.append_as_leader(changed(batch(b"b", producer=(1, 0, 1)), crc=0), 1, NOW)
+        log.append_as_leader(with_fields(batch(b"b", producer=(1, 0, 1)), crc=0), 1, NOW)
     assert log.append_as_leader(batch(b"b", producer=(1, 0, 1)), 1, NOW).base_offset == 1

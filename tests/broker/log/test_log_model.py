@@ -1,4 +1,4 @@
-"""A leader's log and a follower's against lists, through any steps: elections, cuts, crashes."""
+"""A leader's and a follower's log compared with naive models, through elections and crashes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from request_purgatory.broker.log import LogSettings, PartitionLog, RecordError, split
+from request_purgatory.broker.log import LogSettings, PartitionLog, RecordError, split_batches
 from request_purgatory.broker.wire.error_code import ErrorCode
 from tests.broker.log.batches import NOW, batch, contents
 from tests.broker.log.naive_log import NaiveBatch, NaiveLog
@@ -21,7 +21,7 @@ PRODUCERS = st.sampled_from([5, 5, 6])
 
 
 class TwoLogs(RuleBasedStateMachine):
-    """Log 0 and log 1, one of which leads; the lists beside them say what must be in them."""
+    """A leader and a follower, and a naive model of each."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -34,7 +34,7 @@ class TwoLogs(RuleBasedStateMachine):
 
     @initialize(in_files=st.booleans())
     def begin(self, in_files: bool) -> None:
-        """Two empty logs of a kind."""
+        """Create two empty logs."""
         self.in_files = in_files
         self.logs = [
             self.open(number) if in_files else PartitionLog.in_memory(f"t-{number}", SETTINGS)
@@ -43,17 +43,17 @@ class TwoLogs(RuleBasedStateMachine):
         self.lead(0)
 
     def open(self, number: int) -> PartitionLog:
-        """One of the logs as its files have it."""
+        """Open one of the logs from its files."""
         return PartitionLog.open(f"t-{number}", self.folder / str(number), SETTINGS)
 
     def lead(self, number: int) -> None:
-        """A log's replica is elected."""
+        """Make one of the logs the leader."""
         self.leader = number
         self.epoch += 1
         self.logs[number].begin_epoch(self.epoch)
         self.models[number].begin(self.epoch)
 
-    # -- the leader appends
+    # -- the leader
 
     @rule(
         count=st.integers(1, 4),
@@ -62,7 +62,7 @@ class TwoLogs(RuleBasedStateMachine):
         codec=st.sampled_from([0, 1]),
     )
     def append(self, count: int, size: int, back: int, codec: int) -> None:
-        """A batch, at a time that may be before the last one's."""
+        """Append a batch with a timestamp that may precede the last one's."""
         self.time += 10
         time = self.time - back
         values = [b"%d" % self.time * size] * count
@@ -83,9 +83,9 @@ class TwoLogs(RuleBasedStateMachine):
         newer=st.sampled_from([0, 0, 0, 0, 1, -1]),
     )
     def produce(self, producer: int, skip: int, count: int, newer: int) -> None:
-        """A producer's next batch, or one that it has sent, or one too far.
+        """Append a producer's next batch, a duplicate, or one that is refused.
 
-        By itself, one that replaced it, or one before.
+        Its epoch may be the current one, the next one, or an old one.
         """
         model, log = self.models[self.leader], self.logs[self.leader]
         state = log.producers.get(producer)
@@ -124,18 +124,18 @@ class TwoLogs(RuleBasedStateMachine):
             )
 
     @rule(producer=PRODUCERS, count=st.integers(2, 7), followed=st.booleans())
-    def produce_on(self, producer: int, count: int, followed: bool) -> None:
-        """Several batches of one producer in a row, more than are remembered perhaps, as far as the follower too."""
+    def produce_several(self, producer: int, count: int, followed: bool) -> None:
+        """Append several batches of a producer, and replicate them if `followed`."""
         for _ in range(count):
             self.produce(producer, skip=0, count=1, newer=0)
         for _ in range(count if followed else 0):
             self.replicate(max_bytes=10_000, torn=0, limit=100)
 
-    # -- the follower follows
+    # -- the follower
 
     @rule(max_bytes=st.integers(0, 1_000), torn=st.integers(0, 90), limit=st.integers(0, 100))
     def replicate(self, max_bytes: int, torn: int, limit: int) -> None:
-        """One fetch, of which the end is lost."""
+        """Fetch once; the end of the response is lost."""
         leader, follower = self.logs[self.leader], self.logs[1 - self.leader]
         if not self.reconcile():
             return
@@ -145,14 +145,14 @@ class TwoLogs(RuleBasedStateMachine):
             else min(leader.log_start_offset + limit, leader.end_offset)
         )
         data = leader.read(follower.end_offset, max_bytes, limit, at_least_one=True)
-        whole = [header.base_offset for header, _ in split(data)]
+        whole = [header.base_offset for header, _ in split_batches(data)]
         cut = data[: len(data) - torn] if torn < len(data) else data
-        kept = [header.base_offset for header, _ in split(cut, torn_tail=True)]
+        kept = [header.base_offset for header, _ in split_batches(cut, torn_tail=True)]
         assert kept == whole[: len(kept)]
         if leader.log_start_offset == follower.end_offset:
-            # As the fetcher does: nothing is left of what is here, and the leader's first batch may
-            # begin before this end.
-            follower.advance_start(leader.log_start_offset)
+            # As the fetcher does: the follower's records are all deleted at the leader, whose first
+            # batch may begin before the follower's end.
+            follower.advance_log_start_offset(leader.log_start_offset)
             self.models[1 - self.leader].advance(leader.log_start_offset)
         follower.append_as_follower(cut)
         for each in self.models[self.leader].batches:
@@ -160,7 +160,7 @@ class TwoLogs(RuleBasedStateMachine):
                 self.models[1 - self.leader].append(each)
 
     def reconcile(self) -> bool:
-        """The follower cuts off what the leader does not have; False if it has to begin anew."""
+        """Truncate the follower where the logs diverge; return False if it starts anew."""
         leader, follower, model = (
             self.logs[self.leader],
             self.logs[1 - self.leader],
@@ -168,22 +168,24 @@ class TwoLogs(RuleBasedStateMachine):
         )
         while True:
             if not leader.log_start_offset <= follower.end_offset <= leader.end_offset:
-                follower.truncate_fully(leader.log_start_offset)
+                follower.truncate_fully_and_start_at(leader.log_start_offset)
                 model.restart(leader.log_start_offset)
                 return False
             last = follower.latest_epoch
             if last < 0:
                 return True
-            epoch, end = leader.epoch_end(last)
+            epoch, end = leader.end_offset_for_epoch(last)
             if epoch == last and end >= follower.end_offset:
                 return True
             if epoch < 0:
-                follower.truncate_fully(leader.log_start_offset)
+                follower.truncate_fully_and_start_at(leader.log_start_offset)
                 model.restart(leader.log_start_offset)
                 return False
             before = (follower.end_offset, follower.latest_epoch)
             target = (
-                min(end, follower.epoch_end(epoch)[1]) if follower.epoch_end(epoch)[1] >= 0 else end
+                min(end, follower.end_offset_for_epoch(epoch)[1])
+                if follower.end_offset_for_epoch(epoch)[1] >= 0
+                else end
             )
             follower.truncate_to(target)
             model.truncate(target)
@@ -191,22 +193,22 @@ class TwoLogs(RuleBasedStateMachine):
 
     @rule()
     def elect(self) -> None:
-        """The other one, whatever it has."""
+        """Make the other log the leader."""
         self.lead(1 - self.leader)
 
-    # -- cuts
+    # -- truncation and deletion
 
     @rule(number=st.sampled_from([0, 1]), share=st.floats(0, 1))
     def delete_records(self, number: int, share: float) -> None:
-        """The start moves to anywhere, also into a batch."""
+        """Move the log start offset to any offset, also inside a batch."""
         log = self.logs[number]
         offset = log.log_start_offset + int((log.end_offset - log.log_start_offset) * share)
-        log.advance_start(offset)
+        log.advance_log_start_offset(offset)
         self.models[number].advance(offset)
 
     @rule(back=st.integers(-1, 8))
     def truncate_follower(self, back: int) -> None:
-        """The end moves back, also into a batch or before the start."""
+        """Truncate the follower, also inside a batch or before its start."""
         number = 1 - self.leader
         offset = max(self.logs[number].end_offset - back, 0)
         self.logs[number].truncate_to(offset)
@@ -214,13 +216,13 @@ class TwoLogs(RuleBasedStateMachine):
 
     @rule(number=st.sampled_from([0, 1]), keep=st.integers(0, 1_500))
     def retain(self, number: int, keep: int) -> None:
-        """Whole segments go."""
+        """Delete whole segments by retention."""
         log, model = self.logs[number], self.models[number]
-        log.delete_old(NOW, 0)  # What is before the start.
+        log.delete_old_segments(NOW, 0)  # Segments before the log start offset.
         assert log.log_start_offset == model.start
         log.settings = LogSettings(segment_bytes=400, retention_ms=None, retention_bytes=keep)
         size = log.size_bytes
-        deleted = log.delete_old(NOW, log.end_offset)
+        deleted = log.delete_old_segments(NOW, log.end_offset)
         log.settings = SETTINGS
         assert (deleted > 0) == (log.size_bytes < size)
         assert log.size_bytes >= min(size, keep)
@@ -231,7 +233,7 @@ class TwoLogs(RuleBasedStateMachine):
     @precondition(lambda self: self.in_files)
     @rule(number=st.sampled_from([0, 1]), close=st.booleans(), tail=st.binary(max_size=80))
     def reopen(self, number: int, close: bool, tail: bytes) -> None:
-        """After a close, or after a crash in the middle of a write."""
+        """Open a log after it was closed, or after a crash during an append."""
         log, model = self.logs[number], self.models[number]
         if close:
             log.close()
@@ -241,38 +243,38 @@ class TwoLogs(RuleBasedStateMachine):
             with last.open("ab") as file:
                 file.write(tail)
         self.logs[number] = self.open(number)
-        # Epochs are those of the batches that are left.
+        # Epochs without batches are lost.
         model.epochs = [(epoch, at) for epoch, at in model.epochs if at < model.end]
         if not model.batches:
             model.epochs = self.logs[number]._epochs.entries
         if number == self.leader:
             self.lead(number)
 
-    # -- what must hold
+    # -- invariants
 
     @invariant()
-    def logs_are_as_the_lists_have_it(self) -> None:
-        """Records, epochs and times; and every invariant of their own."""
+    def logs_match_the_models(self) -> None:
+        """Assert that records, epochs and timestamps match."""
         for log, model in zip(self.logs, self.models, strict=False):
             log.check()
             assert (log.log_start_offset, log.end_offset) == (model.start, model.end)
             assert contents(log) == model.records()
             asked = range(-1, self.epoch + 2)
-            assert [log.epoch_end(epoch) for epoch in asked] == [
+            assert [log.end_offset_for_epoch(epoch) for epoch in asked] == [
                 model.epoch_end(epoch) for epoch in asked
             ], model.epochs
             for time in (0, self.time - 45, self.time - 15, self.time, self.time + 1):
-                assert log.offset_at_time(time, 10**9) == model.at_time(time)
+                assert log.offset_for_timestamp(time, 10**9) == model.at_time(time)
 
     @invariant()
-    def producers_are_known_by_what_is_left_of_them(self) -> None:
-        """The last batches of their last epoch, whatever was cut off.
+    def producer_states_match_the_models(self) -> None:
+        """Assert that the last batches of each producer are known.
 
-        Of those that were deleted, some perhaps.
+        Batches that were deleted from the log may be known too.
         """
         for log, model in zip(self.logs, self.models, strict=False):
             for producer in (5, 6):
-                left = model.left_of(producer)
+                left = model.remaining_batches(producer)
                 state = log.producers.get(producer)
                 found = (
                     [] if state is None else [(state.epoch, *each[:3]) for each in state.batches]
@@ -284,8 +286,8 @@ class TwoLogs(RuleBasedStateMachine):
                 )
 
     @invariant()
-    def reads_give_what_they_should(self) -> None:
-        """From offsets all over the log, for some sizes and limits."""
+    def reads_match_the_models(self) -> None:
+        """Assert that reads return the same batches, for several offsets, sizes and limits."""
         for log, model in zip(self.logs, self.models, strict=False):
             sizes = {header.base_offset: header.size for header, _ in log.batches()}
             for offset in range(model.start, model.end, max((model.end - model.start) // 7, 1)):
@@ -296,7 +298,7 @@ class TwoLogs(RuleBasedStateMachine):
                     (10**6, offset + 3),
                 ):
                     data = log.read(offset, max_bytes, limit, at_least_one=True)
-                    found = [header.base_offset for header, _ in split(data)]
+                    found = [header.base_offset for header, _ in split_batches(data)]
                     wanted = model.read(offset, max_bytes, limit, sizes)
                     assert found == wanted[: len(found)]
                     assert bool(found) == bool(wanted)
@@ -305,7 +307,7 @@ class TwoLogs(RuleBasedStateMachine):
                 )
 
     def teardown(self) -> None:
-        """Leave nothing behind."""
+        """Delete the files."""
         for log in self.logs:
             log.close()
         shutil.rmtree(self.folder)
@@ -316,9 +318,9 @@ test_two_logs_agree_with_lists = TwoLogs.TestCase
 
 
 def test_follower_that_ends_where_the_leader_starts_inside_a_batch() -> None:
-    """Found by an exploration.
+    """Hypothesis found this case.
 
-    The two parted at once, and the leader's first record was deleted, of a batch of two.
+    The logs diverge at once, and the first record of the leader's batch of two is deleted.
     """
     logs = TwoLogs()
     logs.begin(in_files=False)
@@ -330,7 +332,7 @@ def test_follower_that_ends_where_the_leader_starts_inside_a_batch() -> None:
     logs.delete_records(number=0, share=0.6)
     logs.replicate(max_bytes=0, torn=0, limit=50)
     assert logs.logs[1].end_offset == 2
-    logs.logs_are_as_the_lists_have_it()
-    logs.producers_are_known_by_what_is_left_of_them()
-    logs.reads_give_what_they_should()
+    logs.logs_match_the_models()
+    logs.producer_states_match_the_models()
+    logs.reads_match_the_models()
     logs.teardown()

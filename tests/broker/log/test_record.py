@@ -13,29 +13,36 @@ from kafka.record.default_records import DefaultRecordBatch
 from request_purgatory.broker.log import (
     Record,
     RecordError,
-    build,
+    build_batch,
     read_header,
     read_records,
-    verify,
+    verify_checksum,
 )
-from request_purgatory.broker.log.codec import GZIP, LZ4, NAMES, SNAPPY, ZSTD, unpack
-from request_purgatory.broker.log.record import body, first_at_or_after
+from request_purgatory.broker.log.compression import (
+    CODEC_NAMES,
+    GZIP,
+    LZ4,
+    SNAPPY,
+    ZSTD,
+    decompress,
+)
+from request_purgatory.broker.log.record import decompress_records, first_at_or_after
 from request_purgatory.broker.wire.error_code import ErrorCode
-from tests.broker.log.batches import NOW, batch, changed
+from tests.broker.log.batches import NOW, batch, with_fields
 
 COMPRESSED = {GZIP: None, SNAPPY: "snappy", LZ4: "lz4.frame", ZSTD: "zstandard"}
 
 
-def need(codec: int) -> None:
+def require_codec(codec: int) -> None:
     """Skip a test whose codec is not installed."""
     if codec and COMPRESSED[codec]:
         pytest.importorskip(COMPRESSED[codec])
 
 
-@pytest.mark.parametrize("codec", range(5), ids=NAMES)
+@pytest.mark.parametrize("codec", range(5), ids=CODEC_NAMES)
 def test_records_of_every_codec_are_read(codec: int) -> None:
-    """As kafka-python's producer writes them."""
-    need(codec)
+    """They are the records that kafka-python wrote."""
+    require_codec(codec)
     data = batch(
         b"a" * 1_000,
         None,
@@ -69,7 +76,7 @@ def test_records_of_every_codec_are_read(codec: int) -> None:
 def test_any_records_are_read_as_kafka_python_does(
     rows: list[tuple], key: bytes | None, codec: int
 ) -> None:
-    """Keys, values and times, with any headers between them."""
+    """Keys, values and timestamps match, with any headers."""
     data = batch(
         *[row[0] for row in rows],
         key=key,
@@ -84,10 +91,8 @@ def test_any_records_are_read_as_kafka_python_does(
 
 
 @given(st.integers(0, 400), st.integers(1, 255), st.sampled_from([0, GZIP, SNAPPY, LZ4, ZSTD]))
-def test_spoilt_records_give_a_record_error_or_other_records(
-    at: int, flip: int, codec: int
-) -> None:
-    """Never another error: clients send what they like."""
+def test_corrupt_records_are_records_or_a_record_error(at: int, flip: int, codec: int) -> None:
+    """No other error is raised."""
     data = bytearray(batch(*[b"value" * 9] * 10, headers=[("h", b"1")], codec=codec))
     at = 61 + at % (len(data) - 61)
     data[at] ^= flip
@@ -96,9 +101,9 @@ def test_spoilt_records_give_a_record_error_or_other_records(
 
 
 @pytest.mark.parametrize("count", [0, 1, 3, 2**31 - 1])
-def test_other_number_of_records_is_refused(count: int) -> None:
-    """Neither fewer nor more than there are."""
-    data = changed(batch(b"a", b"b"), record_count=count)
+def test_wrong_record_count_is_refused(count: int) -> None:
+    """It is wrong if it is lower or higher."""
+    data = with_fields(batch(b"a", b"b"), record_count=count)
     with pytest.raises(RecordError) as caught:
         list(read_records(read_header(data), data))
     assert caught.value.code is ErrorCode.INVALID_RECORD
@@ -107,41 +112,41 @@ def test_other_number_of_records_is_refused(count: int) -> None:
 @pytest.mark.parametrize(
     ("codec", "code"), [(GZIP, -1), (SNAPPY, -1), (LZ4, -1), (ZSTD, -1), (5, -1), (7, -1)]
 )
-def test_what_is_not_compressed_so_is_refused(codec: int, code: int) -> None:
-    """With the code that Kafka's answer has, which has none for it."""
+def test_data_of_another_codec_is_refused(codec: int, code: int) -> None:
+    """The code is that of Kafka's response."""
     if codec in COMPRESSED:
-        need(codec)
-    data = changed(batch(b"a"), attributes=codec)
+        require_codec(codec)
+    data = with_fields(batch(b"a"), attributes=codec)
     with pytest.raises(RecordError) as caught:
-        body(read_header(data), data)
+        decompress_records(read_header(data), data)
     assert caught.value.code == code
 
 
-@pytest.mark.parametrize("codec", COMPRESSED, ids=lambda codec: NAMES[codec])
-def test_batch_that_unpacks_to_more_than_the_limit_is_not_looked_into(codec: int) -> None:
+@pytest.mark.parametrize("codec", COMPRESSED, ids=lambda codec: CODEC_NAMES[codec])
+def test_batch_beyond_the_limit_is_not_decompressed(codec: int) -> None:
     """A limit of exactly its size is enough."""
-    need(codec)
+    require_codec(codec)
     data = batch(b"0" * 50_000, codec=codec)[61:]
-    whole = unpack(codec, data)
+    whole = decompress(codec, data)
     assert whole is not None
-    assert unpack(codec, data, len(whole)) == whole
-    assert unpack(codec, data, len(whole) - 1) is None
+    assert decompress(codec, data, len(whole)) == whole
+    assert decompress(codec, data, len(whole) - 1) is None
 
 
 def test_snappy_without_framing_is_read() -> None:
-    """Some clients write it so."""
+    """Some clients write this format."""
     snappy = pytest.importorskip("snappy")
-    assert unpack(SNAPPY, snappy.compress(b"value" * 100)) == b"value" * 100
+    assert decompress(SNAPPY, snappy.compress(b"value" * 100)) == b"value" * 100
 
 
-def test_gzip_that_ends_early_is_refused() -> None:
-    """It would otherwise be a batch with fewer records."""
+def test_incomplete_gzip_is_refused() -> None:
+    """It would have fewer records."""
     with pytest.raises(RecordError, match="gzip"):
-        unpack(GZIP, gzip.compress(b"value" * 1_000)[:-9])
+        decompress(GZIP, gzip.compress(b"value" * 1_000)[:-9])
 
 
-def test_codec_without_its_library_is_not_looked_into(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Time look-ups then have the batch's base offset; its records can't be had."""
+def test_batch_of_a_missing_codec_is_not_decompressed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A look-up by time returns the base offset; reading the records fails."""
     pytest.importorskip("zstandard")
 
     def missing(name: str) -> None:
@@ -150,8 +155,8 @@ def test_codec_without_its_library_is_not_looked_into(monkeypatch: pytest.Monkey
     data = batch(*[b"x" * 100] * 3, timestamps=[NOW, NOW + 10, NOW + 20], codec=ZSTD)
     header = read_header(data)
     assert first_at_or_after(header, data, NOW + 5) == (NOW + 10, 1)
-    monkeypatch.setattr("request_purgatory.broker.log.codec.import_module", missing)
-    assert body(header, data) is None
+    monkeypatch.setattr("request_purgatory.broker.log.compression.import_module", missing)
+    assert decompress_records(header, data) is None
     assert first_at_or_after(header, data, NOW + 5) == (NOW, 0)
     assert first_at_or_after(header, data, NOW + 21) is None
     with pytest.raises(RecordError) as caught:
@@ -160,7 +165,7 @@ def test_codec_without_its_library_is_not_looked_into(monkeypatch: pytest.Monkey
 
 
 def test_first_record_at_or_after_a_time() -> None:
-    """Not the nearest: the first in the order of offsets; and none below an offset."""
+    """The first in the order of offsets, not of timestamps, from an offset on."""
     data = batch(b"a", b"b", b"c", timestamps=[NOW, NOW + 20, NOW + 10])
     header = read_header(data)
     assert first_at_or_after(header, data, 0) == (NOW, 0)
@@ -170,16 +175,16 @@ def test_first_record_at_or_after_a_time() -> None:
 
 
 def test_log_append_time_is_that_of_all_records() -> None:
-    """The producer's own times are still in them, and not read."""
-    data = changed(batch(b"a", b"b", timestamps=[5, 6]), attributes=8, max_timestamp=NOW)
+    """The producer's timestamps in the records are ignored."""
+    data = with_fields(batch(b"a", b"b", timestamps=[5, 6]), attributes=8, max_timestamp=NOW)
     assert {each.timestamp for each in read_records(read_header(data), data)} == {NOW}
 
 
-def test_built_batch_is_one_that_verifies() -> None:
-    """The broker's own records, tombstones too."""
-    data = build([(b"k", b"v"), (b"k", None)], NOW)
+def test_built_batch_is_valid() -> None:
+    """It may have tombstones."""
+    data = build_batch([(b"k", b"v"), (b"k", None)], NOW)
     header = read_header(data)
-    verify(header, data)
+    verify_checksum(header, data)
     assert list(read_records(header, data)) == [
         Record(0, b"k", b"v", NOW),
         Record(1, b"k", None, NOW),

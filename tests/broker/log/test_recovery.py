@@ -1,4 +1,4 @@
-"""What a log finds when it is opened."""
+"""Opening a log after a crash."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from request_purgatory.broker.log import (
     recovery,
 )
 from request_purgatory.broker.wire.error_code import ErrorCode
-from tests.broker.log.batches import NOW, append, batch, changed, contents
+from tests.broker.log.batches import NOW, append, batch, contents, with_fields
 
 SMALL = LogSettings(segment_bytes=250, retention_ms=None)
 
@@ -28,23 +28,23 @@ _opened: list[PartitionLog] = []
 
 @pytest.fixture(autouse=True)
 def _close_logs() -> Iterator[None]:
-    """Close what `opened` has opened, at the end: most logs here end without, as in a crash."""
+    """Close the logs of `open_log` after the test; most tests leave them open, like a crash."""
     yield
     while _opened:
         _opened.pop().close()
 
 
-def opened(folder: Path, settings: LogSettings = SMALL) -> PartitionLog:
-    """The log in a folder, whose invariants hold."""
+def open_log(folder: Path, settings: LogSettings = SMALL) -> PartitionLog:
+    """Open the log in a folder, and check its invariants."""
     log = PartitionLog.open("t-0", folder, settings)
     _opened.append(log)
     log.check()
     return log
 
 
-def filled(folder: Path, count: int = 8) -> list[tuple[int, bytes | None]]:
-    """Write a log of several segments; its records."""
-    log = opened(folder)
+def write_log(folder: Path, count: int = 8) -> list[tuple[int, bytes | None]]:
+    """Write a log of several segments, and return its records."""
+    log = open_log(folder)
     for number in range(count):
         append(log, b"%d" % number, epoch=number // 2)
     records = contents(log)
@@ -53,35 +53,35 @@ def filled(folder: Path, count: int = 8) -> list[tuple[int, bytes | None]]:
 
 
 def files(folder: Path) -> list[Path]:
-    """The segments' files, in order."""
+    """Return the segments' files in order."""
     return sorted(folder.glob("*.log"))
 
 
-def test_reopened_log_is_as_it_was(tmp_path: Path) -> None:
-    """Offsets, epochs, producers and times."""
-    log = opened(tmp_path)
+def test_reopened_log_is_unchanged(tmp_path: Path) -> None:
+    """Offsets, epochs, producers and timestamps are restored."""
+    log = open_log(tmp_path)
     for number in range(9):
         append(log, b"%d" % number, epoch=number // 2, now_ms=NOW + number)
     for sequence in range(3):
         log.append_as_leader(batch(b"p", producer=(4, 1, sequence)), 9, NOW)
-    log.advance_start(1)
+    log.advance_log_start_offset(1)
     before = (
         contents(log),
         log.log_start_offset,
         log.end_offset,
-        [log.epoch_end(epoch) for epoch in range(11)],
-        log.offset_at_time(NOW + 5, 99),
+        [log.end_offset_for_epoch(epoch) for epoch in range(11)],
+        log.offset_for_timestamp(NOW + 5, 99),
         log.max_timestamp_offset(),
         log.size_bytes,
     )
     log.close()
-    again = opened(tmp_path)
+    again = open_log(tmp_path)
     assert before == (
         contents(again),
         again.log_start_offset,
         again.end_offset,
-        [again.epoch_end(epoch) for epoch in range(11)],
-        again.offset_at_time(NOW + 5, 99),
+        [again.end_offset_for_epoch(epoch) for epoch in range(11)],
+        again.offset_for_timestamp(NOW + 5, 99),
         again.max_timestamp_offset(),
         again.size_bytes,
     )
@@ -93,17 +93,17 @@ def test_reopened_log_is_as_it_was(tmp_path: Path) -> None:
 
 
 def test_files_have_kafkas_names(tmp_path: Path) -> None:
-    """The base offset in twenty digits."""
-    filled(tmp_path)
+    """The name is the base offset in twenty digits."""
+    write_log(tmp_path)
     assert [path.name for path in files(tmp_path)] == [f"{base:020d}.log" for base in (0, 3, 6)]
 
 
-def test_log_that_was_not_closed_is_whole(tmp_path: Path) -> None:
+def test_log_that_was_not_closed_is_complete(tmp_path: Path) -> None:
     """Every append is in the file when it returns."""
-    log = opened(tmp_path)
+    log = open_log(tmp_path)
     append(log, b"a")
     append(log, b"b")
-    assert contents(opened(tmp_path)) == [(0, b"a"), (1, b"b")]
+    assert contents(open_log(tmp_path)) == [(0, b"a"), (1, b"b")]
 
 
 TORN = {
@@ -118,36 +118,33 @@ TORN = {
 
 
 @pytest.mark.parametrize("torn", TORN.values(), ids=TORN)
-def test_torn_tail_is_cut_off(
+def test_torn_tail_is_truncated(
     tmp_path: Path, torn: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """With a warning that says how many bytes.
-
-    A whole batch that does not follow is none of this log's.
-    """
-    records = filled(tmp_path)
+    """A warning has the number of bytes. A batch with a wrong offset is torn too."""
+    records = write_log(tmp_path)
     size = files(tmp_path)[-1].stat().st_size
     with files(tmp_path)[-1].open("ab") as file:
         file.write(torn)
-    log = opened(tmp_path)
+    log = open_log(tmp_path)
     assert contents(log) == records
     assert files(tmp_path)[-1].stat().st_size == size
-    assert f"{len(torn)} bytes at {size} are cut off, offset 8 is the next" in caplog.text
+    assert f"{len(torn)} bytes at {size} are truncated, the next offset is 8" in caplog.text
     assert append(log, b"new", epoch=9) == 8
     log.close()
     caplog.clear()
-    assert contents(opened(tmp_path)) == [*records, (8, b"new")]
+    assert contents(open_log(tmp_path)) == [*records, (8, b"new")]
     assert not caplog.records
 
 
 @pytest.mark.parametrize("cut", [1, 20, 61, 71, 72, 73, 144, 145, 216, 217])
-def test_cut_file_keeps_its_whole_batches(tmp_path: Path, cut: int) -> None:
-    """Wherever the cut is."""
-    records = filled(tmp_path, 3)
+def test_truncated_file_keeps_its_complete_batches(tmp_path: Path, cut: int) -> None:
+    """The file may be truncated anywhere."""
+    records = write_log(tmp_path, 3)
     (path,) = files(tmp_path)
     size = path.stat().st_size
     os.truncate(path, max(size - cut, 0))
-    log = opened(tmp_path)
+    log = open_log(tmp_path)
     whole = (size - min(cut, size)) // (size // 3)
     assert contents(log) == records[:whole]
     assert path.stat().st_size == whole * size // 3
@@ -157,14 +154,14 @@ def test_cut_file_keeps_its_whole_batches(tmp_path: Path, cut: int) -> None:
 def test_log_ends_before_its_first_corrupt_batch(
     tmp_path: Path, at: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Later segments are dropped, as Kafka does: offsets have no gaps."""
-    records = filled(tmp_path)
+    """As in Kafka, later segments are deleted: offsets have no gaps."""
+    records = write_log(tmp_path)
     before = files(tmp_path)
     data = bytearray(before[1].read_bytes())
     size = len(data) // 3
     data[size + at] ^= 0x55
     before[1].write_bytes(data)
-    log = opened(tmp_path)
+    log = open_log(tmp_path)
     assert (contents(log), log.end_offset) == (records[:4], 4)
     assert files(tmp_path) == before[:2]
     assert log.latest_epoch == 1
@@ -172,48 +169,48 @@ def test_log_ends_before_its_first_corrupt_batch(
     assert str(before[2]) in caplog.text
 
 
-def test_part_of_a_failed_append_costs_no_later_segment(tmp_path: Path) -> None:
-    """A full disk may leave one in a segment that others follow; no offset is missing."""
-    records = filled(tmp_path)
+def test_failed_append_before_later_segments_is_truncated(tmp_path: Path) -> None:
+    """A full disk leaves a part of an append in a segment. No offset is missing."""
+    records = write_log(tmp_path)
     with files(tmp_path)[0].open("ab") as file:
         file.write(batch(b"torn")[:-1])
-    assert contents(opened(tmp_path)) == records
+    assert contents(open_log(tmp_path)) == records
 
 
 def test_missing_segment_ends_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """What is behind the gap is dropped."""
-    records = filled(tmp_path)
+    """The segments after the gap are deleted."""
+    records = write_log(tmp_path)
     files(tmp_path)[1].unlink()
-    assert contents(opened(tmp_path)) == records[:3]
-    assert "the log is whole only up to offset 3" in caplog.text
+    assert contents(open_log(tmp_path)) == records[:3]
+    assert "the log is valid only up to offset 3" in caplog.text
     assert len(files(tmp_path)) == 1
 
 
-def test_start_survives(tmp_path: Path) -> None:
-    """Inside a batch, too; with segments that were about to be deleted when the process died."""
-    records = filled(tmp_path)
+def test_log_start_offset_survives(tmp_path: Path) -> None:
+    """It may be inside a batch. An interrupted deletion of segments is completed."""
+    records = write_log(tmp_path)
     (tmp_path / "log-start-offset").write_text("0\n4\n")
-    log = opened(tmp_path)
-    assert (log.log_start_offset, contents(log), log.epoch_start(2)) == (4, records[4:], 4)
+    log = open_log(tmp_path)
+    assert (log.log_start_offset, contents(log), log.epoch_start_offset(2)) == (4, records[4:], 4)
     assert [int(path.stem) for path in files(tmp_path)] == [3, 6]
 
 
-def test_segments_before_the_start_are_not_read(tmp_path: Path) -> None:
-    """What is corrupt there costs nothing that counts."""
-    records = filled(tmp_path)
+def test_segments_before_the_log_start_offset_are_not_read(tmp_path: Path) -> None:
+    """They may be corrupt."""
+    records = write_log(tmp_path)
     files(tmp_path)[0].write_bytes(b"?" * 100)
     (tmp_path / "log-start-offset").write_text("0\n3\n")
-    log = opened(tmp_path)
+    log = open_log(tmp_path)
     assert (log.log_start_offset, contents(log)) == (3, records[3:])
 
 
-def test_log_that_ends_before_its_start_begins_there(
+def test_log_that_ends_before_its_start_offset_starts_there(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The process died while the log was truncated fully."""
-    filled(tmp_path)
+    """The process died during a full truncation."""
+    write_log(tmp_path)
     (tmp_path / "log-start-offset").write_text("0\n50\n")
-    log = opened(tmp_path)
+    log = open_log(tmp_path)
     assert (log.log_start_offset, log.end_offset, log.latest_epoch, log.size_bytes) == (
         50,
         50,
@@ -223,52 +220,49 @@ def test_log_that_ends_before_its_start_begins_there(
     assert "ends at offset 8, before its start offset 50" in caplog.text
     assert append(log) == 50
     log.close()
-    assert contents(opened(tmp_path)) == [(50, b"value")]
+    assert contents(open_log(tmp_path)) == [(50, b"value")]
 
 
 @pytest.mark.parametrize("offset", [2, 5, 40])
 def test_full_truncation_survives(tmp_path: Path, offset: int) -> None:
-    """Also to an offset before the start that was kept."""
-    filled(tmp_path)
-    log = opened(tmp_path)
-    log.advance_start(4)
-    log.truncate_fully(offset)
+    """The new offset may precede the old log start offset."""
+    write_log(tmp_path)
+    log = open_log(tmp_path)
+    log.advance_log_start_offset(4)
+    log.truncate_fully_and_start_at(offset)
     append(log, b"new")
     log.close()
-    log = opened(tmp_path)
+    log = open_log(tmp_path)
     assert (log.log_start_offset, contents(log)) == (offset, [(offset, b"new")])
 
 
 def test_retention_survives(tmp_path: Path) -> None:
-    """Though it writes no checkpoint: the first segment's name says it.
-
-    Also when nothing is left.
-    """
-    filled(tmp_path)
-    log = opened(tmp_path, LogSettings(segment_bytes=250, retention_bytes=200))
-    assert log.delete_old(NOW, 8) == 1
+    """The first segment's name has the log start offset, even if all records are deleted."""
+    write_log(tmp_path)
+    log = open_log(tmp_path, LogSettings(segment_bytes=250, retention_bytes=200))
+    assert log.delete_old_segments(NOW, 8) == 1
     log.close()
-    log = opened(tmp_path, LogSettings(retention_bytes=0))
+    log = open_log(tmp_path, LogSettings(retention_bytes=0))
     assert log.log_start_offset == 3
-    assert log.delete_old(NOW, 8) == 2
+    assert log.delete_old_segments(NOW, 8) == 2
     log.close()
-    log = opened(tmp_path)
+    log = open_log(tmp_path)
     assert (log.log_start_offset, log.end_offset) == (8, 8)
 
 
-def test_lost_checkpoint_leaves_the_first_segments_start(tmp_path: Path) -> None:
-    """Rather than a log that does not open."""
-    records = filled(tmp_path)
+def test_log_without_checkpoint_starts_with_the_first_segment(tmp_path: Path) -> None:
+    """An empty checkpoint file does not prevent opening the log."""
+    records = write_log(tmp_path)
     (tmp_path / "log-start-offset").write_bytes(b"")
-    assert contents(opened(tmp_path)) == records
+    assert contents(open_log(tmp_path)) == records
 
 
-def test_other_files_are_left_alone(tmp_path: Path) -> None:
-    """But what a checkpoint left half written."""
-    records = filled(tmp_path)
+def test_other_files_are_ignored(tmp_path: Path) -> None:
+    """Only incomplete checkpoint files are deleted."""
+    records = write_log(tmp_path)
     for name in ("00000000000000000000.index", "notes.log", "x.tmp"):
         (tmp_path / name).write_bytes(b"?")
-    assert contents(opened(tmp_path)) == records
+    assert contents(open_log(tmp_path)) == records
     assert (tmp_path / "notes.log").exists()
     assert not (tmp_path / "x.tmp").exists()
 
@@ -276,32 +270,32 @@ def test_other_files_are_left_alone(tmp_path: Path) -> None:
 def test_batches_of_any_size_are_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Smaller than what is read at a time, or larger, or across two readings."""
+    """They may be smaller or larger than a chunk, or span two chunks."""
     settings = LogSettings(segment_bytes=100_000)
-    log = opened(tmp_path, settings)
+    log = open_log(tmp_path, settings)
     for size in (10, 100, 1_000, 10, 20_000, 10, 990, 1):
         append(log, b"x" * size)
     records = contents(log)
     log.close()
     for chunk in (12, 61, 100, 1_000, 1_024, 10_000):
         monkeypatch.setattr(recovery, "_CHUNK_BYTES", chunk)
-        again = opened(tmp_path, settings)
+        again = open_log(tmp_path, settings)
         assert contents(again) == records
         again.close()
     assert not caplog.records
     for noise in (b"\xff" * 20_000, b"\0" * 20_000):
         with files(tmp_path)[0].open("ab") as file:
             file.write(noise)
-        assert contents(opened(tmp_path, settings)) == records
+        assert contents(open_log(tmp_path, settings)) == records
         assert "20000 bytes" in caplog.text
         assert "no batch has length" in caplog.text
         caplog.clear()
     os.truncate(files(tmp_path)[0], files(tmp_path)[0].stat().st_size - 1)
-    assert contents(opened(tmp_path, settings)) == records[:-1]
+    assert contents(open_log(tmp_path, settings)) == records[:-1]
 
 
 def test_many_logs_share_few_open_files(tmp_path: Path) -> None:
-    """Appending, reading, rolling and reopening."""
+    """Appends, reads and new segments stay within the limit."""
     shared = OpenFiles(3)
     logs = [
         PartitionLog.open(f"t-{number}", tmp_path / str(number), SMALL, files=shared)
@@ -318,12 +312,12 @@ def test_many_logs_share_few_open_files(tmp_path: Path) -> None:
     assert len(shared) == 0
 
 
-def test_segment_with_a_batch_of_later_offsets_is_cut(
+def test_batch_of_later_offsets_is_truncated(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Its checksum is right, and its place is not."""
-    filled(tmp_path, 3)
+    """Its checksum is valid, but its offset is not the next one."""
+    write_log(tmp_path, 3)
     with files(tmp_path)[0].open("ab") as file:
-        file.write(changed(batch(b"later"), base_offset=7))
-    assert opened(tmp_path).end_offset == 3
-    assert "offsets 7 to 7 can't be the next" in caplog.text
+        file.write(with_fields(batch(b"later"), base_offset=7))
+    assert open_log(tmp_path).end_offset == 3
+    assert "the next batch can't have offsets 7 to 7" in caplog.text

@@ -4,46 +4,49 @@ from __future__ import annotations
 
 import pytest
 
-from request_purgatory.broker.log import read_header, split, stamped
-from request_purgatory.broker.log.segment import Placed, Segment
+from request_purgatory.broker.log import read_header, split_batches, with_offset_and_epoch
+from request_purgatory.broker.log.segment import BatchEntry, Segment
 from request_purgatory.broker.log.store import MemoryStore
 from tests.broker.log.batches import NOW, batch
 
-#: Of the fixture's batches: offsets 100-102, 103, 104-108, 109.
+#: The record counts of the fixture's batches: offsets 100-102, 103, 104-108 and 109.
 COUNTS = (3, 1, 5, 1)
 TIMES = (NOW, NOW + 50, NOW + 20, NOW + 60)
 
 
 @pytest.fixture
 def segment() -> Segment:
-    """Four batches, whose times are not in order."""
+    """Return four batches whose timestamps are not in order."""
     segment = Segment(100, MemoryStore())
     for count, time in zip(COUNTS, TIMES, strict=True):
         data = batch(*[b"v"] * count, timestamps=[time] * count)
         header = read_header(data)
         base = segment.next_offset
         segment.append(
-            stamped(header, data, base, 1),
-            [Placed(base, base + count, len(data), header.max_timestamp)],
+            with_offset_and_epoch(header, data, base, 1),
+            [BatchEntry(base, base + count, len(data), header.max_timestamp)],
         )
     segment.check()
     return segment
 
 
-def offsets(data: bytes) -> list[int]:
-    """The base offsets of batches."""
-    return [header.base_offset for header, _ in split(data)]
+def base_offsets(data: bytes) -> list[int]:
+    """Return the base offsets of batches."""
+    return [header.base_offset for header, _ in split_batches(data)]
 
 
 @pytest.mark.parametrize(
     ("offset", "first"), [(100, 100), (102, 100), (103, 103), (104, 104), (108, 104), (109, 109)]
 )
-def test_read_begins_with_the_batch_that_has_the_offset(
+def test_read_starts_with_the_batch_that_contains_the_offset(
     segment: Segment, offset: int, first: int
 ) -> None:
-    """As a whole."""
+    """It returns the whole batch."""
     everything = [100, 103, 104, 109]
-    assert offsets(segment.read(offset, 10**6, 110, False)) == everything[everything.index(first) :]
+    assert (
+        base_offsets(segment.read(offset, 10**6, 110, False))
+        == everything[everything.index(first) :]
+    )
 
 
 @pytest.mark.parametrize(
@@ -60,24 +63,26 @@ def test_read_begins_with_the_batch_that_has_the_offset(
         (999, None),
     ],
 )
-def test_read_ends_before_the_limit(segment: Segment, limit: int, found: list[int] | None) -> None:
-    """No batch that goes beyond it."""
+def test_read_ends_at_or_before_the_limit(
+    segment: Segment, limit: int, found: list[int] | None
+) -> None:
+    """It returns no batch that ends after the limit."""
     wanted = [100, 103, 104, 109] if found is None else found
     data = segment.read(100, 10**6, limit, True)
-    assert offsets(data) == wanted
+    assert base_offsets(data) == wanted
     assert segment.bytes_between(100, limit) == len(data)
 
 
-def test_read_gives_whole_batches_within_the_bytes(segment: Segment) -> None:
-    """One that is larger only if one is asked for at least."""
-    sizes = [header.size for header, _ in split(segment.read(100, 10**6, 110, False))]
+def test_read_returns_whole_batches_within_max_bytes(segment: Segment) -> None:
+    """A larger batch is returned only with `at_least_one`."""
+    sizes = [header.size for header, _ in split_batches(segment.read(100, 10**6, 110, False))]
     for count in range(1, 5):
-        assert len(offsets(segment.read(100, sum(sizes[:count]), 110, False))) == count
-        assert len(offsets(segment.read(100, sum(sizes[:count]) + 1, 110, False))) == count
-        assert len(offsets(segment.read(100, sum(sizes[:count]) - 1, 110, False))) == count - 1
+        assert len(base_offsets(segment.read(100, sum(sizes[:count]), 110, False))) == count
+        assert len(base_offsets(segment.read(100, sum(sizes[:count]) + 1, 110, False))) == count
+        assert len(base_offsets(segment.read(100, sum(sizes[:count]) - 1, 110, False))) == count - 1
     for max_bytes in (-1, 0, sizes[0] - 1):
         assert segment.read(100, max_bytes, 110, False) == b""
-        assert offsets(segment.read(100, max_bytes, 110, True)) == [100]
+        assert base_offsets(segment.read(100, max_bytes, 110, True)) == [100]
     assert segment.read(100, 0, 102, True) == b""
 
 
@@ -85,30 +90,32 @@ def test_read_gives_whole_batches_within_the_bytes(segment: Segment) -> None:
     ("offset", "base"),
     [(100, 100), (102, 100), (103, 103), (107, 104), (109, 109), (110, 110), (999, 110)],
 )
-def test_every_offset_lies_in_a_batch(segment: Segment, offset: int, base: int) -> None:
-    """Or at the end."""
-    assert segment.base_of(offset) == base
+def test_batch_start_of_every_offset(segment: Segment, offset: int, base: int) -> None:
+    """An offset at or after the end has the next offset."""
+    assert segment.batch_start(offset) == base
 
 
 @pytest.mark.parametrize(("base", "left"), [(100, 0), (103, 1), (104, 2), (109, 3), (110, 4)])
-def test_truncated_segment_is_as_if_nothing_had_followed(
-    segment: Segment, base: int, left: int
-) -> None:
-    """Index, times and bytes; and it grows again."""
-    segment.truncate(base)
+def test_truncated_segment_can_be_appended_to(segment: Segment, base: int, left: int) -> None:
+    """Index, timestamps and bytes are truncated."""
+    segment.truncate_to(base)
     segment.check()
     assert (len(segment), segment.next_offset) == (left, base)
     assert segment.max_timestamp == max(TIMES[:left], default=-1)
     data = batch(b"again")
     header = read_header(data)
-    segment.append(stamped(header, data, base, 2), [Placed(base, base + 1, len(data), NOW)])
+    segment.append(
+        with_offset_and_epoch(header, data, base, 2), [BatchEntry(base, base + 1, len(data), NOW)]
+    )
     segment.check()
-    assert offsets(segment.read(base, 1, base + 1, True)) == [base]
+    assert base_offsets(segment.read(base, 1, base + 1, True)) == [base]
 
 
-def test_first_batch_of_a_time_is_the_first_in_the_log(segment: Segment) -> None:
-    """Not the nearest in time; and none before an offset's."""
-    assert [segment.first_dated(NOW + time, 100) for time in (-5, 0, 1, 50, 51, 60, 61)] == [
+def test_first_index_at_or_after_a_time(segment: Segment) -> None:
+    """The first in the order of offsets, not of timestamps, from an offset on."""
+    assert [
+        segment.first_index_at_or_after(NOW + time, 100) for time in (-5, 0, 1, 50, 51, 60, 61)
+    ] == [
         0,
         0,
         1,
@@ -117,11 +124,11 @@ def test_first_batch_of_a_time_is_the_first_in_the_log(segment: Segment) -> None
         3,
         4,
     ]
-    assert segment.first_dated(NOW + 10, 104) == 2
+    assert segment.first_index_at_or_after(NOW + 10, 104) == 2
 
 
-def test_headers_and_batches_are_had_by_index(segment: Segment) -> None:
-    """Backwards too."""
-    assert [header.base_offset for header in segment.headers_backwards()] == [109, 104, 103, 100]
+def test_headers_and_batches_by_index(segment: Segment) -> None:
+    """Headers are also read in reverse."""
+    assert [header.base_offset for header in segment.reversed_headers()] == [109, 104, 103, 100]
     assert read_header(segment.batch(2)) == segment.header(2)
     assert len(segment.batch(3)) == segment.header(3).size

@@ -1,4 +1,4 @@
-"""The bytes of segments, and the checkpoint."""
+"""The stores of segments' bytes, and the offset checkpoint."""
 
 from __future__ import annotations
 
@@ -20,10 +20,7 @@ resource = pytest.importorskip("resource")
 
 @contextlib.contextmanager
 def full_at(size: int) -> Iterator[None]:
-    """The system takes no byte beyond `size` of any file, as a full disk would.
-
-    Of a write that goes beyond it takes a part.
-    """
+    """Limit every file to `size` bytes; a longer write is partial, as on a full disk."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
     try:
@@ -34,7 +31,7 @@ def full_at(size: int) -> Iterator[None]:
 
 @pytest.fixture
 def files() -> Iterator[OpenFiles]:
-    """A few open files."""
+    """Return a cache of two open files."""
     files = OpenFiles(2)
     yield files
     for path in list(files._descriptors):
@@ -43,12 +40,12 @@ def files() -> Iterator[OpenFiles]:
 
 @pytest.fixture(params=["memory", "file"])
 def store(request: pytest.FixtureRequest, tmp_path: Path, files: OpenFiles) -> Store:
-    """An empty store of either kind."""
+    """Return an empty store in memory or in a file."""
     return MemoryStore() if request.param == "memory" else FileStore(tmp_path / "0.log", files)
 
 
-def test_what_was_appended_is_read(store: Store) -> None:
-    """Any part of it, as bytes of its own."""
+def test_appended_bytes_are_read(store: Store) -> None:
+    """Any part can be read."""
     store.append(b"abc")
     store.append(bytearray(b"defg"))
     assert store.size == 7
@@ -60,8 +57,8 @@ def test_what_was_appended_is_read(store: Store) -> None:
     store.delete()
 
 
-def test_file_has_what_was_appended_at_once(tmp_path: Path, files: OpenFiles) -> None:
-    """Nothing is held back in the process."""
+def test_appended_bytes_are_in_the_file_at_once(tmp_path: Path, files: OpenFiles) -> None:
+    """The process has no buffer."""
     store = FileStore(tmp_path / "0.log", files)
     store.append(b"abc")
     assert (tmp_path / "0.log").read_bytes() == b"abc"
@@ -72,10 +69,8 @@ def test_file_has_what_was_appended_at_once(tmp_path: Path, files: OpenFiles) ->
     assert not (tmp_path / "0.log").exists()
 
 
-def test_full_disk_fails_the_append_and_leaves_no_part_of_it(
-    tmp_path: Path, files: OpenFiles
-) -> None:
-    """Also of a write that the system took a part of; what fits is taken again afterwards."""
+def test_append_to_a_full_disk_is_undone(tmp_path: Path, files: OpenFiles) -> None:
+    """A partial write is truncated. A smaller append succeeds afterwards."""
     store = FileStore(tmp_path / "0.log", files)
     store.append(b"abc")
     with full_at(10):
@@ -88,10 +83,10 @@ def test_full_disk_fails_the_append_and_leaves_no_part_of_it(
     assert (tmp_path / "0.log").read_bytes() == b"abcdefg" + b"y" * 100
 
 
-def test_part_that_could_not_be_cut_off_is_cut_off_later(
+def test_failed_truncation_is_repeated_by_the_next_append(
     tmp_path: Path, files: OpenFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Before the next append; nobody reads it meanwhile."""
+    """Reads do not see the torn tail in the meantime."""
     store = FileStore(tmp_path / "0.log", files)
     store.append(b"abc")
     cut = os.ftruncate
@@ -113,10 +108,10 @@ def test_part_that_could_not_be_cut_off_is_cut_off_later(
     assert (tmp_path / "0.log").read_bytes() == b"abcd"
 
 
-def test_short_writes_go_on(
+def test_partial_writes_are_continued(
     tmp_path: Path, files: OpenFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The system may take a byte at a time."""
+    """The system may write one byte at a time."""
     write = os.pwrite
     monkeypatch.setattr(
         os,
@@ -129,18 +124,18 @@ def test_short_writes_go_on(
     assert store.read(0, 6) == b"abcdef"
 
 
-def test_file_that_was_cut_by_another_is_told(tmp_path: Path, files: OpenFiles) -> None:
-    """Not read as if it were whole."""
+def test_read_of_a_truncated_file_fails(tmp_path: Path, files: OpenFiles) -> None:
+    """Another process has truncated the file."""
     store = FileStore(tmp_path / "0.log", files)
     store.append(b"abcdef")
     os.truncate(tmp_path / "0.log", 4)
-    with pytest.raises(RecordError, match="wanted 6 at 0") as caught:
+    with pytest.raises(RecordError, match=r"can.t read 6 at 0") as caught:
         store.read(0, 6)
     assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
 
 
-def test_only_so_many_files_are_open(tmp_path: Path, files: OpenFiles) -> None:
-    """The one that was used least recently is closed, and opened again when it is used."""
+def test_open_files_are_limited(tmp_path: Path, files: OpenFiles) -> None:
+    """The least recently used file is closed, and opened again when it is used."""
     stores = [FileStore(tmp_path / f"{number}.log", files) for number in range(5)]
     for turn in range(3):
         for number, store in enumerate(stores):
@@ -155,17 +150,17 @@ def test_only_so_many_files_are_open(tmp_path: Path, files: OpenFiles) -> None:
     assert len(files) == 0
 
 
-def test_file_that_can_not_be_opened_is_told(tmp_path: Path, files: OpenFiles) -> None:
-    """As a storage error, with the path."""
+def test_file_that_can_not_be_opened_is_a_storage_error(tmp_path: Path, files: OpenFiles) -> None:
+    """The message has the path."""
     with pytest.raises(RecordError, match="missing") as caught:
         FileStore(tmp_path / "missing" / "0.log", files)
     assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
 
 
-def test_fsync_that_fails_is_told(
+def test_failed_fsync_is_a_storage_error(
     tmp_path: Path, files: OpenFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And tried again by the next flush; after that there is nothing to force."""
+    """The next flush repeats it. After that there is nothing to flush."""
     calls: list[int] = []
 
     def failing(descriptor: int) -> None:
@@ -188,7 +183,7 @@ def test_fsync_that_fails_is_told(
 
 
 def test_checkpoint_holds_the_last_offset(tmp_path: Path) -> None:
-    """None before the first; no partial file is left."""
+    """It is None before the first one. No partial file is left."""
     checkpoint = OffsetCheckpoint(tmp_path / "offset")
     assert checkpoint.read() is None
     for offset in (7, 2**62, 3):
@@ -197,8 +192,8 @@ def test_checkpoint_holds_the_last_offset(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["offset"]
 
 
-def test_checkpoint_that_can_not_be_written_stays(tmp_path: Path) -> None:
-    """All of the old one, none of the new one."""
+def test_failed_write_keeps_the_checkpoint(tmp_path: Path) -> None:
+    """The file holds the previous offset."""
     checkpoint = OffsetCheckpoint(tmp_path / "offset")
     checkpoint.write(7)
     with full_at(3), pytest.raises(RecordError, match="writing 123456789") as caught:
@@ -210,10 +205,10 @@ def test_checkpoint_that_can_not_be_written_stays(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "content", [b"", b"0\n", b"0\n12", b"1\n12\n", b"0\n-1\n", b"0\n1\n2\n", b"\xff\xfe"]
 )
-def test_checkpoint_that_is_none_is_left_out(
+def test_invalid_checkpoint_is_ignored(
     tmp_path: Path, content: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """With a warning that says what is there."""
+    """A warning has the path."""
     (tmp_path / "offset").write_bytes(content)
     assert OffsetCheckpoint(tmp_path / "offset").read() is None
     assert str(tmp_path / "offset") in caplog.text

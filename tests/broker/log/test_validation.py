@@ -1,6 +1,6 @@
-"""What a leader takes of clients, and with what it answers the rest.
+"""Validation of clients' batches.
 
-The codes are those that Kafka 4.1's own validator gave for the same bytes.
+The expected codes are those of Kafka 4.1's validator for the same bytes.
 """
 
 from __future__ import annotations
@@ -16,28 +16,28 @@ from request_purgatory.broker.log import (
     PartitionLog,
     RecordError,
     read_header,
-    verify,
+    verify_checksum,
 )
-from request_purgatory.broker.log.codec import GZIP
+from request_purgatory.broker.log.compression import GZIP
 from request_purgatory.broker.wire.error_code import ErrorCode
-from tests.broker.log.batches import NOW, SETTINGS, batch, changed, rechecked
+from tests.broker.log.batches import NOW, SETTINGS, batch, with_checksum, with_fields
 
 HOUR = 3_600_000
 FLAGGED = {"attributes": 0x08}
 
 
-def stored(data: bytes, settings: LogSettings = SETTINGS) -> DefaultRecordBatch:
-    """What is in the log after an append, as kafka-python reads it."""
+def append_and_read(data: bytes, settings: LogSettings = SETTINGS) -> DefaultRecordBatch:
+    """Append a batch, and return it as kafka-python reads it from the log."""
     log = PartitionLog.in_memory("t-0", settings)
     log.append_as_leader(data, 7, NOW)
     log.check()
     return DefaultRecordBatch(log.read(0, 10**9, 10**9, at_least_one=True))
 
 
-def refused(
+def refusal(
     data: bytes, settings: LogSettings = SETTINGS, *, internal: bool = False
 ) -> RecordError:
-    """The error, after which the log is as it was."""
+    """Return the error of a batch, which leaves the log unchanged."""
     log = PartitionLog.in_memory("t-0", settings)
     with pytest.raises(RecordError) as caught:
         log.append_as_leader(data, 7, NOW, internal=internal)
@@ -51,95 +51,95 @@ BAD = {
     "less than a length": (b"\0" * 11, ErrorCode.INVALID_RECORD),
     "torn": (batch()[:-1], ErrorCode.INVALID_RECORD),
     "two batches": (batch() + batch(), ErrorCode.INVALID_RECORD),
-    "magic 1": (changed(batch(), magic=1), ErrorCode.INVALID_RECORD),
-    "magic 3": (changed(batch(), magic=3), ErrorCode.CORRUPT_MESSAGE),
-    "length of no batch": (changed(batch(), length=13), ErrorCode.CORRUPT_MESSAGE),
-    "wrong checksum": (changed(batch(), crc=0), ErrorCode.CORRUPT_MESSAGE),
-    "base offset": (changed(batch(), base_offset=3), ErrorCode.INVALID_RECORD),
+    "magic 1": (with_fields(batch(), magic=1), ErrorCode.INVALID_RECORD),
+    "magic 3": (with_fields(batch(), magic=3), ErrorCode.CORRUPT_MESSAGE),
+    "length of no batch": (with_fields(batch(), length=13), ErrorCode.CORRUPT_MESSAGE),
+    "wrong checksum": (with_fields(batch(), crc=0), ErrorCode.CORRUPT_MESSAGE),
+    "base offset": (with_fields(batch(), base_offset=3), ErrorCode.INVALID_RECORD),
     "no records": (
-        changed(batch(), record_count=0, last_offset_delta=-1),
+        with_fields(batch(), record_count=0, last_offset_delta=-1),
         ErrorCode.INVALID_RECORD,
     ),
-    "negative count": (changed(batch(), record_count=-1), ErrorCode.INVALID_RECORD),
-    "negative delta": (changed(batch(), last_offset_delta=-2), ErrorCode.INVALID_RECORD),
+    "negative count": (with_fields(batch(), record_count=-1), ErrorCode.INVALID_RECORD),
+    "negative delta": (with_fields(batch(), last_offset_delta=-2), ErrorCode.INVALID_RECORD),
     "more offsets than records": (
-        changed(batch(b"a", b"b"), last_offset_delta=5),
+        with_fields(batch(b"a", b"b"), last_offset_delta=5),
         ErrorCode.INVALID_RECORD,
     ),
     "too few": (
-        changed(batch(b"a", b"b"), last_offset_delta=0, record_count=1),
+        with_fields(batch(b"a", b"b"), last_offset_delta=0, record_count=1),
         ErrorCode.INVALID_RECORD,
     ),
     "too many": (
-        changed(batch(b"a", b"b"), last_offset_delta=2, record_count=3),
+        with_fields(batch(b"a", b"b"), last_offset_delta=2, record_count=3),
         ErrorCode.INVALID_RECORD,
     ),
-    "control": (changed(batch(), attributes=0x20), ErrorCode.INVALID_RECORD),
+    "control": (with_fields(batch(), attributes=0x20), ErrorCode.INVALID_RECORD),
     "no sequence": (batch(producer=(1, 0, -1)), ErrorCode.INVALID_RECORD),
     "transactional": (
-        changed(batch(producer=(1, 0, 0)), attributes=0x10),
+        with_fields(batch(producer=(1, 0, 0)), attributes=0x10),
         ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     ),
-    "codec 5": (changed(batch(), attributes=5), ErrorCode.UNKNOWN_SERVER_ERROR),
-    "not gzip": (changed(batch(), attributes=GZIP), ErrorCode.UNKNOWN_SERVER_ERROR),
+    "codec 5": (with_fields(batch(), attributes=5), ErrorCode.UNKNOWN_SERVER_ERROR),
+    "not gzip": (with_fields(batch(), attributes=GZIP), ErrorCode.UNKNOWN_SERVER_ERROR),
     "garbage for records": (
-        rechecked(batch()[:61] + b"\x11" * 3 + batch()[64:]),
+        with_checksum(batch()[:61] + b"\x11" * 3 + batch()[64:]),
         ErrorCode.INVALID_RECORD,
     ),
     "record of another length": (
-        rechecked(batch()[:61] + bytes([batch()[61] - 2]) + batch()[62:]),
+        with_checksum(batch()[:61] + bytes([batch()[61] - 2]) + batch()[62:]),
         ErrorCode.INVALID_RECORD,
     ),
     "two records of one offset": (
-        rechecked(batch(b"a", b"b").replace(b"\2\6key\2b", b"\0\6key\2b")),
+        with_checksum(batch(b"a", b"b").replace(b"\2\6key\2b", b"\0\6key\2b")),
         ErrorCode.INVALID_RECORD,
     ),
 }
 
 
 @pytest.mark.parametrize(("data", "code"), BAD.values(), ids=BAD)
-def test_bad_batch_is_refused_as_kafka_refuses_it(data: bytes, code: ErrorCode) -> None:
-    """And the log is as it was."""
-    assert refused(data).code is code
+def test_invalid_batch_is_refused_with_kafkas_code(data: bytes, code: ErrorCode) -> None:
+    """The log is unchanged."""
+    assert refusal(data).code is code
 
 
-def test_torn_batch_behind_a_whole_one_is_left_out() -> None:
-    """As Kafka does: only what is whole counts."""
+def test_torn_batch_after_a_complete_one_is_ignored() -> None:
+    """As in Kafka, only the complete batch is appended."""
     whole = batch(b"a")
     log = PartitionLog.in_memory("t-0", SETTINGS)
     log.append_as_leader(whole + batch(b"b")[:-1], 7, NOW)
     assert (log.end_offset, log.size_bytes) == (1, len(whole))
 
 
-def test_batch_may_have_just_max_message_bytes() -> None:
-    """And not one byte more."""
+def test_batch_may_have_max_message_bytes() -> None:
+    """One byte more is refused."""
     data = batch(b"x" * 100)
-    assert stored(data, LogSettings(max_message_bytes=len(data))).records_count == 1
-    error = refused(data, LogSettings(max_message_bytes=len(data) - 1))
+    assert append_and_read(data, LogSettings(max_message_bytes=len(data))).records_count == 1
+    error = refusal(data, LogSettings(max_message_bytes=len(data) - 1))
     assert error.code is ErrorCode.MESSAGE_TOO_LARGE
     assert str(len(data)) in str(error)
 
 
-def test_timestamps_too_far_ahead_are_refused_record_by_record() -> None:
-    """With the first three that are."""
+def test_timestamps_too_far_ahead_are_refused() -> None:
+    """The error names the first three records at fault."""
     times = [NOW, NOW + HOUR, *[NOW + HOUR + 1] * 4]
-    error = refused(batch(*[b"v"] * 6, timestamps=times))
+    error = refusal(batch(*[b"v"] * 6, timestamps=times))
     assert error.code is ErrorCode.INVALID_TIMESTAMP
     assert [index for index, _ in error.faults] == [2, 3, 4]
     assert str(NOW + HOUR + 1) in error.faults[0][1]
-    assert stored(batch(*[b"v"] * 2, timestamps=times[:2])).max_timestamp == NOW + HOUR
+    assert append_and_read(batch(*[b"v"] * 2, timestamps=times[:2])).max_timestamp == NOW + HOUR
 
 
-def test_timestamps_too_far_back_are_refused_if_the_topic_says_so() -> None:
-    """No timestamp at all is taken."""
+def test_timestamps_too_far_back_are_refused_if_configured() -> None:
+    """A record without timestamp is accepted."""
     data = batch(b"v", timestamps=[NOW - 11])
     assert (
-        refused(data, LogSettings(message_timestamp_before_max_ms=10)).code
+        refusal(data, LogSettings(message_timestamp_before_max_ms=10)).code
         is ErrorCode.INVALID_TIMESTAMP
     )
-    assert stored(data).max_timestamp == NOW - 11
+    assert append_and_read(data).max_timestamp == NOW - 11
     assert (
-        stored(
+        append_and_read(
             batch(b"v", timestamps=[-1]), LogSettings(message_timestamp_before_max_ms=10)
         ).max_timestamp
         == -1
@@ -147,10 +147,10 @@ def test_timestamps_too_far_back_are_refused_if_the_topic_says_so() -> None:
 
 
 @pytest.mark.parametrize("codec", [0, GZIP])
-def test_log_append_time_takes_the_place_of_the_producers(codec: int) -> None:
-    """In the header, whose checksum is made anew; the records stay."""
+def test_log_append_time_replaces_the_producers_timestamps(codec: int) -> None:
+    """The header and its checksum change, the records do not."""
     data = batch(b"a" * 99, b"b" * 99, timestamps=[5, NOW + 2 * HOUR], codec=codec)
-    found = stored(data, LogSettings(message_timestamp_type="LogAppendTime"))
+    found = append_and_read(data, LogSettings(message_timestamp_type="LogAppendTime"))
     assert (found.timestamp_type, found.max_timestamp, found.compression_type) == (1, NOW, codec)
     assert found.validate_crc()
     assert [(each.timestamp, each.value) for each in found] == [(NOW, b"a" * 99), (NOW, b"b" * 99)]
@@ -158,45 +158,45 @@ def test_log_append_time_takes_the_place_of_the_producers(codec: int) -> None:
 
 @pytest.mark.parametrize("codec", [0, GZIP])
 def test_max_timestamp_is_that_of_the_records(codec: int) -> None:
-    """Whatever the producer says it is."""
+    """The producer's header may have another one."""
     data = batch(b"a" * 99, b"b" * 99, timestamps=[NOW + 5, NOW], codec=codec)
-    found = stored(changed(data, max_timestamp=NOW + 10**12))
+    found = append_and_read(with_fields(data, max_timestamp=NOW + 10**12))
     assert found.max_timestamp == NOW + 5
     assert found.validate_crc()
 
 
-def test_producers_do_not_set_log_append_time() -> None:
-    """Refused where the topic has it; undone where the topic has the producer's times."""
-    data = changed(batch(b"a"), **FLAGGED)
+def test_producers_must_not_set_log_append_time() -> None:
+    """With CreateTime the flag is removed instead."""
+    data = with_fields(batch(b"a"), **FLAGGED)
     append_time = LogSettings(message_timestamp_type="LogAppendTime")
-    assert refused(data, append_time).code is ErrorCode.INVALID_TIMESTAMP
-    assert refused(changed(data, max_timestamp=-1)).code is ErrorCode.INVALID_TIMESTAMP
-    found = stored(data)
+    assert refusal(data, append_time).code is ErrorCode.INVALID_TIMESTAMP
+    assert refusal(with_fields(data, max_timestamp=-1)).code is ErrorCode.INVALID_TIMESTAMP
+    found = append_and_read(data)
     assert (found.timestamp_type, found.max_timestamp) == (0, NOW)
-    late = refused(changed(data, max_timestamp=NOW + HOUR + 1))
+    late = refusal(with_fields(data, max_timestamp=NOW + HOUR + 1))
     assert (late.code, late.faults[0][0]) == (ErrorCode.INVALID_TIMESTAMP, 0)
 
 
-def test_compacted_topic_takes_no_record_without_key() -> None:
-    """Each is told; an empty key is one."""
+def test_compacted_topic_refuses_records_without_key() -> None:
+    """The error names each record. An empty key is a key."""
     settings = LogSettings(compacted=True)
-    error = refused(batch(b"a", b"b", key=None), settings)
+    error = refusal(batch(b"a", b"b", key=None), settings)
     assert (error.code, [index for index, _ in error.faults]) == (ErrorCode.INVALID_RECORD, [0, 1])
-    assert stored(batch(b"a", key=b""), settings).records_count == 1
+    assert append_and_read(batch(b"a", key=b""), settings).records_count == 1
 
 
-def test_broker_may_write_what_clients_may_not() -> None:
-    """Markers; but nothing that is corrupt."""
+def test_internal_batch_may_be_a_control_batch() -> None:
+    """A corrupt internal batch is refused."""
     log = PartitionLog.in_memory("t-0", SETTINGS)
-    marker = changed(batch(b"\0" * 6, key=b"\0\0\0\1", producer=(9, 0, -1)), attributes=0x20)
+    marker = with_fields(batch(b"\0" * 6, key=b"\0\0\0\1", producer=(9, 0, -1)), attributes=0x20)
     assert log.append_as_leader(marker, 7, NOW, internal=True).base_offset == 0
     assert list(log.records()) == []
     assert len(log.producers) == 0
-    assert refused(changed(batch(), crc=1), internal=True).code is ErrorCode.CORRUPT_MESSAGE
+    assert refusal(with_fields(batch(), crc=1), internal=True).code is ErrorCode.CORRUPT_MESSAGE
 
 
-def test_stored_batch_differs_only_in_its_stamp() -> None:
-    """The producer's bytes, with the log's offset and the leader's epoch."""
+def test_stored_batch_differs_only_in_offset_and_epoch() -> None:
+    """The leader sets both."""
     log = PartitionLog.in_memory("t-0", SETTINGS)
     data = batch(b"a", b"b", headers=[("h", b"1")])
     log.append_as_leader(data, 7, NOW)
@@ -206,7 +206,7 @@ def test_stored_batch_differs_only_in_its_stamp() -> None:
     found = log.read(2, 10**6, 10**6, at_least_one=True)
     assert found[16:] == data[16:]
     assert (read_header(found).base_offset, read_header(found).leader_epoch) == (2, 8)
-    verify(read_header(found), found)
+    verify_checksum(read_header(found), found)
 
 
 @pytest.mark.parametrize(
@@ -221,7 +221,7 @@ def test_stored_batch_differs_only_in_its_stamp() -> None:
         ("message_timestamp_after_max_ms", -1),
     ],
 )
-def test_settings_that_no_log_can_have_are_refused(name: str, value: object) -> None:
-    """With the value."""
+def test_invalid_settings_are_refused(name: str, value: object) -> None:
+    """The message has the value."""
     with pytest.raises(InvalidArgumentError, match=f"{name} .*{value!r}"):
         replace(SETTINGS, **{name: value})  # type: ignore[arg-type]

@@ -1,1 +1,1 @@
-"""What Apache Kafka does, case by case, and whether our broker does the same."""
+"""Parity: what Apache Kafka does, case by case, and whether this broker does the same."""

@@ -1,4 +1,4 @@
-"""Record batches as producers make them, and as they should not."""
+"""Record batches, valid and invalid."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TIMESTAMP = 1_700_000_000_000
 NONE, GZIP = 0, 1
 TRANSACTIONAL, CONTROL = 0x10, 0x20
 
-# Where the fields of a batch are, and how they are packed.
+# The fields of a batch: their positions and struct formats.
 _FIELDS = {
     "base_offset": (0, ">q"),
     "length": (8, ">i"),
@@ -43,10 +43,7 @@ def batch(
     magic: int = 2,
     producer: tuple[int, int, int] | None = None,
 ) -> bytes:
-    """A batch of records with these values.
-
-    `producer` is its id, its epoch, and the sequence number of the first record.
-    """
+    """Return a batch of records; `producer` is (id, epoch, first sequence number)."""
     producer_id, epoch, sequence = producer or (-1, -1, -1)
     idempotence = (
         {"producer_id": producer_id, "producer_epoch": epoch, "base_sequence": sequence}
@@ -63,7 +60,7 @@ def batch(
 
 
 def changed(raw: bytes, *, keep_crc: bool = False, **fields: int) -> bytes:
-    """The batch with some fields of its header set, and the checksum made anew unless it is to be wrong."""
+    """Return a batch with changed header fields, and the new checksum unless `keep_crc`."""
     patched = bytearray(raw)
     for name, value in fields.items():
         position, form = _FIELDS[name]
@@ -74,7 +71,7 @@ def changed(raw: bytes, *, keep_crc: bool = False, **fields: int) -> bytes:
 
 
 def shown(raw: bytes | None) -> list[dict[str, Any]] | None:
-    """What is in the batches of an answer, in JSON's terms."""
+    """Return the content of a response's batches as JSON values."""
     if raw is None:
         return None
     found = []

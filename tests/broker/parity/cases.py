@@ -12,5 +12,5 @@ for _module in sorted(Path(__file__).parent.glob("*_cases.py")):
 
 
 def all_cases() -> list[Case]:
-    """By name, those that stop nodes last."""
+    """Return the cases by name; those that stop nodes are last."""
     return sorted(CASES.values(), key=lambda each: (each.stops_nodes, each.name))

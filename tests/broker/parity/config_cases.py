@@ -1,18 +1,18 @@
-"""The settings of topics and brokers."""
+"""DescribeConfigs and IncrementalAlterConfigs."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from tests.broker.parity.case import case
-from tests.broker.parity.scene import Scene
+from tests.broker.parity.case_harness import CaseHarness
 
 _TOPIC, _BROKER = 2, 4
 _TOPIC_CONFIG = 1
 
 
 def _configs(
-    scene: Scene,
+    harness: CaseHarness,
     kind: int,
     name: str,
     keys: list[str] | None,
@@ -21,7 +21,7 @@ def _configs(
     synonyms: bool = False,
 ) -> Any:
     resource = {"resource_type": kind, "resource_name": name, "configuration_keys": keys}
-    answer = scene.any.call(
+    answer = harness.node_0.call(
         "DescribeConfigs",
         version,
         resources=[resource],
@@ -32,8 +32,8 @@ def _configs(
 
 
 @case
-def describe_configs_of_a_topic(scene: Scene) -> Any:
-    topic = scene.topic(configs={"retention.ms": "1000"})
+def describe_configs_of_a_topic(harness: CaseHarness) -> Any:
+    topic = harness.topic(configs={"retention.ms": "1000"})
     keys = [
         "retention.ms",
         "cleanup.policy",
@@ -43,25 +43,25 @@ def describe_configs_of_a_topic(scene: Scene) -> Any:
         "no.such.setting",
     ]
     seen = {
-        version: _configs(scene, _TOPIC, topic, keys, version=version) for version in (1, 2, 3, 4)
+        version: _configs(harness, _TOPIC, topic, keys, version=version) for version in (1, 2, 3, 4)
     }
-    all_names = {each.name for each in _configs(scene, _TOPIC, topic, None).configs}
+    all_names = {each.name for each in _configs(harness, _TOPIC, topic, None).configs}
     return seen | {
         "all are there": set(keys[:-1]) <= all_names,
-        "no keys": len(_configs(scene, _TOPIC, topic, []).configs) in (0, len(all_names)),
+        "no keys": len(_configs(harness, _TOPIC, topic, []).configs) in (0, len(all_names)),
     }
 
 
 @case
-def describe_configs_with_synonyms(scene: Scene) -> Any:
-    topic = scene.topic(configs={"max.message.bytes": "1000"})
-    return _configs(scene, _TOPIC, topic, ["max.message.bytes"], synonyms=True)
+def describe_configs_with_synonyms(harness: CaseHarness) -> Any:
+    topic = harness.topic(configs={"max.message.bytes": "1000"})
+    return _configs(harness, _TOPIC, topic, ["max.message.bytes"], synonyms=True)
 
 
 @case
-def describe_configs_of_unknown_things(scene: Scene) -> Any:
+def describe_configs_of_unknown_resources(harness: CaseHarness) -> Any:
     wanted = {
-        "topic": (_TOPIC, scene.name("none")),
+        "topic": (_TOPIC, harness.name("none")),
         "odd topic": (_TOPIC, "a/b"),
         "empty topic": (_TOPIC, ""),
         "another broker": (_BROKER, "1"),
@@ -70,23 +70,23 @@ def describe_configs_of_unknown_things(scene: Scene) -> Any:
         "unknown type": (77, "x"),
     }
     return {
-        name: _configs(scene, kind, resource, ["no.such.setting"])
+        name: _configs(harness, kind, resource, ["no.such.setting"])
         for name, (kind, resource) in wanted.items()
     }
 
 
 @case
-def describe_configs_of_a_broker(scene: Scene) -> Any:
+def describe_configs_of_a_broker(harness: CaseHarness) -> Any:
     keys = ["offsets.topic.num.partitions", "group.min.session.timeout.ms", "no.such.setting"]
     return {
-        "own": _configs(scene, _BROKER, "0", keys),
-        "all brokers": _configs(scene, _BROKER, "", keys),
+        "own": _configs(harness, _BROKER, "0", keys),
+        "all brokers": _configs(harness, _BROKER, "", keys),
     }
 
 
 @case
-def alter_configs_of_a_topic(scene: Scene) -> Any:
-    topic = scene.topic(configs={"retention.ms": "1000"})
+def alter_configs_of_a_topic(harness: CaseHarness) -> Any:
+    topic = harness.topic(configs={"retention.ms": "1000"})
 
     def alter(
         operation: int,
@@ -98,13 +98,13 @@ def alter_configs_of_a_topic(scene: Scene) -> Any:
     ) -> Any:
         config = {"name": name, "config_operation": operation, "value": value}
         resources = [{"resource_type": _TOPIC, "resource_name": resource, "configs": [config]}]
-        return scene.any.call(
+        return harness.node_0.call(
             "IncrementalAlterConfigs", 1, resources=resources, validate_only=validate_only
         ).responses
 
     def value_is(value: str) -> Any:
-        return scene.until(
-            lambda: _configs(scene, _TOPIC, topic, ["retention.ms"]).configs[0].value == value
+        return harness.until(
+            lambda: _configs(harness, _TOPIC, topic, ["retention.ms"]).configs[0].value == value
         )
 
     set_, delete, append = 0, 1, 2
@@ -114,9 +114,9 @@ def alter_configs_of_a_topic(scene: Scene) -> Any:
     }
     seen["is set"] = value_is("2000")
     seen["deleted"] = alter(delete, "retention.ms", None)
-    seen["is deleted"] = scene.until(
+    seen["is deleted"] = harness.until(
         lambda: (
-            _configs(scene, _TOPIC, topic, ["retention.ms"]).configs[0].config_source
+            _configs(harness, _TOPIC, topic, ["retention.ms"]).configs[0].config_source
             != _TOPIC_CONFIG
         )
     )
@@ -125,6 +125,6 @@ def alter_configs_of_a_topic(scene: Scene) -> Any:
         "no number": alter(set_, "retention.ms", "soon"),
         "no list": alter(append, "retention.ms", "1"),
         "list": alter(append, "cleanup.policy", "compact"),
-        "unknown topic": alter(set_, "retention.ms", "1000", resource=scene.name("none")),
+        "unknown topic": alter(set_, "retention.ms", "1000", resource=harness.name("none")),
         "unknown operation": alter(9, "retention.ms", "1000"),
     }

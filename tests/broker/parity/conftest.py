@@ -1,4 +1,4 @@
-"""Fixtures of the comparison: Kafka's cluster and ours, each started once."""
+"""The clusters of the comparison: Apache Kafka's and this broker's."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import Any
 import pytest
 
 from tests.broker.kafka_server import SHARED_SETTINGS, KafkaCluster
+from tests.broker.parity.case_harness import Cluster
 from tests.broker.parity.real import kafka_of_three_nodes
-from tests.broker.parity.scene import Cluster
 
 
 @pytest.fixture(scope="module")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
-    """Kafka, with three nodes."""
+    """Run Apache Kafka with three nodes."""
     with kafka_of_three_nodes(tmp_path_factory.mktemp("kafka")) as cluster:
         yield cluster
 
 
 @pytest.fixture(scope="module")
 def ours() -> Iterator[Cluster]:
-    """Our broker, with three nodes and the same settings."""
+    """Run this broker with three nodes and the same settings."""
     from request_purgatory import broker
 
     settings: dict[str, Any] = {

@@ -1,69 +1,77 @@
-"""Groups as administrators see them, and who leads them."""
+"""Coordinators, and the administration of groups."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from tests.broker.parity.case import case
+from tests.broker.parity.case_harness import CaseHarness
 from tests.broker.parity.members import newcomer, only_member, protocols
-from tests.broker.parity.scene import Scene
 
 
 @case
-def find_coordinator_at_each_version(scene: Scene) -> Any:
-    group = scene.name("group")
-    scene.coordinator(group)
+def find_coordinator_at_each_version(harness: CaseHarness) -> Any:
+    group = harness.name("group")
+    harness.coordinator(group)
     old = {
-        version: scene.any.call("FindCoordinator", version, key=group, key_type=0)
+        version: harness.node_0.call("FindCoordinator", version, key=group, key_type=0)
         for version in range(4)
     }
     return old | {
-        version: scene.any.call("FindCoordinator", version, coordinator_keys=[group], key_type=0)
+        version: harness.node_0.call(
+            "FindCoordinator", version, coordinator_keys=[group], key_type=0
+        )
         for version in range(4, 7)
     }
 
 
 @case
-def find_coordinator_of_several_groups(scene: Scene) -> Any:
-    scene.coordinator(scene.name("one"))
-    keys = [scene.name("one"), scene.name("two")]
-    answer = scene.any.call("FindCoordinator", 4, coordinator_keys=[*keys, keys[0]], key_type=0)
+def find_coordinator_of_several_groups(harness: CaseHarness) -> Any:
+    harness.coordinator(harness.name("one"))
+    keys = [harness.name("one"), harness.name("two")]
+    answer = harness.node_0.call(
+        "FindCoordinator", 4, coordinator_keys=[*keys, keys[0]], key_type=0
+    )
     return {
         "answer": answer,
-        "none": scene.any.call("FindCoordinator", 4, coordinator_keys=[], key_type=0),
+        "none": harness.node_0.call("FindCoordinator", 4, coordinator_keys=[], key_type=0),
     }
 
 
 @case
-def find_coordinator_of_odd_keys(scene: Scene) -> Any:
-    scene.coordinator(scene.name("one"))
-    asked = {"empty group": ("", 0), "unknown type": ("key", 7), "negative type": ("key", -1)}
+def find_coordinator_of_unusual_keys(harness: CaseHarness) -> Any:
+    harness.coordinator(harness.name("one"))
+    keys = {"empty group": ("", 0), "unknown type": ("key", 7), "negative type": ("key", -1)}
     seen: dict[Any, Any] = {}
-    for name, (key, kind) in asked.items():
-        seen[name] = scene.again(scene.any).call("FindCoordinator", 3, key=key, key_type=kind)
-        seen[f"{name}, version 4"] = scene.again(scene.any).call(
+    for name, (key, kind) in keys.items():
+        seen[name] = harness.connect_like(harness.node_0).call(
+            "FindCoordinator", 3, key=key, key_type=kind
+        )
+        seen[f"{name}, version 4"] = harness.connect_like(harness.node_0).call(
             "FindCoordinator", 4, coordinator_keys=[key], key_type=kind
         )
     return seen
 
 
 @case
-def find_coordinator_of_a_transaction(scene: Scene) -> Any:
+def find_coordinator_of_a_transaction(harness: CaseHarness) -> Any:
     def found() -> Any:
-        answer = scene.any.call("FindCoordinator", 3, key=scene.name("transaction"), key_type=1)
+        answer = harness.node_0.call(
+            "FindCoordinator", 3, key=harness.name("transaction"), key_type=1
+        )
         return answer if answer.error_code not in (14, 15) else None
 
-    return scene.until(found)
+    return harness.until(found)
 
 
 @case
-def describe_groups(scene: Scene) -> Any:
-    group = scene.name("group")
-    leader = newcomer(scene, group)
+def describe_groups(harness: CaseHarness) -> Any:
+    group = harness.name("group")
+    leader = newcomer(harness, group)
     leader.join(protocols=protocols("range", "roundrobin"))
 
     def seen(*names: str, version: int = 5) -> Any:
-        clients = {name: scene.coordinator(name) for name in names}
+        clients = {name: harness.coordinator(name) for name in names}
         found = [
             clients[name]
             .call("DescribeGroups", version, groups=[name], include_authorized_operations=False)
@@ -78,7 +86,7 @@ def describe_groups(scene: Scene) -> Any:
     leader.sync(leader)
     return {
         "stable": {version: seen(group, version=version) for version in range(7)},
-        "unknown": {version: seen(scene.name("none"), version=version) for version in (0, 5, 6)},
+        "unknown": {version: seen(harness.name("none"), version=version) for version in (0, 5, 6)},
         "no names": leader.client.call(
             "DescribeGroups", 5, groups=[], include_authorized_operations=False
         ),
@@ -86,15 +94,15 @@ def describe_groups(scene: Scene) -> Any:
 
 
 @case
-def list_groups(scene: Scene) -> Any:
-    stable, empty = scene.name("stable"), scene.name("empty")
-    only_member(scene, stable)
-    only_member(scene, empty).leave()
+def list_groups(harness: CaseHarness) -> Any:
+    stable, empty = harness.name("stable"), harness.name("empty")
+    only_member(harness, stable)
+    only_member(harness, empty).leave()
 
     def listed(version: int = 4, **fields: Any) -> Any:
         found = []
-        for address in scene.addresses():
-            answer = scene.connect(address).call("ListGroups", version, **fields)
+        for address in harness.addresses():
+            answer = harness.connect(address).call("ListGroups", version, **fields)
             found += [each for each in answer.groups if each.group_id in (stable, empty)]
             if answer.error_code:
                 return answer
@@ -119,16 +127,18 @@ def list_groups(scene: Scene) -> Any:
 
 
 @case
-def delete_groups(scene: Scene) -> Any:
-    stable, empty = scene.name("stable"), scene.name("empty")
-    member = only_member(scene, stable)
-    only_member(scene, empty).leave()
+def delete_groups(harness: CaseHarness) -> Any:
+    stable, empty = harness.name("stable"), harness.name("empty")
+    member = only_member(harness, stable)
+    only_member(harness, empty).leave()
 
     def delete(group: str, version: int = 2) -> Any:
-        return scene.coordinator(group).call("DeleteGroups", version, groups_names=[group]).results
+        return (
+            harness.coordinator(group).call("DeleteGroups", version, groups_names=[group]).results
+        )
 
     seen: dict[Any, Any] = {
-        "unknown": delete(scene.name("none")),
+        "unknown": delete(harness.name("none")),
         "not empty": delete(stable),
         "empty": delete(empty),
         "empty again": delete(empty),
@@ -138,14 +148,14 @@ def delete_groups(scene: Scene) -> Any:
 
 
 @case
-def delete_a_group_with_pending_members_only(scene: Scene) -> Any:
-    pending = newcomer(scene, scene.name("group"))
+def delete_a_group_with_pending_members_only(harness: CaseHarness) -> Any:
+    pending = newcomer(harness, harness.name("group"))
     deleted = pending.client.call("DeleteGroups", 2, groups_names=[pending.group])
     return {"deleted": deleted, "joins after all": pending.join()}
 
 
 @case
-def group_array_of_negative_length_closes_the_connection(scene: Scene) -> Any:
-    """This array may not be null."""
-    scene.any.write_frame(b"\0\x0f\0\0\0\0\0\7\0\0" + b"\xff\xff\xff\xff")
-    return "closed" if scene.any.is_closed(within=5) else "open"
+def group_array_of_negative_length_closes_the_connection(harness: CaseHarness) -> Any:
+    """Send DeleteGroups an array that may not be null."""
+    harness.node_0.write_frame(b"\0\x0f\0\0\0\0\0\7\0\0" + b"\xff\xff\xff\xff")
+    return "closed" if harness.node_0.is_closed(within=5) else "open"

@@ -1,4 +1,4 @@
-"""Sessions of fetches."""
+"""Fetch sessions."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 from request_purgatory.broker.wire.error_code import ErrorCode
 from tests.broker.parity.batches import batch
 from tests.broker.parity.case import case
-from tests.broker.parity.scene import Scene, fetch_fields
+from tests.broker.parity.case_harness import CaseHarness, fetch_fields
 
-#: Longer than anything that does not wait, even on a machine that is busy.
+#: Longer than any response that does not wait, even on a busy machine.
 _WAIT_MS = 1_000
-#: So long that what wakes a fetch up comes before it ends.
+#: Longer than it takes until the event that completes the fetch.
 _LONG_MS = 10_000
 
 
@@ -29,10 +29,10 @@ def _partitions(answer: Any) -> Any:
 
 
 @case
-def fetch_session_is_incremental(scene: Scene) -> Any:
-    topic = scene.topic(nodes=[[0], [0], [0]])
-    client = scene.leader(topic)
-    scene.produce(client, topic, batch(b"1"))
+def fetch_session_is_incremental(harness: CaseHarness) -> Any:
+    topic = harness.topic(nodes=[[0], [0], [0]])
+    client = harness.leader(topic)
+    harness.produce(client, topic, batch(b"1"))
     first = client.call("Fetch", 12, **fetch_fields(topic, {0: 0, 1: 0, 2: 0}, session_epoch=0))
     session = first.session_id
 
@@ -46,7 +46,7 @@ def fetch_session_is_incremental(scene: Scene) -> Any:
         )
 
     seen = {"full": _partitions(first), "nothing new": further(1, {0: 1})}
-    scene.produce(scene.again(client), topic, batch(b"2"), batch(b"3"))
+    harness.produce(harness.connect_like(client), topic, batch(b"2"), batch(b"3"))
     seen["new in two"] = further(2, {})
     seen["moved on in one"] = further(3, {0: 2})
     seen["moved on in both"] = further(4, {1: 1})
@@ -61,11 +61,11 @@ def fetch_session_is_incremental(scene: Scene) -> Any:
 
 
 @case
-def fetch_session_waits_and_is_woken(scene: Scene) -> Any:
-    topic, client = scene.filled(1)
+def fetch_session_waits_and_is_completed(harness: CaseHarness) -> Any:
+    topic, client = harness.topic_with_records(1)
     session = client.call("Fetch", 12, **fetch_fields(topic, 1, session_epoch=0)).session_id
     common = {"session_id": session}
-    waited = scene.timed(
+    waited = harness.timed(
         _WAIT_MS,
         client.call,
         "Fetch",
@@ -75,13 +75,13 @@ def fetch_session_waits_and_is_woken(scene: Scene) -> Any:
     client.start(
         "Fetch", 12, **fetch_fields(topic, {}, session_epoch=2, max_wait_ms=_LONG_MS, **common)
     )
-    scene.produce(scene.again(client), topic, batch(b"new"))
-    return {"waited": waited, "woken": scene.timed(_LONG_MS, client.read)}
+    harness.produce(harness.connect_like(client), topic, batch(b"new"))
+    return {"waited": waited, "woken": harness.timed(_LONG_MS, client.read)}
 
 
 @case
-def fetch_session_errors(scene: Scene) -> Any:
-    topic, client = scene.filled(1)
+def fetch_session_errors(harness: CaseHarness) -> Any:
+    topic, client = harness.topic_with_records(1)
 
     def fetch(session: int, epoch: int) -> Any:
         return _partitions(
@@ -104,8 +104,8 @@ def fetch_session_errors(scene: Scene) -> Any:
 
 
 @case
-def fetch_session_may_be_asked_for_anew(scene: Scene) -> Any:
-    topic, client = scene.filled(1)
+def fetch_session_is_reopened(harness: CaseHarness) -> Any:
+    topic, client = harness.topic_with_records(1)
     first = client.call("Fetch", 12, **fetch_fields(topic, session_epoch=0)).session_id
     second = client.call("Fetch", 12, **fetch_fields(topic, session_id=first, session_epoch=0))
     old = client.call("Fetch", 12, **fetch_fields(topic, session_id=first, session_epoch=1))
@@ -117,20 +117,20 @@ def fetch_session_may_be_asked_for_anew(scene: Scene) -> Any:
 
 
 @case
-def fetch_session_from_another_connection(scene: Scene) -> Any:
-    topic, client = scene.filled(1)
+def fetch_session_from_another_connection(harness: CaseHarness) -> Any:
+    topic, client = harness.topic_with_records(1)
     session = client.call("Fetch", 12, **fetch_fields(topic, session_epoch=0)).session_id
     return _partitions(
-        scene.again(client).call(
+        harness.connect_like(client).call(
             "Fetch", 12, **fetch_fields(topic, session_id=session, session_epoch=1)
         )
     )
 
 
 @case
-def fetch_session_with_topic_ids(scene: Scene) -> Any:
-    topic, client = scene.filled(1)
-    topic_id = scene.topic_id(topic)
+def fetch_session_with_topic_ids(harness: CaseHarness) -> Any:
+    topic, client = harness.topic_with_records(1)
+    topic_id = harness.topic_id(topic)
     session = client.call(
         "Fetch", 13, **fetch_fields(topic, topic_id=topic_id, session_epoch=0)
     ).session_id

@@ -1,10 +1,10 @@
-"""Hashes of what a record of Kafka depends on: the case, all that it uses, and how Kafka is started.
+"""Hashes of what a record of Kafka depends on: the case, the code it uses, and Kafka's settings.
 
 A definition is a function, a class or a constant of a module. A hash is taken over every
 definition that can be reached by name from the case and from what starts Kafka, in the modules of
 `FOLLOWED`. Comments, docstrings, formatting, and the annotations of arguments and results do not
-count. The installed version of kafka-python does not count either: both brokers are asked by the
-same client, so that a difference shows where ours is compared with the record.
+count. The installed version of kafka-python does not count either: both brokers are used by
+the same client, so a difference shows when this broker is compared with the record.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Fingerprints:
             if each not in reached:
                 reached.add(each)
                 waiting.extend(self._part(each)[1])
-        # Where a definition is does not count, only what it says.
+        # The sorted hashes of the definitions: their modules do not count.
         return _digest("\n".join(sorted({self._part(each)[0] for each in reached})))[:16]
 
     def _part(self, definition: _Definition) -> tuple[str, set[_Definition]]:
@@ -147,7 +147,7 @@ def _taken_apart(source: str) -> _Module:
         elif isinstance(statement, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
             targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
             for node in (node for target in targets for node in ast.walk(target)):
-                # Of `NAMES[0] += 1`, too, which changes what the name stands for.
+                # Also of `NAMES[0] += 1`, which changes the value of the name.
                 if isinstance(node, ast.Name):
                     made.definitions[node.id].append(statement)
         elif not isinstance(statement, (ast.Import, ast.ImportFrom)):

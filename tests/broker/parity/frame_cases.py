@@ -1,4 +1,4 @@
-"""Frames, versions, and the order of answers."""
+"""Frames, API versions, and the order of responses."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 
 from tests.broker.parity.batches import batch
 from tests.broker.parity.case import case
+from tests.broker.parity.case_harness import CaseHarness, fetch_fields, produce_fields
 from tests.broker.parity.raw import REQUESTS, ConnectionClosedError, RawClient
-from tests.broker.parity.scene import Scene, fetch_fields, produce_fields
 
 _METADATA, _API_VERSIONS = 3, 18
 #: What clients need.
@@ -35,10 +35,10 @@ def _answer(client: RawClient, frame: bytes) -> str:
 
 
 @case
-def api_versions_at_each_version(scene: Scene) -> Any:
+def api_versions_at_each_version(harness: CaseHarness) -> Any:
     seen = {}
     for version in range(5):
-        answer = scene.any.call(
+        answer = harness.node_0.call(
             "ApiVersions", version, client_software_name="parity", client_software_version="1"
         )
         own = [each for each in answer.api_keys if each.api_key == _API_VERSIONS]
@@ -51,30 +51,27 @@ def api_versions_at_each_version(scene: Scene) -> Any:
 
 
 @case
-def api_versions_lowest_of_each_api(scene: Scene) -> Any:
-    """What a broker answers in fact is another thing.
-
-    It says that it has Produce from 0 on, since old clients look for that.
-    """
-    return {_NAMES[each.api_key]: each.min_version for each in _versions(scene)}
+def api_versions_lowest_of_each_api(harness: CaseHarness) -> Any:
+    """List the advertised versions; a broker may handle others."""
+    return {_NAMES[each.api_key]: each.min_version for each in _versions(harness)}
 
 
 @case
-def api_versions_highest_of_each_api(scene: Scene) -> Any:
-    return {_NAMES[each.api_key]: each.max_version for each in _versions(scene)}
+def api_versions_highest_of_each_api(harness: CaseHarness) -> Any:
+    return {_NAMES[each.api_key]: each.max_version for each in _versions(harness)}
 
 
-def _versions(scene: Scene) -> list[Any]:
-    answer = scene.any.call("ApiVersions", 0)
+def _versions(harness: CaseHarness) -> list[Any]:
+    answer = harness.node_0.call("ApiVersions", 0)
     return sorted(
         (each for each in answer.api_keys if each.api_key in _NAMES), key=lambda each: each.api_key
     )
 
 
 @case
-def api_versions_too_new_is_answered_in_version_0(scene: Scene) -> Any:
-    scene.any.write_frame(_header(_API_VERSIONS, 99) + b"\0" + b"\7parity\0021\0"[1:])
-    answer = scene.any.read_frame()
+def api_versions_too_new_is_answered_in_version_0(harness: CaseHarness) -> Any:
+    harness.node_0.write_frame(_header(_API_VERSIONS, 99) + b"\0" + b"\7parity\0021\0"[1:])
+    answer = harness.node_0.read_frame()
     correlation, error, count = struct.unpack_from(">ihi", answer)
     keys = [struct.unpack_from(">hhh", answer, 10 + 6 * each) for each in range(count)]
     return {
@@ -86,32 +83,32 @@ def api_versions_too_new_is_answered_in_version_0(scene: Scene) -> Any:
 
 
 @case
-def api_versions_with_a_bad_client_name(scene: Scene) -> Any:
+def api_versions_with_a_bad_client_name(harness: CaseHarness) -> Any:
     seen = {}
     for name in ("", " ", "-a", "a-", "a b", "a" * 1000):
         software = (
             bytes([len(name) + 1]) + name.encode() if len(name) < 127 else b"\xe9\7" + name.encode()
         )
-        scene.any.write_frame(_header(_API_VERSIONS, 3) + b"\0" + software + b"\0021\0")
-        seen[name[:9]] = {"error_code": struct.unpack_from(">h", scene.any.read_frame(), 4)[0]}
+        harness.node_0.write_frame(_header(_API_VERSIONS, 3) + b"\0" + software + b"\0021\0")
+        seen[name[:9]] = {"error_code": struct.unpack_from(">h", harness.node_0.read_frame(), 4)[0]}
     return seen
 
 
 @case
-def unknown_api_closes_the_connection(scene: Scene) -> Any:
-    return _answer(scene.any, _header(9_999, 0))
+def unknown_api_closes_the_connection(harness: CaseHarness) -> Any:
+    return _answer(harness.node_0, _header(9_999, 0))
 
 
 @case
-def unsupported_version_closes_the_connection(scene: Scene) -> Any:
+def unsupported_version_closes_the_connection(harness: CaseHarness) -> Any:
     return [
-        _answer(scene.again(scene.any), _header(_METADATA, version) + bytes(8))
+        _answer(harness.connect_like(harness.node_0), _header(_METADATA, version) + bytes(8))
         for version in (99, -1)
     ]
 
 
 @case
-def unsupported_old_versions_close_the_connection(scene: Scene) -> Any:
+def unsupported_old_versions_close_the_connection(harness: CaseHarness) -> Any:
     olds = {
         "Produce": (0, 2),
         "Fetch": (1, 3),
@@ -121,26 +118,26 @@ def unsupported_old_versions_close_the_connection(scene: Scene) -> Any:
         "CreateTopics": (19, 1),
     }
     return {
-        name: _answer(scene.again(scene.any), _header(*each) + bytes(40))
+        name: _answer(harness.connect_like(harness.node_0), _header(*each) + bytes(40))
         for name, each in olds.items()
     }
 
 
 @case
-def garbage_for_a_body_closes_the_connection(scene: Scene) -> Any:
+def garbage_for_a_body_closes_the_connection(harness: CaseHarness) -> Any:
     bodies = {
         "huge array": b"\x7f\xff\xff\xff",
         "torn string": b"\0\0\0\1\0\x10abc",
         "negative array": b"\xff\xff\xff\xf0",
     }
     return {
-        name: _answer(scene.again(scene.any), _header(_METADATA, 1) + body)
+        name: _answer(harness.connect_like(harness.node_0), _header(_METADATA, 1) + body)
         for name, body in bodies.items()
     }
 
 
 @case
-def garbage_for_a_flexible_body_closes_the_connection(scene: Scene) -> Any:
+def garbage_for_a_flexible_body_closes_the_connection(harness: CaseHarness) -> Any:
     bodies = {
         "endless varint": b"\xff" * 20,
         "huge array": b"\xff\xff\xff\xff\x0f",
@@ -148,41 +145,41 @@ def garbage_for_a_flexible_body_closes_the_connection(scene: Scene) -> Any:
         "torn name": bytes([2, 0xF0, 65]),
     }
     return {
-        name: _answer(scene.again(scene.any), _header(_METADATA, 9) + b"\0" + body)
+        name: _answer(harness.connect_like(harness.node_0), _header(_METADATA, 9) + b"\0" + body)
         for name, body in bodies.items()
     }
 
 
 @case
-def bytes_after_the_body(scene: Scene) -> Any:
+def bytes_after_the_body(harness: CaseHarness) -> Any:
     return _answer(
-        scene.any, _header(_METADATA, 1) + struct.pack(">i", 0) + b"more than there should be"
+        harness.node_0, _header(_METADATA, 1) + struct.pack(">i", 0) + b"more than there should be"
     )
 
 
 @case
-def unknown_tagged_fields_are_skipped(scene: Scene) -> Any:
+def unknown_tagged_fields_are_skipped(harness: CaseHarness) -> Any:
     header = _header(_METADATA, 9) + bytes([1, 100, 3]) + b"abc"
-    return _answer(scene.any, header + bytes([1, 0, 0, 0, 1, 99, 2]) + b"xy")
+    return _answer(harness.node_0, header + bytes([1, 0, 0, 0, 1, 99, 2]) + b"xy")
 
 
 @case
-def torn_header_closes_the_connection(scene: Scene) -> Any:
+def torn_header_closes_the_connection(harness: CaseHarness) -> Any:
     return [
-        _answer(scene.again(scene.any), frame)
+        _answer(harness.connect_like(harness.node_0), frame)
         for frame in (b"", b"\0\3", _header(_METADATA, 1)[:9], _header(_METADATA, 1)[:-3])
     ]
 
 
 @case
-def client_id_may_be_missing(scene: Scene) -> Any:
+def client_id_may_be_missing(harness: CaseHarness) -> Any:
     return _answer(
-        scene.any, _header(_METADATA, 1, client_id=None, correlation=-5) + struct.pack(">i", 0)
+        harness.node_0, _header(_METADATA, 1, client_id=None, correlation=-5) + struct.pack(">i", 0)
     )
 
 
 @case
-def frames_of_impossible_length_close_the_connection(scene: Scene) -> Any:
+def frames_of_impossible_length_close_the_connection(harness: CaseHarness) -> Any:
     seen = {}
     for name, length in {
         "negative": -1,
@@ -190,74 +187,74 @@ def frames_of_impossible_length_close_the_connection(scene: Scene) -> Any:
         "oversized": 104_857_601,
         "most": (1 << 31) - 1,
     }.items():
-        client = scene.again(scene.any)
+        client = harness.connect_like(harness.node_0)
         client.write_bytes(struct.pack(">i", length))
         seen[name] = "closed" if client.is_closed(within=5) else "open"
     return seen
 
 
 @case
-def http_closes_the_connection(scene: Scene) -> Any:
-    scene.any.write_bytes(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
-    client = scene.any
-    scene.again(client).call("Metadata", 9, topics=[])
+def http_closes_the_connection(harness: CaseHarness) -> Any:
+    harness.node_0.write_bytes(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    client = harness.node_0
+    harness.connect_like(client).call("Metadata", 9, topics=[])
     return "closed" if client.is_closed(within=5) else "open"
 
 
 @case
-def frame_in_pieces(scene: Scene) -> Any:
+def frame_in_pieces(harness: CaseHarness) -> Any:
     frame = _header(_METADATA, 1) + struct.pack(">i", 0)
     for each in struct.pack(">i", len(frame)) + frame:
-        scene.any.write_bytes(bytes([each]))
-    return struct.unpack_from(">i", scene.any.read_frame())[0]
+        harness.node_0.write_bytes(bytes([each]))
+    return struct.unpack_from(">i", harness.node_0.read_frame())[0]
 
 
 @case
-def answers_come_in_the_order_of_requests(scene: Scene) -> Any:
-    topic = scene.topic()
-    client = scene.leader(topic)
+def responses_are_in_the_order_of_requests(harness: CaseHarness) -> Any:
+    topic = harness.topic()
+    client = harness.leader(topic)
     client.start("Fetch", 12, **fetch_fields(topic, max_wait_ms=1_000))
     client.start("Metadata", 9, topics=[])
     before = time.monotonic()
     fetched = client.read()
     waited = (time.monotonic() - before) * 1000
-    rest = scene.timed(1_000, lambda: len(client.read().brokers))
+    rest = harness.timed(1_000, lambda: len(client.read().brokers))
     return {"fetch": fetched.error_code, "waited": waited > 900, "metadata": rest}
 
 
 @case
-def requests_on_one_connection_are_handled_one_by_one(scene: Scene) -> Any:
-    """The produce that would wake the fetch up stands behind it."""
-    topic = scene.topic()
-    client = scene.leader(topic)
+def requests_on_one_connection_are_handled_one_by_one(harness: CaseHarness) -> Any:
+    """Queue the produce that would complete the fetch behind that fetch."""
+    topic = harness.topic()
+    client = harness.leader(topic)
     client.start("Fetch", 12, **fetch_fields(topic, max_wait_ms=1_000))
     client.start("Produce", 9, **produce_fields(topic, [batch(b"1")]))
     return {
-        "fetch": scene.timed(1_000, lambda: client.read().responses),
+        "fetch": harness.timed(1_000, lambda: client.read().responses),
         "produce": client.read().responses,
     }
 
 
 @case
-def produce_without_acks_is_not_answered(scene: Scene) -> Any:
-    topic = scene.topic()
-    client = scene.leader(topic)
+def produce_without_acks_is_not_answered(harness: CaseHarness) -> Any:
+    topic = harness.topic()
+    client = harness.leader(topic)
     client.start("Produce", 9, answered=False, **produce_fields(topic, [batch(b"1")], acks=0))
     return {
         "next answer": client.call("ListOffsets", 7, **_end_of(topic)).topics,
-        "fetched": scene.fetch(client, topic),
+        "fetched": harness.fetch(client, topic),
     }
 
 
 @case
-def produce_without_acks_that_fails_closes_the_connection(scene: Scene) -> Any:
-    topic, seen = scene.topic(), {}
+def produce_without_acks_that_fails_closes_the_connection(harness: CaseHarness) -> Any:
+    topic, seen = harness.topic(), {}
     failing = {
-        "unknown topic": (scene.name("none"), batch(b"1")),
+        "unknown topic": (harness.name("none"), batch(b"1")),
         "corrupt": (topic, batch(b"1")[:-1] + b"?"),
     }
     for name, (where, records) in failing.items():
-        client = scene.leader(topic)
+        client = harness.leader(topic)
         client.start("Produce", 9, answered=False, **produce_fields(where, [records], acks=0))
         seen[name] = "closed" if client.is_closed(within=5) else "open"
     return seen

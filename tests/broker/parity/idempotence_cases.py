@@ -1,4 +1,4 @@
-"""InitProducerId, and producers that have an id."""
+"""InitProducerId, and idempotent producers."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from typing import Any
 
 from tests.broker.parity.batches import CONTROL, GZIP, TRANSACTIONAL, batch, changed
 from tests.broker.parity.case import case
+from tests.broker.parity.case_harness import CaseHarness, produce_fields
 from tests.broker.parity.raw import RawClient
-from tests.broker.parity.scene import Scene, produce_fields
 
 _LOADING = 14
 
 
-def _idempotent(scene: Scene, client: RawClient) -> int:
-    return int(_new_producer(scene, client).producer_id)
+def _idempotent(harness: CaseHarness, client: RawClient) -> int:
+    return int(_new_producer(harness, client).producer_id)
 
 
-def _new_producer(scene: Scene, client: RawClient, version: int = 4, **fields: Any) -> Any:
-    """A node's first ids are a while in coming."""
+def _new_producer(harness: CaseHarness, client: RawClient, version: int = 4, **fields: Any) -> Any:
+    """Return a new producer id; retry until the node has reserved its first ids."""
     wanted = {
         "transactional_id": None,
         "transaction_timeout_ms": 60_000,
@@ -29,14 +29,14 @@ def _new_producer(scene: Scene, client: RawClient, version: int = 4, **fields: A
         answer = client.call("InitProducerId", version, **wanted)
         return None if answer.error_code == _LOADING else answer
 
-    return scene.until(given)
+    return harness.until(given)
 
 
 @case
-def produce_batches_that_only_brokers_make(scene: Scene) -> Any:
-    topic = scene.topic()
-    client = scene.leader(topic)
-    good = batch(b"1", producer=(_idempotent(scene, client), 0, 0))
+def produce_batches_reserved_for_brokers(harness: CaseHarness) -> Any:
+    topic = harness.topic()
+    client = harness.leader(topic)
+    good = batch(b"1", producer=(_idempotent(harness, client), 0, 0))
     bad = {
         "control": changed(good, attributes=CONTROL),
         "transactional": changed(good, attributes=TRANSACTIONAL),
@@ -46,59 +46,62 @@ def produce_batches_that_only_brokers_make(scene: Scene) -> Any:
         "unknown codec": changed(batch(b"1"), attributes=7),
         "not what the codec says": changed(batch(b"1"), attributes=GZIP),
     }
-    return {name: scene.produce(scene.again(client), topic, each) for name, each in bad.items()}
+    return {
+        name: harness.produce(harness.connect_like(client), topic, each)
+        for name, each in bad.items()
+    }
 
 
 @case
-def produce_twice_is_a_duplicate(scene: Scene) -> Any:
-    topic = scene.topic()
-    client = scene.leader(topic)
-    producer = _idempotent(scene, client)
+def produce_twice_is_a_duplicate(harness: CaseHarness) -> Any:
+    topic = harness.topic()
+    client = harness.leader(topic)
+    producer = _idempotent(harness, client)
     batches = [
         batch(b"1", b"2", producer=(producer, 0, sequence)) for sequence in (0, 2, 4, 6, 8, 10)
     ]
-    seen = {"first": [scene.produce(client, topic, each) for each in batches]}
-    seen["last five again"] = [scene.produce(client, topic, each) for each in batches[1:]]
-    seen["sixth last again"] = [scene.produce(client, topic, batches[0])]
-    return seen | {"fetched": scene.fetch(client, topic)}
+    seen = {"first": [harness.produce(client, topic, each) for each in batches]}
+    seen["last five again"] = [harness.produce(client, topic, each) for each in batches[1:]]
+    seen["sixth last again"] = [harness.produce(client, topic, batches[0])]
+    return seen | {"fetched": harness.fetch(client, topic)}
 
 
 @case
-def produce_a_duplicate_to_a_log_append_time_topic(scene: Scene) -> Any:
-    topic = scene.topic(configs={"message.timestamp.type": "LogAppendTime"})
-    client = scene.leader(topic)
-    same = batch(b"1", producer=(_idempotent(scene, client), 0, 0))
-    return [scene.produce(client, topic, same), scene.produce(client, topic, same)]
+def produce_a_duplicate_to_a_log_append_time_topic(harness: CaseHarness) -> Any:
+    topic = harness.topic(configs={"message.timestamp.type": "LogAppendTime"})
+    client = harness.leader(topic)
+    same = batch(b"1", producer=(_idempotent(harness, client), 0, 0))
+    return [harness.produce(client, topic, same), harness.produce(client, topic, same)]
 
 
 @case
-def produce_out_of_order_sequences(scene: Scene) -> Any:
-    topic = scene.topic()
-    client = scene.leader(topic)
-    producer = _idempotent(scene, client)
+def produce_out_of_order_sequences(harness: CaseHarness) -> Any:
+    topic = harness.topic()
+    client = harness.leader(topic)
+    producer = _idempotent(harness, client)
     order = {"first": 0, "gap": 5, "overlap": 1, "next": 2}
     return {
-        name: scene.produce(client, topic, batch(b"1", b"2", producer=(producer, 0, sequence)))
+        name: harness.produce(client, topic, batch(b"1", b"2", producer=(producer, 0, sequence)))
         for name, sequence in order.items()
     }
 
 
 @case
-def produce_first_with_a_later_sequence(scene: Scene) -> Any:
-    topic = scene.topic()
-    client = scene.leader(topic)
-    producer = _idempotent(scene, client)
+def produce_first_with_a_later_sequence(harness: CaseHarness) -> Any:
+    topic = harness.topic()
+    client = harness.leader(topic)
+    producer = _idempotent(harness, client)
     return [
-        scene.produce(client, topic, batch(b"1", producer=(producer, 0, sequence)))
+        harness.produce(client, topic, batch(b"1", producer=(producer, 0, sequence)))
         for sequence in (7, 8, 7, 10)
     ]
 
 
 @case
-def produce_with_other_epochs(scene: Scene) -> Any:
-    topic = scene.topic()
-    client = scene.leader(topic)
-    producer = _idempotent(scene, client)
+def produce_with_other_epochs(harness: CaseHarness) -> Any:
+    topic = harness.topic()
+    client = harness.leader(topic)
+    producer = _idempotent(harness, client)
     order = {
         "epoch 1": (1, 0),
         "older epoch": (0, 0),
@@ -108,15 +111,15 @@ def produce_with_other_epochs(scene: Scene) -> Any:
         "same epoch goes on": (2, 1),
     }
     return {
-        name: scene.produce(client, topic, batch(b"1", producer=(producer, *each)))
+        name: harness.produce(client, topic, batch(b"1", producer=(producer, *each)))
         for name, each in order.items()
     }
 
 
 @case
-def produce_with_producers_nobody_gave_out(scene: Scene) -> Any:
-    topic = scene.topic()
-    client = scene.leader(topic)
+def produce_with_unassigned_producer_ids(harness: CaseHarness) -> Any:
+    topic = harness.topic()
+    client = harness.leader(topic)
     good = batch(b"1", producer=(1_000_000_007, 0, 0))
     bad = {
         "unknown id": good,
@@ -124,39 +127,44 @@ def produce_with_producers_nobody_gave_out(scene: Scene) -> Any:
         "no sequence": changed(good, base_sequence=-1, producer_id=1_000_000_009),
         "negative id": changed(good, producer_id=-7),
     }
-    return {name: scene.produce(scene.again(client), topic, each) for name, each in bad.items()}
+    return {
+        name: harness.produce(harness.connect_like(client), topic, each)
+        for name, each in bad.items()
+    }
 
 
 @case
-def produce_sequences_wrap(scene: Scene) -> Any:
-    topic = scene.topic()
-    client = scene.leader(topic)
-    producer = _idempotent(scene, client)
+def produce_sequences_wrap(harness: CaseHarness) -> Any:
+    topic = harness.topic()
+    client = harness.leader(topic)
+    producer = _idempotent(harness, client)
     last = (1 << 31) - 1
     order = {"up to the last": last - 1, "from 0 on": 0, "wraps inside": 2}
     seen = {
-        name: scene.produce(client, topic, batch(b"1", b"2", producer=(producer, 0, sequence)))
+        name: harness.produce(client, topic, batch(b"1", b"2", producer=(producer, 0, sequence)))
         for name, sequence in order.items()
     }
-    across = scene.topic("across")
-    client = scene.leader(across)
-    seen["across"] = scene.produce(
+    across = harness.topic("across")
+    client = harness.leader(across)
+    seen["across"] = harness.produce(
         client, across, batch(b"1", b"2", b"3", producer=(producer, 0, last))
     )
-    return seen | {"after": scene.produce(client, across, batch(b"4", producer=(producer, 0, 2)))}
+    return seen | {"after": harness.produce(client, across, batch(b"4", producer=(producer, 0, 2)))}
 
 
 @case
-def produce_with_a_transactional_id(scene: Scene) -> Any:
-    topic = scene.topic()
-    fields = produce_fields(topic, [batch(b"1")]) | {"transactional_id": scene.name("transaction")}
-    return scene.leader(topic).call("Produce", 9, **fields).responses
+def produce_with_a_transactional_id(harness: CaseHarness) -> Any:
+    topic = harness.topic()
+    fields = produce_fields(topic, [batch(b"1")]) | {
+        "transactional_id": harness.name("transaction")
+    }
+    return harness.leader(topic).call("Produce", 9, **fields).responses
 
 
 @case
-def init_producer_id(scene: Scene) -> Any:
+def init_producer_id(harness: CaseHarness) -> Any:
     def ask(version: int = 4, **fields: Any) -> Any:
-        return _new_producer(scene, scene.any, version, **fields)
+        return _new_producer(harness, harness.node_0, version, **fields)
 
     first, second = ask(), ask()
     return {

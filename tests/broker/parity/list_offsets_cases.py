@@ -1,4 +1,4 @@
-"""The offsets that logs have: ListOffsets and OffsetForLeaderEpoch."""
+"""ListOffsets and OffsetForLeaderEpoch."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import Any
 
 from tests.broker.parity.batches import TIMESTAMP, batch, changed
 from tests.broker.parity.case import case
+from tests.broker.parity.case_harness import CaseHarness
 from tests.broker.parity.raw import RawClient
-from tests.broker.parity.scene import Scene
 
 _LATEST, _EARLIEST, _MAX_TIMESTAMP, _EARLIEST_LOCAL, _TIERED = -1, -2, -3, -4, -5
 
@@ -33,10 +33,10 @@ def _listed(
 
 
 @case
-def list_offsets_at_each_version(scene: Scene) -> Any:
-    topic = scene.topic()
-    client = scene.leader(topic)
-    scene.produce(client, topic, batch(b"1", b"2", b"3"))
+def list_offsets_at_each_version(harness: CaseHarness) -> Any:
+    topic = harness.topic()
+    client = harness.leader(topic)
+    harness.produce(client, topic, batch(b"1", b"2", b"3"))
     return {
         version: [
             _listed(client, topic, each, version=version)
@@ -47,12 +47,12 @@ def list_offsets_at_each_version(scene: Scene) -> Any:
 
 
 @case
-def list_offsets_by_time(scene: Scene) -> Any:
-    topic = scene.topic()
-    client = scene.leader(topic)
-    scene.produce(client, topic, batch(b"1", b"2", b"3"))
-    scene.produce(client, topic, batch(b"4", b"5", timestamp=TIMESTAMP + 10_000))
-    scene.produce(client, topic, batch(b"6", timestamp=TIMESTAMP + 5_000))
+def list_offsets_by_timestamp(harness: CaseHarness) -> Any:
+    topic = harness.topic()
+    client = harness.leader(topic)
+    harness.produce(client, topic, batch(b"1", b"2", b"3"))
+    harness.produce(client, topic, batch(b"4", b"5", timestamp=TIMESTAMP + 10_000))
+    harness.produce(client, topic, batch(b"6", timestamp=TIMESTAMP + 5_000))
     times = {
         "0": 0,
         "the first": 0,
@@ -78,21 +78,21 @@ def list_offsets_by_time(scene: Scene) -> Any:
 
 
 @case
-def list_offsets_by_time_in_compressed_batches(scene: Scene) -> Any:
-    topic = scene.topic()
-    client = scene.leader(topic)
-    scene.produce(client, topic, batch(b"1", b"2", b"3", codec=1))
+def list_offsets_by_timestamp_in_compressed_batches(harness: CaseHarness) -> Any:
+    topic = harness.topic()
+    client = harness.leader(topic)
+    harness.produce(client, topic, batch(b"1", b"2", b"3", codec=1))
     return {
         after: _listed(client, topic, TIMESTAMP + after) for after in (0, 500, 1_500, 2_000, 2_001)
     } | {"most": _listed(client, topic, _MAX_TIMESTAMP)}
 
 
 @case
-def list_offsets_of_records_with_equal_or_falling_times(scene: Scene) -> Any:
-    topic = scene.topic()
-    client = scene.leader(topic)
+def list_offsets_of_records_with_equal_or_decreasing_timestamps(harness: CaseHarness) -> Any:
+    topic = harness.topic()
+    client = harness.leader(topic)
     for number, after in enumerate((3_000, 3_000, 1_000, 3_000, 2_000)):
-        scene.produce(client, topic, batch(b"%d" % number, timestamp=TIMESTAMP + after))
+        harness.produce(client, topic, batch(b"%d" % number, timestamp=TIMESTAMP + after))
     seen: dict[Any, Any] = {
         after: _listed(client, topic, TIMESTAMP + after)
         for after in (0, 1_000, 2_000, 3_000, 3_001)
@@ -101,9 +101,9 @@ def list_offsets_of_records_with_equal_or_falling_times(scene: Scene) -> Any:
 
 
 @case
-def list_offsets_of_an_empty_log(scene: Scene) -> Any:
-    topic = scene.topic()
-    client = scene.leader(topic)
+def list_offsets_of_an_empty_log(harness: CaseHarness) -> Any:
+    topic = harness.topic()
+    client = harness.leader(topic)
     return {
         each: _listed(client, topic, each, version=9)
         for each in (_LATEST, _EARLIEST, _MAX_TIMESTAMP, _EARLIEST_LOCAL, _TIERED, 0)
@@ -111,11 +111,11 @@ def list_offsets_of_an_empty_log(scene: Scene) -> Any:
 
 
 @case
-def list_offsets_after_records_were_deleted(scene: Scene) -> Any:
-    topic = scene.topic()
-    client = scene.leader(topic)
+def list_offsets_after_records_were_deleted(harness: CaseHarness) -> Any:
+    topic = harness.topic()
+    client = harness.leader(topic)
     for number in range(3):
-        scene.produce(client, topic, batch(b"%d" % number, timestamp=TIMESTAMP + number))
+        harness.produce(client, topic, batch(b"%d" % number, timestamp=TIMESTAMP + number))
     partition = {"partition_index": 0, "offset": 2}
     client.call(
         "DeleteRecords", 2, topics=[{"name": topic, "partitions": [partition]}], timeout_ms=5_000
@@ -127,22 +127,22 @@ def list_offsets_after_records_were_deleted(scene: Scene) -> Any:
 
 
 @case
-def list_offsets_of_records_without_a_time(scene: Scene) -> Any:
-    topic = scene.topic()
-    client = scene.leader(topic)
-    scene.produce(client, topic, changed(batch(b"1"), base_timestamp=-1, max_timestamp=-1))
+def list_offsets_of_records_without_timestamps(harness: CaseHarness) -> Any:
+    topic = harness.topic()
+    client = harness.leader(topic)
+    harness.produce(client, topic, changed(batch(b"1"), base_timestamp=-1, max_timestamp=-1))
     return {each: _listed(client, topic, each) for each in (_LATEST, _MAX_TIMESTAMP, 0)}
 
 
 @case
-def list_offsets_errors(scene: Scene) -> Any:
-    topic, copied = scene.topic(), scene.topic("copied", replicas=3)
-    client = scene.leader(topic)
+def list_offsets_errors(harness: CaseHarness) -> Any:
+    topic, copied = harness.topic(), harness.topic("copied", replicas=3)
+    client = harness.leader(topic)
     return {
-        "unknown topic": _listed(client, scene.name("none"), _LATEST),
+        "unknown topic": _listed(client, harness.name("none"), _LATEST),
         "unknown partition": _listed(client, topic, _LATEST, partition=7),
-        "not the leader": _listed(scene.other(topic), topic, _LATEST),
-        "follower": _listed(scene.other(copied), copied, _LATEST),
+        "not the leader": _listed(harness.non_leader(topic), topic, _LATEST),
+        "follower": _listed(harness.non_leader(copied), copied, _LATEST),
         "right epoch": _listed(client, topic, _LATEST, epoch=0),
         "epoch too new": _listed(client, topic, _LATEST, epoch=1),
         "unknown special time": _listed(client, topic, -9),
@@ -151,9 +151,9 @@ def list_offsets_errors(scene: Scene) -> Any:
 
 
 @case
-def list_offsets_of_one_partition_twice(scene: Scene) -> Any:
-    topic = scene.topic()
-    client = scene.leader(topic)
+def list_offsets_of_one_partition_twice(harness: CaseHarness) -> Any:
+    topic = harness.topic()
+    client = harness.leader(topic)
     wanted = [
         {"partition_index": 0, "current_leader_epoch": -1, "timestamp": each}
         for each in (_LATEST, _EARLIEST)
@@ -168,10 +168,10 @@ def list_offsets_of_one_partition_twice(scene: Scene) -> Any:
 
 
 @case
-def offset_for_leader_epoch(scene: Scene) -> Any:
-    topic, empty = scene.topic(), scene.topic("empty")
-    client = scene.leader(topic)
-    scene.produce(client, topic, batch(b"1", b"2"))
+def offset_for_leader_epoch(harness: CaseHarness) -> Any:
+    topic, empty = harness.topic(), harness.topic("empty")
+    client = harness.leader(topic)
+    harness.produce(client, topic, batch(b"1", b"2"))
 
     def ask(
         which: str, epoch: int, *, current: int = -1, partition: int = 0, where: RawClient = client
@@ -192,9 +192,9 @@ def offset_for_leader_epoch(scene: Scene) -> Any:
         "the present one": ask(topic, 0),
         "a later one": ask(topic, 1),
         "none": ask(topic, -1),
-        "of an empty log": ask(empty, 0, where=scene.leader(empty)),
+        "of an empty log": ask(empty, 0, where=harness.leader(empty)),
         "as of a later epoch": ask(topic, 0, current=1),
-        "unknown topic": ask(scene.name("none"), 0),
+        "unknown topic": ask(harness.name("none"), 0),
         "unknown partition": ask(topic, 0, partition=7),
-        "not the leader": ask(topic, 0, where=scene.other(topic)),
+        "not the leader": ask(topic, 0, where=harness.non_leader(topic)),
     }

@@ -1,4 +1,4 @@
-"""Members of groups, and groups with members in them."""
+"""Members of groups."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import struct
 from dataclasses import dataclass
 from typing import Any
 
+from tests.broker.parity.case_harness import CaseHarness
 from tests.broker.parity.raw import RawClient
-from tests.broker.parity.scene import Scene
 
 _SESSION_MS = 10_000
 LONG_MS = 10_000
@@ -16,14 +16,14 @@ _STATE = {"Stable", "Empty", "PreparingRebalance", "CompletingRebalance", "Dead"
 
 
 def protocols(*names: str, data: bytes = b"data") -> list[dict[str, Any]]:
-    """Each with a consumer's subscription to one topic, as Kafka reads it to know which groups to keep offsets for."""
+    """Return protocols whose metadata is a consumer's subscription to one topic."""
     topic = b"subscribed"
     metadata = struct.pack(">hih", 0, 1, len(topic)) + topic + struct.pack(">i", len(data)) + data
     return [{"name": each, "metadata": metadata} for each in names]
 
 
 def join_fields(group: str, member: str = "", **changed: Any) -> dict[str, Any]:
-    """The fields of a JoinGroup request."""
+    """Return the fields of a JoinGroup request."""
     return {
         "group_id": group,
         "session_timeout_ms": _SESSION_MS,
@@ -38,7 +38,7 @@ def join_fields(group: str, member: str = "", **changed: Any) -> dict[str, Any]:
 
 @dataclass
 class Member:
-    """A member of a group, on a connection of its own."""
+    """A member of a group, on its own connection."""
 
     client: RawClient
     group: str
@@ -55,18 +55,18 @@ class Member:
         )
 
     def joined(self) -> Any:
-        """What JoinGroup answers."""
+        """Return the response to JoinGroup."""
         answer = self.client.read()
         self.id, self.generation = answer.member_id, answer.generation_id
         return answer
 
     def join(self, version: int = LATEST, **changed: Any) -> Any:
-        """JoinGroup, to its answer."""
+        """Send JoinGroup, and return the response."""
         self.start_join(version, **changed)
         return self.joined()
 
     def start_sync(self, *assigned: Member, version: int = 5, **changed: Any) -> None:
-        """Send SyncGroup; the leader's has an assignment for each of these."""
+        """Send SyncGroup, with an assignment for each of `assigned`."""
         assignments = [
             {"member_id": each.id, "assignment": b"for " + each.id.encode()} for each in assigned
         ]
@@ -84,12 +84,12 @@ class Member:
         self.client.start("SyncGroup", version, **fields | changed)
 
     def sync(self, *assigned: Member, **changed: Any) -> Any:
-        """SyncGroup, to its answer."""
+        """Send SyncGroup, and return the response."""
         self.start_sync(*assigned, **changed)
         return self.client.read()
 
     def heartbeat(self, version: int = 4, **changed: Any) -> Any:
-        """Heartbeat."""
+        """Send Heartbeat, and return the response."""
         fields = {
             "group_id": self.group,
             "generation_id": self.generation,
@@ -98,24 +98,26 @@ class Member:
         }
         return self.client.call("Heartbeat", version, **fields | changed)
 
-    def told_to_rejoin(self) -> dict[str, Any] | None:
-        """The error that a heartbeat is answered with, or None."""
+    def heartbeat_error(self) -> dict[str, Any] | None:
+        """Return the error of a heartbeat, such as REBALANCE_IN_PROGRESS; None if there is none."""
         code = self.heartbeat().error_code
         return {"error_code": code} if code else None
 
-    def of(self, scene: Scene, group: str) -> Member:
-        """The same one, as if it were of another group, at that one's coordinator."""
-        return Member(scene.coordinator(group), group, self.id, self.generation, self.instance)
+    def with_group(self, harness: CaseHarness, group: str) -> Member:
+        """Return this member with another group's name, connected to that group's coordinator."""
+        return Member(harness.coordinator(group), group, self.id, self.generation, self.instance)
 
     def leave(self) -> Any:
-        """LeaveGroup."""
+        """Send LeaveGroup, and return the response."""
         identity = {"member_id": self.id, "group_instance_id": self.instance, "reason": None}
         return self.client.call("LeaveGroup", 5, group_id=self.group, members=[identity])
 
 
-def newcomer(scene: Scene, group: str, *, instance: str | None = None, **changed: Any) -> Member:
-    """One who is about to join, with an id unless there is an instance id."""
-    member = Member(scene.coordinator(group), group, "", instance=instance)
+def newcomer(
+    harness: CaseHarness, group: str, *, instance: str | None = None, **changed: Any
+) -> Member:
+    """Return a member that has not joined, with an id unless it has an instance id."""
+    member = Member(harness.coordinator(group), group, "", instance=instance)
     if instance is None:
         member.id = member.client.call(
             "JoinGroup", LATEST, **join_fields(group, **changed)
@@ -123,9 +125,11 @@ def newcomer(scene: Scene, group: str, *, instance: str | None = None, **changed
     return member
 
 
-def only_member(scene: Scene, group: str, *, instance: str | None = None, **changed: Any) -> Member:
-    """The leader and only member of a stable group."""
-    member = newcomer(scene, group, instance=instance)
+def only_member(
+    harness: CaseHarness, group: str, *, instance: str | None = None, **changed: Any
+) -> Member:
+    """Return the leader and only member of a stable group."""
+    member = newcomer(harness, group, instance=instance)
     answer = member.join(**changed)
     assert answer.error_code == 0, answer
     answer = member.sync(member)
@@ -133,12 +137,12 @@ def only_member(scene: Scene, group: str, *, instance: str | None = None, **chan
     return member
 
 
-def pair(scene: Scene, group: str, **changed: Any) -> tuple[Member, Member]:
-    """The leader and another member of a stable group."""
-    leader = only_member(scene, group, **changed)
-    second = newcomer(scene, group)
+def pair(harness: CaseHarness, group: str, **changed: Any) -> tuple[Member, Member]:
+    """Return the leader and another member of a stable group."""
+    leader = only_member(harness, group, **changed)
+    second = newcomer(harness, group)
     second.start_join(**changed)
-    scene.until(leader.told_to_rejoin)
+    harness.until(leader.heartbeat_error)
     leader.join(**changed)
     second.joined()
     second.start_sync()
@@ -147,8 +151,8 @@ def pair(scene: Scene, group: str, **changed: Any) -> tuple[Member, Member]:
     return leader, second
 
 
-def state_of(scene: Scene, group: str) -> str:
-    answer = scene.coordinator(group).call(
+def state_of(harness: CaseHarness, group: str) -> str:
+    answer = harness.coordinator(group).call(
         "DescribeGroups", 5, groups=[group], include_authorized_operations=False
     )
     state = answer.groups[0].group_state

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.broker.parity.case import case
+from tests.broker.parity.case_harness import CaseHarness
 from tests.broker.parity.members import (
     LONG_MS,
     newcomer,
@@ -13,18 +14,17 @@ from tests.broker.parity.members import (
     protocols,
     state_of,
 )
-from tests.broker.parity.scene import Scene
 
 _SHORT_MS = 1_500
 
 
 @case
-def two_members_join_and_one_leaves(scene: Scene) -> Any:
-    group = scene.name("group")
-    leader = only_member(scene, group)
-    second = newcomer(scene, group)
+def two_members_join_and_one_leaves(harness: CaseHarness) -> Any:
+    group = harness.name("group")
+    leader = only_member(harness, group)
+    second = newcomer(harness, group)
     second.start_join(protocols=protocols("range", data=b"of the second"))
-    seen: dict[str, Any] = {"told to rejoin": scene.until(leader.told_to_rejoin)}
+    seen: dict[str, Any] = {"rejoin error": harness.until(leader.heartbeat_error)}
     leader.start_join()
     answer, other = leader.joined(), second.joined()
     seen |= {"leader": answer, "second": other}
@@ -39,19 +39,19 @@ def two_members_join_and_one_leaves(scene: Scene) -> Any:
     seen["alone again"] = leader.join()
     seen["alone synced"] = leader.sync(leader)
     seen["leader left"] = leader.leave()
-    return seen | {"state": state_of(scene, group)}
+    return seen | {"state": state_of(harness, group)}
 
 
 @case
-def leader_may_assign_nothing(scene: Scene) -> Any:
-    leader = newcomer(scene, scene.name("group"))
+def leader_may_assign_nothing(harness: CaseHarness) -> Any:
+    leader = newcomer(harness, harness.name("group"))
     leader.join()
     return {"synced": leader.sync(), "again": leader.sync()}
 
 
 @case
-def sync_again_answers_the_assignment(scene: Scene) -> Any:
-    leader = only_member(scene, scene.name("group"))
+def sync_again_answers_the_assignment(harness: CaseHarness) -> Any:
+    leader = only_member(harness, harness.name("group"))
     return {
         "again": leader.sync(leader),
         "with another assignment": leader.sync(
@@ -61,11 +61,11 @@ def sync_again_answers_the_assignment(scene: Scene) -> Any:
 
 
 @case
-def sync_errors(scene: Scene) -> Any:
-    group = scene.name("group")
-    leader = only_member(scene, group)
+def sync_errors(harness: CaseHarness) -> Any:
+    group = harness.name("group")
+    leader = only_member(harness, group)
     return {
-        "unknown group": leader.of(scene, scene.name("none")).sync(),
+        "unknown group": leader.with_group(harness, harness.name("none")).sync(),
         "empty group": leader.sync(group_id=""),
         "unknown member": leader.sync(member_id="nobody"),
         "generation too low": leader.sync(generation_id=leader.generation - 1),
@@ -77,36 +77,36 @@ def sync_errors(scene: Scene) -> Any:
 
 
 @case
-def sync_waits_for_the_leader(scene: Scene) -> Any:
-    group = scene.name("group")
-    leader, second = pair(scene, group)
-    third = newcomer(scene, group)
+def sync_waits_for_the_leader(harness: CaseHarness) -> Any:
+    group = harness.name("group")
+    leader, second = pair(harness, group)
+    third = newcomer(harness, group)
     third.start_join()
     for each in (leader, second):
-        scene.until(each.told_to_rejoin)
+        harness.until(each.heartbeat_error)
         each.start_join()
     for each in (leader, second, third):
         each.joined()
     second.start_sync()
     third.start_sync()
-    state = state_of(scene, group)
+    state = state_of(harness, group)
     leader.start_sync(leader, second)
     return {"state": state, "answers": [each.client.read() for each in (leader, second, third)]}
 
 
 @case
-def sync_that_the_leader_keeps_waiting_is_given_up(scene: Scene) -> Any:
-    group = scene.name("group")
-    leader = only_member(scene, group, rebalance_timeout_ms=_SHORT_MS)
-    second = newcomer(scene, group)
+def sync_without_the_leader_times_out(harness: CaseHarness) -> Any:
+    group = harness.name("group")
+    leader = only_member(harness, group, rebalance_timeout_ms=_SHORT_MS)
+    second = newcomer(harness, group)
     second.start_join(rebalance_timeout_ms=_SHORT_MS)
-    scene.until(leader.told_to_rejoin)
+    harness.until(leader.heartbeat_error)
     leader.join(rebalance_timeout_ms=_SHORT_MS)
     second.joined()
     second.start_sync()
     seen: dict[str, Any] = {
-        "second": scene.timed(_SHORT_MS, second.client.read),
-        "state": state_of(scene, group),
+        "second": harness.timed(_SHORT_MS, second.client.read),
+        "state": state_of(harness, group),
     }
     seen["leader's heartbeat"] = leader.heartbeat()
     seen["second joins again"] = second.join(rebalance_timeout_ms=_SHORT_MS)
@@ -114,41 +114,41 @@ def sync_that_the_leader_keeps_waiting_is_given_up(scene: Scene) -> Any:
 
 
 @case
-def sync_while_the_group_rebalances(scene: Scene) -> Any:
-    group = scene.name("group")
-    leader = only_member(scene, group)
-    second = newcomer(scene, group)
+def sync_while_the_group_rebalances(harness: CaseHarness) -> Any:
+    group = harness.name("group")
+    leader = only_member(harness, group)
+    second = newcomer(harness, group)
     second.start_join()
-    scene.until(leader.told_to_rejoin)
-    return {"state": state_of(scene, group), "sync": leader.sync(leader)}
+    harness.until(leader.heartbeat_error)
+    return {"state": state_of(harness, group), "sync": leader.sync(leader)}
 
 
 @case
-def sync_that_waits_is_ended_by_a_newcomer(scene: Scene) -> Any:
-    group = scene.name("group")
-    leader, second = pair(scene, group)
+def waiting_sync_is_ended_by_a_new_member(harness: CaseHarness) -> Any:
+    group = harness.name("group")
+    leader, second = pair(harness, group)
     leader.start_join()
-    scene.until(second.told_to_rejoin)
+    harness.until(second.heartbeat_error)
     second.start_join()
     leader.joined()
     second.joined()
     second.start_sync()
-    third = newcomer(scene, group)
+    third = newcomer(harness, group)
     third.start_join()
     return {
-        "waiting sync": scene.timed(LONG_MS, second.client.read),
+        "waiting sync": harness.timed(LONG_MS, second.client.read),
         "leader's late sync": leader.sync(leader, second),
     }
 
 
 @case
-def heartbeat_errors(scene: Scene) -> Any:
-    group = scene.name("group")
-    member = only_member(scene, group)
+def heartbeat_errors(harness: CaseHarness) -> Any:
+    group = harness.name("group")
+    member = only_member(harness, group)
     return {
         "good": member.heartbeat(),
         "version 0": member.heartbeat(0),
-        "unknown group": member.of(scene, scene.name("none")).heartbeat(),
+        "unknown group": member.with_group(harness, harness.name("none")).heartbeat(),
         "empty group": member.heartbeat(group_id=""),
         "unknown member": member.heartbeat(member_id="nobody"),
         "empty member": member.heartbeat(member_id=""),
@@ -158,23 +158,23 @@ def heartbeat_errors(scene: Scene) -> Any:
 
 
 @case
-def heartbeat_of_a_pending_member(scene: Scene) -> Any:
-    pending = newcomer(scene, scene.name("group"))
+def heartbeat_of_a_pending_member(harness: CaseHarness) -> Any:
+    pending = newcomer(harness, harness.name("group"))
     return pending.heartbeat(generation_id=0)
 
 
 @case
-def leave_errors(scene: Scene) -> Any:
-    group = scene.name("group")
-    member = only_member(scene, group)
-    client, elsewhere = member.client, scene.coordinator(scene.name("none"))
+def leave_errors(harness: CaseHarness) -> Any:
+    group = harness.name("group")
+    member = only_member(harness, group)
+    client, elsewhere = member.client, harness.coordinator(harness.name("none"))
     nobody = {"member_id": "nobody", "group_instance_id": None}
     seen = {
         "unknown group": elsewhere.call(
-            "LeaveGroup", 3, group_id=scene.name("none"), members=[nobody]
+            "LeaveGroup", 3, group_id=harness.name("none"), members=[nobody]
         ),
         "unknown group, version 0": elsewhere.call(
-            "LeaveGroup", 0, group_id=scene.name("none"), member_id="nobody"
+            "LeaveGroup", 0, group_id=harness.name("none"), member_id="nobody"
         ),
         "empty group": client.call("LeaveGroup", 3, group_id="", members=[nobody]),
         "unknown member": client.call("LeaveGroup", 4, group_id=group, members=[nobody]),
@@ -194,18 +194,24 @@ def leave_errors(scene: Scene) -> Any:
 
 
 @case
-def leave_of_a_pending_member(scene: Scene) -> Any:
-    pending = newcomer(scene, scene.name("group"))
+def leave_of_a_pending_member(harness: CaseHarness) -> Any:
+    pending = newcomer(harness, harness.name("group"))
     return {"left": pending.leave(), "joins after all": pending.join()}
 
 
 @case
-def leave_of_one_who_waits_in_a_join(scene: Scene) -> Any:
-    group = scene.name("group")
-    leader = only_member(scene, group)
-    second = newcomer(scene, group)
+def leave_of_a_member_that_waits_in_a_join(harness: CaseHarness) -> Any:
+    group = harness.name("group")
+    leader = only_member(harness, group)
+    second = newcomer(harness, group)
     second.start_join()
-    scene.until(leader.told_to_rejoin)
+    harness.until(leader.heartbeat_error)
     identity = {"member_id": second.id, "group_instance_id": None, "reason": "enough"}
-    left = scene.again(second.client).call("LeaveGroup", 5, group_id=group, members=[identity])
-    return {"left": left, "its join": scene.timed(LONG_MS, second.joined), "leader": leader.join()}
+    left = harness.connect_like(second.client).call(
+        "LeaveGroup", 5, group_id=group, members=[identity]
+    )
+    return {
+        "left": left,
+        "its join": harness.timed(LONG_MS, second.joined),
+        "leader": leader.join(),
+    }

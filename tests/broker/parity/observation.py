@@ -1,4 +1,4 @@
-"""Observations of a broker in JSON's terms, without what two brokers that do the same may differ in."""
+"""Observations as JSON values, without the details in which equivalent brokers may differ."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from tests.broker.parity.batches import shown
 _NODES = {"node_id", "leader_id", "broker_id", "controller_id", "preferred_read_replica"}
 _SETS_OF_NODES = {"replica_nodes", "isr_nodes", "offline_replicas"}
 _ERRORS = {"error_code", "topic_config_error_code"}
-# Every broker has its own words.
+# Texts, which may differ.
 _WORDS = {"error_message", "batch_index_error_message", "documentation"}
-# Fields that say nothing; so they do as null.
+# Values that mean the same as null.
 _NOTHING: dict[str, Any] = {
     "current_leader": {"leader_id": -1, "leader_epoch": -1},
     "diverging_epoch": {"epoch": -1, "end_offset": -1},
@@ -32,9 +32,9 @@ _DAY_MS = 86_400_000
 
 
 class Normaliser:
-    """Turns what one case has seen into what is compared.
+    """Converts the observations of one case for comparison.
 
-    `token` is the part of its names that is another in each run.
+    // `token` is the part of the case's names that differs in each run.
     """
 
     def __init__(self, token: str) -> None:
@@ -44,7 +44,7 @@ class Normaliser:
         self.said: list[str] = []
 
     def __call__(self, seen: Any) -> Any:
-        """Responses of the protocol, parts of them, dicts, lists and plain values."""
+        """Convert responses, parts of them, dicts, lists and plain values."""
         return self._any("", seen)
 
     def _any(self, name: str, seen: Any) -> Any:
@@ -75,7 +75,7 @@ class Normaliser:
             return self._message(value)
         if isinstance(value, (list, tuple, set)):
             found = [self._field(name, each) for each in value]
-            # The order in an answer's arrays is no promise.
+            # The order of structs in a response's arrays is not specified.
             return (
                 sorted(found, key=json.dumps)
                 if value and isinstance(next(iter(value)), dict)
@@ -105,9 +105,9 @@ class Normaliser:
         if name in ("session_id", "producer_id"):
             return name if value > 0 or (value == 0 and name == "producer_id") else value
         if name == "config_source":
-            # Where a broker has its own settings from is its own affair.
+            # The other sources may differ.
             return "topic" if value == _TOPIC_CONFIG else "elsewhere"
-        # Whatever is a time of today.
+        # Any time of today.
         return "now" if abs(value - time.time() * 1000) < _DAY_MS else value
 
     def _text(self, value: str) -> str:
@@ -118,7 +118,7 @@ class Normaliser:
 
 
 def timing(elapsed_ms: float, wait_ms: float) -> str:
-    """How long something took that may take `wait_ms`."""
+    """Classify how long an operation took that may take `wait_ms`."""
     if elapsed_ms < wait_ms / 2:
         return "at once"
     if elapsed_ms < wait_ms * 0.95:

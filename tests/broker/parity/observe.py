@@ -1,7 +1,7 @@
-"""Looks at real Kafka and keeps what there is to see: `python -m tests.broker.parity.observe`.
+"""Observe Apache Kafka, and save the record: `python -m tests.broker.parity.observe`.
 
-With names of cases, those alone are looked at anew; with `--changed`, those whose hash is not the
-one beside their record. `--messages` prints Kafka's error messages, which are not kept.
+// With names of cases, only those are observed; with `--changed`, those whose hash differs from the
+record's. `--messages` prints Kafka's error messages, which are not recorded.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from tests.broker.parity.real import kafka_of_three_nodes
 
 
 def main() -> None:
-    """The command."""
+    """Run the command."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("cases", nargs="*", help="all, if none is named")
     parser.add_argument("--changed", action="store_true", help="those alone that changed")
     parser.add_argument("--messages", action="store_true", help="print the error messages")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     cases = {case.name: case for case in all_cases()}
-    if unknown := set(asked.cases) - set(cases):
+    if unknown := set(options.cases) - set(cases):
         parser.error(f"no such cases: {', '.join(sorted(unknown))}")
     kept = observed.load() if observed.FILE.exists() else observed.Observed()
-    wanted = set(asked.cases)
-    if asked.changed:
+    wanted = set(options.cases)
+    if options.changed:
         wanted |= kept.changed(cases.values())
     elif not wanted:
         wanted = set(cases)
@@ -42,7 +42,7 @@ def main() -> None:
             kept.seen[name], said = cases[name].observe(kafka)
             kept.hashes[name] = fingerprints.of_case(cases[name])
             print(name, flush=True)
-            if asked.messages:
+            if options.messages:
                 for each in dict.fromkeys(said):
                     print(f"    {each}")
     for gone in set(kept.seen) - set(cases):

@@ -1,7 +1,4 @@
-"""What real Kafka was seen to do.
-
-Kept in a file, so that it can be compared with where Kafka itself can't be had.
-"""
+"""The record of Apache Kafka's behaviour, for comparison where Kafka is not available."""
 
 from __future__ import annotations
 
@@ -19,12 +16,12 @@ FILE = Path(__file__).with_name("observed.json")
 
 @dataclass
 class Observed:
-    """The file's contents.
+    """The contents of the file.
 
     Attributes:
-        version: Kafka's, when it was asked last.
-        seen: What there was to see of each case.
-        hashes: For each case, what `fingerprint.py` made of it when Kafka was asked.
+        version: The observed version of Kafka.
+        seen: The observations of each case.
+        hashes: The fingerprint of each case when it was observed.
     """
 
     version: str = ""
@@ -59,7 +56,7 @@ def save(observed: Observed) -> None:
 
 
 def comparable(seen: Any) -> Any:
-    """As it is after a way through the file: keys are text, tuples are lists."""
+    """Return observations as they are read from the file: with string keys and lists."""
     return json.loads(json.dumps(seen))
 
 

@@ -1,13 +1,13 @@
-"""The offsets that groups commit."""
+"""Committed offsets."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from tests.broker.parity.case import case
+from tests.broker.parity.case_harness import CaseHarness
 from tests.broker.parity.members import Member, newcomer, only_member
 from tests.broker.parity.raw import RawClient
-from tests.broker.parity.scene import Scene
 
 
 def _commit(
@@ -55,10 +55,10 @@ def _fetched(
 
 
 @case
-def commit_without_a_group(scene: Scene) -> Any:
-    """What consumers do that are assigned their partitions by hand."""
-    group, topic = scene.name("group"), scene.topic(partitions=2)
-    client = scene.coordinator(group)
+def commit_without_a_group(harness: CaseHarness) -> Any:
+    """Commit as a consumer with manually assigned partitions."""
+    group, topic = harness.name("group"), harness.topic(partitions=2)
+    client = harness.coordinator(group)
     committed = {
         version: _commit(client, group, {(topic, 0): version}, version=version)
         for version in range(2, 10)
@@ -77,17 +77,17 @@ def commit_without_a_group(scene: Scene) -> Any:
 
 
 @case
-def commit_of_unknown_topics(scene: Scene) -> Any:
-    group, topic = scene.name("group"), scene.topic()
-    client = scene.coordinator(group)
-    offsets = {(topic, 0): 1, (topic, 7): 2, (scene.name("none"), 0): 3}
+def commit_of_unknown_topics(harness: CaseHarness) -> Any:
+    group, topic = harness.name("group"), harness.topic()
+    client = harness.coordinator(group)
+    offsets = {(topic, 0): 1, (topic, 7): 2, (harness.name("none"), 0): 3}
     return {"committed": _commit(client, group, offsets), "fetched": _fetched(client, group, None)}
 
 
 @case
-def commit_of_odd_values(scene: Scene) -> Any:
-    group, topic = scene.name("group"), scene.topic()
-    client = scene.coordinator(group)
+def commit_of_unusual_values(harness: CaseHarness) -> Any:
+    group, topic = harness.name("group"), harness.topic()
+    client = harness.coordinator(group)
     seen: dict[Any, Any] = {
         "longest metadata": _commit(client, group, {(topic, 0): 1}, metadata="m" * 4096),
         "metadata too long": _commit(client, group, {(topic, 0): 2}, metadata="m" * 4097),
@@ -100,19 +100,23 @@ def commit_of_odd_values(scene: Scene) -> Any:
     seen["beyond the end"] = _commit(client, group, {(topic, 0): 1 << 40})
     return seen | {
         "no topics": _commit(client, group, {}),
-        "empty group": _commit(scene.coordinator(""), "", {(topic, 0): 1}),
+        "empty group": _commit(harness.coordinator(""), "", {(topic, 0): 1}),
     }
 
 
 @case
-def commit_of_a_member(scene: Scene) -> Any:
-    group, topic = scene.name("group"), scene.topic()
-    member = only_member(scene, group)
+def commit_of_a_member(harness: CaseHarness) -> Any:
+    group, topic = harness.name("group"), harness.topic()
+    member = only_member(harness, group)
     offsets = {(topic, 0): 5}
 
-    def commit(generation: int, who: str) -> Any:
+    def commit(generation: int, member_id: str) -> Any:
         return _commit(
-            member.client, group, offsets, generation_id_or_member_epoch=generation, member_id=who
+            member.client,
+            group,
+            offsets,
+            generation_id_or_member_epoch=generation,
+            member_id=member_id,
         )
 
     return {
@@ -135,9 +139,9 @@ def commit_of_a_member(scene: Scene) -> Any:
 
 
 @case
-def commit_to_groups_that_are_not(scene: Scene) -> Any:
-    group, topic = scene.name("group"), scene.topic()
-    client = scene.coordinator(group)
+def commit_to_unknown_groups(harness: CaseHarness) -> Any:
+    group, topic = harness.name("group"), harness.topic()
+    client = harness.coordinator(group)
     offsets = {(topic, 0): 5}
     return {
         "generation and member": _commit(
@@ -146,7 +150,7 @@ def commit_to_groups_that_are_not(scene: Scene) -> Any:
         "generation": _commit(client, group, offsets, generation_id_or_member_epoch=1),
         "member": _commit(client, group, offsets, member_id="nobody"),
         "not the coordinator": _commit(
-            scene.connect(next(each for each in scene.addresses() if each != client.address)),
+            harness.connect(next(each for each in harness.addresses() if each != client.address)),
             group,
             offsets,
         ),
@@ -154,22 +158,22 @@ def commit_to_groups_that_are_not(scene: Scene) -> Any:
 
 
 @case
-def commit_while_the_group_rebalances(scene: Scene) -> Any:
-    group, topic = scene.name("group"), scene.topic()
-    member = only_member(scene, group)
+def commit_while_the_group_rebalances(harness: CaseHarness) -> Any:
+    group, topic = harness.name("group"), harness.topic()
+    member = only_member(harness, group)
 
-    def commit(who: Member) -> Any:
+    def commit(by: Member) -> Any:
         return _commit(
-            who.client,
+            by.client,
             group,
             {(topic, 0): 5},
-            generation_id_or_member_epoch=who.generation,
-            member_id=who.id,
+            generation_id_or_member_epoch=by.generation,
+            member_id=by.id,
         )
 
-    second = newcomer(scene, group)
+    second = newcomer(harness, group)
     second.start_join()
-    scene.until(member.told_to_rejoin)
+    harness.until(member.heartbeat_error)
     seen: dict[Any, Any] = {"members are rejoining": commit(member)}
     member.join()
     seen["assignment is awaited"] = commit(member)
@@ -180,9 +184,9 @@ def commit_while_the_group_rebalances(scene: Scene) -> Any:
 
 
 @case
-def commits_outlive_members(scene: Scene) -> Any:
-    group, topic = scene.name("group"), scene.topic()
-    member = only_member(scene, group)
+def commits_outlive_members(harness: CaseHarness) -> Any:
+    group, topic = harness.name("group"), harness.topic()
+    member = only_member(harness, group)
     _commit(
         member.client,
         group,
@@ -202,31 +206,33 @@ def commits_outlive_members(scene: Scene) -> Any:
 
 
 @case
-def commits_go_with_their_topic(scene: Scene) -> Any:
-    group, topic = scene.name("group"), scene.topic()
-    client = scene.coordinator(group)
+def commits_are_deleted_with_their_topic(harness: CaseHarness) -> Any:
+    group, topic = harness.name("group"), harness.topic()
+    client = harness.coordinator(group)
     _commit(client, group, {(topic, 0): 5})
-    scene.any.call("DeleteTopics", 5, topic_names=[topic], timeout_ms=5_000)
+    harness.node_0.call("DeleteTopics", 5, topic_names=[topic], timeout_ms=5_000)
 
     def gone() -> bool:
         partitions = _fetched(client, group, {topic: [0]}).topics[0].partitions
         return bool(partitions[0].committed_offset == -1)
 
-    return {"gone": scene.until(gone), "all": _fetched(client, group, None)}
+    return {"gone": harness.until(gone), "all": _fetched(client, group, None)}
 
 
 @case
-def offset_fetch_of_unknown_things(scene: Scene) -> Any:
-    group, topic = scene.name("group"), scene.topic()
-    client = scene.coordinator(group)
+def offset_fetch_of_unknown_partitions(harness: CaseHarness) -> Any:
+    group, topic = harness.name("group"), harness.topic()
+    client = harness.coordinator(group)
     seen: dict[Any, Any] = {
-        version: _fetched(client, group, {topic: [0, 7], scene.name("none"): [0]}, version=version)
+        version: _fetched(
+            client, group, {topic: [0, 7], harness.name("none"): [0]}, version=version
+        )
         for version in (1, 2, 7, 8)
     }
     seen["all of an unknown group"] = _fetched(client, group, None)
     seen["nothing"] = _fetched(client, group, {})
-    seen["empty group"] = _fetched(scene.coordinator(""), "", {topic: [0]})
-    other = scene.connect(next(each for each in scene.addresses() if each != client.address))
+    seen["empty group"] = _fetched(harness.coordinator(""), "", {topic: [0]})
+    other = harness.connect(next(each for each in harness.addresses() if each != client.address))
     return seen | {
         "not the coordinator": {
             version: _fetched(other, group, {topic: [0]}, version=version)
@@ -236,9 +242,9 @@ def offset_fetch_of_unknown_things(scene: Scene) -> Any:
 
 
 @case
-def offset_fetch_of_several_groups(scene: Scene) -> Any:
-    topic, group = scene.topic(), scene.name("group")
-    client = scene.coordinator(group)
+def offset_fetch_of_several_groups(harness: CaseHarness) -> Any:
+    topic, group = harness.topic(), harness.name("group")
+    client = harness.coordinator(group)
     _commit(client, group, {(topic, 0): 5})
     wanted = [{"name": topic, "partition_indexes": [0]}]
     groups = [
@@ -249,10 +255,10 @@ def offset_fetch_of_several_groups(scene: Scene) -> Any:
 
 
 @case
-def offset_fetch_of_a_member(scene: Scene) -> Any:
-    """Members of the newer protocol say who they are; those of the older one need not."""
-    topic, group = scene.topic(), scene.name("group")
-    member = only_member(scene, group)
+def offset_fetch_of_a_member(harness: CaseHarness) -> Any:
+    """Fetch as a member: the newer group protocol requires a member id, the older one does not."""
+    topic, group = harness.topic(), harness.name("group")
+    member = only_member(harness, group)
     wanted = [{"name": topic, "partition_indexes": [0]}]
     seen = {}
     for name, (who, epoch) in {
@@ -266,13 +272,13 @@ def offset_fetch_of_a_member(scene: Scene) -> Any:
 
 
 @case
-def offset_delete(scene: Scene) -> Any:
-    topic, group = scene.topic(), scene.name("group")
-    client = scene.coordinator(group)
+def offset_delete(harness: CaseHarness) -> Any:
+    topic, group = harness.topic(), harness.name("group")
+    client = harness.coordinator(group)
     _commit(client, group, {(topic, 0): 5})
 
     def delete(which: str = group, where: str = topic, partition: int = 0) -> Any:
-        return scene.coordinator(which).call(
+        return harness.coordinator(which).call(
             "OffsetDelete",
             0,
             group_id=which,
@@ -280,8 +286,8 @@ def offset_delete(scene: Scene) -> Any:
         )
 
     seen = {
-        "unknown group": delete(scene.name("none")),
-        "unknown topic": delete(where=scene.name("none")),
+        "unknown group": delete(harness.name("none")),
+        "unknown topic": delete(where=harness.name("none")),
         "unknown partition": delete(partition=7),
     }
     seen |= {"empty group name": delete(""), "deleted": delete(), "again": delete()}

@@ -7,74 +7,76 @@ from typing import Any
 
 from tests.broker.parity.batches import GZIP, TIMESTAMP, batch, changed
 from tests.broker.parity.case import case
-from tests.broker.parity.scene import Scene, produce_fields
+from tests.broker.parity.case_harness import CaseHarness, produce_fields
 
 
 @case
-def produce_answers_at_each_version(scene: Scene) -> Any:
-    topic = scene.topic()
-    client = scene.leader(topic)
+def produce_answers_at_each_version(harness: CaseHarness) -> Any:
+    topic = harness.topic()
+    client = harness.leader(topic)
     return {
-        version: scene.produce(client, topic, batch(b"1", b"2"), version=version)
+        version: harness.produce(client, topic, batch(b"1", b"2"), version=version)
         for version in range(3, 13)
     }
 
 
 @case
-def produce_acks_of_the_leader_and_of_all(scene: Scene) -> Any:
-    topic = scene.topic(replicas=3)
-    client = scene.leader(topic)
+def produce_acks_of_the_leader_and_of_all(harness: CaseHarness) -> Any:
+    topic = harness.topic(replicas=3)
+    client = harness.leader(topic)
     return {
-        acks: scene.timed(5_000, scene.produce, client, topic, batch(b"1"), acks=acks)
+        acks: harness.timed(5_000, harness.produce, client, topic, batch(b"1"), acks=acks)
         for acks in (1, -1)
     }
 
 
 @case
-def produce_with_invalid_acks(scene: Scene) -> Any:
-    topic = scene.topic()
+def produce_with_invalid_acks(harness: CaseHarness) -> Any:
+    topic = harness.topic()
     return {
-        acks: scene.produce(scene.leader(topic), topic, batch(b"1"), acks=acks)
+        acks: harness.produce(harness.leader(topic), topic, batch(b"1"), acks=acks)
         for acks in (2, -2, 127)
     }
 
 
 @case
-def produce_to_an_unknown_topic(scene: Scene) -> Any:
-    return scene.produce(scene.any, scene.name(), batch(b"1"), version=9)
+def produce_to_an_unknown_topic(harness: CaseHarness) -> Any:
+    return harness.produce(harness.node_0, harness.name(), batch(b"1"), version=9)
 
 
 @case
-def produce_to_an_unknown_partition(scene: Scene) -> Any:
-    topic = scene.topic()
-    return scene.produce(scene.leader(topic), topic, batch(b"1"), batch(b"2"), version=9)
+def produce_to_an_unknown_partition(harness: CaseHarness) -> Any:
+    topic = harness.topic()
+    return harness.produce(harness.leader(topic), topic, batch(b"1"), batch(b"2"), version=9)
 
 
 @case
-def produce_to_a_node_that_does_not_lead(scene: Scene) -> Any:
-    topic, copied = scene.topic(), scene.topic("copied", replicas=3)
+def produce_to_a_follower(harness: CaseHarness) -> Any:
+    topic, copied = harness.topic(), harness.topic("copied", replicas=3)
     return {
-        "no replica": scene.produce(scene.other(topic), topic, batch(b"1"), version=9),
-        "follower": scene.produce(scene.other(copied), copied, batch(b"1"), version=9),
-        "follower, version 10": scene.produce(scene.other(copied), copied, batch(b"1"), version=10),
+        "no replica": harness.produce(harness.non_leader(topic), topic, batch(b"1"), version=9),
+        "follower": harness.produce(harness.non_leader(copied), copied, batch(b"1"), version=9),
+        "follower, version 10": harness.produce(
+            harness.non_leader(copied), copied, batch(b"1"), version=10
+        ),
     }
 
 
 @case
-def produce_by_topic_id(scene: Scene) -> Any:
-    topic = scene.topic()
-    client = scene.leader(topic)
-    ids = {"known": scene.topic_id(topic), "unknown": uuid.UUID(int=5), "zero": uuid.UUID(int=0)}
+def produce_by_topic_id(harness: CaseHarness) -> Any:
+    topic = harness.topic()
+    client = harness.leader(topic)
+    ids = {"known": harness.topic_id(topic), "unknown": uuid.UUID(int=5), "zero": uuid.UUID(int=0)}
     return {
-        name: scene.produce(client, topic, batch(b"1"), version=13, topic_id=topic_id)
+        name: harness.produce(client, topic, batch(b"1"), version=13, topic_id=topic_id)
         for name, topic_id in ids.items()
     }
 
 
 @case
-def produce_corrupt_batches(scene: Scene) -> Any:
-    topic = scene.topic()
-    client = scene.leader(topic)
+def produce_corrupt_batches(harness: CaseHarness) -> Any:
+    topic = harness.topic()
+    client = harness.leader(topic)
     good = batch(b"1", b"2")
     bad = {
         "wrong checksum": changed(good, crc=1),
@@ -86,13 +88,16 @@ def produce_corrupt_batches(scene: Scene) -> Any:
         "length negative": changed(good, length=-1, keep_crc=True),
         "length too large": changed(good, length=len(good), keep_crc=True),
     }
-    return {name: scene.produce(scene.again(client), topic, each) for name, each in bad.items()}
+    return {
+        name: harness.produce(harness.connect_like(client), topic, each)
+        for name, each in bad.items()
+    }
 
 
 @case
-def produce_old_and_unknown_magic(scene: Scene) -> Any:
-    topic = scene.topic()
-    client = scene.leader(topic)
+def produce_old_and_unknown_magic(harness: CaseHarness) -> Any:
+    topic = harness.topic()
+    client = harness.leader(topic)
     good = batch(b"1")
     bad = {
         "magic 0": batch(b"1", magic=0),
@@ -100,19 +105,22 @@ def produce_old_and_unknown_magic(scene: Scene) -> Any:
         "magic 3": changed(good, magic=3),
         "magic -1": changed(good, magic=-1),
     }
-    return {name: scene.produce(scene.again(client), topic, each) for name, each in bad.items()}
+    return {
+        name: harness.produce(harness.connect_like(client), topic, each)
+        for name, each in bad.items()
+    }
 
 
 @case
-def produce_two_batches_for_a_partition(scene: Scene) -> Any:
-    topic = scene.topic()
-    return scene.produce(scene.leader(topic), topic, batch(b"1") + batch(b"2"))
+def produce_two_batches_for_a_partition(harness: CaseHarness) -> Any:
+    topic = harness.topic()
+    return harness.produce(harness.leader(topic), topic, batch(b"1") + batch(b"2"))
 
 
 @case
-def produce_one_good_and_one_bad_partition(scene: Scene) -> Any:
-    topic = scene.topic()
-    return scene.leader(topic).call(
+def produce_one_valid_and_one_invalid_partition(harness: CaseHarness) -> Any:
+    topic = harness.topic()
+    return harness.leader(topic).call(
         "Produce",
         9,
         transactional_id=None,
@@ -120,22 +128,22 @@ def produce_one_good_and_one_bad_partition(scene: Scene) -> Any:
         timeout_ms=5_000,
         topic_data=[
             produce_fields(name, [records])["topic_data"][0]
-            for name, records in ((topic, batch(b"1")), (scene.name("none"), batch(b"2")))
+            for name, records in ((topic, batch(b"1")), (harness.name("none"), batch(b"2")))
         ],
     )
 
 
 @case
-def produce_empty_records(scene: Scene) -> Any:
-    """Null for records is no case: Kafka 4.1.1 fails inside and never answers."""
-    topic = scene.topic()
-    return scene.produce(scene.leader(topic), topic, b"")
+def produce_empty_records(harness: CaseHarness) -> Any:
+    """Send empty records; there is no case with null: Kafka 4.1.1 fails and never answers."""
+    topic = harness.topic()
+    return harness.produce(harness.leader(topic), topic, b"")
 
 
 @case
-def produce_no_topics_and_no_partitions(scene: Scene) -> Any:
-    topic = scene.topic()
-    client = scene.leader(topic)
+def produce_no_topics_and_no_partitions(harness: CaseHarness) -> Any:
+    topic = harness.topic()
+    client = harness.leader(topic)
     common = {"transactional_id": None, "acks": -1, "timeout_ms": 1_000}
     without = client.call("Produce", 9, **common, topic_data=[])
     return {
@@ -147,9 +155,9 @@ def produce_no_topics_and_no_partitions(scene: Scene) -> Any:
 
 
 @case
-def produce_batches_whose_counts_are_wrong(scene: Scene) -> Any:
-    topic = scene.topic()
-    client = scene.leader(topic)
+def produce_batches_with_wrong_counts(harness: CaseHarness) -> Any:
+    topic = harness.topic()
+    client = harness.leader(topic)
     good, zipped = batch(b"1", b"2"), batch(b"1" * 100, b"2" * 100, codec=GZIP)
     bad = {
         "no records": changed(good, record_count=0, last_offset_delta=-1),
@@ -162,28 +170,31 @@ def produce_batches_whose_counts_are_wrong(scene: Scene) -> Any:
         "compressed, fewer": changed(zipped, record_count=1, last_offset_delta=0),
         "compressed, last offset beyond": changed(zipped, last_offset_delta=5),
     }
-    seen = {name: scene.produce(scene.again(client), topic, each) for name, each in bad.items()}
-    return seen | {"fetched": scene.fetch(client, topic)}
+    seen = {
+        name: harness.produce(harness.connect_like(client), topic, each)
+        for name, each in bad.items()
+    }
+    return seen | {"fetched": harness.fetch(client, topic)}
 
 
 @case
-def produce_base_offset_and_epoch_of_the_producer(scene: Scene) -> Any:
-    topic = scene.topic()
-    client = scene.leader(topic)
+def produce_base_offset_and_epoch_of_the_producer(harness: CaseHarness) -> Any:
+    topic = harness.topic()
+    client = harness.leader(topic)
     odd = {
         "offset": changed(batch(b"1"), base_offset=77),
         "negative offset": changed(batch(b"1"), base_offset=-7),
         "epoch": changed(batch(b"1"), leader_epoch=9),
     }
-    return {name: scene.produce(client, topic, each) for name, each in odd.items()} | {
-        "fetched": scene.fetch(client, topic)
+    return {name: harness.produce(client, topic, each) for name, each in odd.items()} | {
+        "fetched": harness.fetch(client, topic)
     }
 
 
 @case
-def produce_too_large(scene: Scene) -> Any:
-    topic = scene.topic(configs={"max.message.bytes": "1000"})
-    client = scene.leader(topic)
+def produce_too_large(harness: CaseHarness) -> Any:
+    topic = harness.topic(configs={"max.message.bytes": "1000"})
+    client = harness.leader(topic)
     least = len(batch(b""))
     sizes = {"at the limit": 1000, "above the limit": 1001}
     seen = {}
@@ -193,54 +204,54 @@ def produce_too_large(scene: Scene) -> Any:
             for filler in range(size - least - 4, size)
             if len(each := batch(b"x" * filler)) == size
         )
-        seen[name] = scene.produce(client, topic, records)
-    return seen | {"compressed": scene.produce(client, topic, batch(b"x" * 5_000, codec=GZIP))}
+        seen[name] = harness.produce(client, topic, records)
+    return seen | {"compressed": harness.produce(client, topic, batch(b"x" * 5_000, codec=GZIP))}
 
 
 @case
-def produce_above_the_default_size(scene: Scene) -> Any:
-    topic = scene.topic()
-    return scene.produce(scene.leader(topic), topic, batch(b"x" * 1_048_588))
+def produce_above_the_default_size(harness: CaseHarness) -> Any:
+    topic = harness.topic()
+    return harness.produce(harness.leader(topic), topic, batch(b"x" * 1_048_588))
 
 
 @case
-def produce_keys_headers_and_nulls(scene: Scene) -> Any:
-    topic = scene.topic()
-    client = scene.leader(topic)
+def produce_keys_headers_and_nulls(harness: CaseHarness) -> Any:
+    topic = harness.topic()
+    client = harness.leader(topic)
     headers = [("one", b"1"), ("one", b"again"), ("empty", b"")]
-    scene.produce(client, topic, batch(b"value", None, b"", key=None, headers=headers))
-    scene.produce(client, topic, batch(b"zipped", key=b"", codec=GZIP))
-    return scene.fetch(client, topic)
+    harness.produce(client, topic, batch(b"value", None, b"", key=None, headers=headers))
+    harness.produce(client, topic, batch(b"zipped", key=b"", codec=GZIP))
+    return harness.fetch(client, topic)
 
 
 @case
-def produce_to_a_compacted_topic_without_key(scene: Scene) -> Any:
-    topic = scene.topic(configs={"cleanup.policy": "compact"})
-    client = scene.leader(topic)
+def produce_to_a_compacted_topic_without_key(harness: CaseHarness) -> Any:
+    topic = harness.topic(configs={"cleanup.policy": "compact"})
+    client = harness.leader(topic)
     return {
-        "no key": scene.produce(client, topic, batch(b"1", b"2", key=None)),
-        "key": scene.produce(client, topic, batch(b"1")),
+        "no key": harness.produce(client, topic, batch(b"1", b"2", key=None)),
+        "key": harness.produce(client, topic, batch(b"1")),
     }
 
 
 @case
-def produce_with_log_append_time(scene: Scene) -> Any:
-    topic = scene.topic(configs={"message.timestamp.type": "LogAppendTime"})
-    client = scene.leader(topic)
+def produce_with_log_append_time(harness: CaseHarness) -> Any:
+    topic = harness.topic(configs={"message.timestamp.type": "LogAppendTime"})
+    client = harness.leader(topic)
     produced = [
-        scene.produce(client, topic, batch(b"1", b"2")),
-        scene.produce(client, topic, batch(b"3" * 100, b"4" * 100, codec=GZIP)),
+        harness.produce(client, topic, batch(b"1", b"2")),
+        harness.produce(client, topic, batch(b"3" * 100, b"4" * 100, codec=GZIP)),
     ]
-    return {"produced": produced, "fetched": scene.fetch(client, topic)}
+    return {"produced": produced, "fetched": harness.fetch(client, topic)}
 
 
 @case
-def produce_timestamps_of_odd_times(scene: Scene) -> Any:
-    topic = scene.topic()
-    client = scene.leader(topic)
+def produce_invalid_timestamps(harness: CaseHarness) -> Any:
+    topic = harness.topic()
+    client = harness.leader(topic)
     times = {"none": -1, "negative": -2, "1970": 0, "far future": 4_000_000_000_000}
     return {
-        name: scene.produce(
+        name: harness.produce(
             client, topic, changed(batch(b"1"), base_timestamp=each, max_timestamp=each)
         )
         for name, each in times.items()
@@ -248,10 +259,10 @@ def produce_timestamps_of_odd_times(scene: Scene) -> Any:
 
 
 @case
-def produce_whose_max_timestamp_is_wrong(scene: Scene) -> Any:
-    topic = scene.topic()
-    client = scene.leader(topic)
-    produced = scene.produce(
+def produce_with_a_wrong_max_timestamp(harness: CaseHarness) -> Any:
+    topic = harness.topic()
+    client = harness.leader(topic)
+    produced = harness.produce(
         client, topic, changed(batch(b"1", b"2"), max_timestamp=TIMESTAMP + 999_000)
     )
-    return {"produced": produced, "fetched": scene.fetch(client, topic)}
+    return {"produced": produced, "fetched": harness.fetch(client, topic)}

@@ -1,7 +1,4 @@
-"""A blocking client of Kafka's protocol without a client's kindness.
-
-It sends what it is told to and shows what comes back.
-"""
+"""A blocking client of Kafka's protocol that sends requests unchecked and returns responses."""
 
 from __future__ import annotations
 
@@ -73,7 +70,7 @@ REQUESTS = {
     )
 }
 
-#: How long an answer may take that is not asked to take its time, in seconds.
+#: Seconds that a response may take, unless the request itself asks to wait.
 TIME_LIMIT = 30.0
 
 _SIZE = struct.Struct(">i")
@@ -81,11 +78,11 @@ _HEADER = struct.Struct(">hhih")
 
 
 class ConnectionClosedError(Exception):
-    """The broker has closed the connection where an answer was due."""
+    """The broker closed the connection instead of answering."""
 
 
 def message(kind: Any, fields: Mapping[str, Any]) -> Any:
-    """A message of the class `kind`, or a part of one, out of dicts and lists."""
+    """Return a message of the class `kind`, or a part of one, built from dicts and lists."""
     made: dict[str, Any] = {}
     classes = _classes(kind)
     for name, value in fields.items():
@@ -113,7 +110,7 @@ def _classes(kind: Any) -> dict[str, tuple[Any, bool]]:
 
 
 class RawClient:
-    """One connection to one broker. Not for several threads at once."""
+    """One connection to one broker, for one thread at a time."""
 
     def __init__(self, address: str, *, client_id: str = "parity") -> None:
         host, port = address.rsplit(":", 1)
@@ -125,22 +122,16 @@ class RawClient:
         self._awaited: list[tuple[int, Any, int]] = []
 
     def call(self, api: str, version: int, /, **fields: Any) -> Any:
-        """What the broker answers to a request of these fields.
-
-        ConnectionClosedError if the connection is closed instead.
-        """
+        """Send a request with these fields, and return the response."""
         return self.send(message(REQUESTS[api], fields), version)
 
     def send(self, request: Any, version: int) -> Any:
-        """What the broker answers to the request."""
+        """Send a request, and return the response."""
         self.write(request, version)
         return self.read()
 
     def start(self, api: str, version: int, /, *, answered: bool = True, **fields: Any) -> None:
-        """As `call`, but leaves the answer to `read`.
-
-        `answered` is False for a request that the broker does not answer.
-        """
+        """Send a request without reading the response; `answered=False` if there is none."""
         self.write(message(REQUESTS[api], fields), version, answered=answered)
 
     def write(self, request: Any, version: int, *, answered: bool = True) -> None:
@@ -156,39 +147,33 @@ class RawClient:
             self._awaited.append((self._correlation, request, version))
 
     def read(self, *, timeout: float = TIME_LIMIT) -> Any:
-        """The answer to the oldest request that has none yet.
-
-        A connection's answers come in the order of its requests.
-        """
+        """Return the response to the oldest request without one."""
         correlation, request, version = self._awaited.pop(0)
         frame = self.read_frame(timeout=timeout)
-        assert _SIZE.unpack_from(frame)[0] == correlation, "an answer out of order"
+        assert _SIZE.unpack_from(frame)[0] == correlation, "a response out of order"
         kind = ResponseClassRegistry._response_class_registry[request.API_KEY]
-        # ApiVersions is answered with the old header always, as the client can't know yet which one
-        # the broker has.
+        # A response to ApiVersions always has the old header: the client does not know yet
+        # which versions the broker has.
         flexible = (
             kind.flexible_version_q(version) and request.API_KEY != ApiVersionsRequest.API_KEY
         )
         return kind.decode(frame[5 if flexible else 4 :], version=version)
 
     def write_frame(self, frame: bytes) -> None:
-        """Send the bytes of a request, with their length before them."""
+        """Send the bytes of a request, prefixed by their length."""
         self.write_bytes(_SIZE.pack(len(frame)) + frame)
 
     def write_bytes(self, raw: bytes) -> None:
-        """Send bytes as they are."""
+        """Send bytes unchanged."""
         self._socket.sendall(raw)
 
     def read_frame(self, *, timeout: float = TIME_LIMIT) -> bytes:
-        """The bytes of an answer without their length.
-
-        Raises ConnectionClosedError, and TimeoutError after `timeout` seconds.
-        """
+        """Return the bytes of a response, without their length."""
         until = time.monotonic() + timeout
         return self._exactly(_SIZE.unpack(self._exactly(4, until))[0], until)
 
     def is_closed(self, *, within: float = TIME_LIMIT) -> bool:
-        """Whether the broker closes the connection in this many seconds, and sends nothing before."""
+        """Return whether the broker closes the connection in time, without a response."""
         try:
             answer = self.read_frame(timeout=within)
         except ConnectionClosedError:

@@ -1,4 +1,4 @@
-"""Real Kafka, as the cases are put to it."""
+"""Apache Kafka as the cases use it."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ from tests.broker.kafka_server import KafkaCluster, broker_libraries, real_kafka
 
 @contextmanager
 def kafka_of_three_nodes(folder: Path) -> Iterator[KafkaCluster]:
-    """Run Kafka for a block, with its data in `folder`."""
+    """Run Apache Kafka for a block, with its data in `folder`."""
     with real_kafka(broker_libraries(), folder, nodes=3) as cluster:
         yield cluster

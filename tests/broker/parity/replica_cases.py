@@ -1,4 +1,4 @@
-"""Replicas, and the lack of them."""
+"""In-sync replicas, and stopped nodes."""
 
 from __future__ import annotations
 
@@ -6,65 +6,65 @@ from typing import Any
 
 from tests.broker.parity.batches import batch
 from tests.broker.parity.case import case, case_that_stops_nodes
-from tests.broker.parity.scene import Scene
+from tests.broker.parity.case_harness import CaseHarness
 
 
 @case
-def min_insync_replicas_above_the_replicas(scene: Scene) -> Any:
-    topic = scene.topic(configs={"min.insync.replicas": "2"})
-    client = scene.leader(topic)
-    return {acks: scene.produce(client, topic, batch(b"1"), acks=acks) for acks in (1, -1)}
+def min_insync_replicas_above_the_replicas(harness: CaseHarness) -> Any:
+    topic = harness.topic(configs={"min.insync.replicas": "2"})
+    client = harness.leader(topic)
+    return {acks: harness.produce(client, topic, batch(b"1"), acks=acks) for acks in (1, -1)}
 
 
-def _await_in_sync(scene: Scene, topic: str, count: int) -> None:
+def _await_in_sync(harness: CaseHarness, topic: str, count: int) -> None:
     def settled() -> bool:
-        answer = scene.metadata(9, [{"name": topic}])
+        answer = harness.metadata(9, [{"name": topic}])
         return len(answer.topics[0].partitions[0].isr_nodes) == count
 
-    scene.until(settled)
+    harness.until(settled)
 
 
 @case_that_stops_nodes
-def not_enough_replicas(scene: Scene) -> Any:
-    topic = scene.topic(nodes=[[0, 1, 2]], configs={"min.insync.replicas": "3"})
-    client = scene.leader(topic)
-    seen = {"three in sync": scene.produce(client, topic, batch(b"1"))}
-    scene.cluster.stop(2)
+def not_enough_replicas(harness: CaseHarness) -> Any:
+    topic = harness.topic(nodes=[[0, 1, 2]], configs={"min.insync.replicas": "3"})
+    client = harness.leader(topic)
+    seen = {"three in sync": harness.produce(client, topic, batch(b"1"))}
+    harness.cluster.stop(2)
     try:
-        _await_in_sync(scene, topic, 2)
+        _await_in_sync(harness, topic, 2)
         seen["two in sync"] = {
-            acks: scene.timed(5_000, scene.produce, client, topic, batch(b"2"), acks=acks)
+            acks: harness.timed(5_000, harness.produce, client, topic, batch(b"2"), acks=acks)
             for acks in (-1, 1)
         }
-        seen["what acks 1 left is not to be read"] = scene.fetch(client, topic)
-        seen["the topic"] = scene.metadata(9, [{"name": topic}]).topics
+        seen["what acks 1 left is not to be read"] = harness.fetch(client, topic)
+        seen["the topic"] = harness.metadata(9, [{"name": topic}]).topics
     finally:
-        scene.cluster.restart(2)
-    _await_in_sync(scene, topic, 3)
-    seen["three again"] = scene.produce(client, topic, batch(b"3"))
-    return seen | {"fetched": scene.fetch(client, topic)}
+        harness.cluster.restart(2)
+    _await_in_sync(harness, topic, 3)
+    seen["three again"] = harness.produce(client, topic, batch(b"3"))
+    return seen | {"fetched": harness.fetch(client, topic)}
 
 
 @case_that_stops_nodes
-def leader_that_stops_hands_over(scene: Scene) -> Any:
-    name = scene.topic(nodes=[[1, 2, 0]])
-    first = scene.await_leader(name)
-    seen = {"before": scene.produce(scene.connect(first), name, batch(b"1"))}
-    scene.cluster.stop(1)
+def stopping_leader_hands_over(harness: CaseHarness) -> Any:
+    name = harness.topic(nodes=[[1, 2, 0]])
+    first = harness.await_leader(name)
+    seen = {"before": harness.produce(harness.connect(first), name, batch(b"1"))}
+    harness.cluster.stop(1)
     try:
-        second = scene.until(lambda: (found := scene.await_leader(name)) != first and found)
-        client = scene.connect(second)
-        seen["after"] = scene.produce(client, name, batch(b"2"))
-        seen["fetched"] = scene.fetch(client, name)
-        seen["fetched as of the old epoch"] = scene.fetch(client, name, leader_epoch=0)
+        second = harness.until(lambda: (found := harness.await_leader(name)) != first and found)
+        client = harness.connect(second)
+        seen["after"] = harness.produce(client, name, batch(b"2"))
+        seen["fetched"] = harness.fetch(client, name)
+        seen["fetched as of the old epoch"] = harness.fetch(client, name, leader_epoch=0)
         epoch = {"partition": 0, "current_leader_epoch": -1, "leader_epoch": 0}
-        asked = client.call(
+        response = client.call(
             "OffsetForLeaderEpoch",
             4,
             replica_id=-1,
             topics=[{"topic": name, "partitions": [epoch]}],
         )
-        seen["end of the old epoch"] = asked.topics
+        seen["end of the old epoch"] = response.topics
     finally:
-        scene.cluster.restart(1)
+        harness.cluster.restart(1)
     return seen

@@ -1,10 +1,11 @@
-"""Members with an instance id."""
+"""Static members, which have a group instance id."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from tests.broker.parity.case import case
+from tests.broker.parity.case_harness import CaseHarness
 from tests.broker.parity.members import (
     LATEST,
     LONG_MS,
@@ -14,24 +15,23 @@ from tests.broker.parity.members import (
     only_member,
     protocols,
 )
-from tests.broker.parity.scene import Scene
 
 
 @case
-def static_member_joins_without_asking_for_an_id(scene: Scene) -> Any:
-    group = scene.name("group")
-    member = newcomer(scene, group, instance="one")
+def static_member_joins_without_asking_for_an_id(harness: CaseHarness) -> Any:
+    group = harness.name("group")
+    member = newcomer(harness, group, instance="one")
     return {"joined": member.join(), "synced": member.sync(member), "heartbeat": member.heartbeat()}
 
 
 @case
-def static_leader_is_replaced(scene: Scene) -> Any:
-    group = scene.name("group")
-    old = only_member(scene, group, instance="one")
+def static_leader_is_replaced(harness: CaseHarness) -> Any:
+    group = harness.name("group")
+    old = only_member(harness, group, instance="one")
     seen: dict[str, Any] = {}
     for version in (9, 8, 5):
-        new = newcomer(scene, group, instance="one")
-        seen[f"joined, version {version}"] = scene.timed(LONG_MS, new.join, version)
+        new = newcomer(harness, group, instance="one")
+        seen[f"joined, version {version}"] = harness.timed(LONG_MS, new.join, version)
         seen[f"synced, version {version}"] = new.sync(new)
         seen[f"old one, version {version}"] = old.heartbeat()
         old = new
@@ -39,10 +39,10 @@ def static_leader_is_replaced(scene: Scene) -> Any:
 
 
 @case
-def static_members_are_fenced(scene: Scene) -> Any:
-    group = scene.name("group")
-    old = only_member(scene, group, instance="one")
-    new = newcomer(scene, group, instance="one")
+def static_members_are_fenced(harness: CaseHarness) -> Any:
+    group = harness.name("group")
+    old = only_member(harness, group, instance="one")
+    new = newcomer(harness, group, instance="one")
     new.join()
     return {
         "heartbeat": old.heartbeat(),
@@ -51,7 +51,7 @@ def static_members_are_fenced(scene: Scene) -> Any:
             "JoinGroup", LATEST, **join_fields(group, old.id, group_instance_id="one")
         ),
         "leave": old.leave(),
-        "commit": _commit(old, scene.topic()),
+        "commit": _commit(old, harness.topic()),
         "unknown instance": new.heartbeat(group_instance_id="two"),
         "new one": new.heartbeat(),
         "new one without its instance": new.heartbeat(group_instance_id=None),
@@ -59,17 +59,14 @@ def static_members_are_fenced(scene: Scene) -> Any:
 
 
 @case
-def static_follower_is_replaced(scene: Scene) -> Any:
-    """The others hear of it only if another protocol is chosen.
-
-    What the new one subscribes to does not count.
-    """
-    group = scene.name("group")
+def static_follower_is_replaced(harness: CaseHarness) -> Any:
+    """Replace a follower; the others rejoin only if another protocol is selected."""
+    group = harness.name("group")
     both, other = protocols("range", "roundrobin"), protocols("roundrobin")
-    leader = only_member(scene, group, protocols=both)
-    follower = newcomer(scene, group, instance="one")
+    leader = only_member(harness, group, protocols=both)
+    follower = newcomer(harness, group, instance="one")
     follower.start_join(protocols=both)
-    scene.until(leader.told_to_rejoin)
+    harness.until(leader.heartbeat_error)
     leader.join(protocols=both)
     follower.joined()
     follower.start_sync()
@@ -80,15 +77,15 @@ def static_follower_is_replaced(scene: Scene) -> Any:
         "nothing changed": both,
         "another subscription": protocols("range", "roundrobin", data=b"changed"),
     }.items():
-        new = newcomer(scene, group, instance="one")
+        new = newcomer(harness, group, instance="one")
         seen[name] = [
-            scene.timed(LONG_MS, new.join, protocols=wanted),
+            harness.timed(LONG_MS, new.join, protocols=wanted),
             new.sync(),
             leader.heartbeat(),
         ]
-    new = newcomer(scene, group, instance="one")
+    new = newcomer(harness, group, instance="one")
     new.start_join(protocols=other)
-    seen["another protocol"] = scene.until(leader.told_to_rejoin)
+    seen["another protocol"] = harness.until(leader.heartbeat_error)
     return seen | {
         "leader": leader.join(protocols=both).protocol_name,
         "follower": new.joined().protocol_name,
@@ -96,9 +93,9 @@ def static_follower_is_replaced(scene: Scene) -> Any:
 
 
 @case
-def static_member_leaves_by_its_instance(scene: Scene) -> Any:
-    group = scene.name("group")
-    member = only_member(scene, group, instance="one")
+def static_member_leaves_by_its_instance(harness: CaseHarness) -> Any:
+    group = harness.name("group")
+    member = only_member(harness, group, instance="one")
     return {
         "left": member.client.call(
             "LeaveGroup", 4, group_id=group, members=[{"member_id": "", "group_instance_id": "one"}]
@@ -108,15 +105,15 @@ def static_member_leaves_by_its_instance(scene: Scene) -> Any:
 
 
 @case
-def static_member_that_waits_in_a_join_is_replaced(scene: Scene) -> Any:
-    group = scene.name("group")
-    leader = only_member(scene, group)
-    old = newcomer(scene, group, instance="one")
+def waiting_static_member_is_replaced(harness: CaseHarness) -> Any:
+    group = harness.name("group")
+    leader = only_member(harness, group)
+    old = newcomer(harness, group, instance="one")
     old.start_join()
-    scene.until(leader.told_to_rejoin)
-    new = newcomer(scene, group, instance="one")
+    harness.until(leader.heartbeat_error)
+    new = newcomer(harness, group, instance="one")
     new.start_join()
-    seen: dict[str, Any] = {"old": scene.timed(LONG_MS, old.joined), "leader": leader.join()}
+    seen: dict[str, Any] = {"old": harness.timed(LONG_MS, old.joined), "leader": leader.join()}
     return seen | {"new": new.joined()}
 
 

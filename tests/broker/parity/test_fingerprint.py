@@ -1,4 +1,4 @@
-"""What makes a case's record count as out of date, and what does not."""
+"""The hashes that tell when a case must be observed again."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from tests.broker import kept
 LIMIT = 5
 OTHER = 6
 
-def look(scene):
-    return help_out(scene, LIMIT), _inner()
+def look(harness):
+    return help_out(harness, LIMIT), _inner()
 
 def _inner():
     return [Shared().method(), kept.value]
 
-def another(scene):
+def another(harness):
     return OTHER
 """
 _SHARED = """
 _TIMES = {1: 2}
 _UNUSED = 1
 
-def helper(scene, limit):
+def helper(harness, limit):
     return limit * _TIMES[1]
 
 class Shared:
@@ -64,10 +64,10 @@ def _hash(module: str = "case", old: str = "", new: str = "") -> str:
     ("module", "old", "new"),
     [
         ("case", "LIMIT = 5", "LIMIT = 7"),
-        ("case", "help_out(scene, LIMIT)", "help_out(scene, LIMIT + 1)"),
+        ("case", "help_out(harness, LIMIT)", "help_out(harness, LIMIT + 1)"),
         ("case", "value]", "value, 1]"),
         ("case", "def look", "@print\ndef look"),
-        ("case", "def look(scene)", "def look(scene=3)"),
+        ("case", "def look(harness)", "def look(harness=3)"),
         ("case", "LIMIT = 5", "LIMIT = 5\nprint(1)"),
         ("case", "LIMIT = 5", "LIMIT = 5\nLIMIT += 1"),
         ("case", "LIMIT = 5", "LIMIT = 5\nLIMIT[0] = 1"),
@@ -78,8 +78,8 @@ def _hash(module: str = "case", old: str = "", new: str = "") -> str:
         ("kept", "value = 1", "value = 2"),
     ],
 )
-def test_change_of_what_a_case_uses_counts(module: str, old: str, new: str) -> None:
-    """In its own code, in a helper, in a constant, in another module."""
+def test_change_of_used_code_changes_the_hash(module: str, old: str, new: str) -> None:
+    """In the case, a helper, a constant, or another module."""
     assert _hash(module, old, new) != _hash()
 
 
@@ -87,7 +87,7 @@ def test_change_of_what_a_case_uses_counts(module: str, old: str, new: str) -> N
     ("module", "old", "new"),
     [
         ("case", "LIMIT = 5", "# In seconds.\nLIMIT  =  (5)  # five"),
-        ("case", "def look(scene):", 'def look(scene: Any) -> Any:\n    """Look."""'),
+        ("case", "def look(harness):", 'def look(harness: Any) -> Any:\n    """Look."""'),
         ("case", "from typing import Any", '"""A module."""\nimport json'),
         ("case", "OTHER = 6", "OTHER = 7"),
         ("case", "return OTHER", "return None"),
@@ -101,13 +101,13 @@ def test_change_of_what_a_case_uses_counts(module: str, old: str, new: str) -> N
         ),
     ],
 )
-def test_change_that_a_case_does_not_see_does_not_count(module: str, old: str, new: str) -> None:
+def test_irrelevant_change_keeps_the_hash(module: str, old: str, new: str) -> None:
     """Comments, docstrings, formatting, annotations, and other definitions."""
     assert _hash(module, old, new) == _hash()
 
 
-def test_place_of_a_helper_does_not_count() -> None:
-    """Only what it says; its new place is followed."""
+def test_moving_a_helper_keeps_the_hash() -> None:
+    """The definition is found in its new module."""
     shared = _SHARED.replace("_TIMES = {1: 2}", "from tests.broker.times import _TIMES")
 
     def moved(times: str) -> str:
@@ -118,8 +118,8 @@ def test_place_of_a_helper_does_not_count() -> None:
     assert moved("_TIMES = {1: 3}") == _hash("shared", "{1: 2}", "{1: 3}") != _hash()
 
 
-def test_name_that_a_module_passes_on_is_followed() -> None:
-    """To where it is defined, or to where the packages end that are followed."""
+def test_reexported_name_is_followed() -> None:
+    """To its definition, or to a package that is not followed."""
     passed_on = "from tests.broker.values import value as LIMIT\nfrom typing import Any as Shared\n"
     case = _CASE.replace("LIMIT = 5", "from tests.broker.between import LIMIT, Shared")
 
@@ -133,14 +133,14 @@ def test_name_that_a_module_passes_on_is_followed() -> None:
 
 
 @pytest.mark.parametrize("statement", ["from . import kept", "import tests.broker.kept"])
-def test_import_that_can_not_be_followed_is_refused(statement: str) -> None:
-    """Rather than taken for one of no concern."""
+def test_import_that_cannot_be_followed_is_an_error(statement: str) -> None:
+    """Instead of being ignored."""
     with pytest.raises(AssertionError, match="can't be followed"):
         _hash("case", "LIMIT = 5", f"LIMIT = 5\n{statement}")
 
 
-def test_definition_that_is_not_there_is_an_error() -> None:
-    """Rather than a hash of nothing."""
+def test_missing_definition_is_an_error() -> None:
+    """Instead of a hash of nothing."""
     with pytest.raises(LookupError, match="defines no nothing"):
         Fingerprints(SOURCES.__getitem__).of(("tests.broker.case", "nothing"))
 
@@ -170,7 +170,7 @@ def _kept(names: Iterable[str]) -> Observed:
         ),
         ("tests.broker.kafka_server", "-Xmx256m", "-Xmx512m"),
         ("tests.broker.parity.real", "nodes=3", "nodes=4"),
-        ("tests.broker.parity.scene", "def until", "def until_"),
+        ("tests.broker.parity.case_harness", "def until", "def until_"),
         ("tests.broker.parity.raw", "TIME_LIMIT = 30.0", "TIME_LIMIT = 31.0"),
         ("tests.broker.parity.observation", '"session_id", ', '"session", '),
         (
@@ -180,10 +180,8 @@ def _kept(names: Iterable[str]) -> Observed:
         ),
     ],
 )
-def test_version_settings_and_shared_code_count_for_every_case(
-    module: str, old: str, new: str
-) -> None:
-    """Of Kafka and of what asks it; a case stands for all that needs nothing else."""
+def test_shared_code_changes_every_hash(module: str, old: str, new: str) -> None:
+    """Kafka's version, its settings, and the client; one case stands for all."""
 
     def read(name: str) -> str:
         source = read_source(name)
@@ -195,8 +193,8 @@ def test_version_settings_and_shared_code_count_for_every_case(
     assert _changed(read, ["create_no_topics"]) == {"create_no_topics"}
 
 
-def test_code_of_members_counts_for_the_cases_that_have_members() -> None:
-    """And for no other one."""
+def test_code_of_members_changes_the_hashes_of_their_cases() -> None:
+    """And of no other case."""
 
     def read(name: str) -> str:
         source = read_source(name)
@@ -212,7 +210,7 @@ def test_code_of_members_counts_for_the_cases_that_have_members() -> None:
 
 
 def test_case_without_a_hash_counts_as_changed() -> None:
-    """As a new one is."""
+    """A new case has none."""
     kept = _kept(CASES)
     del kept.hashes["create_partitions"]
     assert kept.changed(CASES.values(), AS_IT_IS) == {"create_partitions"}

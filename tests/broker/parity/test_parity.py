@@ -1,8 +1,8 @@
-"""Our broker beside Apache Kafka, case by case.
+"""This broker compared with Apache Kafka, case by case.
 
-Kafka's part is kept in `observed.json`, made by `python -m tests.broker.parity.observe`, with a
-hash of all that it depends on. Kafka itself is asked again in the slower tier; in the fast one only
-about cases whose hash has changed.
+`python -m tests.broker.parity.observe` records Kafka's behaviour in `observed.json`, with a hash of
+all that each record depends on. The slower tier compares every record with Kafka, the fast tier
+only those whose hash has changed.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import pytest
 from tests.broker.kafka_server import VERSION, KafkaCluster
 from tests.broker.parity import observed
 from tests.broker.parity.case import Case
+from tests.broker.parity.case_harness import Cluster
 from tests.broker.parity.cases import all_cases
 from tests.broker.parity.differences import DIFFERENCES
-from tests.broker.parity.scene import Cluster
 
 _CASES = all_cases()
 _KEPT = observed.load()
@@ -35,26 +35,26 @@ def _kafkas(case: Case, changed: set[str]) -> Any:
 
 
 def test_all_cases_were_observed_with_this_version_of_kafka() -> None:
-    """And nothing is kept, or excused, that is no case any more."""
+    """The record and the differences have no other cases."""
     assert _KEPT.version == VERSION
     assert sorted(_KEPT.seen) == sorted(_KEPT.hashes) == sorted(case.name for case in _CASES)
     assert set(DIFFERENCES) <= set(_KEPT.seen)
 
 
-def test_no_case_has_changed_since_kafka_was_asked() -> None:
-    """Nor the code that it uses, nor how Kafka is started; which is mended by asking anew."""
+def test_no_case_has_changed_since_its_observation() -> None:
+    """Nor the code that it uses, nor Kafka's settings; otherwise observe again."""
     assert not _CHANGED, f"{sorted(_CHANGED)}: run python -m tests.broker.parity.observe --changed"
 
 
-def test_fast_tier_asks_kafka_about_changed_cases_alone() -> None:
-    """As they are marked."""
+def test_fast_tier_asks_kafka_about_changed_cases_only() -> None:
+    """They have the mark `smoke`."""
     marked = [case.name for case in _CASES if _kafkas(case, {"create_partitions"}).marks]
     assert marked == ["create_partitions"]
 
 
 @pytest.mark.parametrize("case", [_ours(case) for case in _CASES])
-def test_our_broker_does_as_kafka(case: Case, ours: Cluster) -> None:
-    """What is seen of ours is what was seen of Kafka."""
+def test_broker_does_as_kafka(case: Case, ours: Cluster) -> None:
+    """Its observations equal the record."""
     seen, _ = case.observe(ours)
     assert observed.comparable(seen) == _KEPT.seen[case.name]
 
@@ -62,7 +62,7 @@ def test_our_broker_does_as_kafka(case: Case, ours: Cluster) -> None:
 @pytest.mark.jvm
 @pytest.mark.xdist_group("kafka")
 @pytest.mark.parametrize("case", [_kafkas(case, _CHANGED) for case in _CASES])
-def test_kafka_does_as_was_kept(case: Case, kafka: KafkaCluster) -> None:
-    """The file is not out of date."""
+def test_kafka_does_as_recorded(case: Case, kafka: KafkaCluster) -> None:
+    """The record is up to date."""
     seen, _ = case.observe(kafka)
     assert observed.comparable(seen) == _KEPT.seen[case.name]

@@ -1,4 +1,4 @@
-"""Topics: made, widened and removed."""
+"""CreateTopics, CreatePartitions and DeleteTopics."""
 
 from __future__ import annotations
 
@@ -7,26 +7,28 @@ from typing import Any
 
 from tests.broker.parity.batches import batch
 from tests.broker.parity.case import case
+from tests.broker.parity.case_harness import CaseHarness
 from tests.broker.parity.metadata_cases import ODD_NAMES, named
-from tests.broker.parity.scene import Scene
 
 
-def _create(scene: Scene, *, version: int = 7, validate_only: bool = False, **topic: Any) -> Any:
+def _create(
+    harness: CaseHarness, *, version: int = 7, validate_only: bool = False, **topic: Any
+) -> Any:
     wanted = {
-        "name": scene.name(),
+        "name": harness.name(),
         "num_partitions": 1,
         "replication_factor": 1,
         "assignments": [],
         "configs": [],
     } | topic
-    answer = scene.any.call(
+    answer = harness.node_0.call(
         "CreateTopics", version, topics=[wanted], timeout_ms=10_000, validate_only=validate_only
     )
     created = answer.topics[0]
     if created.error_code == 0 and not validate_only:
-        scene.forget_later(created.name)
+        harness.delete_later(created.name)
     if created.configs is not None:
-        # How many settings there are is another thing.
+        # The number of settings may differ.
         created.configs = [
             each
             for each in created.configs
@@ -36,46 +38,48 @@ def _create(scene: Scene, *, version: int = 7, validate_only: bool = False, **to
 
 
 @case
-def create_topic_at_each_version(scene: Scene) -> Any:
+def create_topic_at_each_version(harness: CaseHarness) -> Any:
     return {
-        version: _create(scene, version=version, name=scene.name(f"v{version}"), num_partitions=2)
+        version: _create(
+            harness, version=version, name=harness.name(f"v{version}"), num_partitions=2
+        )
         for version in range(2, 8)
     }
 
 
 @case
-def create_topic_with_defaults(scene: Scene) -> Any:
-    return _create(scene, num_partitions=-1, replication_factor=-1)
+def create_topic_with_defaults(harness: CaseHarness) -> Any:
+    return _create(harness, num_partitions=-1, replication_factor=-1)
 
 
 @case
-def create_topic_that_exists(scene: Scene) -> Any:
-    topic = scene.topic()
+def create_topic_that_exists(harness: CaseHarness) -> Any:
+    topic = harness.topic()
     return {
-        "same": _create(scene, name=topic),
-        "validated": _create(scene, name=topic, validate_only=True),
+        "same": _create(harness, name=topic),
+        "validated": _create(harness, name=topic, validate_only=True),
     }
 
 
 @case
-def create_topic_of_an_odd_name(scene: Scene) -> Any:
+def create_topic_with_an_invalid_name(harness: CaseHarness) -> Any:
     return {
-        name: named(_create(scene, name=odd, validate_only=True), name)
+        name: named(_create(harness, name=odd, validate_only=True), name)
         for name, odd in ODD_NAMES.items()
     }
 
 
 @case
-def create_topic_whose_name_collides(scene: Scene) -> Any:
-    dotted = _create(scene, name=scene.name("a.b"))
+def create_topic_whose_name_collides(harness: CaseHarness) -> Any:
+    dotted = _create(harness, name=harness.name("a.b"))
     return {
         "dot": dotted,
-        "underscore": named(_create(scene, name=scene.name("a.b").replace(".", "_")), "a_b"),
+        "underscore": named(_create(harness, name=harness.name("a.b").replace(".", "_")), "a_b"),
     }
 
 
 @case
-def create_topic_of_a_bad_size(scene: Scene) -> Any:
+def create_topic_of_an_invalid_size(harness: CaseHarness) -> Any:
     sizes = {
         "no partitions": (0, 1),
         "minus 2 partitions": (-2, 1),
@@ -84,20 +88,20 @@ def create_topic_of_a_bad_size(scene: Scene) -> Any:
         "4 replicas": (1, 4),
     }
     return {
-        name: _create(scene, num_partitions=size[0], replication_factor=size[1])
+        name: _create(harness, num_partitions=size[0], replication_factor=size[1])
         for name, size in sizes.items()
     }
 
 
 @case
-def create_topic_only_to_validate(scene: Scene) -> Any:
-    topic = scene.name()
-    answer = _create(scene, name=topic, validate_only=True)
-    return {"answer": answer, "metadata": scene.metadata(9, [{"name": topic}]).topics}
+def create_topic_validate_only(harness: CaseHarness) -> Any:
+    topic = harness.name()
+    answer = _create(harness, name=topic, validate_only=True)
+    return {"answer": answer, "metadata": harness.metadata(9, [{"name": topic}]).topics}
 
 
 @case
-def create_topic_with_bad_settings(scene: Scene) -> Any:
+def create_topic_with_invalid_settings(harness: CaseHarness) -> Any:
     settings = {
         "unknown": ("no.such.setting", "1"),
         "no number": ("retention.ms", "soon"),
@@ -114,8 +118,8 @@ def create_topic_with_bad_settings(scene: Scene) -> Any:
     }
     return {
         name: _create(
-            scene,
-            name=scene.name(f"t{number}"),
+            harness,
+            name=harness.name(f"t{number}"),
             validate_only=True,
             configs=[{"name": key, "value": value}],
         )
@@ -124,7 +128,7 @@ def create_topic_with_bad_settings(scene: Scene) -> Any:
 
 
 @case
-def create_topic_with_an_assignment(scene: Scene) -> Any:
+def create_topic_with_an_assignment(harness: CaseHarness) -> Any:
     def assignment(*brokers: list[int], start: int = 0, **also: Any) -> Any:
         parts = [
             {"partition_index": start + number, "broker_ids": each}
@@ -144,45 +148,45 @@ def create_topic_with_an_assignment(scene: Scene) -> Any:
         "with a replication factor": assignment([0], replication_factor=1),
     }
     return {
-        name: _create(scene, name=scene.name(f"t{number}"), **each)
+        name: _create(harness, name=harness.name(f"t{number}"), **each)
         for number, (name, each) in enumerate(wanted.items())
     }
 
 
 @case
-def create_the_same_topic_twice_in_one_request(scene: Scene) -> Any:
+def create_the_same_topic_twice_in_one_request(harness: CaseHarness) -> Any:
     topic = {
-        "name": scene.name(),
+        "name": harness.name(),
         "num_partitions": 1,
         "replication_factor": 1,
         "assignments": [],
         "configs": [],
     }
-    answer = scene.any.call(
+    answer = harness.node_0.call(
         "CreateTopics", 5, topics=[topic, topic], timeout_ms=10_000, validate_only=True
     )
     return [{"name": each.name, "error_code": each.error_code} for each in answer.topics]
 
 
 @case
-def create_no_topics(scene: Scene) -> Any:
-    return scene.any.call("CreateTopics", 5, topics=[], timeout_ms=10_000, validate_only=False)
+def create_no_topics(harness: CaseHarness) -> Any:
+    return harness.node_0.call("CreateTopics", 5, topics=[], timeout_ms=10_000, validate_only=False)
 
 
 @case
-def delete_topics_by_name(scene: Scene) -> Any:
-    topic = scene.topic()
-    ask = {"topic_names": [topic, scene.name("none")], "timeout_ms": 5_000}
+def delete_topics_by_name(harness: CaseHarness) -> Any:
+    topic = harness.topic()
+    ask = {"topic_names": [topic, harness.name("none")], "timeout_ms": 5_000}
     return {
-        "first": scene.any.call("DeleteTopics", 5, **ask),
-        "version 1": scene.any.call("DeleteTopics", 1, **ask),
+        "first": harness.node_0.call("DeleteTopics", 5, **ask),
+        "version 1": harness.node_0.call("DeleteTopics", 1, **ask),
     }
 
 
 @case
-def delete_topics_by_id(scene: Scene) -> Any:
-    topic, other = scene.topic(), scene.topic("other")
-    known = scene.topic_id(topic)
+def delete_topics_by_id(harness: CaseHarness) -> Any:
+    topic, other = harness.topic(), harness.topic("other")
+    known = harness.topic_id(topic)
     wanted = {
         "unknown id": {"topic_id": uuid.UUID(int=5), "name": None},
         "known id": {"topic_id": known, "name": None},
@@ -191,41 +195,41 @@ def delete_topics_by_id(scene: Scene) -> Any:
         "neither": {"topic_id": uuid.UUID(int=0), "name": None},
     }
     return {
-        name: scene.any.call("DeleteTopics", 6, topics=[each], timeout_ms=5_000).responses
+        name: harness.node_0.call("DeleteTopics", 6, topics=[each], timeout_ms=5_000).responses
         for name, each in wanted.items()
     }
 
 
 @case
-def delete_a_topic_named_and_identified(scene: Scene) -> Any:
-    topic = scene.topic()
-    both = {"topic_id": scene.topic_id(topic), "name": topic}
-    return scene.any.call("DeleteTopics", 6, topics=[both], timeout_ms=5_000).responses
+def delete_a_topic_by_name_and_id(harness: CaseHarness) -> Any:
+    topic = harness.topic()
+    both = {"topic_id": harness.topic_id(topic), "name": topic}
+    return harness.node_0.call("DeleteTopics", 6, topics=[both], timeout_ms=5_000).responses
 
 
 @case
-def delete_a_topic_and_make_it_anew(scene: Scene) -> Any:
-    topic = scene.topic()
-    scene.produce(scene.leader(topic), topic, batch(b"old"))
-    before = scene.topic_id(topic)
-    scene.any.call("DeleteTopics", 5, topic_names=[topic], timeout_ms=5_000)
-    scene.until(lambda: scene.metadata(12, [{"name": topic}]).topics[0].error_code != 0)
-    scene.topic()
+def delete_and_recreate_a_topic(harness: CaseHarness) -> Any:
+    topic = harness.topic()
+    harness.produce(harness.leader(topic), topic, batch(b"old"))
+    before = harness.topic_id(topic)
+    harness.node_0.call("DeleteTopics", 5, topic_names=[topic], timeout_ms=5_000)
+    harness.until(lambda: harness.metadata(12, [{"name": topic}]).topics[0].error_code != 0)
+    harness.topic()
     return {
-        "another id": scene.topic_id(topic) != before,
-        "fetched": scene.fetch(scene.leader(topic), topic),
+        "another id": harness.topic_id(topic) != before,
+        "fetched": harness.fetch(harness.leader(topic), topic),
     }
 
 
 @case
-def create_partitions(scene: Scene) -> Any:
-    topic = scene.topic(partitions=2)
+def create_partitions(harness: CaseHarness) -> Any:
+    topic = harness.topic(partitions=2)
 
     def ask(
         count: int, *, name: str = topic, assignments: Any = None, validate_only: bool = False
     ) -> Any:
         wanted = {"name": name, "count": count, "assignments": assignments}
-        return scene.any.call(
+        return harness.node_0.call(
             "CreatePartitions", 3, topics=[wanted], timeout_ms=5_000, validate_only=validate_only
         ).results
 
@@ -234,7 +238,7 @@ def create_partitions(scene: Scene) -> Any:
         "as many": ask(2),
         "none": ask(0),
         "negative": ask(-1),
-        "unknown topic": ask(3, name=scene.name("none")),
+        "unknown topic": ask(3, name=harness.name("none")),
         "odd name": ask(3, name="a/b"),
         "only validated": ask(3, validate_only=True),
         "too few assignments": ask(4, assignments=[{"broker_ids": [0]}]),
@@ -244,14 +248,14 @@ def create_partitions(scene: Scene) -> Any:
         "more": ask(3),
         "more, assigned": ask(4, assignments=[{"broker_ids": [1]}]),
     }
-    scene.await_leader(topic, 3)
-    return seen | {"partitions": len(scene.metadata(9, [{"name": topic}]).topics[0].partitions)}
+    harness.await_leader(topic, 3)
+    return seen | {"partitions": len(harness.metadata(9, [{"name": topic}]).topics[0].partitions)}
 
 
 @case
-def create_partitions_of_one_topic_twice(scene: Scene) -> Any:
-    topic = scene.topic()
+def create_partitions_of_one_topic_twice(harness: CaseHarness) -> Any:
+    topic = harness.topic()
     wanted = [{"name": topic, "count": count, "assignments": None} for count in (2, 3)]
-    return scene.any.call(
+    return harness.node_0.call(
         "CreatePartitions", 3, topics=wanted, timeout_ms=5_000, validate_only=True
     ).results

@@ -1,4 +1,1 @@
-"""Tests of replication.
-
-What followers, leaders and the controller make of appends, fetches and faults.
-"""
+"""Tests of replication: appends, fetches, elections and faults."""

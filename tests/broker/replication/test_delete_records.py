@@ -1,4 +1,4 @@
-"""DeleteRecords: answered when every live replica has let go."""
+"""DeleteRecords requests: they wait until every live replica has deleted the records."""
 
 from __future__ import annotations
 
@@ -8,161 +8,156 @@ import pytest
 
 from request_purgatory.broker.metadata.topics import TopicPartition
 from request_purgatory.broker.wire.error_code import ErrorCode
-from tests.broker.replication.scene import Scene, error, play
+from tests.broker.replication.cluster_harness import ClusterHarness, error, run_scenario
 
 
-async def filled(scene: Scene) -> None:
-    """Four records, which all know to be replicated."""
+async def produce_four(harness: ClusterHarness) -> None:
+    """Produce four records, and wait until all replicas know their high watermark."""
     for value in (b"a", b"b", b"c", b"d"):
-        await scene.produce(0, value).get()
+        await harness.produce(0, value).get()
     await asyncio.sleep(1)
 
 
-def test_all_replicas_let_go_before_it_is_answered() -> None:
-    """The followers hear of it by their fetches; the answer is the low watermark."""
+def test_request_waits_until_all_replicas_have_deleted() -> None:
+    """Followers learn the log's start by their fetches; the reply has the low watermark."""
 
-    async def scenario(scene: Scene) -> None:
-        await filled(scene)
-        answer = scene.delete(0, 3)
-        assert (answer.done, scene.log(0).log_start_offset) == (False, 3)
-        deleted = (await answer.get())[0]
+    async def scenario(harness: ClusterHarness) -> None:
+        await produce_four(harness)
+        reply = harness.delete(0, 3)
+        assert (reply.done, harness.log(0).log_start_offset) == (False, 3)
+        deleted = (await reply.get())[0]
         assert (deleted.error, deleted.low_watermark) == (ErrorCode.NONE, 3)
-        assert [scene.log(node).log_start_offset for node in range(3)] == [3, 3, 3]
-        assert answer.waited_ms <= 1_001, "two fetches"
-        again = scene.delete(0, 2)
+        assert [harness.log(node).log_start_offset for node in range(3)] == [3, 3, 3]
+        assert reply.waited_ms <= 1_001, "two fetches"
+        again = harness.delete(0, 2)
         assert again.done
         assert (await again.get())[0].low_watermark == 3
 
-    play(scenario)
+    run_scenario(scenario)
 
 
-def test_high_watermark_may_be_named_by_minus_1() -> None:
-    """What is beyond it can't be deleted."""
+def test_offset_minus_1_is_the_high_watermark() -> None:
+    """A higher offset is out of range."""
 
-    async def scenario(scene: Scene) -> None:
-        await filled(scene)
-        scene.cluster.freeze(1)
-        scene.produce(0, b"e", acks=1)
-        assert error(await scene.delete(0, 5).get()) is ErrorCode.OFFSET_OUT_OF_RANGE
-        assert error(await scene.delete(0, -2).get()) is ErrorCode.OFFSET_OUT_OF_RANGE
-        answer = scene.delete(0, -1)
-        scene.cluster.thaw(1)
-        assert (await answer.get())[0].low_watermark == 4
+    async def scenario(harness: ClusterHarness) -> None:
+        await produce_four(harness)
+        harness.cluster.pause_replication(1)
+        harness.produce(0, b"e", acks=1)
+        assert error(await harness.delete(0, 5).get()) is ErrorCode.OFFSET_OUT_OF_RANGE
+        assert error(await harness.delete(0, -2).get()) is ErrorCode.OFFSET_OUT_OF_RANGE
+        reply = harness.delete(0, -1)
+        harness.cluster.resume_replication(1)
+        assert (await reply.get())[0].low_watermark == 4
         await asyncio.sleep(1)
-        assert [scene.values(node) for node in range(3)] == [[b"e"]] * 3
+        assert [harness.values(node) for node in range(3)] == [[b"e"]] * 3
 
-    play(scenario)
+    run_scenario(scenario)
 
 
-def test_frozen_follower_lets_it_time_out() -> None:
-    """REQUEST_TIMED_OUT when the time is up, and not before.
+def test_request_times_out_while_a_follower_is_paused() -> None:
+    """The error is REQUEST_TIMED_OUT; the follower deletes the records when it is resumed."""
 
-    The records are gone all the same, there too in the end.
-    """
-
-    async def scenario(scene: Scene) -> None:
-        await filled(scene)
-        scene.cluster.freeze(2)
-        answer = scene.delete(0, 2, timeout_ms=4_000)
-        assert scene.purgatory("DeleteRecords") == 1
-        assert error(await answer.get()) is ErrorCode.REQUEST_TIMED_OUT
-        assert 4_000 <= answer.waited_ms <= 4_001
-        assert [scene.log(node).log_start_offset for node in range(3)] == [2, 2, 0]
-        assert scene.cluster.metrics()[0]["DeleteRecords"]["Expires"] == 1
-        scene.cluster.thaw(2)
+    async def scenario(harness: ClusterHarness) -> None:
+        await produce_four(harness)
+        harness.cluster.pause_replication(2)
+        reply = harness.delete(0, 2, timeout_ms=4_000)
+        assert harness.purgatory("DeleteRecords") == 1
+        assert error(await reply.get()) is ErrorCode.REQUEST_TIMED_OUT
+        assert 4_000 <= reply.waited_ms <= 4_001
+        assert [harness.log(node).log_start_offset for node in range(3)] == [2, 2, 0]
+        assert harness.cluster.metrics()[0]["DeleteRecords"]["Expires"] == 1
+        harness.cluster.resume_replication(2)
         await asyncio.sleep(1)
-        assert scene.log(2).log_start_offset == 2
+        assert harness.log(2).log_start_offset == 2
 
-    play(scenario)
+    run_scenario(scenario)
 
 
-def test_follower_that_is_dead_is_not_waited_for() -> None:
-    """As in Kafka: it lets go when it is back."""
+def test_request_does_not_wait_for_a_dead_follower() -> None:
+    """As in Kafka, the follower deletes the records after its restart."""
 
-    async def scenario(scene: Scene) -> None:
-        await filled(scene)
-        scene.cluster.kill(2)
-        await scene.settle()
-        assert error(await scene.delete(0, 3).get()) is ErrorCode.NONE
-        await scene.cluster.restart(2)
+    async def scenario(harness: ClusterHarness) -> None:
+        await produce_four(harness)
+        harness.cluster.kill(2)
+        await harness.settle()
+        assert error(await harness.delete(0, 3).get()) is ErrorCode.NONE
+        await harness.cluster.restart(2)
         await asyncio.sleep(2)
-        assert scene.log(2).log_start_offset == 3
+        assert harness.log(2).log_start_offset == 3
 
-    play(scenario)
+    run_scenario(scenario)
 
 
-def test_follower_that_dies_is_waited_for_no_longer() -> None:
-    """Its leaving the in-sync replicas is an event for who waits."""
+def test_death_of_a_follower_completes_the_request() -> None:
+    """Its removal from the in-sync replicas notifies the request."""
 
-    async def scenario(scene: Scene) -> None:
-        await filled(scene)
-        scene.cluster.freeze(2)
-        answer = scene.delete(0, 3)
+    async def scenario(harness: ClusterHarness) -> None:
+        await produce_four(harness)
+        harness.cluster.pause_replication(2)
+        reply = harness.delete(0, 3)
         await asyncio.sleep(2)
-        assert not answer.done
-        scene.cluster.kill(2)
-        await scene.settle()
-        assert error(await answer.get()) is ErrorCode.NONE
+        assert not reply.done
+        harness.cluster.kill(2)
+        await harness.settle()
+        assert error(await reply.get()) is ErrorCode.NONE
 
-    play(scenario)
+    run_scenario(scenario)
 
 
 @pytest.mark.parametrize("deleted", [False, True])
-def test_leader_or_topic_that_goes_ends_the_wait(deleted: bool) -> None:
-    """NOT_LEADER_OR_FOLLOWER or UNKNOWN_TOPIC_OR_PARTITION, at once."""
+def test_new_leader_or_deleted_topic_ends_the_wait(deleted: bool) -> None:
+    """The error is NOT_LEADER_OR_FOLLOWER or UNKNOWN_TOPIC_OR_PARTITION."""
 
-    async def scenario(scene: Scene) -> None:
-        await filled(scene)
-        scene.cluster.freeze(2)
-        answer = scene.delete(0, 2)
+    async def scenario(harness: ClusterHarness) -> None:
+        await produce_four(harness)
+        harness.cluster.pause_replication(2)
+        reply = harness.delete(0, 2)
         if deleted:
-            scene.cluster.controller.delete_topic("orders")
-            await scene.open()
+            harness.cluster.controller.delete_topic("orders")
+            await harness.create_topic()
         else:
-            scene.cluster.move_leader("orders", 0, 1)
-        await scene.settle()
-        assert answer.done
+            harness.cluster.move_leader("orders", 0, 1)
+        await harness.settle()
+        assert reply.done
         expected = (
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if deleted else ErrorCode.NOT_LEADER_OR_FOLLOWER
         )
-        assert error(await answer.get()) is expected
+        assert error(await reply.get()) is expected
 
-    play(scenario)
+    run_scenario(scenario)
 
 
-def test_only_a_leader_deletes() -> None:
-    """NOT_LEADER_OR_FOLLOWER of a follower, UNKNOWN_TOPIC_OR_PARTITION of what there is not."""
+def test_only_the_leader_accepts_the_request() -> None:
+    """A follower replies NOT_LEADER_OR_FOLLOWER."""
 
-    async def scenario(scene: Scene) -> None:
-        assert error(await scene.delete(1, 0).get()) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    async def scenario(harness: ClusterHarness) -> None:
+        assert error(await harness.delete(1, 0).get()) is ErrorCode.NOT_LEADER_OR_FOLLOWER
         other = TopicPartition("none", 0)
         assert (
-            error(await scene.delete(0, 0, key=other).get()) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            error(await harness.delete(0, 0, key=other).get())
+            is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         )
 
-    play(scenario)
+    run_scenario(scenario)
 
 
-def test_records_that_are_too_old_go_everywhere() -> None:
-    """Each replica deletes them by itself, and none beyond the high watermark.
+def test_retention_deletes_old_segments_on_every_replica() -> None:
+    """Each replica deletes its own, none beyond the high watermark."""
 
-    Followers take the leader's start over.
-    """
-
-    async def scenario(scene: Scene) -> None:
+    async def scenario(harness: ClusterHarness) -> None:
         value = b"x" * 600_000
         for _ in range(6):
-            await scene.produce(0, value).get()
+            await harness.produce(0, value).get()
         await asyncio.sleep(1)
-        assert len(scene.values(0)) == 6
+        assert len(harness.values(0)) == 6
         await asyncio.sleep(60)
-        starts = {scene.log(node).log_start_offset for node in range(3)}
+        starts = {harness.log(node).log_start_offset for node in range(3)}
         assert len(starts) == 1
         assert starts.pop() in (3, 4)
-        answer = scene.fetch(0, 0)
-        assert error(await answer.get()) is ErrorCode.OFFSET_OUT_OF_RANGE
-        await scene.produce(0, b"more").get()
-        assert scene.values(1)[-1] == b"more"
+        reply = harness.fetch(0, 0)
+        assert error(await reply.get()) is ErrorCode.OFFSET_OUT_OF_RANGE
+        await harness.produce(0, b"more").get()
+        assert harness.values(1)[-1] == b"more"
 
     configs = {"retention.bytes": "1500000", "segment.bytes": "1048576"}
-    play(scenario, configs=configs, log_retention_check_interval_ms=20_000)
+    run_scenario(scenario, configs=configs, log_retention_check_interval_ms=20_000)

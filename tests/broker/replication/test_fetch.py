@@ -1,4 +1,4 @@
-"""Fetches: what is read, by whom, and what ends the wait."""
+"""Fetch requests: the records that they return, and the events that end their wait."""
 
 from __future__ import annotations
 
@@ -24,239 +24,239 @@ from request_purgatory.broker.replication.delayed_produce import (
 from request_purgatory.broker.replication.replica import Replica
 from request_purgatory.broker.replication.replica_metrics import FetchExpirations
 from request_purgatory.broker.wire.error_code import ErrorCode
-from tests.broker.replication.scene import KEY, Scene, error, fetched_values, play
+from tests.broker.replication.cluster_harness import (
+    KEY,
+    ClusterHarness,
+    error,
+    fetched_values,
+    run_scenario,
+)
 
 
 def test_followers_read_to_the_logs_end_and_consumers_to_the_high_watermark() -> None:
-    """A record that not all in-sync replicas have is for followers only."""
+    """Only followers see a record that some in-sync replica does not have."""
 
-    async def scenario(scene: Scene) -> None:
-        scene.produce(0, b"a")
+    async def scenario(harness: ClusterHarness) -> None:
+        harness.produce(0, b"a")
         await asyncio.sleep(1)
-        scene.cluster.freeze(1)
-        scene.cluster.freeze(2)
-        scene.produce(0, b"b")
-        consumed = (await scene.fetch(0, 0).get())[0]
+        harness.cluster.pause_replication(1)
+        harness.cluster.pause_replication(2)
+        harness.produce(0, b"b")
+        consumed = (await harness.fetch(0, 0).get())[0]
         assert (fetched_values(consumed.records), consumed.high_watermark) == ([b"a"], 1)
-        followed = (await scene.fetch(0, 1, replica_id=1, epoch=0).get())[0]
+        followed = (await harness.fetch(0, 1, replica_id=1, epoch=0).get())[0]
         assert (fetched_values(followed.records), followed.high_watermark) == ([b"b"], 1)
 
-    play(scenario)
+    run_scenario(scenario)
 
 
-def test_append_wakes_followers_and_the_high_watermark_wakes_consumers() -> None:
-    """Each at its own moment, and without a look in between."""
+def test_append_completes_followers_and_high_watermark_completes_consumers() -> None:
+    """Each fetch ends in the event that completes it."""
 
-    async def scenario(scene: Scene) -> None:
-        scene.cluster.freeze(1)
-        scene.cluster.freeze(2)
-        consumer = scene.fetch(0, 0, max_wait_ms=60_000)
-        follower = scene.fetch(0, 0, max_wait_ms=60_000, replica_id=2, epoch=0)
-        assert (consumer.done, follower.done, scene.purgatory("Fetch")) == (False, False, 2)
-        scene.produce(0, b"a")
+    async def scenario(harness: ClusterHarness) -> None:
+        harness.cluster.pause_replication(1)
+        harness.cluster.pause_replication(2)
+        consumer = harness.fetch(0, 0, max_wait_ms=60_000)
+        follower = harness.fetch(0, 0, max_wait_ms=60_000, replica_id=2, epoch=0)
+        assert (consumer.done, follower.done, harness.purgatory("Fetch")) == (False, False, 2)
+        harness.produce(0, b"a")
         assert (consumer.done, follower.done) == (False, True)
-        scene.fetch(0, 1, replica_id=2, epoch=0)
+        harness.fetch(0, 1, replica_id=2, epoch=0)
         assert not consumer.done
-        scene.fetch(0, 1, replica_id=1, epoch=0)
+        harness.fetch(0, 1, replica_id=1, epoch=0)
         assert consumer.done
         assert fetched_values((await consumer.get())[0].records) == [b"a"]
 
-    play(scenario)
+    run_scenario(scenario)
 
 
 def test_fetch_waits_for_min_bytes_over_all_its_partitions() -> None:
-    """And for no more."""
+    """It waits until the bytes of both partitions add up to min_bytes."""
 
-    async def scenario(scene: Scene) -> None:
-        scene.cluster.create_topic("other", partitions=1, replication_factor=1)
-        await scene.settle()
+    async def scenario(harness: ClusterHarness) -> None:
+        harness.cluster.create_topic("other", partitions=1, replication_factor=1)
+        await harness.settle()
         other = TopicPartition("other", 0)
-        leader = scene.cluster.describe("other")[0]["leader"]
-        scene.cluster.move_leader("orders", 0, leader)
+        leader = harness.cluster.describe_topic("other")[0]["leader"]
+        harness.cluster.move_leader("orders", 0, leader)
         await asyncio.sleep(2)
-        await scene.produce(leader, b"a").get()
-        size = scene.log(leader).size_bytes
-        answer = scene.fetch(leader, 0, keys=(KEY, other), min_bytes=3 * size, max_wait_ms=60_000)
-        await scene.produce(leader, b"b", key=other).get()
-        assert not answer.done
-        await scene.produce(leader, b"c").get()
-        assert answer.done
-        assert [fetched_values(each.records) for each in await answer.get()] == [
+        await harness.produce(leader, b"a").get()
+        size = harness.log(leader).size_bytes
+        reply = harness.fetch(leader, 0, keys=(KEY, other), min_bytes=3 * size, max_wait_ms=60_000)
+        await harness.produce(leader, b"b", key=other).get()
+        assert not reply.done
+        await harness.produce(leader, b"c").get()
+        assert reply.done
+        assert [fetched_values(each.records) for each in await reply.get()] == [
             [b"a", b"c"],
             [b"b"],
         ]
 
-    play(scenario)
+    run_scenario(scenario)
 
 
 @pytest.mark.parametrize("max_wait_ms", [0, 1, 750, 3_000])
-def test_fetch_is_answered_when_its_time_is_up(max_wait_ms: int) -> None:
-    """With what there is, though it is too little; never early."""
+def test_fetch_times_out_with_the_available_records(max_wait_ms: int) -> None:
+    """It is answered after max_wait_ms, never earlier."""
 
-    async def scenario(scene: Scene) -> None:
-        await scene.produce(0, b"a").get()
-        answer = scene.fetch(0, 0, min_bytes=10_000, max_wait_ms=max_wait_ms)
-        assert fetched_values((await answer.get())[0].records) == [b"a"]
-        assert max_wait_ms <= answer.waited_ms <= max_wait_ms + 1
+    async def scenario(harness: ClusterHarness) -> None:
+        await harness.produce(0, b"a").get()
+        reply = harness.fetch(0, 0, min_bytes=10_000, max_wait_ms=max_wait_ms)
+        assert fetched_values((await reply.get())[0].records) == [b"a"]
+        assert max_wait_ms <= reply.waited_ms <= max_wait_ms + 1
 
-    play(scenario)
-
-
-def test_fetch_of_min_bytes_0_does_not_wait() -> None:
-    """There are 0 bytes already."""
-
-    async def scenario(scene: Scene) -> None:
-        assert scene.fetch(0, 0, min_bytes=0, max_wait_ms=5_000).done
-
-    play(scenario)
+    run_scenario(scenario)
 
 
-def test_max_bytes_are_of_all_partitions_but_the_first_batch_is_always_read() -> None:
-    """A batch larger than the limit would else never be read."""
+def test_fetch_with_min_bytes_0_does_not_wait() -> None:
+    """0 bytes are available at once."""
 
-    async def scenario(scene: Scene) -> None:
-        await scene.produce(0, b"a" * 1_000).get()
-        await scene.produce(0, b"b" * 1_000).get()
-        assert fetched_values((await scene.fetch(0, 0, max_bytes=1).get())[0].records) == [
+    async def scenario(harness: ClusterHarness) -> None:
+        assert harness.fetch(0, 0, min_bytes=0, max_wait_ms=5_000).done
+
+    run_scenario(scenario)
+
+
+def test_max_bytes_limits_all_but_the_first_batch() -> None:
+    """A batch larger than the limit could otherwise never be read."""
+
+    async def scenario(harness: ClusterHarness) -> None:
+        await harness.produce(0, b"a" * 1_000).get()
+        await harness.produce(0, b"b" * 1_000).get()
+        assert fetched_values((await harness.fetch(0, 0, max_bytes=1).get())[0].records) == [
             b"a" * 1_000
         ]
-        two = await scene.fetch(0, 0, max_bytes=2_500).get()
+        two = await harness.fetch(0, 0, max_bytes=2_500).get()
         assert len(fetched_values(two[0].records)) == 2
 
-    play(scenario)
+    run_scenario(scenario)
 
 
 @pytest.mark.parametrize("offset", [-1, 3, 100])
-def test_offset_outside_of_the_log_is_told_at_once(offset: int) -> None:
-    """OFFSET_OUT_OF_RANGE; one between the high watermark and the end is empty, not wrong."""
+def test_offset_out_of_range_is_answered_at_once(offset: int) -> None:
+    """An offset between the high watermark and the log's end is in range, and waits."""
 
-    async def scenario(scene: Scene) -> None:
-        scene.cluster.freeze(1)
-        scene.produce(0, b"a", b"b", acks=1)
-        answer = scene.fetch(0, offset, max_wait_ms=5_000)
-        assert answer.done
-        assert error(await answer.get()) is ErrorCode.OFFSET_OUT_OF_RANGE
-        within = scene.fetch(0, 2, max_wait_ms=100)
+    async def scenario(harness: ClusterHarness) -> None:
+        harness.cluster.pause_replication(1)
+        harness.produce(0, b"a", b"b", acks=1)
+        reply = harness.fetch(0, offset, max_wait_ms=5_000)
+        assert reply.done
+        assert error(await reply.get()) is ErrorCode.OFFSET_OUT_OF_RANGE
+        within = harness.fetch(0, 2, max_wait_ms=100)
         assert (error(await within.get()), within.waited_ms >= 100) == (ErrorCode.NONE, True)
 
-    play(scenario)
+    run_scenario(scenario)
 
 
 def test_leader_change_ends_the_wait() -> None:
-    """NOT_LEADER_OR_FOLLOWER for who goes by the old leader, FENCED_LEADER_EPOCH for who names its epoch."""
+    """The error is NOT_LEADER_OR_FOLLOWER, or FENCED_LEADER_EPOCH if the fetch has an epoch."""
 
-    async def scenario(scene: Scene) -> None:
-        old = scene.fetch(0, 0, max_wait_ms=60_000)
-        fenced = scene.fetch(0, 0, max_wait_ms=60_000, epoch=0)
-        scene.cluster.move_leader("orders", 0, 2)
-        await scene.settle()
+    async def scenario(harness: ClusterHarness) -> None:
+        old = harness.fetch(0, 0, max_wait_ms=60_000)
+        fenced = harness.fetch(0, 0, max_wait_ms=60_000, epoch=0)
+        harness.cluster.move_leader("orders", 0, 2)
+        await harness.settle()
         assert (old.done, fenced.done) == (True, True)
         assert error(await old.get()) is ErrorCode.NOT_LEADER_OR_FOLLOWER
         assert error(await fenced.get()) is ErrorCode.FENCED_LEADER_EPOCH
-        assert error(await scene.fetch(2, 0, epoch=7).get()) is ErrorCode.UNKNOWN_LEADER_EPOCH
-        assert error(await scene.fetch(2, 0, epoch=1, max_wait_ms=1).get()) is ErrorCode.NONE
+        assert error(await harness.fetch(2, 0, epoch=7).get()) is ErrorCode.UNKNOWN_LEADER_EPOCH
+        assert error(await harness.fetch(2, 0, epoch=1, max_wait_ms=1).get()) is ErrorCode.NONE
 
-    play(scenario)
+    run_scenario(scenario)
 
 
 def test_deleted_topic_ends_the_wait() -> None:
-    """UNKNOWN_TOPIC_OR_PARTITION, also where another of that name is made."""
+    """The error is UNKNOWN_TOPIC_OR_PARTITION."""
 
-    async def scenario(scene: Scene) -> None:
-        answer = scene.fetch(0, 0, max_wait_ms=60_000)
-        scene.cluster.controller.delete_topic("orders")
-        await scene.settle()
-        assert error(await answer.get()) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        assert answer.waited_ms <= 1
-        await scene.open()
+    async def scenario(harness: ClusterHarness) -> None:
+        reply = harness.fetch(0, 0, max_wait_ms=60_000)
+        harness.cluster.controller.delete_topic("orders")
+        await harness.settle()
+        assert error(await reply.get()) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert reply.waited_ms <= 1
+        await harness.create_topic()
 
-    play(scenario)
+    run_scenario(scenario)
 
 
-def test_deleted_records_end_the_wait_of_who_reads_them() -> None:
-    """A fetch whose offset falls before the log's start is told so at once."""
+def test_deletion_of_the_awaited_records_ends_the_wait() -> None:
+    """The fetch's offset is now before the log's start."""
 
-    async def scenario(scene: Scene) -> None:
-        await scene.produce(0, b"a", b"b").get()
-        answer = scene.fetch(0, 0, min_bytes=10_000, max_wait_ms=60_000)
-        scene.delete(0, 2)
-        assert answer.done
-        assert error(await answer.get()) is ErrorCode.OFFSET_OUT_OF_RANGE
+    async def scenario(harness: ClusterHarness) -> None:
+        await harness.produce(0, b"a", b"b").get()
+        reply = harness.fetch(0, 0, min_bytes=10_000, max_wait_ms=60_000)
+        harness.delete(0, 2)
+        assert reply.done
+        assert error(await reply.get()) is ErrorCode.OFFSET_OUT_OF_RANGE
 
-    play(scenario)
+    run_scenario(scenario)
 
 
 def test_consumers_may_read_from_followers() -> None:
-    """Up to what the follower knows to be replicated.
+    """A follower serves records below its high watermark, whose advance notifies (KIP-392)."""
 
-    Its wait ends when that grows (KIP-392), or the records are cut.
-    """
+    async def scenario(harness: ClusterHarness) -> None:
+        assert error(await harness.fetch(1, 0).get()) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+        reply = harness.fetch(1, 0, leader_only=False, max_wait_ms=60_000)
+        await harness.produce(0, b"a").get()
+        assert not reply.done
+        assert fetched_values((await reply.get())[0].records) == [b"a"]
+        assert reply.waited_ms <= 501
 
-    async def scenario(scene: Scene) -> None:
-        assert error(await scene.fetch(1, 0).get()) is ErrorCode.NOT_LEADER_OR_FOLLOWER
-        answer = scene.fetch(1, 0, leader_only=False, max_wait_ms=60_000)
-        await scene.produce(0, b"a").get()
-        assert not answer.done
-        assert fetched_values((await answer.get())[0].records) == [b"a"]
-        assert answer.waited_ms <= 501
-
-    play(scenario)
+    run_scenario(scenario)
 
 
-def test_diverging_epoch_is_told_at_once() -> None:
-    """The largest epoch that both may have, and where it ends.
+def test_diverging_epoch_is_answered_at_once() -> None:
+    """The reply has the common epoch and its end; the follower's offset does not advance."""
 
-    The follower's offset does not count as fetched.
-    """
-
-    async def scenario(scene: Scene) -> None:
-        await scene.produce(0, b"a").get()
+    async def scenario(harness: ClusterHarness) -> None:
+        await harness.produce(0, b"a").get()
         await asyncio.sleep(1)
-        scene.cluster.move_leader("orders", 0, 1)
-        await scene.settle()
-        scene.cluster.freeze(2)
-        await scene.settle()
-        known = scene.replica(1).followers[2].end_offset
-        answer = scene.fetch(1, 5, replica_id=2, epoch=1, last_epoch=0, max_wait_ms=60_000)
-        assert answer.done
-        assert (await answer.get())[0].diverging == (0, 1)
-        assert scene.replica(1).followers[2].end_offset == known
+        harness.cluster.move_leader("orders", 0, 1)
+        await harness.settle()
+        harness.cluster.pause_replication(2)
+        await harness.settle()
+        known = harness.replica(1).followers[2].end_offset
+        reply = harness.fetch(1, 5, replica_id=2, epoch=1, last_epoch=0, max_wait_ms=60_000)
+        assert reply.done
+        assert (await reply.get())[0].diverging == (0, 1)
+        assert harness.replica(1).followers[2].end_offset == known
 
-    play(scenario)
-
-
-def test_stranger_is_no_follower() -> None:
-    """A node that is no replica of the partition."""
-
-    async def scenario(scene: Scene) -> None:
-        answer = scene.fetch(0, 0, replica_id=9, max_wait_ms=60_000)
-        assert error(await answer.get()) is ErrorCode.UNKNOWN_LEADER_EPOCH
-
-    play(scenario)
+    run_scenario(scenario)
 
 
-def test_metrics_tell_who_waits_and_who_ran_out_of_time() -> None:
-    """By purgatory, followers and consumers apart; rates are of the time between two readings."""
+def test_fetch_of_a_node_without_a_replica_is_refused() -> None:
+    """The error is UNKNOWN_LEADER_EPOCH."""
 
-    async def scenario(scene: Scene) -> None:
+    async def scenario(harness: ClusterHarness) -> None:
+        reply = harness.fetch(0, 0, replica_id=9, max_wait_ms=60_000)
+        assert error(await reply.get()) is ErrorCode.UNKNOWN_LEADER_EPOCH
+
+    run_scenario(scenario)
+
+
+def test_metrics_count_waiting_and_expired_requests() -> None:
+    """Fetches are counted by follower and consumer; rates are over the time between readings."""
+
+    async def scenario(harness: ClusterHarness) -> None:
         await asyncio.sleep(0.2)
-        before = scene.cluster.metrics()[0]
+        before = harness.cluster.metrics()[0]
         assert before["Fetch"]["NumDelayedOperations"] == 2
         assert before["Fetch"]["follower.ExpiresPerSec"] == 0
-        scene.cluster.freeze(2)
+        harness.cluster.pause_replication(2)
         waiting = [
-            scene.produce(0, b"a", timeout_ms=3_000),
-            scene.produce(0, b"b", timeout_ms=20_000),
+            harness.produce(0, b"a", timeout_ms=3_000),
+            harness.produce(0, b"b", timeout_ms=20_000),
         ]
-        consumers = [scene.fetch(0, 0, max_wait_ms=900) for _ in range(4)]
-        during = scene.cluster.metrics()[0]
+        consumers = [harness.fetch(0, 0, max_wait_ms=900) for _ in range(4)]
+        during = harness.cluster.metrics()[0]
         assert (during["Produce"]["PurgatorySize"], during["Produce"]["NumDelayedOperations"]) == (
             2,
             2,
         )
         assert during["Fetch"]["NumDelayedOperations"] == 4
         await asyncio.sleep(10)
-        after = scene.cluster.metrics()[0]
+        after = harness.cluster.metrics()[0]
         assert (waiting[0].done, waiting[1].done, all(each.done for each in consumers)) == (
             True,
             False,
@@ -270,44 +270,44 @@ def test_metrics_tell_who_waits_and_who_ran_out_of_time() -> None:
             4,
             pytest.approx(0.4),
         )
-        # Node 1's fetches, each half a second.
+        # Node 1 fetches every half second.
         assert 18 <= after["Fetch"]["follower.Expires"] - before["Fetch"]["follower.Expires"] <= 21
         assert (
             after["Fetch"]["Expires"]
             == after["Fetch"]["follower.Expires"] + after["Fetch"]["consumer.Expires"]
         )
         assert after["DeleteRecords"]["PurgatorySize"] == after["Throttle"]["PurgatorySize"] == 0
-        scene.cluster.thaw(2)
-        await scene.settle()
+        harness.cluster.resume_replication(2)
+        await harness.settle()
         assert waiting[1].done
-        assert scene.cluster.metrics()[0]["Produce"]["NumDelayedOperations"] == 0
+        assert harness.cluster.metrics()[0]["Produce"]["NumDelayedOperations"] == 0
 
-    play(scenario)
+    run_scenario(scenario)
 
 
-def test_offset_before_the_logs_start_is_no_progress_of_a_follower() -> None:
-    """It is told so, and has nothing of what it asked for."""
+def test_offset_before_the_logs_start_does_not_update_the_follower() -> None:
+    """The follower does not have the records before that offset."""
 
-    async def scenario(scene: Scene) -> None:
-        await scene.produce(0, b"a").get()
+    async def scenario(harness: ClusterHarness) -> None:
+        await harness.produce(0, b"a").get()
         await asyncio.sleep(1)
-        await scene.delete(0, 1).get()
-        scene.cluster.freeze(2)
-        known = scene.replica(0).followers[2].end_offset
-        answer = scene.fetch(0, 0, replica_id=2, epoch=0)
-        assert error(await answer.get()) is ErrorCode.OFFSET_OUT_OF_RANGE
-        assert scene.replica(0).followers[2].end_offset == known == 1
+        await harness.delete(0, 1).get()
+        harness.cluster.pause_replication(2)
+        known = harness.replica(0).followers[2].end_offset
+        reply = harness.fetch(0, 0, replica_id=2, epoch=0)
+        assert error(await reply.get()) is ErrorCode.OFFSET_OUT_OF_RANGE
+        assert harness.replica(0).followers[2].end_offset == known == 1
 
-    play(scenario)
+    run_scenario(scenario)
 
 
-def test_what_waits_for_a_partition_does_not_wait_for_another_of_its_name() -> None:
-    """Fetch, Produce and DeleteRecords each know which replica, or which topic, they are about."""
+def test_operations_end_if_their_replica_is_replaced() -> None:
+    """Fetch, Produce and DeleteRecords detect a new replica with the same key."""
 
-    async def scenario(scene: Scene) -> None:
-        here = scene.replica(0)
+    async def scenario(harness: ClusterHarness) -> None:
+        here = harness.replica(0)
         old = Replica(0, KEY, uuid.uuid4(), here.log, 0)
-        node = scene.node(0)
+        node = harness.node(0)
         produced: list[ProducedPartition] = []
         deleted: list[DeletedPartition] = []
         fetched: list[str] = []
@@ -338,4 +338,4 @@ def test_what_waits_for_a_partition_does_not_wait_for_another_of_its_name() -> N
         assert (produced[0].error, deleted[0].error) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,) * 2
         assert fetched == ["read"]
 
-    play(scenario)
+    run_scenario(scenario)

@@ -1,7 +1,4 @@
-"""A cluster in a process of its own that is killed while it is written to.
-
-In real time, a few seconds.
-"""
+"""A cluster process that is killed while producers write to it, in some seconds of real time."""
 
 from __future__ import annotations
 
@@ -16,13 +13,13 @@ from request_purgatory.broker.log import LogSettings, PartitionLog
 from request_purgatory.broker.wire.error_code import ErrorCode
 from tests.broker.parity.raw import ConnectionClosedError, RawClient
 from tests.broker.raw_requests import fetch, produce
-from tests.broker.replication.scene import fetched_values
+from tests.broker.replication.cluster_harness import fetched_values
 
 TIME_LIMIT_S = 30.0
 
 
 class Writer(threading.Thread):
-    """Writes with acks=all to one partition until its connection ends, and notes what was acknowledged."""
+    """Produces with acks=all to one partition until its connection closes."""
 
     def __init__(self, addresses: list[str], topic: str, leader: int) -> None:
         super().__init__()
@@ -32,13 +29,14 @@ class Writer(threading.Thread):
         self.progress = threading.Semaphore(0)
 
     def run(self) -> None:
+        """Produce, and note the acknowledged records."""
         number = len(self.topic) * 1_000_000
         try:
             while True:
                 value = b"%d" % number * random.Random(number).randint(1, 200)
-                answer = produce(self.client, self.topic, value)
-                if answer.error_code == ErrorCode.NONE:
-                    self.acknowledged[answer.base_offset] = value
+                reply = produce(self.client, self.topic, value)
+                if reply.error_code == ErrorCode.NONE:
+                    self.acknowledged[reply.base_offset] = value
                     self.progress.release()
                 number += 1
         except (ConnectionClosedError, OSError):
@@ -47,28 +45,25 @@ class Writer(threading.Thread):
             self.client.close()
 
     def wait_for(self, count: int) -> None:
-        """Wait until so many more records are acknowledged."""
+        """Wait until `count` more records are acknowledged."""
         for _ in range(count):
             assert self.progress.acquire(timeout=TIME_LIMIT_S)
 
 
 def leader_of(cluster: ClusterProcess, topic: str) -> int:
-    """Who leads a topic's only partition."""
-    return int(cluster.describe(topic)[0]["leader"])
+    """Return the leader of a topic's only partition."""
+    return int(cluster.describe_topic(topic)[0]["leader"])
 
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_every_acknowledged_record_survives_sigkill(tmp_path: Path, seed: int) -> None:
-    """On the leader that the next process elects.
-
-    Checksums are right, and what was being written is cut off or whole.
-    """
+    """The new leaders have them, with valid checksums; a torn batch is truncated."""
     topics = ["a", "bb"]
     acknowledged: dict[str, dict[int, bytes]] = {topic: {} for topic in topics}
     settings = {"data_dir": tmp_path, "flush_messages": 1, "min_insync_replicas": 2}
     for round_ in range(2):
         with ClusterProcess(nodes=3, **settings) as cluster:
-            addresses = cluster.bootstrap.split(",")
+            addresses = cluster.bootstrap_servers.split(",")
             if round_ == 0:
                 for topic in topics:
                     cluster.create_topic(topic, partitions=1, replication_factor=3)
@@ -81,21 +76,21 @@ def test_every_acknowledged_record_survives_sigkill(tmp_path: Path, seed: int) -
             for writer in writers:
                 writer.join(TIME_LIMIT_S)
                 acknowledged[writer.topic].update(writer.acknowledged)
-    # A torn batch at the end of one log: what a machine that lost its power would leave.
+    # A torn batch at the end of one log, as a power failure would leave it.
     torn = tmp_path / "node-1" / "a-0" / f"{0:020d}.log"
     with torn.open("ab") as file:
         file.write(torn.read_bytes()[:70])
     with ClusterProcess(nodes=3, **settings) as cluster:
-        addresses = cluster.bootstrap.split(",")
+        addresses = cluster.bootstrap_servers.split(",")
         for topic in topics:
             client = RawClient(addresses[leader_of(cluster, topic)])
             last = produce(client, topic, b"last")
             assert last.error_code == ErrorCode.NONE
             found: list[bytes | None] = []
             while len(found) <= last.base_offset:
-                told = fetch(client, topic, len(found))
-                assert told.error_code == ErrorCode.NONE
-                found += fetched_values(told.records)
+                fetched = fetch(client, topic, len(found))
+                assert fetched.error_code == ErrorCode.NONE
+                found += fetched_values(fetched.records)
             client.close()
             assert found[-1] == b"last"
             assert len(acknowledged[topic]) >= 10

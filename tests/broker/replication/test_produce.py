@@ -1,4 +1,4 @@
-"""Produce requests: when each is answered, and with what."""
+"""Produce requests: when they are answered, and how."""
 
 from __future__ import annotations
 
@@ -13,76 +13,80 @@ from request_purgatory.broker.replication.delayed_produce import (
 )
 from request_purgatory.broker.wire.error_code import ErrorCode
 from tests.broker.log.batches import batch
-from tests.broker.replication.scene import ALL, KEY, LAG_MS, Scene, error, play
+from tests.broker.replication.cluster_harness import (
+    ALL,
+    KEY,
+    LAG_MS,
+    ClusterHarness,
+    error,
+    run_scenario,
+)
 
 OTHER = TopicPartition("orders", 1)
 
 
 @pytest.mark.parametrize("acks", [0, 1])
-def test_acks_of_0_and_1_are_answered_by_the_leaders_append(acks: int) -> None:
-    """Even with followers that fetch nothing."""
+def test_acks_0_and_1_are_answered_after_the_leaders_append(acks: int) -> None:
+    """Even if no follower fetches."""
 
-    async def scenario(scene: Scene) -> None:
-        scene.cluster.freeze(1)
-        scene.cluster.freeze(2)
-        answer = scene.produce(0, b"a", b"b", acks=acks)
-        assert answer.done
-        produced = (await answer.get())[0]
+    async def scenario(harness: ClusterHarness) -> None:
+        harness.cluster.pause_replication(1)
+        harness.cluster.pause_replication(2)
+        reply = harness.produce(0, b"a", b"b", acks=acks)
+        assert reply.done
+        produced = (await reply.get())[0]
         assert (produced.error, produced.base_offset, produced.log_start_offset) == (
             ErrorCode.NONE,
             0,
             0,
         )
-        assert scene.ends() == {0: (0, 2), 1: (0, 0), 2: (0, 0)}
+        assert harness.ends() == {0: (0, 2), 1: (0, 0), 2: (0, 0)}
 
-    play(scenario)
+    run_scenario(scenario)
 
 
-def test_acks_all_is_answered_once_every_in_sync_replica_has_it() -> None:
-    """Not by the append, and without waiting for the high watermark to reach the followers."""
+def test_acks_all_is_answered_once_every_in_sync_replica_has_the_records() -> None:
+    """It does not wait for the followers to learn the high watermark."""
 
-    async def scenario(scene: Scene) -> None:
-        scene.cluster.freeze(2)
-        answer = scene.produce(0, b"a")
+    async def scenario(harness: ClusterHarness) -> None:
+        harness.cluster.pause_replication(2)
+        reply = harness.produce(0, b"a")
         await asyncio.sleep(5)
-        assert not answer.done
-        assert scene.ends() == {0: (0, 1), 1: (0, 1), 2: (0, 0)}
-        assert scene.purgatory("Produce") == 1
-        scene.cluster.thaw(2)
-        await scene.settle()
-        assert error(await answer.get()) is ErrorCode.NONE
-        assert scene.ends() == {0: (1, 1), 1: (0, 1), 2: (0, 1)}
+        assert not reply.done
+        assert harness.ends() == {0: (0, 1), 1: (0, 1), 2: (0, 0)}
+        assert harness.purgatory("Produce") == 1
+        harness.cluster.resume_replication(2)
+        await harness.settle()
+        assert error(await reply.get()) is ErrorCode.NONE
+        assert harness.ends() == {0: (1, 1), 1: (0, 1), 2: (0, 1)}
         await asyncio.sleep(0.6)
-        assert scene.ends() == {0: (1, 1), 1: (1, 1), 2: (1, 1)}
+        assert harness.ends() == {0: (1, 1), 1: (1, 1), 2: (1, 1)}
 
-    play(scenario)
+    run_scenario(scenario)
 
 
-def test_acks_all_takes_no_longer_than_the_links() -> None:
-    """A follower's fetch is parked at the leader.
+def test_acks_all_takes_one_round_trip() -> None:
+    """The follower's fetch waits at the leader: its reply and the next fetch cross the network."""
 
-    The records go there, and the next fetch comes back.
-    """
-
-    async def scenario(scene: Scene) -> None:
-        scene.cluster.lag(2, 40)
+    async def scenario(harness: ClusterHarness) -> None:
+        harness.cluster.set_latency(2, 40)
         await asyncio.sleep(1)
-        answer = scene.produce(0, b"a")
-        await answer.get()
-        assert answer.waited_ms == 80
+        reply = harness.produce(0, b"a")
+        await reply.get()
+        assert reply.waited_ms == 80
 
-    play(scenario)
+    run_scenario(scenario)
 
 
-def test_order_of_answers_is_the_order_of_offsets() -> None:
-    """Many that wait for one partition are answered by one fetch, the first first."""
+def test_replies_are_in_the_order_of_offsets() -> None:
+    """One fetch completes 2,500 requests, the first one first."""
 
-    async def scenario(scene: Scene) -> None:
-        scene.cluster.freeze(1)
+    async def scenario(harness: ClusterHarness) -> None:
+        harness.cluster.pause_replication(1)
         offsets: list[int] = []
         for number in range(2_500):
-            with scene.node(0).actions:
-                scene.node(0).replicas.append(
+            with harness.node(0).actions:
+                harness.node(0).replicas.append(
                     ALL,
                     30_000,
                     [(KEY, batch(b"%d" % number))],
@@ -90,212 +94,208 @@ def test_order_of_answers_is_the_order_of_offsets() -> None:
                 )
         await asyncio.sleep(2)
         assert offsets == []
-        scene.cluster.thaw(1)
+        harness.cluster.resume_replication(1)
         await asyncio.sleep(1)
         assert offsets == list(range(2_500))
 
-    play(scenario)
+    run_scenario(scenario)
 
 
-def test_request_of_several_partitions_waits_for_all_of_them() -> None:
-    """What is refused does not wait; what is there at once does not answer for the rest."""
+def test_request_waits_for_all_its_partitions() -> None:
+    """Refused partitions do not delay it, and replicated ones do not complete it."""
 
-    async def scenario(scene: Scene) -> None:
-        scene.cluster.create_topic("other", partitions=1, replication_factor=1)
-        await scene.settle()
+    async def scenario(harness: ClusterHarness) -> None:
+        harness.cluster.create_topic("other", partitions=1, replication_factor=1)
+        await harness.settle()
         other = TopicPartition("other", 0)
-        leader = scene.cluster.describe("other")[0]["leader"]
-        scene.cluster.move_leader("orders", 0, leader)
+        leader = harness.cluster.describe_topic("other")[0]["leader"]
+        harness.cluster.move_leader("orders", 0, leader)
         await asyncio.sleep(2)
-        scene.cluster.freeze((leader + 1) % 3)
+        harness.cluster.pause_replication((leader + 1) % 3)
         records = [
             (KEY, batch(b"a")),
             (other, batch(b"b")),
             (OTHER, batch(b"c")),
             (KEY._replace(topic="none"), batch(b"d")),
         ]
-        answer = scene.produce_to(leader, records)  # type: ignore[arg-type]
+        reply = harness.produce_to(leader, records)  # type: ignore[arg-type]
         await asyncio.sleep(2)
-        assert not answer.done
-        scene.cluster.thaw((leader + 1) % 3)
-        errors = [each.error for each in await answer.get()]
+        assert not reply.done
+        harness.cluster.resume_replication((leader + 1) % 3)
+        errors = [each.error for each in await reply.get()]
         assert errors == [
             ErrorCode.NONE,
             ErrorCode.NONE,
             *[ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * 2,
         ]
 
-    play(scenario)
+    run_scenario(scenario)
 
 
-def test_time_runs_out() -> None:
-    """REQUEST_TIMED_OUT, never early; the record stays, and is replicated later."""
+def test_request_times_out() -> None:
+    """With REQUEST_TIMED_OUT, never early; the record is replicated later."""
 
-    async def scenario(scene: Scene) -> None:
-        scene.cluster.freeze(1)
-        answer = scene.produce(0, b"a", timeout_ms=1_500)
-        assert error(await answer.get()) is ErrorCode.REQUEST_TIMED_OUT
-        assert 1_500 <= answer.waited_ms <= 1_501
-        scene.cluster.thaw(1)
+    async def scenario(harness: ClusterHarness) -> None:
+        harness.cluster.pause_replication(1)
+        reply = harness.produce(0, b"a", timeout_ms=1_500)
+        assert error(await reply.get()) is ErrorCode.REQUEST_TIMED_OUT
+        assert 1_500 <= reply.waited_ms <= 1_501
+        harness.cluster.resume_replication(1)
         await asyncio.sleep(3)
-        assert scene.ends() == dict.fromkeys(range(3), (1, 1))
-        assert answer.count == 1
+        assert harness.ends() == dict.fromkeys(range(3), (1, 1))
+        assert reply.count == 1
 
-    play(scenario)
+    run_scenario(scenario)
 
 
 def test_too_few_in_sync_replicas_refuse_acks_all() -> None:
-    """NOT_ENOUGH_REPLICAS before anything is appended.
+    """NOT_ENOUGH_REPLICAS; acks=1 is appended, but the high watermark stays (KIP-966)."""
 
-    Acks=1 is taken, and the high watermark stands (KIP-966).
-    """
-
-    async def scenario(scene: Scene) -> None:
-        scene.cluster.kill(1)
-        scene.cluster.kill(2)
-        await scene.settle()
-        refused = (await scene.produce(0, b"a").get())[0]
+    async def scenario(harness: ClusterHarness) -> None:
+        harness.cluster.kill(1)
+        harness.cluster.kill(2)
+        await harness.settle()
+        refused = (await harness.produce(0, b"a").get())[0]
         assert refused.error is ErrorCode.NOT_ENOUGH_REPLICAS
         assert refused.message is not None
         assert "insufficient to satisfy the min.isr requirement of 2" in refused.message
-        assert scene.log(0).end_offset == 0
-        assert error(await scene.produce(0, b"b", acks=1).get()) is ErrorCode.NONE
+        assert harness.log(0).end_offset == 0
+        assert error(await harness.produce(0, b"b", acks=1).get()) is ErrorCode.NONE
         await asyncio.sleep(5)
-        assert scene.ends()[0] == (0, 1)
-        await scene.cluster.restart(1)
-        await scene.until(lambda: scene.isr == {0, 1})
+        assert harness.ends()[0] == (0, 1)
+        await harness.cluster.restart(1)
+        await harness.until(lambda: harness.isr == {0, 1})
         await asyncio.sleep(1)
-        assert scene.ends() == {0: (1, 1), 1: (1, 1)}
-        assert error(await scene.produce(0, b"c").get()) is ErrorCode.NONE
+        assert harness.ends() == {0: (1, 1), 1: (1, 1)}
+        assert error(await harness.produce(0, b"c").get()) is ErrorCode.NONE
 
-    play(scenario, min_insync_replicas=2)
+    run_scenario(scenario, min_insync_replicas=2)
 
 
-def test_too_few_replicas_after_the_append_time_out() -> None:
-    """The in-sync replicas fall below the minimum while it waits.
+def test_request_times_out_if_replicas_become_too_few_after_the_append() -> None:
+    """The high watermark does not advance, as in Kafka since KIP-966."""
 
-    The high watermark stands still, as in Kafka since KIP-966.
-    """
-
-    async def scenario(scene: Scene) -> None:
-        scene.cluster.freeze(1)
-        scene.cluster.freeze(2)
-        answer = scene.produce(0, b"a", timeout_ms=40_000)
+    async def scenario(harness: ClusterHarness) -> None:
+        harness.cluster.pause_replication(1)
+        harness.cluster.pause_replication(2)
+        reply = harness.produce(0, b"a", timeout_ms=40_000)
         await asyncio.sleep(LAG_MS * 1.6 / 1_000)
-        assert scene.isr == {0}
-        assert error(await answer.get()) is ErrorCode.REQUEST_TIMED_OUT
-        assert scene.ends()[0] == (0, 1)
+        assert harness.isr == {0}
+        assert error(await reply.get()) is ErrorCode.REQUEST_TIMED_OUT
+        assert harness.ends()[0] == (0, 1)
 
-    play(scenario, min_insync_replicas=2)
+    run_scenario(scenario, min_insync_replicas=2)
 
 
-def test_not_enough_replicas_after_append() -> None:
-    """The high watermark has been reached, and before that was looked at the in-sync replicas became too few."""
+def test_too_few_replicas_at_the_high_watermark_is_an_error() -> None:
+    """NOT_ENOUGH_REPLICAS_AFTER_APPEND if they become too few before the request is tried."""
 
-    async def scenario(scene: Scene) -> None:
-        answers: list[list[ProducedPartition]] = []
-        scene.cluster.freeze(1)
-        scene.produce(0, b"a", acks=1)
-        replica = scene.replica(0)
+    async def scenario(harness: ClusterHarness) -> None:
+        replies: list[list[ProducedPartition]] = []
+        harness.cluster.pause_replication(1)
+        harness.produce(0, b"a", acks=1)
+        replica = harness.replica(0)
         produced = ProducedPartition(KEY, required_offset=1, pending=True, replica=replica)
-        operation = DelayedProduce(5_000, [produced], scene.node(0).replicas.find, answers.append)
+        operation = DelayedProduce(5_000, [produced], harness.node(0).replicas.find, replies.append)
         replica.isr = [0]
         replica.high_watermark = 1
-        scene.node(0).purgatories["Produce"].try_complete_else_watch(operation, [KEY])
-        assert [each[0].error for each in answers] == [ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND]
+        harness.node(0).purgatories["Produce"].try_complete_else_watch(operation, [KEY])
+        assert [each[0].error for each in replies] == [ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND]
         replica.isr = [0, 1, 2]
         replica.high_watermark = 0
 
-    play(scenario, min_insync_replicas=2)
+    run_scenario(scenario, min_insync_replicas=2)
 
 
-def test_a_follower_that_was_asked_for_counts_towards_the_minimum() -> None:
-    """As in Kafka, where a request that waits goes by the maximal in-sync replicas, and one that comes by those granted."""
+def test_replica_with_a_pending_request_counts_for_waiting_requests() -> None:
+    """As in Kafka; for a new request only the granted in-sync replicas count."""
 
-    async def scenario(scene: Scene) -> None:
-        replica = scene.replica(0)
+    async def scenario(harness: ClusterHarness) -> None:
+        replica = harness.replica(0)
         replica.isr = [0]
         assert (replica.has_enough_replicas, replica.may_have_enough_replicas) == (False, False)
-        replica.wished_isr = [0, 1]
+        replica.pending_isr = [0, 1]
         assert (replica.has_enough_replicas, replica.may_have_enough_replicas) == (False, True)
-        replica.isr, replica.wished_isr = [0, 1, 2], None
+        replica.isr, replica.pending_isr = [0, 1, 2], None
 
-    play(scenario, min_insync_replicas=2)
-
-
-def test_leader_that_is_moved_answers_what_waits() -> None:
-    """NOT_LEADER_OR_FOLLOWER at once, not after the timeout."""
-
-    async def scenario(scene: Scene) -> None:
-        scene.cluster.freeze(2)
-        answer = scene.produce(0, b"a")
-        await scene.settle()
-        scene.cluster.move_leader("orders", 0, 1)
-        await scene.settle()
-        assert answer.done
-        assert error(await answer.get()) is ErrorCode.NOT_LEADER_OR_FOLLOWER
-        assert error(await scene.produce(0, b"b", acks=1).get()) is ErrorCode.NOT_LEADER_OR_FOLLOWER
-
-    play(scenario)
+    run_scenario(scenario, min_insync_replicas=2)
 
 
-def test_topic_that_is_deleted_answers_what_waits() -> None:
-    """UNKNOWN_TOPIC_OR_PARTITION, even where a topic of the same name is made at once."""
+def test_moved_leader_answers_waiting_requests() -> None:
+    """With NOT_LEADER_OR_FOLLOWER at once, not after the timeout."""
 
-    async def scenario(scene: Scene) -> None:
-        scene.cluster.freeze(2)
-        answers = [scene.produce(0, b"a") for _ in range(3)]
-        scene.cluster.controller.delete_topic("orders")
-        await scene.open()
-        assert [error(await answer.get()) for answer in answers] == [
+    async def scenario(harness: ClusterHarness) -> None:
+        harness.cluster.pause_replication(2)
+        reply = harness.produce(0, b"a")
+        await harness.settle()
+        harness.cluster.move_leader("orders", 0, 1)
+        await harness.settle()
+        assert reply.done
+        assert error(await reply.get()) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert (
+            error(await harness.produce(0, b"b", acks=1).get()) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+        )
+
+    run_scenario(scenario)
+
+
+def test_deleted_topic_answers_waiting_requests() -> None:
+    """With UNKNOWN_TOPIC_OR_PARTITION, even if the topic is recreated at once."""
+
+    async def scenario(harness: ClusterHarness) -> None:
+        harness.cluster.pause_replication(2)
+        replies = [harness.produce(0, b"a") for _ in range(3)]
+        harness.cluster.controller.delete_topic("orders")
+        await harness.create_topic()
+        assert [error(await reply.get()) for reply in replies] == [
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         ] * 3
-        assert scene.ends() == dict.fromkeys(range(3), (0, 0))
+        assert harness.ends() == dict.fromkeys(range(3), (0, 0))
 
-    play(scenario)
+    run_scenario(scenario)
 
 
-def test_killed_node_answers_nobody() -> None:
-    """Its clients see their connections end; nothing is left of the requests."""
+def test_killed_node_sends_no_replies() -> None:
+    """Its connections close, and its requests are dropped."""
 
-    async def scenario(scene: Scene) -> None:
-        scene.cluster.freeze(2)
-        answer = scene.produce(0, b"a")
-        scene.cluster.kill(0)
+    async def scenario(harness: ClusterHarness) -> None:
+        harness.cluster.pause_replication(2)
+        reply = harness.produce(0, b"a")
+        harness.cluster.kill(0)
         await asyncio.sleep(60)
-        assert answer.count == 0
+        assert reply.count == 0
 
-    play(scenario)
+    run_scenario(scenario)
 
 
-def test_duplicate_waits_for_the_batch_that_it_repeats() -> None:
-    """An idempotent producer's batch that is sent again is answered with the first one's offset, once that is replicated."""
+def test_duplicate_batch_waits_for_the_original() -> None:
+    """It is answered with the original's offset, once that is replicated."""
 
-    async def scenario(scene: Scene) -> None:
-        scene.cluster.freeze(1)
-        first = scene.produce(0, b"a", producer=(7, 0, 0), timeout_ms=100)
+    async def scenario(harness: ClusterHarness) -> None:
+        harness.cluster.pause_replication(1)
+        first = harness.produce(0, b"a", producer=(7, 0, 0), timeout_ms=100)
         await asyncio.sleep(1)
-        again = scene.produce(0, b"a", producer=(7, 0, 0))
+        again = harness.produce(0, b"a", producer=(7, 0, 0))
         assert error(await first.get()) is ErrorCode.REQUEST_TIMED_OUT
         await asyncio.sleep(1)
         assert not again.done
-        scene.cluster.thaw(1)
+        harness.cluster.resume_replication(1)
         produced = (await again.get())[0]
-        assert (produced.error, produced.base_offset, scene.log(0).end_offset) == (
+        assert (produced.error, produced.base_offset, harness.log(0).end_offset) == (
             ErrorCode.NONE,
             0,
             1,
         )
 
-    play(scenario)
+    run_scenario(scenario)
 
 
-def test_single_replica_is_enough_for_itself() -> None:
-    """The high watermark moves with the append."""
+def test_single_replica_advances_its_high_watermark_at_once() -> None:
+    """With the append."""
 
-    async def scenario(scene: Scene) -> None:
-        answer = scene.produce(0, b"a")
-        assert answer.done
-        assert scene.ends() == {0: (1, 1)}
+    async def scenario(harness: ClusterHarness) -> None:
+        reply = harness.produce(0, b"a")
+        assert reply.done
+        assert harness.ends() == {0: (1, 1)}
 
-    play(scenario, nodes=1)
+    run_scenario(scenario, nodes=1)

@@ -1,4 +1,4 @@
-"""Quotas: Kafka's reckoning, and the connections that are left unread."""
+"""Quotas: Kafka's rate computation, and the connections that it mutes."""
 
 from __future__ import annotations
 
@@ -6,18 +6,15 @@ import asyncio
 
 import pytest
 
-from request_purgatory.broker.server.delayed_throttle import ThrottledChannel
 from request_purgatory.broker.server.quotas import ByteRateQuota, SampledRate
+from request_purgatory.broker.server.throttled_channel import ThrottledChannel
 from request_purgatory.broker.wire import apis
 from tests.broker.log.batches import batch
-from tests.broker.replication.scene import Scene, ask, play
+from tests.broker.replication.cluster_harness import ClusterHarness, handle_request, run_scenario
 
 
-def test_rate_of_the_first_window_is_over_all_that_are_missing() -> None:
-    """Kafka's `Rate.windowSize`.
-
-    What has elapsed, and the windows before it, as if nothing had been in them.
-    """
+def test_rate_counts_missing_windows_as_empty() -> None:
+    """The span is the elapsed time plus the missing windows (Kafka's Rate.windowSize)."""
     rate = SampledRate(11, 1_000)
     assert (rate.is_empty, rate.span_ms(5_000), rate.per_second(5_000)) == (True, 10_000, 0.0)
     rate.add(1_000, 5_000)
@@ -28,8 +25,8 @@ def test_rate_of_the_first_window_is_over_all_that_are_missing() -> None:
     assert (rate.span_ms(15_900), rate.per_second(15_900)) == (10_900, pytest.approx(1_500 / 10.9))
 
 
-def test_windows_without_events_in_the_span_are_forgotten() -> None:
-    """By their last event, not by their beginning."""
+def test_expired_windows_are_dropped() -> None:
+    """A window expires by its last event, not by its start."""
     rate = SampledRate(2, 1_000)
     rate.add(10, 0)
     rate.add(20, 900)
@@ -38,8 +35,8 @@ def test_windows_without_events_in_the_span_are_forgotten() -> None:
     assert rate.is_empty
 
 
-def test_no_more_windows_are_kept_than_needed() -> None:
-    """One more than there are, which may overlap the beginning."""
+def test_number_of_windows_is_limited() -> None:
+    """One more than configured, since the oldest may overlap the span's start."""
     rate = SampledRate(3, 100)
     for number in range(99):
         rate.add(1, number * 50)
@@ -48,10 +45,7 @@ def test_no_more_windows_are_kept_than_needed() -> None:
 
 
 def test_throttle_brings_the_rate_down_to_the_limit() -> None:
-    """(observed - limit) / limit of the span.
-
-    Counted over the span and the throttle, it is the limit.
-    """
+    """The throttle time is (observed - limit) / limit of the span."""
     quota = ByteRateQuota(1_000.0, 11, 1_000)
     assert quota.throttle_ms("a", 10_000, 0) == 0
     assert quota.throttle_ms("a", 1, 0) == 1
@@ -63,9 +57,9 @@ def test_throttle_brings_the_rate_down_to_the_limit() -> None:
     assert ByteRateQuota(0.0, 11, 1_000).throttle_ms("a", 1, 0) == 10_000
 
 
-def test_silent_clients_are_forgotten_when_there_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those that count least first; never more than the limit."""
-    monkeypatch.setattr(ByteRateQuota, "CLIENTS", 3)
+def test_least_active_clients_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The number of tracked clients stays within the limit."""
+    monkeypatch.setattr(ByteRateQuota, "MAX_CLIENTS", 3)
     quota = ByteRateQuota(1.0, 2, 1_000)
     for number in range(10):
         quota.throttle_ms(f"client-{number}", 5, number * 1_500)
@@ -73,16 +67,16 @@ def test_silent_clients_are_forgotten_when_there_are_many(monkeypatch: pytest.Mo
     assert quota.throttle_ms("client-9", 0, 9 * 1_500) > 0
 
 
-def test_producer_over_its_quota_is_told_and_muted() -> None:
-    """The records are taken; the connection is left unread meanwhile, in the purgatory for that."""
+def test_producer_over_its_quota_is_throttled() -> None:
+    """Its records are appended; its connection is muted in the Throttle purgatory."""
 
-    async def scenario(scene: Scene) -> None:
+    async def scenario(harness: ClusterHarness) -> None:
         data = batch(b"x" * 5_000)
 
         def send(client_id: str) -> int:
             topics = [{"name": "orders", "partition_data": [{"index": 0, "records": data}]}]
-            answer, context = ask(
-                scene,
+            reply, context = handle_request(
+                harness,
                 0,
                 apis.PRODUCE,
                 9,
@@ -92,9 +86,9 @@ def test_producer_over_its_quota_is_told_and_muted() -> None:
                 topic_data=topics,
                 transactional_id=None,
             )
-            assert answer.done
-            assert answer.value.responses[0].partition_responses[0].error_code == 0
-            assert answer.value.throttle_time_ms == context.throttle_ms
+            assert reply.done
+            assert reply.value.responses[0].partition_responses[0].error_code == 0
+            assert reply.value.throttle_time_ms == context.throttle_ms
             return context.throttle_ms
 
         assert send("a") == 0
@@ -105,29 +99,30 @@ def test_producer_over_its_quota_is_told_and_muted() -> None:
         loop = asyncio.get_running_loop()
         began = loop.time()
         operation = ThrottledChannel(throttled, lambda: unmuted.append(loop.time()))
-        scene.node(0).purgatories["Throttle"].try_complete_else_watch(operation, ["a"])
-        assert scene.cluster.metrics()[0]["Throttle"]["NumDelayedOperations"] == 1
+        harness.node(0).purgatories["Throttle"].try_complete_else_watch(operation, ["a"])
+        assert harness.cluster.metrics()[0]["Throttle"]["NumDelayedOperations"] == 1
         await asyncio.sleep(30)
         assert throttled <= (unmuted[0] - began) * 1_000 <= throttled + 1.001
-        assert scene.purgatory("Throttle") == 0
+        assert harness.purgatory("Throttle") == 0
 
-    play(scenario, producer_byte_rate=1_000.0)
+    run_scenario(scenario, producer_byte_rate=1_000.0)
 
 
-def test_consumer_over_its_quota_gets_nothing_for_a_while() -> None:
-    """Followers are not throttled."""
+def test_consumer_over_its_quota_gets_no_records() -> None:
+    """Until the throttle time is over; followers are not throttled."""
 
-    async def scenario(scene: Scene) -> None:
+    async def scenario(harness: ClusterHarness) -> None:
         for _ in range(3):
-            await scene.produce(0, b"x" * 8_000).get()
+            await harness.produce(0, b"x" * 8_000).get()
 
         async def fetch() -> tuple[int, int]:
             partitions = [{"partition": 0, "fetch_offset": 0, "partition_max_bytes": 2**20}]
-            answer, _ = ask(
-                scene, 0, apis.FETCH, 6, replica_id=-1, max_wait_ms=100, min_bytes=1, max_bytes=2**20, isolation_level=0,
-                topics=[{"topic": "orders", "partitions": partitions}],
-            )  # fmt: skip
-            response = await answer.get()
+            topics = [{"topic": "orders", "partitions": partitions}]
+            limits = {"max_wait_ms": 100, "min_bytes": 1, "max_bytes": 2**20, "isolation_level": 0}
+            reply, _ = handle_request(
+                harness, 0, apis.FETCH, 6, replica_id=-1, topics=topics, **limits
+            )
+            response = await reply.get()
             size = sum(
                 len(each.records or b"")
                 for topic in response.responses
@@ -141,6 +136,6 @@ def test_consumer_over_its_quota_gets_nothing_for_a_while() -> None:
         assert (throttled, size) == (round((first[1] - 10_000) / 1_000 * 1_000), 0)
         await asyncio.sleep((throttled + 1) / 1_000)
         assert (await fetch())[1] > 24_000
-        assert scene.isr == {0, 1, 2}
+        assert harness.isr == {0, 1, 2}
 
-    play(scenario, consumer_byte_rate=1_000.0)
+    run_scenario(scenario, consumer_byte_rate=1_000.0)

@@ -1,6 +1,6 @@
-"""A cluster under random faults.
+"""A stateful test of replication under random faults.
 
-Whatever happens, what was acknowledged is there in the end, everywhere, once.
+// No acknowledged record is lost, changed or duplicated.
 """
 
 from __future__ import annotations
@@ -15,40 +15,41 @@ from typing import Any, TypeVar
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from request_purgatory.broker.cluster.async_cluster import AsyncCluster, ControllerError
+from request_purgatory.broker.cluster.async_cluster import AsyncCluster
 from request_purgatory.broker.cluster.node import Node
+from request_purgatory.broker.metadata.controller import ControllerError
 from request_purgatory.broker.replication.delayed_delete_records import DeletedPartition
 from request_purgatory.broker.replication.delayed_produce import ProducedPartition
 from request_purgatory.broker.settings import ClusterSettings
 from request_purgatory.broker.wire.error_code import ErrorCode
 from tests.broker.log.batches import NOW
-from tests.broker.replication.scene import ALL, KEY, Answer, Scene, error
+from tests.broker.replication.cluster_harness import ALL, KEY, ClusterHarness, Reply, error
 from tests.support.profiles import examples
 from tests.unit.aio.virtual import VirtualLoop
 
 T = TypeVar("T")
 
 NODES = st.integers(0, 2)
-LAGS_MS = st.sampled_from([0, 0, 1, 30, 300, 1_200])
-PASSING_MS = st.sampled_from([0, 1, 7, 45, 260, 700, 1_600, 4_000, 12_000])
+LATENCIES_MS = st.sampled_from([0, 0, 1, 30, 300, 1_200])
+PAUSES_MS = st.sampled_from([0, 1, 7, 45, 260, 700, 1_600, 4_000, 12_000])
 
 
 @dataclass
 class Request:
-    """A request, and to whom it went."""
+    """A request, and the node that it was sent to."""
 
-    answer: Answer[list[ProducedPartition]] | Answer[list[DeletedPartition]]
+    reply: Reply[list[ProducedPartition]] | Reply[list[DeletedPartition]]
     node: Node
-    #: Of the topic that it went to, which may have been deleted when the node had not heard of it.
+    #: The id of the topic, which may have been deleted before the node was notified.
     topic_id: uuid.UUID
     values: tuple[bytes, ...] = ()
     acks: int = ALL
 
 
 class Replication(RuleBasedStateMachine):
-    """Three nodes, one partition, min.insync.replicas=2, elections clean.
+    """Three nodes and one partition, with min.insync.replicas=2 and without unclean elections.
 
-    Nothing that a consumer saw may ever change.
+    // A record that a consumer has read never changes.
     """
 
     def __init__(self) -> None:
@@ -67,11 +68,11 @@ class Replication(RuleBasedStateMachine):
             ),
             wall_ms=lambda: NOW,
         )
-        self.scene = Scene(self.cluster)
+        self.harness = ClusterHarness(self.cluster)
         self.numbers = itertools.count()
         self.requests: list[Request] = []
         self.generation = 0
-        #: What consumers were shown, by offset.
+        #: The records that consumers have read, by offset.
         self.seen: dict[int, bytes | None] = {}
 
     def run(self, step: Coroutine[Any, Any, T]) -> T:
@@ -80,16 +81,16 @@ class Replication(RuleBasedStateMachine):
 
     @initialize()
     def begin(self) -> None:
-        """Three nodes that have a partition."""
+        """Start three nodes, and create the topic."""
 
         async def step() -> None:
             await self.cluster.__aenter__()
-            await self.scene.open()
+            await self.harness.create_topic()
 
         self.run(step())
 
     def leading(self) -> list[Node]:
-        """The nodes that take themselves for the leader."""
+        """Return the nodes that consider themselves the leader."""
         running = [node for node in self.cluster.nodes if not node.is_stopped]
         return [
             node
@@ -110,10 +111,7 @@ class Replication(RuleBasedStateMachine):
     def produce(
         self, data: st.DataObject, acks: int, requests: list[int], timeout_ms: int, pause_ms: int
     ) -> None:
-        """To a leader, or to one that has not heard yet that it is no longer.
-
-        And again after a pause.
-        """
+        """Send batches to a leader, which may not yet know that it was replaced."""
         node = data.draw(st.sampled_from(self.leading()), "node")
 
         async def step() -> None:
@@ -126,66 +124,66 @@ class Replication(RuleBasedStateMachine):
     @precondition(lambda self: self.leading())
     @rule(data=st.data(), share=st.sampled_from([0.3, 0.7, 1.0]))
     def delete_records(self, data: st.DataObject, share: float) -> None:
-        """What is before some offset up to the high watermark."""
+        """Delete the records before some offset up to the high watermark."""
         node = data.draw(st.sampled_from(self.leading()), "node")
 
         async def step() -> None:
             replica = node.replicas.replicas[KEY]
-            answer = self.scene.delete(
+            reply = self.harness.delete(
                 node.node_id, int(replica.high_watermark * share), timeout_ms=5_000
             )
-            self.requests.append(Request(answer, node, replica.topic_id))
+            self.requests.append(Request(reply, node, replica.topic_id))
 
         self.run(step())
 
     # -- faults
 
     @rule(node=NODES)
-    def freeze(self, node: int) -> None:
-        """A follower fetches no more."""
-        self.run(self.do(lambda: self.cluster.freeze(node)))
+    def pause_replication(self, node: int) -> None:
+        """Stop a node from fetching as a follower."""
+        self.run(self.do(lambda: self.cluster.pause_replication(node)))
 
     @rule(node=NODES)
-    def thaw(self, node: int) -> None:
-        """A follower fetches again."""
-        self.run(self.do(lambda: self.cluster.thaw(node)))
+    def resume_replication(self, node: int) -> None:
+        """Let a node fetch again."""
+        self.run(self.do(lambda: self.cluster.resume_replication(node)))
 
-    @rule(node=NODES, lag_ms=LAGS_MS)
-    def lag(self, node: int, lag_ms: int) -> None:
-        """Messages take so long from now on."""
-        self.run(self.do(lambda: self.cluster.lag(node, lag_ms)))
+    @rule(node=NODES, latency_ms=LATENCIES_MS)
+    def set_latency(self, node: int, latency_ms: int) -> None:
+        """Change the latency of a node's messages."""
+        self.run(self.do(lambda: self.cluster.set_latency(node, latency_ms)))
 
     def down(self) -> set[int]:
-        """The nodes that are killed or cut off."""
+        """Return the nodes that are stopped or partitioned."""
         return {
             node.node_id for node in self.cluster.nodes if node.is_stopped
-        } | self.cluster.network.cut
+        } | self.cluster.network.partitioned_nodes
 
-    @rule(node=NODES, even_if_others_are=st.sampled_from([False, False, False, True]))
-    def cut_off(self, node: int, even_if_others_are: bool) -> None:
-        """A node hears nothing any more."""
-        if even_if_others_are or not self.down():
-            self.run(self.do(lambda: self.cluster.cut_off(node)))
+    @rule(node=NODES, even_if_others_are_down=st.sampled_from([False, False, False, True]))
+    def partition_node(self, node: int, even_if_others_are_down: bool) -> None:
+        """Cut a node off from the others and the controller."""
+        if even_if_others_are_down or not self.down():
+            self.run(self.do(lambda: self.cluster.partition_node(node)))
 
-    @rule(node=NODES, even_if_others_are=st.sampled_from([False, False, False, True]))
-    def kill(self, node: int, even_if_others_are: bool) -> None:
-        """A node is gone at once."""
-        if even_if_others_are or not self.down():
+    @rule(node=NODES, even_if_others_are_down=st.sampled_from([False, False, False, True]))
+    def kill(self, node: int, even_if_others_are_down: bool) -> None:
+        """Kill a node."""
+        if even_if_others_are_down or not self.down():
             self.run(self.do(lambda: self.cluster.kill(node)))
 
     @precondition(lambda self: self.down())
     @rule(data=st.data())
     def bring_back(self, data: st.DataObject) -> None:
-        """A node runs, or hears from all again, or both."""
+        """Restart a node, or heal it, or both in either order."""
         node = data.draw(st.sampled_from(sorted(self.down())), "node")
 
         async def step() -> None:
-            if data.draw(st.booleans(), "reconnected first"):
-                self.cluster.reconnect(node)
+            if data.draw(st.booleans(), "healed first"):
+                self.cluster.heal_node(node)
             if self.cluster.nodes[node].is_stopped:
                 await self.cluster.restart(node)
-            elif data.draw(st.booleans(), "reconnected"):
-                self.cluster.reconnect(node)
+            elif data.draw(st.booleans(), "healed"):
+                self.cluster.heal_node(node)
 
         self.run(step())
 
@@ -193,46 +191,46 @@ class Replication(RuleBasedStateMachine):
     @rule(
         alone=st.integers(0, 3),
         others=st.integers(0, 3),
-        cut=st.booleans(),
+        partition=st.booleans(),
         fenced_ms=st.sampled_from([2_100, 1_000, 5_000]),
     )
-    def depose(self, alone: int, others: int, cut: bool, fenced_ms: int) -> None:
-        """A leader goes, with records that nobody else has, and comes back when another has led."""
+    def depose(self, alone: int, others: int, partition: bool, fenced_ms: int) -> None:
+        """Replace a leader that has records which no other replica has, and bring it back."""
 
         async def step() -> None:
-            old = self.scene.leader
-            if old < 0 or self.scene.node(old) not in self.leading():
+            old = self.harness.leader
+            if old < 0 or self.harness.node(old) not in self.leading():
                 return
-            if cut:
-                self.cluster.cut_off(old)
+            if partition:
+                self.cluster.partition_node(old)
             for _ in range(alone):
-                self.send(self.scene.node(old), 1)
-            if not cut:
+                self.send(self.harness.node(old), 1)
+            if not partition:
                 self.cluster.kill(old)
             await asyncio.sleep(fenced_ms / 1_000)
             for _ in range(others):
                 for node in self.leading():
                     self.send(node, ALL)
             await asyncio.sleep(0.1)
-            self.cluster.reconnect(old)
-            if self.scene.node(old).is_stopped:
+            self.cluster.heal_node(old)
+            if self.harness.node(old).is_stopped:
                 await self.cluster.restart(old)
 
         self.run(step())
 
     def send(self, node: Node, acks: int, count: int = 1, timeout_ms: int = 30_000) -> None:
-        """A produce request."""
+        """Send a produce request, and note it."""
         values = tuple(b"%d" % next(self.numbers) for _ in range(count))
         topic_id = node.replicas.replicas[KEY].topic_id
-        answer = self.scene.produce(node.node_id, *values, acks=acks, timeout_ms=timeout_ms)
-        self.requests.append(Request(answer, node, topic_id, values, acks))
+        reply = self.harness.produce(node.node_id, *values, acks=acks, timeout_ms=timeout_ms)
+        self.requests.append(Request(reply, node, topic_id, values, acks))
 
     @rule(node=NODES)
     def move_leader(self, node: int) -> None:
-        """Another leader, if it may lead."""
+        """Move the leader; only a live in-sync replica is accepted."""
 
         async def step() -> None:
-            may = node in self.scene.isr & self.cluster.controller.alive
+            may = node in self.harness.isr & self.cluster.controller.alive
             try:
                 self.cluster.move_leader(*KEY, node)
             except ControllerError:
@@ -249,11 +247,8 @@ class Replication(RuleBasedStateMachine):
         )
     )
     @rule()
-    def make_anew(self) -> None:
-        """The topic is deleted, and made again with the same name.
-
-        Nothing of the old one may come back.
-        """
+    def recreate_topic(self) -> None:
+        """Delete the topic, and create another with the same name."""
 
         async def step() -> None:
             self.cluster.controller.delete_topic(KEY.topic)
@@ -263,32 +258,32 @@ class Replication(RuleBasedStateMachine):
         self.generation += 1
         self.seen.clear()
 
-    @rule(time_ms=PASSING_MS)
+    @rule(time_ms=PAUSES_MS)
     def wait(self, time_ms: int) -> None:
-        """Time passes."""
+        """Let time pass."""
         self.run(asyncio.sleep(time_ms / 1_000))
 
     async def do(self, change: Any) -> None:
-        """A change, on the loop."""
+        """Make a change on the loop."""
         change()
 
     # -- what holds at any time
 
     @invariant()
-    def whole(self) -> None:
-        """Of every log, replica and purgatory."""
+    def check_cluster(self) -> None:
+        """Check every invariant of the logs, replicas and purgatories."""
         self.run(self.do(self.cluster.check))
         assert not self.failures, self.failures
 
     @invariant()
-    def answers(self) -> None:
-        """No request is answered twice."""
+    def check_single_replies(self) -> None:
+        """Check that no request got two replies."""
         for request in self.requests:
-            assert request.answer.count <= 1, request
+            assert request.reply.count <= 1, request
 
     @invariant()
-    def consumers(self) -> None:
-        """What a consumer reads, of whoever takes itself for the leader, is what consumers read there before."""
+    def check_stable_reads(self) -> None:
+        """Check that every leader serves consumers the records that they read before."""
         topic = self.cluster.controller.topics.get(KEY.topic)
         for node in self.leading():
             replica = node.replicas.replicas[KEY]
@@ -304,43 +299,43 @@ class Replication(RuleBasedStateMachine):
     # -- the end
 
     def teardown(self) -> None:
-        """Everything is healed: all that was promised is there."""
+        """Heal every fault, and check that no acknowledged record is missing."""
         try:
             if self.cluster.nodes[0].purgatories:
                 self.run(self.heal())
-                self.consumers()
-                self.promises()
+                self.check_stable_reads()
+                self.check_replicas_agree()
                 self.run(self.cluster.__aexit__(None, None, None))
         finally:
             self.runner.close()
 
     async def heal(self) -> None:
+        """Undo every fault, and check that a write succeeds."""
         for node in range(3):
-            self.cluster.thaw(node)
-            self.cluster.lag(node, 0)
-            self.cluster.reconnect(node)
+            self.cluster.resume_replication(node)
+            self.cluster.set_latency(node, 0)
+            self.cluster.heal_node(node)
             if self.cluster.nodes[node].is_stopped:
                 await self.cluster.restart(node)
         await asyncio.sleep(40)
-        # Whoever may lead is alive: the partition can be written to, and all take part.
-        last = self.scene.produce(self.scene.leader, b"last")
+        # Every eligible leader is alive, so the partition accepts writes.
+        last = self.harness.produce(self.harness.leader, b"last")
         await asyncio.sleep(5)
         assert last.done
         assert error(await last.get()) is ErrorCode.NONE
 
-    def promises(self) -> None:
-        """What is true once all is well again."""
-        self.whole()
-        state = self.scene.state()
+    def check_replicas_agree(self) -> None:
+        """Check that all replicas agree, and have every acknowledged record once."""
+        self.check_cluster()
+        state = self.harness.state()
         assert set(state["isr"]) == {0, 1, 2}, state
         topic_id = self.cluster.controller.topics[KEY.topic].topic_id
-        logs = [self.scene.log(node) for node in range(3)]
+        logs = [self.harness.log(node) for node in range(3)]
         assert len({log.end_offset for log in logs}) == 1, [log.end_offset for log in logs]
-        assert {replica.high_watermark for replica in map(self.scene.replica, range(3))} == {
+        assert {replica.high_watermark for replica in map(self.harness.replica, range(3))} == {
             logs[0].end_offset
         }
-        # A leader that was cut off may have deleted records when the others had not heard of it: it
-        # goes on without them.
+        # A partitioned leader may have deleted records that the other replicas still have.
         start = max(log.log_start_offset for log in logs)
         assert len({b"".join(bytes(batch) for _, batch in log.batches(start)) for log in logs}) == 1
         stored = {record.offset: record.value for record in logs[state["leader"]].records()}
@@ -349,19 +344,19 @@ class Replication(RuleBasedStateMachine):
         for offset, value in self.seen.items():
             assert offset < start or stored.get(offset) == value, (offset, value)
         for request in self.requests:
-            answer = request.answer
-            # A node that was killed answers nobody.
+            reply = request.reply
+            # A killed node sends no replies.
             assert (
-                answer.count == 1 or request.node is not self.cluster.nodes[request.node.node_id]
+                reply.count == 1 or request.node is not self.cluster.nodes[request.node.node_id]
             ), request
             if (
                 request.topic_id != topic_id
                 or not request.values
-                or not answer.done
+                or not reply.done
                 or request.acks != ALL
             ):
                 continue
-            produced = answer.value[0] if answer.value else None
+            produced = reply.value[0] if reply.value else None
             assert isinstance(produced, ProducedPartition)
             if produced.error is ErrorCode.NONE:
                 offsets = range(produced.base_offset, produced.base_offset + len(request.values))

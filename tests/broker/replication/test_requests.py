@@ -1,4 +1,4 @@
-"""Requests as connections bring them: what replication makes of them is what clients are told."""
+"""Requests handled as from a connection, and their responses."""
 
 from __future__ import annotations
 
@@ -7,43 +7,45 @@ import asyncio
 from request_purgatory.broker.wire import apis
 from request_purgatory.broker.wire.error_code import ErrorCode
 from tests.broker.log.batches import batch
-from tests.broker.replication.scene import Scene, ask, fetched_values, play
+from tests.broker.replication.cluster_harness import (
+    ClusterHarness,
+    fetched_values,
+    handle_request,
+    run_scenario,
+)
 
 
 def topic_data(*values: bytes) -> list[dict[str, object]]:
-    """The records of a Produce request."""
+    """Return the topics of a Produce request with these records."""
     return [{"name": "orders", "partition_data": [{"index": 0, "records": batch(*values)}]}]
 
 
-def test_produce_of_all_acks_is_answered_when_it_is_replicated() -> None:
-    """With the offset; or, in time, with the error."""
+def test_produce_with_acks_all_is_answered_when_replicated() -> None:
+    """With its offset, or with REQUEST_TIMED_OUT."""
 
-    async def scenario(scene: Scene) -> None:
-        scene.cluster.freeze(2)
+    async def scenario(harness: ClusterHarness) -> None:
+        harness.cluster.pause_replication(2)
         fields = {"transactional_id": None, "acks": -1, "topic_data": topic_data(b"a")}
-        late, _ = ask(scene, 0, apis.PRODUCE, 9, timeout_ms=1_000, **fields)
-        answer, _ = ask(scene, 0, apis.PRODUCE, 9, timeout_ms=60_000, **fields)
+        late, _ = handle_request(harness, 0, apis.PRODUCE, 9, timeout_ms=1_000, **fields)
+        reply, _ = handle_request(harness, 0, apis.PRODUCE, 9, timeout_ms=60_000, **fields)
         assert (await late.get()).responses[0].partition_responses[
             0
         ].error_code == ErrorCode.REQUEST_TIMED_OUT
-        assert not answer.done
-        scene.cluster.thaw(2)
-        told = (await answer.get()).responses[0].partition_responses[0]
-        assert (told.error_code, told.base_offset) == (ErrorCode.NONE, 1)
+        assert not reply.done
+        harness.cluster.resume_replication(2)
+        partition = (await reply.get()).responses[0].partition_responses[0]
+        assert (partition.error_code, partition.base_offset) == (ErrorCode.NONE, 1)
 
-    play(scenario)
+    run_scenario(scenario)
 
 
-def test_wrong_node_says_who_leads() -> None:
-    """As far as it knows.
+def test_wrong_node_names_the_leader() -> None:
+    """The leader that it knows; a partitioned node names an earlier one."""
 
-    One that was cut off names the leader of then, and itself as long as it takes itself for it.
-    """
-
-    async def scenario(scene: Scene) -> None:
-        scene.cluster.cut_off(2)
-        scene.cluster.move_leader("orders", 0, 1)
-        await scene.settle()
+    async def scenario(harness: ClusterHarness) -> None:
+        harness.cluster.partition_node(2)
+        harness.cluster.move_leader("orders", 0, 1)
+        await harness.settle()
         fields = {
             "transactional_id": None,
             "acks": 1,
@@ -51,26 +53,26 @@ def test_wrong_node_says_who_leads() -> None:
             "topic_data": topic_data(b"a"),
         }
         for node, leader, epoch in ((0, 1, 1), (2, 0, 0)):
-            told = (
-                (await ask(scene, node, apis.PRODUCE, 10, **fields)[0].get())
+            partition = (
+                (await handle_request(harness, node, apis.PRODUCE, 10, **fields)[0].get())
                 .responses[0]
                 .partition_responses[0]
             )
-            assert told.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
-            assert (told.current_leader.leader_id, told.current_leader.leader_epoch) == (
+            assert partition.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+            assert (partition.current_leader.leader_id, partition.current_leader.leader_epoch) == (
                 leader,
                 epoch,
             )
 
-    play(scenario)
+    run_scenario(scenario)
 
 
-def test_request_whose_connection_ends_is_taken_out() -> None:
-    """It leaves the purgatory at once, and is answered by nobody."""
+def test_closed_connection_cancels_its_request() -> None:
+    """The request leaves the purgatory at once, and gets no reply."""
 
-    async def scenario(scene: Scene) -> None:
-        scene.cluster.freeze(1)
-        scene.cluster.freeze(2)
+    async def scenario(harness: ClusterHarness) -> None:
+        harness.cluster.pause_replication(1)
+        harness.cluster.pause_replication(2)
         partitions = [{"partition": 0, "fetch_offset": 0, "partition_max_bytes": 2**20}]
         fields = {
             "replica_id": -1,
@@ -79,44 +81,48 @@ def test_request_whose_connection_ends_is_taken_out() -> None:
             "max_bytes": 2**20,
             "isolation_level": 0,
         }
-        fetched, context = ask(
-            scene,
+        fetched, context = handle_request(
+            harness,
             0,
             apis.FETCH,
             6,
             topics=[{"topic": "orders", "partitions": partitions}],
             **fields,
         )
-        await scene.settle()
-        assert scene.purgatory("Fetch") == 1
-        context.abandon()
-        assert scene.purgatory("Fetch") == 0
-        scene.cluster.thaw(1)
-        scene.cluster.thaw(2)
-        await scene.produce(0, b"a").get()
+        await harness.settle()
+        assert harness.purgatory("Fetch") == 1
+        context.cancel()
+        assert harness.purgatory("Fetch") == 0
+        harness.cluster.resume_replication(1)
+        harness.cluster.resume_replication(2)
+        await harness.produce(0, b"a").get()
         assert fetched.count == 0
-        assert scene.cluster.metrics()[0]["Fetch"]["Cancellations"] >= 1
+        assert harness.cluster.metrics()[0]["Fetch"]["Cancellations"] >= 1
 
-    play(scenario)
+    run_scenario(scenario)
 
 
-def test_consumers_see_only_what_is_replicated() -> None:
-    """By Fetch and by ListOffsets; followers are told the log's end."""
+def test_consumers_see_only_replicated_records() -> None:
+    """By Fetch and by ListOffsets; followers see the log's end."""
 
-    async def scenario(scene: Scene) -> None:
-        await scene.produce(0, b"a").get()
-        scene.cluster.freeze(1)
-        scene.produce(0, b"b")
-        await scene.settle()
+    async def scenario(harness: ClusterHarness) -> None:
+        await harness.produce(0, b"a").get()
+        harness.cluster.pause_replication(1)
+        harness.produce(0, b"b")
+        await harness.settle()
         partitions = [{"partition": 0, "fetch_offset": 0, "partition_max_bytes": 2**20}]
         fields = {"max_wait_ms": 0, "min_bytes": 1, "max_bytes": 2**20, "isolation_level": 0}
         wanted = {"topics": [{"topic": "orders", "partitions": partitions}]}
-        told = (
-            (await ask(scene, 0, apis.FETCH, 6, replica_id=-1, **wanted, **fields)[0].get())
+        partition = (
+            (
+                await handle_request(harness, 0, apis.FETCH, 6, replica_id=-1, **wanted, **fields)[
+                    0
+                ].get()
+            )
             .responses[0]
             .partitions[0]
         )
-        assert (fetched_values(told.records), told.high_watermark) == ([b"a"], 1)
+        assert (fetched_values(partition.records), partition.high_watermark) == ([b"a"], 1)
         for replica_id, end in ((-1, 1), (2, 2)):
             latest = [
                 {
@@ -126,8 +132,8 @@ def test_consumers_see_only_what_is_replicated() -> None:
                     ],
                 }
             ]
-            answer = await ask(
-                scene,
+            reply = await handle_request(
+                harness,
                 0,
                 apis.LIST_OFFSETS,
                 5,
@@ -135,33 +141,41 @@ def test_consumers_see_only_what_is_replicated() -> None:
                 isolation_level=0,
                 topics=latest,
             )[0].get()
-            assert answer.topics[0].partitions[0].offset == end
+            assert reply.topics[0].partitions[0].offset == end
 
-    play(scenario)
+    run_scenario(scenario)
 
 
-def test_delete_records_by_request() -> None:
-    """The low watermark when all have let go, an error and -1 when not all did in time."""
+def test_delete_records_returns_the_low_watermark() -> None:
+    """Or REQUEST_TIMED_OUT and -1 if a replica did not delete them in time."""
 
-    async def scenario(scene: Scene) -> None:
-        await scene.produce(0, b"a", b"b").get()
+    async def scenario(harness: ClusterHarness) -> None:
+        await harness.produce(0, b"a", b"b").get()
         await asyncio.sleep(1)
         wanted = {
             "topics": [{"name": "orders", "partitions": [{"partition_index": 0, "offset": 1}]}]
         }
-        told = (
-            (await ask(scene, 0, apis.DELETE_RECORDS, 2, timeout_ms=5_000, **wanted)[0].get())
+        partition = (
+            (
+                await handle_request(
+                    harness, 0, apis.DELETE_RECORDS, 2, timeout_ms=5_000, **wanted
+                )[0].get()
+            )
             .topics[0]
             .partitions[0]
         )
-        assert (told.error_code, told.low_watermark) == (ErrorCode.NONE, 1)
-        scene.cluster.freeze(1)
+        assert (partition.error_code, partition.low_watermark) == (ErrorCode.NONE, 1)
+        harness.cluster.pause_replication(1)
         wanted["topics"][0]["partitions"][0]["offset"] = -1  # type: ignore[index]
-        told = (
-            (await ask(scene, 0, apis.DELETE_RECORDS, 2, timeout_ms=5_000, **wanted)[0].get())
+        partition = (
+            (
+                await handle_request(
+                    harness, 0, apis.DELETE_RECORDS, 2, timeout_ms=5_000, **wanted
+                )[0].get()
+            )
             .topics[0]
             .partitions[0]
         )
-        assert (told.error_code, told.low_watermark) == (ErrorCode.REQUEST_TIMED_OUT, -1)
+        assert (partition.error_code, partition.low_watermark) == (ErrorCode.REQUEST_TIMED_OUT, -1)
 
-    play(scenario)
+    run_scenario(scenario)

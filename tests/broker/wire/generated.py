@@ -1,4 +1,4 @@
-"""Messages of any version of an API that Hypothesis makes up, from the library's schemas."""
+"""Hypothesis strategies for the messages of any version of an API, from kafka-python's schemas."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from request_purgatory.broker.wire.apis import Api
 
-#: Some are as long as a frame that the broker looks through before it decodes it.
+#: Some are long enough for a frame that the broker scans before it decodes it.
 TEXTS = st.one_of(
     st.text(max_size=12),
     st.text(max_size=12),
@@ -22,8 +22,8 @@ BYTES = st.one_of(
 INTEGERS = {
     f"int{bits}": st.integers(-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for bits in (8, 16, 32, 64)
 }
-#: The library reads an id of nothing but zeros as None, and the smallest number of 32 bits as no
-#: bits.
+#: kafka-python decodes an id of zeros as None. A bit field has no bit 31: with only this bit set it
+#: is null.
 NO_ID = uuid.UUID(int=0)
 VALUES: dict[str, st.SearchStrategy[Any]] = {
     **INTEGERS,
@@ -39,13 +39,7 @@ MAX_ELEMENTS = 3
 
 @st.composite
 def messages(draw: st.DrawFn, api: Api, message: Any) -> tuple[int, Any]:
-    """Draw a version of an API that is served, and a message of it.
-
-    Args:
-        draw: Hypothesis's.
-        api: The API.
-        message: The class of its requests or of its responses.
-    """
+    """Draw a supported version of an API, and one of its messages; `message` is their class."""
     version = draw(st.integers(api.min_version, api.max_version))
     return version, draw(_parts(message, message._struct, version))
 

@@ -1,4 +1,4 @@
-"""Requests and responses of every API and version, there and back again."""
+"""Requests and responses of every API and version, encoded and decoded."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from request_purgatory.broker.wire.error_response import error_response
 from request_purgatory.broker.wire.errors import WireError
 from request_purgatory.broker.wire.messages import (
     Header,
+    encode_response,
     read_header,
     read_request,
-    response_frame,
 )
-from tests.broker.hostile.requests import header
+from tests.broker.hostile.sample_requests import header
 from tests.broker.wire.generated import INTEGERS, messages, plain
 from tests.support.profiles import examples
 
 every_api = pytest.mark.parametrize("api", APIS.values(), ids=lambda api: api.name)
-#: Frames of this size and below are not looked through before they are decoded.
+#: Values of SMALL_FRAME_BYTES: every frame is scanned, or only large ones are.
 SMALL = st.sampled_from([0, limits.SMALL_FRAME_BYTES])
 
 
@@ -52,10 +52,10 @@ def framed(
     client_id=st.none() | st.text(max_size=20),
     small=SMALL,
 )
-def test_requests_are_read_as_they_were_written(
+def test_requests_are_decoded_as_they_were_encoded(
     api: Api, data: st.DataObject, correlation: int, client_id: str | None, small: int
 ) -> None:
-    """Every field, whether the frame is looked through first or not."""
+    """Every field is equal, whether the frame is scanned first or not."""
     version, request = data.draw(messages(api, api.request))
     frame = framed(
         api, version, request, correlation, None if client_id is None else client_id.encode()
@@ -64,7 +64,7 @@ def test_requests_are_read_as_they_were_written(
         patch.setattr(limits, "SMALL_FRAME_BYTES", small)
         found = read_header(frame)
         read = read_request(frame, found)
-    assert (found.api, found.version, found.is_served) == (api, version, True)
+    assert (found.api, found.version, found.is_supported) == (api, version, True)
     assert (found.correlation_id, found.client_id) == (correlation, client_id)
     assert plain(read, api.request._struct, version) == plain(request, api.request._struct, version)
 
@@ -73,7 +73,7 @@ def test_requests_are_read_as_they_were_written(
 @examples(12)
 @given(data=st.data(), small=SMALL)
 def test_torn_requests_are_refused(api: Api, data: st.DataObject, small: int) -> None:
-    """By WireError, wherever they end."""
+    """The error is WireError, wherever the frame ends."""
     frame = framed(api, *data.draw(messages(api, api.request)))
     last = len(frame) - 1
     torn = frame[: data.draw(st.integers(0, last) | st.integers(max(last - 8, 0), last), "length")]
@@ -86,10 +86,10 @@ def test_torn_requests_are_refused(api: Api, data: st.DataObject, small: int) ->
 @every_api
 @examples(12)
 @given(data=st.data(), correlation=INTEGERS["int32"])
-def test_responses_are_read_as_they_were_written(
+def test_responses_are_decoded_as_they_were_encoded(
     api: Api, data: st.DataObject, correlation: int
 ) -> None:
-    """By the library's clients, every field, behind the correlation id."""
+    """kafka-python's client decodes every field and the correlation id."""
     version, response = data.draw(messages(api, api.response))
     read = sent(api, version, response, correlation)
     assert plain(read, api.response._struct, version) == plain(
@@ -100,10 +100,10 @@ def test_responses_are_read_as_they_were_written(
 @every_api
 @examples(8)
 @given(data=st.data(), code=st.sampled_from(ErrorCode))
-def test_error_of_any_request_can_be_written(
+def test_error_response_of_any_request_can_be_encoded(
     api: Api, data: st.DataObject, code: ErrorCode
 ) -> None:
-    """What the broker answers to a request that fails as a whole has the fields of its version."""
+    """It has the fields of the request's version."""
     version, request = data.draw(messages(api, api.request))
     frame = framed(api, version, request)
     response = error_response(api, read_request(frame, read_header(frame)), code)
@@ -118,9 +118,9 @@ def test_error_of_any_request_can_be_written(
 
 def sent(api: Api, version: int, response: Any, correlation: int) -> Any:
     """Return a response as a client decodes it."""
-    frame = response_frame(Header(api, version, correlation, None, 0, is_served=True), response)
+    frame = encode_response(Header(api, version, correlation, None, 0, is_supported=True), response)
     assert struct.unpack_from(">ii", frame) == (len(frame) - 4, correlation)
-    # Not the class's own, which reads every error of ApiVersions by its version 0.
+    # Not the `decode` of ApiVersionsResponse, which decodes every error as version 0.
     return ApiMessage.decode.__func__(
         api.response, frame, version=version, header=True, framed=True
     )

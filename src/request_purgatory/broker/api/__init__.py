@@ -1,5 +1,5 @@
-"""The handlers: what a node does for each API."""
+"""The handlers of the APIs' requests."""
 
-from request_purgatory.broker.api.table import handle
+from request_purgatory.broker.api.registry import handle
 
 __all__ = ["handle"]

@@ -1,10 +1,12 @@
-"""Fetch."""
+"""The handler of Fetch."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+import uuid
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
+from request_purgatory.broker.api.broker_api import BrokerApi
 from request_purgatory.broker.metadata.topics import TopicPartition
 from request_purgatory.broker.replication.delayed_fetch import (
     FetchedPartition,
@@ -15,14 +17,11 @@ from request_purgatory.broker.replication.fetch_sessions import (
     NO_SESSION,
     FetchSession,
     FetchSessionError,
-    news,
+    changed_partitions,
 )
-from request_purgatory.broker.server.request_context import RequestContext
+from request_purgatory.broker.request_context import RequestContext
 from request_purgatory.broker.wire import apis
 from request_purgatory.broker.wire.error_code import ErrorCode
-
-if TYPE_CHECKING:
-    from request_purgatory.broker.cluster.node import Node
 
 _Response = apis.FETCH.response
 _Topic = _Response.FetchableTopicResponse
@@ -31,171 +30,212 @@ _Leader = _Partition.LeaderIdAndEpoch
 _Diverging = _Partition.EpochEndOffset
 _Endpoint = _Response.NodeEndpoint
 
-#: From these versions on: topics go by their ids; the follower is named in a field of its own; a
-#: refusal says who the leader is.
-_USES_IDS = 13
-_HAS_REPLICA_STATE = 15
-_TELLS_LEADER = 16
-_HAS_SESSIONS = 7
-#: From this version on a client says where it is, and followers may answer (KIP-392).
-_MAY_ASK_FOLLOWERS = 11
+#: The first versions with fetch sessions (KIP-227), with fetches from followers (KIP-392), with
+#: topic ids instead of names (KIP-516), with the follower's id in `replica_state` (KIP-903), and
+#: with the current leader in the response (KIP-951).
+SESSION_SINCE = 7
+FETCH_FROM_FOLLOWER_SINCE = 11
+TOPIC_ID_SINCE = 13
+REPLICA_STATE_SINCE = 15
+CURRENT_LEADER_SINCE = 16
 
 _WRONG_LEADER = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
-def fetch(node: Node, context: RequestContext, request: Any) -> None:
-    """Read, now or when there is enough to be read."""
-    by_id = context.version >= _USES_IDS
-    targets, unknown = _targets(node, request, by_id=by_id)
-    forgotten = [
-        TopicPartition(_name(node, topic, by_id=by_id) or "", index)
-        for topic in request.forgotten_topics_data or []
-        for index in topic.partitions
-    ]
-    session: FetchSession | None = None
-    if context.version >= _HAS_SESSIONS:
-        try:
-            session = node.fetch_sessions.open(
-                request.session_id, request.session_epoch, targets, forgotten, uses_topic_ids=by_id
-            )
-        except FetchSessionError as error:
-            context.reply(
-                _Response(error_code=int(error.code), session_id=NO_SESSION, responses=[])
-            )
-            return
+class _UnknownTopic(NamedTuple):
+    """The error for a partition of a topic id that does not exist."""
+
+    topic_id: uuid.UUID
+    partition: FetchedPartition
+
+
+def fetch(node: BrokerApi, context: RequestContext, request: Any) -> None:
+    """Handle a Fetch request: read partitions, at once or when enough records are available.
+
+    1. Look up the requested partitions; with topic ids, some may be of unknown topics.
+    2. Open the fetch session, which may replace the requested partitions by those it has cached.
+    3. Refuse partitions that do not exist.
+    4. Answer a consumer over its quota without reading; it repeats the request.
+    5. Pass the other partitions to the replica manager, which waits for `min_bytes`. If a partition
+       was refused, the response is sent at once.
+    """
+    by_id = context.version >= TOPIC_ID_SINCE
+    targets, unknown = _requested_targets(node, request, by_id=by_id)
+    try:
+        session = _open_session(node, context, request, targets)
+    except FetchSessionError as error:
+        context.reply(_Response(error_code=int(error.code), session_id=NO_SESSION, responses=[]))
+        return
     if session is not None:
         targets = [cached.target for cached in session.partitions.values()]
-    refused = [*unknown]
-    wanted = []
+    existing: list[FetchTarget] = []
+    missing: list[FetchedPartition] = []
     for target in targets:
-        if node.knows(target.key):
-            wanted.append(target)
+        if node.partition_exists(target.key):
+            existing.append(target)
         else:
-            refused.append(
-                (None, FetchedPartition(target.key, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
-            )
-    replica_id = (
-        request.replica_state.replica_id
-        if context.version >= _HAS_REPLICA_STATE and request.replica_state
-        else request.replica_id
-    )
-    answer = _Answer(node, context, session, refused, by_id=by_id)
-    throttle_ms = (
-        node.consumer_quota.throttle_ms(context.client.client_id, 0, node.now_ms())
-        if replica_id < 0
-        else 0
-    )
-    if throttle_ms:
-        # As in Kafka: nothing now, and the client comes again once its rate has come down.
-        context.throttle_ms = throttle_ms
-        context.reply(
-            _Response(
-                throttle_time_ms=throttle_ms,
-                session_id=session.session_id if session else NO_SESSION,
-                responses=[],
-            )
-        )
+            missing.append(FetchedPartition(target.key, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+    replica_id = _replica_id(context, request)
+    if replica_id < 0 and _is_throttled(node, context, session):
         return
-    waits = request.max_wait_ms if not refused else 0
-    maximum = min(request.max_bytes, node.settings.fetch_max_bytes)
-    leader_only = replica_id >= 0 or context.version < _MAY_ASK_FOLLOWERS
-    params = FetchParams(replica_id, waits, min(request.min_bytes, maximum), maximum, leader_only)
-    context.operation = node.replicas.fetch(params, wanted, answer.send)
+    is_refused = bool(unknown or missing)
+    params = _fetch_params(node, context, request, replica_id, at_once=is_refused)
+    response = _FetchResponse(node, context, session, unknown, missing)
+    context.operation = node.replicas.fetch(params, existing, response.send)
 
 
-def _name(node: Node, topic: Any, *, by_id: bool) -> str | None:
-    return node.names.get(topic.topic_id) if by_id else str(topic.topic)
-
-
-def _targets(
-    node: Node, request: Any, *, by_id: bool
-) -> tuple[list[FetchTarget], list[tuple[Any, FetchedPartition]]]:
-    """What a request asks for; and, with its id, what of it is of a topic that nobody knows."""
+def _requested_targets(
+    node: BrokerApi, request: Any, *, by_id: bool
+) -> tuple[list[FetchTarget], list[_UnknownTopic]]:
+    """Return the partitions that a request names, and those of unknown topic ids."""
     targets: dict[TopicPartition, FetchTarget] = {}
-    unknown = []
+    unknown: list[_UnknownTopic] = []
     for topic in request.topics:
-        name = _name(node, topic, by_id=by_id)
-        for each in topic.partitions:
+        name = _topic_name(node, topic, by_id=by_id)
+        for partition in topic.partitions:
             if name is None:
-                missing = FetchedPartition(
-                    TopicPartition("", each.partition), ErrorCode.UNKNOWN_TOPIC_ID
-                )
-                unknown.append((topic.topic_id, missing))
+                key = TopicPartition("", partition.partition)
+                error = FetchedPartition(key, ErrorCode.UNKNOWN_TOPIC_ID)
+                unknown.append(_UnknownTopic(topic.topic_id, error))
                 continue
-            key = TopicPartition(name, each.partition)
+            key = TopicPartition(name, partition.partition)
             targets[key] = FetchTarget(
                 key,
-                each.fetch_offset,
-                each.partition_max_bytes,
-                each.current_leader_epoch,
-                each.last_fetched_epoch,
-                each.log_start_offset,
+                partition.fetch_offset,
+                partition.partition_max_bytes,
+                partition.current_leader_epoch,
+                partition.last_fetched_epoch,
+                partition.log_start_offset,
             )
     return list(targets.values()), unknown
 
 
-class _Answer:
-    """The answer to a fetch, once it has been read."""
+def _topic_name(node: BrokerApi, topic: Any, *, by_id: bool) -> str | None:
+    return node.names.get(topic.topic_id) if by_id else str(topic.topic)
 
-    __slots__ = ("by_id", "context", "node", "refused", "session")
+
+def _open_session(
+    node: BrokerApi, context: RequestContext, request: Any, targets: list[FetchTarget]
+) -> FetchSession | None:
+    """Open or continue the request's fetch session, and update the session's partitions.
+
+    Returns:
+        The session, or None for a request without a session.
+
+    Raises:
+        FetchSessionError: The session does not exist, or has another epoch.
+    """
+    if context.version < SESSION_SINCE:
+        return None
+    by_id = context.version >= TOPIC_ID_SINCE
+    forgotten = [
+        TopicPartition(_topic_name(node, topic, by_id=by_id) or "", index)
+        for topic in request.forgotten_topics_data or []
+        for index in topic.partitions
+    ]
+    return node.fetch_sessions.open(
+        request.session_id, request.session_epoch, targets, forgotten, uses_topic_ids=by_id
+    )
+
+
+def _replica_id(context: RequestContext, request: Any) -> int:
+    """Return the id of the follower that sent a request; below 0 for a consumer."""
+    if context.version >= REPLICA_STATE_SINCE and request.replica_state:
+        return int(request.replica_state.replica_id)
+    return int(request.replica_id)
+
+
+def _is_throttled(node: BrokerApi, context: RequestContext, session: FetchSession | None) -> bool:
+    """Return whether a consumer is over its quota, and its request has been answered."""
+    throttle_ms = node.consumer_quota.throttle_ms(context.client.client_id, 0, node.now_ms())
+    if not throttle_ms:
+        return False
+    context.throttle_ms = throttle_ms
+    context.reply(
+        _Response(
+            throttle_time_ms=throttle_ms,
+            session_id=session.session_id if session else NO_SESSION,
+            responses=[],
+        )
+    )
+    return True
+
+
+def _fetch_params(
+    node: BrokerApi, context: RequestContext, request: Any, replica_id: int, *, at_once: bool
+) -> FetchParams:
+    max_wait_ms = 0 if at_once else request.max_wait_ms
+    max_bytes = min(request.max_bytes, node.settings.fetch_max_bytes)
+    min_bytes = min(request.min_bytes, max_bytes)
+    leader_only = replica_id >= 0 or context.version < FETCH_FROM_FOLLOWER_SINCE
+    return FetchParams(replica_id, max_wait_ms, min_bytes, max_bytes, leader_only)
+
+
+class _FetchResponse:
+    """Builds and sends the response when the partitions have been read."""
+
+    __slots__ = ("_context", "_missing", "_node", "_session", "_unknown")
 
     def __init__(
         self,
-        node: Node,
+        node: BrokerApi,
         context: RequestContext,
         session: FetchSession | None,
-        refused: Iterable[tuple[Any, FetchedPartition]],
-        *,
-        by_id: bool,
+        unknown: Sequence[_UnknownTopic],
+        missing: Sequence[FetchedPartition],
     ) -> None:
-        self.node = node
-        self.context = context
-        self.session = session
-        self.refused = list(refused)
-        self.by_id = by_id
+        self._node = node
+        self._context = context
+        self._session = session
+        self._unknown = unknown
+        self._missing = missing
 
     def send(self, fetched: list[FetchedPartition]) -> None:
-        """Answer with what was read.
+        """Send the response; with a session, only the partitions that have changed.
 
-        Without records where clients leave too many unread (see `UnreadAnswers`).
+        Sends no records while clients leave too many responses unread, see `UnreadResponses`.
         """
-        if not self.node.server.unread.has_room(is_fetch=True):
-            for each in fetched:
-                each.records = b""
-        told = fetched
-        if self.session is not None:
-            known = [each for topic_id, each in self.refused if topic_id is None]
-            told = news(self.session, [*known, *fetched])
-            refused = [(topic_id, each) for topic_id, each in self.refused if topic_id is not None]
-        else:
-            refused = self.refused
-        self._count([each for each in told if each.records])
-        topics: dict[tuple[str, Any], list[Any]] = {}
+        if not self._node.server.unread_responses.has_room(is_fetch=True):
+            for partition in fetched:
+                partition.records = b""
+        partitions = [*self._missing, *fetched]
+        if self._session is not None:
+            partitions = changed_partitions(self._session, partitions)
+        self._count_bytes(partitions)
         leaders: set[int] = set()
-        for topic_id, each in [*refused, *((None, each) for each in told)]:
-            if topic_id is None and self.by_id:
-                topic_id = self.node.topic_id(each.key.topic)
-            topics.setdefault((each.key.topic, topic_id), []).append(self._partition(each, leaders))
-        endpoints = self.node.endpoints(leaders)
-        self.context.reply(
+        topics = self._topics(partitions, leaders)
+        endpoints = self._node.endpoints(leaders)
+        self._context.reply(
             _Response(
-                throttle_time_ms=self.context.throttle_ms,
+                throttle_time_ms=self._context.throttle_ms,
                 error_code=0,
-                session_id=NO_SESSION if self.session is None else self.session.session_id,
-                responses=[
-                    _Topic(topic=name, topic_id=topic_id, partitions=each)
-                    for (name, topic_id), each in topics.items()
-                ],
+                session_id=NO_SESSION if self._session is None else self._session.session_id,
+                responses=topics,
                 node_endpoints=[_Endpoint(**endpoint) for endpoint in endpoints],
             )
         )
 
-    def _count(self, told: list[FetchedPartition]) -> None:
-        size = sum(len(each.records) for each in told)
+    def _count_bytes(self, partitions: Iterable[FetchedPartition]) -> None:
+        """Count the records for the consumer's quota; they throttle its next request."""
+        size = sum(len(partition.records) for partition in partitions)
         if size:
-            self.node.consumer_quota.throttle_ms(
-                self.context.client.client_id, size, self.node.now_ms()
-            )
+            client_id = self._context.client.client_id
+            self._node.consumer_quota.throttle_ms(client_id, size, self._node.now_ms())
+
+    def _topics(self, partitions: Iterable[FetchedPartition], leaders: set[int]) -> list[Any]:
+        """Return the topics of the response; adds the leaders that it names to `leaders`."""
+        by_id = self._context.version >= TOPIC_ID_SINCE
+        topics: dict[tuple[str, uuid.UUID | None], list[Any]] = {}
+        for topic_id, partition in self._unknown:
+            topics.setdefault(("", topic_id), []).append(self._partition(partition, leaders))
+        for partition in partitions:
+            name = partition.key.topic
+            key = (name, self._node.topic_id(name) if by_id else None)
+            topics.setdefault(key, []).append(self._partition(partition, leaders))
+        return [
+            _Topic(topic=name, topic_id=topic_id, partitions=each)
+            for (name, topic_id), each in topics.items()
+        ]
 
     def _partition(self, fetched: FetchedPartition, leaders: set[int]) -> Any:
         partition = _Partition(
@@ -210,8 +250,8 @@ class _Answer:
         if fetched.diverging is not None:
             epoch, end = fetched.diverging
             partition.diverging_epoch = _Diverging(epoch=epoch, end_offset=end)
-        if fetched.error in _WRONG_LEADER and self.context.version >= _TELLS_LEADER:
-            leader, epoch = self.node.leader_of(fetched.key)
+        if fetched.error in _WRONG_LEADER and self._context.version >= CURRENT_LEADER_SINCE:
+            leader, epoch = self._node.leader_of(fetched.key)
             partition.current_leader = _Leader(leader_id=leader, leader_epoch=epoch)
             leaders.add(leader)
         return partition

@@ -1,24 +1,25 @@
-"""ApiVersions, Metadata and DescribeCluster: what a client asks first."""
+"""The handlers of ApiVersions, Metadata and DescribeCluster."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from request_purgatory.broker.api.partition_limits import MAX_TOPICS_PER_METADATA, room
+from request_purgatory.broker.api.broker_api import BrokerApi
+from request_purgatory.broker.api.partition_limits import (
+    MAX_TOPICS_PER_METADATA,
+    available_partitions,
+)
 from request_purgatory.broker.metadata.controller import ControllerError
 from request_purgatory.broker.metadata.topics import (
     NO_LEADER,
     OFFSETS_TOPIC,
     Partition,
     Topic,
-    name_fault,
+    topic_name_error,
 )
-from request_purgatory.broker.server.request_context import RequestContext
+from request_purgatory.broker.request_context import RequestContext
 from request_purgatory.broker.wire import apis
 from request_purgatory.broker.wire.error_code import ErrorCode
-
-if TYPE_CHECKING:
-    from request_purgatory.broker.cluster.node import Node
 
 _Version = apis.API_VERSIONS.response.ApiVersion
 _Broker = apis.METADATA.response.MetadataResponseBroker
@@ -26,33 +27,45 @@ _Topic = apis.METADATA.response.MetadataResponseTopic
 _Partition = _Topic.MetadataResponsePartition
 _ClusterBroker = apis.DESCRIBE_CLUSTER.response.DescribeClusterBroker
 
-#: From this version on an empty list of topics means none; before it, all.
-_EMPTY_IS_NONE = 1
-_HAS_NO_CREATION_FLAG = 4
-_HAS_IDS = 10
-_NULL_NAMES = 12
-_BROKERS = 1
+#: The first version of ApiVersions with the client software's name (KIP-511).
+CLIENT_SOFTWARE_SINCE = 3
+#: The first versions of Metadata where an empty list of topics means none instead of all, with
+#: `allow_auto_topic_creation`, with topic ids (KIP-516), and where a topic's name may be null.
+EMPTY_TOPICS_IS_NONE_SINCE = 1
+AUTO_TOPIC_CREATION_FLAG_SINCE = 4
+TOPIC_ID_SINCE = 10
+NULL_TOPIC_NAME_SINCE = 12
+
+#: The first version of DescribeCluster with an endpoint type, and the types (KIP-919).
+ENDPOINT_TYPE_SINCE = 1
+_BROKER_ENDPOINTS, _CONTROLLER_ENDPOINTS = 1, 2
+#: Error codes that only DescribeCluster uses.
+_MISMATCHED_ENDPOINT_TYPE, _UNSUPPORTED_ENDPOINT_TYPE = 114, 115
 
 
-def api_versions(node: Node, context: RequestContext, request: Any) -> None:
-    """The APIs and their versions; to a version that is not known, in the words of the first."""
-    code = ErrorCode.NONE if request is not None else ErrorCode.UNSUPPORTED_VERSION
-    if request is not None and context.version >= 3:
+def api_versions(node: BrokerApi, context: RequestContext, request: Any) -> None:
+    """Handle an ApiVersions request.
+
+    `request` is None for an unsupported version; the response then has only the supported versions
+    of ApiVersions.
+    """
+    response = apis.API_VERSIONS.response
+    if request is not None and context.version >= CLIENT_SOFTWARE_SINCE:
         names = (request.client_software_name, request.client_software_version)
         if not all(_is_software_name(name) for name in names):
-            context.reply(
-                apis.API_VERSIONS.response(error_code=int(ErrorCode.INVALID_REQUEST), api_keys=[])
-            )
+            context.reply(response(error_code=int(ErrorCode.INVALID_REQUEST), api_keys=[]))
             return
-    served = apis.APIS.values() if code is ErrorCode.NONE else [apis.API_VERSIONS]
+    code = ErrorCode.NONE if request is not None else ErrorCode.UNSUPPORTED_VERSION
+    advertised = apis.APIS.values() if request is not None else [apis.API_VERSIONS]
     keys = []
-    for api in sorted(served, key=lambda api: api.key):
-        least, greatest = apis.named_versions(api)
-        keys.append(_Version(api_key=api.key, min_version=least, max_version=greatest))
-    context.reply(apis.API_VERSIONS.response(error_code=int(code), api_keys=keys))
+    for api in sorted(advertised, key=lambda api: api.key):
+        min_version, max_version = apis.advertised_versions(api)
+        keys.append(_Version(api_key=api.key, min_version=min_version, max_version=max_version))
+    context.reply(response(error_code=int(code), api_keys=keys))
 
 
 def _is_software_name(name: str) -> bool:
+    """Return whether a client's software name or version is valid in Kafka."""
     return (
         bool(name)
         and name[0].isalnum()
@@ -61,25 +74,24 @@ def _is_software_name(name: str) -> bool:
     )
 
 
-def metadata(node: Node, context: RequestContext, request: Any) -> None:
-    """The nodes, and the topics that are asked for.
-
-    Those that are not there are made, where that is allowed.
-    """
+def metadata(node: BrokerApi, context: RequestContext, request: Any) -> None:
+    """Handle a Metadata request; missing topics are created where this is allowed."""
     version = context.version
-    asked = request.topics
-    if asked is None or (version < _EMPTY_IS_NONE and not asked):
-        topics = [_described(node, topic) for topic in node.topics.values()]
+    requested = request.topics
+    if requested is None or (version < EMPTY_TOPICS_IS_NONE_SINCE and not requested):
+        topics = [_describe_topic(node, topic) for topic in node.topics.values()]
     else:
-        may_create = version < _HAS_NO_CREATION_FLAG or request.allow_auto_topic_creation
-        once = {(each.name, each.topic_id): each for each in asked}
-        most = len(node.topics) + MAX_TOPICS_PER_METADATA
-        looked_up = [
-            _looked_up(node, context, each, may_create=may_create and len(node.topics) < most)
-            for each in once.values()
+        may_create = version < AUTO_TOPIC_CREATION_FLAG_SINCE or request.allow_auto_topic_creation
+        unique = {(topic.name, topic.topic_id): topic for topic in requested}
+        max_topics = len(node.topics) + MAX_TOPICS_PER_METADATA
+        found = [
+            _find_topic(
+                node, context, topic, may_create=may_create and len(node.topics) < max_topics
+            )
+            for topic in unique.values()
         ]
-        # As Kafka has them: those that are there first.
-        topics = sorted(looked_up, key=lambda topic: topic.error_code != 0)
+        # In Kafka's order: existing topics first.
+        topics = sorted(found, key=lambda topic: topic.error_code != 0)
     brokers = [
         _Broker(node_id=each["node_id"], host=each["host"], port=each["port"], rack=None)
         for each in node.endpoints(node.visible_nodes())
@@ -94,42 +106,46 @@ def metadata(node: Node, context: RequestContext, request: Any) -> None:
     )
 
 
-def _looked_up(node: Node, context: RequestContext, asked: Any, *, may_create: bool) -> Any:
-    by_id = context.version >= _HAS_IDS and asked.topic_id is not None and asked.topic_id.int != 0
-    if by_id:
-        name = node.names.get(asked.topic_id)
+def _find_topic(
+    node: BrokerApi, context: RequestContext, requested: Any, *, may_create: bool
+) -> Any:
+    """Return the response's topic for one that the request names, by name or by id."""
+    topic_id = requested.topic_id
+    if context.version >= TOPIC_ID_SINCE and topic_id is not None and topic_id.int != 0:
+        name = node.names.get(topic_id)
         if name is None:
-            null = None if context.version >= _NULL_NAMES else ""
             return _Topic(
                 error_code=int(ErrorCode.UNKNOWN_TOPIC_ID),
-                name=null,
-                topic_id=asked.topic_id,
+                name=None if context.version >= NULL_TOPIC_NAME_SINCE else "",
+                topic_id=topic_id,
                 partitions=[],
             )
     else:
-        name = asked.name
+        name = requested.name
     topic = node.topics.get(name)
     if topic is not None:
-        return _described(node, topic)
+        return _describe_topic(node, topic)
     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if may_create and (node.settings.auto_create_topics_enable or name == OFFSETS_TOPIC):
-        code = _create(node, name)
-    elif name_fault(name) is not None:
+        code = _create_topic(node, name)
+    elif topic_name_error(name) is not None:
         code = ErrorCode.INVALID_TOPIC_EXCEPTION
     return _Topic(error_code=int(code), name=name, is_internal=name == OFFSETS_TOPIC, partitions=[])
 
 
-def _create(node: Node, name: str) -> ErrorCode:
-    """Have a topic made.
+def _create_topic(node: BrokerApi, name: str) -> ErrorCode:
+    """Create a topic.
 
-    The client is told that there is none, as in Kafka, and finds it when it asks again.
+    Returns:
+        The error of this response: UNKNOWN_TOPIC_OR_PARTITION even on success. As in Kafka, the
+        client finds the topic when it repeats the request.
     """
     if not node.reaches_controller:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     try:
         if name == OFFSETS_TOPIC:
             node.cluster.create_offsets_topic()
-        elif room(node) < node.settings.num_partitions:
+        elif available_partitions(node) < node.settings.num_partitions:
             return ErrorCode.POLICY_VIOLATION
         else:
             node.cluster.controller.create_topic(name)
@@ -138,18 +154,18 @@ def _create(node: Node, name: str) -> ErrorCode:
     return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def _described(node: Node, topic: Topic) -> Any:
+def _describe_topic(node: BrokerApi, topic: Topic) -> Any:
     alive = node.visible_nodes()
     return _Topic(
         error_code=0,
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.is_internal,
-        partitions=[_described_partition(each, alive) for each in topic.partitions],
+        partitions=[_describe_partition(each, alive) for each in topic.partitions],
     )
 
 
-def _described_partition(partition: Partition, alive: set[int]) -> Any:
+def _describe_partition(partition: Partition, alive: set[int]) -> Any:
     return _Partition(
         error_code=int(
             ErrorCode.LEADER_NOT_AVAILABLE if partition.leader == NO_LEADER else ErrorCode.NONE
@@ -163,17 +179,19 @@ def _described_partition(partition: Partition, alive: set[int]) -> Any:
     )
 
 
-def describe_cluster(node: Node, context: RequestContext, request: Any) -> None:
-    """The nodes and the controller."""
+def describe_cluster(node: BrokerApi, context: RequestContext, request: Any) -> None:
+    """Handle a DescribeCluster request."""
     response = apis.DESCRIBE_CLUSTER.response
-    if context.version >= 1 and request.endpoint_type != _BROKERS:
-        known = request.endpoint_type == 2
-        code = ErrorCode.UNSUPPORTED_VERSION if not known else ErrorCode.INVALID_REQUEST
-        # Kafka's code for "mismatched endpoint type" and "unsupported endpoint type" are 114 and
-        # 115.
+    if context.version >= ENDPOINT_TYPE_SINCE and request.endpoint_type != _BROKER_ENDPOINTS:
+        # This listener is a broker's, not a controller's.
+        is_known = request.endpoint_type == _CONTROLLER_ENDPOINTS
+        name = ErrorCode.INVALID_REQUEST.name if is_known else ErrorCode.UNSUPPORTED_VERSION.name
         context.reply(
             response(
-                error_code=114 if known else 115, error_message=code.name, cluster_id="", brokers=[]
+                error_code=_MISMATCHED_ENDPOINT_TYPE if is_known else _UNSUPPORTED_ENDPOINT_TYPE,
+                error_message=name,
+                cluster_id="",
+                brokers=[],
             )
         )
         return

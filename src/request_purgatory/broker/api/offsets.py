@@ -1,31 +1,35 @@
-"""ListOffsets and DeleteRecords: where a partition's records begin and end."""
+"""The handlers of ListOffsets, OffsetForLeaderEpoch and DeleteRecords."""
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from request_purgatory.broker.api.broker_api import BrokerApi
 from request_purgatory.broker.metadata.topic_configs import topic_value
 from request_purgatory.broker.metadata.topics import TopicPartition
 from request_purgatory.broker.replication.delayed_delete_records import DeletedPartition
 from request_purgatory.broker.replication.replica import Replica, ReplicaError
-from request_purgatory.broker.server.request_context import RequestContext
+from request_purgatory.broker.request_context import RequestContext
 from request_purgatory.broker.wire import apis
 from request_purgatory.broker.wire.error_code import ErrorCode
 
-if TYPE_CHECKING:
-    from request_purgatory.broker.cluster.node import Node
-
+#: The special timestamps of ListOffsets. Tiered storage is not supported, so EARLIEST_LOCAL is the
+#: same as EARLIEST, and LATEST_TIERED does not exist.
 LATEST = -1
 EARLIEST = -2
 MAX_TIMESTAMP = -3
-#: What is not in tiered storage, of which there is none here; and the last that is.
 EARLIEST_LOCAL = -4
 LATEST_TIERED = -5
 
-#: From which version on each of these is served.
-_SPECIAL_SINCE = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
-_NEVER = 1 << 15
+#: The first version of ListOffsets with each special timestamp.
+SPECIAL_TIMESTAMP_SINCE = {
+    LATEST: 1,
+    EARLIEST: 1,
+    MAX_TIMESTAMP: 7,
+    EARLIEST_LOCAL: 8,
+    LATEST_TIERED: 9,
+}
 
 _ListedTopic = apis.LIST_OFFSETS.response.ListOffsetsTopicResponse
 _Listed = _ListedTopic.ListOffsetsPartitionResponse
@@ -35,50 +39,70 @@ _DeletedTopic = apis.DELETE_RECORDS.response.DeleteRecordsTopicResult
 _Deleted = _DeletedTopic.DeleteRecordsPartitionResult
 
 
-def list_offsets(node: Node, context: RequestContext, request: Any) -> None:
-    """The earliest and the latest offset, or the first at a time."""
-    topics = []
+def list_offsets(node: BrokerApi, context: RequestContext, request: Any) -> None:
+    """Handle a ListOffsets request: look up the earliest, the latest or a timestamp's offset."""
     counts = Counter(
-        TopicPartition(topic.name, each.partition_index)
+        TopicPartition(topic.name, partition.partition_index)
         for topic in request.topics
-        for each in topic.partitions
+        for partition in topic.partitions
     )
+    topics = []
     for topic in request.topics:
-        partitions = []
-        # One that is asked for twice is answered once, with an error.
-        for each in {one.partition_index: one for one in topic.partitions}.values():
-            found = _Listed(
-                partition_index=each.partition_index,
-                error_code=0,
-                timestamp=-1,
-                offset=-1,
-                leader_epoch=-1,
-            )
-            key = TopicPartition(topic.name, each.partition_index)
-            if counts[key] > 1:
-                found.error_code = int(ErrorCode.INVALID_REQUEST)
-                partitions.append(found)
-                continue
-            try:
-                if each.timestamp < 0 and context.version < _SPECIAL_SINCE.get(
-                    each.timestamp, _NEVER
-                ):
-                    raise ReplicaError(ErrorCode.UNSUPPORTED_VERSION)
-                replica = node.leader_replica(key, each.current_leader_epoch)
-                found.timestamp, found.offset, found.leader_epoch = _listed(
-                    replica, each.timestamp, follower=request.replica_id >= 0
+        # A partition that is named twice has one result, an error.
+        by_index = {partition.partition_index: partition for partition in topic.partitions}
+        results = []
+        for index, partition in by_index.items():
+            key = TopicPartition(topic.name, index)
+            results.append(
+                _list_partition(
+                    node, context, request, key, partition, is_named_once=counts[key] == 1
                 )
-            except ReplicaError as error:
-                found.error_code = int(error.code)
-            partitions.append(found)
-        topics.append(_ListedTopic(name=topic.name, partitions=partitions))
+            )
+        topics.append(_ListedTopic(name=topic.name, partitions=results))
     context.reply(apis.LIST_OFFSETS.response(topics=topics))
 
 
-def _listed(replica: Replica, timestamp: int, *, follower: bool) -> tuple[int, int, int]:
-    """Timestamp, offset and leader epoch; -1 for what there is not."""
+def _list_partition(
+    node: BrokerApi,
+    context: RequestContext,
+    request: Any,
+    key: TopicPartition,
+    partition: Any,
+    *,
+    is_named_once: bool,
+) -> Any:
+    """Return the result of one partition."""
+    result = _Listed(
+        partition_index=key.partition, error_code=0, timestamp=-1, offset=-1, leader_epoch=-1
+    )
+    timestamp = partition.timestamp
+    if not is_named_once:
+        result.error_code = int(ErrorCode.INVALID_REQUEST)
+    elif timestamp < 0 and not _is_supported(timestamp, context.version):
+        result.error_code = int(ErrorCode.UNSUPPORTED_VERSION)
+    else:
+        try:
+            replica = node.leader_replica(key, partition.current_leader_epoch)
+            result.timestamp, result.offset, result.leader_epoch = _find_offset(
+                replica, timestamp, is_follower=request.replica_id >= 0
+            )
+        except ReplicaError as error:
+            result.error_code = int(error.code)
+    return result
+
+
+def _is_supported(special_timestamp: int, version: int) -> bool:
+    since = SPECIAL_TIMESTAMP_SINCE.get(special_timestamp)
+    return since is not None and version >= since
+
+
+def _find_offset(replica: Replica, timestamp: int, *, is_follower: bool) -> tuple[int, int, int]:
+    """Return (timestamp, offset, leader epoch), each -1 if there is none.
+
+    A consumer sees the records below the high watermark only.
+    """
     log = replica.log
-    limit = log.end_offset if follower else replica.high_watermark
+    limit = log.end_offset if is_follower else replica.high_watermark
     if timestamp == LATEST:
         return -1, limit, replica.leader_epoch
     if timestamp == LATEST_TIERED:
@@ -88,60 +112,54 @@ def _listed(replica: Replica, timestamp: int, *, follower: bool) -> tuple[int, i
     found = (
         log.max_timestamp_offset()
         if timestamp == MAX_TIMESTAMP
-        else log.offset_at_time(timestamp, limit)
+        else log.offset_for_timestamp(timestamp, limit)
     )
     if found is None and timestamp == MAX_TIMESTAMP and log.log_start_offset < limit:
-        # Records without a time, the first of which is the latest.
+        # No record has a timestamp: the first record counts as the latest.
         return -1, log.log_start_offset, log.epoch_at(log.log_start_offset)
     if found is None or found[1] >= limit:
         return -1, -1, -1
     return found[0], found[1], log.epoch_at(found[1])
 
 
-def offset_for_leader_epoch(node: Node, context: RequestContext, request: Any) -> None:
-    """Where leader epochs end, for clients that look whether the log was cut."""
+def offset_for_leader_epoch(node: BrokerApi, context: RequestContext, request: Any) -> None:
+    """Handle an OffsetForLeaderEpoch request, by which clients detect a truncated log."""
     topics = []
     for topic in request.topics:
-        partitions = []
-        for each in topic.partitions:
-            found = _EpochEnd(
-                partition=each.partition, error_code=0, leader_epoch=-1, end_offset=-1
+        results = []
+        for partition in topic.partitions:
+            result = _EpochEnd(
+                partition=partition.partition, error_code=0, leader_epoch=-1, end_offset=-1
             )
+            key = TopicPartition(topic.topic, partition.partition)
             try:
-                replica = node.leader_replica(
-                    TopicPartition(topic.topic, each.partition), each.current_leader_epoch
-                )
-                found.leader_epoch, found.end_offset = replica.log.epoch_end(each.leader_epoch)
+                log = node.leader_replica(key, partition.current_leader_epoch).log
+                found = log.end_offset_for_epoch(partition.leader_epoch)
+                result.leader_epoch, result.end_offset = found
             except ReplicaError as error:
-                found.error_code = int(error.code)
-            partitions.append(found)
-        topics.append(_EpochTopic(topic=topic.topic, partitions=partitions))
+                result.error_code = int(error.code)
+            results.append(result)
+        topics.append(_EpochTopic(topic=topic.topic, partitions=results))
     context.reply(apis.OFFSET_FOR_LEADER_EPOCH.response(topics=topics))
 
 
-def delete_records(node: Node, context: RequestContext, request: Any) -> None:
-    """Delete what is before an offset, and answer when every replica has."""
-    # A partition that is there twice is as in Kafka: what is said last is done.
-    unknown: dict[TopicPartition, DeletedPartition] = {}
-    wanted: dict[TopicPartition, int] = {}
+def delete_records(node: BrokerApi, context: RequestContext, request: Any) -> None:
+    """Handle a DeleteRecords request; the response waits for every replica."""
+    # As in Kafka, the last entry of a partition that is named twice counts.
+    refused: dict[TopicPartition, DeletedPartition] = {}
+    offsets: dict[TopicPartition, int] = {}
     for topic in request.topics:
-        for each in topic.partitions:
-            key = TopicPartition(topic.name, each.partition_index)
-            known = node.topics.get(topic.name)
-            if not node.knows(key):
-                unknown[key] = DeletedPartition(key, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-            elif known is not None and known.is_internal:
-                unknown[key] = DeletedPartition(key, ErrorCode.INVALID_TOPIC_EXCEPTION)
-            elif known is not None and "delete" not in topic_value(
-                "cleanup.policy", known.configs, node.settings
-            ):
-                unknown[key] = DeletedPartition(key, ErrorCode.POLICY_VIOLATION)
+        for partition in topic.partitions:
+            key = TopicPartition(topic.name, partition.partition_index)
+            error = _delete_error(node, key)
+            if error is None:
+                offsets[key] = partition.offset
             else:
-                wanted[key] = each.offset
+                refused[key] = DeletedPartition(key, error)
 
     def reply(deleted: list[DeletedPartition]) -> None:
         topics: dict[str, list[Any]] = {}
-        for each in [*unknown.values(), *deleted]:
+        for each in [*refused.values(), *deleted]:
             low = each.low_watermark if each.error is ErrorCode.NONE else -1
             result = _Deleted(
                 partition_index=each.key.partition, low_watermark=low, error_code=int(each.error)
@@ -156,4 +174,16 @@ def delete_records(node: Node, context: RequestContext, request: Any) -> None:
             )
         )
 
-    node.replicas.delete_records(request.timeout_ms, list(wanted.items()), reply)
+    node.replicas.delete_records(request.timeout_ms, list(offsets.items()), reply)
+
+
+def _delete_error(node: BrokerApi, key: TopicPartition) -> ErrorCode | None:
+    """Return why clients can't delete records of a partition, or None."""
+    topic = node.topics.get(key.topic)
+    if topic is None or not node.partition_exists(key):
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if topic.is_internal:
+        return ErrorCode.INVALID_TOPIC_EXCEPTION
+    if "delete" not in topic_value("cleanup.policy", topic.configs, node.settings):
+        return ErrorCode.POLICY_VIOLATION
+    return None

@@ -1,18 +1,16 @@
-"""Produce and InitProducerId."""
+"""The handlers of Produce and InitProducerId."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from request_purgatory.broker.api.broker_api import BrokerApi
 from request_purgatory.broker.metadata.topics import TopicPartition
 from request_purgatory.broker.replication.delayed_produce import ProducedPartition
-from request_purgatory.broker.server.request_context import RequestContext
+from request_purgatory.broker.request_context import RequestContext
 from request_purgatory.broker.wire import apis
 from request_purgatory.broker.wire.error_code import ErrorCode
 from request_purgatory.broker.wire.error_response import error_response
-
-if TYPE_CHECKING:
-    from request_purgatory.broker.cluster.node import Node
 
 _Response = apis.PRODUCE.response
 _Topic = _Response.TopicProduceResponse
@@ -21,49 +19,49 @@ _RecordFault = _Partition.BatchIndexAndErrorMessage
 _Leader = _Partition.LeaderIdAndEpoch
 _Endpoint = _Response.NodeEndpoint
 
-#: From this version on a refusal says who the leader is.
-_TELLS_LEADER = 10
-#: From this version on topics go by their ids.
-_USES_IDS = 13
+#: The first versions with the current leader in the response (KIP-951), and with topic ids instead
+#: of names (KIP-516).
+CURRENT_LEADER_SINCE = 10
+TOPIC_ID_SINCE = 13
 
 
-def produce(node: Node, context: RequestContext, request: Any) -> None:
-    """Append, and answer when `acks` says so."""
+def produce(node: BrokerApi, context: RequestContext, request: Any) -> None:
+    """Handle a Produce request: append the records, and respond when `acks` is satisfied."""
     if request.acks not in (-1, 0, 1):
         context.reply(error_response(apis.PRODUCE, request, ErrorCode.INVALID_REQUIRED_ACKS))
         return
-    # A partition that is there twice is as in Kafka: what is said last is done.
+    # As in Kafka, the last entry of a partition that is named twice counts.
     refused: dict[TopicPartition, ProducedPartition] = {}
-    wanted: dict[TopicPartition, Any] = {}
+    records: dict[TopicPartition, Any] = {}
     size = 0
-    by_id = context.version >= _USES_IDS
-    ids: dict[str, Any] = {}
+    by_id = context.version >= TOPIC_ID_SINCE
+    topic_ids: dict[str, Any] = {}
     for topic in request.topic_data:
-        # A topic that nobody knows has no name, and its id in its place.
+        # The id of an unknown topic takes the place of its name.
         name = node.names.get(topic.topic_id, str(topic.topic_id)) if by_id else topic.name
-        ids[name] = topic.topic_id
-        for each in topic.partition_data:
-            key = TopicPartition(name, each.index)
-            fault = _fault(node, key, by_id=by_id)
-            if fault is not None:
-                refused[key] = ProducedPartition(key, fault)
+        topic_ids[name] = topic.topic_id
+        for partition in topic.partition_data:
+            key = TopicPartition(name, partition.index)
+            error = _partition_error(node, key, by_id=by_id)
+            if error is not None:
+                refused[key] = ProducedPartition(key, error)
                 continue
-            records = each.records
-            size += 0 if records is None else len(records)
-            wanted[key] = records
+            size += 0 if partition.records is None else len(partition.records)
+            records[key] = partition.records
     context.throttle_ms = node.producer_quota.throttle_ms(
         context.client.client_id, size, node.now_ms()
     )
 
     def reply(produced: list[ProducedPartition]) -> None:
-        _reply(node, context, request, ids, [*produced, *refused.values()])
+        _reply(node, context, request, topic_ids, [*produced, *refused.values()])
 
     context.operation = node.replicas.append(
-        request.acks, request.timeout_ms, list(wanted.items()), reply
+        request.acks, request.timeout_ms, list(records.items()), reply
     )
 
 
-def _fault(node: Node, key: TopicPartition, *, by_id: bool) -> ErrorCode | None:
+def _partition_error(node: BrokerApi, key: TopicPartition, *, by_id: bool) -> ErrorCode | None:
+    """Return why clients can't produce to a partition, or None."""
     topic = node.topics.get(key.topic)
     if topic is None and by_id:
         return ErrorCode.UNKNOWN_TOPIC_ID
@@ -75,17 +73,18 @@ def _fault(node: Node, key: TopicPartition, *, by_id: bool) -> ErrorCode | None:
 
 
 def _reply(
-    node: Node,
+    node: BrokerApi,
     context: RequestContext,
     request: Any,
-    ids: dict[str, Any],
+    topic_ids: dict[str, Any],
     produced: list[ProducedPartition],
 ) -> None:
+    """Respond to a Produce request when its partitions have been appended or refused."""
     if request.acks == 0:
         if any(each.error is not ErrorCode.NONE for each in produced):
-            # As in Kafka: the only way to tell a client that expects no answer that it should look
-            # for the leader again.
-            context.end_connection("a Produce request with acks=0 failed")
+            # As in Kafka: only a closed connection makes a client that expects no response look up
+            # the leader again.
+            context.close_connection("a Produce request with acks=0 failed")
         context.reply(None)
         return
     topics: dict[str, list[Any]] = {}
@@ -103,7 +102,10 @@ def _reply(
             ],
             error_message=each.message,
         )
-        if each.error is ErrorCode.NOT_LEADER_OR_FOLLOWER and context.version >= _TELLS_LEADER:
+        if (
+            each.error is ErrorCode.NOT_LEADER_OR_FOLLOWER
+            and context.version >= CURRENT_LEADER_SINCE
+        ):
             leader, epoch = node.leader_of(each.key)
             partition.current_leader = _Leader(leader_id=leader, leader_epoch=epoch)
             leaders.add(leader)
@@ -111,7 +113,7 @@ def _reply(
     context.reply(
         _Response(
             responses=[
-                _Topic(name=name, topic_id=ids[name], partition_responses=partitions)
+                _Topic(name=name, topic_id=topic_ids[name], partition_responses=partitions)
                 for name, partitions in topics.items()
             ],
             throttle_time_ms=context.throttle_ms,
@@ -120,11 +122,11 @@ def _reply(
     )
 
 
-def init_producer_id(node: Node, context: RequestContext, request: Any) -> None:
-    """An id for an idempotent producer, or the next epoch of the one it has."""
+def init_producer_id(node: BrokerApi, context: RequestContext, request: Any) -> None:
+    """Handle an InitProducerId request: assign a producer id."""
     response = apis.INIT_PRODUCER_ID.response
     if request.transactional_id is not None:
-        # There are no transactions here, and so nobody who coordinates them.
+        # Transactions are not supported: there is no transaction coordinator.
         code = (
             ErrorCode.INVALID_REQUEST
             if request.transactional_id == ""
@@ -135,7 +137,7 @@ def init_producer_id(node: Node, context: RequestContext, request: Any) -> None:
     if (request.producer_id == -1) != (request.producer_epoch == -1):
         context.reply(error_response(apis.INIT_PRODUCER_ID, request, ErrorCode.INVALID_REQUEST))
         return
-    # Without a transactional id Kafka gives out a new id whatever the client had before.
+    # As in Kafka: without a transactional id every request gets a new producer id.
     context.reply(
         response(
             error_code=0, producer_id=node.cluster.controller.new_producer_id(), producer_epoch=0

@@ -1,17 +1,18 @@
-"""CreateTopics, DeleteTopics and CreatePartitions."""
+"""The handlers of CreateTopics, DeleteTopics and CreatePartitions."""
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from request_purgatory.broker.api.broker_api import BrokerApi
 from request_purgatory.broker.api.partition_limits import (
     MAX_PARTITIONS_PER_REQUEST,
     TOO_MANY,
     TOO_MANY_PER_REQUEST,
-    asked_for,
+    available_partitions,
     is_excessive,
-    room,
+    requested_partitions,
 )
 from request_purgatory.broker.metadata.controller import ControllerError
 from request_purgatory.broker.metadata.topic_configs import (
@@ -20,78 +21,79 @@ from request_purgatory.broker.metadata.topic_configs import (
     topic_value,
 )
 from request_purgatory.broker.metadata.topics import Topic
-from request_purgatory.broker.server.request_context import RequestContext
+from request_purgatory.broker.request_context import RequestContext
 from request_purgatory.broker.wire import apis
 from request_purgatory.broker.wire.error_code import ErrorCode
 from request_purgatory.broker.wire.error_response import error_response
-from request_purgatory.broker.wire.limits import told
-
-if TYPE_CHECKING:
-    from request_purgatory.broker.cluster.node import Node
+from request_purgatory.broker.wire.limits import truncate_message
 
 _Created = apis.CREATE_TOPICS.response.CreatableTopicResult
 _CreatedConfig = _Created.CreatableTopicConfigs
 _Deleted = apis.DELETE_TOPICS.response.DeletableTopicResult
 _Grown = apis.CREATE_PARTITIONS.response.CreatePartitionsTopicResult
 
-#: From this version on DeleteTopics may name a topic by its id.
-_DELETES_BY_ID = 6
+#: The first version of DeleteTopics with topic ids (KIP-516).
+DELETE_TOPICS_ID_SINCE = 6
 
 
-def create_topics(node: Node, context: RequestContext, request: Any) -> None:
-    """New topics, each by itself: what one is refused for does not touch the others."""
-    if _is_away(node, context, request):
+def create_topics(node: BrokerApi, context: RequestContext, request: Any) -> None:
+    """Handle a CreateTopics request; an error of one topic does not affect the others."""
+    if _reply_if_disconnected(node, context, request):
         return
-    names = Counter(each.name for each in request.topics)
-    asked = {each.name: each for each in request.topics}
+    counts = Counter(topic.name for topic in request.topics)
+    requested = {topic.name: topic for topic in request.topics}
     if is_excessive(node, request.topics):
         results = [
-            _refused(name, ErrorCode.POLICY_VIOLATION, TOO_MANY_PER_REQUEST) for name in names
+            _refused(name, ErrorCode.POLICY_VIOLATION, TOO_MANY_PER_REQUEST) for name in counts
         ]
         context.reply(apis.CREATE_TOPICS.response(topics=results))
         return
     results = []
-    left = room(node)
-    for name, count in names.items():
+    available = available_partitions(node)
+    for name, count in counts.items():
         if count > 1:
             results.append(_refused(name, ErrorCode.INVALID_REQUEST, "Duplicate topic name."))
-        elif asked_for(node, asked[name]) > left:
+        elif requested_partitions(node, requested[name]) > available:
             results.append(_refused(name, ErrorCode.POLICY_VIOLATION, TOO_MANY))
         else:
-            created = _create(node, asked[name], validate_only=bool(request.validate_only))
-            left -= max(created.num_partitions, 0)
+            created = _create(node, requested[name], validate_only=bool(request.validate_only))
+            available -= max(created.num_partitions, 0)
             results.append(created)
     context.reply(apis.CREATE_TOPICS.response(topics=results))
 
 
-def _is_away(node: Node, context: RequestContext, request: Any) -> bool:
-    """Answer for a node that can't reach the controller; True if it can't."""
+def _reply_if_disconnected(node: BrokerApi, context: RequestContext, request: Any) -> bool:
+    """Return whether the node can't reach the controller, and has replied with an error."""
     if node.reaches_controller:
         return False
     context.reply(error_response(context.header.api, request, ErrorCode.REQUEST_TIMED_OUT))
     return True
 
 
-def _create(node: Node, asked: Any, *, validate_only: bool) -> Any:
+def _create(node: BrokerApi, requested: Any, *, validate_only: bool) -> Any:
+    """Create a topic.
+
+    Returns:
+        The topic's result for the response.
+    """
     assignment: dict[int, list[int]] = {}
-    for each in asked.assignments:
-        if each.partition_index in assignment:
-            message = (
-                f"Found multiple manual partition assignments for partition {each.partition_index}"
-            )
-            return _refused(asked.name, ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
-        assignment[each.partition_index] = list(each.broker_ids)
+    for partition in requested.assignments:
+        index = partition.partition_index
+        if index in assignment:
+            message = f"Found multiple manual partition assignments for partition {index}"
+            return _refused(requested.name, ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
+        assignment[index] = list(partition.broker_ids)
     try:
         topic = node.cluster.controller.create_topic(
-            asked.name,
-            partitions=asked.num_partitions,
-            replication_factor=asked.replication_factor,
+            requested.name,
+            partitions=requested.num_partitions,
+            replication_factor=requested.replication_factor,
             assignment=assignment,
-            configs={each.name: each.value for each in asked.configs},
+            configs={config.name: config.value for config in requested.configs},
             validate_only=validate_only,
         )
     except ControllerError as error:
-        return _refused(asked.name, error.code, str(error))
+        return _refused(requested.name, error.code, str(error))
     return _Created(
         name=topic.name,
         topic_id=topic.topic_id,
@@ -103,7 +105,7 @@ def _create(node: Node, asked: Any, *, validate_only: bool) -> Any:
     )
 
 
-def _configs(node: Node, topic: Topic) -> list[Any]:
+def _configs(node: BrokerApi, topic: Topic) -> list[Any]:
     return [
         _CreatedConfig(
             name=name,
@@ -124,100 +126,105 @@ def _refused(name: str, code: ErrorCode, message: str | None) -> Any:
     return _Created(
         name=name,
         error_code=int(code),
-        error_message=told(message),
+        error_message=truncate_message(message),
         num_partitions=-1,
         replication_factor=-1,
         configs=[],
     )
 
 
-def delete_topics(node: Node, context: RequestContext, request: Any) -> None:
-    """Delete topics, by name or by id."""
-    if _is_away(node, context, request):
+def delete_topics(node: BrokerApi, context: RequestContext, request: Any) -> None:
+    """Handle a DeleteTopics request: delete topics by name or by id."""
+    if _reply_if_disconnected(node, context, request):
         return
-    if context.version >= _DELETES_BY_ID:
-        asked = [(each.name, each.topic_id) for each in request.topics]
+    if context.version >= DELETE_TOPICS_ID_SINCE:
+        requested = [(topic.name, topic.topic_id) for topic in request.topics]
     else:
-        asked = [(name, None) for name in request.topic_names]
-    results = [_delete(node, name, topic_id) for name, topic_id in asked]
+        requested = [(name, None) for name in request.topic_names]
+    results = [_delete(node, name, topic_id) for name, topic_id in requested]
     context.reply(apis.DELETE_TOPICS.response(responses=results))
 
 
-def _delete(node: Node, name: str | None, topic_id: Any) -> Any:
-    controller = node.cluster.controller
-    by_id = topic_id is not None and topic_id.int != 0
-    if name is not None and by_id:
-        message = "You may not specify both topic name and topic id."
+def _delete(node: BrokerApi, name: str | None, topic_id: Any) -> Any:
+    """Delete a topic.
+
+    Returns:
+        The topic's result for the response.
+    """
+
+    def result(code: ErrorCode, message: str | None) -> Any:
         return _Deleted(
             name=name,
             topic_id=topic_id,
-            error_code=int(ErrorCode.INVALID_REQUEST),
-            error_message=message,
+            error_code=int(code),
+            error_message=truncate_message(message),
+        )
+
+    controller = node.cluster.controller
+    by_id = topic_id is not None and topic_id.int != 0
+    if name is not None and by_id:
+        return result(
+            ErrorCode.INVALID_REQUEST, "You may not specify both topic name and topic id."
         )
     if name is None and not by_id:
-        message = "Neither topic name nor id were specified."
-        return _Deleted(name=None, error_code=int(ErrorCode.INVALID_REQUEST), error_message=message)
+        return result(ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified.")
     if name is None:
-        name = controller.names.get(topic_id)
-        if name is None:
-            message = "This server does not host this topic ID."
-            return _Deleted(
-                name=None,
-                topic_id=topic_id,
-                error_code=int(ErrorCode.UNKNOWN_TOPIC_ID),
-                error_message=message,
-            )
+        found = controller.names.get(topic_id)
+        if found is None:
+            return result(ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID.")
+        name = found
     topic = controller.topics.get(name)
     try:
         controller.delete_topic(name)
     except ControllerError as error:
-        return _Deleted(
-            name=name, topic_id=topic_id, error_code=int(error.code), error_message=told(str(error))
-        )
-    return _Deleted(
-        name=name,
-        topic_id=topic.topic_id if topic is not None else None,
-        error_code=0,
-        error_message=None,
-    )
+        return result(error.code, str(error))
+    topic_id = topic.topic_id if topic is not None else None
+    return result(ErrorCode.NONE, None)
 
 
-def create_partitions(node: Node, context: RequestContext, request: Any) -> None:
-    """More partitions of topics."""
-    if _is_away(node, context, request):
+def create_partitions(node: BrokerApi, context: RequestContext, request: Any) -> None:
+    """Handle a CreatePartitions request: add partitions to topics."""
+    if _reply_if_disconnected(node, context, request):
         return
-    names = Counter(each.name for each in request.topics)
+    counts = Counter(topic.name for topic in request.topics)
     results = [
         _Grown(
             name=name,
             error_code=int(ErrorCode.INVALID_REQUEST),
             error_message="Duplicate topic name.",
         )
-        for name, count in names.items()
+        for name, count in counts.items()
         if count > 1
     ]
-    for each in request.topics:
-        if names[each.name] > 1:
+    for topic in request.topics:
+        if counts[topic.name] > 1:
             continue
-        code, message = _grow(node, each, validate_only=bool(request.validate_only))
-        results.append(_Grown(name=each.name, error_code=int(code), error_message=told(message)))
+        code, message = _grow(node, topic, validate_only=bool(request.validate_only))
+        results.append(
+            _Grown(name=topic.name, error_code=int(code), error_message=truncate_message(message))
+        )
     context.reply(apis.CREATE_PARTITIONS.response(results=results))
 
 
-def _grow(node: Node, asked: Any, *, validate_only: bool) -> tuple[ErrorCode, str | None]:
-    topic = node.topics.get(asked.name)
-    more = 0 if topic is None else asked.count - len(topic.partitions)
-    if more > MAX_PARTITIONS_PER_REQUEST:
-        # In Kafka's words.
+def _grow(node: BrokerApi, requested: Any, *, validate_only: bool) -> tuple[ErrorCode, str | None]:
+    """Add partitions to a topic.
+
+    Returns:
+        The error code and the message.
+    """
+    topic = node.topics.get(requested.name)
+    added = 0 if topic is None else requested.count - len(topic.partitions)
+    if added > MAX_PARTITIONS_PER_REQUEST:
+        # Kafka's message.
         return ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation."
-    if more > 0 and more > room(node):
+    if added > 0 and added > available_partitions(node):
         return ErrorCode.POLICY_VIOLATION, TOO_MANY
-    assignments = (
-        None if asked.assignments is None else [list(one.broker_ids) for one in asked.assignments]
-    )
+    assignments = None
+    if requested.assignments is not None:
+        assignments = [list(partition.broker_ids) for partition in requested.assignments]
     try:
         node.cluster.controller.create_partitions(
-            asked.name, asked.count, assignments, validate_only=validate_only
+            requested.name, requested.count, assignments, validate_only=validate_only
         )
     except ControllerError as error:
         return error.code, str(error)

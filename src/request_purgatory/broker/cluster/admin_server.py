@@ -1,6 +1,12 @@
-"""Commands to a cluster in another process.
+"""A control server and its client, for commands to a cluster in another process.
 
-A line of JSON each way, over a connection on loopback.
+A request is one line of JSON, and so is its answer, over a TCP connection on loopback:
+
+    {"command": "set_latency", "arguments": {"node": 2, "latency_ms": 50}}
+    {"result": null}
+
+An answer has `result`, or `error` and `code` for a ClusterError, or `invalid` for an
+InvalidArgumentError.
 """
 
 from __future__ import annotations
@@ -18,18 +24,28 @@ from request_purgatory.errors import InvalidArgumentError, PurgatoryError
 
 logger = logging.getLogger(__name__)
 
-#: Of a command, of which a connection may keep two lines; and of connections at a time: no more
-#: than 64 MiB together.
+#: The longest command. A connection buffers at most two lines, so all connections together buffer
+#: at most 64 MiB.
 MAX_LINE_BYTES = 2**20
 MAX_CONNECTIONS = 32
-_WHY_CHARACTERS = 200
-_WHOLE_NUMBERS = range(-(2**63), 2**63)
+#: How much of a refused value an error message quotes.
+_QUOTED_CHARACTERS = 200
+_INT64 = range(-(2**63), 2**63)
 
 
 class ControlServer:
-    """Listens on loopback for commands to a cluster; whoever can connect may give them."""
+    """Listens on loopback and runs commands on a cluster, for one `async with` block.
+
+    There is no authentication: every local process that can connect may run commands.
+    """
 
     def __init__(self, cluster: AsyncCluster, port: int = 0) -> None:
+        """Create a server; entering the block starts it.
+
+        Args:
+            cluster: a running cluster on the same event loop.
+            port: the TCP port; 0 takes a free one.
+        """
         self.cluster = cluster
         self.port = port
         self._server: asyncio.Server | None = None
@@ -37,7 +53,7 @@ class ControlServer:
 
     async def __aenter__(self) -> ControlServer:
         self._server = await asyncio.start_server(
-            self._converse, LOOPBACK, self.port, limit=MAX_LINE_BYTES
+            self._serve_connection, LOOPBACK, self.port, limit=MAX_LINE_BYTES
         )
         self.port = self._server.sockets[0].getsockname()[1]
         return self
@@ -48,12 +64,16 @@ class ControlServer:
 
     @property
     def address(self) -> str:
-        """Where it listens."""
+        """The address that the server listens on, "host:port"."""
         return f"{LOOPBACK}:{self.port}"
 
-    async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _serve_connection(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         if self._connections >= MAX_CONNECTIONS:
-            logger.info("a control connection ends: there are %d already", self._connections)
+            logger.info(
+                "control connection refused: %d are open, the most allowed", self._connections
+            )
             writer.close()
             return
         self._connections += 1
@@ -62,17 +82,17 @@ class ControlServer:
                 writer.write(json.dumps(await self._answer(line)).encode() + b"\n")
                 await writer.drain()
         except (ConnectionError, ValueError) as error:
-            logger.info("a control connection ends: %s", error)
+            logger.info("control connection closed: %s", error)
         except asyncio.CancelledError:
-            pass  # The cluster ends.
+            pass  # The cluster is stopping.
         finally:
             self._connections -= 1
             writer.close()
 
     async def _answer(self, line: bytes) -> dict[str, Any]:
         try:
-            asked = json.loads(line, parse_float=_refuse, parse_constant=_refuse)
-            name, arguments = asked["command"], asked["arguments"]
+            request = json.loads(line, parse_float=_refuse, parse_constant=_refuse)
+            name, arguments = request["command"], request["arguments"]
             self._require_types(name, arguments)
             return {"result": await run_command(self.cluster, name, arguments)}
         except InvalidArgumentError as error:
@@ -82,33 +102,36 @@ class ControlServer:
         except (PurgatoryError, OSError) as error:
             return {"error": str(error), "code": None}
         except (ValueError, KeyError, TypeError, RecursionError) as error:
+            reason = str(error)[:_QUOTED_CHARACTERS]
             return {
-                "error": f"no command: {type(error).__name__}: {str(error)[:_WHY_CHARACTERS]}",
+                "error": f"invalid command: {type(error).__name__}: {reason}",
                 "code": None,
             }
 
     def _require_types(self, name: str, arguments: dict[str, Any]) -> None:
-        """Refuse arguments of other types than the command's.
+        """Raise an error for arguments whose types are not those of the command's parameters.
 
-        InvalidArgumentError, or TypeError where they are no arguments.
+        Raises:
+            InvalidArgumentError: an argument has the wrong type.
+            TypeError: `arguments` is not an object.
         """
         if not isinstance(arguments, dict):
-            raise TypeError(f"arguments are an object, got {type(arguments).__name__}")
+            raise TypeError(f"arguments must be an object, got {type(arguments).__name__}")
         command = commands(self.cluster).get(name)
         hints = {} if command is None else get_type_hints(command)
         for argument, value in arguments.items():
             if argument in hints and not _fits(value, hints[argument]):
                 raise InvalidArgumentError(
-                    argument, f"what {name} takes: {hints[argument]}", str(value)[:_WHY_CHARACTERS]
+                    argument, f"of type {hints[argument]}", str(value)[:_QUOTED_CHARACTERS]
                 )
 
 
 def _refuse(number: str) -> NoReturn:
-    raise ValueError(f"{number[:_WHY_CHARACTERS]} is no whole number")
+    raise ValueError(f"{number[:_QUOTED_CHARACTERS]} is not a whole number")
 
 
 def _fits(value: Any, hint: Any) -> bool:
-    """True for a value out of JSON that a parameter with this annotation takes."""
+    """Return True if a parameter with this annotation accepts a value decoded from JSON."""
     origin = get_origin(hint)
     if origin in (Union, UnionType):
         return any(_fits(value, each) for each in get_args(hint))
@@ -118,39 +141,46 @@ def _fits(value: Any, hint: Any) -> bool:
             _fits(key, keys) and _fits(each, values) for key, each in value.items()
         )
     if hint is int:
-        return type(value) is int and value in _WHOLE_NUMBERS
+        return type(value) is int and value in _INT64
     return isinstance(value, hint)
 
 
 class ControlClient:
-    """Gives commands to a cluster of another process, one after the other."""
+    """Runs commands on a cluster in another process, one at a time."""
 
     def __init__(self, address: str, *, timeout: float = 60.0) -> None:
-        """Connect to where a cluster takes commands.
+        """Connect to a control server.
 
         Args:
-            address: HOST:PORT.
+            address: the server's "host:port".
             timeout: seconds for the connection and for each command.
 
         Raises:
-            ClusterError: nobody listens there.
-            InvalidArgumentError: no such address.
+            ClusterError: no server listens at the address.
+            InvalidArgumentError: the address is not "host:port".
         """
         host, colon, port = address.rpartition(":")
         if not colon or not port.isdigit():
-            raise InvalidArgumentError("address", "HOST:PORT", address)
+            raise InvalidArgumentError("address", "host:port", address)
         try:
             self._socket = socket.create_connection((host, int(port)), timeout)
         except OSError as error:
-            raise ClusterError(f"no cluster takes commands at {address}: {error}") from None
+            raise ClusterError(f"no control server at {address}: {error}") from None
         self._file = self._socket.makefile("rb")
 
     def call(self, command: str, arguments: dict[str, Any]) -> Any:
-        """Give a command; what it returns.
+        """Run a command.
+
+        Args:
+            command: its name, as in `commands.commands`.
+            arguments: its keyword arguments.
+
+        Returns:
+            The command's result.
 
         Raises:
-            ClusterError: the cluster refuses it, or has ended.
-            InvalidArgumentError: an argument has a value that it can't have.
+            ClusterError: the cluster refused the command, or has stopped.
+            InvalidArgumentError: an argument's value is not allowed.
         """
         try:
             self._socket.sendall(
@@ -158,9 +188,9 @@ class ControlClient:
             )
             line = self._file.readline()
         except OSError as error:
-            raise ClusterError(f"{command}: the cluster does not answer: {error}") from error
+            raise ClusterError(f"{command}: the cluster does not respond: {error}") from error
         if not line:
-            raise ClusterError(f"{command}: the cluster has ended")
+            raise ClusterError(f"{command}: the cluster has stopped")
         answer = json.loads(line)
         if "invalid" in answer:
             raise InvalidArgumentError(*answer["invalid"])
@@ -169,6 +199,6 @@ class ControlClient:
         return answer["result"]
 
     def close(self) -> None:
-        """End the connection."""
+        """Close the connection."""
         self._file.close()
         self._socket.close()

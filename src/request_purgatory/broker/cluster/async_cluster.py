@@ -7,20 +7,21 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from types import TracebackType
 from typing import Any
 
 from request_purgatory.broker.cluster.data_dir import DataDir
 from request_purgatory.broker.cluster.network import CONTROLLER, Network
 from request_purgatory.broker.cluster.node import Node
-from request_purgatory.broker.metadata.controller import Controller, ControllerError
+from request_purgatory.broker.metadata.controller import Controller
 from request_purgatory.broker.metadata.topics import (
     OFFSETS_TOPIC,
     Partition,
     Topic,
     TopicPartition,
 )
-from request_purgatory.broker.replication.log_directory import Disk
+from request_purgatory.broker.replication.log_directory import LogDirectory
 from request_purgatory.broker.replication.recorder import Recorder
 from request_purgatory.broker.server.faults import Faults
 from request_purgatory.broker.settings import ClusterSettings
@@ -29,7 +30,7 @@ from request_purgatory.errors import InvalidArgumentError
 logger = logging.getLogger(__name__)
 
 LOOPBACK = "127.0.0.1"
-_COMPACTED = {
+_OFFSETS_TOPIC_CONFIGS = {
     "cleanup.policy": "compact",
     "compression.type": "producer",
     "segment.bytes": "104857600",
@@ -37,15 +38,16 @@ _COMPACTED = {
 
 
 def wall_clock_ms() -> int:
-    """Milliseconds since 1970, which records and groups are stamped with."""
+    """Return the time of day in milliseconds since 1970."""
     return round(time.time() * 1_000)
 
 
 class AsyncCluster:
-    """Nodes, a controller, and what lies between them, for one `async with` block on the loop that runs it.
+    """A Kafka cluster for tests and development, on the running event loop.
 
-    Not a production broker: all nodes share a process and an event loop. Every method belongs to
-    that loop's thread; methods that do something to a node take its number.
+    Composes the nodes, the controller and the network between them, for one `async with` block.
+    All nodes share the process and the event loop. Methods must be called on that loop's thread.
+    Nodes are named by their numbers, from 0.
     """
 
     host = LOOPBACK
@@ -57,30 +59,41 @@ class AsyncCluster:
         recorder: Recorder | None = None,
         wall_ms: Callable[[], int] = wall_clock_ms,
     ) -> None:
+        """Create a cluster; entering the block starts it.
+
+        Args:
+            settings: the cluster's settings; None is the defaults.
+            recorder: records the requests that wait; None records none.
+            wall_ms: the time of day in milliseconds since 1970, for record timestamps, retention
+                and groups.
+
+        Raises:
+            ControllerError: the data directory has data of more nodes than `settings.nodes`.
+            InvalidArgumentError: another cluster uses the data directory.
+        """
         self.settings = settings or ClusterSettings()
         self.wall_ms = wall_ms
         self.recorder = recorder
         self.network = Network()
         self.faults = Faults()
-        self.frozen: set[int] = set()
+        #: The nodes whose replication is paused.
+        self.replication_paused: set[int] = set()
         folder = self.settings.data_dir
         self._data_dir = None if folder is None else DataDir(folder)
         self.controller = Controller(self.settings)
-        self.controller.changed = self._tell
-        self.controller.removed = self._tell_removed
-        disks = [
-            Disk(node, None if folder is None else folder / f"node-{node}")
-            for node in range(self.settings.nodes)
-        ]
-        ports = [
-            self.settings.port + node if self.settings.port else 0
-            for node in range(self.settings.nodes)
-        ]
+        self.controller.on_change = self._send_partitions
+        self.controller.on_delete = self._send_deletion
+        port = self.settings.port
         self.nodes = [
-            Node(self, node, disk, port)
-            for node, (disk, port) in enumerate(zip(disks, ports, strict=True))
+            Node(
+                self,
+                node,
+                LogDirectory(node, None if folder is None else folder / f"node-{node}"),
+                port + node if port else 0,
+            )
+            for node in range(self.settings.nodes)
         ]
-        self._fencing: dict[int, asyncio.TimerHandle] = {}
+        self._fence_timers: dict[int, asyncio.TimerHandle] = {}
 
     async def __aenter__(self) -> AsyncCluster:
         try:
@@ -89,11 +102,11 @@ class AsyncCluster:
         except BaseException:
             self._stop_all()
             raise
-        # All at once: the first alone would lead everything, or, where that is allowed, what it was
-        # not in sync with.
-        self.controller.node_came(*range(len(self.nodes)))
+        # All nodes register together. If the first registered alone, it would become the leader of
+        # all its partitions, by unclean election too, where that is enabled.
+        self.controller.register_broker(*range(len(self.nodes)))
         for node in self.nodes:
-            node.find_controller()
+            node.connect_controller()
         return self
 
     async def __aexit__(
@@ -103,11 +116,11 @@ class AsyncCluster:
         traceback: TracebackType | None,
     ) -> None:
         self._stop_all()
-        # The transports' last callbacks.
+        # Let the closed transports run their last callbacks.
         await asyncio.sleep(0)
 
     def _stop_all(self) -> None:
-        for handle in self._fencing.values():
+        for handle in self._fence_timers.values():
             handle.cancel()
         for node in self.nodes:
             if not node.is_stopped:
@@ -116,19 +129,19 @@ class AsyncCluster:
             self._data_dir.release()
 
     @property
-    def bootstrap(self) -> str:
-        """What clients are given: the addresses of all nodes."""
+    def bootstrap_servers(self) -> str:
+        """The addresses of all nodes, "host:port,host:port", for clients' `bootstrap_servers`."""
         return ",".join(f"{node.server.host}:{node.server.port}" for node in self.nodes)
 
     def addresses(self) -> list[str]:
-        """The nodes' addresses, by their numbers."""
-        return self.bootstrap.split(",")
+        """Return the nodes' addresses, "host:port", by node number."""
+        return self.bootstrap_servers.split(",")
 
-    # -- what the controller tells the nodes
+    # -- notifications of the controller to the nodes
 
-    def _tell(self, partitions: list[Partition]) -> None:
-        # As they are now: what changes while this is under way is told after it.
-        told = [
+    def _send_partitions(self, partitions: list[Partition]) -> None:
+        # Copies: a later change is sent as a later message, and must not alter this one.
+        sent = [
             (
                 self.controller.topics[each.topic].topic_id,
                 replace(each, replicas=list(each.replicas), isr=list(each.isr)),
@@ -137,12 +150,14 @@ class AsyncCluster:
         ]
         for node in self.nodes:
             if not node.is_stopped:
-                self.network.send(CONTROLLER, node.node_id, lambda node=node: node.apply(told))  # type: ignore[misc]
+                deliver = partial(node.apply_partitions, sent)
+                self.network.send(CONTROLLER, node.node_id, deliver)
 
-    def _tell_removed(self, topic: Topic) -> None:
+    def _send_deletion(self, topic: Topic) -> None:
         for node in self.nodes:
             if not node.is_stopped:
-                self.network.send(CONTROLLER, node.node_id, lambda node=node: node.remove(topic))  # type: ignore[misc]
+                deliver = partial(node.delete_topic, topic)
+                self.network.send(CONTROLLER, node.node_id, deliver)
 
     # -- topics
 
@@ -154,17 +169,23 @@ class AsyncCluster:
         replication_factor: int = -1,
         configs: dict[str, str | None] | None = None,
     ) -> None:
-        """A new topic; -1 is the cluster's default. Nodes hear of it in the loop's next round.
+        """Create a topic. The nodes are notified in the event loop's next round.
+
+        Args:
+            name: the topic's name.
+            partitions: their number; -1 is the cluster's default.
+            replication_factor: replicas of each partition; -1 is the cluster's default.
+            configs: topic settings by Kafka's names.
 
         Raises:
-            ControllerError: as Kafka's CreateTopics answers.
+            ControllerError: with the error code of Kafka's CreateTopics.
         """
         self.controller.create_topic(
             name, partitions=partitions, replication_factor=replication_factor, configs=configs
         )
 
     def create_offsets_topic(self) -> None:
-        """The topic that groups' offsets are in, if it is not there yet."""
+        """Create `__consumer_offsets`, the topic of groups and offsets; no-op if it exists."""
         if OFFSETS_TOPIC not in self.controller.topics:
             count = self.settings.offsets_topic_num_partitions
             factor = min(self.settings.replication_factor, len(self.controller.alive))
@@ -172,125 +193,164 @@ class AsyncCluster:
                 OFFSETS_TOPIC,
                 partitions=count,
                 replication_factor=factor,
-                configs=dict(_COMPACTED),
+                configs=dict(_OFFSETS_TOPIC_CONFIGS),
                 internal=True,
             )
 
-    # -- what can be done to nodes
+    # -- operations on nodes
 
-    def freeze(self, node: int) -> None:
-        """Have a node fetch nothing any more as a follower, until `thaw`."""
-        self.frozen.add(self._number(node))
-        for fetcher in self.nodes[node].fetchers.values():
-            fetcher.freeze()
+    def pause_replication(self, node: int) -> None:
+        """Stop a node from fetching as a follower, until `resume_replication`.
 
-    def thaw(self, node: int) -> None:
-        """Undo `freeze`."""
-        self.frozen.discard(self._number(node))
-        for fetcher in self.nodes[node].fetchers.values():
-            fetcher.thaw()
+        Args:
+            node: the node's number.
 
-    def lag(self, node: int, lag_ms: int) -> None:
-        """Have all that passes between a node and the others take so long; 0 is none."""
-        if lag_ms < 0:
-            raise InvalidArgumentError("lag_ms", "at least 0", lag_ms)
-        self.network.lag(self._number(node), lag_ms)
-
-    def cut_off(self, node: int) -> None:
-        """Let nothing pass between a node and the others or the controller; clients reach it as before.
-
-        The controller takes it for dead after `broker_session_timeout_ms`.
+        Raises:
+            InvalidArgumentError: there is no such node.
         """
-        if node in self.network.cut:
+        self.replication_paused.add(self._require_node(node))
+        for fetcher in self.nodes[node].fetchers.values():
+            fetcher.pause()
+
+    def resume_replication(self, node: int) -> None:
+        """Undo `pause_replication`."""
+        self.replication_paused.discard(self._require_node(node))
+        for fetcher in self.nodes[node].fetchers.values():
+            fetcher.resume()
+
+    def set_latency(self, node: int, latency_ms: int) -> None:
+        """Delay each message between a node and the other nodes or the controller.
+
+        Args:
+            node: the node's number.
+            latency_ms: milliseconds in each direction; 0 removes the delay.
+
+        Raises:
+            InvalidArgumentError: there is no such node, or the latency is negative.
+        """
+        if latency_ms < 0:
+            raise InvalidArgumentError("latency_ms", "at least 0", latency_ms)
+        self.network.set_latency(self._require_node(node), latency_ms)
+
+    def partition_node(self, node: int) -> None:
+        """Cut a node off from the other nodes and the controller; clients still reach it.
+
+        The controller fences the node after `broker_session_timeout_ms`.
+        """
+        if node in self.network.partitioned_nodes:
             return
-        self.nodes[self._number(node)].lose_controller()
-        self.network.cut_off(node)
+        self.nodes[self._require_node(node)].disconnect_controller()
+        self.network.partition_node(node)
         delay = self.settings.broker_session_timeout_ms / 1_000
-        self._fencing[node] = asyncio.get_running_loop().call_later(
-            delay, self.controller.node_went, node
+        self._fence_timers[node] = asyncio.get_running_loop().call_later(
+            delay, self.controller.fence_broker, node
         )
 
-    def reconnect(self, node: int) -> None:
-        """Undo `cut_off`."""
-        if self._number(node) not in self.network.cut:
+    def heal_node(self, node: int) -> None:
+        """Undo `partition_node`."""
+        if self._require_node(node) not in self.network.partitioned_nodes:
             return
-        self.network.reconnect(node)
-        self._fencing.pop(node).cancel()
+        self.network.heal_node(node)
+        self._fence_timers.pop(node).cancel()
         if not self.nodes[node].is_stopped:
-            self._came(node)
+            self._register(node)
         for other in self.nodes:
             if not other.is_stopped:
-                other.reconnect(node)
-                self.nodes[node].reconnect(other.node_id)
+                other.resend_fetch(node)
+                self.nodes[node].resend_fetch(other.node_id)
 
     def kill(self, node: int) -> None:
-        """End a node at once; what it has not forced to the disk stays, as after `kill -9`.
+        """Stop a node at once, as `kill -9` would: data written but not flushed survives.
 
-        In memory, the memory is its disk.
+        Without `data_dir` the node's logs stay in memory. No-op if the node is not running.
         """
-        if self._running(node):
+        if self._is_running(node):
             self.nodes[node].kill()
-            self.controller.node_went(node)
+            self.controller.fence_broker(node)
 
     def stop(self, node: int) -> None:
-        """End a node in an orderly way."""
-        if self._running(node):
-            self.controller.node_went(node)
+        """Stop a node in an orderly way; no-op if it is not running."""
+        if self._is_running(node):
+            self.controller.fence_broker(node)
             self.nodes[node].stop()
 
     async def restart(self, node: int) -> None:
-        """Start a node that was killed or stopped, on the port that it had."""
-        if self._running(node):
-            raise InvalidArgumentError("node", "one that was killed or stopped", node)
+        """Start a killed or stopped node again, on its previous port and with its log.
+
+        Args:
+            node: the node's number.
+
+        Raises:
+            InvalidArgumentError: there is no such node, or it is running.
+        """
+        if self._is_running(node):
+            raise InvalidArgumentError("node", "a killed or stopped node", node)
         old = self.nodes[node]
-        new = Node(self, node, old.disk, old.server.port)
+        new = Node(self, node, old.log_directory, old.server.port)
         await new.start()
         self.nodes[node] = new
-        if node in self.network.cut:
-            new.start_alone()
+        if node in self.network.partitioned_nodes:
+            new.start_without_metadata()
         else:
-            self._came(node)
+            self._register(node)
 
-    def _came(self, node: int) -> None:
-        self.controller.node_came(node)
-        self.nodes[node].find_controller()
+    def _register(self, node: int) -> None:
+        self.controller.register_broker(node)
+        self.nodes[node].connect_controller()
 
     def move_leader(self, topic: str, partition: int, node: int) -> None:
-        """Make another in-sync replica a partition's leader.
+        """Make another in-sync replica the leader of a partition, in a new leader epoch.
+
+        Args:
+            topic: the topic's name.
+            partition: the partition's number.
+            node: the new leader.
 
         Raises:
             ControllerError: there is no such partition, or the node is not in sync.
         """
-        self.controller.move_leader(TopicPartition(topic, partition), self._number(node))
+        self.controller.move_leader(TopicPartition(topic, partition), self._require_node(node))
 
-    def _number(self, node: int) -> int:
+    def _require_node(self, node: int) -> int:
         if not 0 <= node < len(self.nodes):
             raise InvalidArgumentError("node", f"between 0 and {len(self.nodes) - 1}", node)
         return node
 
-    def _running(self, node: int) -> bool:
-        return not self.nodes[self._number(node)].is_stopped
+    def _is_running(self, node: int) -> bool:
+        return not self.nodes[self._require_node(node)].is_stopped
 
-    # -- what it is like
+    # -- state
 
     def metrics(self) -> dict[int, dict[str, dict[str, float]]]:
-        """PurgatorySize, NumDelayedOperations, ExpiresPerSec and more, by node and purgatory."""
+        """Return the metrics of every live node's purgatories, by node, purgatory and metric.
+
+        The metrics are those of `NodeMetrics.read`.
+        """
         return {
             node.node_id: node.metrics.read(node.now_ms())
             for node in self.nodes
             if not node.is_stopped
         }
 
-    def describe(self, topic: str) -> list[dict[str, Any]]:
-        """A topic's partitions: leader, epoch, replicas, those in sync, and each live replica's offsets.
+    def describe_topic(self, topic: str) -> list[dict[str, Any]]:
+        """Return the state of a topic's partitions.
+
+        Args:
+            topic: the topic's name.
+
+        Returns:
+            For each partition `partition`, `leader`, `leader_epoch`, `replicas`, `isr`, and
+            `offsets`: for each live replica's node its `log_start_offset`, `end_offset` and
+            `high_watermark`.
 
         Raises:
             ControllerError: there is no such topic.
         """
-        return [self._describe(partition) for partition in self.controller.known(topic).partitions]
+        partitions = self.controller.require_topic(topic).partitions
+        return [self._describe_partition(partition) for partition in partitions]
 
-    def _describe(self, partition: Partition) -> dict[str, Any]:
-        found = {}
+    def _describe_partition(self, partition: Partition) -> dict[str, Any]:
+        offsets = {}
         for node in partition.replicas:
             replica = (
                 None
@@ -298,7 +358,7 @@ class AsyncCluster:
                 else self.nodes[node].replicas.find(partition.key)
             )
             if replica is not None:
-                found[node] = {
+                offsets[node] = {
                     "log_start_offset": replica.log.log_start_offset,
                     "end_offset": replica.log.end_offset,
                     "high_watermark": replica.high_watermark,
@@ -309,7 +369,7 @@ class AsyncCluster:
             "leader_epoch": partition.leader_epoch,
             "replicas": list(partition.replicas),
             "isr": list(partition.isr),
-            "offsets": found,
+            "offsets": offsets,
         }
 
     def check(self) -> None:
@@ -320,6 +380,3 @@ class AsyncCluster:
                     replica.check()
                 for purgatory in node.purgatories.values():
                     purgatory.check()
-
-
-__all__ = ["AsyncCluster", "ControllerError"]

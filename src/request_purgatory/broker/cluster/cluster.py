@@ -1,4 +1,4 @@
-"""A cluster on a thread of its own."""
+"""A cluster on its own thread of this process."""
 
 from __future__ import annotations
 
@@ -9,35 +9,35 @@ from pathlib import Path
 from typing import Any
 
 from request_purgatory.broker.cluster.async_cluster import AsyncCluster
-from request_purgatory.broker.cluster.cluster_client import RunningCluster
+from request_purgatory.broker.cluster.cluster_client import ClusterClient
 from request_purgatory.broker.cluster.commands import ClusterError, run_command
 from request_purgatory.broker.replication.recorder import Recorder
 from request_purgatory.broker.settings import ClusterSettings
 
-#: A command that is not done by then never will be.
-_TIME_LIMIT = 60.0
+#: Seconds for the start, for the stop and for each command.
+_TIMEOUT = 60.0
 
 
-class Cluster(RunningCluster):
-    """A Kafka cluster for tests and development, on a thread of this process: `with Cluster(nodes=3) as cluster:`.
+class Cluster(ClusterClient):
+    """A Kafka cluster for tests and development, on a thread of this process.
 
-    Clients in the same process that keep the interpreter busy share its lock with the cluster;
-    `ClusterProcess` has an interpreter of its own.
+    `with Cluster(nodes=3) as cluster:` starts and stops it. Clients in the same process share the
+    interpreter's lock with the cluster; `ClusterProcess` has its own interpreter.
     """
 
     def __init__(
         self, nodes: int = 1, *, record: Path | str | None = None, **settings: Any
     ) -> None:
-        """A cluster that starts with its `with` block.
+        """Create a cluster; `start` or entering the `with` block starts it.
 
         Args:
-            nodes: brokers, each on a port of its own of the loopback interface.
-            record: a folder for a trace of what waits, in the pipeline's schema.
-            settings: of `ClusterSettings`, by Kafka's names with underscores.
+            nodes: number of brokers, each on its own port of the loopback interface.
+            record: a folder for a trace of the requests that wait, in the pipeline's schema.
+            settings: fields of `ClusterSettings`: Kafka's names with underscores for dots.
 
         Raises:
-            InvalidArgumentError: a setting that no cluster can have. TypeError: one that there is
-                not.
+            InvalidArgumentError: a setting's value is not allowed.
+            TypeError: a setting is unknown.
         """
         if isinstance(settings.get("data_dir"), str):
             settings["data_dir"] = Path(settings["data_dir"])
@@ -46,35 +46,44 @@ class Cluster(RunningCluster):
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._cluster: AsyncCluster | None = None
-        self._end: asyncio.Event | None = None
-        self._addresses = ""
+        self._stopping: asyncio.Event | None = None
+        self._bootstrap_servers = ""
 
-    # -- beginning and end
+    # -- start and stop
 
     def start(self) -> Cluster:
-        """Start; what `with` does."""
+        """Start the cluster, as entering the `with` block does.
+
+        Returns:
+            The cluster itself.
+
+        Raises:
+            InvalidArgumentError: another running cluster uses the data directory.
+            OSError: a port is in use.
+            RuntimeError: the cluster was started before.
+        """
         if self._thread is not None:
-            raise RuntimeError("a cluster is started once: make a new one")
+            raise RuntimeError("a cluster can be started once only; create another one")
         started: Future[None] = Future()
         self._thread = threading.Thread(
             target=self._run, args=(started,), name="purgatory-cluster", daemon=True
         )
         self._thread.start()
         try:
-            started.result(_TIME_LIMIT)
+            started.result(_TIMEOUT)
         except BaseException:
-            self._thread.join(_TIME_LIMIT)
+            self._thread.join(_TIMEOUT)
             raise
         return self
 
     def close(self) -> None:
-        """Stop all nodes and the thread; may be repeated."""
+        """Stop all nodes and the thread. Further calls do nothing."""
         if self._thread is None or not self._thread.is_alive():
             return
         assert self._loop is not None
-        assert self._end is not None
-        self._loop.call_soon_threadsafe(self._end.set)
-        self._thread.join(_TIME_LIMIT)
+        assert self._stopping is not None
+        self._loop.call_soon_threadsafe(self._stopping.set)
+        self._thread.join(_TIMEOUT)
 
     def _run(self, started: Future[None]) -> None:
         try:
@@ -88,12 +97,12 @@ class Cluster(RunningCluster):
     async def _main(self, started: Future[None]) -> None:
         recorder = None if self._record is None else Recorder(self._record)
         self._loop = asyncio.get_running_loop()
-        self._end = asyncio.Event()
+        self._stopping = asyncio.Event()
         try:
             async with AsyncCluster(self.settings, recorder=recorder) as self._cluster:
-                self._addresses = self._cluster.bootstrap
+                self._bootstrap_servers = self._cluster.bootstrap_servers
                 started.set_result(None)
-                await self._end.wait()
+                await self._stopping.wait()
         finally:
             if recorder is not None:
                 recorder.close()
@@ -101,19 +110,27 @@ class Cluster(RunningCluster):
     # -- commands
 
     @property
-    def bootstrap(self) -> str:
-        """What clients are given: the addresses of all nodes."""
-        return self._addresses
+    def bootstrap_servers(self) -> str:
+        """The addresses of all nodes, "host:port,host:port", for clients' `bootstrap_servers`."""
+        return self._bootstrap_servers
 
     def call(self, command: str, /, **arguments: Any) -> Any:
+        """Run a command by its name, as in `commands.commands`.
+
+        Returns:
+            The command's result.
+
+        Raises:
+            ClusterError: the cluster is not running, or refused the command.
+        """
         if (
             self._loop is None
             or self._cluster is None
             or self._thread is None
             or not self._thread.is_alive()
         ):
-            raise ClusterError(f"{command}: the cluster does not run")
+            raise ClusterError(f"{command}: the cluster is not running")
         future = asyncio.run_coroutine_threadsafe(
             run_command(self._cluster, command, arguments), self._loop
         )
-        return future.result(_TIME_LIMIT)
+        return future.result(_TIMEOUT)

@@ -1,4 +1,4 @@
-"""A cluster in a process of its own."""
+"""A cluster in its own process."""
 
 from __future__ import annotations
 
@@ -14,44 +14,50 @@ from pathlib import Path
 from typing import Any
 
 from request_purgatory.broker.cluster.admin_server import ControlClient
-from request_purgatory.broker.cluster.cluster_client import RunningCluster
+from request_purgatory.broker.cluster.cluster_client import ClusterClient
 from request_purgatory.broker.cluster.commands import ClusterError
 from request_purgatory.broker.settings import ClusterSettings
 
-_TIME_LIMIT = 60.0
+#: Seconds for the start and for the stop.
+_TIMEOUT = 60.0
 
 
-class ClusterProcess(RunningCluster):
-    """A Kafka cluster for tests and development, in a process of its own: a test that blocks its interpreter does not block it.
+class ClusterProcess(ClusterClient):
+    """A Kafka cluster for tests and development, in its own process.
 
-    It has the methods of `Cluster`, and ends with the process that started it, however that ends.
+    A test that blocks its interpreter does not block the cluster. The methods are those of
+    `Cluster`. The process ends with the process that started it, however that ends.
     """
 
     def __init__(
         self, nodes: int = 1, *, record: Path | str | None = None, **settings: Any
     ) -> None:
-        """As `Cluster`."""
+        """Create a cluster; arguments and errors are those of `Cluster`."""
         if isinstance(settings.get("data_dir"), str):
             settings["data_dir"] = Path(settings["data_dir"])
         self.settings = ClusterSettings(nodes=nodes, **settings)
         self._record = None if record is None else str(record)
         self._process: subprocess.Popen[bytes] | None = None
         self._control: ControlClient | None = None
-        self._calling = threading.Lock()
-        self._addresses = ""
+        self._call_lock = threading.Lock()
+        self._bootstrap_servers = ""
 
     def start(self) -> ClusterProcess:
-        """Start; what `with` does.
+        """Start the process and its cluster, as entering the `with` block does.
+
+        Returns:
+            The cluster itself.
 
         Raises:
-            ClusterError: it does not start; the message says why.
+            ClusterError: the cluster did not start; the message gives the reason.
+            RuntimeError: the cluster was started before.
         """
         if self._process is not None:
-            raise RuntimeError("a cluster is started once: make a new one")
+            raise RuntimeError("a cluster can be started once only; create another one")
         settings = asdict(self.settings)
         if settings["data_dir"] is not None:
             settings["data_dir"] = os.fspath(settings["data_dir"])
-        command = [sys.executable, "-m", "request_purgatory.broker_process"]
+        command = [sys.executable, "-m", "request_purgatory.broker.cluster.process_main"]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         assert self._process.stdin is not None
         try:
@@ -59,30 +65,29 @@ class ClusterProcess(RunningCluster):
                 json.dumps({"settings": settings, "record": self._record}).encode() + b"\n"
             )
             self._process.stdin.flush()
-            told = json.loads(self._first_line() or b"{}")
+            report = json.loads(self._read_first_line() or b"{}")
         except (OSError, ValueError) as error:
             self.kill_process()
-            raise ClusterError(f"the cluster's process does not start: {error}") from error
-        if "bootstrap" not in told:
+            raise ClusterError(f"the cluster's process did not start: {error}") from error
+        if "bootstrap_servers" not in report:
             self.kill_process()
-            raise ClusterError(
-                f"the cluster's process does not start: {told.get('error', 'it ended without a word')}"
-            )
-        self._addresses = told["bootstrap"]
-        self._control = ControlClient(told["control"])
+            reason = report.get("error", "it ended without a message")
+            raise ClusterError(f"the cluster's process did not start: {reason}")
+        self._bootstrap_servers = report["bootstrap_servers"]
+        self._control = ControlClient(report["control"])
         return self
 
-    def _first_line(self) -> bytes:
+    def _read_first_line(self) -> bytes:
         assert self._process is not None
         assert self._process.stdout is not None
-        end = time.monotonic() + _TIME_LIMIT
+        end = time.monotonic() + _TIMEOUT
         line = b""
         while not line.endswith(b"\n"):
             ready, _, _ = select.select(
                 [self._process.stdout], [], [], max(0.0, end - time.monotonic())
             )
             if not ready:
-                raise OSError(f"nothing was heard of it for {_TIME_LIMIT:.0f} s")
+                raise OSError(f"it sent nothing for {_TIMEOUT:.0f} s")
             part = os.read(self._process.stdout.fileno(), 4_096)
             if not part:
                 break
@@ -90,7 +95,7 @@ class ClusterProcess(RunningCluster):
         return line
 
     def close(self) -> None:
-        """Stop all nodes in an orderly way, and the process; may be repeated."""
+        """Stop all nodes in an orderly way, and the process. Further calls do nothing."""
         if self._process is None:
             return
         if self._control is not None:
@@ -99,17 +104,17 @@ class ClusterProcess(RunningCluster):
         if self._process.stdin is not None:
             self._process.stdin.close()
         try:
-            self._process.wait(_TIME_LIMIT)
+            self._process.wait(_TIMEOUT)
         except subprocess.TimeoutExpired:
             self.kill_process()
         self._close_output()
 
     def kill_process(self) -> None:
-        """End the process by SIGKILL: what it has written to `data_dir` stays as it is."""
+        """Kill the process by SIGKILL; the files in `data_dir` stay as they are."""
         if self._process is None:
             return
         self._process.kill()
-        self._process.wait(_TIME_LIMIT)
+        self._process.wait(_TIMEOUT)
         if self._control is not None:
             self._control.close()
             self._control = None
@@ -117,7 +122,7 @@ class ClusterProcess(RunningCluster):
             try:
                 self._process.stdin.close()
             except OSError:
-                pass  # What was left to be written has nobody to read it.
+                pass  # Unsent data: the process that would read it is gone.
         self._close_output()
 
     def _close_output(self) -> None:
@@ -125,12 +130,31 @@ class ClusterProcess(RunningCluster):
             self._process.stdout.close()
 
     @property
-    def bootstrap(self) -> str:
-        """What clients are given: the addresses of all nodes."""
-        return self._addresses
+    def bootstrap_servers(self) -> str:
+        """The addresses of all nodes, "host:port,host:port", for clients' `bootstrap_servers`."""
+        return self._bootstrap_servers
+
+    @property
+    def pid(self) -> int:
+        """The id of the cluster's process.
+
+        Raises:
+            RuntimeError: the cluster was not started.
+        """
+        if self._process is None:
+            raise RuntimeError("the cluster was not started; call start() or enter the block")
+        return self._process.pid
 
     def call(self, command: str, /, **arguments: Any) -> Any:
+        """Run a command by its name, as in `commands.commands`.
+
+        Returns:
+            The command's result.
+
+        Raises:
+            ClusterError: the cluster is not running, or refused the command.
+        """
         if self._control is None:
-            raise ClusterError(f"{command}: the cluster does not run")
-        with self._calling:
+            raise ClusterError(f"{command}: the cluster is not running")
+        with self._call_lock:
             return self._control.call(command, arguments)

@@ -1,6 +1,6 @@
-"""What can be done to a running cluster, by name.
+"""The commands that change or inspect a running cluster, by name.
 
-The same commands for code, another process and the command line.
+Code, another process and the command line run the same commands.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from request_purgatory.errors import InvalidArgumentError, PurgatoryError
 
 
 class ClusterError(PurgatoryError):
-    """A cluster could not do what it was asked to; the message says why.
+    """A cluster refused a command, did not start, or is not running; the message gives the reason.
 
     Attributes:
-        code: Kafka's name of the error, where it has one.
+        code: Kafka's name of the error; None if it has none.
     """
 
     def __init__(self, message: str, code: str | None = None) -> None:
@@ -30,38 +30,47 @@ class ClusterError(PurgatoryError):
 
 
 def commands(cluster: AsyncCluster) -> dict[str, Callable[..., Any]]:
-    """The commands of a cluster by name; what they return can be written as JSON."""
+    """Return the commands of a cluster by name; their results can be written as JSON."""
     faults = cluster.faults
     return {
-        "bootstrap": lambda: cluster.bootstrap,
+        "bootstrap_servers": lambda: cluster.bootstrap_servers,
         "create_topic": cluster.create_topic,
-        "describe": cluster.describe,
+        "describe_topic": cluster.describe_topic,
         "metrics": cluster.metrics,
-        "freeze": cluster.freeze,
-        "thaw": cluster.thaw,
-        "lag": cluster.lag,
-        "cut_off": cluster.cut_off,
-        "reconnect": cluster.reconnect,
+        "pause_replication": cluster.pause_replication,
+        "resume_replication": cluster.resume_replication,
+        "set_latency": cluster.set_latency,
+        "partition_node": cluster.partition_node,
+        "heal_node": cluster.heal_node,
         "kill": cluster.kill,
         "stop": cluster.stop,
         "restart": cluster.restart,
         "move_leader": cluster.move_leader,
-        "fail_requests": faults.fail_requests,
-        "befall_responses": faults.befall_responses,
+        "inject_request_error": faults.inject_request_error,
+        "inject_response_fault": faults.inject_response_fault,
         "clear_faults": faults.clear,
     }
 
 
 async def run_command(cluster: AsyncCluster, name: str, arguments: dict[str, Any]) -> Any:
-    """Run one command on the cluster's loop.
+    """Run one command on the cluster's event loop.
+
+    Args:
+        cluster: the cluster.
+        name: the command's name, as in `commands`.
+        arguments: its keyword arguments.
+
+    Returns:
+        The command's result, which can be written as JSON.
 
     Raises:
-        ClusterError: there is no such command, its arguments are not its own, or it was refused.
-        InvalidArgumentError: an argument has a value that it can't have.
+        ClusterError: the command is unknown, an argument is missing or unknown, or the cluster
+            refused the command.
+        InvalidArgumentError: an argument's value is not allowed.
     """
     known = commands(cluster)
     if name not in known:
-        raise ClusterError(f"there is no command {name!r}: there are {', '.join(sorted(known))}")
+        raise ClusterError(f"unknown command {name!r}; known: {', '.join(sorted(known))}")
     command = known[name]
     try:
         inspect.signature(command).bind(**arguments)
@@ -75,6 +84,6 @@ async def run_command(cluster: AsyncCluster, name: str, arguments: dict[str, Any
         raise ClusterError(f"{name}: {error}", error.code.name) from None
     except (TypeError, IndexError) as error:
         raise InvalidArgumentError(
-            name, f"called with the arguments that it takes ({error})", arguments
+            name, f"called with arguments of the right types ({error})", arguments
         ) from error
     return result

@@ -1,4 +1,4 @@
-"""A cluster's data directory, which is one cluster's at a time."""
+"""A lock on a cluster's data directory, so that only one cluster uses it at a time."""
 
 from __future__ import annotations
 
@@ -8,30 +8,30 @@ from typing import IO
 
 from request_purgatory.errors import InvalidArgumentError
 
-_LOCK = "lock"
+_LOCK_FILE = "lock"
 
 
 class DataDir:
-    """Holds a directory for a cluster until it is released or the process ends, however that ends."""
+    """Locks a directory until `release` or the end of the process, however the process ends."""
 
     def __init__(self, folder: Path) -> None:
-        """Make the directory, and hold it.
+        """Create the directory if necessary, and lock it.
 
         Raises:
-            InvalidArgumentError: another cluster has it.
+            InvalidArgumentError: another cluster has locked it.
         """
         folder.mkdir(parents=True, exist_ok=True)
-        self._file: IO[str] = (folder / _LOCK).open("a")
+        self._file: IO[str] = (folder / _LOCK_FILE).open("a")
         try:
             _lock(self._file)
         except OSError:
             self._file.close()
             raise InvalidArgumentError(
-                "data_dir", "no other running cluster's", str(folder)
+                "data_dir", "a directory that no other running cluster uses", str(folder)
             ) from None
 
     def release(self) -> None:
-        """Let others have it; may be repeated."""
+        """Unlock the directory. Further calls do nothing."""
         self._file.close()
 
 

@@ -1,6 +1,7 @@
-"""What lies between the nodes.
+"""The simulated network between the nodes of a cluster and its controller.
 
-They share a process, but not everything reaches everyone at once.
+The nodes share a process; this module gives their messages latency, and drops them where a node is
+partitioned.
 """
 
 from __future__ import annotations
@@ -9,79 +10,90 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 
-#: The controller, as an end of a link.
+#: The controller's number as an end of a link; nodes are 0 and above.
 CONTROLLER = -1
 
 _Link = tuple[int, int]
+#: The time at which a message is due, by the loop's clock in seconds, and the delivery itself.
+_Message = tuple[float, Callable[[], None]]
 
 
 class Network:
-    """Carries messages between nodes, and between a node and the controller, by way of the event loop.
+    """Carries messages between nodes, and between nodes and the controller, over the event loop.
 
-    A link may be cut, and a node's messages may be delayed. What is on a link when it is cut is
-    lost; all else arrives, in the order in which it was sent from this end to that, as on a
-    connection.
+    Each direction between two ends is a link. A link delivers its messages in the order in which
+    they were sent, as a TCP connection does. Messages in flight when a node is partitioned are
+    lost; all others arrive.
     """
 
     def __init__(self) -> None:
-        self._cut: set[int] = set()
-        self._lag_ms: dict[int, int] = {}
-        #: What is under way from one end to another: when it is due by the loop's time, and what is
-        #: to be called then.
-        self._links: dict[_Link, deque[tuple[float, Callable[[], None]]]] = {}
+        self._partitioned: set[int] = set()
+        self._latency_ms: dict[int, int] = {}
+        self._in_flight: dict[_Link, deque[_Message]] = {}
 
     def send(self, source: int, target: int, deliver: Callable[[], None]) -> None:
-        """Have `deliver` called on the loop, if source and target reach each other now and until then."""
+        """Call `deliver` on the event loop after the link's latency; never at once.
+
+        A link's latency is that of its slower end. The message is lost if either end is partitioned
+        now or before the message is due.
+
+        Args:
+            source: the sending node, or CONTROLLER.
+            target: the receiving node, or CONTROLLER.
+            deliver: called without arguments.
+        """
         if not self.is_connected(source, target):
             return
         loop = asyncio.get_running_loop()
         link = (source, target)
-        under_way = self._links.get(link)
-        if under_way is None:
-            under_way = self._links[link] = deque()
+        in_flight = self._in_flight.get(link)
+        if in_flight is None:
+            in_flight = self._in_flight[link] = deque()
         now = loop.time()
-        due = now + max(self._lag_ms.get(source, 0), self._lag_ms.get(target, 0)) / 1_000
-        if under_way:
-            due = max(
-                due, under_way[-1][0]
-            )  # The lag may have become less: nothing overtakes what was sent before it.
-        under_way.append((due, deliver))
-        # Each message has its own call, which delivers the first that is due: the loop does not
-        # keep the order of equal times.
+        latency_ms = max(self._latency_ms.get(source, 0), self._latency_ms.get(target, 0))
+        due = now + latency_ms / 1_000
+        if in_flight:
+            # The latency may have been reduced: no message overtakes an earlier one.
+            due = max(due, in_flight[-1][0])
+        in_flight.append((due, deliver))
+        # The loop does not keep the order of calls that are due at the same time. So each call
+        # delivers the link's first message that is due, whichever message it was scheduled for.
         if due <= now:
-            loop.call_soon(self._arrive, under_way, due)
+            loop.call_soon(self._deliver_first, in_flight, due)
         else:
-            loop.call_at(due, self._arrive, under_way, due)
+            loop.call_at(due, self._deliver_first, in_flight, due)
 
-    def _arrive(self, under_way: deque[tuple[float, Callable[[], None]]], due: float) -> None:
-        if under_way and under_way[0][0] <= due:
-            under_way.popleft()[1]()
+    def _deliver_first(self, in_flight: deque[_Message], due: float) -> None:
+        if in_flight and in_flight[0][0] <= due:
+            in_flight.popleft()[1]()
 
     def is_connected(self, source: int, target: int) -> bool:
-        """True unless one of them is cut off."""
-        return source == target or not (source in self._cut or target in self._cut)
+        """Return True unless one of the two ends is partitioned; an end reaches itself always."""
+        return source == target or not (source in self._partitioned or target in self._partitioned)
 
-    def cut_off(self, node: int) -> None:
-        """Nothing passes between a node and the others, or the controller.
+    def partition_node(self, node: int) -> None:
+        """Cut a node off from all other ends, and lose its messages in flight."""
+        self._partitioned.add(node)
+        for link in [link for link in self._in_flight if node in link]:
+            self._in_flight.pop(link).clear()
 
-        What is under way is lost.
-        """
-        self._cut.add(node)
-        for link in [link for link in self._links if node in link]:
-            self._links.pop(link).clear()
-
-    def reconnect(self, node: int) -> None:
-        """Undo `cut_off`."""
-        self._cut.discard(node)
+    def heal_node(self, node: int) -> None:
+        """Undo `partition_node`."""
+        self._partitioned.discard(node)
 
     @property
-    def cut(self) -> frozenset[int]:
-        """The nodes that are cut off."""
-        return frozenset(self._cut)
+    def partitioned_nodes(self) -> frozenset[int]:
+        """The nodes that are partitioned."""
+        return frozenset(self._partitioned)
 
-    def lag(self, node: int, lag_ms: int) -> None:
-        """Have every message from and to a node take so long; 0 is none."""
-        if lag_ms:
-            self._lag_ms[node] = lag_ms
+    def set_latency(self, node: int, latency_ms: int) -> None:
+        """Delay every later message from and to a node.
+
+        Args:
+            node: the node's number.
+            latency_ms: milliseconds in each direction; 0 removes the delay.
+        """
+        if latency_ms:
+            self._latency_ms[node] = latency_ms
         else:
-            self._lag_ms.pop(node, None)
+            self._latency_ms.pop(node, None)

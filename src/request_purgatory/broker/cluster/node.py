@@ -1,7 +1,4 @@
-"""A node of a cluster.
-
-Its replicas, its group coordinator, its connections, and the purgatories of what waits for them.
-"""
+"""A node of a cluster: one broker with its replicas, group coordinator, server and purgatories."""
 
 from __future__ import annotations
 
@@ -9,19 +6,21 @@ import asyncio
 import copy
 import logging
 import uuid
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from request_purgatory.aio import Purgatory
+from request_purgatory.broker.api import handle
 from request_purgatory.broker.cluster.network import CONTROLLER
 from request_purgatory.broker.cluster.replicated_offsets import (
     ReplicatedOffsets,
     stored_records,
 )
+from request_purgatory.broker.deferred_actions import ActionQueue
 from request_purgatory.broker.groups import GroupCoordinator, GroupPurgatories
 from request_purgatory.broker.log import RecordError
-from request_purgatory.broker.metadata.controller import IsrWish
+from request_purgatory.broker.metadata.controller import AlterPartitionRequest
 from request_purgatory.broker.metadata.topic_configs import topic_value
 from request_purgatory.broker.metadata.topics import (
     NO_LEADER,
@@ -30,16 +29,16 @@ from request_purgatory.broker.metadata.topics import (
     Topic,
     TopicPartition,
 )
-from request_purgatory.broker.replication.deferred_actions import Actions
 from request_purgatory.broker.replication.fetch_sessions import FetchSessions
 from request_purgatory.broker.replication.fetcher import Fetcher
-from request_purgatory.broker.replication.log_directory import Disk, log_settings
+from request_purgatory.broker.replication.log_directory import LogDirectory, log_settings
 from request_purgatory.broker.replication.replica import Replica, ReplicaError
 from request_purgatory.broker.replication.replica_manager import (
     ReplicaManager,
     ReplicaPurgatories,
 )
 from request_purgatory.broker.replication.replica_metrics import NodeMetrics
+from request_purgatory.broker.request_context import RequestContext
 from request_purgatory.broker.server.quotas import ByteRateQuota
 from request_purgatory.broker.server.server import Server
 from request_purgatory.broker.wire.error_code import ErrorCode
@@ -50,20 +49,39 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-#: Kafka's names for what is counted by purgatory, as far as it has them.
+#: The node's purgatories by name; the names are Kafka's where Kafka has such a purgatory.
 PURGATORIES = ("Produce", "Fetch", "DeleteRecords", "Rebalance", "Sync", "Heartbeat", "Throttle")
-_WATERMARKS_EVERY_MS = 5_000
+#: Kafka's `replica.high.watermark.checkpoint.interval.ms`.
+_CHECKPOINT_INTERVAL_MS = 5_000
+
+
+class MetadataImage(NamedTuple):
+    """A copy of the controller's metadata, for a node that can't reach the controller."""
+
+    topics: dict[str, Topic]
+    names: dict[uuid.UUID, str]
+    alive: set[int]
 
 
 class Node:
     """One broker of a cluster. All of it runs on the cluster's event loop."""
 
-    def __init__(self, cluster: AsyncCluster, node_id: int, disk: Disk, port: int) -> None:
+    def __init__(
+        self, cluster: AsyncCluster, node_id: int, log_directory: LogDirectory, port: int
+    ) -> None:
+        """Create a node; `start` starts it.
+
+        Args:
+            cluster: the cluster that the node belongs to.
+            node_id: its number.
+            log_directory: its logs.
+            port: the TCP port that it listens on; 0 takes a free one.
+        """
         self.cluster = cluster
         self.node_id = node_id
         self.settings = cluster.settings
-        self.disk = disk
-        self.actions = Actions()
+        self.log_directory = log_directory
+        self.actions = ActionQueue()
         self.is_stopped = True
         self.purgatories: dict[str, Purgatory] = {}
         self.fetchers: dict[int, Fetcher] = {}
@@ -73,20 +91,20 @@ class Node:
         windows, window_ms = self.settings.quota_window_num, self.settings.quota_window_size_ms
         self.producer_quota = ByteRateQuota(self.settings.producer_byte_rate, windows, window_ms)
         self.consumer_quota = ByteRateQuota(self.settings.consumer_byte_rate, windows, window_ms)
-        #: What the node knows while it can't hear from the controller; None while it can.
-        self._image: tuple[dict[str, Topic], dict[uuid.UUID, str], set[int]] | None = None
+        #: The metadata at the last contact with the controller; None while the node is connected.
+        self._image: MetadataImage | None = None
         self._stack = AsyncExitStack()
         self._timers: dict[str, asyncio.TimerHandle] = {}
 
-    # -- beginning and end
+    # -- start and stop
 
     async def start(self) -> None:
-        """Listen. The node has no partition until `find_controller`."""
+        """Open the purgatories and listen; `connect_controller` then gives the node partitions."""
         interval = self.settings.purgatory_purge_interval_requests
         for name in PURGATORIES:
             purgatory = Purgatory(f"{name}-{self.node_id}", purge_interval=interval)
             self.purgatories[name] = await self._stack.enter_async_context(purgatory)
-        waiting = ReplicaPurgatories(
+        replica_purgatories = ReplicaPurgatories(
             self.purgatories["Produce"],
             self.purgatories["Fetch"],
             self.purgatories["DeleteRecords"],
@@ -94,13 +112,13 @@ class Node:
         self.replicas = ReplicaManager(
             self.node_id,
             self.settings,
-            waiting,
+            replica_purgatories,
             self.actions,
             now_ms=self.now_ms,
             wall_ms=self.cluster.wall_ms,
-            knows=self.knows,
+            partition_exists=self.partition_exists,
             alive=self.visible_nodes,
-            alter_isr=self._alter_isr,
+            alter_partition=self._alter_partition,
         )
         self.replicas.recorder = self.recorder
         self.groups = GroupCoordinator(
@@ -123,24 +141,25 @@ class Node:
             self._halt()
             raise
         self.is_stopped = False
-        self._every(
-            "shrink", max(1, self.settings.replica_lag_time_max_ms // 2), self.replicas.shrink
-        )
-        self._every("watermarks", _WATERMARKS_EVERY_MS, self._keep_high_watermarks)
-        self._every("retention", self.settings.log_retention_check_interval_ms, self._delete_old)
+        # Kafka too checks for lagging followers twice per `replica.lag.time.max.ms`.
+        shrink_interval_ms = max(1, self.settings.replica_lag_time_max_ms // 2)
+        retention_interval_ms = self.settings.log_retention_check_interval_ms
+        self._schedule("shrink", shrink_interval_ms, self.replicas.shrink_isr)
+        self._schedule("checkpoint", _CHECKPOINT_INTERVAL_MS, self._checkpoint_high_watermarks)
+        self._schedule("retention", retention_interval_ms, self._delete_old_segments)
 
     def kill(self) -> None:
-        """Stop at once, as by `kill -9`: nobody is told, nothing is written any more."""
+        """Stop at once, as by `kill -9`: send and write nothing more."""
         self._halt()
         for replica in self.replicas.replicas.values():
-            self.disk.abandon(replica.log)
+            self.log_directory.abandon(replica.log)
 
     def stop(self) -> None:
-        """Stop in an orderly way: what was appended is forced to the disk."""
-        self._keep_high_watermarks()
+        """Stop in an orderly way: flush the logs and checkpoint the high watermarks."""
+        self._checkpoint_high_watermarks()
         self._halt()
         for replica in self.replicas.replicas.values():
-            self.disk.close(replica.log)
+            self.log_directory.close(replica.log)
 
     def _halt(self) -> None:
         self.is_stopped = True
@@ -152,54 +171,69 @@ class Node:
         for purgatory in self.purgatories.values():
             purgatory.close()
 
-    def _every(self, name: str, interval_ms: int, work: Any) -> None:
-        def again() -> None:
-            self._every(name, interval_ms, work)
+    def _schedule(self, name: str, interval_ms: int, work: Callable[[], None]) -> None:
+        """Call `work` every `interval_ms` milliseconds until the node stops."""
+
+        def run() -> None:
+            self._schedule(name, interval_ms, work)
             with self.actions:
                 work()
 
-        self._timers[name] = asyncio.get_running_loop().call_later(interval_ms / 1_000, again)
+        self._timers[name] = asyncio.get_running_loop().call_later(interval_ms / 1_000, run)
 
-    # -- what it knows of the cluster
+    def handle(self, context: RequestContext, request: Any) -> None:
+        """Handle a client's request, now or later.
+
+        Args:
+            context: the request's context, which takes the response.
+            request: the decoded request; None for an unsupported version of ApiVersions.
+        """
+        with self.actions:
+            handle(self, context, request)
+
+    # -- metadata
 
     def now_ms(self) -> int:
-        """The loop's time in whole milliseconds."""
+        """Return the event loop's time in whole milliseconds."""
         return round(asyncio.get_running_loop().time() * 1_000)
 
     @property
     def topics(self) -> dict[str, Topic]:
-        """The topics by name."""
-        return self.cluster.controller.topics if self._image is None else self._image[0]
+        """The topics by name, as far as this node knows."""
+        return self.cluster.controller.topics if self._image is None else self._image.topics
 
     @property
     def names(self) -> dict[uuid.UUID, str]:
-        """The topics' names by their ids."""
-        return self.cluster.controller.names if self._image is None else self._image[1]
+        """The topics' names by topic id, as far as this node knows."""
+        return self.cluster.controller.names if self._image is None else self._image.names
 
     def visible_nodes(self) -> set[int]:
-        """The nodes that are alive, as far as this one knows."""
-        return self.cluster.controller.alive if self._image is None else self._image[2]
+        """Return the numbers of the live nodes, as far as this node knows."""
+        return self.cluster.controller.alive if self._image is None else self._image.alive
 
     @property
     def reaches_controller(self) -> bool:
-        """True unless the node is cut off."""
+        """True unless the node is partitioned."""
         return self.cluster.network.is_connected(self.node_id, CONTROLLER)
 
-    def lose_controller(self) -> None:
-        """From here on the node knows what it knew."""
+    def disconnect_controller(self) -> None:
+        """Keep a copy of the metadata, since the controller becomes unreachable."""
         controller = self.cluster.controller
-        self._image = (
+        self._image = MetadataImage(
             copy.deepcopy(controller.topics),
             dict(controller.names),
             set(controller.alive),
         )
 
-    def start_alone(self) -> None:
-        """The node has started, and the controller is out of reach: it knows of no topic yet."""
-        self._image = ({}, {}, {self.node_id})
+    def start_without_metadata(self) -> None:
+        """Begin with empty metadata, since the node has started out of reach of the controller."""
+        self._image = MetadataImage({}, {}, {self.node_id})
 
-    def find_controller(self) -> None:
-        """The node hears from the controller (again), and of all that it has missed."""
+    def connect_controller(self) -> None:
+        """Take over the controller's metadata and every change since the last contact.
+
+        Deletes the replicas of partitions that this node no longer has.
+        """
         self._image = None
         topics = self.cluster.controller.topics.values()
         partitions = [(topic, partition) for topic in topics for partition in topic.partitions]
@@ -210,32 +244,39 @@ class Node:
         }
         with self.actions:
             for replica in list(self.replicas.replicas.values()):
-                # What was asked for on a link that was cut is not answered any more.
-                replica.wished_isr = None
+                # A request that was in flight when the node was partitioned gets no response.
+                replica.pending_isr = None
                 if here.get(replica.key) != replica.topic_id:
-                    self._delete(replica)
-        self.disk.delete_unknown(here.items())
-        self.apply([(topic.topic_id, partition) for topic, partition in partitions])
+                    self._delete_replica(replica)
+        self.log_directory.delete_unknown(here.items())
+        self.apply_partitions([(topic.topic_id, partition) for topic, partition in partitions])
 
-    def knows(self, key: TopicPartition) -> bool:
-        """True if there is such a partition."""
+    def partition_exists(self, key: TopicPartition) -> bool:
+        """Return True if the partition exists, as far as this node knows."""
         topic = self.topics.get(key.topic)
         return topic is not None and 0 <= key.partition < len(topic.partitions)
 
     def topic_id(self, name: str) -> uuid.UUID | None:
-        """A topic's id; None if there is no such topic."""
+        """Return a topic's id; None if there is no such topic."""
         topic = self.topics.get(name)
         return None if topic is None else topic.topic_id
 
     def leader_of(self, key: TopicPartition) -> tuple[int, int]:
-        """A partition's leader and its epoch; -1 for what is not known."""
-        if not self.knows(key):
+        """Return a partition's leader and leader epoch; (-1, -1) if there is no such partition."""
+        if not self.partition_exists(key):
             return NO_LEADER, -1
         partition = self.topics[key.topic].partitions[key.partition]
         return partition.leader, partition.leader_epoch
 
     def endpoints(self, nodes: Iterable[int]) -> list[dict[str, Any]]:
-        """Where nodes listen."""
+        """Return the addresses of nodes, in the order of their numbers.
+
+        Args:
+            nodes: node numbers; negative ones (no leader) are skipped.
+
+        Returns:
+            `node_id`, `host`, `port` and `rack` of each.
+        """
         found = [self.cluster.nodes[node] for node in sorted(nodes) if node >= 0]
         return [
             {
@@ -248,12 +289,17 @@ class Node:
         ]
 
     def leader_replica(self, key: TopicPartition, leader_epoch: int = -1) -> Replica:
-        """The replica of a partition that this node leads.
+        """Return the replica of a partition that this node leads.
+
+        Args:
+            key: the partition.
+            leader_epoch: the leader epoch that the client knows; -1 skips the check.
 
         Raises:
-            ReplicaError: as Kafka answers for one that it does not lead.
+            ReplicaError: there is no such partition, this node does not lead it, or the epoch is
+                not the current one; with Kafka's error code.
         """
-        if not self.knows(key):
+        if not self.partition_exists(key):
             raise ReplicaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         replica = self.replicas.find(key)
         if replica is None:
@@ -261,19 +307,20 @@ class Node:
         replica.require_leader(leader_epoch)
         return replica
 
-    # -- what the controller tells
+    # -- notifications of the controller
 
-    def apply(self, partitions: list[tuple[uuid.UUID, Partition]]) -> None:
-        """Lead, follow or leave what the controller has changed.
+    def apply_partitions(self, partitions: list[tuple[uuid.UUID, Partition]]) -> None:
+        """Become leader or follower of changed partitions.
 
-        Partitions as they were then, each with its topic's id.
+        Args:
+            partitions: topic ids, and the partitions' states when the controller sent them.
         """
         if self.is_stopped:
             return
         with self.actions:
             for topic_id, partition in partitions:
-                # A topic that has been deleted meanwhile, or made anew, has its own notice, which
-                # comes after this one.
+                # If the topic was deleted or created again in the meantime, a later notification
+                # says so.
                 topic = self.topics.get(partition.topic)
                 if (
                     self.node_id in partition.replicas
@@ -281,90 +328,92 @@ class Node:
                     and topic.topic_id == topic_id
                 ):
                     try:
-                        self._apply(partition, topic)
+                        self._apply_partition(partition, topic)
                     except RecordError:
-                        # The others are not to suffer from it. It is tried again with the
-                        # partition's next change.
-                        logger.exception("node %d can't take up %s", self.node_id, partition.key)
+                        # The other partitions go on. This one is tried again at its next change.
+                        logger.exception(
+                            "node %d: can't open the log of %s", self.node_id, partition.key
+                        )
 
-    def _apply(self, partition: Partition, topic: Topic) -> None:
+    def _apply_partition(self, partition: Partition, topic: Topic) -> None:
         key = partition.key
         replica = self.replicas.find(key)
         settings = log_settings(topic, self.settings)
         if replica is None:
-            log = self.disk.open(key, topic.topic_id, settings)
-            high_watermark = self.disk.high_watermark(key, topic.topic_id)
+            log = self.log_directory.open(key, topic.topic_id, settings)
+            high_watermark = self.log_directory.high_watermark(key, topic.topic_id)
             replica = Replica(self.node_id, key, topic.topic_id, log, high_watermark)
             self.replicas.replicas[key] = replica
         replica.log.settings = settings
-        least = int(topic_value("min.insync.replicas", topic.configs, self.settings))
-        led = replica.is_leader
-        if replica.apply(partition, least, self.now_ms()):
+        min_insync = int(topic_value("min.insync.replicas", topic.configs, self.settings))
+        was_leader = replica.is_leader
+        if replica.apply(partition, min_insync, self.now_ms()):
             for fetcher in self.fetchers.values():
                 fetcher.remove(key)
             if not replica.is_leader and replica.leader != NO_LEADER:
-                self._fetcher(replica.leader).add(key)
+                self._fetcher_from(replica.leader).add(key)
             if key.topic == OFFSETS_TOPIC and replica.is_leader:
                 self._load_groups(replica)
-            elif key.topic == OFFSETS_TOPIC and led:
+            elif key.topic == OFFSETS_TOPIC and was_leader:
                 self.groups.unload(key.partition)
         if replica.is_leader:
-            self.replicas.advance(replica)
-        self.replicas.wake(key)
+            self.replicas.advance_high_watermark(replica)
+        self.replicas.notify_partition(key)
 
     def _load_groups(self, replica: Replica) -> None:
         try:
             self.groups.load(replica.key.partition, stored_records(replica.log))
         except RecordError:
             logger.exception(
-                "node %d can't read %s, and does not coordinate its groups",
+                "node %d: can't read %s; its groups have no coordinator",
                 self.node_id,
                 replica.key,
             )
             self.groups.unload(replica.key.partition)
 
-    def _fetcher(self, leader: int) -> Fetcher:
+    def _fetcher_from(self, leader: int) -> Fetcher:
         fetcher = self.fetchers.get(leader)
         if fetcher is None:
             fetcher = self.fetchers[leader] = Fetcher(self, leader)
-            fetcher.is_frozen = self.node_id in self.cluster.frozen
+            fetcher.is_paused = self.node_id in self.cluster.replication_paused
         return fetcher
 
-    def reconnect(self, other: int) -> None:
-        """The link to another node was cut, and is there again.
+    def resend_fetch(self, leader: int) -> None:
+        """Send the fetch request to a leader again: the one in flight was lost with the link."""
+        if leader in self.fetchers:
+            self.fetchers[leader].restart()
 
-        Requests that were on it are made anew.
-        """
-        if other in self.fetchers:
-            self.fetchers[other].again()
-
-    def remove(self, topic: Topic) -> None:
-        """A topic was deleted."""
+    def delete_topic(self, topic: Topic) -> None:
+        """Delete the replicas of a topic that the controller has deleted."""
         if self.is_stopped:
             return
         with self.actions:
             for partition in topic.partitions:
                 replica = self.replicas.find(partition.key)
                 if replica is not None and replica.topic_id == topic.topic_id:
-                    self._delete(replica)
+                    self._delete_replica(replica)
             self.groups.forget_topic(topic.name)
 
-    def _delete(self, replica: Replica) -> None:
+    def _delete_replica(self, replica: Replica) -> None:
         key = replica.key
         for fetcher in self.fetchers.values():
             fetcher.remove(key)
         del self.replicas.replicas[key]
-        self.disk.delete(replica.log, key, replica.topic_id)
+        self.log_directory.delete(replica.log, key, replica.topic_id)
         if key.topic == OFFSETS_TOPIC:
             self.groups.unload(key.partition)
-        self.replicas.wake(key)
+        self.replicas.notify_partition(key)
 
-    def _alter_isr(self, replica: Replica, isr: list[int]) -> None:
-        """Ask the controller for other in-sync replicas of a partition; one wish at a time."""
-        if replica.wished_isr is not None or not self.reaches_controller:
+    def _alter_partition(self, replica: Replica, isr: list[int]) -> None:
+        """Ask the controller to change the in-sync replicas, as Kafka's AlterPartition does.
+
+        No-op while an earlier request for the partition is pending, or if the controller is out of
+        reach.
+        """
+        if replica.pending_isr is not None or not self.reaches_controller:
             return
-        replica.wished_isr = isr
-        wish = IsrWish(
+        replica.pending_isr = isr
+        request = AlterPartitionRequest(
             replica.key,
             replica.topic_id,
             self.node_id,
@@ -374,38 +423,38 @@ class Node:
         )
         controller, network = self.cluster.controller, self.cluster.network
 
-        def arrive() -> None:
-            if not controller.alter_isr(wish):
-                network.send(CONTROLLER, self.node_id, refused)
+        def handle_request() -> None:
+            if not controller.alter_partition(request):
+                network.send(CONTROLLER, self.node_id, handle_refusal)
 
-        def refused() -> None:
-            # A wish that was granted is over with what the controller tells then, which comes
-            # first.
-            if self.is_stopped or replica.wished_isr is not isr:
+        def handle_refusal() -> None:
+            # A granted request has no response: the partition's notification, which is sent first,
+            # ends it.
+            if self.is_stopped or replica.pending_isr is not isr:
                 return
-            replica.wished_isr = None
+            replica.pending_isr = None
             with self.actions:
-                self.replicas.advance(replica)
+                self.replicas.advance_high_watermark(replica)
 
-        network.send(self.node_id, CONTROLLER, arrive)
+        network.send(self.node_id, CONTROLLER, handle_request)
 
-    # -- from time to time
+    # -- periodic work
 
-    def _keep_high_watermarks(self) -> None:
+    def _checkpoint_high_watermarks(self) -> None:
         replicas = self.replicas.replicas.values()
-        self.disk.keep_high_watermarks(
+        self.log_directory.checkpoint_high_watermarks(
             {(each.topic_id, each.key.partition): each.high_watermark for each in replicas}
         )
 
-    def _delete_old(self) -> None:
+    def _delete_old_segments(self) -> None:
         now_ms = self.cluster.wall_ms()
         for replica in self.replicas.replicas.values():
             try:
-                deleted = replica.log.delete_old(now_ms, replica.high_watermark)
+                deleted = replica.log.delete_old_segments(now_ms, replica.high_watermark)
             except RecordError:
                 logger.exception(
-                    "node %d can't delete what is old in %s", self.node_id, replica.key
+                    "node %d: can't delete old segments of %s", self.node_id, replica.key
                 )
                 continue
             if deleted:
-                self.replicas.wake(replica.key)
+                self.replicas.notify_partition(replica.key)

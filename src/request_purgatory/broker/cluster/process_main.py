@@ -1,6 +1,7 @@
-"""A cluster in a process of its own, for `ClusterProcess`.
+"""The process of a `ClusterProcess`: `python -m request_purgatory.broker.cluster.process_main`.
 
-Settings come in on standard input, which ends when it is to end.
+The first line of standard input is a JSON object with the settings. The cluster runs until standard
+input ends, which it also does when the parent process dies.
 """
 
 from __future__ import annotations
@@ -23,7 +24,12 @@ from request_purgatory.errors import PurgatoryError
 async def serve(settings: ClusterSettings, record: str | None) -> None:
     """Run a cluster until standard input ends.
 
-    Tell on standard output where it is, in a line of JSON.
+    When the cluster has started, print a line of JSON with `bootstrap_servers` and `control`, the
+    control server's address.
+
+    Args:
+        settings: the cluster's settings.
+        record: the folder for a trace of the requests that wait; None records none.
     """
     recorder = None if record is None else Recorder(Path(record))
     try:
@@ -34,9 +40,8 @@ async def serve(settings: ClusterSettings, record: str | None) -> None:
             reader = asyncio.StreamReader()
             loop = asyncio.get_running_loop()
             await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
-            print(
-                json.dumps({"bootstrap": cluster.bootstrap, "control": control.address}), flush=True
-            )
+            started = {"bootstrap_servers": cluster.bootstrap_servers, "control": control.address}
+            print(json.dumps(started), flush=True)
             while await reader.read(1_024):
                 pass
     finally:
@@ -44,15 +49,14 @@ async def serve(settings: ClusterSettings, record: str | None) -> None:
             recorder.close()
 
 
-def settings_from(given: dict[str, Any]) -> ClusterSettings:
-    """Settings out of JSON."""
-    if given.get("data_dir") is not None:
-        given["data_dir"] = Path(given["data_dir"])
-    return ClusterSettings(**given)
+def _settings_from(values: dict[str, Any]) -> ClusterSettings:
+    if values.get("data_dir") is not None:
+        values["data_dir"] = Path(values["data_dir"])
+    return ClusterSettings(**values)
 
 
-def _first_line() -> bytes:
-    """A line of standard input, and not a byte of what follows it."""
+def _read_first_line() -> bytes:
+    """Return the first line of standard input, and leave every later byte unread."""
     line = b""
     while not line.endswith(b"\n"):
         part = os.read(sys.stdin.fileno(), 1)
@@ -63,14 +67,22 @@ def _first_line() -> bytes:
 
 
 def main() -> int:
-    """Read the first line of standard input, and serve."""
+    """Read the settings from standard input, and run the cluster.
+
+    Returns:
+        The exit code: 0, 1 if the cluster did not start, 130 after Ctrl-C.
+    """
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
-    given = json.loads(_first_line())
+    given = json.loads(_read_first_line())
     try:
-        asyncio.run(serve(settings_from(given["settings"]), given["record"]))
+        asyncio.run(serve(_settings_from(given["settings"]), given["record"]))
     except (PurgatoryError, OSError) as error:
         print(json.dumps({"error": str(error)}), flush=True)
         return 1
     except KeyboardInterrupt:
         return 130
     return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,11 +1,11 @@
-"""Where a node's group coordinator writes: the partitions of `__consumer_offsets`."""
+"""The group coordinator's store: the partitions of `__consumer_offsets`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from request_purgatory.broker.log import PartitionLog, build
+from request_purgatory.broker.log import PartitionLog, build_batch
 from request_purgatory.broker.metadata.topics import OFFSETS_TOPIC, TopicPartition
 from request_purgatory.broker.replication.delayed_produce import ProducedPartition
 from request_purgatory.broker.wire.error_code import ErrorCode
@@ -13,18 +13,22 @@ from request_purgatory.broker.wire.error_code import ErrorCode
 if TYPE_CHECKING:
     from request_purgatory.broker.replication.replica_manager import ReplicaManager
 
-_ALL = -1
+_ACKS_ALL = -1
 
 
 class ReplicatedOffsets:
-    """Appends records of groups with acks=all, as Kafka's coordinator does.
-
-    In a purgatory until they are replicated.
-    """
+    """Appends the coordinator's records with acks=all, as Kafka's coordinator does."""
 
     def __init__(
         self, replicas: ReplicaManager, timeout_ms: int, now_ms: Callable[[], int]
     ) -> None:
+        """Create a store on a node's replicas.
+
+        Args:
+            replicas: the node's replicas.
+            timeout_ms: milliseconds that an append may wait for the in-sync replicas.
+            now_ms: the time of day in milliseconds since 1970, for record timestamps.
+        """
         self._replicas = replicas
         self._timeout_ms = timeout_ms
         self._now_ms = now_ms
@@ -35,18 +39,33 @@ class ReplicatedOffsets:
         records: list[tuple[bytes, bytes | None]],
         done: Callable[[ErrorCode], None],
     ) -> None:
-        """Append records and call `done` once they are replicated, or with the error if they are not."""
+        """Append records, and call `done` when they are replicated or have failed.
+
+        Args:
+            partition: the partition of `__consumer_offsets`.
+            records: keys and values; a value of None deletes the key.
+            done: called with NONE, or with the error.
+        """
 
         def reply(produced: list[ProducedPartition]) -> None:
             done(produced[0].error)
 
-        batch = build(records, self._now_ms())
+        batch = build_batch(records, self._now_ms())
         key = TopicPartition(OFFSETS_TOPIC, partition)
-        self._replicas.append(_ALL, self._timeout_ms, [(key, batch)], reply, internal=True)
+        # A heartbeat that expires appends outside of a request: the block runs the wake-ups then.
+        with self._replicas.actions:
+            self._replicas.append(_ACKS_ALL, self._timeout_ms, [(key, batch)], reply, internal=True)
 
 
 def stored_records(log: PartitionLog) -> Iterator[tuple[bytes, bytes | None]]:
-    """The keys and values that a partition of `__consumer_offsets` has, from its start to its end."""
+    """Iterate over the keys and values in a partition of `__consumer_offsets`.
+
+    Args:
+        log: the partition's log.
+
+    Yields:
+        Key and value of each record, from the log's start to its end.
+    """
     for record in log.records():
         if record.key is not None:
             yield record.key, record.value

@@ -1,4 +1,4 @@
-"""Groups: Kafka's coordinator of the classic group protocol, and committed offsets, without I/O."""
+"""Kafka's group coordinator for the classic group protocol, with committed offsets, without I/O."""
 
 from request_purgatory.broker.groups.coordinator import GroupCoordinator
 from request_purgatory.broker.groups.errors import GroupError

@@ -1,4 +1,4 @@
-"""ListGroups, DescribeGroups and DeleteGroups."""
+"""Handlers of ListGroups, DescribeGroups and DeleteGroups."""
 
 from __future__ import annotations
 
@@ -8,41 +8,48 @@ from typing import Any
 
 from kafka.protocol.admin import DeleteGroupsResponse, DescribeGroupsResponse, ListGroupsResponse
 
-from request_purgatory.broker.groups.committing import Committing
 from request_purgatory.broker.groups.errors import GroupError, coordinator_error
 from request_purgatory.broker.groups.group import Group, GroupState
-from request_purgatory.broker.groups.member import Member, Reply, has_version
+from request_purgatory.broker.groups.member import Member
+from request_purgatory.broker.groups.offset_manager import OffsetManager
 from request_purgatory.broker.groups.rebalancer import Rebalancer
 from request_purgatory.broker.groups.records import GroupKey, OffsetKey
+from request_purgatory.broker.groups.requests import Reply, version_at_least
 from request_purgatory.broker.groups.shards import Record, Shard
 from request_purgatory.broker.wire.error_code import ErrorCode
 
 logger = logging.getLogger(__name__)
 
 _CLASSIC = "classic"
+#: The first DescribeGroups version whose response has GROUP_ID_NOT_FOUND.
+GROUP_ID_NOT_FOUND_SINCE = 6
 
-#: Everything that there is for a group, since nobody is refused anything: read, delete, describe,
-#: describe and alter configs.
+#: Kafka's codes of the ACL operations on a group: read, delete, describe, describe configs and
+#: alter configs. There is no authorizer, so clients may do all of them.
 _ALL_OPERATIONS = frozenset({3, 6, 8, 10, 11})
 
 
-class Administration:
-    """What administrators ask for.
+class AdministrationHandler:
+    """Handles the requests of admin clients.
 
-    They are told of groups that are in the log, as Kafka tells them.
+    As in Kafka, these requests only see groups that have a record in the log.
     """
 
-    def __init__(self, rebalancer: Rebalancer, committing: Committing) -> None:
+    def __init__(self, rebalancer: Rebalancer, offsets: OffsetManager) -> None:
         self._rebalancer = rebalancer
-        self._committing = committing
+        self._offsets = offsets
         self._shards = rebalancer.shards
 
     # -- ListGroups
 
     def list_groups(self, request: Any) -> Any:
-        """The response to a ListGroups request.
+        """Handle a ListGroups request.
 
-        This node's groups, of the states and types that are asked for.
+        Args:
+            request: The decoded request.
+
+        Returns:
+            The response, with this node's groups that match the requested states and types.
         """
         states = {state.lower() for state in request.states_filter or ()}
         types = {kind.lower() for kind in request.types_filter or ()}
@@ -51,7 +58,7 @@ class Administration:
                 throttle_time_ms=0, error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, groups=[]
             )
         groups = [
-            group for shard in self._shards for group in shard.groups.values() if group.was_stored
+            group for shard in self._shards for group in shard.groups.values() if group.has_record
         ]
         return ListGroupsResponse(
             throttle_time_ms=0,
@@ -72,7 +79,7 @@ class Administration:
     # -- DescribeGroups
 
     def describe_groups(self, request: Any) -> Any:
-        """The response to a DescribeGroups request."""
+        """Return the response to a DescribeGroups request."""
         groups = [self._describe(group_id, request) for group_id in request.groups]
         return DescribeGroupsResponse(throttle_time_ms=0, groups=groups)
 
@@ -81,14 +88,13 @@ class Administration:
             group = self._shards.shard_of(group_id).groups.get(group_id)
         except GroupError as error:
             return _described(group_id, error_code=error.code)
-        if group is not None and not group.was_stored:
+        if group is not None and not group.has_record:
             group = None
-        if group is None and has_version(request, 6):
-            error_code, message = ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found."
+        if group is None and version_at_least(request, GROUP_ID_NOT_FOUND_SINCE):
             return _described(
                 group_id,
-                error_code=error_code,
-                error_message=message,
+                error_code=ErrorCode.GROUP_ID_NOT_FOUND,
+                error_message=f"Group {group_id} not found.",
                 group_state=GroupState.DEAD.value,
             )
         operations = _ALL_OPERATIONS if request.include_authorized_operations else None
@@ -109,57 +115,71 @@ class Administration:
     # -- DeleteGroups
 
     def delete_groups(self, request: Any, reply: Reply) -> None:
-        """Handle a DeleteGroups request: groups without members go, with what they committed."""
+        """Handle a DeleteGroups request: delete groups without members, with their offsets.
+
+        Args:
+            request: The decoded request.
+            reply: Called with the response when all tombstones are replicated or have failed.
+        """
         results: dict[str, ErrorCode] = {}
         by_shard: dict[int, tuple[Shard, list[Group]]] = {}
         for group_id in dict.fromkeys(request.groups_names):
             try:
-                shard = self._shards.shard_of(group_id)
-                group = shard.groups.get(group_id)
-                if group is None:
-                    raise GroupError(ErrorCode.GROUP_ID_NOT_FOUND, group_id)
-                if group.state is not GroupState.EMPTY:
-                    raise GroupError(ErrorCode.NON_EMPTY_GROUP, group_id)
+                shard, group = self._find_deletable(group_id)
             except GroupError as error:
                 results[group_id] = error.code
             else:
                 by_shard.setdefault(shard.partition, (shard, []))[1].append(group)
-        open_partitions = set(by_shard)
+        pending_partitions = set(by_shard)
 
         def done(partition: int, error: ErrorCode) -> None:
             shard, groups = by_shard[partition]
             for group in groups:
                 results[group.group_id] = coordinator_error(error)
                 if error is ErrorCode.NONE:
-                    self._deleted(shard, group)
-            open_partitions.discard(partition)
-            if not open_partitions:
-                self._rebalancer.reply(reply, delete_response(results))
+                    self._tombstone_stored(shard, group)
+            pending_partitions.discard(partition)
+            if not pending_partitions:
+                self._rebalancer.reply_later(reply, delete_response(results))
 
         for partition, (shard, groups) in by_shard.items():
             keys: list[OffsetKey] = [
                 key for group in groups for key in shard.offsets.keys_of_group(group.group_id)
             ]
             tombstones: list[Record] = [(GroupKey(group.group_id), None) for group in groups]
-            self._committing.remove(shard, keys, tombstones, partial(done, partition))
+            self._offsets.remove(shard, keys, tombstones, partial(done, partition))
         if not by_shard:
-            self._rebalancer.reply(reply, delete_response(results))
+            self._rebalancer.reply_later(reply, delete_response(results))
 
-    def _deleted(self, shard: Shard, group: Group) -> None:
-        """Its tombstone is replicated.
+    def _find_deletable(self, group_id: str) -> tuple[Shard, Group]:
+        """Return a group without members, and its shard.
 
-        With members that came meanwhile, or offsets that were committed, it is a group again.
+        Raises:
+            GroupError: There is no such group, it has members, or another node coordinates it.
         """
-        group.was_stored = False
+        shard = self._shards.shard_of(group_id)
+        group = shard.groups.get(group_id)
+        if group is None:
+            raise GroupError(ErrorCode.GROUP_ID_NOT_FOUND, group_id)
+        if group.state is not GroupState.EMPTY:
+            raise GroupError(ErrorCode.NON_EMPTY_GROUP, group_id)
+        return shard, group
+
+    def _tombstone_stored(self, shard: Shard, group: Group) -> None:
+        """Remove a group whose tombstone is replicated.
+
+        A group that has got members or committed offsets in the meantime stays, as a new group.
+        """
+        group.has_record = False
         is_unused = group.state is GroupState.EMPTY and not shard.offsets.of_group(group.group_id)
         if is_unused and shard.groups.get(group.group_id) is group:
             del shard.groups[group.group_id]
-            self._rebalancer.discard(group, ErrorCode.UNKNOWN_MEMBER_ID)
-            logger.info("group %r is deleted", group.group_id)
+            self._rebalancer.mark_dead(group, ErrorCode.UNKNOWN_MEMBER_ID)
+            logger.info("deleted group %r", group.group_id)
 
 
 def delete_response(results: dict[str, ErrorCode]) -> Any:
-    """A DeleteGroupsResponse."""
+    """Return a DeleteGroupsResponse with the error code of each group id."""
     return DeleteGroupsResponse(
         throttle_time_ms=0,
         results=[
@@ -186,7 +206,7 @@ def _described(group_id: str, **fields: Any) -> Any:
 
 
 def _described_member(group: Group, member: Member) -> Any:
-    """What a member wants is told only where the group has agreed on a protocol."""
+    """Return a member of a DescribeGroups response, with metadata only in a stable group."""
     return DescribeGroupsResponse.DescribedGroup.DescribedGroupMember(
         member_id=member.member_id,
         group_instance_id=member.instance_id,

@@ -1,133 +1,173 @@
-"""The operations that wait in the coordinator's purgatories.
+"""The delayed operations of the group coordinator's purgatories.
 
-Each belongs to a group, which knows the one of each kind that is in force. One that is not (a
-rebalance was over, a heartbeat came, the group is gone) is void: whoever made it so notifies its
-key, whereupon it completes without effect and leaves the purgatory.
+A group refers to the operation of each kind that is in force. Every other operation of the group
+is stale: its rebalance has ended, a later heartbeat has replaced it, or the group is gone. The code
+that replaces an operation notifies its watch key, and the stale operation completes without effect.
+
+An operation knows its group and calls back when it ends; it does not know the `Rebalancer`.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
+from request_purgatory.broker.groups.group import Group
 from request_purgatory.purgatory.operation import DelayedOperation
-
-if TYPE_CHECKING:
-    from request_purgatory.broker.groups.group import Group
-    from request_purgatory.broker.groups.rebalancer import Rebalancer
 
 
 class DelayedJoin(DelayedOperation):
-    """Waits until all known members have joined, for as long as the rebalance timeout.
+    """Waits for JoinGroup from all known members, at most for the rebalance timeout.
 
-    Key: the group's id.
+    Watch key: the group's id.
     """
 
-    __slots__ = ("_group", "_rebalancer")
+    __slots__ = ("_complete_join", "_group")
 
-    def __init__(self, rebalancer: Rebalancer, group: Group, delay_ms: int) -> None:
-        super().__init__(delay_ms)
-        self._rebalancer = rebalancer
+    def __init__(
+        self, group: Group, timeout_ms: int, complete_join: Callable[[Group], object]
+    ) -> None:
+        """Wait for a group's members.
+
+        Args:
+            group: The group that rebalances.
+            timeout_ms: Milliseconds to wait.
+            complete_join: Called when all members have joined or the time is over, unless the
+                operation is stale by then.
+        """
+        super().__init__(timeout_ms)
         self._group = group
+        self._complete_join = complete_join
 
     @property
-    def is_void(self) -> bool:
-        """True if it is not in force any more."""
+    def is_stale(self) -> bool:
+        """True if the group waits for another operation, or for none."""
         return self._group.delayed_join is not self
 
     def try_complete(self) -> bool:
-        """All have joined."""
-        return (self.is_void or self._group.has_all_joined) and self.force_complete()
+        """Complete if all members have joined.
+
+        Returns:
+            True if this call completed the operation.
+        """
+        return (self.is_stale or self._group.has_all_members_joined) and self.force_complete()
 
     def on_complete(self) -> None:
-        """All have joined, or those who have not are late: go on with those who have."""
-        if not self.is_void:
-            self._rebalancer.complete_join(self._group)
+        """Continue the rebalance with the members that have joined."""
+        if not self.is_stale:
+            self._complete_join(self._group)
 
 
 class InitialDelayedJoin(DelayedJoin):
-    """Waits for the members that come soon after the first one, a little longer while they keep coming. Key: the group's id.
+    """Waits for the initial rebalance delay of a group that was empty. Watch key: the group's id.
 
-    Members of a new group start at about the same time, and without this each would begin another
-    rebalance.
+    The members of a new group start at about the same time; without the delay, each of them would
+    start another rebalance.
     """
 
-    __slots__ = ("remaining_ms",)
-
-    def __init__(
-        self, rebalancer: Rebalancer, group: Group, delay_ms: int, remaining_ms: int
-    ) -> None:
-        super().__init__(rebalancer, group, delay_ms)
-        #: For how much longer than this one's delay it may be extended.
-        self.remaining_ms = remaining_ms
+    __slots__ = ()
 
     def try_complete(self) -> bool:
-        """Nobody knows how many will come."""
-        return self.is_void and self.force_complete()
+        """Complete only if stale: the number of members to come is unknown.
 
-    def on_complete(self) -> None:
-        """The time is over, or is extended."""
-        if not self.is_void:
-            self._rebalancer.initial_delay_over(self._group, self)
+        Returns:
+            True if this call completed the operation.
+        """
+        return self.is_stale and self.force_complete()
 
 
 class DelayedSync(DelayedOperation):
-    """Waits until all members of a generation have sent SyncGroup, for as long as the rebalance timeout. Key: the group's id."""
+    """Waits for SyncGroup from all members of a generation, at most for the rebalance timeout.
 
-    __slots__ = ("_group", "_rebalancer")
+    Watch key: the group's id.
+    """
 
-    def __init__(self, rebalancer: Rebalancer, group: Group, delay_ms: int) -> None:
-        super().__init__(delay_ms)
-        self._rebalancer = rebalancer
+    __slots__ = ("_expire_pending_sync", "_group")
+
+    def __init__(
+        self, group: Group, timeout_ms: int, expire_pending_sync: Callable[[Group], object]
+    ) -> None:
+        """Wait for a group's members.
+
+        Args:
+            group: The group that rebalances.
+            timeout_ms: Milliseconds to wait.
+            expire_pending_sync: Called when the time is over, unless the operation is stale.
+        """
+        super().__init__(timeout_ms)
         self._group = group
+        self._expire_pending_sync = expire_pending_sync
 
     @property
-    def is_void(self) -> bool:
-        """True if it is not in force any more."""
+    def is_stale(self) -> bool:
+        """True if the group waits for another operation, or for none."""
         return self._group.delayed_sync is not self
 
     def try_complete(self) -> bool:
-        """All have sent it."""
-        return (self.is_void or not self._group.pending_sync) and self.force_complete()
+        """Complete if every member of the generation has sent SyncGroup.
+
+        Returns:
+            True if this call completed the operation.
+        """
+        return (self.is_stale or not self._group.pending_sync_members) and self.force_complete()
 
     def on_complete(self) -> None:
-        """Who sends SyncGroup is answered when the leader's assignment is stored, which is no matter of this."""
+        """Do nothing: SyncGroup is answered when the leader's assignment is stored."""
 
     def on_expiration(self) -> None:
-        """Remove those who have not."""
-        if not self.is_void:
-            self._rebalancer.sync_expired(self._group)
+        """Remove the members that have not sent SyncGroup."""
+        if not self.is_stale:
+            self._expire_pending_sync(self._group)
 
 
 class DelayedHeartbeat(DelayedOperation):
-    """Waits for a sign of a member's life, for as long as its session timeout.
+    """Waits for a member's next heartbeat, or another request of it, for its session timeout.
 
-    Key: the group's id and the member's.
+    Watch key: the group's id and the member's id.
     """
 
-    __slots__ = ("_group", "_member_id", "_rebalancer")
+    __slots__ = ("_expire_heartbeat", "_group", "_member_id")
 
-    def __init__(self, rebalancer: Rebalancer, group: Group, member_id: str, delay_ms: int) -> None:
-        super().__init__(delay_ms)
-        self._rebalancer = rebalancer
+    def __init__(
+        self,
+        group: Group,
+        member_id: str,
+        timeout_ms: int,
+        expire_heartbeat: Callable[[Group, str], object],
+    ) -> None:
+        """Wait for a member.
+
+        Args:
+            group: The member's group.
+            member_id: The member's id.
+            timeout_ms: Milliseconds to wait.
+            expire_heartbeat: Called with the group and the member's id when the time is over,
+                unless the operation is stale.
+        """
+        super().__init__(timeout_ms)
         self._group = group
         self._member_id = member_id
+        self._expire_heartbeat = expire_heartbeat
 
     @property
-    def is_void(self) -> bool:
-        """True if it is not in force any more: a sign has come, and another one waits for the next.
+    def is_stale(self) -> bool:
+        """True if a heartbeat has arrived and another operation waits for the next one.
 
-        Or the member has gone.
+        Also true if the member has left the group.
         """
         return self._group.heartbeats.get(self._member_id) is not self
 
     def try_complete(self) -> bool:
-        """A sign has come."""
-        return self.is_void and self.force_complete()
+        """Complete if a heartbeat has arrived.
+
+        Returns:
+            True if this call completed the operation.
+        """
+        return self.is_stale and self.force_complete()
 
     def on_complete(self) -> None:
-        """Nobody waits to be told."""
+        """Do nothing: no request waits for a heartbeat."""
 
     def on_expiration(self) -> None:
-        """The member has failed."""
-        if not self.is_void:
-            self._rebalancer.heartbeat_expired(self._group, self._member_id)
+        """Report the member as failed."""
+        if not self.is_stale:
+            self._expire_heartbeat(self._group, self._member_id)

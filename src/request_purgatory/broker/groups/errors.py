@@ -1,4 +1,4 @@
-"""The errors that requests about groups are answered with."""
+"""Errors in responses to group requests."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from request_purgatory.errors import PurgatoryError
 
 
 class GroupError(PurgatoryError):
-    """A request about a group can't be fulfilled.
+    """The coordinator rejects a group request.
 
     Attributes:
-        code: what the client is told.
-        group_id: the group's.
+        code: The error code of the response.
+        group_id: The group's id.
     """
 
     def __init__(self, code: ErrorCode, group_id: str) -> None:
@@ -23,7 +23,7 @@ class GroupError(PurgatoryError):
         return type(self), (self.code, self.group_id)
 
 
-_OF_APPEND = {
+_COORDINATOR_ERRORS = {
     ErrorCode.NETWORK_EXCEPTION: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -38,8 +38,14 @@ _OF_APPEND = {
 
 
 def coordinator_error(append_error: ErrorCode) -> ErrorCode:
-    """What a client of the coordinator is told of an append to the offsets topic that failed.
+    """Return the error code that a client gets when an append to the offsets topic failed.
 
     Source: Kafka's CoordinatorOperationExceptionHelper.
+
+    Args:
+        append_error: The error of the append; NONE if it succeeded.
+
+    Returns:
+        The coordinator's error code; `append_error` where Kafka has no other one.
     """
-    return _OF_APPEND.get(append_error, append_error)
+    return _COORDINATOR_ERRORS.get(append_error, append_error)

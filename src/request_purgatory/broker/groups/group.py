@@ -1,30 +1,25 @@
-"""A group: its members, and the states that a rebalance leads it through."""
+"""A group: its members and its state in the rebalance protocol."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from enum import Enum
-from typing import TYPE_CHECKING
 
 from request_purgatory.broker.groups.errors import GroupError
-from request_purgatory.broker.groups.member import Member, Protocols, Reply
+from request_purgatory.broker.groups.member import Member, Protocols
 from request_purgatory.broker.groups.records import GroupValue
+from request_purgatory.broker.groups.requests import Reply
 from request_purgatory.broker.groups.subscription import subscribed_topics
 from request_purgatory.broker.wire.error_code import ErrorCode
+from request_purgatory.purgatory.operation import DelayedOperation
 
-if TYPE_CHECKING:
-    from request_purgatory.broker.groups.delayed import (
-        DelayedHeartbeat,
-        DelayedJoin,
-        DelayedSync,
-    )
-
-CONSUMER = "consumer"
+#: The protocol type of consumer groups.
+CONSUMER_PROTOCOL_TYPE = "consumer"
 
 
 class GroupState(Enum):
-    """A group's state, by Kafka's name for it."""
+    """A group's state, under Kafka's name."""
 
     EMPTY = "Empty"
     PREPARING_REBALANCE = "PreparingRebalance"
@@ -33,7 +28,7 @@ class GroupState(Enum):
     DEAD = "Dead"
 
 
-_BEFORE = {
+_VALID_PREVIOUS_STATES = {
     GroupState.EMPTY: {GroupState.PREPARING_REBALANCE},
     GroupState.PREPARING_REBALANCE: {
         GroupState.EMPTY,
@@ -47,27 +42,33 @@ _BEFORE = {
 
 
 class Group:
-    """A group of the classic protocol: members that agree on a leader, and take what it assigns to them.
+    """A group of the classic protocol: its members elect a leader, which assigns work to them.
 
-    | state | what it waits for | next |
+    | state | waits for | next states |
     |---|---|---|
     | Empty | a member | PreparingRebalance |
-    | PreparingRebalance | JoinGroup of all members, or the rebalance timeout | CompletingRebalance, next generation; Empty |
-    | CompletingRebalance | the leader's SyncGroup, and its record | Stable; PreparingRebalance when members come, change or go |
-    | Stable | nothing | PreparingRebalance when members come, change or go |
-    | Dead | nothing: deleted, or another node is its coordinator now | |
+    | PreparingRebalance | JoinGroup of all members, or timeout | CompletingRebalance, Empty |
+    | CompletingRebalance | the leader's SyncGroup and its record | Stable, PreparingRebalance |
+    | Stable | nothing | PreparingRebalance |
+    | Dead | nothing | |
 
-    It changes nothing by itself and calls nobody: who answers, waits and stores is the
-    `Rebalancer`.
+    CompletingRebalance and Stable change to PreparingRebalance when a member joins, changes its
+    protocols or leaves. A group is dead when it is deleted or when its coordinator moves.
+
+    A group holds state only. `Rebalancer` sends responses, sets timeouts and stores records.
 
     Attributes:
-        pending_join: member ids that were given out with MEMBER_ID_REQUIRED and have not come back
-            yet.
-        pending_sync: members that have been answered with this generation and have not sent
+        members: Members by member id.
+        static_members: Member ids of the static members, by instance id.
+        pending_join_members: Member ids that were returned with MEMBER_ID_REQUIRED and whose
+            clients have not sent JoinGroup again yet.
+        pending_sync_members: Ids of members that have received this generation and have not sent
             SyncGroup yet.
-        delayed_join, delayed_sync, heartbeats: the operations that are in force; others for this
-            group are void.
-        was_stored: the log has a record of it, if only of an offset that it has committed.
+        new_member_added: A member has joined during the present initial rebalance delay.
+        delayed_join: The pending `DelayedJoin`; every other one of this group is stale.
+        delayed_sync: The pending `DelayedSync`; every other one of this group is stale.
+        heartbeats: The pending `DelayedHeartbeat` of each member id; every other one is stale.
+        has_record: The log has a record of the group or of an offset that it has committed.
     """
 
     def __init__(self, group_id: str, now_ms: int, state: GroupState = GroupState.EMPTY) -> None:
@@ -81,130 +82,159 @@ class Group:
         self.leader_id: str | None = None
         self.members: dict[str, Member] = {}
         self.static_members: dict[str, str] = {}
-        self.pending_join: set[str] = set()
-        self.pending_sync: set[str] = set()
+        self.pending_join_members: set[str] = set()
+        self.pending_sync_members: set[str] = set()
         self.new_member_added = False
-        self.was_stored = False
-        self.delayed_join: DelayedJoin | None = None
-        self.delayed_sync: DelayedSync | None = None
-        self.heartbeats: dict[str, DelayedHeartbeat] = {}
-        self._supporters: Counter[str] = Counter()
-        self._awaiting_join = 0
+        self.has_record = False
+        self.delayed_join: DelayedOperation | None = None
+        self.delayed_sync: DelayedOperation | None = None
+        self.heartbeats: dict[str, DelayedOperation] = {}
+        #: For each protocol, the number of members that support it.
+        self._num_supporters: Counter[str] = Counter()
+        self._num_awaiting_join = 0
 
     # -- states
 
-    def transition(self, state: GroupState, now_ms: int) -> None:
-        """Enter a state that may follow the present one."""
-        assert self.state in _BEFORE[state], (
-            f"group {self.group_id!r} can't go from {self.state.value} to {state.value}"
+    def transition_to(self, state: GroupState, now_ms: int) -> None:
+        """Enter a state that may follow the present one.
+
+        Args:
+            state: The next state.
+            now_ms: Milliseconds since the epoch.
+        """
+        assert self.state in _VALID_PREVIOUS_STATES[state], (
+            f"group {self.group_id!r} cannot change from {self.state.value} to {state.value}"
         )
         self.previous_state, self.state = self.state, state
         self.state_timestamp_ms = now_ms
 
-    def next_generation(self, now_ms: int) -> None:
-        """All who come have come.
+    def init_next_generation(self, now_ms: int) -> None:
+        """Start the next generation with the present members, or become empty without any.
 
-        With them begins the next generation, an empty one if there are none.
+        Args:
+            now_ms: Milliseconds since the epoch.
         """
         self.generation += 1
-        self.pending_sync.clear()
+        self.pending_sync_members.clear()
         self.protocol = self.select_protocol() if self.members else None
-        self.transition(
+        self.transition_to(
             GroupState.COMPLETING_REBALANCE if self.members else GroupState.EMPTY, now_ms
         )
 
     @property
     def can_rebalance(self) -> bool:
-        """True if a rebalance may begin: none is being prepared."""
-        return self.state in _BEFORE[GroupState.PREPARING_REBALANCE]
+        """True if a rebalance may start: the group is neither preparing one nor dead."""
+        return self.state in _VALID_PREVIOUS_STATES[GroupState.PREPARING_REBALANCE]
 
     @property
-    def has_all_joined(self) -> bool:
-        """True if every member's JoinGroup is here, and nobody is expected who was given a member id."""
-        return self._awaiting_join == len(self.members) and not self.pending_join
+    def has_all_members_joined(self) -> bool:
+        """True if every member's JoinGroup is pending and no new member id is outstanding."""
+        return self._num_awaiting_join == len(self.members) and not self.pending_join_members
 
     @property
-    def awaiting_join(self) -> int:
-        """How many members' JoinGroup wait to be answered."""
-        return self._awaiting_join
+    def num_awaiting_join(self) -> int:
+        """The number of members whose JoinGroup is pending."""
+        return self._num_awaiting_join
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """The longest that one of the members asks for, in whole milliseconds."""
+        """The longest rebalance timeout of the members, in whole milliseconds."""
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     # -- members
 
     def add(self, member: Member, join_reply: Reply | None = None) -> None:
-        """Take a member in.
+        """Add a member.
 
-        The first one of an empty group says the type of protocol, and leads.
+        The first member of an empty group sets the protocol type and becomes the leader.
+
+        Args:
+            member: The member.
+            join_reply: Answers the member's JoinGroup request; None if none is pending.
         """
         if not self.members:
             self.protocol_type = member.protocol_type
         if member.instance_id is not None:
             self.static_members[member.instance_id] = member.member_id
         self.members[member.member_id] = member
-        self._supporters.update(name for name, _ in member.protocols)
+        self._num_supporters.update(name for name, _ in member.protocols)
         if self.leader_id is None:
             self.leader_id = member.member_id
-        self.pending_join.discard(member.member_id)
-        self.await_join(member, join_reply)
+        self.pending_join_members.discard(member.member_id)
+        self.set_join_reply(member, join_reply)
 
     def remove(self, member_id: str) -> None:
-        """Let a member go, whose requests must have been answered, or one that was expected."""
-        self.pending_join.discard(member_id)
-        self.pending_sync.discard(member_id)
+        """Remove a member without pending requests, or a member id that is outstanding.
+
+        Args:
+            member_id: The member's id; no-op if it is unknown.
+        """
+        self.pending_join_members.discard(member_id)
+        self.pending_sync_members.discard(member_id)
         member = self.members.pop(member_id, None)
         if member is None:
             return
-        assert member.join_reply is None, f"{member} is waiting"
-        assert member.sync_reply is None, f"{member} is waiting"
-        self._supporters.subtract(name for name, _ in member.protocols)
+        assert member.join_reply is None, f"{member} has a pending JoinGroup request"
+        assert member.sync_reply is None, f"{member} has a pending SyncGroup request"
+        self._num_supporters.subtract(name for name, _ in member.protocols)
         if member.instance_id is not None:
             del self.static_members[member.instance_id]
         if self.leader_id == member_id:
             self.leader_id = next(iter(self.members), None)
 
-    def replace_static(self, former: Member, member: Member) -> None:
-        """A static member, whose requests must have been answered, is another one from now on, with the same instance id."""
-        assert former.join_reply is None, f"{former} is waiting"
-        assert former.sync_reply is None, f"{former} is waiting"
+    def replace_static_member(self, former: Member, member: Member) -> None:
+        """Replace a static member by one with the same instance id.
+
+        Args:
+            former: The present member, without pending requests.
+            member: The new member, also without pending requests.
+        """
+        assert former.join_reply is None, f"{former} has a pending JoinGroup request"
+        assert former.sync_reply is None, f"{former} has a pending SyncGroup request"
         assert member.instance_id is not None, f"{member} is not static"
         del self.members[former.member_id]
         self.members[member.member_id] = member
         self.static_members[member.instance_id] = member.member_id
-        self._supporters.subtract(name for name, _ in former.protocols)
-        self._supporters.update(name for name, _ in member.protocols)
+        self._num_supporters.subtract(name for name, _ in former.protocols)
+        self._num_supporters.update(name for name, _ in member.protocols)
         if self.leader_id == former.member_id:
             self.leader_id = member.member_id
-        if former.member_id in self.pending_sync:
-            self.pending_sync.remove(former.member_id)
-            self.pending_sync.add(member.member_id)
+        if former.member_id in self.pending_sync_members:
+            self.pending_sync_members.remove(former.member_id)
+            self.pending_sync_members.add(member.member_id)
 
-    def update(
+    def update_member(
         self,
         member: Member,
         protocols: Protocols,
         rebalance_timeout_ms: int,
         session_timeout_ms: int,
     ) -> None:
-        """A member has joined again, perhaps with other wishes."""
-        self._supporters.subtract(name for name, _ in member.protocols)
+        """Update a member that has joined again."""
+        self._num_supporters.subtract(name for name, _ in member.protocols)
         member.protocols = protocols
-        self._supporters.update(name for name, _ in protocols)
+        self._num_supporters.update(name for name, _ in protocols)
         member.rebalance_timeout_ms = rebalance_timeout_ms
         member.session_timeout_ms = session_timeout_ms
 
-    def await_join(self, member: Member, reply: Reply | None) -> None:
-        """A member's JoinGroup waits to be answered by `reply`, or, with None, waits no longer."""
-        self._awaiting_join += (reply is not None) - (member.join_reply is not None)
+    def set_join_reply(self, member: Member, reply: Reply | None) -> None:
+        """Set the reply to a member's pending JoinGroup request; None if none is pending."""
+        self._num_awaiting_join += (reply is not None) - (member.join_reply is not None)
         member.join_reply = reply
 
     def validate_member(self, member_id: str, instance_id: str | None) -> Member:
-        """The member.
+        """Return the member that a request names.
 
-        GroupError if it is none, or if another process has taken its instance id over.
+        Args:
+            member_id: The member's id.
+            instance_id: The request's instance id; None for a dynamic member.
+
+        Returns:
+            The member.
+
+        Raises:
+            GroupError: UNKNOWN_MEMBER_ID for an unknown member, or FENCED_INSTANCE_ID if another
+                process has joined with the instance id since.
         """
         if instance_id is not None:
             known = self.static_members.get(instance_id)
@@ -218,7 +248,11 @@ class Group:
         return member
 
     def elect_joined_leader(self) -> bool:
-        """See to it that the leader is one of those who have joined; False if nobody has."""
+        """Make a member with a pending JoinGroup the leader, unless the leader has one.
+
+        Returns:
+            False if no member has joined.
+        """
         if self.leader_id is None:
             return False
         if self.members[self.leader_id].join_reply is not None:
@@ -234,28 +268,33 @@ class Group:
 
     # -- protocols
 
-    def supports(self, protocol_type: str, protocols: Protocols) -> bool:
-        """True if a member with these protocols can join the others."""
+    def supports_protocols(self, protocol_type: str, protocols: Protocols) -> bool:
+        """Return True if a member with these protocols can join the present members."""
         if self.state is GroupState.EMPTY:
             return bool(protocol_type and protocols)
-        everybody = len(self.members)
+        num_members = len(self.members)
         return self.protocol_type == protocol_type and any(
-            self._supporters[name] == everybody for name, _ in protocols
+            self._num_supporters[name] == num_members for name, _ in protocols
         )
 
     def select_protocol(self) -> str:
-        """The one that most members prefer, of those that all support.
+        """Return the protocol with the most votes of those that all members support.
 
-        The one that was voted for first if there are several.
+        Each member votes for the one that it prefers. The first one voted for wins a tie.
         """
-        everybody = len(self.members)
-        candidates = {name for name, count in self._supporters.items() if count == everybody}
+        num_members = len(self.members)
+        candidates = {name for name, count in self._num_supporters.items() if count == num_members}
         votes = Counter(member.vote(candidates) for member in self.members.values())
         return votes.most_common(1)[0][0]
 
     def subscribed_topics(self) -> frozenset[str] | None:
-        """The topics that its consumers read; None where that can't be known, and may be any."""
-        if self.protocol_type != CONSUMER:
+        """Return the topics that the group's consumers subscribe to.
+
+        Returns:
+            The topics' names; None if they are unknown: no protocol is selected yet, or a
+            member's metadata is not a consumer's subscription.
+        """
+        if self.protocol_type != CONSUMER_PROTOCOL_TYPE:
             return frozenset()
         if self.members and self.protocol is None:
             return None
@@ -270,8 +309,15 @@ class Group:
 
     # -- records
 
-    def stored(self, assignment: Mapping[str, bytes]) -> GroupValue:
-        """It as a record has it, with what is assigned to each of its members."""
+    def to_record(self, assignment: Mapping[str, bytes]) -> GroupValue:
+        """Return the group's record.
+
+        Args:
+            assignment: The assignment of each member id; empty for members not in the mapping.
+
+        Returns:
+            The value of the record.
+        """
         return GroupValue(
             protocol_type=self.protocol_type or "",
             generation=self.generation,
@@ -279,91 +325,100 @@ class Group:
             leader=self.leader_id,
             state_timestamp_ms=self.state_timestamp_ms,
             members=tuple(
-                member.stored(str(self.protocol), assignment.get(member.member_id, b""))
+                member.to_record(str(self.protocol), assignment.get(member.member_id, b""))
                 for member in self.members.values()
             ),
         )
 
     @classmethod
-    def restored(cls, group_id: str, value: GroupValue, now_ms: int) -> Group:
-        """It as it is after a coordinator has loaded the record."""
+    def from_record(cls, group_id: str, value: GroupValue, now_ms: int) -> Group:
+        """Build a group from its record, as a coordinator does when it loads a partition.
+
+        Args:
+            group_id: The group's id.
+            value: The value of the record.
+            now_ms: Milliseconds since the epoch; used if the record has no timestamp.
+
+        Returns:
+            A stable group, or an empty one if the record has no members.
+        """
         group = cls(group_id, now_ms, GroupState.STABLE if value.members else GroupState.EMPTY)
-        group.was_stored = True
+        group.has_record = True
         group.generation = value.generation
         if value.state_timestamp_ms != -1:
             group.state_timestamp_ms = value.state_timestamp_ms
         group.leader_id = value.leader
         for member in value.members:
-            group.add(Member.restored(member, value.protocol_type, value.protocol or ""))
+            group.add(Member.from_record(member, value.protocol_type, value.protocol or ""))
         if group.leader_id not in group.members:
             group.leader_id = next(iter(group.members), None)
         group.protocol_type = value.protocol_type or None
         group.protocol = value.protocol
         return group
 
-    # -- what must always hold
+    # -- invariants
 
     def check(self) -> None:
         """Assert every invariant. O(members)."""
         members, state = self.members, self.state
-        waiting_to_join = {
-            each for each, member in members.items() if member.join_reply is not None
-        }
-        waiting_to_sync = {
-            each for each, member in members.items() if member.sync_reply is not None
-        }
-        assert self._awaiting_join == len(waiting_to_join), (self._awaiting_join, waiting_to_join)
-        assert all(each == member.member_id for each, member in members.items()), members
-        assert (self.leader_id is None) == (not members), (self.leader_id, members)
-        assert self.leader_id is None or self.leader_id in members, (self.leader_id, members)
-        assert self.static_members == _static(members.values()), self.static_members
-        assert +self._supporters == Counter(
-            name for member in members.values() for name, _ in member.protocols
-        )
-        assert not self.pending_join & set(members), self.pending_join
-        assert self.pending_sync <= set(members), self.pending_sync
-        assert set(self.heartbeats) <= set(members) | self.pending_join, self.heartbeats
+        awaiting_join = {each for each, member in members.items() if member.join_reply is not None}
+        awaiting_sync = {each for each, member in members.items() if member.sync_reply is not None}
+        self._check_members(awaiting_join)
         if state is GroupState.DEAD:
-            left = (
-                waiting_to_join,
-                waiting_to_sync,
+            pending = (
+                awaiting_join,
+                awaiting_sync,
                 self.heartbeats,
                 self.delayed_join,
                 self.delayed_sync,
             )
-            assert not any(left), left
+            assert not any(pending), pending
             return
         assert (state is GroupState.PREPARING_REBALANCE) == (self.delayed_join is not None), (
             state,
             self.delayed_join,
         )
-        assert state is GroupState.COMPLETING_REBALANCE or not waiting_to_sync, (
+        assert state is GroupState.COMPLETING_REBALANCE or not awaiting_sync, (state, awaiting_sync)
+        assert state is not GroupState.COMPLETING_REBALANCE or not awaiting_join, (
             state,
-            waiting_to_sync,
+            awaiting_join,
         )
-        assert state is not GroupState.COMPLETING_REBALANCE or not waiting_to_join, (
+        assert (self.delayed_sync is not None) >= bool(self.pending_sync_members), (
             state,
-            waiting_to_join,
-        )
-        assert (self.delayed_sync is not None) >= bool(self.pending_sync), (
-            state,
-            self.pending_sync,
+            self.pending_sync_members,
         )
         if state is GroupState.EMPTY:
             assert not members, members
         if state in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE):
             assert members, state
-            assert self._supporters[str(self.protocol)] == len(members), (
+            assert self._num_supporters[str(self.protocol)] == len(members), (
                 self.protocol,
-                self._supporters,
+                self._num_supporters,
             )
-        # Somebody sees to it that each of them is either heard of or removed.
-        assert self.pending_join <= set(self.heartbeats), self.pending_join
-        unheard = set(members) - set(self.heartbeats)
-        assert unheard <= waiting_to_join | waiting_to_sync, unheard
+        # Every member has a session timeout, or a pending request whose end sets one.
+        assert self.pending_join_members <= set(self.heartbeats), self.pending_join_members
+        without_timeout = set(members) - set(self.heartbeats)
+        assert without_timeout <= awaiting_join | awaiting_sync, without_timeout
+
+    def _check_members(self, awaiting_join: set[str]) -> None:
+        members = self.members
+        assert self._num_awaiting_join == len(awaiting_join), (
+            self._num_awaiting_join,
+            awaiting_join,
+        )
+        assert all(each == member.member_id for each, member in members.items()), members
+        assert (self.leader_id is None) == (not members), (self.leader_id, members)
+        assert self.leader_id is None or self.leader_id in members, (self.leader_id, members)
+        assert self.static_members == _static_members(members.values()), self.static_members
+        assert +self._num_supporters == Counter(
+            name for member in members.values() for name, _ in member.protocols
+        )
+        assert not self.pending_join_members & set(members), self.pending_join_members
+        assert self.pending_sync_members <= set(members), self.pending_sync_members
+        assert set(self.heartbeats) <= set(members) | self.pending_join_members, self.heartbeats
 
 
-def _static(members: Iterable[Member]) -> dict[str, str]:
+def _static_members(members: Iterable[Member]) -> dict[str, str]:
     return {
         member.instance_id: member.member_id for member in members if member.instance_id is not None
     }

@@ -2,32 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import Any
 
 from request_purgatory.broker.groups.records import MemberValue
+from request_purgatory.broker.groups.requests import Reply
 
-Reply = Callable[[Any], object]
-
-#: Names of protocols (a consumer's: of assignors), the preferred one first, each with what the
-#: member tells the leader.
+#: Names of protocols (of assignors, for consumers) in the member's order of preference, each with
+#: the metadata that the group's leader gets.
 Protocols = tuple[tuple[str, bytes], ...]
-
-
-def has_version(request: Any, version: int) -> bool:
-    """True if a request is of this version or a later one.
-
-    One that was never on the wire is of the latest.
-    """
-    return request.version is None or request.version >= version
 
 
 @dataclass(slots=True)
 class Member:
-    """A member, static if it has an instance id.
+    """A member of a group; static if it has an instance id.
 
-    At most one JoinGroup and one SyncGroup of it wait to be answered.
+    At most one JoinGroup and one SyncGroup request of a member wait for their response.
+
+    Attributes:
+        is_new: The member has not received a generation yet, so it cannot send heartbeats.
+        join_reply: Answers the pending JoinGroup request; None if none is pending.
+        sync_reply: Answers the pending SyncGroup request; None if none is pending.
     """
 
     member_id: str
@@ -39,35 +34,38 @@ class Member:
     protocol_type: str
     protocols: Protocols
     assignment: bytes = b""
-    #: It has not been answered with a generation yet, so it can't send heartbeats.
     is_new: bool = False
     join_reply: Reply | None = field(default=None, repr=False)
     sync_reply: Reply | None = field(default=None, repr=False)
 
     @property
     def is_static(self) -> bool:
-        """True if it keeps its place in the group over restarts."""
+        """True if the member keeps its place in the group across restarts."""
         return self.instance_id is not None
 
     @property
-    def is_awaited_in_vain(self) -> bool:
-        """True if a heartbeat that does not come tells that it failed.
+    def needs_heartbeat(self) -> bool:
+        """True if the member has failed when no heartbeat arrives in time.
 
-        A member that waits for the rest of its group can't send any, except that a new one must
-        come again after some minutes: its connection may have ended, and then nobody would tell.
+        A member with a pending request sends no heartbeats. A new member is the exception: its
+        connection may have ended unnoticed, so it must send JoinGroup again after five minutes.
         """
         return self.is_new or (self.join_reply is None and self.sync_reply is None)
 
     def metadata(self, protocol: str) -> bytes:
-        """What it tells the leader; StopIteration for a protocol that it does not have."""
+        """Return the member's metadata for a protocol.
+
+        Raises:
+            StopIteration: The member does not support the protocol.
+        """
         return next(metadata for name, metadata in self.protocols if name == protocol)
 
     def vote(self, candidates: Collection[str]) -> str:
-        """The one that it prefers; every member supports every candidate."""
+        """Return the member's preferred protocol of `candidates`, all of which it supports."""
         return next(name for name, _ in self.protocols if name in candidates)
 
-    def stored(self, protocol: str, assignment: bytes) -> MemberValue:
-        """It as a record has it, with this assignment."""
+    def to_record(self, protocol: str, assignment: bytes) -> MemberValue:
+        """Return the member's part of a group record, with the given assignment."""
         return MemberValue(
             member_id=self.member_id,
             instance_id=self.instance_id,
@@ -80,8 +78,17 @@ class Member:
         )
 
     @classmethod
-    def restored(cls, value: MemberValue, protocol_type: str, protocol: str) -> Member:
-        """It as it is after a coordinator has loaded the record."""
+    def from_record(cls, value: MemberValue, protocol_type: str, protocol: str) -> Member:
+        """Build a member from its part of a group record.
+
+        Args:
+            value: The member's part of the record.
+            protocol_type: The group's protocol type.
+            protocol: The group's protocol, the only one whose metadata is stored.
+
+        Returns:
+            The member, without pending requests.
+        """
         return cls(
             member_id=value.member_id,
             instance_id=value.instance_id,

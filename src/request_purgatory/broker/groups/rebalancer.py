@@ -1,4 +1,4 @@
-"""What moves a group from one generation to the next."""
+"""Rebalances: what moves a group from one generation to the next."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
-from kafka.protocol.consumer import JoinGroupResponse, SyncGroupResponse
-
 from request_purgatory.aio import Purgatory
-from request_purgatory.broker.groups.deferred_actions import ActionQueue
+from request_purgatory.broker.deferred_actions import ActionQueue
 from request_purgatory.broker.groups.delayed import (
     DelayedHeartbeat,
     DelayedJoin,
@@ -18,8 +16,15 @@ from request_purgatory.broker.groups.delayed import (
     InitialDelayedJoin,
 )
 from request_purgatory.broker.groups.group import Group, GroupState
-from request_purgatory.broker.groups.member import Member, Reply
+from request_purgatory.broker.groups.member import Member
 from request_purgatory.broker.groups.records import GroupKey
+from request_purgatory.broker.groups.requests import Reply
+from request_purgatory.broker.groups.responses import (
+    assignment_response,
+    generation_response,
+    join_response,
+    sync_response,
+)
 from request_purgatory.broker.groups.shards import Shards
 from request_purgatory.broker.settings import ClusterSettings
 from request_purgatory.broker.wire.error_code import ErrorCode
@@ -35,54 +40,22 @@ class GroupPurgatories(NamedTuple):
     heartbeat: Purgatory
 
 
-def join_response(error: ErrorCode = ErrorCode.NONE, **fields: Any) -> Any:
-    """A JoinGroupResponse, with what an error's has unless `fields` say otherwise."""
-    return JoinGroupResponse(
-        **{
-            "throttle_time_ms": 0,
-            "error_code": error,
-            "generation_id": -1,
-            "protocol_type": None,
-            "protocol_name": None,
-            "leader": "",
-            "skip_assignment": False,
-            "member_id": "",
-            "members": [],
-        }
-        | fields
-    )
-
-
-def sync_response(error: ErrorCode = ErrorCode.NONE, **fields: Any) -> Any:
-    """A SyncGroupResponse, with what an error's has unless `fields` say otherwise."""
-    return SyncGroupResponse(
-        **{
-            "throttle_time_ms": 0,
-            "error_code": error,
-            "protocol_type": None,
-            "protocol_name": None,
-            "assignment": b"",
-        }
-        | fields
-    )
-
-
 class Rebalancer:
-    """Answers and removes members, and leads groups through rebalances.
+    """Answers and removes members, and runs the groups' rebalances.
 
-    The way of a rebalance, as in Kafka's GroupMetadataManager:
+    The steps of a rebalance, as in Kafka's GroupMetadataManager:
 
-    1. `prepare`: a member came, changed or went. A group that was empty waits for the initial
-       delay, any other one until all its members have sent JoinGroup, for as long as its rebalance
-       timeout (`DelayedJoin`).
-    2. `complete_join`: dynamic members that have not are removed, static ones stay until their
-       session ends. The others are answered with the next generation, its leader with what they
-       want, and SyncGroup of all is waited for (`DelayedSync`).
-    3. The leader's SyncGroup is stored, then everybody who has sent one is answered (`assign`),
-       later ones at once.
+    1. `prepare_rebalance`: a member has joined, changed its protocols or left. A group that was
+       empty waits for the initial rebalance delay. Any other group waits until all its members
+       have sent JoinGroup, at most for the rebalance timeout (`DelayedJoin`).
+    2. `complete_join`: dynamic members that have not joined are removed; static members stay until
+       their session expires. The others receive the next generation, and its leader also their
+       metadata. The group then waits for SyncGroup from all members (`DelayedSync`).
+    3. `set_and_propagate_assignment`: the leader's assignment is stored, and the members that wait
+       for it are answered. Later SyncGroup requests are answered immediately.
 
-    Every method is called inside a block of the action queue, or opens one; answers go out when
-    that ends.
+    Every method is called inside a block of the action queue, or opens one. Responses are sent
+    when the outermost block ends.
     """
 
     def __init__(
@@ -99,60 +72,54 @@ class Rebalancer:
         self.now_ms = now_ms
         self._purgatories = purgatories
 
-    # -- answers
+    # -- responses
 
-    def answer_join(self, group: Group, member: Member, response: Any) -> None:
-        """Answer a member's JoinGroup, if one waits."""
+    def reply_later(self, reply: Reply, response: Any) -> None:
+        """Send a response when the outermost block of the action queue ends."""
+        self.actions.add(partial(reply, response))
+
+    def reply_to_join(self, group: Group, member: Member, response: Any) -> None:
+        """Answer a member's pending JoinGroup; no-op if none is pending."""
         if member.join_reply is not None:
-            self.reply(member.join_reply, response)
-            group.await_join(member, None)
+            self.reply_later(member.join_reply, response)
+            group.set_join_reply(member, None)
 
-    def answer_sync(self, member: Member, response: Any) -> bool:
-        """Answer a member's SyncGroup; False if none waits."""
+    def reply_to_sync(self, member: Member, response: Any) -> bool:
+        """Answer a member's pending SyncGroup.
+
+        Returns:
+            False if none is pending.
+        """
         if member.sync_reply is None:
             return False
-        self.reply(member.sync_reply, response)
+        self.reply_later(member.sync_reply, response)
         member.sync_reply = None
         return True
 
     def await_join(self, group: Group, member: Member, reply: Reply) -> None:
-        """Let a member's JoinGroup wait.
+        """Make a JoinGroup request the member's pending one.
 
-        One that waits already has lost its client, which has sent this one instead.
+        An earlier pending request gets REBALANCE_IN_PROGRESS: its client has given up on it and
+        sent this one.
         """
-        self.answer_join(
+        self.reply_to_join(
             group,
             member,
             join_response(ErrorCode.REBALANCE_IN_PROGRESS, member_id=member.member_id),
         )
-        group.await_join(member, reply)
+        group.set_join_reply(member, reply)
 
     def await_sync(self, member: Member, reply: Reply) -> None:
-        """Let a member's SyncGroup wait, instead of one that waits already."""
-        self.answer_sync(member, sync_response(ErrorCode.REBALANCE_IN_PROGRESS))
+        """Make a SyncGroup request the member's pending one; an earlier one gets an error."""
+        self.reply_to_sync(member, sync_response(ErrorCode.REBALANCE_IN_PROGRESS))
         member.sync_reply = reply
-
-    def reply(self, reply: Reply, response: Any) -> None:
-        """Answer when the present block of actions is over."""
-        self.actions.add(partial(reply, response))
-
-    def generation_response(self, group: Group, member: Member, *, with_members: bool) -> Any:
-        """What a member is told of the group's generation; the leader, of its members too."""
-        return join_response(
-            generation_id=group.generation,
-            protocol_type=group.protocol_type,
-            protocol_name=group.protocol,
-            leader=group.leader_id,
-            member_id=member.member_id,
-            members=current_members(group) if with_members else [],
-        )
 
     # -- heartbeats
 
-    def expect_heartbeat(self, group: Group, member_id: str, timeout_ms: int) -> None:
-        """A sign of a member's life has come, and the next one must within `timeout_ms`."""
-        operation = DelayedHeartbeat(self, group, member_id, timeout_ms)
-        self.void_heartbeat(group, member_id)
+    def reschedule_heartbeat(self, group: Group, member_id: str, timeout_ms: int) -> None:
+        """Expect a member's next heartbeat within `timeout_ms` milliseconds from now."""
+        operation = DelayedHeartbeat(group, member_id, timeout_ms, self._expire_heartbeat)
+        self.cancel_heartbeat(group, member_id)
         group.heartbeats[member_id] = operation
         self.actions.add(
             partial(
@@ -162,116 +129,132 @@ class Rebalancer:
             )
         )
 
-    def heartbeat_expired(self, group: Group, member_id: str) -> None:
-        """No sign of a member's life has come in time."""
-        with self.actions:
-            self.void_heartbeat(group, member_id)
-            if member_id in group.pending_join:
-                logger.info(
-                    "member %r of group %r was given its id and has not come back",
-                    member_id,
-                    group.group_id,
-                )
-                group.remove(member_id)
-                self.try_join(group)
-                return
-            member = group.members[member_id]
-            if member.is_awaited_in_vain:
-                logger.info("member %r of group %r has failed", member_id, group.group_id)
-                self.remove(group, member)
-                self.prepare_or_try_join(group, f"member {member_id} has failed")
-            # Else it waits for others, and heartbeats are expected again as soon as it is answered.
-
-    def void_heartbeat(self, group: Group, member_id: str) -> None:
-        """No sign of a member's life is expected any more."""
+    def cancel_heartbeat(self, group: Group, member_id: str) -> None:
+        """Stop expecting heartbeats of a member; no-op if none is expected."""
         if group.heartbeats.pop(member_id, None) is not None:
             self.actions.add(
                 partial(self._purgatories.heartbeat.notify, (group.group_id, member_id))
             )
 
-    # -- members that go
+    def _expire_heartbeat(self, group: Group, member_id: str) -> None:
+        with self.actions:
+            self.cancel_heartbeat(group, member_id)
+            if member_id in group.pending_join_members:
+                logger.info(
+                    "group %r: no JoinGroup with new member id %r in time",
+                    group.group_id,
+                    member_id,
+                )
+                group.remove(member_id)
+                self.try_complete_join(group)
+                return
+            member = group.members[member_id]
+            # A member with a pending request has not failed; its response reschedules heartbeats.
+            if member.needs_heartbeat:
+                logger.info("group %r: member %r has failed", group.group_id, member_id)
+                self.remove_member(group, member)
+                self.prepare_rebalance_or_complete_join(group, f"member {member_id} has failed")
 
-    def remove(
+    # -- removal
+
+    def remove_member(
         self, group: Group, member: Member, error: ErrorCode = ErrorCode.UNKNOWN_MEMBER_ID
     ) -> None:
-        """Let a member go.
+        """Remove a member and answer its pending requests.
 
-        What waits for it is answered, so that a client that is alive joins anew.
+        Args:
+            group: The member's group.
+            member: The member.
+            error: The responses' error; the default makes a live client join as a new member.
         """
-        self.answer_join(group, member, join_response(error))
-        self.answer_sync(member, sync_response(error))
-        self.forget(group, member.member_id)
+        self.reply_to_join(group, member, join_response(error))
+        self.reply_to_sync(member, sync_response(error))
+        self.remove_member_id(group, member.member_id)
 
-    def forget(self, group: Group, member_id: str) -> None:
-        """Let a member go of which nothing waits, or one that was expected."""
-        self.void_heartbeat(group, member_id)
+    def remove_member_id(self, group: Group, member_id: str) -> None:
+        """Remove a member without pending requests, or a member id that is outstanding."""
+        self.cancel_heartbeat(group, member_id)
         group.remove(member_id)
 
-    def discard(self, group: Group, error: ErrorCode) -> None:
-        """The group is gone: deleted, or another node's from now on.
+    def mark_dead(self, group: Group, error: ErrorCode) -> None:
+        """Mark a group as dead and answer its pending requests with an error.
 
-        What waits for it is answered with the error.
+        Args:
+            group: The group, which is deleted or has another coordinator.
+            error: The responses' error.
         """
         for member in group.members.values():
-            self.answer_join(group, member, join_response(error, member_id=member.member_id))
-            self.answer_sync(member, sync_response(error))
+            self.reply_to_join(group, member, join_response(error, member_id=member.member_id))
+            self.reply_to_sync(member, sync_response(error))
         for member_id in list(group.heartbeats):
-            self.void_heartbeat(group, member_id)
-        group.pending_join.clear()
-        self._void_join(group)
-        self.void_sync(group)
-        group.transition(GroupState.DEAD, self.now_ms())
+            self.cancel_heartbeat(group, member_id)
+        group.pending_join_members.clear()
+        self._cancel_join(group)
+        self._cancel_sync(group)
+        group.transition_to(GroupState.DEAD, self.now_ms())
 
     # -- joining
 
-    def prepare_or_try_join(self, group: Group, reason: str) -> None:
-        """Begin a rebalance, or, where one is being prepared, look whether it can go on."""
+    def prepare_rebalance_or_complete_join(self, group: Group, reason: str) -> None:
+        """Start a rebalance or, if one is being prepared, check whether it can continue."""
         if group.can_rebalance:
-            self.prepare(group, reason)
+            self.prepare_rebalance(group, reason)
         else:
-            self.try_join(group)
+            self.try_complete_join(group)
 
-    def try_join(self, group: Group) -> None:
-        """Who has joined, or is no longer expected to, may have been the last one."""
+    def try_complete_join(self, group: Group) -> None:
+        """Continue the rebalance if no more members are expected to join."""
         if group.delayed_join is not None:
             self.actions.add(partial(self._purgatories.join.notify, group.group_id))
 
-    def prepare(self, group: Group, reason: str) -> None:
-        """Begin a rebalance."""
+    def prepare_rebalance(self, group: Group, reason: str) -> None:
+        """Start a rebalance; `reason` is logged."""
         if group.state is GroupState.COMPLETING_REBALANCE:
-            self._reset_assignment(group, ErrorCode.REBALANCE_IN_PROGRESS)
-        self.void_sync(group)
-        is_first = group.state is GroupState.EMPTY
-        group.transition(GroupState.PREPARING_REBALANCE, self.now_ms())
+            self._reset_and_propagate_assignment(group, ErrorCode.REBALANCE_IN_PROGRESS)
+        self._cancel_sync(group)
+        was_empty = group.state is GroupState.EMPTY
+        group.transition_to(GroupState.PREPARING_REBALANCE, self.now_ms())
         logger.info(
             "group %r rebalances after generation %d: %s", group.group_id, group.generation, reason
         )
-        if is_first:
-            group.new_member_added = False
+        if was_empty:
             delay_ms = self.settings.group_initial_rebalance_delay_ms
             remaining_ms = max(group.rebalance_timeout_ms - delay_ms, 0)
-            self._watch_join(group, InitialDelayedJoin(self, group, delay_ms, remaining_ms))
+            self._watch_initial_join(group, delay_ms, remaining_ms)
         else:
-            self._watch_join(group, DelayedJoin(self, group, group.rebalance_timeout_ms))
+            self._watch_join(group, group.rebalance_timeout_ms)
 
-    def initial_delay_over(self, group: Group, operation: InitialDelayedJoin) -> None:
-        """Wait a little longer if members have come meanwhile and the rebalance timeout allows it.
+    def _watch_initial_join(self, group: Group, delay_ms: int, remaining_ms: int) -> None:
+        """Wait for members of a group that was empty.
 
-        Else go on with those.
+        Args:
+            group: The group.
+            delay_ms: Milliseconds to wait now.
+            remaining_ms: Milliseconds by which the delay may be extended.
         """
-        if not group.new_member_added or operation.remaining_ms == 0:
+        group.new_member_added = False
+        elapsed = partial(self._initial_delay_elapsed, delay_ms=delay_ms, remaining_ms=remaining_ms)
+        self._watch(group, InitialDelayedJoin(group, delay_ms, elapsed))
+
+    def _initial_delay_elapsed(self, group: Group, *, delay_ms: int, remaining_ms: int) -> None:
+        """Extend the initial delay if members have joined during it; otherwise complete the join.
+
+        Args:
+            group: The group.
+            delay_ms: The delay that has elapsed, in milliseconds.
+            remaining_ms: Milliseconds that were left of the rebalance timeout after that delay.
+        """
+        if not group.new_member_added or remaining_ms == 0:
             self.complete_join(group)
             return
         with self.actions:
-            group.new_member_added = False
-            delay_ms = min(self.settings.group_initial_rebalance_delay_ms, operation.remaining_ms)
-            remaining_ms = max(operation.remaining_ms - operation.delay_ms, 0)
-            self._watch_join(group, InitialDelayedJoin(self, group, delay_ms, remaining_ms))
+            next_delay_ms = min(self.settings.group_initial_rebalance_delay_ms, remaining_ms)
+            self._watch_initial_join(group, next_delay_ms, max(remaining_ms - delay_ms, 0))
 
     def complete_join(self, group: Group) -> None:
-        """The next generation begins, with those who have joined."""
+        """Start the next generation with the members that have joined."""
         with self.actions:
-            self._void_join(group)
+            self._cancel_join(group)
             late = [
                 each
                 for each in group.members.values()
@@ -279,23 +262,19 @@ class Rebalancer:
             ]
             for member in late:
                 logger.info(
-                    "member %r of group %r has not joined in time", member.member_id, group.group_id
+                    "group %r: member %r has not joined in time", group.group_id, member.member_id
                 )
-                self.remove(group, member)
+                self.remove_member(group, member)
             if not group.elect_joined_leader() and group.members:
-                # Static members, all of which may still come back; those whose session ends are
-                # removed by that.
-                logger.warning(
-                    "no member of group %r has joined in time; it waits on", group.group_id
-                )
-                self._watch_join(
-                    group, DelayedJoin(self, group, max(group.rebalance_timeout_ms, 1))
-                )
+                # Only static members are left, which may all return. Those whose session expires
+                # are removed by that.
+                logger.warning("group %r: no member has joined in time", group.group_id)
+                self._watch_join(group, max(group.rebalance_timeout_ms, 1))
                 return
-            group.next_generation(self.now_ms())
+            group.init_next_generation(self.now_ms())
             if group.state is GroupState.EMPTY:
                 logger.info("group %r is empty at generation %d", group.group_id, group.generation)
-                self.store(group, {}, partial(self._empty_stored, group))
+                self.store_group(group, {}, partial(self._empty_group_stored, group))
                 return
             logger.info(
                 "group %r has %d members at generation %d",
@@ -305,13 +284,15 @@ class Rebalancer:
             )
             for member in group.members.values():
                 is_leader = member.member_id == group.leader_id
-                self.answer_join(
-                    group, member, self.generation_response(group, member, with_members=is_leader)
+                self.reply_to_join(
+                    group, member, generation_response(group, member, with_members=is_leader)
                 )
-                self.expect_heartbeat(group, member.member_id, member.session_timeout_ms)
+                self.reschedule_heartbeat(group, member.member_id, member.session_timeout_ms)
                 member.is_new = False
-                group.pending_sync.add(member.member_id)
-            group.delayed_sync = DelayedSync(self, group, group.rebalance_timeout_ms)
+                group.pending_sync_members.add(member.member_id)
+            group.delayed_sync = DelayedSync(
+                group, group.rebalance_timeout_ms, self._expire_pending_sync
+            )
             self.actions.add(
                 partial(
                     self._purgatories.sync.try_complete_else_watch,
@@ -320,104 +301,99 @@ class Rebalancer:
                 )
             )
 
-    def _watch_join(self, group: Group, operation: DelayedJoin) -> None:
+    def _watch_join(self, group: Group, timeout_ms: int) -> None:
+        self._watch(group, DelayedJoin(group, timeout_ms, self.complete_join))
+
+    def _watch(self, group: Group, operation: DelayedJoin) -> None:
         group.delayed_join = operation
         self.actions.add(
             partial(self._purgatories.join.try_complete_else_watch, operation, [group.group_id])
         )
 
-    def _void_join(self, group: Group) -> None:
+    def _cancel_join(self, group: Group) -> None:
         if group.delayed_join is not None:
             group.delayed_join = None
             self.actions.add(partial(self._purgatories.join.notify, group.group_id))
 
     # -- syncing
 
-    def synced(self, group: Group, member_id: str) -> None:
-        """A member has sent SyncGroup, perhaps the last one to do so."""
-        group.pending_sync.discard(member_id)
-        if not group.pending_sync:
-            self.void_sync(group)
+    def remove_pending_sync(self, group: Group, member_id: str) -> None:
+        """Note that a member has sent SyncGroup; the last one ends the wait for them."""
+        group.pending_sync_members.discard(member_id)
+        if not group.pending_sync_members:
+            self._cancel_sync(group)
 
-    def sync_expired(self, group: Group) -> None:
-        """Remove the members that have not sent SyncGroup in time, and rebalance without them."""
+    def _expire_pending_sync(self, group: Group) -> None:
+        """Remove the members that have not sent SyncGroup in time, and rebalance."""
         with self.actions:
-            late = sorted(group.pending_sync)
-            logger.info("members %s of group %r have not synced in time", late, group.group_id)
+            late = sorted(group.pending_sync_members)
+            logger.info("group %r: members %s have not synced in time", group.group_id, late)
             for member_id in late:
-                self.remove(group, group.members[member_id])
-            self.prepare(group, f"members {late} have not synced")
+                self.remove_member(group, group.members[member_id])
+            self.prepare_rebalance(group, f"members {late} have not synced")
 
-    def assign(self, group: Group, assignment: Mapping[str, bytes]) -> None:
-        """The assignment is stored: tell those who wait for it."""
+    def set_and_propagate_assignment(self, group: Group, assignment: Mapping[str, bytes]) -> None:
+        """Make the group stable and answer the members that wait for the stored assignment.
+
+        Args:
+            group: The group.
+            assignment: The assignment of each member id.
+        """
         for member in group.members.values():
             member.assignment = assignment.get(member.member_id, b"")
         self._propagate_assignment(group, ErrorCode.NONE)
-        group.transition(GroupState.STABLE, self.now_ms())
+        group.transition_to(GroupState.STABLE, self.now_ms())
 
-    def assignment_failed(self, group: Group, error: ErrorCode) -> None:
-        """The assignment could not be stored: tell those who wait for it, and begin anew."""
-        self._reset_assignment(group, error)
-        self.prepare(group, f"{error.name} while the assignment was stored")
+    def fail_assignment(self, group: Group, error: ErrorCode) -> None:
+        """Answer the members that wait for an assignment with an error, and rebalance.
 
-    def void_sync(self, group: Group) -> None:
-        """Nobody's SyncGroup is waited for any more."""
-        group.pending_sync.clear()
+        Args:
+            group: The group.
+            error: The reason why the assignment was not stored.
+        """
+        self._reset_and_propagate_assignment(group, error)
+        self.prepare_rebalance(group, f"{error.name} while the assignment was stored")
+
+    def _cancel_sync(self, group: Group) -> None:
+        group.pending_sync_members.clear()
         if group.delayed_sync is not None:
             group.delayed_sync = None
             self.actions.add(partial(self._purgatories.sync.notify, group.group_id))
 
-    def _reset_assignment(self, group: Group, error: ErrorCode) -> None:
+    def _reset_and_propagate_assignment(self, group: Group, error: ErrorCode) -> None:
         for member in group.members.values():
             member.assignment = b""
         self._propagate_assignment(group, error)
 
     def _propagate_assignment(self, group: Group, error: ErrorCode) -> None:
         for member in group.members.values():
-            if self.answer_sync(member, assignment_response(group, member, error)):
-                # Its session may have ended while it could not send heartbeats, and nothing would
-                # tell from then on if it failed.
-                self.expect_heartbeat(group, member.member_id, member.session_timeout_ms)
+            if self.reply_to_sync(member, assignment_response(group, member, error)):
+                # The heartbeat may have expired while the request was pending. Without another
+                # one, a later failure of the member would go unnoticed.
+                self.reschedule_heartbeat(group, member.member_id, member.session_timeout_ms)
 
     # -- storing
 
-    def store(
+    def store_group(
         self, group: Group, assignment: Mapping[str, bytes], done: Callable[[ErrorCode], None]
     ) -> None:
-        """Append a record of the group as it is now; `done` is told how that ended."""
+        """Append a record of the group in its present state.
+
+        Args:
+            group: The group.
+            assignment: The assignment of each member id.
+            done: Called with NONE when the record is replicated, or with an error.
+        """
 
         def stored(error: ErrorCode) -> None:
-            group.was_stored |= error is ErrorCode.NONE
+            group.has_record |= error is ErrorCode.NONE
             done(error)
 
         shard = self.shards.shard_of(group.group_id)
-        self.shards.append(shard, [(GroupKey(group.group_id), group.stored(assignment))], stored)
+        self.shards.append(shard, [(GroupKey(group.group_id), group.to_record(assignment))], stored)
 
-    def _empty_stored(self, group: Group, error: ErrorCode) -> None:
+    def _empty_group_stored(self, group: Group, error: ErrorCode) -> None:
         if error is not ErrorCode.NONE:
-            # A coordinator that loads the group finds an older generation, whose members' sessions
-            # end soon.
-            logger.warning("empty group %r can't be stored: %s", group.group_id, error.name)
-
-
-def assignment_response(group: Group, member: Member, error: ErrorCode = ErrorCode.NONE) -> Any:
-    """What a member is told of its assignment."""
-    if error is not ErrorCode.NONE:
-        return sync_response(error)
-    return sync_response(
-        protocol_type=group.protocol_type,
-        protocol_name=group.protocol,
-        assignment=member.assignment,
-    )
-
-
-def current_members(group: Group) -> list[Any]:
-    """The members of the generation, for its leader."""
-    return [
-        JoinGroupResponse.JoinGroupResponseMember(
-            member_id=member.member_id,
-            group_instance_id=member.instance_id,
-            metadata=member.metadata(str(group.protocol)),
-        )
-        for member in group.members.values()
-    ]
+            # A coordinator that loads the group then finds an older generation, whose members'
+            # sessions expire.
+            logger.warning("cannot store empty group %r: %s", group.group_id, error.name)

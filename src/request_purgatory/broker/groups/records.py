@@ -1,12 +1,12 @@
 """The records of the offsets topic `__consumer_offsets`, in Kafka's binary format.
 
-A key begins with its version, which says what kind of record it is; a value begins with its own.
-Kafka's tools read what is written here, and what Kafka 4.1 and its predecessors wrote is read.
+A key begins with a version, which also names the kind of record; a value begins with its own
+version. Kafka's tools can read these records, and records of Kafka 4.1 and earlier can be decoded.
 
-| record | key | value |
-|---|---|---|
-| committed offset | 1 (0 of old): group, topic, partition | 3; 1 with an expiration time |
-| group | 2: group | 3 |
+| record | key version | key fields | value version |
+|---|---|---|---|
+| committed offset | 1 (formerly 0) | group, topic, partition | 3; 1 with an expiration time |
+| group | 2 | group | 3 |
 
 Source: Kafka's schemas OffsetCommitKey, OffsetCommitValue, GroupMetadataKey and GroupMetadataValue.
 """
@@ -24,16 +24,16 @@ _INT64 = struct.Struct(">q")
 
 _OFFSET_KEY_VERSIONS = (0, 1)
 _GROUP_KEY_VERSION = 2
-_LONGEST_STRING = 0x7FFF
+_MAX_STRING_BYTES = 0x7FFF
 
 
 class RecordFormatError(PurgatoryError, ValueError):
-    """Bytes that are no such record, or a value that has no place in one."""
+    """Bytes that are not a record of this format, or a value that does not fit into one."""
 
 
 @dataclass(frozen=True, slots=True)
 class OffsetKey:
-    """Whose offset of which partition."""
+    """The key of a committed offset."""
 
     group_id: str
     topic: str
@@ -44,7 +44,8 @@ class OffsetKey:
 class OffsetValue:
     """A committed offset.
 
-    Timestamps are milliseconds since the epoch; `expire_timestamp_ms` of -1 is none of its own.
+    Timestamps are milliseconds since the epoch. An `expire_timestamp_ms` of -1 means that the
+    offset does not expire by itself.
     """
 
     offset: int
@@ -56,14 +57,14 @@ class OffsetValue:
 
 @dataclass(frozen=True, slots=True)
 class GroupKey:
-    """Which group."""
+    """The key of a group."""
 
     group_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class MemberValue:
-    """A member of a stored group."""
+    """A member in a group record."""
 
     member_id: str
     instance_id: str | None
@@ -77,7 +78,7 @@ class MemberValue:
 
 @dataclass(frozen=True, slots=True)
 class GroupValue:
-    """A group at one generation."""
+    """A group in one generation."""
 
     protocol_type: str
     generation: int
@@ -92,7 +93,11 @@ Value = OffsetValue | GroupValue
 
 
 def encode_key(key: Key) -> bytes:
-    """A record's key; RecordFormatError for a text that is longer than 32,767 bytes."""
+    """Return the encoded key of a record.
+
+    Raises:
+        RecordFormatError: A string is longer than 32,767 bytes.
+    """
     if isinstance(key, OffsetKey):
         return (
             _INT16.pack(1) + _string(key.group_id) + _string(key.topic) + _INT32.pack(key.partition)
@@ -101,14 +106,25 @@ def encode_key(key: Key) -> bytes:
 
 
 def encode_value(value: Value) -> bytes:
-    """A record's value; RecordFormatError for a text that is longer than 32,767 bytes."""
+    """Return the encoded value of a record.
+
+    Raises:
+        RecordFormatError: A string is longer than 32,767 bytes.
+    """
     return _encode_offset(value) if isinstance(value, OffsetValue) else _encode_group(value)
 
 
 def decode_key(raw: bytes) -> Key | None:
-    """A record's key; None for kinds that only Kafka's newer group protocols write.
+    """Decode the key of a record.
 
-    RecordFormatError for bytes that are none.
+    Args:
+        raw: The encoded key.
+
+    Returns:
+        The key; None for the kinds of records that only Kafka's newer group protocols have.
+
+    Raises:
+        RecordFormatError: `raw` is not a key.
     """
     reader = _Reader(raw)
     version = reader.int16()
@@ -118,9 +134,16 @@ def decode_key(raw: bytes) -> Key | None:
 
 
 def decode_offset(raw: bytes) -> OffsetValue:
-    """The value of a committed offset, of any version up to 3.
+    """Decode the value of a committed offset, of versions 0 to 3.
 
-    RecordFormatError for other bytes.
+    Args:
+        raw: The encoded value.
+
+    Returns:
+        The value; fields that its version does not have are -1.
+
+    Raises:
+        RecordFormatError: `raw` is not such a value.
     """
     reader = _Reader(raw)
     version = reader.version(3)
@@ -134,7 +157,17 @@ def decode_offset(raw: bytes) -> OffsetValue:
 
 
 def decode_group(raw: bytes) -> GroupValue:
-    """The value of a group, of any version up to 3; RecordFormatError for other bytes."""
+    """Decode the value of a group, of versions 0 to 3.
+
+    Args:
+        raw: The encoded value.
+
+    Returns:
+        The value. Members of version 0 have no rebalance timeout and get their session timeout.
+
+    Raises:
+        RecordFormatError: `raw` is not such a value.
+    """
     reader = _Reader(raw)
     version = reader.version(3)
     return GroupValue(
@@ -155,7 +188,7 @@ def _decode_member(reader: _Reader, version: int) -> MemberValue:
     session_timeout_ms = reader.int32()
     if rebalance_timeout_ms == -1:
         rebalance_timeout_ms = session_timeout_ms
-    subscription, assignment = reader.blob(), reader.blob()
+    subscription, assignment = reader.bytes_field(), reader.bytes_field()
     return MemberValue(
         member_id,
         instance_id,
@@ -169,7 +202,7 @@ def _decode_member(reader: _Reader, version: int) -> MemberValue:
 
 
 def _encode_offset(value: OffsetValue) -> bytes:
-    # Only version 1 has an expiration time, which OffsetCommit requests up to version 4 may set.
+    # Only version 1 has an expiration time. OffsetCommit requests up to version 4 may set one.
     expires = value.expire_timestamp_ms != -1
     return b"".join(
         (
@@ -209,9 +242,10 @@ def _encode_group(value: GroupValue) -> bytes:
 
 def _string(text: str) -> bytes:
     raw = text.encode()
-    if len(raw) > _LONGEST_STRING:
+    if len(raw) > _MAX_STRING_BYTES:
         raise RecordFormatError(
-            f"a text in a record may have {_LONGEST_STRING} bytes, got {len(raw)}: {text[:40]!r}..."
+            f"a string in a record may have {_MAX_STRING_BYTES} bytes, got {len(raw)}: "
+            f"{text[:40]!r}..."
         )
     return _INT16.pack(len(raw)) + raw
 
@@ -225,17 +259,17 @@ def _bytes(raw: bytes) -> bytes:
 
 
 class _Reader:
-    """Reads one field after the other."""
+    """Reads the fields of a record one after the other."""
 
     def __init__(self, raw: bytes) -> None:
         self._raw = raw
         self._position = 0
 
-    def version(self, greatest: int) -> int:
+    def version(self, latest: int) -> int:
         version = self.int16()
-        if not 0 <= version <= greatest:
+        if not 0 <= version <= latest:
             raise RecordFormatError(
-                f"a value's version must be between 0 and {greatest}, got {version}"
+                f"the version of a value must be between 0 and {latest}, got {version}"
             )
         return version
 
@@ -252,7 +286,7 @@ class _Reader:
         text = self.nullable_string()
         if text is None:
             raise RecordFormatError(
-                f"null where a text must be, before byte {self._position} of {len(self._raw)}"
+                f"expected a string, got null before byte {self._position} of {len(self._raw)}"
             )
         return text
 
@@ -261,22 +295,22 @@ class _Reader:
         if length == -1:
             return None
         try:
-            return self._take(length).decode()
+            return self._read(length).decode()
         except UnicodeDecodeError as error:
-            raise RecordFormatError(f"a text that is no UTF-8: {error}") from error
+            raise RecordFormatError(f"a string is not UTF-8: {error}") from error
 
-    def blob(self) -> bytes:
-        return self._take(self.int32())
+    def bytes_field(self) -> bytes:
+        return self._read(self.int32())
 
     def _number(self, form: struct.Struct) -> int:
-        number: int = form.unpack(self._take(form.size))[0]
+        number: int = form.unpack(self._read(form.size))[0]
         return number
 
-    def _take(self, size: int) -> bytes:
+    def _read(self, size: int) -> bytes:
         end = self._position + size
         if size < 0 or end > len(self._raw):
             raise RecordFormatError(
-                f"{size} bytes must follow byte {self._position}, where {len(self._raw)} are all"
+                f"expected {size} bytes after byte {self._position} of {len(self._raw)}"
             )
         start, self._position = self._position, end
         return bytes(self._raw[start:end])

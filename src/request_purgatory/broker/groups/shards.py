@@ -1,4 +1,4 @@
-"""The groups and offsets of this node: those whose partition of the offsets topic it leads."""
+"""The groups and offsets of a node: those whose offsets topic partition the node leads."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Protocol
 
-from request_purgatory.broker.groups.deferred_actions import ActionQueue
+from request_purgatory.broker.deferred_actions import ActionQueue
+from request_purgatory.broker.groups.committed_offsets import CommittedOffsets
 from request_purgatory.broker.groups.errors import GroupError
 from request_purgatory.broker.groups.group import Group
-from request_purgatory.broker.groups.offsets import Offsets
 from request_purgatory.broker.groups.records import (
     GroupKey,
     Key,
@@ -28,11 +28,12 @@ from request_purgatory.broker.wire.error_code import ErrorCode
 
 logger = logging.getLogger(__name__)
 
+#: A key and its value; None for a tombstone.
 Record = tuple[Key, Value | None]
 
 
 class OffsetsStore(Protocol):
-    """The offsets topic `__consumer_offsets`, as the coordinator writes to it."""
+    """Appends to the offsets topic `__consumer_offsets`."""
 
     def append(
         self,
@@ -40,15 +41,30 @@ class OffsetsStore(Protocol):
         records: list[tuple[bytes, bytes | None]],
         done: Callable[[ErrorCode], None],
     ) -> None:
-        """Append keys and values, None for a tombstone, with acks=all; `done` is called once: when all in-sync replicas have them
-        (NONE), or with an error. Appends to a partition are done in the order in which they were
-        made. It may be called before this returns; not if this raises."""
+        """Append records with acks=all.
+
+        Appends to a partition are completed in the order of the calls.
+
+        Args:
+            partition: A partition of the offsets topic.
+            records: Keys and values; None for a tombstone.
+            done: Called once, unless this method raises: with NONE when all in-sync replicas have
+                the records, or with an error. It may be called before this method returns.
+        """
 
 
-def partition_of(group_id: str, partitions: int) -> int:
-    """The partition of the offsets topic, of so many, that has a group's records.
+def partition_of(group_id: str, num_partitions: int) -> int:
+    """Return the partition of the offsets topic that has a group's records.
 
-    By the absolute value of Java's `hashCode`.
+    The partition is the absolute value of Java's `String.hashCode`, modulo the number of
+    partitions, as in Kafka's `Utils.abs`.
+
+    Args:
+        group_id: The group's id.
+        num_partitions: The number of partitions of the offsets topic.
+
+    Returns:
+        The partition's index.
     """
     code = 0
     raw = group_id.encode("utf-16-be", "surrogatepass")
@@ -56,44 +72,53 @@ def partition_of(group_id: str, partitions: int) -> int:
         code = (31 * code + (raw[position] << 8 | raw[position + 1])) & 0xFFFFFFFF
     if code >= 0x8000_0000:
         code = (1 << 32) - code
-    # The least number has no absolute value in Java; Kafka takes 0 for it.
-    return (0 if code == 0x8000_0000 else code) % partitions
+    # The smallest int has no absolute value in Java; Kafka uses 0.
+    return (0 if code == 0x8000_0000 else code) % num_partitions
 
 
 class Shard:
-    """One partition's groups and committed offsets."""
+    """The groups and committed offsets of one partition of the offsets topic."""
 
     def __init__(self, partition: int) -> None:
         self.partition = partition
         self.groups: dict[str, Group] = {}
-        self.offsets = Offsets()
+        self.offsets = CommittedOffsets()
         self.is_loading = True
 
     def add_group(self, group_id: str, now_ms: int) -> Group:
-        """A new group, empty."""
+        """Return a new, empty group of this shard."""
         group = self.groups[group_id] = Group(group_id, now_ms)
         return group
 
     def put_offset(self, key: OffsetKey, value: OffsetValue, now_ms: int) -> None:
-        """An offset is committed.
+        """Set a committed offset; add the group if it does not exist.
 
-        By a group that may be no more than that, for a consumer that has none otherwise.
+        A consumer that manages its own assignment commits to a group without members.
+
+        Args:
+            key: The group and the partition.
+            value: The committed offset.
+            now_ms: Milliseconds since the epoch.
         """
         self.offsets.put(key, value)
         group = self.groups.get(key.group_id) or self.add_group(key.group_id, now_ms)
-        group.was_stored = True
+        group.has_record = True
 
     def replay(self, records: Iterable[tuple[bytes, bytes | None]], now_ms: int) -> None:
-        """Become what the partition's records say, oldest first.
+        """Build the groups and offsets from the partition's records.
 
-        One that can't be read is logged and left out.
+        A record that cannot be decoded is logged and skipped.
+
+        Args:
+            records: Keys and values, oldest first; None for a tombstone.
+            now_ms: Milliseconds since the epoch.
         """
         for raw_key, raw_value in records:
             try:
                 self._replay(raw_key, raw_value, now_ms)
             except RecordFormatError:
                 logger.exception(
-                    "a record of partition %d of the offsets topic is left out", self.partition
+                    "skipped a record of partition %d of the offsets topic", self.partition
                 )
         self.is_loading = False
 
@@ -103,7 +128,7 @@ class Shard:
             if raw_value is None:
                 self.groups.pop(key.group_id, None)
             else:
-                self.groups[key.group_id] = Group.restored(
+                self.groups[key.group_id] = Group.from_record(
                     key.group_id, decode_group(raw_value), now_ms
                 )
         elif isinstance(key, OffsetKey):
@@ -114,10 +139,10 @@ class Shard:
 
 
 class Shards:
-    """All shards of this node, by partition."""
+    """The shards of a node, by partition of the offsets topic."""
 
-    def __init__(self, partitions: int, store: OffsetsStore, actions: ActionQueue) -> None:
-        self._partitions = partitions
+    def __init__(self, num_partitions: int, store: OffsetsStore, actions: ActionQueue) -> None:
+        self._num_partitions = num_partitions
         self._store = store
         self._actions = actions
         self._shards: dict[int, Shard] = {}
@@ -126,26 +151,34 @@ class Shards:
         return iter(list(self._shards.values()))
 
     def partition_for(self, group_id: str) -> int:
-        """The partition of the offsets topic that a group's records are in."""
-        return partition_of(group_id, self._partitions)
+        """Return the partition of the offsets topic that has a group's records."""
+        return partition_of(group_id, self._num_partitions)
 
     def get(self, partition: int) -> Shard | None:
-        """The shard, loaded or loading; None if another node has it."""
+        """Return a partition's shard, loaded or loading; None if this node does not have it."""
         return self._shards.get(partition)
 
-    def begin(self, partition: int) -> Shard:
-        """A new shard, loading."""
+    def add(self, partition: int) -> Shard:
+        """Return a new shard for a partition, in the loading state."""
         shard = self._shards[partition] = Shard(partition)
         return shard
 
-    def drop(self, shard: Shard) -> None:
-        """Another node has it from now on."""
+    def remove(self, shard: Shard) -> None:
+        """Remove a shard that another node coordinates from now on."""
         del self._shards[shard.partition]
 
     def shard_of(self, group_id: str) -> Shard:
-        """The shard that has a group, or would have it.
+        """Return the shard that a group belongs to, whether the group exists or not.
 
-        GroupError if another node has it, or if it is loading.
+        Args:
+            group_id: The group's id.
+
+        Returns:
+            The shard.
+
+        Raises:
+            GroupError: NOT_COORDINATOR if another node has the shard, or
+                COORDINATOR_LOAD_IN_PROGRESS if it is loading.
         """
         shard = self._shards.get(self.partition_for(group_id))
         if shard is None:
@@ -157,17 +190,21 @@ class Shards:
     def append(
         self, shard: Shard, records: list[Record], done: Callable[[ErrorCode], None]
     ) -> None:
-        """Append to the shard's partition, once the present block of actions is over.
+        """Append to the shard's partition, as a deferred action.
 
-        `done` is called inside a block of its own; with NOT_LEADER_OR_FOLLOWER, whatever became of
-        the records, if another node has the shard by then.
+        Args:
+            shard: The shard.
+            records: Keys and values; None for a tombstone.
+            done: Called inside a block of the action queue: with NONE when the records are
+                replicated, or with an error. The error is NOT_LEADER_OR_FOLLOWER if another node
+                has the shard by then, whether the records were replicated or not.
         """
         self._actions.add(partial(self._append, shard, records, done))
 
     def _append(
         self, shard: Shard, records: list[Record], done: Callable[[ErrorCode], None]
     ) -> None:
-        ended = partial(self._ended, shard, done)
+        appended = partial(self._append_completed, shard, done)
         try:
             raw = [
                 (encode_key(key), None if value is None else encode_value(value))
@@ -175,24 +212,28 @@ class Shards:
             ]
         except RecordFormatError as error:
             logger.warning(
-                "partition %d of the offsets topic can't have a record: %s", shard.partition, error
+                "cannot encode a record for partition %d of the offsets topic: %s",
+                shard.partition,
+                error,
             )
-            ended(ErrorCode.UNKNOWN_SERVER_ERROR)
+            appended(ErrorCode.UNKNOWN_SERVER_ERROR)
             return
         if self._shards.get(shard.partition) is not shard:
-            ended(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            appended(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             return
         try:
-            self._store.append(shard.partition, raw, ended)
+            self._store.append(shard.partition, raw, appended)
         except Exception:
             logger.exception(
-                "%d records can't be appended to partition %d of the offsets topic",
+                "cannot append %d records to partition %d of the offsets topic",
                 len(raw),
                 shard.partition,
             )
-            ended(ErrorCode.UNKNOWN_SERVER_ERROR)
+            appended(ErrorCode.UNKNOWN_SERVER_ERROR)
 
-    def _ended(self, shard: Shard, done: Callable[[ErrorCode], None], error: ErrorCode) -> None:
+    def _append_completed(
+        self, shard: Shard, done: Callable[[ErrorCode], None], error: ErrorCode
+    ) -> None:
         with self._actions:
             done(
                 error

@@ -1,4 +1,4 @@
-"""What a consumer tells its group's leader."""
+"""The subscription in a consumer's JoinGroup metadata."""
 
 from __future__ import annotations
 
@@ -6,9 +6,19 @@ import struct
 
 
 def subscribed_topics(metadata: bytes) -> frozenset[str]:
-    """The topics of a consumer's subscription, which every version of it begins with; ValueError for bytes that are none.
+    """Return the topics of a consumer's subscription.
 
-    Source: Kafka's schema ConsumerProtocolSubscription.
+    Every version of Kafka's ConsumerProtocolSubscription schema begins with a version and the list
+    of topics; the fields after the list are not read.
+
+    Args:
+        metadata: The member's metadata for the group's assignor.
+
+    Returns:
+        The topics' names.
+
+    Raises:
+        ValueError: `metadata` is not a consumer's subscription.
     """
     try:
         _version, count = struct.unpack_from(">hi", metadata)
@@ -19,10 +29,10 @@ def subscribed_topics(metadata: bytes) -> frozenset[str]:
             position += 2 + length
             raw = metadata[position - length : position]
             if length < 0 or len(raw) != length:
-                raise ValueError(f"a topic's name of {length} bytes, of which {len(raw)} are there")
+                raise ValueError(f"truncated topic name: expected {length} bytes, got {len(raw)}")
             topics.append(raw.decode())
     except struct.error as error:
         raise ValueError(
-            f"{len(metadata)} bytes are no consumer's subscription: {error}"
+            f"{len(metadata)} bytes are not a consumer's subscription: {error}"
         ) from error
     return frozenset(topics)

@@ -1,25 +1,32 @@
 """The log of a partition: record batches in segments, in memory or in files."""
 
-from request_purgatory.broker.log.batch import BatchHeader, read_header, split, stamped, verify
-from request_purgatory.broker.log.errors import NoBatchError, RecordError
-from request_purgatory.broker.log.log import Appended, PartitionLog
-from request_purgatory.broker.log.record import Record, build, read_records
+from request_purgatory.broker.log.batch import (
+    BatchHeader,
+    read_header,
+    split_batches,
+    verify_checksum,
+    with_offset_and_epoch,
+)
+from request_purgatory.broker.log.errors import BatchFormatError, RecordError, StorageError
+from request_purgatory.broker.log.log import AppendInfo, PartitionLog
+from request_purgatory.broker.log.record import Record, build_batch, read_records
 from request_purgatory.broker.log.settings import LogSettings
 from request_purgatory.broker.log.store import OpenFiles
 
 __all__ = [
-    "Appended",
+    "AppendInfo",
+    "BatchFormatError",
     "BatchHeader",
     "LogSettings",
-    "NoBatchError",
     "OpenFiles",
     "PartitionLog",
     "Record",
     "RecordError",
-    "build",
+    "StorageError",
+    "build_batch",
     "read_header",
     "read_records",
-    "split",
-    "stamped",
-    "verify",
+    "split_batches",
+    "verify_checksum",
+    "with_offset_and_epoch",
 ]

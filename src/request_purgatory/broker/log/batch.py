@@ -1,15 +1,15 @@
-"""A record batch as bytes: Kafka's format of magic 2.
+"""A record batch as bytes, in Kafka's format of magic 2.
 
-A batch is kept as its producer sent it. A leader writes two fields, the base offset and its epoch,
-and both lie outside what the checksum covers, so the checksum stays as it is; only where a topic's
-timestamps say otherwise is it made anew.
+A batch is kept as the producer sent it. A leader sets two fields, the base offset and the leader
+epoch. The checksum covers neither and stays valid. A batch is rewritten, with a new checksum, only
+where the topic's timestamp settings require it.
 
     offset  bytes                                      offset  bytes
          0      8  base offset                             27      8  base timestamp
-         8      4  length of what follows it               35      8  max timestamp
+         8      4  length of all that follows              35      8  max timestamp
         12      4  leader epoch                            43      8  producer id
         16      1  magic                                   51      2  producer epoch
-        17      4  CRC32C of all that follows it           53      4  base sequence
+        17      4  CRC32C of all that follows              53      4  base sequence
         21      2  attributes                              57      4  record count
         23      4  last offset delta                       61         records
 """
@@ -22,7 +22,7 @@ from typing import NamedTuple, TypeAlias
 
 from crc32c import crc32c
 
-from request_purgatory.broker.log.errors import NoBatchError, RecordError
+from request_purgatory.broker.log.errors import BatchFormatError, RecordError
 from request_purgatory.broker.wire.error_code import ErrorCode
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
@@ -35,22 +35,22 @@ LOG_APPEND_TIME = 0x08
 TRANSACTIONAL = 0x10
 CONTROL = 0x20
 
-#: Where a field is not set: a record's timestamp, a batch's producer id, epoch or sequence.
+#: The value of a field that is not set: a timestamp, a producer id, epoch or sequence.
 UNSET = -1
 
 _HEADER = struct.Struct(">qiibIhiqqqhii")
-_STAMP = struct.Struct(">qii")
-#: Up to the magic, which tells how to read the rest; older formats have their magic in the same
-#: place.
+#: The fields that a leader sets, with the length between them.
+_OFFSET_AND_EPOCH = struct.Struct(">qii")
+#: The fields up to the magic, which older formats have at the same position.
 _PREFIX = struct.Struct(">qiib")
-_CRC_AT, _ATTRIBUTES_AT, _MAX_TIMESTAMP_AT = 17, 21, 35
+_CRC_POSITION, _ATTRIBUTES_POSITION, _MAX_TIMESTAMP_POSITION = 17, 21, 35
 _LENGTH_BYTES = 12
-#: The least that Kafka's reader of any format takes for a batch.
-_LEAST_LENGTH = 14
+#: The least length of a batch of any format: `LegacyRecord.RECORD_OVERHEAD_V0` in Kafka.
+_MIN_LENGTH = 14
 
 
 class BatchHeader(NamedTuple):
-    """What a batch says of itself. Timestamps are whole milliseconds since 1970."""
+    """The header of a batch. Timestamps are whole milliseconds since 1970."""
 
     base_offset: int
     length: int
@@ -68,7 +68,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Bytes of the whole batch."""
+        """The size of the whole batch in bytes."""
         return self.length + _LENGTH_BYTES
 
     @property
@@ -78,46 +78,48 @@ class BatchHeader(NamedTuple):
 
     @property
     def next_offset(self) -> int:
-        """Where the next batch begins."""
+        """The offset after the last record."""
         return self.base_offset + self.last_offset_delta + 1
 
     @property
     def last_sequence(self) -> int:
-        """The sequence number of the last record; after 2^31 - 1 comes 0.
-
-        UNSET for a batch without them.
-        """
+        """The sequence number of the last record, or UNSET; 0 follows 2^31 - 1."""
         if self.base_sequence == UNSET:
             return UNSET
         return (self.base_sequence + self.last_offset_delta) & 0x7FFFFFFF
 
     @property
     def codec(self) -> int:
-        """How the records are compressed: 0 not, 1 gzip, 2 snappy, 3 lz4, 4 zstd."""
+        """The codec of the records: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd."""
         return self.attributes & CODEC_MASK
 
     @property
     def has_log_append_time(self) -> bool:
-        """True if the max timestamp is the broker's, and that of every record."""
+        """Whether the max timestamp is the broker's, and that of every record."""
         return bool(self.attributes & LOG_APPEND_TIME)
 
     @property
     def is_transactional(self) -> bool:
-        """True if the batch is part of a transaction."""
+        """Whether the batch is part of a transaction."""
         return bool(self.attributes & TRANSACTIONAL)
 
     @property
     def is_control(self) -> bool:
-        """True if the records are Kafka's own markers, not a client's."""
+        """Whether the records are Kafka's control records, not a client's records."""
         return bool(self.attributes & CONTROL)
+
+    @property
+    def has_producer_state(self) -> bool:
+        """Whether the batch counts for its idempotent producer's state."""
+        return self.producer_id > UNSET and not self.is_control
 
 
 def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
-    """The header of the batch at `position`.
+    """Return the header of the batch at `position`.
 
     Raises:
-        RecordError: CORRUPT_MESSAGE where no batch of any format can be; INVALID_RECORD for the
-            formats before Kafka 0.11.
+        RecordError: CORRUPT_MESSAGE if no batch of any format can be there.
+        BatchFormatError: INVALID_RECORD for the formats before Kafka 0.11.
     """
     remaining = len(buffer) - position
     if remaining >= HEADER_BYTES:
@@ -130,15 +132,15 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
             f"a batch has at least {HEADER_BYTES} bytes, got {remaining} at {position}",
         )
     _, length, _, magic = _PREFIX.unpack_from(buffer, position)
-    if length < _LEAST_LENGTH or not 0 <= magic <= MAGIC:
+    if length < _MIN_LENGTH or not 0 <= magic <= MAGIC:
         raise RecordError(
             ErrorCode.CORRUPT_MESSAGE,
             f"no batch has length {length} and magic {magic}, at {position}",
         )
     if magic != MAGIC:
-        raise NoBatchError(
+        raise BatchFormatError(
             ErrorCode.INVALID_RECORD,
-            f"only batches of magic {MAGIC} are taken, got {magic} at {position}",
+            f"batches must have magic {MAGIC}, got {magic} at {position}",
         )
     size = min(remaining, length + _LENGTH_BYTES)
     raise RecordError(
@@ -147,14 +149,21 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
     )
 
 
-def split(records: Buffer, *, torn_tail: bool = False) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """The batches of `records`, one after the other; their checksums are not looked at.
+def split_batches(
+    records: Buffer, *, torn_tail: bool = False
+) -> Iterator[tuple[BatchHeader, memoryview]]:
+    """Split `records` into batches, without checking their checksums.
 
-    A fetch may cut the last batch anywhere: `torn_tail` leaves it out, otherwise it is refused.
+    Args:
+        records: Batches one after the other.
+        torn_tail: Skip a last batch that is incomplete, as in the response to a fetch. Otherwise an
+            incomplete batch is an error.
+
+    Yields:
+        The header and the bytes of each batch.
 
     Raises:
-        RecordError: as `read_header`; CORRUPT_MESSAGE for a batch that is longer than what is
-            there.
+        RecordError: As `read_header`; also CORRUPT_MESSAGE for an incomplete batch.
     """
     view = memoryview(records)
     position = 0
@@ -177,31 +186,34 @@ def split(records: Buffer, *, torn_tail: bool = False) -> Iterator[tuple[BatchHe
         position += size
 
 
-def verify(header: BatchHeader, batch: Buffer) -> None:
-    """Compare the checksum.
+def verify_checksum(header: BatchHeader, batch: Buffer) -> None:
+    """Compare a batch's checksum with its bytes.
 
     Raises:
-        RecordError: CORRUPT_MESSAGE if it is another.
+        RecordError: CORRUPT_MESSAGE if they do not match.
     """
-    crc = crc32c(memoryview(batch)[_ATTRIBUTES_AT:])
+    crc = crc32c(memoryview(batch)[_ATTRIBUTES_POSITION:])
     if crc != header.crc:
         raise RecordError(
             ErrorCode.CORRUPT_MESSAGE,
-            f"the batch at offset {header.base_offset} has CRC32C {crc:#010x}, and says {header.crc:#010x}",
+            f"the batch at offset {header.base_offset} has CRC32C {crc:#010x}, "
+            f"its header has {header.crc:#010x}",
         )
 
 
-def stamped(header: BatchHeader, batch: Buffer, base_offset: int, leader_epoch: int) -> bytes:
-    """The batch with its place in the log; the checksum covers neither field."""
-    return b"".join(
-        (_STAMP.pack(base_offset, header.length, leader_epoch), memoryview(batch)[_STAMP.size :])
-    )
+def with_offset_and_epoch(
+    header: BatchHeader, batch: Buffer, base_offset: int, leader_epoch: int
+) -> bytes:
+    """Return a batch with another base offset and leader epoch; the checksum covers neither."""
+    prefix = _OFFSET_AND_EPOCH.pack(base_offset, header.length, leader_epoch)
+    return b"".join((prefix, memoryview(batch)[_OFFSET_AND_EPOCH.size :]))
 
 
-def retimed(batch: Buffer, attributes: int, max_timestamp: int) -> bytearray:
-    """The batch with other attributes and max timestamp, and the checksum that goes with them."""
+def with_max_timestamp(batch: Buffer, attributes: int, max_timestamp: int) -> bytearray:
+    """Return a batch with other attributes and another max timestamp, and their checksum."""
     changed = bytearray(batch)
-    struct.pack_into(">h", changed, _ATTRIBUTES_AT, attributes)
-    struct.pack_into(">q", changed, _MAX_TIMESTAMP_AT, max_timestamp)
-    struct.pack_into(">I", changed, _CRC_AT, crc32c(memoryview(changed)[_ATTRIBUTES_AT:]))
+    struct.pack_into(">h", changed, _ATTRIBUTES_POSITION, attributes)
+    struct.pack_into(">q", changed, _MAX_TIMESTAMP_POSITION, max_timestamp)
+    crc = crc32c(memoryview(changed)[_ATTRIBUTES_POSITION:])
+    struct.pack_into(">I", changed, _CRC_POSITION, crc)
     return changed

@@ -1,4 +1,4 @@
-"""A small file that holds one number, which is replaced as a whole or not at all."""
+"""A file that holds one offset, and is replaced atomically."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import logging
 import os
 from pathlib import Path
 
-from request_purgatory.broker.log.errors import storage_error
+from request_purgatory.broker.log.errors import StorageError
 
 logger = logging.getLogger(__name__)
 
@@ -22,27 +22,30 @@ class OffsetCheckpoint:
         self.path = path
 
     def read(self) -> int | None:
-        """The offset.
+        """Return the offset, or None if there is no file.
 
-        None if none was written, or, with a warning, if the file is not one of these.
+        Also None, with a warning, if the file holds no offset.
+
+        Raises:
+            StorageError: The file can't be read.
         """
         try:
             text = self.path.read_text("ascii", "replace")
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise storage_error(f"reading {self.path}", error) from error
+            raise StorageError(f"reading {self.path} failed: {error}") from error
         lines = text.split("\n")
         if len(lines) == 3 and lines[0] == _VERSION and lines[1].isdecimal() and not lines[2]:
             return int(lines[1])
-        logger.warning("%s holds no offset but %r: it is left out", self.path, text[:100])
+        logger.warning("%s is ignored: it holds no offset but %r", self.path, text[:100])
         return None
 
     def write(self, offset: int) -> None:
-        """Replace the offset, and force it to the disk.
+        """Replace the offset, and flush it to the disk.
 
         Raises:
-            RecordError: KAFKA_STORAGE_ERROR; the offset is the one before.
+            StorageError: The file holds the previous offset.
         """
         partial = self.path.with_suffix(".tmp")
         try:
@@ -53,13 +56,14 @@ class OffsetCheckpoint:
             partial.replace(self.path)
             flush_folder(self.path.parent)
         except OSError as error:
-            raise storage_error(f"writing {offset} to {self.path}", error) from error
+            raise StorageError(f"writing {offset} to {self.path} failed: {error}") from error
 
 
 def flush_folder(folder: Path) -> None:
-    """Force a folder's names to the disk, on systems where that can be asked for.
+    """Flush the names of a folder's files to the disk, on systems that support this.
 
-    Raises OSError.
+    Raises:
+        OSError: The system call failed.
     """
     if not hasattr(os, "O_DIRECTORY"):
         return

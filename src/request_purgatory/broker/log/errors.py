@@ -1,4 +1,4 @@
-"""What a log refuses, and why."""
+"""The errors of a log."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from request_purgatory.errors import PurgatoryError
 
 
 class RecordError(PurgatoryError):
-    """Records that a log does not take, an offset that it does not have, or a disk that failed it.
+    """Records that a log refuses, an offset that it does not have, or a failure of its disk.
 
     Attributes:
-        code: Kafka's error code for it.
-        faults: the records at fault, as (index in the batch, what is wrong), for `record_errors` of
-            a produce response.
+        code: Kafka's error code.
+        faults: The records at fault, as (index in the batch, message), for `record_errors` of a
+            Produce response.
     """
 
     def __init__(
@@ -28,14 +28,21 @@ class RecordError(PurgatoryError):
         return type(self), (self.code, str(self), self.faults)
 
 
-class NoBatchError(RecordError):
-    """What should be the one batch of a partition is none, or more, or of an old format: Kafka finds that out before it looks for
-    the log, and tells of no log start in its answer."""
+class BatchFormatError(RecordError):
+    """A partition's records that are not exactly one batch of the current format.
 
-
-def storage_error(doing: str, error: OSError) -> RecordError:
-    """What the system said while `doing`, as the error that clients are answered with.
-
-    They find another leader and try again.
+    Kafka finds this error before it looks up the log, so its response has no log start offset.
     """
-    return RecordError(ErrorCode.KAFKA_STORAGE_ERROR, f"{doing}: {error}")
+
+
+class StorageError(RecordError):
+    """A failure of the log's disk, with KAFKA_STORAGE_ERROR.
+
+    Clients retry their request, possibly with another leader.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(ErrorCode.KAFKA_STORAGE_ERROR, message)
+
+    def __reduce__(self) -> tuple[type[StorageError], tuple[str]]:  # type: ignore[override]
+        return type(self), (str(self),)

@@ -12,21 +12,26 @@ from request_purgatory.broker.log.batch import (
     UNSET,
     BatchHeader,
     Buffer,
-    split,
-    stamped,
-    verify,
+    split_batches,
+    verify_checksum,
+    with_offset_and_epoch,
 )
 from request_purgatory.broker.log.checkpoint import OffsetCheckpoint, flush_folder
-from request_purgatory.broker.log.epochs import LeaderEpochs
-from request_purgatory.broker.log.errors import RecordError, storage_error
-from request_purgatory.broker.log.producers import Producers
+from request_purgatory.broker.log.errors import RecordError, StorageError
+from request_purgatory.broker.log.follower_append import (
+    batches_that_fit,
+    validate_leader_batches,
+)
+from request_purgatory.broker.log.leader_epochs import LeaderEpochs
+from request_purgatory.broker.log.producer_states import ProducerStates
 from request_purgatory.broker.log.record import Record, read_records
-from request_purgatory.broker.log.recovery import Recovered, recover, segment_name
-from request_purgatory.broker.log.segment import Placed, Segment
+from request_purgatory.broker.log.recovery import RecoveredLog, recover, segment_name
+from request_purgatory.broker.log.retention import expired_segments
+from request_purgatory.broker.log.segment import BatchEntry, Segment
 from request_purgatory.broker.log.segments import Segments
 from request_purgatory.broker.log.settings import LogSettings
 from request_purgatory.broker.log.store import FileStore, MemoryStore, OpenFiles
-from request_purgatory.broker.log.validation import accepted
+from request_purgatory.broker.log.validation import validate_batch
 from request_purgatory.broker.wire.error_code import ErrorCode
 
 logger = logging.getLogger(__name__)
@@ -35,31 +40,31 @@ _CHUNK_BYTES = 1_048_576
 _START_OFFSET_FILE = "log-start-offset"
 
 
-class Appended(NamedTuple):
-    """Where a leader put a batch."""
+class AppendInfo(NamedTuple):
+    """The offsets and timestamps of a batch that a leader appended."""
 
     base_offset: int
     last_offset: int
-    #: UNSET with the producer's timestamps - but for a duplicate, which Kafka tells the first
-    #: append's timestamp of.
+    #: UNSET with CreateTime. For a duplicate, as in Kafka, the timestamp of the first append.
     log_append_time_ms: int
-    #: The batch was there already: the offsets are those of its first append, and nothing was
-    #: written.
+    #: The batch had been appended before. The offsets are those of the first append, and nothing
+    #: was written.
     duplicate: bool
     max_timestamp: int
 
 
 class PartitionLog:
-    """Record batches one behind the other, in segments; offsets count the records, and have no gaps.
+    """Consecutive record batches in segments; offsets count the records, without gaps.
 
-    Records are between `log_start_offset` and `end_offset`. The first may lie inside a batch, which
-    is then kept and read as a whole; all else begins and ends with batches. How far records are
-    replicated is not the log's concern. A log belongs to one event loop. Whatever raises
-    RecordError leaves it as it was.
+    The records are those from `log_start_offset` to `end_offset`. The log start offset may be
+    inside a batch, which is then kept and read as a whole. The log does not know how far its
+    records are replicated. It must be used by one event loop only. A method that raises RecordError
+    leaves the log unchanged, except where its documentation says otherwise.
 
-    >>> from request_purgatory.broker.log import LogSettings, build
+    >>> from request_purgatory.broker.log import LogSettings, build_batch
     >>> log = PartitionLog.in_memory("orders-0", LogSettings())
-    >>> log.append_as_leader(build([(b"key", b"value")], 1_000), leader_epoch=1, now_ms=1_000).base_offset
+    >>> batch = build_batch([(b"key", b"value")], 1_000)
+    >>> log.append_as_leader(batch, leader_epoch=1, now_ms=1_000).base_offset
     0
     >>> [record.value for record in log.records()], log.end_offset
     ([b'value'], 1)
@@ -69,62 +74,70 @@ class PartitionLog:
         self,
         name: str,
         settings: LogSettings,
-        make_segment: Callable[[int], Segment],
-        recovered: Recovered,
+        new_segment: Callable[[int], Segment],
+        recovered: RecoveredLog,
         folder: Path | None = None,
     ) -> None:
-        """Use `in_memory` or `open`."""
+        """Create a log from its recovered state; use `in_memory` or `open` instead."""
         self.name = name
         #: May be replaced at any time.
         self.settings = settings
         self._folder = folder
         segments, self._start_offset, self._epochs, self._producers = recovered
-        self._segments = Segments(make_segment, segments)
-        #: All before it has been forced to the disk, by this log.
+        self._segments = Segments(new_segment, segments)
+        #: This log has flushed all earlier records to the disk.
         self._flushed_offset = self._segments.first_offset
-        self._folder_flushed = False
+        self._is_folder_flushed = False
         self._closed = False
 
     @classmethod
     def in_memory(cls, name: str, settings: LogSettings) -> PartitionLog:
-        """An empty log, which ends with the process."""
-        recovered = Recovered([Segment(0, MemoryStore())], 0, LeaderEpochs(name), Producers())
-        return cls(
-            name, settings, lambda base_offset: Segment(base_offset, MemoryStore()), recovered
-        )
+        """Return an empty log in memory."""
+
+        def new_segment(base_offset: int) -> Segment:
+            return Segment(base_offset, MemoryStore())
+
+        recovered = RecoveredLog([new_segment(0)], 0, LeaderEpochs(name), ProducerStates())
+        return cls(name, settings, new_segment, recovered)
 
     @classmethod
     def open(
         cls, name: str, folder: Path, settings: LogSettings, *, files: OpenFiles | None = None
     ) -> PartitionLog:
-        """The log in a folder, which is made if it is not there; what a crash tore is cut off (see `recovery`).
+        """Return the log in a folder, which is created if it does not exist.
+
+        What a crash left incomplete is truncated, see `recover`.
 
         Args:
-            files: shared with other logs of the event loop, so that all of them together have not
-                too many open files.
+            name: The partition's name in messages, as in "orders-0".
+            folder: The folder of the log's files.
+            settings: The settings of the log.
+            files: The open files that all logs of an event loop share, to limit their number.
+
+        Returns:
+            The log.
 
         Raises:
-            RecordError: KAFKA_STORAGE_ERROR, with what the system said.
+            StorageError: The folder or a file can't be opened or changed.
         """
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise storage_error(f"making {folder}", error) from error
+            raise StorageError(f"creating {folder} failed: {error}") from error
         shared = files if files is not None else OpenFiles(8)
 
-        def make_segment(base_offset: int) -> Segment:
+        def new_segment(base_offset: int) -> Segment:
             return Segment(base_offset, FileStore(folder / segment_name(base_offset), shared))
 
         start_offset = OffsetCheckpoint(folder / _START_OFFSET_FILE).read()
-        return cls(
-            name, settings, make_segment, recover(name, folder, make_segment, start_offset), folder
-        )
+        recovered = recover(name, folder, new_segment, start_offset)
+        return cls(name, settings, new_segment, recovered, folder)
 
-    # -- where it stands
+    # -- offsets and epochs
 
     @property
     def log_start_offset(self) -> int:
-        """The first offset that can be read, if there is any."""
+        """The first offset that can be read."""
         return self._start_offset
 
     @property
@@ -134,182 +147,164 @@ class PartitionLog:
 
     @property
     def latest_epoch(self) -> int:
-        """The leader epoch of the last batch, or a later one that has begun.
-
-        -1 if there is none.
-        """
+        """The latest leader epoch, even if it has no batch yet; -1 if there is none."""
         return self._epochs.latest
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of all segments."""
+        """The size of all segments in bytes."""
         return self._segments.size
 
     @property
-    def producers(self) -> Producers:
-        """The idempotent producers that the log knows."""
+    def producers(self) -> ProducerStates:
+        """The state of the idempotent producers."""
         return self._producers
 
-    def epoch_start(self, epoch: int) -> int:
-        """Where a leader epoch begins; the log's end if it has not begun."""
-        start = self._epochs.start_of(epoch)
+    def epoch_start_offset(self, epoch: int) -> int:
+        """Return the start offset of a leader epoch, or the end offset if the epoch is unknown."""
+        start = self._epochs.start_offset_of(epoch)
         return self.end_offset if start is None else start
 
-    def epoch_end(self, epoch: int) -> tuple[int, int]:
-        """The largest leader epoch that is not larger than `epoch`, and the offset where it ends: OffsetForLeaderEpoch.
+    def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
+        """Return the largest leader epoch up to `epoch`, and its end offset.
 
-        (epoch, start of the next known) where all before that is gone; (-1, -1) for an epoch after
-        the last.
+        This is the response to OffsetForLeaderEpoch; see `LeaderEpochs.end_offset_for`.
         """
         return self._epochs.end_offset_for(epoch, self.end_offset)
 
     def epoch_at(self, offset: int) -> int:
-        """The leader epoch that a record was appended in; -1 if that is not known."""
+        """Return the leader epoch of the record at `offset`; -1 if it is unknown."""
         return self._epochs.epoch_at(offset)
 
     # -- writing
 
     def begin_epoch(self, epoch: int) -> None:
-        """This log's replica becomes the leader.
-
-        Its epoch begins at the log's end, though nothing has been appended yet.
-        """
+        """Start a leader epoch at the log's end, when this log's replica becomes the leader."""
         self._epochs.assign(epoch, self.end_offset)
 
     def append_as_leader(
         self, records: Buffer, leader_epoch: int, now_ms: int, *, internal: bool = False
-    ) -> Appended:
-        """Check a client's batch, give it its offsets and the leader's epoch, and append it.
+    ) -> AppendInfo:
+        """Validate a client's batch, assign its offsets and leader epoch, and append it.
+
+        A batch that an idempotent producer has sent before is not appended again.
 
         Args:
-            records: the one batch, with base offset 0.
-            now_ms: whole milliseconds since 1970: timestamps are compared with it.
-            internal: the broker's own batch, which is not refused what is refused to clients.
+            records: One batch, with base offset 0.
+            leader_epoch: The epoch of this leader.
+            now_ms: The time in milliseconds since 1970.
+            internal: A batch of the broker's own, exempt from the checks of clients' batches.
+
+        Returns:
+            Where the batch is.
 
         Raises:
-            RecordError: with the code that Kafka answers; see `validation` and `Producers.check`;
+            RecordError: The batch is refused, see `validate_batch` and `ProducerStates.check`; or
                 KAFKA_STORAGE_ERROR.
         """
         self._require_open()
-        header, batch, max_timestamp = accepted(records, self.settings, now_ms, internal=internal)
-        idempotent = header.producer_id > UNSET and not header.is_control
-        if idempotent:
-            earlier = None if internal else self._producers.duplicate(header)
-            if earlier is not None:
-                return Appended(
-                    earlier.base_offset,
-                    earlier.last_offset,
-                    earlier.timestamp,
-                    True,
-                    earlier.timestamp,
+        header, batch, max_timestamp = validate_batch(
+            records, self.settings, now_ms, internal=internal
+        )
+        if header.has_producer_state:
+            first = None if internal else self._producers.find_duplicate(header)
+            if first is not None:
+                return AppendInfo(
+                    first.base_offset, first.last_offset, first.timestamp, True, first.timestamp
                 )
             self._producers.check(header, internal=internal)
         base_offset = self._segments.active.next_offset
         next_offset = base_offset + header.last_offset_delta + 1
-        data = stamped(header, batch, base_offset, leader_epoch)
-        self._write(data, [Placed(base_offset, next_offset, len(data), max_timestamp)])
+        data = with_offset_and_epoch(header, batch, base_offset, leader_epoch)
+        self._write(data, [BatchEntry(base_offset, next_offset, len(data), max_timestamp)])
         self._epochs.assign(leader_epoch, base_offset)
-        if idempotent:
+        if header.has_producer_state:
             self._producers.add(header, base_offset, max_timestamp)
         log_append_time_ms = max_timestamp if self.settings.log_append_time else UNSET
-        return Appended(base_offset, next_offset - 1, log_append_time_ms, False, max_timestamp)
+        return AppendInfo(base_offset, next_offset - 1, log_append_time_ms, False, max_timestamp)
 
     def append_as_follower(self, records: Buffer, *, max_epoch: int | None = None) -> None:
-        """Append the leader's batches as they are; a torn last one is left out.
+        """Append a leader's batches, with the offsets and epochs that they have.
+
+        Example: the leader's log start offset is 7, inside a batch with offsets 5 to 9, and this
+        log is empty at 7. The leader sends the batches 5-9 and 10-12. The empty segment at 7 is
+        replaced by one at 5, both batches are appended, and the log start offset stays 7.
 
         Args:
-            max_epoch: a batch of a later epoch, and all behind it, are left out: the answer to a
-                fetch may be overtaken by the next election.
+            records: Batches that continue the log; an incomplete last one is ignored.
+            max_epoch: Ignore a batch of a later leader epoch, and all batches after it. An election
+                may take place between a fetch and its response.
 
         Raises:
             RecordError: CORRUPT_MESSAGE for a wrong checksum; OFFSET_OUT_OF_RANGE for batches that
-                do not begin at `end_offset`; KAFKA_STORAGE_ERROR, where those that fitted into
-                earlier segments stay.
+                do not begin at `end_offset`; KAFKA_STORAGE_ERROR, in which case the batches that
+                went into earlier segments stay.
         """
         self._require_open()
-        view = memoryview(records)
-        headers: list[BatchHeader] = []
-        for header, batch in split(view, torn_tail=True):
-            if max_epoch is not None and header.leader_epoch > max_epoch:
-                break
-            expected = headers[-1].next_offset if headers else self.end_offset
-            if header.base_offset != expected or header.last_offset_delta < 0:
-                # DeleteRecords may have moved the leader's start, where an empty follower begins,
-                # into this batch.
-                inside = header.base_offset < expected <= header.last_offset
-                if headers or not inside or self._start_offset != expected:
-                    raise RecordError(
-                        ErrorCode.OFFSET_OUT_OF_RANGE,
-                        f"{self.name} goes on at offset {expected}, got {header.base_offset} to {header.last_offset}",
-                    )
-            verify(header, batch)
-            headers.append(header)
-        if headers and headers[0].base_offset < self.end_offset:
-            self._restart(headers[0].base_offset)
-        position = 0
-        try:
-            while headers:
-                count, size = self._fitting(headers)
-                self._append_as_is(headers[:count], bytes(view[position : position + size]))
-                del headers[:count]
-                position += size
-        finally:
-            if self.end_offset < self._start_offset:
-                self._restart(self._start_offset)
-
-    def _append_as_is(self, headers: list[BatchHeader], data: bytes) -> None:
-        self._write(
-            data,
-            [
-                Placed(each.base_offset, each.next_offset, each.size, each.max_timestamp)
-                for each in headers
-            ],
+        headers = validate_leader_batches(
+            self.name, records, self._start_offset, self.end_offset, max_epoch
         )
-        for header in headers:
-            self._epochs.assign(header.leader_epoch, max(header.base_offset, self._start_offset))
-            if header.producer_id > UNSET and not header.is_control:
-                self._producers.add(header, header.base_offset, header.max_timestamp)
+        if headers and headers[0].base_offset < self.end_offset:
+            self._clear_and_start_at(headers[0].base_offset)
+        try:
+            self._append_by_segment(headers, memoryview(records))
+        finally:
+            # The batch that contains the log start offset could not be appended.
+            if self.end_offset < self._start_offset:
+                self._clear_and_start_at(self._start_offset)
 
-    def _fitting(self, headers: list[BatchHeader]) -> tuple[int, int]:
-        """How many batches go into one segment, the active one or a new one, and their bytes."""
-        limit = self.settings.segment_bytes
-        room = limit - self._segments.active.size
-        if headers[0].size > room:
-            room = max(limit, headers[0].size)
-        size = count = 0
-        for header in headers:
-            if size + header.size > room:
-                break
-            size += header.size
-            count += 1
-        return count, size
+    def _append_by_segment(self, headers: list[BatchHeader], records: memoryview) -> None:
+        """Append validated batches, with one write for each segment."""
+        position = 0
+        while headers:
+            count, size = batches_that_fit(
+                headers, self._segments.active.size, self.settings.segment_bytes
+            )
+            data = bytes(records[position : position + size])
+            self._write(data, [_entry(header) for header in headers[:count]])
+            for header in headers[:count]:
+                start_offset = max(header.base_offset, self._start_offset)
+                self._epochs.assign(header.leader_epoch, start_offset)
+                if header.has_producer_state:
+                    self._producers.add(header, header.base_offset, header.max_timestamp)
+            headers = headers[count:]
+            position += size
 
-    def _write(self, data: bytes, batches: list[Placed]) -> None:
+    def _write(self, data: bytes, batches: list[BatchEntry]) -> None:
         segment = self._segments.active
         if segment.size and segment.size + len(data) > self.settings.segment_bytes:
             segment = self._roll()
         segment.append(data, batches)
-        every = self.settings.flush_messages
-        if every is not None and segment.next_offset - self._flushed_offset >= every:
+        flush_messages = self.settings.flush_messages
+        if (
+            flush_messages is not None
+            and segment.next_offset - self._flushed_offset >= flush_messages
+        ):
             try:
                 self.flush()
             except RecordError:
-                segment.truncate(batches[0].base_offset)
+                segment.truncate_to(batches[0].base_offset)
                 raise
 
     def _roll(self) -> Segment:
         self._segments.roll()
-        self._folder_flushed = False
+        self._is_folder_flushed = False
         return self._segments.active
 
     # -- reading
 
     def read(self, offset: int, max_bytes: int, limit_offset: int, *, at_least_one: bool) -> bytes:
-        """Whole batches, from the one with `offset` on, of one segment.
+        """Read whole batches of one segment, from the batch that contains `offset`.
 
         Args:
-            max_bytes: at most; but `at_least_one` gives the first batch however large it is.
-            limit_offset: no batch that goes beyond it, which is the high watermark for consumers.
+            offset: The first offset to read.
+            max_bytes: The most bytes to read.
+            limit_offset: The offset at which the last batch ends, or before: for consumers the high
+                watermark.
+            at_least_one: Read the first batch even if it is larger than `max_bytes`.
+
+        Returns:
+            The batches, or no bytes.
 
         Raises:
             RecordError: OFFSET_OUT_OF_RANGE for an offset before the log's start or after its end;
@@ -320,31 +315,37 @@ class PartitionLog:
         if not self._start_offset <= offset <= end_offset:
             raise RecordError(
                 ErrorCode.OFFSET_OUT_OF_RANGE,
-                f"{self.name} has offsets {self._start_offset} to {end_offset}, wanted {offset}",
+                f"{self.name} has offsets {self._start_offset} to {end_offset}, got {offset}",
             )
         if offset >= limit_offset or offset == end_offset:
             return b""
         return self._segments.at(offset).read(offset, max_bytes, limit_offset, at_least_one)
 
     def bytes_between(self, offset: int, limit_offset: int) -> int:
-        """Bytes of the whole batches from the one with `offset` to `limit_offset`, over all segments: what can be fetched."""
+        """Return the size of the whole batches from `offset` to `limit_offset`, in bytes."""
         return self._segments.bytes_between(offset, limit_offset) if offset < limit_offset else 0
 
     def batches(self, from_offset: int = 0) -> Iterator[tuple[BatchHeader, memoryview]]:
-        """All batches, from the one with `from_offset` on."""
+        """Read all batches, from the one that contains `from_offset`.
+
+        Yields:
+            The header and the bytes of each batch.
+        """
         offset = max(from_offset, self._start_offset)
         while offset < self.end_offset:
-            for header, batch in split(
-                self.read(offset, _CHUNK_BYTES, self.end_offset, at_least_one=True)
-            ):
+            data = self.read(offset, _CHUNK_BYTES, self.end_offset, at_least_one=True)
+            for header, batch in split_batches(data):
                 yield header, batch
                 offset = header.next_offset
 
     def records(self, from_offset: int = 0) -> Iterator[Record]:
-        """All records but Kafka's markers, from `from_offset` on.
+        """Read all records but control records, from `from_offset` on.
+
+        Yields:
+            The records in the order of their offsets.
 
         Raises:
-            RecordError: as `read_records`.
+            RecordError: As `read_records`.
         """
         from_offset = max(from_offset, self._start_offset)
         for header, batch in self.batches(from_offset):
@@ -353,78 +354,78 @@ class PartitionLog:
                     record for record in read_records(header, batch) if record.offset >= from_offset
                 )
 
-    def offset_at_time(self, timestamp_ms: int, limit_offset: int) -> tuple[int, int] | None:
-        """(timestamp, offset) of the first record not older than `timestamp_ms`; None if it is not below `limit_offset`.
+    def offset_for_timestamp(self, timestamp_ms: int, limit_offset: int) -> tuple[int, int] | None:
+        """Return (timestamp, offset) of the first record at or after a time, below `limit_offset`.
 
-        Of a batch that can't be unpacked, for want of its codec's library, it is the base timestamp
-        and the base offset.
+        For a batch whose codec is not installed these are the base timestamp and the base offset.
+        None if there is no such record.
         """
         self._require_open()
         found = self._segments.first_at_or_after(timestamp_ms, self._start_offset)
         return None if found is None or found[1] >= limit_offset else found
 
     def max_timestamp_offset(self) -> tuple[int, int] | None:
-        """(timestamp, offset) of the first of the records with the latest timestamp.
+        """Return (timestamp, offset) of the first record with the latest timestamp.
 
-        None if no record has one.
+        None if no record has a timestamp.
         """
         self._require_open()
-        return self._segments.latest()
+        return self._segments.max_timestamp_offset()
 
-    # -- cutting
+    # -- truncating and deleting
 
     def truncate_to(self, offset: int) -> None:
-        """Cut off `offset` and all behind it, and the whole of the batch that it lies in.
+        """Remove the batch that contains `offset`, and all later ones.
 
-        Always to be called when a leader says where this log's epoch ends, even at or after
-        `end_offset`: an epoch that has begun and has no records is cut off too.
+        Must also be called for an offset at or after `end_offset`, whenever a leader reports where
+        this log's epoch ends: epochs without records at the end of the log are removed too.
         """
         self._require_open()
         if offset < self.end_offset:
-            base_offset = (
-                offset if offset < self._start_offset else self._segments.at(offset).base_of(offset)
-            )
+            base_offset = offset
+            if offset >= self._start_offset:
+                base_offset = self._segments.at(offset).batch_start(offset)
             if base_offset <= self._start_offset:
-                self.truncate_fully(min(offset, self._start_offset))
+                self.truncate_fully_and_start_at(min(offset, self._start_offset))
                 return
-            self._segments.cut(base_offset)
+            self._segments.truncate_to(base_offset)
             self._flushed_offset = min(self._flushed_offset, base_offset)
-            self._restore_producers(self._producers.cut(base_offset))
-        self._epochs.truncate_end(self.end_offset)
+            self._restore_producers(self._producers.truncate_to(base_offset))
+        self._epochs.truncate_from_end(self.end_offset)
 
     def _restore_producers(self, producer_ids: set[int]) -> None:
-        """Find what is left of some producers, from the end of the log on, since that is where most of them are."""
+        """Read the state of some producers from the log, from its end, where most of it is."""
         for segment in reversed(list(self._segments)):
-            for header in segment.headers_backwards():
+            for header in segment.reversed_headers():
                 if not producer_ids:
                     return
                 if (
                     header.producer_id in producer_ids
                     and not header.is_control
-                    and self._producers.restore(header)
+                    and self._producers.add_older(header)
                 ):
                     producer_ids.discard(header.producer_id)
 
-    def truncate_fully(self, start_offset: int) -> None:
-        """Drop all records, epochs and producers; the log goes on, empty, at `start_offset`."""
+    def truncate_fully_and_start_at(self, start_offset: int) -> None:
+        """Remove all records, epochs and producers; the empty log starts at `start_offset`."""
         self._require_open()
-        # First: if the process dies in between, what is left is before this offset and dropped, or
-        # is a log of its own.
+        # The checkpoint first: if the process dies in between, recovery either deletes the old
+        # records, because they precede this offset, or finds a valid log.
         self._save_start_offset(start_offset)
-        self._restart(start_offset)
+        self._clear_and_start_at(start_offset)
         self._start_offset = start_offset
 
-    def _restart(self, base_offset: int) -> None:
-        self._segments.restart(base_offset)
+    def _clear_and_start_at(self, base_offset: int) -> None:
+        self._segments.truncate_fully_and_start_at(base_offset)
         self._flushed_offset = base_offset
-        self._folder_flushed = False
+        self._is_folder_flushed = False
         self._epochs.clear()
         self._producers.clear()
 
-    def advance_start(self, offset: int) -> None:
-        """Records before `offset` are gone, as DeleteRecords has it; their segments too, where all of it is before `offset`.
+    def advance_log_start_offset(self, offset: int) -> None:
+        """Delete the records before `offset`, and the segments that end before it.
 
-        Does nothing for an offset before the start.
+        No-op for an offset before the log start offset.
 
         Raises:
             RecordError: OFFSET_OUT_OF_RANGE for an offset after the end.
@@ -433,80 +434,71 @@ class PartitionLog:
         if offset > self.end_offset:
             raise RecordError(
                 ErrorCode.OFFSET_OUT_OF_RANGE,
-                f"{self.name} ends at offset {self.end_offset}, and can't start at {offset}",
+                f"{self.name} can't start at offset {offset}, it ends at {self.end_offset}",
             )
         if offset > self._start_offset:
             self._save_start_offset(offset)
             self._start_at(offset)
 
-    def delete_old(self, now_ms: int, high_watermark: int) -> int:
-        """Delete the segments at the log's beginning that are beyond `retention_bytes` or `retention_ms`, or before the start.
+    def delete_old_segments(self, now_ms: int, high_watermark: int) -> int:
+        """Delete the segments before the log start offset, and those of `expired_segments`.
 
-        Returns how many. A segment's age is that of its latest timestamp; one whose records have
-        none does not age. No segment goes that reaches beyond `high_watermark`; the last one may.
-        Producers that have been away for long are forgotten too.
+        The active segment may be deleted too; an empty one replaces it. Idempotent producers that
+        have been inactive for a day are removed as well.
+
+        Args:
+            now_ms: The time in milliseconds since 1970.
+            high_watermark: The high watermark; segments that end after it are kept.
+
+        Returns:
+            The number of deleted segments.
         """
         self._require_open()
         self._producers.expire(now_ms)
-        settings = self.settings
-        before_start = self._segments.drop_before(self._start_offset)
-        surplus = (
-            UNSET
-            if settings.retention_bytes is None
-            else self.size_bytes - settings.retention_bytes
-        )
-        oldest = UNSET if settings.retention_ms is None else now_ms - settings.retention_ms
-        old = 0
-        start_offset = self._start_offset
-        for segment in self._segments:
-            if segment.next_offset > high_watermark or not segment.size:
-                break
-            if surplus < segment.size and not UNSET < segment.max_timestamp < oldest:
-                break
-            surplus -= segment.size
-            start_offset = segment.next_offset
-            old += 1
-        if old:
+        before_start = self._segments.delete_before(self._start_offset)
+        expired = expired_segments(self._segments, self.settings, now_ms, high_watermark)
+        if expired:
+            start_offset = expired[-1].next_offset
             logger.info(
-                "%s: retention deletes %d segments, up to offset %d", self.name, old, start_offset
+                "%s: retention deletes %d segments, up to offset %d",
+                self.name,
+                len(expired),
+                start_offset,
             )
-            if old == len(self._segments):
+            if len(expired) == len(self._segments):
                 self._roll()
             self._start_at(max(self._start_offset, start_offset))
-        return before_start + old
+        return before_start + len(expired)
 
     def _start_at(self, offset: int) -> None:
         self._start_offset = offset
-        self._epochs.truncate_start(offset)
-        self._segments.drop_before(offset)
+        self._epochs.truncate_from_start(offset)
+        self._segments.delete_before(offset)
 
     def _save_start_offset(self, offset: int) -> None:
         if self._folder is not None:
             OffsetCheckpoint(self._folder / _START_OFFSET_FILE).write(offset)
 
-    # -- its life
+    # -- files
 
     def flush(self) -> None:
-        """Force all to the disk.
+        """Flush all records to the disk.
 
         Raises:
-            RecordError: KAFKA_STORAGE_ERROR.
+            StorageError: The disk failed.
         """
         self._require_open()
         self._segments.flush_from(self._flushed_offset)
-        if not self._folder_flushed and self._folder is not None:
+        if not self._is_folder_flushed and self._folder is not None:
             try:
                 flush_folder(self._folder)
             except OSError as error:
-                raise storage_error(f"forcing {self._folder} to the disk", error) from error
-            self._folder_flushed = True
+                raise StorageError(f"flushing {self._folder} failed: {error}") from error
+            self._is_folder_flushed = True
         self._flushed_offset = self.end_offset
 
     def close(self) -> None:
-        """Close its files; with `flush_messages`, after having forced them to the disk.
-
-        Closing it again does nothing.
-        """
+        """Close the log's files, with `flush_messages` after a flush; no-op if closed."""
         if self._closed:
             return
         try:
@@ -517,9 +509,10 @@ class PartitionLog:
             self._segments.close()
 
     def delete(self) -> None:
-        """Close it and remove all of it.
+        """Close the log and delete its files.
 
-        Raises RecordError, KAFKA_STORAGE_ERROR, where something is left.
+        Raises:
+            StorageError: A file could not be deleted.
         """
         self._closed = True
         self._segments.delete()
@@ -529,14 +522,14 @@ class PartitionLog:
             except FileNotFoundError:
                 pass
             except OSError as error:
-                raise storage_error(f"deleting {self._folder}", error) from error
+                raise StorageError(f"deleting {self._folder} failed: {error}") from error
 
     def _require_open(self) -> None:
         if self._closed:
-            raise RecordError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.name} is closed")
+            raise StorageError(f"{self.name} is closed")
 
     def check(self) -> None:
-        """Assert every invariant; reads all of it."""
+        """Assert every invariant; reads the whole log."""
         self._segments.check()
         first_offset = self._segments.first_offset
         assert first_offset <= self._start_offset <= self.end_offset, (
@@ -551,7 +544,7 @@ class PartitionLog:
         )
         headers = []
         for header, batch in self.batches():
-            verify(header, batch)
+            verify_checksum(header, batch)
             assert (
                 self._epochs.epoch_at(max(header.base_offset, self._start_offset))
                 == header.leader_epoch
@@ -563,3 +556,7 @@ class PartitionLog:
         assert self.bytes_between(self._start_offset, self.end_offset) == sum(
             header.size for header in headers
         )
+
+
+def _entry(header: BatchHeader) -> BatchEntry:
+    return BatchEntry(header.base_offset, header.next_offset, header.size, header.max_timestamp)

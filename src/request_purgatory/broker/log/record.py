@@ -8,13 +8,13 @@ from typing import NamedTuple, TypeAlias
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
 from request_purgatory.broker.log.batch import HEADER_BYTES, UNSET, BatchHeader, Buffer
-from request_purgatory.broker.log.codec import unpack
+from request_purgatory.broker.log.compression import decompress
 from request_purgatory.broker.log.errors import RecordError
 from request_purgatory.broker.wire.error_code import ErrorCode
 
 
 class Record(NamedTuple):
-    """A record with its place and time; its headers are left out."""
+    """A record with its offset and its timestamp in milliseconds since 1970, without headers."""
 
     offset: int
     key: bytes | None
@@ -22,73 +22,104 @@ class Record(NamedTuple):
     timestamp: int
 
 
-#: A record's timestamp delta and offset delta, and where its key and value lie in the unpacked body
-#: of its batch: position and size of each; a size below 0 is that of a null.
-Layout: TypeAlias = tuple[int, int, int, int, int, int]
+#: Where a record's parts are in the decompressed records of its batch: (timestamp delta, offset
+#: delta, key position, key size, value position, value size). The size of a null is below 0. A
+#: plain tuple, because one is made for each record of every append.
+RecordLayout: TypeAlias = tuple[int, int, int, int, int, int]
 
 
-def body(header: BatchHeader, batch: Buffer) -> bytes | None:
-    """The records of a batch, unpacked; None if its codec's library is not installed, or if they are too large to look into.
+def decompress_records(header: BatchHeader, batch: Buffer) -> bytes | None:
+    """Return the decompressed records of a batch.
 
-    Raises:
-        RecordError: as `codec.unpack`.
-    """
-    return unpack(header.codec, bytes(memoryview(batch)[HEADER_BYTES:]))
-
-
-def layouts(records: bytes, count: int) -> list[Layout]:
-    """Where the parts of each of `count` records are; nothing may be left after them.
+    None if the codec's library is not installed or the records are too large to inspect.
 
     Raises:
-        RecordError: INVALID_RECORD if the bytes are no such records.
+        RecordError: As `decompress`.
     """
-    found: list[Layout] = []
+    return decompress(header.codec, bytes(memoryview(batch)[HEADER_BYTES:]))
+
+
+def record_layouts(records: bytes, count: int) -> list[RecordLayout]:
+    """Parse the decompressed records of a batch, without copying keys or values.
+
+    Args:
+        records: The decompressed records.
+        count: The number of records.
+
+    Returns:
+        The layout of each record.
+
+    Raises:
+        RecordError: INVALID_RECORD if the bytes are not exactly `count` records.
+    """
+    layouts: list[RecordLayout] = []
+    try:
+        position = _parse_records(records, count, layouts)
+    except (ValueError, IndexError) as error:
+        cause = "the batch ends inside it" if isinstance(error, IndexError) else str(error)
+        raise RecordError(
+            ErrorCode.INVALID_RECORD, f"record {len(layouts)} of {count} is invalid: {cause}"
+        ) from error
+    if position != len(records):
+        raise RecordError(
+            ErrorCode.INVALID_RECORD,
+            f"{len(records) - position} bytes are left after {count} records",
+        )
+    return layouts
+
+
+def _parse_records(records: bytes, count: int, layouts: list[RecordLayout]) -> int:
+    """Append the layouts of `count` records to `layouts`, up to the first invalid record.
+
+    Every append runs this loop for each record. Varints that mostly have one byte are therefore
+    decoded inline: a call costs as much as the rest of the field.
+
+    Returns:
+        The position after the records.
+
+    Raises:
+        ValueError: A record's sizes contradict each other.
+        IndexError: The bytes end inside a record.
+    """
     position = 0
     total = len(records)
-    # Every append comes by here for each record, so that what is mostly one byte is read in place:
-    # a call costs as much as the rest of the field.
-    try:
-        while len(found) < count:
-            size, position = _varint(records, position)
-            end = position + size
-            if size < 0 or end > total:
-                raise ValueError(f"it has {size} bytes of {total - position}")
-            # A byte of attributes, of which none is in use.
-            timestamp_delta, position = _varint(records, position + 1)
-            byte = records[position]
-            if byte < 0x80:
-                offset_delta = (byte >> 1) ^ -(byte & 1)
-                position += 1
-            else:
-                offset_delta, position = _varint(records, position)
-            byte = records[position]
-            if byte < 0x80:
-                key_size = (byte >> 1) ^ -(byte & 1)
-                key_at = position + 1
-            else:
-                key_size, key_at = _varint(records, position)
-            value_size, value_at = _varint(records, key_at + key_size if key_size > 0 else key_at)
-            position = value_at + value_size if value_size > 0 else value_at
-            if records[position]:
-                position = _after_headers(records, position)
-            else:
-                position += 1
-            if position != end:
-                raise ValueError(f"it is {size + position - end} bytes long, and says {size}")
-            found.append((timestamp_delta, offset_delta, key_at, key_size, value_at, value_size))
-    except (ValueError, IndexError) as error:
-        what = "the batch ends in it" if isinstance(error, IndexError) else str(error)
-        raise RecordError(
-            ErrorCode.INVALID_RECORD, f"record {len(found)} of {count} can't be read: {what}"
-        ) from error
-    if position != total:
-        raise RecordError(
-            ErrorCode.INVALID_RECORD, f"{total - position} bytes are left after {count} records"
-        )
-    return found
+    for _ in range(count):
+        size, position = _varint(records, position)
+        end = position + size
+        if size < 0 or end > total:
+            raise ValueError(f"its size is {size}, {total - position} bytes are left")
+        # The record's attributes are one byte, which is unused.
+        timestamp_delta, position = _varint(records, position + 1)
+        byte = records[position]
+        if byte < 0x80:
+            offset_delta = (byte >> 1) ^ -(byte & 1)
+            position += 1
+        else:
+            offset_delta, position = _varint(records, position)
+        byte = records[position]
+        if byte < 0x80:
+            key_size = (byte >> 1) ^ -(byte & 1)
+            key_at = position + 1
+        else:
+            key_size, key_at = _varint(records, position)
+        value_size, value_at = _varint(records, key_at + key_size if key_size > 0 else key_at)
+        position = value_at + value_size if value_size > 0 else value_at
+        if records[position]:
+            position = _skip_headers(records, position)
+        else:
+            position += 1
+        if position != end:
+            raise ValueError(f"its size is {size}, its fields need {size + position - end}")
+        layouts.append((timestamp_delta, offset_delta, key_at, key_size, value_at, value_size))
+    return position
 
 
-def _after_headers(records: bytes, position: int) -> int:
+def _skip_headers(records: bytes, position: int) -> int:
+    """Return the position after a record's headers.
+
+    Raises:
+        ValueError: A count or a size is negative.
+    """
     count, position = _varint(records, position)
     if count < 0:
         raise ValueError(f"it has {count} headers")
@@ -102,7 +133,11 @@ def _after_headers(records: bytes, position: int) -> int:
 
 
 def _varint(buffer: bytes, position: int) -> tuple[int, int]:
-    """The zigzag number at `position`, and where it ends."""
+    """Return the zigzag-encoded integer at `position`, and the position after it.
+
+    Raises:
+        ValueError: The integer is longer than any of 64 bits.
+    """
     byte = buffer[position]
     if byte < 0x80:
         return (byte >> 1) ^ -(byte & 1), position + 1
@@ -115,23 +150,27 @@ def _varint(buffer: bytes, position: int) -> tuple[int, int]:
         value |= (byte & 0x7F) << 7 * (at - position)
         if byte < 0x80:
             return (value >> 1) ^ -(value & 1), at + 1
-    raise ValueError(f"a number at {position} has more than 10 bytes")
+    raise ValueError(f"the integer at {position} has more than 10 bytes")
 
 
 def read_records(header: BatchHeader, batch: Buffer) -> Iterator[Record]:
-    """The records of a batch in the order of their offsets.
+    """Read the records of a batch.
+
+    Yields:
+        The records in the order of their offsets.
 
     Raises:
-        RecordError: UNSUPPORTED_COMPRESSION_TYPE if the batch can't be looked into, INVALID_RECORD
-            if it is none.
+        RecordError: UNSUPPORTED_COMPRESSION_TYPE if the batch can't be decompressed, INVALID_RECORD
+            if it holds no valid records.
     """
-    records = body(header, batch)
+    records = decompress_records(header, batch)
     if records is None:
         raise RecordError(
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
-            f"the batch at offset {header.base_offset} can't be unpacked: codec {header.codec}, {header.size} bytes",
+            f"the batch at offset {header.base_offset} can't be decompressed: "
+            f"codec {header.codec}, {header.size} bytes",
         )
-    for delta, offset_delta, key_at, key_size, value_at, value_size in layouts(
+    for delta, offset_delta, key_at, key_size, value_at, value_size in record_layouts(
         records, header.record_count
     ):
         yield Record(
@@ -145,18 +184,27 @@ def read_records(header: BatchHeader, batch: Buffer) -> Iterator[Record]:
 def first_at_or_after(
     header: BatchHeader, batch: Buffer, timestamp_ms: int, offset: int = 0
 ) -> tuple[int, int] | None:
-    """(timestamp, offset) of the batch's first record that is not older than `timestamp_ms`, nor below `offset`; None if none is.
+    """Return (timestamp, offset) of a batch's first record at or after a time and an offset.
 
-    For a batch that can't be unpacked it is the batch's base timestamp and offset: too early by
-    less than a batch, so that nobody who starts there misses a record.
+    For a batch that can't be decompressed these are the base timestamp and the base offset. A
+    consumer that starts there reads some earlier records of the batch, and misses none.
+
+    Args:
+        header: The header of the batch.
+        batch: The batch.
+        timestamp_ms: The earliest timestamp, in milliseconds since 1970.
+        offset: The lowest offset.
+
+    Returns:
+        The timestamp and the offset, or None if there is no such record.
     """
     if header.max_timestamp < timestamp_ms:
         return None
-    records = body(header, batch)
+    records = decompress_records(header, batch)
     if records is None:
         first = header.max_timestamp if header.has_log_append_time else header.base_timestamp
         return first, max(header.base_offset, offset)
-    for delta, offset_delta, *_ in layouts(records, header.record_count):
+    for delta, offset_delta, *_ in record_layouts(records, header.record_count):
         at = header.base_offset + offset_delta
         timestamp = (
             header.max_timestamp if header.has_log_append_time else header.base_timestamp + delta
@@ -166,8 +214,12 @@ def first_at_or_after(
     return None
 
 
-def build(records: Iterable[tuple[bytes | None, bytes | None]], now_ms: int) -> bytes:
-    """A batch of the broker's own, of (key, value) pairs, uncompressed."""
+def build_batch(records: Iterable[tuple[bytes | None, bytes | None]], now_ms: int) -> bytes:
+    """Build an uncompressed batch of (key, value) pairs with timestamp `now_ms`, without producer.
+
+    Returns:
+        The batch, with base offset 0.
+    """
     builder = DefaultRecordBatchBuilder(
         magic=2,
         compression_type=0,

@@ -1,4 +1,4 @@
-"""What a log finds in its folder when it is opened."""
+"""Rebuilds a log from the files in its folder."""
 
 from __future__ import annotations
 
@@ -8,71 +8,82 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from request_purgatory.broker.log.batch import UNSET, split, verify
-from request_purgatory.broker.log.epochs import LeaderEpochs
-from request_purgatory.broker.log.errors import RecordError, storage_error
-from request_purgatory.broker.log.producers import Producers
-from request_purgatory.broker.log.segment import Placed, Segment
+from request_purgatory.broker.log.batch import BatchHeader, split_batches, verify_checksum
+from request_purgatory.broker.log.errors import RecordError, StorageError
+from request_purgatory.broker.log.leader_epochs import LeaderEpochs
+from request_purgatory.broker.log.producer_states import ProducerStates
+from request_purgatory.broker.log.segment import BatchEntry, Segment
 from request_purgatory.broker.wire.error_code import ErrorCode
 
 logger = logging.getLogger(__name__)
 
 _SEGMENT_NAME = re.compile(r"[0-9]{20}\.log")
-#: Read at a time, unless a batch is larger.
+#: The bytes that are read at a time, unless a batch is larger.
 _CHUNK_BYTES = 4_194_304
 
 
-class Recovered(NamedTuple):
-    """A log as its files have it; at least one segment."""
+class RecoveredLog(NamedTuple):
+    """The state of a log that its files hold; at least one segment."""
 
     segments: list[Segment]
     start_offset: int
     epochs: LeaderEpochs
-    producers: Producers
+    producers: ProducerStates
 
 
 def segment_name(base_offset: int) -> str:
-    """The name of a segment's file: Kafka's."""
+    """Return the name of a segment's file, the same as in Kafka."""
     return f"{base_offset:020d}.log"
 
 
 def recover(
-    name: str, folder: Path, make_segment: Callable[[int], Segment], start_offset: int | None
-) -> Recovered:
-    """Read every batch in `folder`, and keep those that are whole, from the first on.
+    name: str, folder: Path, new_segment: Callable[[int], Segment], start_offset: int | None
+) -> RecoveredLog:
+    """Read every batch in a folder, and keep the valid ones up to the first invalid one.
 
-    After a batch that is torn or does not match its checksum, the rest of its segment and all later
-    segments are cut off: that is where an append was when the process or the machine died. Later
-    segments stay only if no offset is missing before them: what was cut off then is the part of an
-    append that a full disk failed. Segments that end before `start_offset`, which is what a
-    checkpoint says, were about to be deleted, and are, without being read.
+    1. Delete segments that end before `start_offset`, without reading them: their deletion was
+       interrupted.
+    2. Truncate a segment at its first batch that is incomplete or does not match its checksum. The
+       process or the machine died during this append.
+    3. Delete later segments, unless they start at the offset where the truncated one ends: then an
+       append failed on a full disk, and the next one started a new segment.
+    4. If the log ends before `start_offset`, delete all of it, and start with an empty segment.
+
+    Args:
+        name: The partition's name for log messages.
+        folder: The folder of the log.
+        new_segment: Creates a segment for a base offset, with the bytes of its file.
+        start_offset: The log start offset of the checkpoint file, or None.
+
+    Returns:
+        The state of the log.
 
     Raises:
-        RecordError: KAFKA_STORAGE_ERROR if the system fails to read or cut a file.
+        StorageError: The system failed to read or change a file.
     """
-    epochs, producers = LeaderEpochs(name), Producers()
+    epochs, producers = LeaderEpochs(name), ProducerStates()
     segments: list[Segment] = []
-    found = _found(folder)
-    while start_offset is not None and len(found) > 1 and found[1] <= start_offset:
-        _unlink(folder / segment_name(found.pop(0)))
-    for base_offset in found:
+    base_offsets = _segment_base_offsets(folder)
+    while start_offset is not None and len(base_offsets) > 1 and base_offsets[1] <= start_offset:
+        _delete(folder / segment_name(base_offsets.pop(0)))
+    for base_offset in base_offsets:
         path = folder / segment_name(base_offset)
         if segments and base_offset != segments[-1].next_offset:
             logger.warning(
-                "%s: %s is dropped with its %d bytes, since the log is whole only up to offset %d",
+                "%s: %s, %d bytes, is deleted: the log is valid only up to offset %d",
                 name,
                 path,
                 path.stat().st_size,
                 segments[-1].next_offset,
             )
-            _unlink(path)
+            _delete(path)
             continue
-        segment = make_segment(base_offset)
+        segment = new_segment(base_offset)
         segments.append(segment)
         _index(segment, epochs, producers)
     if segments and start_offset is not None and segments[-1].next_offset < start_offset:
         logger.warning(
-            "%s: the log ends at offset %d, before its start offset %d, and begins there anew",
+            "%s: the log is deleted: it ends at offset %d, before its start offset %d",
             name,
             segments[-1].next_offset,
             start_offset,
@@ -83,48 +94,48 @@ def recover(
         epochs.clear()
         producers.clear()
     if not segments:
-        segments.append(make_segment(start_offset or 0))
+        segments.append(new_segment(start_offset or 0))
     start_offset = max(start_offset or 0, segments[0].base_offset)
-    epochs.truncate_end(segments[-1].next_offset)
-    epochs.truncate_start(start_offset)
-    return Recovered(segments, start_offset, epochs, producers)
+    epochs.truncate_from_end(segments[-1].next_offset)
+    epochs.truncate_from_start(start_offset)
+    return RecoveredLog(segments, start_offset, epochs, producers)
 
 
-def _found(folder: Path) -> list[int]:
+def _segment_base_offsets(folder: Path) -> list[int]:
+    """Return the base offsets of the segments; files that were not replaced yet are deleted."""
     for partial in folder.glob("*.tmp"):
-        _unlink(partial)
+        _delete(partial)
     return sorted(
         int(path.stem) for path in folder.glob("*.log") if _SEGMENT_NAME.fullmatch(path.name)
     )
 
 
-def _unlink(path: Path) -> None:
+def _delete(path: Path) -> None:
     try:
         path.unlink(missing_ok=True)
     except OSError as error:
-        raise storage_error(f"deleting {path}", error) from error
+        raise StorageError(f"deleting {path} failed: {error}") from error
 
 
-def _index(segment: Segment, epochs: LeaderEpochs, producers: Producers) -> None:
-    """Index the whole batches of a segment and cut off what follows them."""
+def _index(segment: Segment, epochs: LeaderEpochs, producers: ProducerStates) -> None:
+    """Index the valid batches that a segment begins with, and truncate it after them."""
     size = segment.size
     position = 0
     reason = None
     while position < size and reason is None:
         chunk = segment.store.read(position, min(_CHUNK_BYTES, size - position))
-        read = _index_chunk(segment, chunk, position, epochs, producers)
-        said = int.from_bytes(chunk[8:12], signed=True) + 12
-        if read == 0 and len(chunk) < min(
-            said, size - position
-        ):  # A batch that is larger than a chunk, or says so.
-            chunk = segment.store.read(position, min(said, size - position))
-            read = _index_chunk(segment, chunk, position, epochs, producers)
-        if read == 0:
-            reason = _fault(segment, chunk)
-        position += read
+        indexed = _index_chunk(segment, chunk, position, epochs, producers)
+        batch_size = int.from_bytes(chunk[8:12], signed=True) + 12
+        if indexed == 0 and len(chunk) < min(batch_size, size - position):
+            # According to its header, the first batch is larger than a chunk.
+            chunk = segment.store.read(position, min(batch_size, size - position))
+            indexed = _index_chunk(segment, chunk, position, epochs, producers)
+        if indexed == 0:
+            reason = _corruption(segment, chunk)
+        position += indexed
     if reason is not None:
         logger.warning(
-            "%s: %d bytes at %d are cut off, offset %d is the next: %s",
+            "%s: %d bytes at %d are truncated, the next offset is %d: %s",
             epochs.name,
             size - position,
             position,
@@ -135,41 +146,50 @@ def _index(segment: Segment, epochs: LeaderEpochs, producers: Producers) -> None
 
 
 def _index_chunk(
-    segment: Segment, chunk: bytes, position: int, epochs: LeaderEpochs, producers: Producers
+    segment: Segment, chunk: bytes, position: int, epochs: LeaderEpochs, producers: ProducerStates
 ) -> int:
-    """Index the whole batches that `chunk`, which lies at `position`, begins with.
+    """Index the valid batches that `chunk`, which is at `position`, begins with.
 
-    How many bytes they are.
+    Returns:
+        The size of these batches in bytes.
+
+    Raises:
+        RecordError: A batch can't be read for another reason than its bytes.
     """
-    read = 0
+    indexed = 0
     try:
-        for header, batch in split(chunk, torn_tail=True):
-            if header.base_offset != segment.next_offset or header.last_offset_delta < 0:
+        for header, batch in split_batches(chunk, torn_tail=True):
+            if not _is_next(segment, header):
                 break
-            verify(header, batch)
+            verify_checksum(header, batch)
             size = header.size
-            segment.index(
-                Placed(header.base_offset, header.next_offset, size, header.max_timestamp),
-                position + read,
-            )
+            entry = BatchEntry(header.base_offset, header.next_offset, size, header.max_timestamp)
+            segment.index(entry, position + indexed)
             epochs.assign(header.leader_epoch, header.base_offset)
-            if header.producer_id > UNSET and not header.is_control:
+            if header.has_producer_state:
                 producers.add(header, header.base_offset, header.max_timestamp)
-            read += size
+            indexed += size
     except RecordError as error:
-        # The next chunk begins with the batch at fault, and tells why.
+        # The next chunk begins with the invalid batch; `_corruption` finds the reason then.
         if error.code not in (ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD):
             raise
-    return read
+    return indexed
 
 
-def _fault(segment: Segment, chunk: bytes) -> str:
-    """Why no batch that `chunk` begins with can be the segment's next."""
+def _is_next(segment: Segment, header: BatchHeader) -> bool:
+    return header.base_offset == segment.next_offset and header.last_offset_delta >= 0
+
+
+def _corruption(segment: Segment, chunk: bytes) -> str:
+    """Return why the batch that `chunk` begins with can't be the segment's next one."""
     try:
-        for header, batch in split(chunk):
-            if header.base_offset != segment.next_offset or header.last_offset_delta < 0:
-                return f"a batch of offsets {header.base_offset} to {header.last_offset} can't be the next"
-            verify(header, batch)
+        for header, batch in split_batches(chunk):
+            if not _is_next(segment, header):
+                return (
+                    f"the next batch can't have offsets {header.base_offset} "
+                    f"to {header.last_offset}"
+                )
+            verify_checksum(header, batch)
     except RecordError as error:
         return str(error)
-    return "nothing"  # Unreachable: such a batch would have been indexed.
+    return "unknown"  # Unreachable: a valid batch would have been indexed.

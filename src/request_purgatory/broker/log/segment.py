@@ -1,4 +1,4 @@
-"""A segment: a run of a log's batches."""
+"""A segment: consecutive batches of a log, with an index."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from request_purgatory.broker.log.batch import HEADER_BYTES, UNSET, BatchHeader,
 from request_purgatory.broker.log.store import Store
 
 
-class Placed(NamedTuple):
-    """A batch and where it goes."""
+class BatchEntry(NamedTuple):
+    """What the index of a segment needs to know of a batch."""
 
     base_offset: int
     next_offset: int
@@ -21,43 +21,44 @@ class Placed(NamedTuple):
 
 
 class Segment:
-    """Batches one behind the other, without a gap, and where each of them is.
+    """Consecutive batches without gaps, and an index of their positions.
 
-    The index has 20 bytes for each batch, so that a read is two bisections and one slice, and so is
-    a look-up by time: its column of timestamps holds the latest up to and including each batch, and
-    so is sorted.
+    The index takes 20 bytes a batch. A read is two bisections and one slice. So is a look-up by
+    time: the index holds the latest timestamp up to and including each batch, which never
+    decreases.
     """
 
     __slots__ = ("_latest", "_offsets", "_positions", "base_offset", "next_offset", "store")
 
     def __init__(self, base_offset: int, store: Store) -> None:
-        """Empty; what is in the store already is indexed by `index`."""
+        """Create a segment with an empty index; `index` adds the batches already in `store`."""
         self.base_offset = base_offset
         self.store = store
-        #: Where the next batch goes.
+        #: The base offset of the next batch.
         self.next_offset = base_offset
         self._offsets = array("q")
         self._positions = array("I")
         self._latest = array("q")
 
     def __len__(self) -> int:
-        """How many batches it has."""
+        """Return the number of batches."""
         return len(self._offsets)
 
     @property
     def size(self) -> int:
-        """Bytes."""
+        """The size of all batches in bytes."""
         return self.store.size
 
     @property
     def max_timestamp(self) -> int:
-        """The latest timestamp of its batches; UNSET if they have none."""
+        """The latest timestamp of the batches, or UNSET."""
         return self._latest[-1] if self._latest else UNSET
 
-    def append(self, data: bytes | bytearray, batches: list[Placed]) -> None:
-        """Add batches that follow the last.
+    def append(self, data: bytes | bytearray, batches: list[BatchEntry]) -> None:
+        """Append batches and index them.
 
-        Raises RecordError, KAFKA_STORAGE_ERROR, and is as it was.
+        Raises:
+            StorageError: The segment is unchanged.
         """
         position = self.store.size
         self.store.append(data)
@@ -65,8 +66,8 @@ class Segment:
             self.index(batch, position)
             position += batch.size
 
-    def index(self, batch: Placed, position: int) -> None:
-        """Note a batch that is in the store at `position`."""
+    def index(self, batch: BatchEntry, position: int) -> None:
+        """Add a batch that the store holds at `position` to the index."""
         latest = self._latest[-1] if self._latest else UNSET
         self._offsets.append(batch.base_offset)
         self._positions.append(position)
@@ -74,52 +75,59 @@ class Segment:
         self.next_offset = batch.next_offset
 
     def read(self, offset: int, max_bytes: int, limit_offset: int, at_least_one: bool) -> bytes:
-        """Whole batches from the one with `offset` on, which must be here.
+        """Read whole batches, from the one that contains `offset`.
 
-        None that goes beyond `limit_offset`.
+        Args:
+            offset: An offset in the segment.
+            max_bytes: The most bytes to read.
+            limit_offset: The offset at which the last batch ends, or before.
+            at_least_one: Read the first batch even if it is larger than `max_bytes`.
+
+        Returns:
+            The batches, or no bytes.
         """
-        first, last = self._span(offset, limit_offset)
+        first, last = self._index_range(offset, limit_offset)
         if last <= first:
             return b""
         start = self._positions[first]
-        end = self._end(last - 1)
+        end = self._end_position(last - 1)
         if end - start > max_bytes:
             last = bisect_right(self._positions, start + max_bytes, first, last) - 1
             if last <= first:
                 if not at_least_one:
                     return b""
                 last = first + 1
-            end = self._end(last - 1)
+            end = self._end_position(last - 1)
         return self.store.read(start, end - start)
 
     def bytes_between(self, offset: int, limit_offset: int) -> int:
-        """What `read` would return without a limit of bytes, in bytes."""
-        first, last = self._span(offset, limit_offset)
-        return self._end(last - 1) - self._positions[first] if last > first else 0
+        """Return the number of bytes that `read` would return without a limit of bytes."""
+        first, last = self._index_range(offset, limit_offset)
+        return self._end_position(last - 1) - self._positions[first] if last > first else 0
 
-    def _span(self, offset: int, limit_offset: int) -> tuple[int, int]:
-        """The batches from that with `offset` to the last that ends at `limit_offset` or before, as a range of indices."""
+    def _index_range(self, offset: int, limit_offset: int) -> tuple[int, int]:
+        """Return the indices (first, last + 1) of the batches from `offset` to `limit_offset`."""
         offsets = self._offsets
         last = len(offsets)
         if limit_offset < self.next_offset:
-            last = (
-                bisect_right(offsets, limit_offset) - 1
-            )  # A batch begins there, which the limit is in or before.
+            # The batch that contains the limit, or begins there, is left out.
+            last = bisect_right(offsets, limit_offset) - 1
         return max(bisect_right(offsets, offset) - 1, 0), last
 
-    def _end(self, index: int) -> int:
+    def _end_position(self, index: int) -> int:
         return self._positions[index + 1] if index + 1 < len(self._positions) else self.store.size
 
-    def base_of(self, offset: int) -> int:
-        """Where the batch begins that `offset` is in, or the next batch would."""
+    def batch_start(self, offset: int) -> int:
+        """Return the base offset of the batch that contains `offset`; at the end `next_offset`."""
         if offset >= self.next_offset:
             return self.next_offset
         return self._offsets[bisect_right(self._offsets, offset) - 1]
 
-    def truncate(self, base_offset: int) -> None:
-        """Cut off the batch that begins at `base_offset` and all behind it.
+    def truncate_to(self, base_offset: int) -> None:
+        """Remove the batch that begins at `base_offset`, and all later batches.
 
-        Raises RecordError, KAFKA_STORAGE_ERROR.
+        Raises:
+            StorageError: The segment is unchanged.
         """
         index = bisect_left(self._offsets, base_offset)
         if index == len(self._offsets):
@@ -128,31 +136,32 @@ class Segment:
         self.next_offset = self._offsets[index]
         del self._offsets[index:], self._positions[index:], self._latest[index:]
 
-    def first_dated(self, timestamp_ms: int, offset: int) -> int:
-        """The index of the first batch that may have a record at or after a time, and none before that with `offset`.
+    def first_index_at_or_after(self, timestamp_ms: int, offset: int) -> int:
+        """Return the index of the first batch to search for a time, from `offset` on.
 
-        It has one for sure if the result is not that of `offset` itself.
+        The batch has a record at or after the time, except if it is the one that contains `offset`:
+        then its only such records may precede `offset`.
         """
         return max(
             bisect_left(self._latest, timestamp_ms), bisect_right(self._offsets, offset) - 1, 0
         )
 
     def header(self, index: int) -> BatchHeader:
-        """The header of the batch at an index."""
+        """Return the header of the batch at an index."""
         return read_header(self.store.read(self._positions[index], HEADER_BYTES))
 
     def batch(self, index: int) -> bytes:
-        """The batch at an index."""
+        """Return the batch at an index."""
         position = self._positions[index]
-        return self.store.read(position, self._end(index) - position)
+        return self.store.read(position, self._end_position(index) - position)
 
-    def headers_backwards(self) -> Iterator[BatchHeader]:
-        """All headers, the last first."""
+    def reversed_headers(self) -> Iterator[BatchHeader]:
+        """Yield the headers of all batches, the last first."""
         for index in range(len(self._offsets) - 1, -1, -1):
             yield self.header(index)
 
     def check(self) -> None:
-        """Assert that the index says what the bytes say."""
+        """Assert that the index matches the batches."""
         assert len(self._offsets) == len(self._positions) == len(self._latest)
         offset, position, latest = self.base_offset, 0, UNSET
         for index in range(len(self._offsets)):

@@ -16,20 +16,22 @@ _max_timestamp = attrgetter("max_timestamp")
 
 
 class Segments:
-    """Segments one behind the other, without a gap; at least one, and only the last, which is active, may be empty.
+    """Consecutive segments without gaps: at least one, and only the last may be empty.
 
-    A segment leaves only after its file has: one that the system does not let go of is found again
-    by the next attempt, and no gap is left on the disk. What raises does so with RecordError,
-    KAFKA_STORAGE_ERROR.
+    The last segment is the active one, which batches are appended to.
+
+    A segment is removed from the list only after its file has been deleted. If the deletion fails,
+    the next attempt finds the segment again, and no gap is left on the disk. Every method that
+    deletes or truncates raises StorageError if that fails.
     """
 
-    __slots__ = ("_make", "_segments", "active")
+    __slots__ = ("_new_segment", "_segments", "active")
 
-    def __init__(self, make: Callable[[int], Segment], segments: list[Segment]) -> None:
-        """`make` makes an empty one for a base offset."""
-        self._make = make
+    def __init__(self, new_segment: Callable[[int], Segment], segments: list[Segment]) -> None:
+        """Take over `segments`; `new_segment` creates an empty one for a base offset."""
+        self._new_segment = new_segment
         self._segments = segments
-        #: The one that takes what is appended.
+        #: The segment that batches are appended to.
         self.active = segments[-1]
 
     def __iter__(self) -> Iterator[Segment]:
@@ -40,23 +42,23 @@ class Segments:
 
     @property
     def first_offset(self) -> int:
-        """Where the first one begins."""
+        """The base offset of the first segment."""
         return self._segments[0].base_offset
 
     @property
     def size(self) -> int:
-        """Bytes of all."""
+        """The size of all segments in bytes."""
         return sum(segment.size for segment in self._segments)
 
     def at(self, offset: int) -> Segment:
-        """The one with `offset`, which must not be before the first."""
+        """Return the segment that contains `offset`, which must not precede the first segment."""
         active = self.active
         if offset >= active.base_offset:
             return active
         return self._segments[bisect_right(self._segments, offset, key=_base_offset) - 1]
 
     def bytes_between(self, offset: int, limit_offset: int) -> int:
-        """Bytes of the whole batches from the one with `offset` to `limit_offset`."""
+        """Return the size of the whole batches from `offset` to `limit_offset`, in bytes."""
         first = max(bisect_right(self._segments, offset, key=_base_offset) - 1, 0)
         return sum(
             segment.bytes_between(offset, limit_offset) for segment in self._segments[first:]
@@ -65,70 +67,78 @@ class Segments:
     # -- by time
 
     def first_at_or_after(self, timestamp_ms: int, start_offset: int) -> tuple[int, int] | None:
-        """(timestamp, offset) of the first record that is not older than `timestamp_ms`, nor below `start_offset`."""
+        """Return (timestamp, offset) of the first record at or after a time and an offset."""
         for segment in self._segments:
             if segment.max_timestamp < timestamp_ms:
                 continue
-            for index in range(segment.first_dated(timestamp_ms, start_offset), len(segment)):
+            first = segment.first_index_at_or_after(timestamp_ms, start_offset)
+            for index in range(first, len(segment)):
                 batch = segment.batch(index)
                 found = first_at_or_after(read_header(batch), batch, timestamp_ms, start_offset)
                 if found is not None:
                     return found
         return None
 
-    def latest(self) -> tuple[int, int] | None:
-        """(timestamp, offset) of the first of the records with the latest timestamp.
+    def max_timestamp_offset(self) -> tuple[int, int] | None:
+        """Return (timestamp, offset) of the first record with the latest timestamp.
 
-        None if no record has one.
+        None if no record has a timestamp.
         """
         segment = max(self._segments, key=_max_timestamp)
         latest = segment.max_timestamp
         if latest == UNSET:
             return None
-        batch = segment.batch(segment.first_dated(latest, segment.base_offset))
+        batch = segment.batch(segment.first_index_at_or_after(latest, segment.base_offset))
         found = first_at_or_after(read_header(batch), batch, latest)
         return None if found is None else (latest, found[1])
 
     # -- growing and shrinking
 
     def roll(self) -> None:
-        """Begin a new segment behind the active one, which must not be empty."""
-        self._segments.append(self._make(self.active.next_offset))
+        """Start a new active segment; the current one must not be empty."""
+        self._segments.append(self._new_segment(self.active.next_offset))
         self.active = self._segments[-1]
 
-    def drop_before(self, offset: int) -> int:
-        """Delete the segments that end at `offset` or before, but not the active one; how many."""
-        # The oldest first: whatever is left when the process dies is the end of the log.
-        dropped = 0
+    def delete_before(self, offset: int) -> int:
+        """Delete the segments that end at `offset` or earlier, except the active one.
+
+        Returns:
+            The number of deleted segments.
+        """
+        # The oldest first: if the process dies, what is left is the end of the log.
+        deleted = 0
         while len(self._segments) > 1 and self._segments[1].base_offset <= offset:
-            self._drop(0)
-            dropped += 1
-        return dropped
+            self._delete(0)
+            deleted += 1
+        return deleted
 
-    def cut(self, base_offset: int) -> None:
-        """Cut off the batch that begins at `base_offset`, which is not the log's first, and all behind it."""
-        # The newest first: whatever is left when the process dies is the beginning of the log.
+    def truncate_to(self, base_offset: int) -> None:
+        """Remove the batch that begins at `base_offset`, and all later ones.
+
+        The batch must not be the first of the log.
+        """
+        # The newest first: if the process dies, what is left is the beginning of the log.
         while self.active.base_offset >= base_offset:
-            self._drop(-1)
-        self.active.truncate(base_offset)
+            self._delete(-1)
+        self.active.truncate_to(base_offset)
 
-    def restart(self, base_offset: int) -> None:
-        """Drop all, and begin with an empty one at `base_offset`."""
+    def truncate_fully_and_start_at(self, base_offset: int) -> None:
+        """Remove all batches; one empty segment, which begins at `base_offset`, is left."""
         kept = next(
             (segment for segment in self._segments if segment.base_offset == base_offset), None
         )
         if kept is None:
-            # Before any is dropped: it may fail.
-            kept = self._make(base_offset)
+            # This may fail, and so precedes the first deletion.
+            kept = self._new_segment(base_offset)
             self._segments.append(kept)
         while self._segments[0] is not kept:
-            self._drop(0)
+            self._delete(0)
         while self._segments[-1] is not kept:
-            self._drop(-1)
-        kept.truncate(base_offset)
+            self._delete(-1)
+        kept.truncate_to(base_offset)
         self.active = kept
 
-    def _drop(self, index: int) -> None:
+    def _delete(self, index: int) -> None:
         self._segments[index].store.delete()
         del self._segments[index]
         self.active = self._segments[-1]
@@ -136,24 +146,24 @@ class Segments:
     # -- the disk
 
     def flush_from(self, offset: int) -> None:
-        """Force to the disk what was appended at `offset` or later."""
+        """Flush the segments with records at `offset` or later to the disk."""
         for segment in reversed(self._segments):
             segment.store.flush()
             if segment.base_offset <= offset:
                 break
 
     def close(self) -> None:
-        """Close their files."""
+        """Close the files of all segments."""
         for segment in self._segments:
             segment.store.close()
 
     def delete(self) -> None:
-        """Delete their files."""
+        """Delete the files of all segments."""
         for segment in self._segments:
             segment.store.delete()
 
     def check(self) -> None:
-        """Assert every invariant; reads all headers."""
+        """Assert every invariant; reads the headers of all batches."""
         assert self.active is self._segments[-1]
         for segment, following in pairwise(self._segments):
             assert segment.next_offset == following.base_offset, (

@@ -11,25 +11,28 @@ TIMESTAMP_TYPES = ("CreateTime", "LogAppendTime")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogSettings:
-    """A topic's settings that its logs go by: Kafka's names and defaults, with underscores for dots; None is without limit.
+    """The topic settings that a log uses, with Kafka's names and defaults; None means no limit.
 
-    Raises InvalidArgumentError, with the value, for one that no log can have.
+    Names have underscores where Kafka's have dots.
+
+    Raises:
+        InvalidArgumentError: A value is out of range.
     """
 
-    #: A segment takes no batch that would make it larger, unless it is empty: a batch may be larger
-    #: than a segment.
+    #: A batch that would make a segment larger than this starts a new segment. An empty segment
+    #: accepts a batch of any size.
     segment_bytes: int = 67_108_864
     #: The largest batch that clients may append.
     max_message_bytes: int = 1_048_588
     retention_ms: int | None = 604_800_000
     retention_bytes: int | None = None
-    #: Records appended before they are forced to the disk.
+    #: Flush to the disk after this number of records.
     flush_messages: int | None = None
     message_timestamp_type: str = "CreateTime"
-    #: How far a record's own timestamp may lie before and after the append's time.
+    #: How far a record's timestamp may be before and after the time of its append.
     message_timestamp_before_max_ms: int | None = None
     message_timestamp_after_max_ms: int | None = 3_600_000
-    #: True refuses records without a key, as `cleanup.policy=compact` does; nothing is compacted.
+    #: Refuse records without a key, as with `cleanup.policy=compact`. Nothing is compacted.
     compacted: bool = False
 
     def __post_init__(self) -> None:
@@ -56,5 +59,5 @@ class LogSettings:
 
     @property
     def log_append_time(self) -> bool:
-        """True if the broker's time takes the place of the producer's."""
+        """Whether records get the time of their append instead of the producer's timestamp."""
         return self.message_timestamp_type == "LogAppendTime"

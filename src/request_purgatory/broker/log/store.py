@@ -1,4 +1,4 @@
-"""Where the bytes of a segment are: in memory, or in a file."""
+"""The storage of a segment's bytes: memory or a file."""
 
 from __future__ import annotations
 
@@ -6,41 +6,40 @@ import os
 from pathlib import Path
 from typing import Protocol
 
-from request_purgatory.broker.log.errors import RecordError, storage_error
-from request_purgatory.broker.wire.error_code import ErrorCode
+from request_purgatory.broker.log.errors import StorageError
 
 
 class Store(Protocol):
-    """Bytes that grow at the end.
+    """Bytes that are appended to.
 
-    What fails raises RecordError, KAFKA_STORAGE_ERROR, and leaves them as they were.
+    A method that fails raises StorageError, and leaves the bytes unchanged.
     """
 
     @property
     def size(self) -> int:
-        """How many there are."""
+        """The number of bytes."""
 
     def append(self, data: bytes | bytearray) -> None:
-        """Add all of `data`."""
+        """Append all of `data`."""
 
     def read(self, position: int, size: int) -> bytes:
-        """Exactly `size` bytes."""
+        """Return exactly `size` bytes from `position` on."""
 
     def truncate(self, size: int) -> None:
-        """Cut off all but the first `size`."""
+        """Remove all but the first `size` bytes."""
 
     def flush(self) -> None:
-        """Force what was appended to the disk."""
+        """Flush all bytes to the disk."""
 
     def close(self) -> None:
-        """Give back what the system has open for it."""
+        """Close the file, if it is open."""
 
     def delete(self) -> None:
-        """Remove it for good."""
+        """Delete all bytes, and the file."""
 
 
 class MemoryStore:
-    """Bytes in memory."""
+    """A store in memory."""
 
     __slots__ = ("_bytes",)
 
@@ -49,38 +48,44 @@ class MemoryStore:
 
     @property
     def size(self) -> int:
+        """The number of bytes."""
         return len(self._bytes)
 
     def append(self, data: bytes | bytearray) -> None:
+        """Append all of `data`."""
         self._bytes += data
 
     def read(self, position: int, size: int) -> bytes:
-        # Copied: a view that somebody holds would keep the bytes from growing.
+        """Return `size` bytes from `position` on."""
+        # A copy: a bytearray can't grow while a view of it exists.
         return bytes(memoryview(self._bytes)[position : position + size])
 
     def truncate(self, size: int) -> None:
+        """Remove all but the first `size` bytes."""
         del self._bytes[size:]
 
     def flush(self) -> None:
-        pass
+        """Do nothing: there is no disk."""
 
     def close(self) -> None:
-        pass
+        """Do nothing: there is no file."""
 
     def delete(self) -> None:
+        """Remove all bytes."""
         self._bytes = bytearray()
 
 
 class OpenFiles:
-    """The files that are open now, those used least recently closed first: a process may have only so many open at a time.
+    """A cache of open files; the least recently used one is closed to make room for another.
 
-    Shared by the logs of one event loop, and never by two.
+    A process may only have a limited number of open files. The logs of one event loop share a
+    cache. A cache must not be shared by two event loops.
     """
 
     __slots__ = ("_descriptors", "limit")
 
     def __init__(self, limit: int = 256) -> None:
-        """At most `limit` files, at least 1."""
+        """Create a cache of at most `limit` files, which must be at least 1."""
         self.limit = limit
         self._descriptors: dict[Path, int] = {}
 
@@ -88,16 +93,19 @@ class OpenFiles:
         return len(self._descriptors)
 
     def descriptor(self, path: Path) -> int:
-        """That of a file, which is opened, and made if it is not there. Raises OSError."""
+        """Return the descriptor of a file, which is opened, and created if it does not exist.
+
+        Raises:
+            OSError: The file can't be opened.
+        """
         descriptors = self._descriptors
         descriptor = descriptors.pop(path, None)
         if descriptor is None:
             while len(descriptors) >= self.limit:
                 os.close(descriptors.pop(next(iter(descriptors))))
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o644)
-        descriptors[path] = (
-            descriptor  # At the end: those at the beginning have gone unused for longest.
-        )
+        # Insertion order is order of use: the least recently used file is the first.
+        descriptors[path] = descriptor
         return descriptor
 
     def close(self, path: Path) -> None:
@@ -108,50 +116,63 @@ class OpenFiles:
 
 
 class FileStore:
-    """Bytes in a file, written without a buffer.
+    """A store in a file, written without a buffer.
 
-    What was appended survives the end of the process, however it ends.
+    Appended bytes survive the end of the process, even if it is killed.
     """
 
-    __slots__ = ("_files", "_flushed", "_torn", "path", "size")
+    __slots__ = ("_files", "_flushed", "_has_torn_tail", "path", "size")
 
     def __init__(self, path: Path, files: OpenFiles) -> None:
-        """The file is made if it is not there. Raises RecordError, KAFKA_STORAGE_ERROR."""
+        """Open the file, which is created if it does not exist.
+
+        Raises:
+            StorageError: The file can't be opened.
+        """
         self.path = path
         self._files = files
-        #: The file has bytes beyond `size`, which could not be cut off yet.
-        self._torn = False
+        #: The file has bytes after `size`, of an append that failed and could not be undone yet.
+        self._has_torn_tail = False
         self._flushed = False
         try:
             self.size = os.fstat(files.descriptor(path)).st_size
         except OSError as error:
-            raise storage_error(f"opening {path}", error) from error
+            raise StorageError(f"opening {path} failed: {error}") from error
 
     def append(self, data: bytes | bytearray) -> None:
+        """Append all of `data`, or nothing.
+
+        Raises:
+            StorageError: The disk failed.
+        """
         start = self.size
         try:
             descriptor = self._files.descriptor(self.path)
-            if self._torn:
+            if self._has_torn_tail:
                 os.ftruncate(descriptor, start)
-                self._torn = False
+                self._has_torn_tail = False
             self._flushed = False
             written = _write(descriptor, data, start)
-            while written < len(
-                data
-            ):  # A disk that is nearly full takes a part, and says why with the next.
+            # A disk that is nearly full writes a part, and reports the error with the next part.
+            while written < len(data):
                 written += _write(descriptor, data[written:], start + written)
         except OSError as error:
-            self._torn = True
+            self._has_torn_tail = True
             try:
-                self._cut(start)
+                self._truncate(start)
             except OSError:
-                pass  # With the next append; at the next start, recovery does it.
-            raise storage_error(
-                f"writing {len(data)} bytes at {start} of {self.path}", error
+                pass  # The next append tries again; after a restart, recovery does.
+            raise StorageError(
+                f"writing {len(data)} bytes at {start} of {self.path} failed: {error}"
             ) from error
         self.size = start + len(data)
 
     def read(self, position: int, size: int) -> bytes:
+        """Return exactly `size` bytes from `position` on.
+
+        Raises:
+            StorageError: The disk failed, or the file is too short.
+        """
         try:
             data = _read(self._files.descriptor(self.path), size, position)
             while len(data) < size:
@@ -159,47 +180,63 @@ class FileStore:
                     self._files.descriptor(self.path), size - len(data), position + len(data)
                 )
                 if not more:
-                    raise RecordError(
-                        ErrorCode.KAFKA_STORAGE_ERROR,
-                        f"{self.path} has {position + len(data)} bytes, wanted {size} at {position}",
+                    raise StorageError(
+                        f"{self.path} has {position + len(data)} bytes, "
+                        f"can't read {size} at {position}"
                     )
                 data += more
         except OSError as error:
-            raise storage_error(
-                f"reading {size} bytes at {position} of {self.path}", error
+            raise StorageError(
+                f"reading {size} bytes at {position} of {self.path} failed: {error}"
             ) from error
         return data
 
     def truncate(self, size: int) -> None:
+        """Remove all but the first `size` bytes.
+
+        Raises:
+            StorageError: The disk failed.
+        """
         try:
-            self._cut(size)
+            self._truncate(size)
         except OSError as error:
-            raise storage_error(f"cutting {self.path} to {size} bytes", error) from error
+            raise StorageError(f"truncating {self.path} to {size} bytes failed: {error}") from error
         self.size = size
 
-    def _cut(self, size: int) -> None:
+    def _truncate(self, size: int) -> None:
         os.ftruncate(self._files.descriptor(self.path), size)
         self._flushed = False
-        self._torn = False
+        self._has_torn_tail = False
 
     def flush(self) -> None:
+        """Flush the file to the disk, unless it has not changed since the last flush.
+
+        Raises:
+            StorageError: The disk failed.
+        """
         if self._flushed:
             return
         try:
             os.fsync(self._files.descriptor(self.path))
         except OSError as error:
-            raise storage_error(f"forcing {self.path} to the disk", error) from error
+            raise StorageError(f"flushing {self.path} failed: {error}") from error
         self._flushed = True
 
     def close(self) -> None:
+        """Close the file, if it is open."""
         self._files.close(self.path)
 
     def delete(self) -> None:
+        """Delete the file.
+
+        Raises:
+            StorageError: The disk failed.
+        """
         self._files.close(self.path)
         try:
             self.path.unlink(missing_ok=True)
         except OSError as error:
-            raise storage_error(f"deleting {self.path}", error) from error
+            raise StorageError(f"deleting {self.path} failed: {error}") from error
 
 
 if hasattr(os, "pwrite"):

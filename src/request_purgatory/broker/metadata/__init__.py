@@ -1,1 +1,1 @@
-"""What a cluster knows: topics, their settings, and which nodes lead them."""
+"""Cluster metadata: topics, their configurations, and the leaders of their partitions."""

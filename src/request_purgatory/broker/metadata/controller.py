@@ -1,52 +1,64 @@
-"""The controller: what a cluster's topics are, who leads their partitions, and which nodes are alive.
+"""The controller: a cluster's topics, the leaders of their partitions, and the live nodes.
 
-One for a cluster, with what is Raft's work in Kafka left out: it is part of the process that the
-nodes are in, and never fails alone.
+Kafka's controllers replicate this metadata by Raft. Here one object in the nodes' process keeps it,
+so the controller never fails alone.
 """
 
 from __future__ import annotations
 
-import json
+import base64
 import logging
-import os
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from request_purgatory.broker.log.checkpoint import flush_folder
-from request_purgatory.broker.metadata.topic_configs import config_fault, topic_value
+from request_purgatory.broker.metadata.metadata_file import (
+    FILE_NAME,
+    StoredMetadata,
+    load_metadata,
+    save_metadata,
+)
+from request_purgatory.broker.metadata.replica_placement import (
+    default_assignment,
+    replica_list_error,
+)
+from request_purgatory.broker.metadata.topic_configs import topic_config_error, topic_value
 from request_purgatory.broker.metadata.topics import (
     INTERNAL_TOPICS,
     NO_LEADER,
     Partition,
     Topic,
     TopicPartition,
-    as_json,
-    default_assignment,
-    from_json,
-    name_fault,
+    topic_name_error,
 )
 from request_purgatory.broker.settings import ClusterSettings
 from request_purgatory.broker.wire.error_code import ErrorCode
 
 logger = logging.getLogger(__name__)
 
-_FILE = "cluster.json"
-#: How many producer ids are taken from the file at a time, so that one is never given out twice.
+#: Producer ids reserved in the file at a time, so that no id is assigned twice after a crash.
 _PRODUCER_ID_BLOCK = 1_000
 
 
 class ControllerError(Exception):
-    """A change that the controller refuses, with Kafka's error code for it."""
+    """The controller refuses a change.
+
+    Attributes:
+        code: Kafka's error code.
+    """
 
     def __init__(self, code: ErrorCode, message: str) -> None:
         super().__init__(message)
         self.code = code
 
 
-class IsrWish(NamedTuple):
-    """A leader's wish for other in-sync replicas of a partition, and which state of the partition it is meant for."""
+class AlterPartitionRequest(NamedTuple):
+    """A leader's request to change the in-sync replicas of a partition (KIP-497).
+
+    The leader epoch and the partition epoch are those that the leader knows: the request applies to
+    that state of the partition only.
+    """
 
     key: TopicPartition
     topic_id: uuid.UUID
@@ -57,35 +69,40 @@ class IsrWish(NamedTuple):
 
 
 class Controller:
-    """The topics of a cluster and the nodes that are alive.
+    """The topics and the live nodes of a cluster.
 
-    `changed` is called after each change with the partitions concerned, `removed` with a topic that
-    was deleted: the cluster tells the nodes.
+    `on_change` is called after each change with the changed partitions, `on_delete` with a deleted
+    topic. The cluster sets both, to notify the nodes.
     """
 
     def __init__(self, settings: ClusterSettings) -> None:
+        """Create a controller, and load the topics in `settings.data_dir`, if there are any.
+
+        Raises:
+            ControllerError: the directory has data of more nodes than `settings.nodes`.
+        """
         self.settings = settings
-        self.cluster_id = _short(uuid.uuid4())
+        self.cluster_id = _base64_id(uuid.uuid4())
         self.topics: dict[str, Topic] = {}
         self.names: dict[uuid.UUID, str] = {}
         self.alive: set[int] = set()
-        self.changed: Callable[[list[Partition]], None] = lambda _partitions: None
-        self.removed: Callable[[Topic], None] = lambda _topic: None
+        self.on_change: Callable[[list[Partition]], None] = lambda _partitions: None
+        self.on_delete: Callable[[Topic], None] = lambda _topic: None
         self._next_producer_id = 0
-        self._producer_ids_taken = 0
-        self._placed = 0
+        self._producer_ids_reserved = 0
+        self._topics_created = 0
         self._path: Path | None = None
         if settings.data_dir is not None:
             settings.data_dir.mkdir(parents=True, exist_ok=True)
-            self._path = settings.data_dir / _FILE
+            self._path = settings.data_dir / FILE_NAME
             if self._path.exists():
                 self._load(self._path)
             self._save()
 
-    # -- looking up
+    # -- lookup
 
     def partition(self, key: TopicPartition) -> Partition | None:
-        """A partition; None if there is no such topic or no such number."""
+        """Return a partition; None if there is no such topic or partition number."""
         topic = self.topics.get(key.topic)
         if topic is None or not 0 <= key.partition < len(topic.partitions):
             return None
@@ -93,7 +110,7 @@ class Controller:
 
     @property
     def controller_id(self) -> int:
-        """The node that clients are told to be the controller: the first that is alive."""
+        """The node that Metadata responses name as the controller: the first live one, or -1."""
         return min(self.alive, default=-1)
 
     # -- topics
@@ -109,39 +126,31 @@ class Controller:
         validate_only: bool = False,
         internal: bool = False,
     ) -> Topic:
-        """A new topic; -1 is the cluster's default.
+        """Create a topic.
+
+        Args:
+            name: the topic's name.
+            partitions: their number; -1 is the cluster's default.
+            replication_factor: replicas of each partition; -1 is the cluster's default.
+            assignment: nodes of each partition's replicas, by partition number, the first of them
+                the preferred leader; None or empty assigns them by default.
+            configs: topic settings by Kafka's names.
+            validate_only: check the arguments, and create nothing.
+            internal: allow the name of an internal topic.
+
+        Returns:
+            The topic.
 
         Raises:
-            ControllerError: as Kafka's CreateTopics answers.
+            ControllerError: with the error code of Kafka's CreateTopics.
         """
-        fault = name_fault(name)
-        if fault is not None:
-            raise ControllerError(
-                ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {fault}"
-            )
-        if name in INTERNAL_TOPICS and not internal:
-            raise ControllerError(
-                ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited."
-            )
-        if name in self.topics:
-            raise ControllerError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
-        if "." in name or "_" in name:
-            # Kafka's metrics have both as "_".
-            alike = name.replace(".", "_")
-            for other in self.topics:
-                if other.replace(".", "_") == alike:
-                    raise ControllerError(
-                        ErrorCode.INVALID_TOPIC_EXCEPTION,
-                        f"Topic '{name}' collides with existing topic: {other}",
-                    )
+        self._check_new_name(name, internal=internal)
         if assignment:
-            replicas = self._checked_assignment(assignment, partitions, replication_factor)
+            replicas = self._check_assignment(assignment, partitions, replication_factor)
         else:
-            replicas = self._assigned(partitions, replication_factor)
+            replicas = self._assign_replicas(partitions, replication_factor)
         given = configs or {}
-        fault = config_fault(given)
-        if fault is not None:
-            raise ControllerError(ErrorCode.INVALID_CONFIG, fault)
+        _check_configs(given)
         topic = Topic(
             name,
             uuid.uuid4(),
@@ -153,16 +162,38 @@ class Controller:
         if not validate_only:
             self.topics[name] = topic
             self.names[topic.topic_id] = name
-            self._placed += 1
+            self._topics_created += 1
             self._commit(topic.partitions)
         return topic
+
+    def _check_new_name(self, name: str, *, internal: bool) -> None:
+        error = topic_name_error(name)
+        if error is not None:
+            raise ControllerError(
+                ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {error}"
+            )
+        if name in INTERNAL_TOPICS and not internal:
+            raise ControllerError(
+                ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited."
+            )
+        if name in self.topics:
+            raise ControllerError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+        if "." in name or "_" in name:
+            # Kafka's metric names replace "." by "_", so the two names would share their metrics.
+            metric_name = name.replace(".", "_")
+            for other in self.topics:
+                if other.replace(".", "_") == metric_name:
+                    raise ControllerError(
+                        ErrorCode.INVALID_TOPIC_EXCEPTION,
+                        f"Topic '{name}' collides with existing topic: {other}",
+                    )
 
     def _new_partition(self, topic: str, index: int, replicas: list[int]) -> Partition:
         isr = [node for node in replicas if node in self.alive]
         leader = isr[0] if isr else NO_LEADER
         return Partition(topic, index, list(replicas), isr or list(replicas), leader)
 
-    def _assigned(self, partitions: int, factor: int) -> list[list[int]]:
+    def _assign_replicas(self, partitions: int, factor: int) -> list[list[int]]:
         if partitions == -1:
             partitions = self.settings.num_partitions
         if partitions <= 0:
@@ -181,18 +212,20 @@ class Controller:
         if factor > len(nodes):
             raise ControllerError(
                 ErrorCode.INVALID_REPLICATION_FACTOR,
-                f"Unable to replicate the partition {factor} time(s): The target replication factor of {factor} cannot be "
-                f"reached because only {len(nodes)} broker(s) are registered.",
+                f"Unable to replicate the partition {factor} time(s): The target replication "
+                f"factor of {factor} cannot be reached because only {len(nodes)} broker(s) are "
+                "registered.",
             )
-        return default_assignment(nodes, partitions, factor, self._placed)
+        return default_assignment(nodes, partitions, factor, self._topics_created)
 
-    def _checked_assignment(
+    def _check_assignment(
         self, assignment: dict[int, list[int]], partitions: int, factor: int
     ) -> list[list[int]]:
         if partitions != -1 or factor != -1:
             raise ControllerError(
                 ErrorCode.INVALID_REQUEST,
-                "A manual partition assignment was specified, but numPartitions or replicationFactor was not set to -1.",
+                "A manual partition assignment was specified, but numPartitions or "
+                "replicationFactor was not set to -1.",
             )
         if sorted(assignment) != list(range(len(assignment))):
             raise ControllerError(
@@ -205,28 +238,9 @@ class Controller:
         return replicas
 
     def _check_replicas(self, replicas: list[int], factor: int) -> None:
-        code = ErrorCode.INVALID_REPLICA_ASSIGNMENT
-        if not replicas:
-            raise ControllerError(
-                code, "The manual partition assignment includes an empty replica list."
-            )
-        if len(set(replicas)) < len(replicas):
-            raise ControllerError(
-                code,
-                f"The manual partition assignment includes the same broker more than once: {replicas}.",
-            )
-        unknown = [node for node in replicas if not 0 <= node < self.settings.nodes]
-        if unknown:
-            raise ControllerError(
-                code,
-                f"The manual partition assignment includes broker {unknown[0]}, but no such broker is registered.",
-            )
-        if len(replicas) != factor:
-            raise ControllerError(
-                code,
-                f"The manual partition assignment includes a partition with {len(replicas)} replica(s), but this is not "
-                f"consistent with previous partitions, which have {factor} replica(s).",
-            )
+        error = replica_list_error(replicas, factor, self.settings.nodes)
+        if error is not None:
+            raise ControllerError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, error)
 
     def create_partitions(
         self,
@@ -236,12 +250,18 @@ class Controller:
         *,
         validate_only: bool = False,
     ) -> None:
-        """More partitions of a topic, until there are `count`.
+        """Add partitions to a topic.
+
+        Args:
+            name: the topic's name.
+            count: the number of partitions after the call.
+            assignments: nodes of each new partition's replicas; None assigns them by default.
+            validate_only: check the arguments, and add nothing.
 
         Raises:
-            ControllerError: as Kafka's CreatePartitions answers.
+            ControllerError: with the error code of Kafka's CreatePartitions.
         """
-        topic = self.known(name)
+        topic = self.require_topic(name)
         present = len(topic.partitions)
         if count == present:
             raise ControllerError(
@@ -250,7 +270,8 @@ class Controller:
         if count < present:
             raise ControllerError(
                 ErrorCode.INVALID_PARTITIONS,
-                f"The topic {name} currently has {present} partition(s); {count} would not be an increase.",
+                f"The topic {name} currently has {present} partition(s); {count} would not be an "
+                "increase.",
             )
         factor = len(topic.partitions[0].replicas)
         if assignments is None:
@@ -266,7 +287,8 @@ class Controller:
         elif len(assignments) != count - present:
             raise ControllerError(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-                f"Attempted to add {count - present} additional partition(s), but {len(assignments)} assignment(s) were given.",
+                f"Attempted to add {count - present} additional partition(s), but "
+                f"{len(assignments)} assignment(s) were given.",
             )
         for replicas in assignments:
             self._check_replicas(replicas, factor)
@@ -280,34 +302,40 @@ class Controller:
         self._commit(new)
 
     def delete_topic(self, name: str) -> None:
-        """Delete a topic and all that is in it.
+        """Delete a topic and its records.
 
         Raises:
-            ControllerError: there is none of that name.
+            ControllerError: there is no such topic.
         """
-        topic = self.known(name)
+        topic = self.require_topic(name)
         del self.topics[name]
         del self.names[topic.topic_id]
-        self._keep()
-        self.removed(topic)
+        self._save_or_log()
+        self.on_delete(topic)
 
-    def set_configs(self, name: str, configs: dict[str, str]) -> None:
-        """Give a topic other settings; what is not among them is the default.
+    def alter_configs(self, name: str, configs: dict[str, str]) -> None:
+        """Replace a topic's settings; a setting that is not given returns to its default.
+
+        Args:
+            name: the topic's name.
+            configs: settings by Kafka's names.
 
         Raises:
-            ControllerError: no such topic, no such setting, or a value that it can't have.
+            ControllerError: there is no such topic or setting, or a value is not allowed.
         """
-        topic = self.known(name)
-        fault = config_fault(configs)
-        if fault is not None:
-            raise ControllerError(ErrorCode.INVALID_CONFIG, fault)
+        topic = self.require_topic(name)
+        _check_configs(configs)
         topic.configs = dict(configs)
-        # An unclean election may be allowed from now on.
-        self._led_now(topic.partitions)
+        # The change may have enabled unclean elections.
+        self._elect_leaders(topic.partitions)
         self._commit(topic.partitions)
 
-    def known(self, name: str) -> Topic:
-        """A topic; ControllerError if there is none of that name."""
+    def require_topic(self, name: str) -> Topic:
+        """Return a topic.
+
+        Raises:
+            ControllerError: there is no such topic.
+        """
         topic = self.topics.get(name)
         if topic is None:
             raise ControllerError(
@@ -318,65 +346,89 @@ class Controller:
 
     # -- leaders and in-sync replicas
 
-    def alter_isr(self, wish: IsrWish) -> bool:
-        """Grant a leader other in-sync replicas; False if the partition has changed since it asked, or one of them is not alive.
+    def alter_partition(self, request: AlterPartitionRequest) -> bool:
+        """Change the in-sync replicas of a partition as its leader requests.
 
-        A leader that asks on the strength of an older state may have stopped to wait for a replica
-        that it would let in again, and a node that is not alive is not to lead: the leader hears of
-        what has changed and asks anew.
+        Refuses a request for an earlier state of the partition: since then the leader may have
+        stopped waiting for a replica that the request would add. Refuses a node that is not alive,
+        which must not become the leader. A refused leader learns the current state, and requests
+        again if necessary.
+
+        Args:
+            request: the leader's request.
+
+        Returns:
+            True if the request was granted.
         """
-        partition = self.partition(wish.key)
-        if partition is None or self.topics[wish.key.topic].topic_id != wish.topic_id:
+        partition = self.partition(request.key)
+        if partition is None or self.topics[request.key.topic].topic_id != request.topic_id:
             return False
         present = (partition.leader, partition.leader_epoch, partition.partition_epoch)
         if present != (
-            wish.leader,
-            wish.leader_epoch,
-            wish.partition_epoch,
-        ) or not self.alive.issuperset(wish.isr):
+            request.leader,
+            request.leader_epoch,
+            request.partition_epoch,
+        ) or not self.alive.issuperset(request.isr):
             return False
-        partition.isr = list(wish.isr)
+        partition.isr = list(request.isr)
         partition.partition_epoch += 1
-        logger.info("%s: in-sync replicas are %s", wish.key, partition.isr)
+        logger.info("%s: in-sync replicas are now %s", request.key, partition.isr)
         self._commit([partition])
         return True
 
     def move_leader(self, key: TopicPartition, node: int) -> None:
-        """Make another in-sync replica the leader.
+        """Make another in-sync replica the leader of a partition.
+
+        Args:
+            key: the partition.
+            node: the new leader.
 
         Raises:
-            ControllerError: no such partition, or the node is not in sync or not alive.
+            ControllerError: there is no such partition, or the node is not in sync or not alive.
         """
         partition = self.partition(key)
         if partition is None:
             raise ControllerError(
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {key}"
             )
-        if node not in partition.isr or node not in self.alive:
+        eligible = [each for each in partition.isr if each in self.alive]
+        if node not in eligible:
             raise ControllerError(
                 ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
-                f"node {node} can't lead {key}: in sync and alive are {[each for each in partition.isr if each in self.alive]}",
+                f"node {node} can't lead {key}: the live in-sync replicas are {eligible}",
             )
         if partition.leader != node:
-            self._lead(partition, node)
+            self._set_leader(partition, node)
             self._commit([partition])
 
-    def node_came(self, *nodes: int) -> None:
-        """Nodes are alive (again): they may lead what has no leader.
+    def register_broker(self, *nodes: int) -> None:
+        """Mark nodes as alive, and elect leaders for partitions that have none.
 
-        Those that come together are to be told together: of each partition the best of them leads.
+        Nodes that start together must be registered in one call, so that each partition's first
+        in-sync replica becomes its leader.
+
+        Args:
+            nodes: the nodes' numbers.
         """
         self.alive.update(nodes)
-        self._commit(self._led_now(self._partitions()))
+        self._commit(self._elect_leaders(self._partitions()))
 
-    def _led_now(self, partitions: list[Partition]) -> list[Partition]:
-        """Those of the partitions that had no leader and have got one."""
+    def _elect_leaders(self, partitions: list[Partition]) -> list[Partition]:
+        """Elect leaders for partitions that have none.
+
+        Returns:
+            The partitions that got a leader.
+        """
         return [each for each in partitions if each.leader == NO_LEADER and self._elect(each)]
 
-    def node_went(self, node: int) -> None:
-        """A node is gone.
+    def fence_broker(self, node: int) -> None:
+        """Mark a node as dead, and elect other leaders for the partitions that it led.
 
-        Others lead what it led, and it is in sync with nothing, but where nobody else is.
+        The node leaves the in-sync replicas, except where it is the only one: its log has every
+        committed record, so it stays eligible.
+
+        Args:
+            node: the node's number.
         """
         self.alive.discard(node)
         changed = []
@@ -389,40 +441,45 @@ class Controller:
                 changed.append(partition)
             if partition.leader == node:
                 if not self._elect(partition):
-                    self._lead(partition, NO_LEADER)
+                    self._set_leader(partition, NO_LEADER)
                 if partition not in changed:
                     changed.append(partition)
         self._commit(changed)
 
     def _elect(self, partition: Partition) -> bool:
-        """Give a partition a leader: an in-sync replica, or, where the topic allows it, any."""
+        """Elect a live in-sync replica, or any live replica if unclean elections are enabled.
+
+        Returns:
+            False if no replica is eligible.
+        """
         for node in partition.replicas:
             if node in partition.isr and node in self.alive:
-                self._lead(partition, node)
+                self._set_leader(partition, node)
                 return True
         topic = self.topics[partition.topic]
-        if (
-            topic_value("unclean.leader.election.enable", topic.configs, self.settings).lower()
-            == "true"
-        ):
+        unclean = topic_value("unclean.leader.election.enable", topic.configs, self.settings)
+        if unclean.lower() == "true":
             for node in partition.replicas:
                 if node in self.alive:
                     logger.warning(
-                        "%s: node %d leads, which was not in sync: what it lacks is lost",
+                        "%s: unclean election of node %d: records that it lacks are lost",
                         partition.key,
                         node,
                     )
                     partition.isr = [node]
-                    self._lead(partition, node)
+                    self._set_leader(partition, node)
                     return True
         return False
 
-    def _lead(self, partition: Partition, node: int) -> None:
+    def _set_leader(self, partition: Partition, node: int) -> None:
         partition.leader = node
         partition.leader_epoch += 1
         partition.partition_epoch += 1
         logger.info(
-            "%s: the leader is %d, in epoch %d", partition.key, node, partition.leader_epoch
+            "%s: the leader is now node %d, in epoch %d",
+            partition.key,
+            node,
+            partition.leader_epoch,
         )
 
     def _partitions(self) -> list[Partition]:
@@ -431,78 +488,62 @@ class Controller:
     # -- producer ids
 
     def new_producer_id(self) -> int:
-        """An id that no producer has had."""
-        if self._next_producer_id >= self._producer_ids_taken:
-            self._producer_ids_taken = self._next_producer_id + _PRODUCER_ID_BLOCK
-            self._keep()
+        """Return a producer id that was never assigned before."""
+        if self._next_producer_id >= self._producer_ids_reserved:
+            self._producer_ids_reserved = self._next_producer_id + _PRODUCER_ID_BLOCK
+            self._save_or_log()
         self._next_producer_id += 1
         return self._next_producer_id - 1
 
-    # -- what is kept
+    # -- storage
 
     def _commit(self, partitions: list[Partition]) -> None:
         if partitions:
-            self._keep()
-            self.changed(partitions)
+            self._save_or_log()
+            self.on_change(partitions)
 
-    def _keep(self) -> None:
-        """Save, or go on without.
-
-        A disk that is full is no reason for the nodes not to hear of what has changed.
-        """
+    def _save_or_log(self) -> None:
+        """Save the metadata; if that fails, log the error, and notify the nodes nevertheless."""
         try:
             self._save()
         except OSError:
-            logger.exception("the cluster's state can't be written to %s", self._path)
+            logger.exception("can't write the cluster's metadata to %s", self._path)
 
     def _save(self) -> None:
         if self._path is None:
             return
-        data = {
-            "cluster_id": self.cluster_id,
-            "nodes": self.settings.nodes,
-            "producer_ids_taken": self._producer_ids_taken,
-            "topics": [as_json(topic) for topic in self.topics.values()],
-        }
-        partial = self._path.with_suffix(".partial")
-        with partial.open("w") as file:
-            json.dump(data, file, indent=1)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(self._path)
-        flush_folder(self._path.parent)
+        topics = list(self.topics.values())
+        stored = StoredMetadata(
+            self.cluster_id, self.settings.nodes, self._producer_ids_reserved, topics
+        )
+        save_metadata(self._path, stored)
 
     def _load(self, path: Path) -> None:
-        data = json.loads(path.read_text())
-        nodes = max(
-            [
-                self.settings.nodes,
-                *(
-                    node + 1
-                    for topic in data["topics"]
-                    for each in topic["partitions"]
-                    for node in each["replicas"]
-                ),
-            ]
-        )
+        stored = load_metadata(path)
+        partitions = [each for topic in stored.topics for each in topic.partitions]
+        nodes = 1 + max((node for each in partitions for node in each.replicas), default=-1)
         if nodes > self.settings.nodes:
             raise ControllerError(
                 ErrorCode.INVALID_REQUEST,
-                f"{path.parent} has data of {nodes} nodes, where {self.settings.nodes} are to run",
+                f"{path.parent} has data of {nodes} nodes: start at least as many, not "
+                f"{self.settings.nodes}",
             )
-        self.cluster_id = data["cluster_id"]
-        self._next_producer_id = self._producer_ids_taken = data["producer_ids_taken"]
-        for each in data["topics"]:
-            topic = from_json(each)
-            # Who led then is not alive now, until it comes.
-            for partition in topic.partitions:
-                partition.leader = NO_LEADER
+        self.cluster_id = stored.cluster_id
+        self._next_producer_id = self._producer_ids_reserved = stored.producer_ids_reserved
+        # No node is alive until it registers.
+        for partition in partitions:
+            partition.leader = NO_LEADER
+        for topic in stored.topics:
             self.topics[topic.name] = topic
             self.names[topic.topic_id] = topic.name
 
 
-def _short(identifier: uuid.UUID) -> str:
-    """An id as Kafka writes it: 22 letters and digits."""
-    import base64
+def _check_configs(configs: Mapping[str, str | None]) -> None:
+    error = topic_config_error(configs)
+    if error is not None:
+        raise ControllerError(ErrorCode.INVALID_CONFIG, error)
 
+
+def _base64_id(identifier: uuid.UUID) -> str:
+    """Return an id in Kafka's form: 22 characters of URL-safe base64."""
     return base64.urlsafe_b64encode(identifier.bytes).rstrip(b"=").decode()

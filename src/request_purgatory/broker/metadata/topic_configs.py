@@ -1,7 +1,4 @@
-"""The settings of topics and brokers that clients may ask for.
-
-Names, types and defaults as in Kafka.
-"""
+"""The settings of topics and brokers that clients can describe, with Kafka's names and types."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ from request_purgatory.broker.settings import ClusterSettings
 
 
 class ConfigType(IntEnum):
-    """A setting's type, as DescribeConfigs has it."""
+    """A setting's type, numbered as in DescribeConfigs."""
 
     BOOLEAN = 1
     STRING = 2
@@ -24,7 +21,7 @@ class ConfigType(IntEnum):
 
 
 class ConfigSource(IntEnum):
-    """Where a setting's value is from, as DescribeConfigs has it."""
+    """The source of a setting's value, numbered as in DescribeConfigs."""
 
     DYNAMIC_TOPIC_CONFIG = 1
     STATIC_BROKER_CONFIG = 4
@@ -32,7 +29,7 @@ class ConfigSource(IntEnum):
 
 
 class ResourceType(IntEnum):
-    """What DescribeConfigs may ask for."""
+    """A kind of resource that has settings, numbered as in DescribeConfigs."""
 
     TOPIC = 2
     BROKER = 4
@@ -40,18 +37,20 @@ class ResourceType(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class TopicConfig:
-    """A topic's setting."""
+    """A setting of topics."""
 
     name: str
     type: ConfigType
     default: Callable[[ClusterSettings], str]
-    least: float | None = None
+    minimum: float | None = None
+    #: The values of a STRING or of a LIST's elements; None allows all.
     allowed: tuple[str, ...] | None = None
 
-    def fault(self, value: str | None) -> str | None:
-        """What is wrong with a value, in Kafka's words; None if nothing is."""
+    def error(self, value: str | None) -> str | None:
+        """Return why a value is not allowed, in Kafka's words; None if it is allowed."""
         if value is None:
             return f"Null value not supported for topic configs: {self.name}"
+        invalid = f"Invalid value {value} for configuration {self.name}"
         try:
             if self.type in (ConfigType.INT, ConfigType.LONG):
                 number: float = int(value)
@@ -60,92 +59,107 @@ class TopicConfig:
             else:
                 number = 0
         except ValueError:
-            return f"Invalid value {value} for configuration {self.name}: Not a number of type {self.type.name}"
-        if self.least is not None and number < self.least:
-            return f"Invalid value {value} for configuration {self.name}: Value must be at least {self.least:.0f}"
+            return f"{invalid}: Not a number of type {self.type.name}"
+        if self.minimum is not None and number < self.minimum:
+            return f"{invalid}: Value must be at least {self.minimum:.0f}"
         if self.type is ConfigType.BOOLEAN and value.lower() not in ("true", "false"):
-            return f"Invalid value {value} for configuration {self.name}: Expected value to be either true or false"
+            return f"{invalid}: Expected value to be either true or false"
         for each in value.split(",") if self.type is ConfigType.LIST else [value]:
             if self.allowed is not None and each.strip() not in self.allowed:
-                return f"Invalid value {value} for configuration {self.name}: String must be one of: {', '.join(self.allowed)}"
+                return f"{invalid}: String must be one of: {', '.join(self.allowed)}"
         return None
 
 
-def _is(text: str) -> Callable[[ClusterSettings], str]:
+def _constant(text: str) -> Callable[[ClusterSettings], str]:
     return lambda _settings: text
 
 
-def _limit(value: int | None) -> str:
+def _limit_text(value: int | None) -> str:
     return "-1" if value is None else str(value)
 
 
-def _flag(value: bool) -> str:
+def _flag_text(value: bool) -> str:
     return str(value).lower()
 
 
 _COMPRESSION = ("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd")
 
-#: Those that change what this broker does; and further ones that clients set as a matter of course,
-#: which it takes and tells.
+_BOOLEAN, _STRING, _INT = ConfigType.BOOLEAN, ConfigType.STRING, ConfigType.INT
+_LONG, _DOUBLE, _LIST = ConfigType.LONG, ConfigType.DOUBLE, ConfigType.LIST
+
+#: All settings of topics. Some have no effect here (tiered storage, compaction, throttled
+#: replicas): clients commonly set them, so they are stored and described.
 TOPIC_CONFIGS = {
     config.name: config
     for config in (
-        TopicConfig("cleanup.policy", ConfigType.LIST, _is("delete"), allowed=("compact", "delete")),
-        TopicConfig("compression.type", ConfigType.STRING, _is("producer"), allowed=_COMPRESSION),
-        TopicConfig("delete.retention.ms", ConfigType.LONG, _is("86400000"), least=0),
-        TopicConfig("file.delete.delay.ms", ConfigType.LONG, _is("60000"), least=0),
-        TopicConfig("flush.messages", ConfigType.LONG, lambda s: str(s.flush_messages or 2**63 - 1), least=1),
-        TopicConfig("flush.ms", ConfigType.LONG, _is(str(2**63 - 1)), least=0),
-        TopicConfig("follower.replication.throttled.replicas", ConfigType.LIST, _is("")),
-        TopicConfig("index.interval.bytes", ConfigType.INT, _is("4096"), least=0),
-        TopicConfig("leader.replication.throttled.replicas", ConfigType.LIST, _is("")),
-        TopicConfig("local.retention.bytes", ConfigType.LONG, _is("-2"), least=-2),
-        TopicConfig("local.retention.ms", ConfigType.LONG, _is("-2"), least=-2),
-        TopicConfig("max.compaction.lag.ms", ConfigType.LONG, _is(str(2**63 - 1)), least=1),
-        TopicConfig("max.message.bytes", ConfigType.INT, lambda s: str(s.message_max_bytes), least=0),
-        TopicConfig("message.timestamp.after.max.ms", ConfigType.LONG, _is("3600000"), least=0),
-        TopicConfig("message.timestamp.before.max.ms", ConfigType.LONG, _is(str(2**63 - 1)), least=0),
-        TopicConfig("message.timestamp.type", ConfigType.STRING, _is("CreateTime"), allowed=("CreateTime", "LogAppendTime")),
-        TopicConfig("min.cleanable.dirty.ratio", ConfigType.DOUBLE, _is("0.5"), least=0),
-        TopicConfig("min.compaction.lag.ms", ConfigType.LONG, _is("0"), least=0),
-        TopicConfig("min.insync.replicas", ConfigType.INT, lambda s: str(s.min_insync_replicas), least=1),
-        TopicConfig("preallocate", ConfigType.BOOLEAN, _is("false")),
-        TopicConfig("remote.log.copy.disable", ConfigType.BOOLEAN, _is("false")),
-        TopicConfig("remote.log.delete.on.disable", ConfigType.BOOLEAN, _is("false")),
-        TopicConfig("remote.storage.enable", ConfigType.BOOLEAN, _is("false")),
-        TopicConfig("retention.bytes", ConfigType.LONG, lambda s: _limit(s.log_retention_bytes)),
-        TopicConfig("retention.ms", ConfigType.LONG, lambda s: _limit(s.log_retention_ms), least=-1),
-        TopicConfig("segment.bytes", ConfigType.INT, lambda s: str(s.log_segment_bytes), least=1_048_576),
-        TopicConfig("segment.index.bytes", ConfigType.INT, _is("10485760"), least=4),
-        TopicConfig("segment.jitter.ms", ConfigType.LONG, _is("0"), least=0),
-        TopicConfig("segment.ms", ConfigType.LONG, _is("604800000"), least=1),
-        TopicConfig("unclean.leader.election.enable", ConfigType.BOOLEAN, lambda s: _flag(s.unclean_leader_election_enable)),
+        TopicConfig("cleanup.policy", _LIST, _constant("delete"), allowed=("compact", "delete")),
+        TopicConfig("compression.type", _STRING, _constant("producer"), allowed=_COMPRESSION),
+        TopicConfig("delete.retention.ms", _LONG, _constant("86400000"), minimum=0),
+        TopicConfig("file.delete.delay.ms", _LONG, _constant("60000"), minimum=0),
+        TopicConfig("flush.messages", _LONG, lambda s: str(s.flush_messages or 2**63 - 1),
+                    minimum=1),
+        TopicConfig("flush.ms", _LONG, _constant(str(2**63 - 1)), minimum=0),
+        TopicConfig("follower.replication.throttled.replicas", _LIST, _constant("")),
+        TopicConfig("index.interval.bytes", _INT, _constant("4096"), minimum=0),
+        TopicConfig("leader.replication.throttled.replicas", _LIST, _constant("")),
+        TopicConfig("local.retention.bytes", _LONG, _constant("-2"), minimum=-2),
+        TopicConfig("local.retention.ms", _LONG, _constant("-2"), minimum=-2),
+        TopicConfig("max.compaction.lag.ms", _LONG, _constant(str(2**63 - 1)), minimum=1),
+        TopicConfig("max.message.bytes", _INT, lambda s: str(s.message_max_bytes), minimum=0),
+        TopicConfig("message.timestamp.after.max.ms", _LONG, _constant("3600000"), minimum=0),
+        TopicConfig("message.timestamp.before.max.ms", _LONG, _constant(str(2**63 - 1)), minimum=0),
+        TopicConfig("message.timestamp.type", _STRING, _constant("CreateTime"),
+                    allowed=("CreateTime", "LogAppendTime")),
+        TopicConfig("min.cleanable.dirty.ratio", _DOUBLE, _constant("0.5"), minimum=0),
+        TopicConfig("min.compaction.lag.ms", _LONG, _constant("0"), minimum=0),
+        TopicConfig("min.insync.replicas", _INT, lambda s: str(s.min_insync_replicas), minimum=1),
+        TopicConfig("preallocate", _BOOLEAN, _constant("false")),
+        TopicConfig("remote.log.copy.disable", _BOOLEAN, _constant("false")),
+        TopicConfig("remote.log.delete.on.disable", _BOOLEAN, _constant("false")),
+        TopicConfig("remote.storage.enable", _BOOLEAN, _constant("false")),
+        TopicConfig("retention.bytes", _LONG, lambda s: _limit_text(s.log_retention_bytes)),
+        TopicConfig("retention.ms", _LONG, lambda s: _limit_text(s.log_retention_ms), minimum=-1),
+        TopicConfig("segment.bytes", _INT, lambda s: str(s.log_segment_bytes), minimum=1_048_576),
+        TopicConfig("segment.index.bytes", _INT, _constant("10485760"), minimum=4),
+        TopicConfig("segment.jitter.ms", _LONG, _constant("0"), minimum=0),
+        TopicConfig("segment.ms", _LONG, _constant("604800000"), minimum=1),
+        TopicConfig("unclean.leader.election.enable", _BOOLEAN,
+                    lambda s: _flag_text(s.unclean_leader_election_enable)),
     )
 }  # fmt: skip
 
 
-def config_fault(configs: Mapping[str, str | None]) -> str | None:
-    """What is wrong with a topic's settings, in Kafka's words; None if nothing is."""
+def topic_config_error(configs: Mapping[str, str | None]) -> str | None:
+    """Return why a topic's settings are invalid, in Kafka's words; None if they are valid."""
     for name, value in configs.items():
         config = TOPIC_CONFIGS.get(name)
         if config is None:
             return f"Unknown topic config name: {name}"
-        fault = config.fault(value)
-        if fault is not None:
-            return fault
+        error = config.error(value)
+        if error is not None:
+            return error
     return None
 
 
 def topic_value(name: str, configs: dict[str, str], settings: ClusterSettings) -> str:
-    """A topic's setting: its own, the cluster's for new topics, or the default."""
+    """Return the value of a topic's setting.
+
+    Args:
+        name: the setting, by Kafka's name.
+        configs: the topic's own settings; they come first.
+        settings: the cluster's settings: `topic_defaults` come second, and the defaults last.
+
+    Returns:
+        The value as text.
+    """
     if name in configs:
         return configs[name]
     return settings.topic_defaults.get(name) or TOPIC_CONFIGS[name].default(settings)
 
 
-#: Kafka's names for a topic's settings where brokers have the default, but for those that are the
-#: topic's with `log.` before it.
-_AS_BROKER = {
+#: Kafka's names of the broker settings that are topic settings' defaults. A setting that is not
+#: listed has the topic setting's name with the prefix `log.`.
+_BROKER_NAMES = {
     "max.message.bytes": "message.max.bytes",
     "compression.type": "compression.type",
     "min.insync.replicas": "min.insync.replicas",
@@ -163,14 +177,14 @@ _AS_BROKER = {
 }
 
 
-def broker_name(topic_config: str) -> str:
-    """The broker's setting that is a topic's default."""
-    return _AS_BROKER.get(topic_config, f"log.{topic_config}")
+def broker_config_name(topic_config: str) -> str:
+    """Return the name of the broker setting that is the default of a topic setting."""
+    return _BROKER_NAMES.get(topic_config, f"log.{topic_config}")
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerConfig:
-    """A broker's setting as DescribeConfigs tells it."""
+    """A setting of a broker, as described by DescribeConfigs."""
 
     name: str
     value: str | None
@@ -178,8 +192,8 @@ class BrokerConfig:
     source: ConfigSource
 
 
-#: Settings of this broker that Kafka's have not, or not as a broker's.
-_OWN = frozenset(
+#: Fields of ClusterSettings that are not broker settings of Kafka.
+_NOT_IN_KAFKA = frozenset(
     {
         "nodes",
         "port",
@@ -190,7 +204,7 @@ _OWN = frozenset(
         "consumer_byte_rate",
     }
 )
-_LONGS = frozenset(
+_LONG_SETTINGS = frozenset(
     {
         "connections_max_idle_ms",
         "log_retention_bytes",
@@ -203,21 +217,23 @@ _LONGS = frozenset(
 
 
 def broker_configs(settings: ClusterSettings, node_id: int) -> list[BrokerConfig]:
-    """A broker's settings, by Kafka's names."""
+    """Return a broker's settings, by Kafka's names."""
     default = ClusterSettings()
     found = [
         BrokerConfig("broker.id", str(node_id), ConfigType.INT, ConfigSource.STATIC_BROKER_CONFIG)
     ]
-    for name in (each.name for each in fields(settings) if each.name not in _OWN):
+    for name in (each.name for each in fields(settings) if each.name not in _NOT_IN_KAFKA):
         value = getattr(settings, name)
         kind = (
             ConfigType.BOOLEAN
             if isinstance(value, bool)
             else ConfigType.LONG
-            if name in _LONGS
+            if name in _LONG_SETTINGS
             else ConfigType.INT
         )
-        text = _flag(value) if isinstance(value, bool) else None if value is None else str(value)
+        text = (
+            _flag_text(value) if isinstance(value, bool) else None if value is None else str(value)
+        )
         changed = value != getattr(default, name)
         source = ConfigSource.STATIC_BROKER_CONFIG if changed else ConfigSource.DEFAULT_CONFIG
         found.append(BrokerConfig(name.replace("_", "."), text, kind, source))

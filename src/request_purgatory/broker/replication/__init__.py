@@ -1,1 +1,1 @@
-"""Replicas, their fetchers, and the requests that wait for them."""
+"""Replicas, the fetchers that replicate them, and the delayed operations that wait for them."""

@@ -1,4 +1,4 @@
-"""A delete-records request: waits until every replica has let go of what is to be deleted."""
+"""The delayed operation of a delete-records request: wait for every replica to delete them."""
 
 from __future__ import annotations
 
@@ -13,19 +13,23 @@ from request_purgatory.broker.wire.error_code import ErrorCode
 
 @dataclass(slots=True)
 class DeletedPartition:
-    """What became of one partition of a delete-records request."""
+    """The result of a delete-records request for one partition."""
 
     key: TopicPartition
     error: ErrorCode = ErrorCode.NONE
-    #: The low watermark that is waited for, and the one that was reached.
+    #: The low watermark to wait for.
     required_offset: int = -1
+    #: The low watermark that was reached.
     low_watermark: int = -1
     pending: bool = False
     replica: Replica | None = None
 
 
 class DelayedDeleteRecords(DelayedPartitions[DeletedPartition]):
-    """Waits until each partition's low watermark has reached what was asked for, or its leader is gone."""
+    """Waits until each partition's low watermark reaches the requested offset.
+
+    The low watermark is the least log start offset over the live replicas.
+    """
 
     __slots__ = ("low_watermark",)
 
@@ -37,11 +41,20 @@ class DelayedDeleteRecords(DelayedPartitions[DeletedPartition]):
         low_watermark: Callable[[Replica], int],
         reply: Callable[[list[DeletedPartition]], None],
     ) -> None:
+        """Create the operation.
+
+        Args:
+            timeout_ms: milliseconds until pending partitions time out.
+            partitions: the request's partitions.
+            find: returns the node's replica of a partition, or None.
+            low_watermark: returns the low watermark of a partition that this node leads.
+            reply: answers the request.
+        """
         super().__init__(timeout_ms, partitions, find, reply)
         self.low_watermark = low_watermark
 
-    def settle(self, partition: DeletedPartition, replica: Replica) -> ErrorCode | None:
-        """NONE once every replica has let go of what is below."""
+    def result(self, partition: DeletedPartition, replica: Replica) -> ErrorCode | None:
+        """Return NONE once every live replica has deleted the records; None before."""
         low_watermark = self.low_watermark(replica)
         if low_watermark < partition.required_offset:
             return None

@@ -1,4 +1,4 @@
-"""A fetch request: waits until there is as much to read as it asks for."""
+"""The delayed operation of a fetch request: wait for `min_bytes`, or for a change to respond to."""
 
 from __future__ import annotations
 
@@ -17,61 +17,67 @@ if TYPE_CHECKING:
 
 
 class FetchTarget(NamedTuple):
-    """A partition that a fetch asks for, and from where on."""
+    """A partition in a fetch request, and the offset to fetch from."""
 
     key: TopicPartition
     offset: int
     max_bytes: int
     current_leader_epoch: int = -1
     last_fetched_epoch: int = -1
-    #: Of the follower's log; -1 for consumers.
+    #: The start of a follower's log; -1 for consumers.
     log_start_offset: int = -1
-    #: Of followers: a topic that was deleted and made again has the same name, and may be in the
-    #: same epoch.
+    #: Set by followers: a topic that was deleted and created again has the same name, and may be in
+    #: the same leader epoch.
     topic_id: uuid.UUID | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class FetchParams:
-    """What a fetch asks for as a whole."""
+    """The parameters of a fetch request that apply to all its partitions."""
 
-    #: The node that fetches as a follower; below 0 for consumers.
+    #: The node that fetches as a follower; negative for consumers.
     replica_id: int
     max_wait_ms: int
     min_bytes: int
     max_bytes: int
-    #: False where followers may answer too, with what they know to be replicated (KIP-392).
+    #: False if a follower may respond too, with the records below its high watermark (KIP-392).
     leader_only: bool = True
 
     @property
     def is_follower(self) -> bool:
-        """True if the log's end is what is seen, not the high watermark."""
+        """True if the fetch reads up to the log's end, False if up to the high watermark."""
         return self.replica_id >= 0
 
 
 @dataclass(slots=True)
 class FetchedPartition:
-    """What was read of one partition."""
+    """The result of a fetch for one partition."""
 
     key: TopicPartition
     error: ErrorCode = ErrorCode.NONE
     high_watermark: int = -1
     log_start_offset: int = -1
     records: bytes = b""
-    #: Where the fetching log parts from the leader's: the epoch, and where it ends.
+    #: Where the fetcher's log diverges from the leader's: an epoch and its end offset (KIP-595).
     diverging: tuple[int, int] | None = None
-    #: The leader and its epoch, for who asked the wrong node.
-    leader: tuple[int, int] | None = None
 
 
 class DelayedFetch(DelayedOperation):
-    """Waits until the partitions have `min_bytes` together, or one of them has something else to tell.
+    """Waits until the partitions have `min_bytes` together, or one needs a response earlier.
 
-    Watch keys: the partitions. `reply` reads the log again when the operation ends, however it
-    does.
+    The watch keys are the partitions. At its end, by completion or by timeout, the operation calls
+    `reply`, which reads the log again.
     """
 
-    __slots__ = ("changes", "expirations", "find", "params", "reply", "seen", "targets")
+    __slots__ = (
+        "change_count",
+        "expirations",
+        "find",
+        "params",
+        "reply",
+        "seen_change_count",
+        "targets",
+    )
 
     def __init__(
         self,
@@ -80,72 +86,112 @@ class DelayedFetch(DelayedOperation):
         find: Callable[[TopicPartition], Replica | None],
         reply: Callable[[], None],
         expirations: FetchExpirations,
-        changes: Callable[[], int],
+        change_count: Callable[[], int],
     ) -> None:
+        """Create the operation.
+
+        Args:
+            params: of the request; `max_wait_ms` is the operation's timeout.
+            targets: the partitions.
+            find: returns the node's replica of a partition, or None.
+            reply: reads the partitions and answers the request.
+            expirations: counts the fetches that time out.
+            change_count: returns how many changes that a fetch may wait for have happened so far.
+        """
         super().__init__(params.max_wait_ms)
         self.params = params
         self.targets = targets
         self.find = find
         self.reply = reply
         self.expirations = expirations
-        self.changes = changes
-        #: How often anything had changed by the last try.
-        self.seen = -1
+        self.change_count = change_count
+        #: `change_count()` at the last attempt.
+        self.seen_change_count = -1
 
     def try_complete(self) -> bool:
-        """True at once where a partition is gone, is led by another or in another epoch, or was cut below the offset."""
-        changes = self.changes()
-        if changes == self.seen:
-            # A request that changed a thousand partitions notifies a thousand keys, each of which
-            # this may be watched under.
+        """Complete the fetch if there are enough bytes, or a partition needs a response.
+
+        The cases are those of Kafka's DelayedFetch (core/src/main/scala/kafka/server):
+
+        - A: this node no longer leads a partition, and only the leader may respond.
+        - B, C: this node no longer has the replica, or the topic was deleted (and maybe created
+          again).
+        - D: Kafka's offline log directory does not exist here.
+        - E: the leader epoch is no longer the one in the request.
+        - F: the log was truncated below the offset. (Kafka also completes when the offset is on an
+          older segment, which it must read first; here `bytes_between` counts across segments.)
+          In addition: records at the offset were deleted.
+        - G: the partitions have `min_bytes` together.
+        - H: the fetcher's log diverges from the leader's.
+
+        Example: `min_bytes` is 100. An append of 60 bytes to partition 0 notifies key 0: 60 < 100,
+        so the fetch waits on. An append of 50 bytes to partition 1 notifies key 1: 110 >= 100, case
+        G.
+
+        Returns:
+            True if this call completed the operation.
+        """
+        change_count = self.change_count()
+        if change_count == self.seen_change_count:
+            # A request that changes 1,000 partitions notifies 1,000 keys, and this operation may
+            # watch each of them: one attempt is enough.
             return False
-        self.seen = changes
-        is_follower = self.params.is_follower
-        least = self.params.min_bytes
+        self.seen_change_count = change_count
         available = 0
         for target in self.targets:
             replica = self.find(target.key)
-            if replica is None or target.topic_id not in (None, replica.topic_id):
+            if replica is None or self._needs_response(replica, target):
                 return self.force_complete()
-            if not replica.is_leader and self.params.leader_only:
-                return self.force_complete()
-            epoch = target.current_leader_epoch
-            if epoch >= 0 and epoch != replica.leader_epoch:
-                return self.force_complete()
-            log = replica.log
-            offset = target.offset
-            end = log.end_offset if is_follower else replica.high_watermark
-            if end > offset:
-                available += min(log.bytes_between(offset, end), target.max_bytes)
-                if available >= least:
-                    return self.force_complete()
-            elif offset > log.end_offset:
-                return self.force_complete()  # The log was cut.
-            if offset < log.log_start_offset:
-                return self.force_complete()
-            if (
-                target.last_fetched_epoch >= 0
-                and log.latest_epoch != target.last_fetched_epoch
-                and diverges(replica, target)
-            ):
-                return self.force_complete()
+            available += self._available_bytes(replica, target)
+            if available >= self.params.min_bytes:
+                return self.force_complete()  # Case G
         return False
 
+    def _needs_response(self, replica: Replica, target: FetchTarget) -> bool:
+        """Return True if the partition is in one of the cases A to F, or H."""
+        if target.topic_id not in (None, replica.topic_id):  # Cases B and C
+            return True
+        if not replica.is_leader and self.params.leader_only:  # Case A
+            return True
+        if 0 <= target.current_leader_epoch != replica.leader_epoch:  # Case E
+            return True
+        log = replica.log
+        if not log.log_start_offset <= target.offset <= log.end_offset:  # Case F
+            return True
+        if target.last_fetched_epoch in (-1, log.latest_epoch):
+            return False
+        return diverging_epoch(replica, target) is not None  # Case H
+
+    def _available_bytes(self, replica: Replica, target: FetchTarget) -> int:
+        """Return the bytes that the fetch can read of a partition, at most `target.max_bytes`."""
+        end = replica.log.end_offset if self.params.is_follower else replica.high_watermark
+        if end <= target.offset:
+            return 0
+        return min(replica.log.bytes_between(target.offset, end), target.max_bytes)
+
     def on_complete(self) -> None:
+        """Read the partitions and answer the request."""
         self.reply()
 
     def on_expiration(self) -> None:
+        """Count the timeout."""
         self.expirations.count(follower=self.params.is_follower)
 
 
-def diverges(replica: Replica, target: FetchTarget) -> tuple[int, int] | None:
-    """Where the fetching log parts from this leader's.
+def diverging_epoch(replica: Replica, target: FetchTarget) -> tuple[int, int] | None:
+    """Return where the fetcher's log diverges from the leader's (KIP-595).
 
-    The largest epoch that both may have, and its end; None if nowhere.
+    Args:
+        replica: the leader's replica.
+        target: the fetched partition, with the fetcher's last epoch and the end of its log.
+
+    Returns:
+        The largest epoch that both logs may have, and its end offset in the leader's log; None if
+        the logs do not diverge.
     """
     if target.last_fetched_epoch < 0:
         return None
-    epoch, end = replica.log.epoch_end(target.last_fetched_epoch)
+    epoch, end = replica.log.end_offset_for_epoch(target.last_fetched_epoch)
     if end < 0 or epoch < target.last_fetched_epoch or end < target.offset:
         return epoch, end
     return None

@@ -1,4 +1,4 @@
-"""Requests that are answered once each of their partitions is settled."""
+"""Delayed operations that end once every partition of their request has a result."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from request_purgatory.purgatory.operation import DelayedOperation
 
 
 class WaitingPartition(Protocol):
-    """What becomes of one partition of a request."""
+    """One partition of a waiting request."""
 
     key: TopicPartition
     error: ErrorCode
-    #: True while it is not settled.
+    #: True while the partition has no result.
     pending: bool
     #: The replica that the request changed.
     replica: Replica | None
@@ -27,10 +27,10 @@ P = TypeVar("P", bound=WaitingPartition)
 
 
 class DelayedPartitions(DelayedOperation, Generic[P]):
-    """Waits until each partition is settled, or its leader is gone.
+    """Waits until every partition has a result: its condition is met, or its leader is gone.
 
-    Watch keys: the partitions. Calls `reply` with what became of each when it ends; what is pending
-    then has timed out.
+    The watch keys are the partitions. At the end the operation calls `reply` with the partitions;
+    those that are still pending have timed out.
     """
 
     __slots__ = ("find", "partitions", "reply")
@@ -42,17 +42,30 @@ class DelayedPartitions(DelayedOperation, Generic[P]):
         find: Callable[[TopicPartition], Replica | None],
         reply: Callable[[list[P]], None],
     ) -> None:
+        """Create the operation.
+
+        Args:
+            timeout_ms: milliseconds until pending partitions time out.
+            partitions: the request's partitions.
+            find: returns the node's replica of a partition, or None.
+            reply: answers the request.
+        """
         super().__init__(timeout_ms)
         self.partitions = partitions
         self.find = find
         self.reply = reply
 
     @abstractmethod
-    def settle(self, partition: P, replica: Replica) -> ErrorCode | None:
-        """With what a partition is settled that this node still leads; None while it is not."""
+    def result(self, partition: P, replica: Replica) -> ErrorCode | None:
+        """Return the result of a partition that this node still leads; None if it has none yet."""
 
     def try_complete(self) -> bool:
-        waits = False
+        """Complete the request if every partition has a result.
+
+        Returns:
+            True if this call completed the operation.
+        """
+        is_waiting = False
         for partition in self.partitions:
             if not partition.pending:
                 continue
@@ -63,15 +76,16 @@ class DelayedPartitions(DelayedOperation, Generic[P]):
             elif not replica.is_leader:
                 code = ErrorCode.NOT_LEADER_OR_FOLLOWER
             else:
-                code = self.settle(partition, replica)
+                code = self.result(partition, replica)
             if code is None:
-                waits = True
+                is_waiting = True
             else:
                 partition.error = code
                 partition.pending = False
-        return not waits and self.force_complete()
+        return not is_waiting and self.force_complete()
 
     def on_complete(self) -> None:
+        """Answer the request; pending partitions get REQUEST_TIMED_OUT."""
         for partition in self.partitions:
             if partition.pending:
                 partition.error = ErrorCode.REQUEST_TIMED_OUT

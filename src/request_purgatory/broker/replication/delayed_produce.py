@@ -1,4 +1,4 @@
-"""A produce request with acks=all: waits until the in-sync replicas have its records."""
+"""The delayed operation of a produce request with acks=all: wait for the in-sync replicas."""
 
 from __future__ import annotations
 
@@ -12,34 +12,35 @@ from request_purgatory.broker.wire.error_code import ErrorCode
 
 @dataclass(slots=True)
 class ProducedPartition:
-    """What became of one partition of a produce request."""
+    """The result of a produce request for one partition."""
 
     key: TopicPartition
     error: ErrorCode = ErrorCode.NONE
     message: str | None = None
-    #: The records at fault, by their place in the batch, and what is wrong with each.
+    #: The invalid records: positions in the batch, and error messages.
     faults: tuple[tuple[int, str], ...] = ()
     base_offset: int = -1
     log_append_time_ms: int = -1
     log_start_offset: int = -1
-    #: The high watermark that is waited for: one beyond the last record.
+    #: The high watermark to wait for: the offset after the last record.
     required_offset: int = -1
-    #: True while it is waited for; and the replica that it was appended to, since one of the same
-    #: name may take its place.
     pending: bool = False
+    #: The replica that the records were appended to. If the topic is deleted and created again,
+    #: another replica has the same key.
     replica: Replica | None = None
 
 
 class DelayedProduce(DelayedPartitions[ProducedPartition]):
-    """Waits until each partition's high watermark has reached what was appended, or its leader is gone."""
+    """Waits until each partition's high watermark passes the records, or its leader is gone."""
 
     __slots__ = ()
 
-    def settle(self, partition: ProducedPartition, replica: Replica) -> ErrorCode | None:
-        """Once the high watermark is reached: NONE, or that too few have it."""
+    def result(self, partition: ProducedPartition, replica: Replica) -> ErrorCode | None:
+        """Return the result once the high watermark has passed the records; None before."""
         if replica.high_watermark < partition.required_offset:
             return None
         if not replica.may_have_enough_replicas:
-            # It is in the log, and too few have it: the client may send it once more, or not.
+            # The records are in the log, but the in-sync replicas have become fewer than
+            # `min.insync.replicas` since. The client decides whether to send them again.
             return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
         return ErrorCode.NONE

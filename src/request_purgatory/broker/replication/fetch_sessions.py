@@ -1,6 +1,7 @@
-"""Fetch sessions (KIP-227).
+"""Incremental fetch sessions (KIP-227).
 
-A client names its partitions once, and then only what changes about them.
+A client lists its partitions in a session's first request. Later requests list only the changes,
+and responses contain only the partitions that have changed.
 """
 
 from __future__ import annotations
@@ -12,19 +13,25 @@ from request_purgatory.broker.metadata.topics import TopicPartition
 from request_purgatory.broker.replication.delayed_fetch import FetchedPartition, FetchTarget
 from request_purgatory.broker.wire.error_code import ErrorCode
 
-#: What a client's epoch is if it wants no session; and if it wants one anew.
+#: The epoch of a request that ends its session or has none.
 FINAL_EPOCH = -1
+#: The epoch of a request that opens a session.
 INITIAL_EPOCH = 0
 NO_SESSION = 0
 
+#: Sessions of a node: Kafka's `max.incremental.fetch.session.cache.slots`.
 SLOTS = 1_000
-#: In all sessions of a node together, at some 500 bytes each; there need be no such partitions.
-#: Kafka limits sessions only.
+#: Partitions in all sessions of a node together, at about 500 bytes each. Kafka limits sessions
+#: only, but a session may list partitions that do not exist.
 MAX_PARTITIONS = 200_000
 
 
 class FetchSessionError(Exception):
-    """A session that the node does not know, or not at this epoch."""
+    """A request does not fit any session of this node.
+
+    Attributes:
+        code: Kafka's error code.
+    """
 
     def __init__(self, code: ErrorCode) -> None:
         super().__init__(code.name)
@@ -33,7 +40,7 @@ class FetchSessionError(Exception):
 
 @dataclass(slots=True)
 class CachedPartition:
-    """A partition of a session, and what the client was told of it last."""
+    """A partition of a session, with the offsets in the last response to the client."""
 
     target: FetchTarget
     high_watermark: int = -1
@@ -42,19 +49,20 @@ class CachedPartition:
 
 @dataclass(slots=True)
 class FetchSession:
-    """A client's session."""
+    """The fetch session of a client."""
 
     session_id: int
-    #: Of the client's next request.
+    #: The epoch of the client's next request.
     epoch: int
     uses_topic_ids: bool
     partitions: dict[TopicPartition, CachedPartition] = field(default_factory=dict)
 
 
 class FetchSessions:
-    """The sessions of one node, of which those that were used longest ago give way to one that is new or grows."""
+    """The fetch sessions of one node; it evicts the least recently used ones to limit memory."""
 
     def __init__(self, slots: int = SLOTS, max_partitions: int = MAX_PARTITIONS) -> None:
+        """Create a cache of at most `slots` sessions, with at most `max_partitions` together."""
         self.slots = slots
         self.max_partitions = max_partitions
         self._sessions: dict[int, FetchSession] = {}
@@ -65,7 +73,7 @@ class FetchSessions:
 
     @property
     def partitions(self) -> int:
-        """How many partitions all sessions have."""
+        """The number of partitions in all sessions together."""
         return self._partitions
 
     def open(
@@ -77,20 +85,32 @@ class FetchSessions:
         *,
         uses_topic_ids: bool,
     ) -> FetchSession | None:
-        """The session of a request, changed as the request asks; None for one without, or one of too many partitions.
+        """Open, continue or end the session of a request.
+
+        Args:
+            session_id: the request's session id; NO_SESSION if it has none.
+            epoch: the request's session epoch.
+            targets: partitions to add or to change.
+            forgotten: partitions to remove.
+            uses_topic_ids: True if the request has topic ids instead of names (from version 13).
+
+        Returns:
+            The session; None if the request ends or has none, or would open one without partitions
+            or with too many.
 
         Raises:
-            FetchSessionError: the session is not known, or the epoch is not the next one.
+            FetchSessionError: the session is unknown, the epoch is not its next one, the request
+                switches between topic ids and names, or the session has become too large.
         """
         if epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             self._drop(session_id)
             if epoch == FINAL_EPOCH or not targets or len(targets) > self.max_partitions:
                 return None
-            return self._begin(targets, uses_topic_ids=uses_topic_ids)
+            return self._create(targets, uses_topic_ids=uses_topic_ids)
         session = self._sessions.pop(session_id, None)
         if session is None:
             raise FetchSessionError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
-        self._sessions[session_id] = session  # The last one that was used.
+        self._sessions[session_id] = session  # Now the most recently used one.
         if session.epoch != epoch:
             raise FetchSessionError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
         if session.uses_topic_ids != uses_topic_ids:
@@ -105,15 +125,15 @@ class FetchSessions:
         for key in forgotten:
             session.partitions.pop(key, None)
         self._partitions += len(session.partitions) - before
-        self._make_room(0, besides=session_id)
+        self._evict(0, keep=session_id)
         if self._partitions > self.max_partitions:
             self._drop(session_id)
             raise FetchSessionError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         session.epoch = _next_epoch(session.epoch)
         return session
 
-    def _begin(self, targets: list[FetchTarget], *, uses_topic_ids: bool) -> FetchSession:
-        self._make_room(len(targets))
+    def _create(self, targets: list[FetchTarget], *, uses_topic_ids: bool) -> FetchSession:
+        self._evict(len(targets))
         while len(self._sessions) >= self.slots:
             self._drop(next(iter(self._sessions)))
         session_id = NO_SESSION
@@ -125,14 +145,14 @@ class FetchSessions:
         self._partitions += len(session.partitions)
         return session
 
-    def _make_room(self, partitions: int, *, besides: int = NO_SESSION) -> None:
-        """Drop the oldest sessions until there is room for so many partitions more, or only one is left that is not to go."""
+    def _evict(self, partitions: int, *, keep: int = NO_SESSION) -> None:
+        """Drop the least recently used sessions, except `keep`, until `partitions` more fit."""
         if self._partitions + partitions <= self.max_partitions:
             return
         for session_id in list(self._sessions):
             if self._partitions + partitions <= self.max_partitions:
                 return
-            if session_id != besides:
+            if session_id != keep:
                 self._drop(session_id)
 
     def _drop(self, session_id: int) -> None:
@@ -145,33 +165,39 @@ def _next_epoch(epoch: int) -> int:
     return 1 if epoch == 2**31 - 1 else epoch + 1
 
 
-def news(session: FetchSession, fetched: list[FetchedPartition]) -> list[FetchedPartition]:
-    """What of a session's partitions the client has not been told.
+def changed_partitions(
+    session: FetchSession, fetched: list[FetchedPartition]
+) -> list[FetchedPartition]:
+    """Return the partitions to include in an incremental response, and mark them as sent.
 
-    Records, errors, another high watermark or log start.
+    Args:
+        session: the session.
+        fetched: the results for the session's partitions.
+
+    Returns:
+        The partitions with records, an error, a diverging epoch, or another high watermark or log
+        start offset than in the previous response.
     """
-    told = []
+    changed = []
     for each in fetched:
         cached = session.partitions.get(each.key)
         if cached is None:
             continue
-        changed = (each.high_watermark, each.log_start_offset) != (
-            cached.high_watermark,
-            cached.log_start_offset,
-        )
-        cached.high_watermark, cached.log_start_offset = each.high_watermark, each.log_start_offset
+        offsets = (each.high_watermark, each.log_start_offset)
+        has_moved = offsets != (cached.high_watermark, cached.log_start_offset)
+        cached.high_watermark, cached.log_start_offset = offsets
         if each.error is not ErrorCode.NONE:
-            # Told again with whatever comes next, as the client will have changed something.
+            # Include the partition in the next response too: its error may be over by then.
             cached.high_watermark = -1
         if (
-            changed
+            has_moved
             or each.records
             or each.error is not ErrorCode.NONE
             or each.diverging is not None
         ):
-            told.append(each)
+            changed.append(each)
             if each.records:
-                # Partitions that had something go to the end, so that a limit on bytes starves
-                # none.
+                # Read this partition last in the next request, so that the limit on bytes does not
+                # starve the others.
                 session.partitions[each.key] = session.partitions.pop(each.key)
-    return told
+    return changed

@@ -1,7 +1,4 @@
-"""A follower's fetcher.
-
-Takes over what the leader has, by Fetch, as Kafka's replica fetcher threads do.
-"""
+"""Replicates partitions from one leader to a follower, as Kafka's ReplicaFetcherThread does."""
 
 from __future__ import annotations
 
@@ -29,84 +26,96 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-#: After an error with a partition, before it is fetched again: Kafka's `replica.fetch.backoff.ms`.
+#: Before a partition is fetched again after an error: Kafka's `replica.fetch.backoff.ms`.
 BACKOFF_MS = 1_000
-#: A request that is not answered for so long past its time is given up: Kafka's
+#: After the wait that a request asks for, until it is given up: Kafka's
 #: `replica.socket.timeout.ms`.
-ANSWER_MS = 30_000
+RESPONSE_TIMEOUT_MS = 30_000
 
 
 class Fetcher:
-    """Fetches from one leader all the partitions that a node follows it in, one request at a time.
+    """Fetches all the partitions that a node follows one leader in, with one request at a time.
 
-    All that it knows of the leader comes by messages: it asks by Fetch, and, where its offset is
-    out of the leader's range, by ListOffsets.
+    The fetcher learns about the leader from messages only: it sends Fetch requests, and asks for
+    the bounds of the leader's log if its own offset is out of their range.
+
+    At any time the fetcher is in one of three states:
+
+    - scheduled: `_scheduled` is the handle of the next fetch;
+    - waiting: `_timeout` is the timer of the request in flight;
+    - idle: both are None. There is no partition to fetch, or the fetcher is paused or closed.
     """
 
     def __init__(self, node: Node, leader: int) -> None:
+        """Create a fetcher without partitions.
+
+        Args:
+            node: the follower.
+            leader: the number of the leader's node.
+        """
         self.node = node
         self.leader = leader
-        self.is_frozen = False
-        #: The partitions, and since when, by the loop's time in milliseconds, each may be fetched
-        #: (again).
-        self._keys: dict[TopicPartition, int] = {}
-        #: The request that is out; answers of earlier ones are not listened to.
+        self.is_paused = False
+        #: The partitions, and the loop's time in milliseconds from which each may be fetched.
+        self._partitions: dict[TopicPartition, int] = {}
+        #: The number of the last request; responses to earlier requests are ignored.
         self._request = 0
-        self._parked: DelayedFetch | None = None
-        self._planned: asyncio.TimerHandle | asyncio.Handle | None = None
-        self._overdue: asyncio.TimerHandle | None = None
+        #: The last request while it waits in the leader's purgatory.
+        self._delayed_fetch: DelayedFetch | None = None
+        self._scheduled: asyncio.TimerHandle | asyncio.Handle | None = None
+        self._timeout: asyncio.TimerHandle | None = None
 
-    # -- which partitions
+    # -- partitions
 
     def add(self, key: TopicPartition) -> None:
-        """One more partition to fetch, now."""
-        self._keys[key] = 0
-        self.again()
+        """Start fetching a partition."""
+        self._partitions[key] = 0
+        self.restart()
 
     def remove(self, key: TopicPartition) -> None:
-        """One less."""
-        if key in self._keys:
-            del self._keys[key]
-            self.again()
+        """Stop fetching a partition; no-op if the fetcher does not have it."""
+        if key in self._partitions:
+            del self._partitions[key]
+            self.restart()
 
-    def freeze(self) -> None:
-        """Fetch no more until `thaw`."""
-        self.is_frozen = True
-        self._drop()
+    def pause(self) -> None:
+        """Stop fetching until `resume`."""
+        self.is_paused = True
+        self._abandon_request()
 
-    def thaw(self) -> None:
-        """Go on after `freeze`."""
-        self.is_frozen = False
-        self.again()
+    def resume(self) -> None:
+        """Undo `pause`."""
+        self.is_paused = False
+        self.restart()
 
     def close(self) -> None:
-        """Fetch no more."""
-        self._keys.clear()
-        self._drop()
+        """Stop fetching, and forget all partitions."""
+        self._partitions.clear()
+        self._abandon_request()
 
-    # -- one request after the other
+    # -- requests
 
-    def again(self) -> None:
-        """Give the present request up, which is not the right one any more or went over a link that was cut, and send another."""
-        self._drop()
-        self._plan(0)
+    def restart(self) -> None:
+        """Abandon the request in flight, which is out of date or was lost, and send another."""
+        self._abandon_request()
+        self._schedule(0)
 
-    def _drop(self) -> None:
+    def _abandon_request(self) -> None:
         self._request += 1
-        if self._parked is not None:
-            # In Kafka a new connection would leave the old request to its timeout.
-            self._parked.cancel()
-            self._parked = None
-        for handle in (self._planned, self._overdue):
+        if self._delayed_fetch is not None:
+            # Cancelled in the leader's purgatory. In Kafka it would wait there for its timeout.
+            self._delayed_fetch.cancel()
+            self._delayed_fetch = None
+        for handle in (self._scheduled, self._timeout):
             if handle is not None:
                 handle.cancel()
-        self._planned = self._overdue = None
+        self._scheduled = self._timeout = None
 
-    def _plan(self, delay_ms: int) -> None:
-        """Fetch after a while, unless that is planned already, a request is out, or there is nothing to be fetched."""
+    def _schedule(self, delay_ms: int) -> None:
+        """Fetch after `delay_ms` milliseconds; no-op unless the fetcher is idle and may fetch."""
         if self._may_fetch:
             loop = asyncio.get_running_loop()
-            self._planned = (
+            self._scheduled = (
                 loop.call_later(delay_ms / 1_000, self._fetch)
                 if delay_ms
                 else loop.call_soon(self._fetch)
@@ -114,14 +123,18 @@ class Fetcher:
 
     @property
     def _may_fetch(self) -> bool:
-        if self._planned is not None or self._overdue is not None:
+        if self._scheduled is not None or self._timeout is not None:
             return False
-        return not self.is_frozen and bool(self._keys) and not self.node.is_stopped
+        return not self.is_paused and bool(self._partitions) and not self.node.is_stopped
 
     def _fetch(self) -> None:
-        self._planned = None
+        self._scheduled = None
         now_ms = self.node.now_ms()
-        targets = [self._target(key) for key, since_ms in self._keys.items() if since_ms <= now_ms]
+        targets = [
+            self._fetch_target(key)
+            for key, from_ms in self._partitions.items()
+            if from_ms <= now_ms
+        ]
         settings = self.node.settings
         params = FetchParams(
             self.node.node_id,
@@ -130,16 +143,18 @@ class Fetcher:
             settings.fetch_max_bytes,
         )
         if not targets:
-            self._plan(max(1, min(self._keys.values(), default=now_ms) - now_ms))
+            # Every partition is in its backoff: wait for the first to end.
+            self._schedule(max(1, min(self._partitions.values(), default=now_ms) - now_ms))
             return
 
-        def ask(answer: Callable[[list[FetchedPartition]], None]) -> None:
-            self._parked = leader.replicas.fetch(params, targets, answer)
+        def serve(respond: Callable[[list[FetchedPartition]], None]) -> None:
+            self._delayed_fetch = leader.replicas.fetch(params, targets, respond)
 
         leader = self.node.cluster.nodes[self.leader]
-        self._send(params.max_wait_ms, ask, lambda fetched: self._take(targets, fetched))
+        self._send(params.max_wait_ms, serve, lambda fetched: self._process_fetch(targets, fetched))
 
-    def _target(self, key: TopicPartition) -> FetchTarget:
+    def _fetch_target(self, key: TopicPartition) -> FetchTarget:
+        """Return a partition as this fetcher's next request would ask for it."""
         replica = self.node.replicas.replicas[key]
         log = replica.log
         return FetchTarget(
@@ -153,166 +168,208 @@ class Fetcher:
         )
 
     def _send(
-        self, wait_ms: int, ask: Callable[[Callable[[T], None]], None], take: Callable[[T], None]
+        self,
+        wait_ms: int,
+        serve: Callable[[Callable[[T], None]], None],
+        process: Callable[[T], None],
     ) -> None:
-        """Have the leader asked, and what it answers taken, unless it is not heard of in time or the request is given up."""
+        """Send a request to the leader, and process its response.
+
+        The request is one round trip over the cluster's network, in four steps:
+
+            follower                              leader
+            _send: request number 7
+                  ---- network.send: arrive ----> serve(respond): read, or wait in the purgatory
+                                                  ...
+            returned(response)  <-- network.send  respond(response)
+            process(response)
+
+        Every step after the first checks that the request is still the last one. If 500 ms after
+        request 7 the link is cut and healed again, `restart` increments the number to 8 and sends
+        request 9. Whatever still arrives for request 7, at either end, is ignored. If nothing
+        arrives, the timer of request 9 restarts the fetcher.
+
+        Args:
+            wait_ms: milliseconds for which the leader may delay its response.
+            serve: runs on the leader; calls its argument with the response, now or later.
+            process: runs on the follower with the response.
+        """
         self._request += 1
         request = self._request
-        node, leader, network = (
-            self.node,
-            self.node.cluster.nodes[self.leader],
-            self.node.cluster.network,
-        )
+        node, network = self.node, self.node.cluster.network
+        leader = self.node.cluster.nodes[self.leader]
 
         def arrive() -> None:
             if leader.is_stopped or request != self._request:
                 return
             with leader.actions:
-                ask(answer)
+                serve(respond)
 
-        def answer(answered: T) -> None:
-            network.send(self.leader, node.node_id, lambda: returned(answered))
+        def respond(response: T) -> None:
+            network.send(self.leader, node.node_id, lambda: returned(response))
 
-        def returned(answered: T) -> None:
-            if request != self._request or self.is_frozen or node.is_stopped:
+        def returned(response: T) -> None:
+            if request != self._request or self.is_paused or node.is_stopped:
                 return
-            self._drop()
+            self._abandon_request()
             try:
                 with node.actions:
-                    take(answered)
+                    process(response)
             finally:
                 if self._may_fetch:
-                    self._fetch()  # At once, not in the loop's next round: what was appended here is waited for.
+                    # At once, not in the loop's next round: the next fetch tells the leader what
+                    # was appended here, and acks=all waits for it.
+                    self._fetch()
 
         network.send(node.node_id, self.leader, arrive)
-        self._overdue = asyncio.get_running_loop().call_later(
-            (wait_ms + ANSWER_MS) / 1_000, self.again
+        self._timeout = asyncio.get_running_loop().call_later(
+            (wait_ms + RESPONSE_TIMEOUT_MS) / 1_000, self.restart
         )
 
-    # -- answers
+    # -- responses
 
-    def _take(self, targets: list[FetchTarget], fetched: list[FetchedPartition]) -> None:
+    def _process_fetch(self, targets: list[FetchTarget], fetched: list[FetchedPartition]) -> None:
         out_of_range = []
         for target, partition in zip(targets, fetched, strict=True):
-            replica = self._still_asked_of(target)
+            replica = self._unchanged_replica(target)
             if replica is None:
                 continue
             if partition.error is ErrorCode.OFFSET_OUT_OF_RANGE:
                 out_of_range.append(target)
             elif partition.error is not ErrorCode.NONE:
                 logger.debug(
-                    "node %d: %d answers %s for %s",
+                    "node %d: node %d responds %s to %s",
                     self.node.node_id,
                     self.leader,
                     partition.error.name,
                     target,
                 )
-                self._leave_alone(target.key)
+                self._back_off(target.key)
             else:
-                self._contained(target, self._take_partition, replica, partition)
+                self._process_safely(target, self._process_partition, replica, partition)
         if out_of_range:
-            self._ask_bounds(out_of_range)
+            self._request_log_bounds(out_of_range)
 
-    def _still_asked_of(self, target: FetchTarget) -> Replica | None:
-        """The replica that an answer is for, if nothing has happened to it since it asked."""
+    def _unchanged_replica(self, target: FetchTarget) -> Replica | None:
+        """Return the target's replica; None if it has changed since the request was sent."""
         replica = self.node.replicas.find(target.key)
-        if replica is None or replica.topic_id != target.topic_id or target.key not in self._keys:
+        if (
+            replica is None
+            or replica.topic_id != target.topic_id
+            or target.key not in self._partitions
+        ):
             return None
-        asked = (target.current_leader_epoch, target.offset, target.last_fetched_epoch)
+        requested = (target.current_leader_epoch, target.offset, target.last_fetched_epoch)
         present = (replica.leader_epoch, replica.log.end_offset, replica.log.latest_epoch)
-        return replica if asked == present else None
+        return replica if requested == present else None
 
-    def _contained(
-        self, target: FetchTarget, take: Callable[[Replica, T], None], replica: Replica, answered: T
+    def _process_safely(
+        self,
+        target: FetchTarget,
+        process: Callable[[Replica, T], None],
+        replica: Replica,
+        response: T,
     ) -> None:
-        """Take what came for a partition; what is wrong with one does the others no harm."""
+        """Process the response for one partition; contain its errors, so that the others go on."""
         try:
-            take(replica, answered)
+            process(replica, response)
         except RecordError as error:
             logger.warning(
-                "node %d can't follow %d in %s: %s",
+                "node %d can't follow node %d in %s: %s",
                 self.node.node_id,
                 self.leader,
                 target.key,
                 error,
             )
-            self._leave_alone(target.key)
+            self._back_off(target.key)
         except Exception:
             logger.exception(
-                "node %d can't follow %d in %s", self.node.node_id, self.leader, target.key
+                "node %d can't follow node %d in %s", self.node.node_id, self.leader, target.key
             )
-            self._leave_alone(target.key)
+            self._back_off(target.key)
 
-    def _leave_alone(self, key: TopicPartition) -> None:
-        self._keys[key] = self.node.now_ms() + BACKOFF_MS
+    def _back_off(self, key: TopicPartition) -> None:
+        """Do not fetch a partition for the next BACKOFF_MS."""
+        self._partitions[key] = self.node.now_ms() + BACKOFF_MS
 
-    def _take_partition(self, replica: Replica, fetched: FetchedPartition) -> None:
-        """Append what came, or cut what the leader has not."""
+    def _process_partition(self, replica: Replica, fetched: FetchedPartition) -> None:
+        """Append the fetched records, or truncate the log where it diverges from the leader's."""
         if fetched.diverging is not None:
-            replica.truncate(self._parting(replica, *fetched.diverging))
-            self.node.replicas.wake(replica.key)
+            replica.truncate_to(self._truncation_offset(replica, *fetched.diverging))
+            self.node.replicas.notify_partition(replica.key)
             return
         start_offset = fetched.log_start_offset
         if start_offset == replica.log.end_offset:
-            # The leader has nothing left of what is here, and this log may have parted from it
-            # there: before the append, since the leader's start may lie inside its first batch,
-            # which begins before this log's end then.
-            replica.log.advance_start(start_offset)
+            # The leader has deleted every record that this log has, and this log may diverge from
+            # the deleted ones. So it must be emptied before the append: the leader's start may lie
+            # inside the first fetched batch, which then begins before this log's end.
+            replica.log.advance_log_start_offset(start_offset)
         if fetched.records:
             replica.log.append_as_follower(fetched.records, max_epoch=replica.leader_epoch)
         if start_offset > replica.log.log_start_offset:
-            replica.log.advance_start(min(start_offset, replica.log.end_offset))
-        if replica.follow(fetched.high_watermark):
+            replica.log.advance_log_start_offset(min(start_offset, replica.log.end_offset))
+        if replica.update_high_watermark(fetched.high_watermark):
             # Consumers may read from followers (KIP-392).
-            self.node.replicas.wake(replica.key)
+            self.node.replicas.notify_partition(replica.key)
 
     @staticmethod
-    def _parting(replica: Replica, epoch: int, end: int) -> int:
-        """Up to where a log may agree with the leader's, whose largest epoch that is not larger than this log's ends at `end`.
+    def _truncation_offset(replica: Replica, epoch: int, end: int) -> int:
+        """Return the offset to truncate a diverging log to (KIP-595).
 
-        Where this log has nothing of that epoch, it is where the epoch before ends here: the next
-        fetch tells whether that is enough.
+        If this log has no records of the leader's epoch, it is truncated to where its own preceding
+        epoch ends. The next fetch shows whether the logs still diverge.
+
+        Args:
+            replica: the follower's replica.
+            epoch: the leader's largest epoch that is not larger than this log's last epoch.
+            end: the offset at which that epoch ends in the leader's log.
+
+        Returns:
+            The end of the common prefix, or an offset above it.
         """
-        own_end = replica.log.epoch_end(epoch)[1]
+        own_end = replica.log.end_offset_for_epoch(epoch)[1]
         return end if own_end < 0 else min(end, own_end)
 
-    def _ask_bounds(self, targets: list[FetchTarget]) -> None:
-        """Ask where the leader's logs begin and end; fetch again when that is known."""
+    def _request_log_bounds(self, targets: list[FetchTarget]) -> None:
+        """Ask the leader for the bounds of its logs, and adjust the logs that are out of range."""
         leader = self.node.cluster.nodes[self.leader]
 
-        def ask(answer: Callable[[list[LogBounds]], None]) -> None:
-            answer([leader.replicas.bounds(target) for target in targets])
+        def serve(respond: Callable[[list[LogBounds]], None]) -> None:
+            respond([leader.replicas.log_bounds(target) for target in targets])
 
-        def take(answered: list[LogBounds]) -> None:
-            for target, bounds in zip(targets, answered, strict=True):
-                replica = self._still_asked_of(target)
+        def process(response: list[LogBounds]) -> None:
+            for target, bounds in zip(targets, response, strict=True):
+                replica = self._unchanged_replica(target)
                 if replica is None:
                     continue
                 if bounds.error is ErrorCode.NONE:
-                    self._contained(target, self._start_over, replica, bounds)
+                    self._process_safely(target, self._adjust_to_bounds, replica, bounds)
                 else:
-                    self._leave_alone(target.key)
+                    self._back_off(target.key)
 
-        self._send(0, ask, take)
+        self._send(0, serve, process)
 
-    def _start_over(self, replica: Replica, bounds: LogBounds) -> None:
-        """The leader has let go of what is missing here, or its log ends before this one."""
+    def _adjust_to_bounds(self, replica: Replica, bounds: LogBounds) -> None:
+        """Move a log whose end was out of the leader's range into that range."""
         end = replica.log.end_offset
         if end > bounds.end_offset:
             logger.warning(
-                "%s: node %d is ahead of its leader, and cuts its log",
+                "%s: node %d is ahead of its leader, and truncates its log",
                 replica.key,
                 self.node.node_id,
             )
-            replica.truncate(bounds.end_offset)
+            replica.truncate_to(bounds.end_offset)
         elif end < bounds.log_start_offset:
             logger.info(
-                "%s: node %d has nothing left that its leader has, and begins anew",
+                "%s: the leader has deleted the records that node %d would fetch next; "
+                "its log restarts at offset %d",
                 replica.key,
                 self.node.node_id,
+                bounds.log_start_offset,
             )
-            replica.start_at(bounds.log_start_offset)
+            replica.truncate_fully_and_start_at(bounds.log_start_offset)
         else:
-            # The leader has got so far meanwhile, or knows this log's epoch no better than before.
-            self._leave_alone(replica.key)
-        self.node.replicas.wake(replica.key)
+            # In the meantime the leader has appended that far, or it still does not know this log's
+            # epoch.
+            self._back_off(replica.key)
+        self.node.replicas.notify_partition(replica.key)

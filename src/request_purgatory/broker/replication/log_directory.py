@@ -1,4 +1,4 @@
-"""What a node keeps when it stops: its logs and its high watermarks."""
+"""A node's log directory: the logs and high watermarks that survive a restart of the node."""
 
 from __future__ import annotations
 
@@ -12,118 +12,141 @@ from pathlib import Path
 
 from request_purgatory.broker.log import LogSettings, OpenFiles, PartitionLog, RecordError
 from request_purgatory.broker.log.checkpoint import flush_folder
-from request_purgatory.broker.log.errors import storage_error
+from request_purgatory.broker.log.errors import StorageError
 from request_purgatory.broker.metadata.topic_configs import topic_value
 from request_purgatory.broker.metadata.topics import Topic, TopicPartition
 from request_purgatory.broker.settings import ClusterSettings
 
 logger = logging.getLogger(__name__)
 
-_WATERMARKS = "high-watermarks.json"
-#: In each log's folder: which topic of that name it is of. Kafka has it under this name too.
-_METADATA = "partition.metadata"
+_CHECKPOINT_FILE = "high-watermarks.json"
+#: A file in each log's folder with the id of its topic, as in Kafka.
+_METADATA_FILE = "partition.metadata"
 
 
-class Disk:
-    """The logs of one node: in files below a folder, or in memory, which outlives the node but not the process.
+class LogDirectory:
+    """The logs of one node, in files below a folder or in memory.
 
-    A log is of a topic's id, not only of its name: one of an earlier topic of the same name is
-    never opened, but deleted.
+    Logs in memory survive a restart of the node, but not the end of the process. A log belongs to a
+    topic id, not only to a topic name: the log of a deleted topic with the same name is deleted,
+    and never opened.
     """
 
     def __init__(self, node_id: int, folder: Path | None) -> None:
+        """Open a log directory, and read its high watermarks.
+
+        Args:
+            node_id: the node's number.
+            folder: the directory; None keeps the logs in memory.
+        """
         self.node_id = node_id
         self.folder = folder
         self._files = OpenFiles()
-        self._kept: dict[TopicPartition, tuple[uuid.UUID, PartitionLog]] = {}
-        self._watermarks: dict[tuple[uuid.UUID, int], int] = {}
+        self._in_memory: dict[TopicPartition, tuple[uuid.UUID, PartitionLog]] = {}
+        self._high_watermarks: dict[tuple[uuid.UUID, int], int] = {}
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
-            self._watermarks = self._read_watermarks()
+            self._high_watermarks = self._read_high_watermarks()
 
     # -- logs
 
     def open(self, key: TopicPartition, topic_id: uuid.UUID, settings: LogSettings) -> PartitionLog:
-        """A partition's log, as it was when it was closed or the node was killed; empty if there is none.
+        """Open a partition's log, as the node left it; create an empty log if there is none.
+
+        Args:
+            key: the partition.
+            topic_id: the id of its topic.
+            settings: of the log.
+
+        Returns:
+            The log.
 
         Raises:
-            RecordError: KAFKA_STORAGE_ERROR.
+            StorageError: the log's files can't be read or written.
         """
         if self.folder is None:
-            kept = self._kept.get(key)
-            if kept is None or kept[0] != topic_id:
-                kept = self._kept[key] = (topic_id, PartitionLog.in_memory(str(key), settings))
-            return kept[1]
+            stored = self._in_memory.get(key)
+            if stored is None or stored[0] != topic_id:
+                stored = self._in_memory[key] = (
+                    topic_id,
+                    PartitionLog.in_memory(str(key), settings),
+                )
+            return stored[1]
         folder = self.folder / str(key)
         try:
-            found = _topic_of(folder)
+            found = _read_topic_id(folder)
             if found not in (None, topic_id):
                 logger.info(
-                    "node %d deletes %s, which is of an earlier topic of this name",
+                    "node %d deletes %s: it belongs to a deleted topic of the same name",
                     self.node_id,
                     folder,
                 )
                 shutil.rmtree(folder)
             if found != topic_id:
-                _mark(folder, topic_id)
+                _write_topic_id(folder, topic_id)
                 if settings.flush_messages is not None:
-                    # The log forces its own folder to the disk, but not the name that the folder
-                    # has in this one.
+                    # The log flushes its own folder. The folder's entry in its parent must be
+                    # flushed here.
                     flush_folder(self.folder)
         except OSError as error:
-            raise storage_error(f"making {folder}", error) from error
+            raise StorageError(f"creating {folder} failed: {error}") from error
         return PartitionLog.open(str(key), folder, settings, files=self._files)
 
     def close(self, log: PartitionLog) -> None:
-        """The node stops in an orderly way: force what was appended to the disk."""
+        """Flush and close a log, when the node stops in an orderly way."""
         try:
             log.flush()
         except RecordError:
-            logger.exception("node %d can't force %s to the disk", self.node_id, log.name)
+            logger.exception("node %d can't flush %s", self.node_id, log.name)
         if self.folder is not None:
             self._close(log)
 
     def abandon(self, log: PartitionLog) -> None:
-        """The node was killed: give back the log's files, and force nothing to the disk."""
+        """Close a log's files without a flush, when the node is killed."""
         if self.folder is not None:
             self._close(log)
 
     def _close(self, log: PartitionLog) -> None:
-        # With it, closing would force all to the disk once more, which only an orderly end does,
-        # and has done.
+        # A log with `flush_messages` flushes when it is closed. Here only `close` flushes, and has
+        # done so.
         log.settings = replace(log.settings, flush_messages=None)
         log.close()
 
     def delete(self, log: PartitionLog, key: TopicPartition, topic_id: uuid.UUID) -> None:
-        """A partition is gone for good."""
-        if self._kept.get(key, (None,))[0] == topic_id:
-            del self._kept[key]
-        self._watermarks.pop((topic_id, key.partition), None)
+        """Delete a partition's log and high watermark."""
+        if self._in_memory.get(key, (None,))[0] == topic_id:
+            del self._in_memory[key]
+        self._high_watermarks.pop((topic_id, key.partition), None)
         try:
             log.delete()
         except RecordError:
-            # What is left is found by its id, and deleted, when the node starts or the name is used
-            # again.
+            # The files that are left have the deleted topic's id. They are deleted when the node
+            # restarts, or when the name is used again.
             logger.exception("node %d can't delete %s", self.node_id, key)
 
     def delete_unknown(self, known: Iterable[tuple[TopicPartition, uuid.UUID]]) -> None:
-        """Delete the logs of partitions that were deleted while the node was not there.
+        """Delete the logs of partitions that were deleted while the node was not running.
 
-        None of them may be open.
+        None of these logs may be open.
+
+        Args:
+            known: the node's present partitions, with their topic ids.
         """
         ids = dict(known)
-        for key in [key for key, (topic_id, _) in self._kept.items() if ids.get(key) != topic_id]:
-            del self._kept[key]
+        for key in [
+            key for key, (topic_id, _) in self._in_memory.items() if ids.get(key) != topic_id
+        ]:
+            del self._in_memory[key]
         topic_ids = set(ids.values())
-        for mark in [mark for mark in self._watermarks if mark[0] not in topic_ids]:
-            del self._watermarks[mark]
+        for entry in [entry for entry in self._high_watermarks if entry[0] not in topic_ids]:
+            del self._high_watermarks[entry]
         if self.folder is None:
             return
         by_name = {str(key): topic_id for key, topic_id in ids.items()}
         for path in [path for path in self.folder.iterdir() if path.is_dir()]:
-            if path.name not in by_name or _topic_of(path) not in (None, by_name[path.name]):
+            if path.name not in by_name or _read_topic_id(path) not in (None, by_name[path.name]):
                 logger.info(
-                    "node %d deletes %s, which is no partition of this cluster any more",
+                    "node %d deletes %s: the partition no longer exists",
                     self.node_id,
                     path.name,
                 )
@@ -132,30 +155,35 @@ class Disk:
     # -- high watermarks
 
     def high_watermark(self, key: TopicPartition, topic_id: uuid.UUID) -> int:
-        """The high watermark that was kept last; 0 if none was."""
-        return self._watermarks.get((topic_id, key.partition), 0)
+        """Return a partition's last checkpointed high watermark; 0 if there is none."""
+        return self._high_watermarks.get((topic_id, key.partition), 0)
 
-    def keep_high_watermarks(self, offsets: dict[tuple[uuid.UUID, int], int]) -> None:
-        """Keep the high watermarks of all partitions, by their topics' ids and their numbers."""
-        self._watermarks.update(offsets)
+    def checkpoint_high_watermarks(self, offsets: dict[tuple[uuid.UUID, int], int]) -> None:
+        """Save high watermarks.
+
+        Args:
+            offsets: high watermarks by topic id and partition number.
+        """
+        self._high_watermarks.update(offsets)
         if self.folder is None:
             return
         rows = [
             [str(topic_id), partition, offset]
-            for (topic_id, partition), offset in self._watermarks.items()
+            for (topic_id, partition), offset in self._high_watermarks.items()
         ]
-        partial = self.folder / f"{_WATERMARKS}.partial"
+        partial = self.folder / f"{_CHECKPOINT_FILE}.partial"
         try:
             partial.write_text(json.dumps(rows))
-            partial.replace(self.folder / _WATERMARKS)
+            partial.replace(self.folder / _CHECKPOINT_FILE)
         except OSError:
-            # They only spare a wait; those of the time before are as good.
-            logger.exception("node %d can't keep its high watermarks", self.node_id)
+            # An older checkpoint is correct too: a leader learns its high watermark from its
+            # followers.
+            logger.exception("node %d can't save its high watermarks", self.node_id)
 
-    def _read_watermarks(self) -> dict[tuple[uuid.UUID, int], int]:
+    def _read_high_watermarks(self) -> dict[tuple[uuid.UUID, int], int]:
         assert self.folder is not None
         try:
-            rows = json.loads((self.folder / _WATERMARKS).read_text())
+            rows = json.loads((self.folder / _CHECKPOINT_FILE).read_text())
             return {
                 (uuid.UUID(topic_id), partition): int(offset)
                 for topic_id, partition, offset in rows
@@ -163,13 +191,13 @@ class Disk:
         except FileNotFoundError:
             return {}
         except (ValueError, TypeError, AttributeError):
-            # A leader finds its high watermark anew from its followers.
-            logger.warning("node %d: %s can't be read, and is made anew", self.node_id, _WATERMARKS)
+            # A leader learns its high watermark from its followers.
+            logger.warning("node %d ignores the unreadable file %s", self.node_id, _CHECKPOINT_FILE)
             return {}
 
 
 def log_settings(topic: Topic, settings: ClusterSettings) -> LogSettings:
-    """What a topic's logs go by: its own settings, or the cluster's."""
+    """Return the log settings of a topic, from its own settings and the cluster's."""
 
     def value(name: str) -> str:
         return topic_value(name, topic.configs, settings)
@@ -193,22 +221,23 @@ def log_settings(topic: Topic, settings: ClusterSettings) -> LogSettings:
     )
 
 
-def _topic_of(folder: Path) -> uuid.UUID | None:
-    """The id of the topic that a folder's log is of.
+def _read_topic_id(folder: Path) -> uuid.UUID | None:
+    """Return the topic id of a log's folder.
 
-    None where it does not say, as after a power failure.
+    Returns:
+        The id; None if the file is missing or incomplete, as after a power failure.
     """
     try:
         return uuid.UUID(
-            (folder / _METADATA).read_text("ascii").rpartition("topic_id: ")[2].strip()
+            (folder / _METADATA_FILE).read_text("ascii").rpartition("topic_id: ")[2].strip()
         )
     except (FileNotFoundError, ValueError):
         return None
 
 
-def _mark(folder: Path, topic_id: uuid.UUID) -> None:
-    """Make a folder for a log of a topic. Raises OSError."""
+def _write_topic_id(folder: Path, topic_id: uuid.UUID) -> None:
+    """Create the folder of a log, and write its topic id."""
     folder.mkdir(parents=True, exist_ok=True)
-    partial = folder / f"{_METADATA}.tmp"
+    partial = folder / f"{_METADATA_FILE}.tmp"
     partial.write_text(f"version: 0\ntopic_id: {topic_id}\n", "ascii")
-    partial.replace(folder / _METADATA)
+    partial.replace(folder / _METADATA_FILE)

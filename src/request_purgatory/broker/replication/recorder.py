@@ -1,4 +1,4 @@
-"""Records what waits in a cluster's purgatories, and what it waits for, as a trace in the pipeline's schema."""
+"""Records the requests that wait in a cluster as a trace in the pipeline's schema."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from request_purgatory.broker.server.request_context import RequestContext
+from request_purgatory.broker.request_context import RequestContext
 from request_purgatory.broker.wire import apis
 from request_purgatory.errors import InvalidArgumentError, PurgatoryError
 
@@ -17,32 +17,41 @@ if TYPE_CHECKING:
     from request_purgatory.broker.replication.delayed_produce import ProducedPartition
     from request_purgatory.broker.replication.replica import Replica
 
-#: So many rows are kept before they are written.
+#: Rows buffered in memory before they are written.
 ROWS_PER_FILE = 100_000
 _LONGEST_TIMEOUT_MS = 2**31 - 1
 
 
 class RecorderError(PurgatoryError):
-    """Traffic can't be recorded."""
+    """Traffic can't be recorded: pyarrow is missing."""
 
 
 class Recorder:
-    """Writes `requests/` and `events/` in Parquet below a folder, which `purgatory import` and `purgatory replay` read.
+    """Writes `requests/` and `events/` in Parquet below a folder.
 
-    A produce request with acks=all is a row for each partition, which waits for the high watermark:
-    aggregate max. A fetch waits for bytes that it can see, aggregate sum over any of its
-    partitions: exact for one partition and where one byte is missing. Joins, syncs and
-    delete-records requests wait for their answer. Requests that never wait are left out.
+    `purgatory import` and `purgatory replay` read them. The rows of `requests`:
+
+    - a produce request with acks=all: one row for each partition, which waits for the high
+      watermark (aggregate max);
+    - a fetch: waits for bytes in any of its partitions (aggregate sum). This is exact for one
+      partition, and if one byte is missing;
+    - JoinGroup, SyncGroup and DeleteRecords requests: wait for their response (aggregate count).
+
+    Requests that never wait are not recorded.
     """
 
     def __init__(
         self, folder: Path, *, now_us: Callable[[], int] = lambda: time.time_ns() // 1_000
     ) -> None:
-        """A new trace in `folder`, which must be empty or not there; needs pyarrow, which the extra `spark` has.
+        """Create a trace; needs pyarrow, which the extra `spark` installs.
+
+        Args:
+            folder: the trace's folder; it must be empty or absent.
+            now_us: the time of day in microseconds since 1970.
 
         Raises:
-            InvalidArgumentError: there is something in the folder.
-            RecorderError: there is no pyarrow.
+            InvalidArgumentError: the folder is not empty.
+            RecorderError: pyarrow is not installed.
         """
         try:
             import pyarrow as pa
@@ -52,15 +61,13 @@ class Recorder:
                 "recording needs pyarrow: pip install 'request-purgatory[broker,spark]'"
             ) from None
         if folder.exists() and any(folder.iterdir()):
-            raise InvalidArgumentError(
-                "record", "an empty folder, or one that is not there", str(folder)
-            )
+            raise InvalidArgumentError("record", "an empty or absent folder", str(folder))
         self._pa = pa
         self._pq = pq
         self._folder = folder
         self._now_us = now_us
-        self._numbers = itertools.count()
-        self._files = itertools.count()
+        self._request_numbers = itertools.count()
+        self._file_numbers = itertools.count()
         moment = pa.timestamp("us", tz="UTC")
         self._schemas = {
             "requests": pa.schema(
@@ -90,10 +97,16 @@ class Recorder:
         for name in self._rows:
             (folder / name).mkdir(parents=True, exist_ok=True)
 
-    # -- what waits for replicas
+    # -- requests that wait for replicas
 
     def produced(self, node: int, timeout_ms: int, partitions: list[ProducedPartition]) -> None:
-        """A produce request with acks=all was appended."""
+        """Record a produce request with acks=all.
+
+        Args:
+            node: the leader.
+            timeout_ms: the request's timeout in milliseconds.
+            partitions: the results of its appends.
+        """
         for each in partitions:
             if each.required_offset >= 0:
                 self._request(
@@ -109,7 +122,14 @@ class Recorder:
     def fetches(
         self, node: int, params: FetchParams, targets: list[FetchTarget], size_bytes: int
     ) -> None:
-        """A fetch has come, when there were so many bytes for it."""
+        """Record a fetch request.
+
+        Args:
+            node: the leader.
+            params: of the request.
+            targets: its partitions.
+            size_bytes: the bytes that were available when it arrived.
+        """
         kind, what = (
             ("fetch.follower", "end")
             if params.is_follower
@@ -127,28 +147,34 @@ class Recorder:
         )
 
     def appended(self, replica: Replica, size_bytes: int) -> None:
-        """A leader's log has grown."""
+        """Record an append of `size_bytes` to a leader's log."""
         self._event(replica.node_id, f"{replica.key} bytes to end", size_bytes)
 
     def high_watermark(self, replica: Replica, size_bytes: int) -> None:
-        """A leader's high watermark has moved by so many bytes."""
+        """Record an advance of a leader's high watermark by `size_bytes`."""
         self._event(replica.node_id, f"{replica.key} high watermark", replica.high_watermark)
         self._event(replica.node_id, f"{replica.key} bytes to high watermark", size_bytes)
 
-    # -- what waits for its answer
+    # -- requests that wait for their response
 
     def request(self, node: int, context: RequestContext, request: Any) -> None:
-        """A request has come, of whatever kind."""
+        """Record a JoinGroup, SyncGroup or DeleteRecords request; ignore other requests.
+
+        Args:
+            node: the node that received it.
+            context: of the request.
+            request: the decoded request; None if it could not be decoded.
+        """
         timeout = _TIMEOUTS.get(context.header.api.key)
         if timeout is None or request is None:
             return
-        key = f"answer {next(self._numbers)}"
+        key = f"answer {next(self._request_numbers)}"
         self._waiting[id(context)] = key
         timeout_ms = min(max(timeout(request), 0), _LONGEST_TIMEOUT_MS)
         self._request(node, context.header.api.name, timeout_ms, [key], "count", 1, "all")
 
     def response(self, node: int, context: RequestContext) -> None:
-        """A request was answered."""
+        """Record the response to a request."""
         key = self._waiting.pop(id(context), None)
         if key is not None:
             self._event(node, key, 1)
@@ -165,7 +191,7 @@ class Recorder:
         threshold: float,
         quantifier: str,
     ) -> None:
-        number = next(self._numbers)
+        number = next(self._request_numbers)
         row = (
             f"node-{node}",
             str(number),
@@ -195,20 +221,20 @@ class Recorder:
             self._pa.array(column, type=each.type)
             for column, each in zip(zip(*rows, strict=True), schema, strict=True)
         ]
-        path = self._folder / table / f"part-{next(self._files):05d}.parquet"
+        path = self._folder / table / f"part-{next(self._file_numbers):05d}.parquet"
         partial = path.with_suffix(".partial")
         self._pq.write_table(self._pa.Table.from_arrays(columns, schema=schema), partial)
         partial.replace(path)
 
     def close(self) -> None:
-        """Write what is left; each of the two tables has at least one file then."""
+        """Write the buffered rows. After this, each table has at least one file."""
         for table, rows in self._rows.items():
             if rows:
                 self._write(table)
             elif not any((self._folder / table).glob("*.parquet")):
                 empty = self._schemas[table].empty_table()
                 self._pq.write_table(
-                    empty, self._folder / table / f"part-{next(self._files):05d}.parquet"
+                    empty, self._folder / table / f"part-{next(self._file_numbers):05d}.parquet"
                 )
 
 
@@ -218,7 +244,7 @@ _TIMEOUTS: dict[int, Callable[[Any], int]] = {
         if request.rebalance_timeout_ms >= 0
         else request.session_timeout_ms
     ),
-    # A sync waits as long as its group's rebalance may take, which it does not say.
+    # A sync waits for its group's rebalance, whose timeout is not in the request.
     apis.SYNC_GROUP.key: lambda _request: _LONGEST_TIMEOUT_MS,
     apis.DELETE_RECORDS.key: lambda request: int(request.timeout_ms),
 }

@@ -1,7 +1,4 @@
-"""A node's replica of a partition.
-
-Its log, and what it knows of the others as the leader or as a follower.
-"""
+"""A node's replica of a partition: its log, and its state as a leader or as a follower."""
 
 from __future__ import annotations
 
@@ -19,13 +16,16 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 UNKNOWN_OFFSET = -1
-#: Of a follower that was not in sync when this node became the leader: it was caught up so long ago
-#: that it counts as never.
-_LONG_AGO_MS = -(2**62)
+#: The `caught_up_ms` of a follower that was not in sync when this node became the leader.
+_NEVER_MS = -(2**62)
 
 
 class ReplicaError(Exception):
-    """A request that this replica refuses, with Kafka's error code."""
+    """A replica refuses a request.
+
+    Attributes:
+        code: Kafka's error code.
+    """
 
     def __init__(self, code: ErrorCode, message: str = "") -> None:
         super().__init__(message or code.name)
@@ -33,7 +33,7 @@ class ReplicaError(Exception):
 
 
 class FollowerState:
-    """What a leader knows of a follower, from its fetches. Times are whole milliseconds."""
+    """A leader's view of a follower, from its fetch requests. Times are whole milliseconds."""
 
     __slots__ = (
         "caught_up_ms",
@@ -43,24 +43,31 @@ class FollowerState:
         "log_start_offset",
     )
 
-    def __init__(self, caught_up_ms: int = _LONG_AGO_MS) -> None:
+    def __init__(self, caught_up_ms: int = _NEVER_MS) -> None:
         self.end_offset = UNKNOWN_OFFSET
         self.log_start_offset = UNKNOWN_OFFSET
-        #: When it last had everything that the leader had then.
+        #: The last time at which it had every record that the leader had.
         self.caught_up_ms = caught_up_ms
-        #: When it last fetched, and how far the leader's log went then.
+        #: The time of its last fetch, and the end of the leader's log at that time.
         self.fetched_ms = 0
         self.leader_end_offset = 0
 
-    def fetched(
+    def update(
         self, offset: int, log_start_offset: int, leader_end_offset: int, now_ms: int
     ) -> None:
-        """A fetch came, for what follows `offset`: all before it the follower has."""
+        """Update the state from a fetch request, as Kafka's Replica.updateFetchState does.
+
+        Args:
+            offset: the requested offset; the follower has every record before it.
+            log_start_offset: the start of the follower's log.
+            leader_end_offset: the end of the leader's log.
+            now_ms: the current time.
+        """
         if offset >= leader_end_offset:
             self.caught_up_ms = max(self.caught_up_ms, now_ms)
         elif offset >= self.leader_end_offset:
-            # Not all there is now, but all there was at its fetch before this: a steady writer
-            # leaves nobody behind.
+            # It has every record that there was at its previous fetch. So a follower that keeps up
+            # with a steady producer stays in sync, although new records arrive before each fetch.
             self.caught_up_ms = max(self.caught_up_ms, self.fetched_ms)
         self.end_offset = offset
         self.log_start_offset = log_start_offset
@@ -68,14 +75,15 @@ class FollowerState:
         self.fetched_ms = now_ms
 
     def is_caught_up(self, leader_end_offset: int, now_ms: int, max_lag_ms: int) -> bool:
-        """True if it has all, or had all at some moment of the last `max_lag_ms`."""
+        """Return True if it has every record, or had every record within the last `max_lag_ms`."""
         return self.end_offset == leader_end_offset or now_ms - self.caught_up_ms <= max_lag_ms
 
 
 class Replica:
     """One partition on one node.
 
-    The node calls it and tells whoever waits: a method that moves an offset returns whether it did.
+    Methods that move an offset return True if it moved; the caller then notifies the delayed
+    operations that wait for it.
     """
 
     __slots__ = (
@@ -90,9 +98,9 @@ class Replica:
         "min_insync_replicas",
         "node_id",
         "partition_epoch",
+        "pending_isr",
         "replicas",
         "topic_id",
-        "wished_isr",
     )
 
     def __init__(
@@ -103,13 +111,21 @@ class Replica:
         log: PartitionLog,
         high_watermark: int,
     ) -> None:
+        """Create a replica that is neither leader nor follower, until `apply`.
+
+        Args:
+            node_id: the node that has the replica.
+            key: the partition.
+            topic_id: the id of the partition's topic.
+            log: the replica's log.
+            high_watermark: the last checkpointed high watermark.
+        """
         self.node_id = node_id
         self.key = key
-        #: A topic that is deleted and made again has the same name, and nothing else of the old
-        #: one.
+        #: A topic that is deleted and created again has the same name but another id.
         self.topic_id = topic_id
         self.log = log
-        #: Below it every in-sync replica has all; consumers see no further.
+        #: Every in-sync replica has all records below; consumers read no further.
         self.high_watermark = min(max(high_watermark, log.log_start_offset), log.end_offset)
         self.is_leader = False
         self.leader = NO_LEADER
@@ -117,27 +133,34 @@ class Replica:
         self.partition_epoch = -1
         self.replicas: list[int] = []
         self.isr: list[int] = []
-        #: What a leader has asked the controller for and has not heard back of; None where there is
-        #: nothing.
-        self.wished_isr: list[int] | None = None
+        #: The in-sync replicas in a pending AlterPartition request of this leader; None if there is
+        #: no such request.
+        self.pending_isr: list[int] | None = None
         self.min_insync_replicas = 1
         self.followers: dict[int, FollowerState] = {}
 
     # -- roles
 
     def apply(self, partition: Partition, min_insync_replicas: int, now_ms: int) -> bool:
-        """Take up what the controller says of the partition.
+        """Become leader or follower, as the controller's state of the partition says.
 
-        True if the leader or its epoch is another now.
+        A state older than the present one changes nothing.
+
+        Args:
+            partition: the controller's state.
+            min_insync_replicas: the topic's `min.insync.replicas`.
+            now_ms: the current time.
+
+        Returns:
+            True if the leader or the leader epoch has changed.
         """
         self.min_insync_replicas = min(min_insync_replicas, len(partition.replicas))
         if partition.partition_epoch < self.partition_epoch:
             return False
         moved = partition.leader_epoch != self.leader_epoch or partition.leader != self.leader
         if partition.partition_epoch > self.partition_epoch:
-            # What was wished for is in it, or will be refused, since it was meant for an earlier
-            # state.
-            self.wished_isr = None
+            # The pending request was granted, or will be refused: it is for an earlier state.
+            self.pending_isr = None
         self.partition_epoch = partition.partition_epoch
         self.replicas = list(partition.replicas)
         self.isr = list(partition.isr)
@@ -157,7 +180,11 @@ class Replica:
         return True
 
     def require_leader(self, leader_epoch: int = -1, *, or_follower: bool = False) -> None:
-        """Refuse what only a leader may do, and what is meant for the leader of another epoch.
+        """Raise an error if this replica is not the leader, or not in the given leader epoch.
+
+        Args:
+            leader_epoch: the epoch that the client knows; -1 skips the check.
+            or_follower: allow followers.
 
         Raises:
             ReplicaError: NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH.
@@ -170,34 +197,44 @@ class Replica:
         if not self.is_leader and not or_follower:
             raise ReplicaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
-    # -- as a leader
+    # -- leader
 
     @property
     def has_enough_replicas(self) -> bool:
-        """True if as many replicas are in sync as acks=all asks for."""
+        """True if at least `min.insync.replicas` are in sync, as acks=all requires."""
         return len(self.isr) >= self.min_insync_replicas
 
     @property
     def maximal_isr(self) -> set[int]:
-        """The nodes that may be in sync as far as this leader knows: those that are, and those that it has asked to be.
+        """The in-sync replicas, and those that this leader has requested to add (KIP-497).
 
-        The controller may have let a follower in, and may make it the leader, before this node
-        hears of it. So what a follower has to have is reckoned with it from the moment at which it
-        is asked for (KIP-497).
+        The controller may have added a follower, and may elect it leader, before this node is
+        notified. So the high watermark waits for the follower from the moment of the request.
         """
-        return set(self.isr) if self.wished_isr is None else {*self.isr, *self.wished_isr}
+        return set(self.isr) if self.pending_isr is None else {*self.isr, *self.pending_isr}
 
     @property
     def may_have_enough_replicas(self) -> bool:
-        """`has_enough_replicas`, with those that this leader has asked for."""
+        """`has_enough_replicas`, counting the replicas that this leader has requested to add."""
         return len(self.maximal_isr) >= self.min_insync_replicas
 
     def advance_high_watermark(self, now_ms: int, max_lag_ms: int, alive: Collection[int]) -> bool:
-        """The least log end over the in-sync replicas, and those about to be; True if the high watermark grew.
+        """Raise the high watermark to the least log end over the maximal in-sync replicas.
 
-        It stands still while fewer are in sync than `min.insync.replicas`, as in Kafka since
-        KIP-966. A live follower that is caught up and not in sync yet is waited for too: else it
-        could never join where records come in steadily.
+        It does not advance while fewer than `min.insync.replicas` are in sync, as in Kafka since
+        KIP-966. As in Kafka, it also waits for live followers that are caught up but not yet in
+        sync: otherwise a steady producer could keep them from ever reaching it and joining.
+
+        Example: the leader's log ends at 10, follower 1 is in sync and ends at 8, follower 2 is not
+        in sync, lags and ends at 3. The high watermark becomes 8.
+
+        Args:
+            now_ms: the current time.
+            max_lag_ms: `replica.lag.time.max.ms`.
+            alive: the live nodes.
+
+        Returns:
+            True if the high watermark advanced.
         """
         if not self.is_leader or not self.has_enough_replicas:
             return False
@@ -214,8 +251,8 @@ class Replica:
         self.high_watermark = least
         return True
 
-    def lagging(self, now_ms: int, max_lag_ms: int) -> list[int]:
-        """The in-sync followers that have been behind for longer than `max_lag_ms`."""
+    def out_of_sync_followers(self, now_ms: int, max_lag_ms: int) -> list[int]:
+        """Return the in-sync followers that have lagged for longer than `max_lag_ms`."""
         end = self.log.end_offset
         return [
             node
@@ -224,10 +261,11 @@ class Replica:
             and not self.followers[node].is_caught_up(end, now_ms, max_lag_ms)
         ]
 
-    def may_join(self, node: int) -> bool:
-        """True if a follower is not in sync and has caught up.
+    def can_join_isr(self, node: int) -> bool:
+        """Return True if a follower is not in sync, but may be added to the in-sync replicas.
 
-        It has all that consumers see, and some of this epoch's start.
+        It must have every record below the high watermark, and reach the start of this leader's
+        epoch.
         """
         if node in self.isr or node not in self.followers:
             return False
@@ -236,44 +274,52 @@ class Replica:
 
     @property
     def epoch_start(self) -> int:
-        """Where this leader's epoch begins in its log."""
-        return self.log.epoch_start(self.leader_epoch)
+        """The offset in the log at which this leader's epoch begins."""
+        return self.log.epoch_start_offset(self.leader_epoch)
 
     def low_watermark(self, alive: Collection[int]) -> int:
-        """Below it no replica has anything.
+        """Return the least log start offset over the live replicas, as far as this leader knows.
 
-        Who is not alive does not count, as in Kafka, and learns of it later.
+        As in Kafka, dead replicas do not count; they delete the records when they return.
         """
         known = [state.log_start_offset for node, state in self.followers.items() if node in alive]
         return min([self.log.log_start_offset, *known])
 
-    # -- as a follower
+    # -- follower
 
-    def follow(self, high_watermark: int) -> bool:
-        """Take the leader's high watermark, as far as the log goes; True if it changed."""
-        known = max(min(high_watermark, self.log.end_offset), self.log.log_start_offset)
-        changed = known != self.high_watermark
-        self.high_watermark = known
+    def update_high_watermark(self, high_watermark: int) -> bool:
+        """Take over the leader's high watermark, limited to this log's offsets.
+
+        Returns:
+            True if it changed.
+        """
+        limited = max(min(high_watermark, self.log.end_offset), self.log.log_start_offset)
+        changed = limited != self.high_watermark
+        self.high_watermark = limited
         return changed
 
-    def truncate(self, offset: int) -> None:
-        """Cut off what the leader does not have."""
+    def truncate_to(self, offset: int) -> None:
+        """Remove the records from `offset` on, which the leader does not have."""
         if offset < self.log.end_offset:
             logger.info(
-                "node %d cuts %s from %d to %d", self.node_id, self.key, self.log.end_offset, offset
+                "node %d truncates %s from %d to %d",
+                self.node_id,
+                self.key,
+                self.log.end_offset,
+                offset,
             )
-        # Even at the end: an epoch in which this replica led and appended nothing is not the
-        # leader's either.
+        # Even if no record is removed: the log may have an epoch in which this replica was leader
+        # and appended nothing. The leader does not have that epoch either.
         self.log.truncate_to(offset)
         self.high_watermark = min(self.high_watermark, self.log.end_offset)
 
-    def start_at(self, offset: int) -> None:
-        """Drop all records, and go on where the leader's log begins."""
-        self.log.truncate_fully(offset)
+    def truncate_fully_and_start_at(self, offset: int) -> None:
+        """Remove all records; the log continues at `offset`, where the leader's log begins."""
+        self.log.truncate_fully_and_start_at(offset)
         self.high_watermark = offset
 
     def check(self) -> None:
-        """Assert every invariant that holds between events."""
+        """Assert every invariant that holds between two events of the loop."""
         assert self.log.log_start_offset <= self.high_watermark <= self.log.end_offset, (
             self.key,
             self.log.log_start_offset,
@@ -296,5 +342,5 @@ class Replica:
                     self.high_watermark,
                 )
         else:
-            assert self.wished_isr is None, (self.key, self.wished_isr)
+            assert self.pending_isr is None, (self.key, self.pending_isr)
         self.log.check()

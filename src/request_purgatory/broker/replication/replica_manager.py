@@ -1,15 +1,16 @@
-"""A node's replicas: appending to them, reading from them, and who waits for which."""
+"""A node's replicas: appends, reads and deletions, and the requests that wait for them."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from request_purgatory.broker.log import NoBatchError, RecordError
+from request_purgatory.broker.deferred_actions import ActionQueue
+from request_purgatory.broker.log import BatchFormatError, RecordError
 from request_purgatory.broker.metadata.topics import TopicPartition
-from request_purgatory.broker.replication.deferred_actions import Actions
 from request_purgatory.broker.replication.delayed_delete_records import (
     DelayedDeleteRecords,
     DeletedPartition,
@@ -19,7 +20,7 @@ from request_purgatory.broker.replication.delayed_fetch import (
     FetchedPartition,
     FetchParams,
     FetchTarget,
-    diverges,
+    diverging_epoch,
 )
 from request_purgatory.broker.replication.delayed_produce import (
     DelayedProduce,
@@ -36,8 +37,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-#: Errors of records that Kafka tells no log start with.
-_BEFORE_THE_LOG = (
+#: Errors with which Kafka's Produce response has no log start offset.
+_WITHOUT_LOG_START = (
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ErrorCode.NOT_LEADER_OR_FOLLOWER,
     ErrorCode.MESSAGE_TOO_LARGE,
@@ -45,12 +46,12 @@ _BEFORE_THE_LOG = (
     ErrorCode.KAFKA_STORAGE_ERROR,
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
 )
-#: What DeleteRecords names the high watermark by.
+#: The offset by which a DeleteRecords request means the high watermark.
 TO_HIGH_WATERMARK = -1
 
 
 class LogBounds(NamedTuple):
-    """What a leader tells of its log."""
+    """The bounds of a leader's log, or the error with which it refuses to give them."""
 
     error: ErrorCode
     log_start_offset: int = -1
@@ -59,7 +60,7 @@ class LogBounds(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ReplicaPurgatories:
-    """Where requests wait for replicas."""
+    """The purgatories of requests that wait for replicas."""
 
     produce: Purgatory
     fetch: Purgatory
@@ -69,8 +70,8 @@ class ReplicaPurgatories:
 class ReplicaManager:
     """The replicas of one node.
 
-    Methods that change something put off the wake-ups until the outermost `with actions` block is
-    left.
+    Methods that change a replica defer the notifications of waiting requests to the end of the
+    outermost `with actions:` block; callers must be inside one.
     """
 
     def __init__(
@@ -78,42 +79,54 @@ class ReplicaManager:
         node_id: int,
         settings: ClusterSettings,
         purgatories: ReplicaPurgatories,
-        actions: Actions,
+        actions: ActionQueue,
         *,
         now_ms: Callable[[], int],
         wall_ms: Callable[[], int],
-        knows: Callable[[TopicPartition], bool],
+        partition_exists: Callable[[TopicPartition], bool],
         alive: Callable[[], Collection[int]],
-        alter_isr: Callable[[Replica, list[int]], None],
+        alter_partition: Callable[[Replica, list[int]], None],
     ) -> None:
+        """Create a manager without replicas.
+
+        Args:
+            node_id: the node's number.
+            settings: the cluster's settings.
+            purgatories: for the requests that wait.
+            actions: the node's deferred notifications.
+            now_ms: the event loop's time, to measure lag.
+            wall_ms: the time of day in milliseconds since 1970, for record timestamps.
+            partition_exists: returns whether a partition exists anywhere in the cluster.
+            alive: returns the live nodes.
+            alter_partition: requests other in-sync replicas for a replica of this leader.
+        """
         self.node_id = node_id
         self.settings = settings
         self.purgatories = purgatories
         self.actions = actions
         self.replicas: dict[TopicPartition, Replica] = {}
         self.fetch_expirations = FetchExpirations()
-        #: How often something has changed that a fetch may wait for.
-        self.changes = 0
+        #: The number of changes so far that a fetch may wait for; see DelayedFetch.
+        self.change_count = 0
         self.recorder: Recorder | None = None
-        #: The loop's time, for who lags; and the time of day, for records.
         self._now_ms = now_ms
         self._wall_ms = wall_ms
-        self._knows = knows
+        self._partition_exists = partition_exists
         self._alive = alive
-        self._alter_isr = alter_isr
+        self._alter_partition = alter_partition
 
     def find(self, key: TopicPartition) -> Replica | None:
-        """A replica of this node; None if it has none of that partition."""
+        """Return this node's replica of a partition; None if it has none."""
         return self.replicas.get(key)
 
-    def _leader(
+    def _leader_replica(
         self, key: TopicPartition, leader_epoch: int = -1, *, or_follower: bool = False
     ) -> Replica:
         replica = self.replicas.get(key)
         if replica is None:
-            known = self._knows(key)
+            exists = self._partition_exists(key)
             raise ReplicaError(
-                ErrorCode.NOT_LEADER_OR_FOLLOWER if known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                ErrorCode.NOT_LEADER_OR_FOLLOWER if exists else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             )
         replica.require_leader(leader_epoch, or_follower=or_follower)
         return replica
@@ -129,10 +142,20 @@ class ReplicaManager:
         *,
         internal: bool = False,
     ) -> DelayedProduce | None:
-        """Append to partitions that this node leads, and answer when `acks` of 0, 1 or -1 (all) says so.
+        """Append batches to partitions that this node leads.
+
+        Calls `reply` at once if `acks` is 0 or 1; if it is -1 (all), when the in-sync replicas have
+        the records or the timeout has passed.
+
+        Args:
+            acks: 0, 1 or -1, of the Produce request.
+            timeout_ms: milliseconds that the request may wait.
+            records: partitions and their record batches.
+            reply: called once, with the results by partition.
+            internal: allow batches that only the broker itself may write.
 
         Returns:
-            The operation if it waits.
+            The delayed operation; None if the request did not have to wait.
         """
         produced = [self._append(key, batch, acks, internal=internal) for key, batch in records]
         if acks == -1 and self.recorder is not None:
@@ -150,12 +173,12 @@ class ReplicaManager:
     ) -> ProducedPartition:
         produced = ProducedPartition(key)
         try:
-            replica = self._leader(key)
+            replica = self._leader_replica(key)
             if acks == -1 and not replica.has_enough_replicas:
                 raise ReplicaError(
                     ErrorCode.NOT_ENOUGH_REPLICAS,
-                    f"The size of the current ISR {replica.isr} is insufficient to satisfy the min.isr requirement of "
-                    f"{replica.min_insync_replicas} for partition {key}",
+                    f"The size of the current ISR {replica.isr} is insufficient to satisfy the "
+                    f"min.isr requirement of {replica.min_insync_replicas} for partition {key}",
                 )
             appended = replica.log.append_as_leader(
                 batch or b"", replica.leader_epoch, self._wall_ms(), internal=internal
@@ -165,7 +188,7 @@ class ReplicaManager:
             produced.message = str(error)
             if isinstance(error, RecordError):
                 produced.faults = error.faults
-            if error.code not in _BEFORE_THE_LOG and not isinstance(error, NoBatchError):
+            if error.code not in _WITHOUT_LOG_START and not isinstance(error, BatchFormatError):
                 produced.log_start_offset = self.replicas[key].log.log_start_offset
             return produced
         produced.base_offset = appended.base_offset
@@ -175,19 +198,20 @@ class ReplicaManager:
         produced.pending = acks == -1
         produced.replica = replica
         if not appended.duplicate:
-            self._appended(replica, len(batch or b""))
+            self._after_append(replica, len(batch or b""))
         return produced
 
-    def _appended(self, replica: Replica, size_bytes: int) -> None:
+    def _after_append(self, replica: Replica, size_bytes: int) -> None:
         if self.recorder is not None:
             self.recorder.appended(replica, size_bytes)
-        # Followers read up to the log's end; with no follower in sync the high watermark moves now.
-        self.changes += 1
-        self.actions.notify(self.purgatories.fetch, replica.key)
-        self.advance(replica)
+        # The log's end has moved, for followers. The high watermark, for consumers, moves now only
+        # if no other replica is in sync.
+        self.change_count += 1
+        self.actions.add(partial(self.purgatories.fetch.notify, replica.key))
+        self.advance_high_watermark(replica)
 
-    def advance(self, replica: Replica) -> None:
-        """Move a leader's high watermark as far as it may, and have those tried who wait for it."""
+    def advance_high_watermark(self, replica: Replica) -> None:
+        """Advance a leader's high watermark as far as possible, and notify waiting requests."""
         before = replica.high_watermark
         if replica.advance_high_watermark(
             self._now_ms(), self.settings.replica_lag_time_max_ms, self._alive()
@@ -196,14 +220,14 @@ class ReplicaManager:
                 self.recorder.high_watermark(
                     replica, replica.log.bytes_between(before, replica.high_watermark)
                 )
-            self.wake(replica.key)
+            self.notify_partition(replica.key)
 
-    def wake(self, key: TopicPartition) -> None:
-        """Have those tried who wait for a partition."""
-        self.changes += 1
-        self.actions.notify(self.purgatories.produce, key)
-        self.actions.notify(self.purgatories.fetch, key)
-        self.actions.notify(self.purgatories.delete_records, key)
+    def notify_partition(self, key: TopicPartition) -> None:
+        """Try every request that waits for a partition, when the outermost block ends."""
+        self.change_count += 1
+        self.actions.add(partial(self.purgatories.produce.notify, key))
+        self.actions.add(partial(self.purgatories.fetch.notify, key))
+        self.actions.add(partial(self.purgatories.delete_records.notify, key))
 
     # -- fetch
 
@@ -213,21 +237,28 @@ class ReplicaManager:
         targets: list[FetchTarget],
         reply: Callable[[list[FetchedPartition]], None],
     ) -> DelayedFetch | None:
-        """Read partitions that this node leads, now or once there are `min_bytes`, but no later than `max_wait_ms`.
+        """Read partitions when they have `min_bytes` together, or after `max_wait_ms`.
+
+        A follower's fetch also reports which records it has, which may advance the high watermark.
+
+        Args:
+            params: of the request.
+            targets: the partitions.
+            reply: called once, with the results by partition.
 
         Returns:
-            The operation if it waits.
+            The delayed operation; None if the request did not have to wait.
         """
         if params.is_follower:
-            self._note_follower(params, targets)
+            self._update_follower(params, targets)
         fetched = self.read(params, targets)
         size = sum(len(each.records) for each in fetched)
-        tells = any(
+        needs_response = any(
             each.error is not ErrorCode.NONE or each.diverging is not None for each in fetched
         )
-        if self.recorder is not None and targets and not tells:
+        if self.recorder is not None and targets and not needs_response:
             self.recorder.fetches(self.node_id, params, targets, size)
-        if params.max_wait_ms <= 0 or not targets or size >= params.min_bytes or tells:
+        if params.max_wait_ms <= 0 or not targets or size >= params.min_bytes or needs_response:
             reply(fetched)
             return None
         operation = DelayedFetch(
@@ -236,7 +267,7 @@ class ReplicaManager:
             self.find,
             lambda: reply(self.read(params, targets)),
             self.fetch_expirations,
-            lambda: self.changes,
+            lambda: self.change_count,
         )
         self.purgatories.fetch.try_complete_else_watch(
             operation, [target.key for target in targets]
@@ -244,9 +275,16 @@ class ReplicaManager:
         return None if operation.is_completed else operation
 
     def read(self, params: FetchParams, targets: list[FetchTarget]) -> list[FetchedPartition]:
-        """Read partitions as they are now, `max_bytes` together.
+        """Read partitions now, at most `max_bytes` together.
 
-        The first batch of all is read however large it is.
+        The first batch is read however large it is, so that a consumer always makes progress.
+
+        Args:
+            params: of the request.
+            targets: the partitions.
+
+        Returns:
+            The results by partition.
         """
         left = params.max_bytes
         at_least_one = True
@@ -266,7 +304,7 @@ class ReplicaManager:
     ) -> FetchedPartition:
         fetched = FetchedPartition(target.key)
         try:
-            replica, fetched.diverging = self._fetched_from(params, target)
+            replica, fetched.diverging = self._check_target(params, target)
             if fetched.diverging is not None:
                 return fetched
             fetched.high_watermark = replica.high_watermark
@@ -277,78 +315,95 @@ class ReplicaManager:
                     target.offset, max_bytes, limit, at_least_one=at_least_one
                 )
         except (ReplicaError, RecordError) as error:
-            # As a whole: what was found out before the disk failed is not told.
+            # A new result: the offsets read before the error are not in the response.
             return FetchedPartition(target.key, error.code)
         return fetched
 
-    def _fetched_from(
+    def _check_target(
         self, params: FetchParams, target: FetchTarget
     ) -> tuple[Replica, tuple[int, int] | None]:
-        """The replica that a fetch may read, and where the fetching log parts from that replica's, if it does.
+        """Check that a fetch may read a partition from its offset.
+
+        Args:
+            params: of the request.
+            target: the partition.
+
+        Returns:
+            The replica to read, and where the fetcher's log diverges from it; None if it does not.
 
         Raises:
-            ReplicaError: as Kafka answers.
+            ReplicaError: with the error code of Kafka's Fetch.
         """
-        replica = self._leader(
+        replica = self._leader_replica(
             target.key, target.current_leader_epoch, or_follower=not params.leader_only
         )
         if target.topic_id not in (None, replica.topic_id):
             raise ReplicaError(ErrorCode.INCONSISTENT_TOPIC_ID)
         if params.is_follower and params.replica_id not in replica.followers:
             raise ReplicaError(ErrorCode.UNKNOWN_LEADER_EPOCH)
-        parts = diverges(replica, target)
+        diverging = diverging_epoch(replica, target)
         log = replica.log
-        # A log that goes on differently may be the longer one, which is for its follower to cut; if
-        # this one knows the epoch.
-        if target.offset < log.log_start_offset or (
-            target.offset > log.end_offset if parts is None else parts[1] < 0
-        ):
+        # A diverging log may be longer than this one: its follower truncates it, unless this log
+        # does not know the epoch at all.
+        is_too_long = target.offset > log.end_offset if diverging is None else diverging[1] < 0
+        if target.offset < log.log_start_offset or is_too_long:
             raise ReplicaError(ErrorCode.OFFSET_OUT_OF_RANGE)
-        return replica, parts
+        return replica, diverging
 
-    def bounds(self, target: FetchTarget) -> LogBounds:
-        """Where a leader's log begins and ends.
+    def log_bounds(self, target: FetchTarget) -> LogBounds:
+        """Return where a leader's log begins and ends.
 
-        ListOffsets, as a follower asks whose offset is out of range.
+        A follower whose offset is out of range asks for them, in Kafka by ListOffsets.
+
+        Args:
+            target: the partition, with the leader epoch and topic id that the follower knows.
+
+        Returns:
+            The bounds, or an error.
         """
         try:
-            replica = self._leader(target.key, target.current_leader_epoch)
+            replica = self._leader_replica(target.key, target.current_leader_epoch)
         except ReplicaError as error:
             return LogBounds(error.code)
         if target.topic_id not in (None, replica.topic_id):
             return LogBounds(ErrorCode.INCONSISTENT_TOPIC_ID)
         return LogBounds(ErrorCode.NONE, replica.log.log_start_offset, replica.log.end_offset)
 
-    def _note_follower(self, params: FetchParams, targets: list[FetchTarget]) -> None:
-        """A follower has all before the offset that it fetches from."""
+    def _update_follower(self, params: FetchParams, targets: list[FetchTarget]) -> None:
+        """Note that a follower has every record before the offsets that it fetches from."""
         now_ms = self._now_ms()
         for target in targets:
             try:
-                replica, parts = self._fetched_from(params, target)
+                replica, diverging = self._check_target(params, target)
             except ReplicaError:
                 continue
-            if parts is not None:
+            if diverging is not None:
                 continue
             follower = replica.followers[params.replica_id]
             before = follower.log_start_offset
-            follower.fetched(target.offset, target.log_start_offset, replica.log.end_offset, now_ms)
-            if replica.may_join(params.replica_id) and params.replica_id in self._alive():
-                self._alter_isr(replica, [*replica.isr, params.replica_id])
-            self.advance(replica)
+            follower.update(target.offset, target.log_start_offset, replica.log.end_offset, now_ms)
+            if replica.can_join_isr(params.replica_id) and params.replica_id in self._alive():
+                self._alter_partition(replica, [*replica.isr, params.replica_id])
+            self.advance_high_watermark(replica)
             if follower.log_start_offset != before:
-                self.actions.notify(self.purgatories.delete_records, replica.key)
+                self.actions.add(partial(self.purgatories.delete_records.notify, replica.key))
 
-    def shrink(self) -> None:
-        """Have followers that lag for too long leave the in-sync replicas."""
-        now_ms = self._now_ms()
+    def shrink_isr(self) -> None:
+        """Request to remove followers that lag for too long from the in-sync replicas."""
+        now_ms, max_lag_ms = self._now_ms(), self.settings.replica_lag_time_max_ms
         for replica in self.replicas.values():
-            if replica.is_leader:
-                lagging = replica.lagging(now_ms, self.settings.replica_lag_time_max_ms)
-                if lagging and replica.wished_isr is None:
-                    logger.warning(
-                        "%s: %s lag behind and are not in sync any more", replica.key, lagging
-                    )
-                    self._alter_isr(replica, [node for node in replica.isr if node not in lagging])
+            if not replica.is_leader or replica.pending_isr is not None:
+                continue
+            lagging = replica.out_of_sync_followers(now_ms, max_lag_ms)
+            if lagging:
+                logger.warning(
+                    "%s: removing lagging followers %s from the in-sync replicas",
+                    replica.key,
+                    lagging,
+                )
+                self._alter_partition(
+                    replica, [node for node in replica.isr if node not in lagging]
+                )
 
     # -- delete records
 
@@ -358,16 +413,21 @@ class ReplicaManager:
         offsets: list[tuple[TopicPartition, int]],
         reply: Callable[[list[DeletedPartition]], None],
     ) -> None:
-        """Delete what is before an offset, -1 for the high watermark.
+        """Delete the records before an offset in partitions that this node leads.
 
-        Answered when every replica has.
+        Calls `reply` when every live replica has deleted them, or the timeout has passed.
+
+        Args:
+            timeout_ms: milliseconds that the request may wait.
+            offsets: partitions and offsets; TO_HIGH_WATERMARK is the high watermark.
+            reply: called once, with the results by partition.
         """
         deleted = []
         for key, offset in offsets:
             partition = DeletedPartition(key)
             deleted.append(partition)
             try:
-                replica = self._leader(key)
+                replica = self._leader_replica(key)
                 partition.required_offset = self._delete_before(replica, offset)
                 partition.replica = replica
                 partition.pending = True
@@ -393,6 +453,6 @@ class ReplicaManager:
         if not 0 <= offset <= replica.high_watermark:
             raise ReplicaError(ErrorCode.OFFSET_OUT_OF_RANGE)
         if offset > replica.log.log_start_offset:
-            replica.log.advance_start(offset)
-            self.wake(replica.key)
+            replica.log.advance_log_start_offset(offset)
+            self.notify_partition(replica.key)
         return offset

@@ -1,4 +1,4 @@
-"""What a node counts, under Kafka's names."""
+"""The metrics of a node's purgatories, by Kafka's names."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class FetchExpirations:
-    """How many fetches ran out of time, by who sent them."""
+    """The number of fetches that timed out, of followers and of consumers."""
 
     follower: int = 0
     consumer: int = 0
 
     def count(self, *, follower: bool) -> None:
-        """One more."""
+        """Count one fetch."""
         if follower:
             self.follower += 1
         else:
@@ -25,8 +25,8 @@ class FetchExpirations:
 
 
 @dataclass(frozen=True, slots=True)
-class ExpirationRates:
-    """Ends by timeout and the moment at which they were counted, for rates between two readings."""
+class ExpirationCounts:
+    """Counts of timeouts at one time, to compute rates between two readings."""
 
     at_ms: int
     counts: dict[str, int] = field(default_factory=dict)
@@ -35,8 +35,7 @@ class ExpirationRates:
 class NodeMetrics:
     """The metrics of a node's purgatories.
 
-    `ExpiresPerSec` is over the time since the reading before, as whoever polls a meter expects; 0
-    at the first.
+    `ExpiresPerSec` is the rate since the previous reading; 0 at the first.
     """
 
     def __init__(
@@ -44,12 +43,18 @@ class NodeMetrics:
     ) -> None:
         self._purgatories = purgatories
         self._fetch_expirations = fetch_expirations
-        self._before: ExpirationRates | None = None
+        self._previous: ExpirationCounts | None = None
 
     def read(self, now_ms: int) -> dict[str, dict[str, float]]:
-        """PurgatorySize, NumDelayedOperations, Expires and ExpiresPerSec by purgatory.
+        """Read the metrics of all purgatories.
 
-        Fetch by follower and consumer too.
+        Args:
+            now_ms: the current time in milliseconds, on any monotonic clock.
+
+        Returns:
+            By purgatory and metric: PurgatorySize, NumDelayedOperations, Completions,
+            Cancellations, Expires, ExpiresPerSec, Purges and CallbackErrors. `Fetch` also has
+            `follower.` and `consumer.` variants of Expires and ExpiresPerSec.
         """
         found: dict[str, dict[str, float]] = {}
         counts: dict[str, int] = {}
@@ -66,17 +71,17 @@ class NodeMetrics:
             counts[name] = metrics.expirations
         counts["Fetch.follower"] = self._fetch_expirations.follower
         counts["Fetch.consumer"] = self._fetch_expirations.consumer
-        before = self._before
+        previous = self._previous
         for name, count in counts.items():
-            purgatory_name, _, whose = name.partition(".")
-            prefix = f"{whose}." if whose else ""
-            seconds = 0.0 if before is None else (now_ms - before.at_ms) / 1_000
+            purgatory_name, _, fetcher = name.partition(".")
+            prefix = f"{fetcher}." if fetcher else ""
+            seconds = 0.0 if previous is None else (now_ms - previous.at_ms) / 1_000
             rate = (
-                (count - before.counts[name]) / seconds
-                if before is not None and seconds > 0
+                (count - previous.counts[name]) / seconds
+                if previous is not None and seconds > 0
                 else 0.0
             )
             found[purgatory_name][f"{prefix}Expires"] = count
             found[purgatory_name][f"{prefix}ExpiresPerSec"] = rate
-        self._before = ExpirationRates(now_ms, counts)
+        self._previous = ExpirationCounts(now_ms, counts)
         return found

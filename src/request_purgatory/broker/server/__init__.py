@@ -1,1 +1,1 @@
-"""Connections, requests in flight, and what limits them."""
+"""Connections, the requests in flight on them, and the limits on both."""

@@ -1,266 +1,329 @@
-"""A client's connection: bytes to requests, one at a time, and responses to bytes."""
+"""A client's connection: reads requests one at a time, and writes their responses."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from request_purgatory.broker.server.request_context import Client, RequestContext
+from request_purgatory.broker.request_context import Client, RequestContext
 from request_purgatory.broker.wire.apis import FETCH
 from request_purgatory.broker.wire.errors import WireError
 from request_purgatory.broker.wire.frame import SIZE_BYTES, frame_size
 from request_purgatory.broker.wire.messages import Header, read_header, read_request
 
 if TYPE_CHECKING:
-    from request_purgatory.broker.server.server import Server
+    from request_purgatory.broker.server.memory_limits import (
+        RequestMemoryPool,
+        UnreadResponses,
+    )
+    from request_purgatory.broker.settings import ClusterSettings
 
 logger = logging.getLogger(__name__)
 
-#: How much may come in while a request is handled, before the connection is not read on. Every
-#: connection may have so much, and what the loop reads at a time (256 KiB); so requests up to this
-#: size need not be granted their bytes.
+#: The bytes that are buffered while a request is handled, before the connection stops reading.
+#: Every connection may buffer these, and one read of the event loop (256 KiB). Requests up to this
+#: size therefore need no memory of the pool.
 READ_AHEAD_BYTES = 65_536
-#: Requests that came in together are handled without a pause for others, but no more than so many.
+#: The most requests of a connection that are handled before other connections get their turn.
 REQUESTS_PER_TURN = 64
 
 
-class Connection(asyncio.Protocol):
-    """One connection of a node.
+class ConnectionServer(Protocol):
+    """What a connection needs of its server."""
 
-    Requests are handled in order, one in flight at a time as in Kafka: until one is answered, and
-    the client has taken the answer, the next is left where it is.
+    memory_pool: RequestMemoryPool
+    unread_responses: UnreadResponses
+
+    @property
+    def node_id(self) -> int:
+        """The number of the server's node."""
+
+    @property
+    def settings(self) -> ClusterSettings:
+        """The settings of the cluster."""
+
+    def now_ms(self) -> int:
+        """Return the event loop's time in milliseconds."""
+
+    def register(self, connection: Connection) -> bool:
+        """Return whether a new connection is registered; False if there are too many."""
+
+    def unregister(self, connection: Connection) -> None:
+        """Remove a connection that has ended."""
+
+    def throttle(self, connection: Connection, throttle_ms: int) -> None:
+        """Call the connection's `unmute` after the throttle time."""
+
+    def handle(self, context: RequestContext, request: Any) -> None:
+        """Handle a request, now or later."""
+
+    def send_response(self, connection: Connection, context: RequestContext, response: Any) -> None:
+        """Encode a response and write it to the connection."""
+
+
+class Connection(asyncio.Protocol):
+    """One connection of a server.
+
+    As in Kafka, requests are handled in order, one at a time. The next request is handled after the
+    response to the one before has been written and the client has read enough of it.
     """
 
     __slots__ = (
-        "_awaited_since_ms",
-        "_budgeted",
+        "_allocated_bytes",
         "_buffer",
         "_client_host",
         "_context",
-        "_handling",
-        "_held_up",
-        "_muted",
-        "_postponed",
+        "_deferred_frame",
+        "_frame_size",
+        "_is_muted",
+        "_is_processing",
+        "_is_writing_paused",
+        "_receiving_since_ms",
         "_server",
-        "_size",
         "_transport",
-        "active_ms",
         "is_closed",
+        "last_active_ms",
     )
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: ConnectionServer) -> None:
         self._server = server
         self._transport: asyncio.Transport | None = None
         self._buffer = bytearray()
-        #: The size of the frame that comes in, -1 between frames; how many bytes were granted for
-        #: it; and since when nothing but the client keeps it from being complete.
-        self._size = -1
-        self._budgeted = 0
-        self._awaited_since_ms: int | None = None
-        #: A request that has come in, and waits for clients to take their answers.
-        self._postponed: bytes | None = None
+        #: The size of the frame that is being received; -1 between frames.
+        self._frame_size = -1
+        #: The memory that the pool has allocated for the request.
+        self._allocated_bytes = 0
+        #: The time since which a frame is incomplete only because its client does not send it.
+        self._receiving_since_ms: int | None = None
+        #: A complete frame that waits until clients have read their responses.
+        self._deferred_frame: bytes | None = None
+        #: The request that is being handled.
         self._context: RequestContext | None = None
-        self._handling = False
-        #: The client does not take what it was sent; the connection is throttled.
-        self._held_up = False
-        self._muted = False
+        self._is_processing = False
+        #: The client does not read its responses.
+        self._is_writing_paused = False
+        #: The client is throttled.
+        self._is_muted = False
         self._client_host = "unknown"
         self.is_closed = False
-        self.active_ms = server.now_ms()
+        self.last_active_ms = server.now_ms()
 
-    # -- what asyncio calls
+    # -- callbacks of asyncio
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # By what it is for: uvloop's transports are of no class of asyncio's.
+        """Register the connection; close it if there are too many."""
+        # A cast, since uvloop's transports are not subclasses of asyncio's.
         self._transport = cast(asyncio.Transport, transport)
         peer = transport.get_extra_info("peername")
         if peer:
-            # As Java writes an address that has no name.
+            # The format of Java's `InetAddress.toString` for an address without a name.
             self._client_host = f"/{peer[0]}"
-        if not self._server.admit(self):
-            self.close("there are as many connections as there may be")
+        if not self._server.register(self):
+            self.close("too many connections")
 
     def data_received(self, data: bytes) -> None:
-        self.active_ms = self._server.now_ms()
+        """Process the requests that are complete."""
+        self.last_active_ms = self._server.now_ms()
         self._buffer += data
-        self._advance()
+        self._process_requests()
 
     def eof_received(self) -> bool:
-        """The client sends nothing more: as in Kafka, it is not answered any more either."""
+        """Close the connection: as in Kafka, a half-closed connection gets no more responses.
+
+        Returns:
+            False: asyncio closes the transport.
+        """
         self.is_closed = True
-        self.active_ms = self._server.now_ms()
-        self._abandon()
-        if self._held_up and self._transport is not None:
+        self.last_active_ms = self._server.now_ms()
+        self._cancel_request()
+        if self._is_writing_paused and self._transport is not None:
             self._transport.abort()
         return False
 
     def pause_writing(self) -> None:
-        self._held_up = True
+        """Handle no more requests: the client does not read."""
+        self._is_writing_paused = True
         if self._transport is not None:
-            self._server.unread.add(
+            self._server.unread_responses.add(
                 self, self._transport.get_write_buffer_size(), self._server.now_ms()
             )
 
     def resume_writing(self) -> None:
-        self._held_up = False
-        self._server.unread.remove(self)
-        self._advance()
+        """Continue with the next request: the client has read."""
+        self._is_writing_paused = False
+        self._server.unread_responses.remove(self)
+        self._process_requests()
 
     def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002
+        """Cancel the pending request, and unregister the connection."""
         self.is_closed = True
-        self._server.unread.remove(self)
-        self._abandon()
-        self._server.forget(self)
+        self._server.unread_responses.remove(self)
+        self._cancel_request()
+        self._server.unregister(self)
 
-    def _abandon(self) -> None:
-        self._free()
+    def _cancel_request(self) -> None:
+        self._release_memory()
         self._buffer.clear()
-        self._postponed = None
-        self._server.budget.forget(self._advance)
-        self._server.unread.forget(self._advance)
+        self._deferred_frame = None
+        self._server.memory_pool.cancel_wait(self._process_requests)
+        self._server.unread_responses.cancel_wait(self._process_requests)
         if self._context is not None:
-            self._context.abandon()
+            self._context.cancel()
             self._context = None
 
     # -- requests
 
-    def _advance(self) -> None:
-        """Handle what has come in, as far as the connection may."""
-        if self._handling:
-            return  # By a reply inside the loop below.
-        self._handling = True
-        turns = 0
+    def _process_requests(self) -> None:
+        """Handle complete frames until a request has to wait, or the connection's turn is over."""
+        if self._is_processing:
+            return  # A response was sent inside the loop below, which continues.
+        self._is_processing = True
+        requests = 0
         try:
-            while self._context is None and not (self._held_up or self._muted or self.is_closed):
-                if turns == REQUESTS_PER_TURN:
-                    asyncio.get_running_loop().call_soon(self._advance)
+            while self._context is None and not (
+                self._is_writing_paused or self._is_muted or self.is_closed
+            ):
+                if requests == REQUESTS_PER_TURN:
+                    asyncio.get_running_loop().call_soon(self._process_requests)
                     break
-                frame = self._postponed or self._next_frame()
-                if frame is None or not self._handle(frame):
+                frame = self._deferred_frame or self._next_frame()
+                if frame is None or not self._handle_frame(frame):
                     break
-                turns += 1
+                requests += 1
         except WireError as error:
             self.close(str(error))
         finally:
-            self._handling = False
-        self._read_on_or_pause()
+            self._is_processing = False
+        self._update_reading()
 
     def _next_frame(self) -> bytes | None:
-        if self._awaited_since_ms is None and self._buffer:
-            self._awaited_since_ms = self._server.now_ms()
-        if self._size < 0:
+        """Return the next frame; None if it is incomplete or the pool has no memory for it."""
+        if self._receiving_since_ms is None and self._buffer:
+            self._receiving_since_ms = self._server.now_ms()
+        if self._frame_size < 0:
             if len(self._buffer) < SIZE_BYTES:
                 return None
-            self._size = frame_size(self._buffer, self._server.settings.socket_request_max_bytes)
-        if not self._budgeted and self._size > READ_AHEAD_BYTES:
-            if not self._server.budget.take(self._size):
-                self._awaited_since_ms = None
-                self._server.budget.await_room(self._advance)
+            limit = self._server.settings.socket_request_max_bytes
+            self._frame_size = frame_size(self._buffer, limit)
+        if not self._allocated_bytes and self._frame_size > READ_AHEAD_BYTES:
+            if not self._server.memory_pool.try_allocate(self._frame_size):
+                self._receiving_since_ms = None
+                self._server.memory_pool.wait(self._process_requests)
                 return None
-            self._budgeted = self._size
-        end = SIZE_BYTES + self._size
+            self._allocated_bytes = self._frame_size
+        end = SIZE_BYTES + self._frame_size
         if len(self._buffer) < end:
             return None
         frame = bytes(memoryview(self._buffer)[SIZE_BYTES:end])
         del self._buffer[:end]
-        self._size = -1
-        self._awaited_since_ms = None
+        self._frame_size = -1
+        self._receiving_since_ms = None
         return frame
 
-    def _handle(self, frame: bytes) -> bool:
-        """Have a request answered, now or later.
+    def _handle_frame(self, frame: bytes) -> bool:
+        """Handle the request in a frame.
 
-        False if it has to wait for other clients to take their answers.
+        Returns:
+            False if the request is deferred until other clients have read their responses.
         """
         header = read_header(frame)
-        if not self._server.unread.has_room(is_fetch=header.api is FETCH):
-            self._postponed = frame
-            self._server.unread.await_room(self._advance)
+        if not self._server.unread_responses.has_room(is_fetch=header.api is FETCH):
+            self._deferred_frame = frame
+            self._server.unread_responses.wait(self._process_requests)
             return False
-        self._postponed = None
-        request = read_request(frame, header) if header.is_served else None
+        self._deferred_frame = None
+        request = read_request(frame, header) if header.is_supported else None
         self._context = context = self._new_context(header)
         self._server.handle(context, request)
         return True
 
     def _new_context(self, header: Header) -> RequestContext:
         client = Client(header.client_id or "", self._client_host)
-        return RequestContext(header, client, self._server.now_ms(), self._send, self.close)
+        return RequestContext(header, client, self._reply, self.close)
 
-    def _send(self, context: RequestContext, response: Any) -> None:
-        """The reply of a context; None is that there is none."""
+    def _reply(self, context: RequestContext, response: Any) -> None:
         if context is not self._context:
-            return  # The connection has ended meanwhile.
-        self._server.deliver(self, context, response)
+            return  # The connection has ended in the meantime.
+        self._server.send_response(self, context, response)
 
     def write(self, context: RequestContext, frame: bytes | None) -> None:
-        """Put an answer on the wire, and go on with the next request."""
+        """Write the response to the current request, and continue with the next request.
+
+        Args:
+            context: The request; no-op if it is not the current one.
+            frame: The frame of the response; None for a request without a response.
+        """
         if self.is_closed or context is not self._context or self._transport is None:
             return
         if frame is not None:
             self._transport.write(frame)
         self._context = None
-        self.active_ms = self._server.now_ms()
-        self._free()
+        self.last_active_ms = self._server.now_ms()
+        self._release_memory()
         if context.throttle_ms > 0:
-            self._muted = True
+            self._is_muted = True
             self._server.throttle(self, context.throttle_ms)
-        self._advance()
+        self._process_requests()
 
     def unmute(self) -> None:
-        """The time is over for which the client was throttled."""
-        self._muted = False
+        """Continue with the next request: the throttle time is over."""
+        self._is_muted = False
         if not self.is_closed:
-            self._advance()
+            self._process_requests()
 
-    def _free(self) -> None:
-        if self._budgeted:
-            budgeted, self._budgeted = self._budgeted, 0
-            self._server.budget.give_back(budgeted)
+    def _release_memory(self) -> None:
+        if self._allocated_bytes:
+            allocated, self._allocated_bytes = self._allocated_bytes, 0
+            self._server.memory_pool.release(allocated)
 
-    def _read_on_or_pause(self) -> None:
+    def _update_reading(self) -> None:
+        """Pause reading while the buffer is full, and resume it otherwise."""
         transport = self._transport
         if transport is None or self.is_closed or transport.is_closing():
             return
-        # A frame whose bytes are granted may come in whole; everything else only so far ahead.
-        waits = not self._budgeted or self._context is not None or self._postponed is not None
-        full = waits and len(self._buffer) > READ_AHEAD_BYTES
-        if full and transport.is_reading():
+        # A frame with allocated memory is received completely. All other bytes are limited.
+        is_limited = not self._allocated_bytes or self.is_request_pending
+        is_full = is_limited and len(self._buffer) > READ_AHEAD_BYTES
+        if is_full and transport.is_reading():
             transport.pause_reading()
-        elif not full and not transport.is_reading():
+        elif not is_full and not transport.is_reading():
             transport.resume_reading()
 
     # -- the end
 
-    def is_stalled(self, now_ms: int, longest_ms: int) -> bool:
-        """True if a request has been coming in for so long and is not complete, however many of its bytes still come."""
-        since_ms = self._awaited_since_ms
-        return since_ms is not None and now_ms - since_ms >= longest_ms
+    def is_receiving_too_long(self, now_ms: int, limit_ms: int) -> bool:
+        """Return whether a frame has been incomplete for `limit_ms`, through its client's fault."""
+        since_ms = self._receiving_since_ms
+        return since_ms is not None and now_ms - since_ms >= limit_ms
 
     @property
-    def is_waiting(self) -> bool:
-        """True while a request waits to be answered."""
-        return self._context is not None or self._postponed is not None
+    def is_request_pending(self) -> bool:
+        """Whether a request waits for its response."""
+        return self._context is not None or self._deferred_frame is not None
 
     def close(self, reason: str) -> None:
-        """End the connection; what was sent before is still sent, if the client takes it."""
+        """Close the connection; a client that reads still gets the responses already written.
+
+        Args:
+            reason: Why, for the log.
+        """
         if not self.is_closed:
             logger.info(
-                "node %d ends the connection of %s: %s",
+                "node %d closes the connection of %s: %s",
                 self._server.node_id,
                 self._client_host,
                 reason,
             )
-            self.active_ms = self._server.now_ms()
+            self.last_active_ms = self._server.now_ms()
             if self._transport is not None:
                 self._transport.close()
-            if self._held_up and self._transport is not None:
+            if self._is_writing_paused and self._transport is not None:
                 self._transport.abort()
             self.is_closed = True
 
     def abort(self) -> None:
-        """End the connection at once, as the end of the process would."""
+        """Close the connection at once, as the end of the process does."""
         self.is_closed = True
         if self._transport is not None:
             self._transport.abort()

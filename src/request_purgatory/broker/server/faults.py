@@ -1,4 +1,4 @@
-"""What can be made to go wrong with requests and responses."""
+"""Faults that tests inject into requests and responses."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ import random
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from request_purgatory.broker.wire.apis import Api, api_named
+from request_purgatory.broker.wire.apis import Api, api_by_name
 from request_purgatory.broker.wire.error_code import ErrorCode
 from request_purgatory.errors import InvalidArgumentError, whole_number
 
-KINDS = ("delay", "drop", "corrupt", "disconnect")
-#: As often as there are requests.
+RESPONSE_FAULTS = ("delay", "drop", "corrupt", "disconnect")
+#: The number of times of a fault that never ends.
 ALWAYS = -1
-#: Size and correlation id: what comes after is the response itself.
+#: The size and the correlation id, which precede the response itself.
 _HEADER_BYTES = 8
 
 
 @dataclass(slots=True)
 class RequestFault:
-    """An error that requests of an API get instead of being handled."""
+    """An error response that requests of an API get without being handled."""
 
     api: Api
     code: ErrorCode
@@ -29,11 +29,13 @@ class RequestFault:
 
 @dataclass(slots=True)
 class ResponseFault:
-    """What befalls responses of an API, which were handled.
+    """A fault of an API's responses; the requests have been handled.
 
-    `delay`: sent after `delay_ms`. `drop`: never sent; the client waits until its own patience
-    ends, and nothing else on the connection is answered. `corrupt`: bytes of the body are others,
-    from `seed`. `disconnect`: the connection ends instead.
+    Kinds:
+        `delay`: Send the response after `delay_ms`.
+        `drop`: Never send the response, nor any later one on the connection.
+        `corrupt`: Change bytes of the response's body.
+        `disconnect`: Close the connection instead of sending the response.
     """
 
     api: Api
@@ -43,11 +45,8 @@ class ResponseFault:
     delay_ms: int = 0
     random: random.Random = field(default_factory=random.Random)
 
-    def corrupted(self, frame: bytes) -> bytes:
-        """The frame with some of its bytes changed.
-
-        Its size and correlation id are as they were.
-        """
+    def corrupt(self, frame: bytes) -> bytes:
+        """Return a frame with some bytes changed, but the same size and correlation id."""
         changed = bytearray(frame)
         body = len(changed) - _HEADER_BYTES
         for _ in range(max(1, body // 16)):
@@ -62,28 +61,29 @@ F = TypeVar("F", RequestFault, ResponseFault)
 
 
 class Faults:
-    """The faults of a cluster's requests and responses, in the order in which they were asked for."""
+    """The faults of a cluster's requests and responses, in the order of their injection."""
 
     def __init__(self) -> None:
         self._requests: list[RequestFault] = []
         self._responses: list[ResponseFault] = []
 
-    def fail_requests(
+    def inject_request_error(
         self, api: str, error: str | int | ErrorCode, *, times: int = 1, node: int | None = None
     ) -> None:
-        """Answer the next `times` requests of an API (-1: all) with an error, without handling them.
+        """Answer the next requests of an API with an error, without handling them.
 
         Args:
-            api: as in `Produce`.
-            error: Kafka's name or number of the error, as in `NOT_ENOUGH_REPLICAS`.
-            node: only of this node; None is of any.
+            api: The API's name, as in `Produce`.
+            error: The error's name or number in Kafka, as in `NOT_ENOUGH_REPLICAS`.
+            times: The number of requests; -1 for all.
+            node: The node; None for every node.
 
         Raises:
-            InvalidArgumentError: no such API, no such error, or times that is 0 or below -1.
+            InvalidArgumentError: The API or the error is unknown, or `times` is 0 or below -1.
         """
-        self._requests.append(RequestFault(_api(api), _error(error), _times(times), node))
+        self._requests.append(RequestFault(api_by_name(api), _error(error), _times(times), node))
 
-    def befall_responses(
+    def inject_response_fault(
         self,
         api: str,
         kind: str,
@@ -93,36 +93,46 @@ class Faults:
         delay_ms: int = 0,
         seed: int | None = None,
     ) -> None:
-        """Let something befall the next `times` responses of an API (-1: all): one of `KINDS`, see `ResponseFault`.
+        """Inject a fault into the next responses of an API.
+
+        Args:
+            api: The API's name, as in `Produce`.
+            kind: One of `RESPONSE_FAULTS`; see `ResponseFault`.
+            times: The number of responses; -1 for all.
+            node: The node; None for every node.
+            delay_ms: The delay of `delay` in milliseconds.
+            seed: The seed of the random bytes of `corrupt`.
 
         Raises:
-            InvalidArgumentError: no such API or kind, times that is 0 or below -1, or a delay that
-                is none.
+            InvalidArgumentError: The API or the kind is unknown, `times` is 0 or below -1, or the
+                delay is below 1.
         """
-        if kind not in KINDS:
-            raise InvalidArgumentError("kind", f"one of {', '.join(KINDS)}", kind)
+        if kind not in RESPONSE_FAULTS:
+            raise InvalidArgumentError("kind", f"one of {', '.join(RESPONSE_FAULTS)}", kind)
         if kind == "delay" and whole_number("delay_ms", delay_ms) < 1:
             raise InvalidArgumentError("delay_ms", "at least 1", delay_ms)
         self._responses.append(
-            ResponseFault(_api(api), kind, _times(times), node, delay_ms, random.Random(seed))
+            ResponseFault(
+                api_by_name(api), kind, _times(times), node, delay_ms, random.Random(seed)
+            )
         )
 
     def clear(self) -> None:
-        """Let nothing go wrong any more."""
+        """Remove all faults."""
         self._requests.clear()
         self._responses.clear()
 
-    def error_for(self, node: int, api: Api) -> ErrorCode | None:
-        """The error that a request is to get; counts as one time."""
-        fault = self._next(self._requests, node, api) if self._requests else None
+    def take_request_error(self, node: int, api: Api) -> ErrorCode | None:
+        """Return the error for a request, or None; counts as one of the fault's times."""
+        fault = self._take(self._requests, node, api) if self._requests else None
         return None if fault is None else fault.code
 
-    def fault_for(self, node: int, api: Api) -> ResponseFault | None:
-        """What is to befall a response; counts as one time."""
-        return self._next(self._responses, node, api) if self._responses else None
+    def take_response_fault(self, node: int, api: Api) -> ResponseFault | None:
+        """Return the fault of a response, or None; counts as one of the fault's times."""
+        return self._take(self._responses, node, api) if self._responses else None
 
     @staticmethod
-    def _next(faults: list[F], node: int, api: Api) -> F | None:
+    def _take(faults: list[F], node: int, api: Api) -> F | None:
         for fault in faults:
             if fault.api is api and fault.node in (None, node):
                 if fault.times != ALWAYS:
@@ -131,13 +141,6 @@ class Faults:
                         faults.remove(fault)
                 return fault
         return None
-
-
-def _api(name: str) -> Api:
-    try:
-        return api_named(name)
-    except ValueError as error:
-        raise InvalidArgumentError("api", str(error), name) from None
 
 
 def _error(error: str | int | ErrorCode) -> ErrorCode:

@@ -1,111 +1,123 @@
-"""The bytes that requests may take up while they come in and are handled, and answers while they are not taken."""
+"""Limits on the memory of requests in flight, and of responses that clients do not read."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Hashable
 
-Advance = Callable[[], None]
+#: Continues a connection that waits for memory.
+Resume = Callable[[], None]
 
 
-class _Queue:
-    """Who waits for room, each once, in the order in which they came."""
+class _WaitQueue:
+    """The connections that wait for memory, each once, in the order of their arrival."""
 
     def __init__(self) -> None:
-        self._waiting: dict[Advance, None] = {}
+        self._waiting: dict[Resume, None] = {}
 
-    def add(self, advance: Advance) -> None:
-        self._waiting[advance] = None
+    def __len__(self) -> int:
+        return len(self._waiting)
 
-    def discard(self, advance: Advance) -> None:
-        self._waiting.pop(advance, None)
+    def add(self, resume: Resume) -> None:
+        self._waiting[resume] = None
+
+    def discard(self, resume: Resume) -> None:
+        self._waiting.pop(resume, None)
 
     def wake(self) -> None:
-        """Call them all soon; who finds no room comes back."""
+        """Schedule a call of every `resume`; a connection that finds no memory waits again."""
         waiting, self._waiting = self._waiting, {}
         if waiting:
             loop = asyncio.get_running_loop()
-            for advance in waiting:
-                loop.call_soon(advance)
+            for resume in waiting:
+                loop.call_soon(resume)
 
 
-class RequestBudget:
-    """Bytes that are lent to requests, as by Kafka's memory pool (`queued.max.request.bytes`).
+class RequestMemoryPool:
+    """The memory of requests that are read or handled: `queued.max.request.bytes`.
 
-    As there, a request is let in while any byte is left, so that the bound is exceeded by one
-    request at the most and one that is larger than the whole budget gets its turn.
+    As in Kafka's `SimpleMemoryPool`, a request of any size is allocated as long as any byte is
+    available. The limit is exceeded by at most one request, and a request that is larger than the
+    pool does not wait for ever.
     """
 
     def __init__(self, size_bytes: int) -> None:
         self.size_bytes = size_bytes
-        self.left_bytes = size_bytes
-        self._queue = _Queue()
+        #: Below 0 while the limit is exceeded.
+        self.available_bytes = size_bytes
+        self._queue = _WaitQueue()
 
-    def take(self, size_bytes: int) -> bool:
-        """Lend bytes for a request; False if there are none left."""
-        if self.left_bytes <= 0:
+    @property
+    def num_waiting(self) -> int:
+        """The number of connections that wait for memory."""
+        return len(self._queue)
+
+    def try_allocate(self, size_bytes: int) -> bool:
+        """Return whether memory was available, and is allocated to a request now."""
+        if self.available_bytes <= 0:
             return False
-        self.left_bytes -= size_bytes
+        self.available_bytes -= size_bytes
         return True
 
-    def await_room(self, advance: Advance) -> None:
-        """Have `advance` called soon after bytes have been given back, once."""
-        self._queue.add(advance)
-
-    def forget(self, advance: Advance) -> None:
-        """Who waited needs no room any more."""
-        self._queue.discard(advance)
-
-    def give_back(self, size_bytes: int) -> None:
-        """Take lent bytes back; who waits for some is called soon."""
-        self.left_bytes += size_bytes
-        if self.left_bytes > 0:
+    def release(self, size_bytes: int) -> None:
+        """Release a request's memory, and resume the connections that wait."""
+        self.available_bytes += size_bytes
+        if self.available_bytes > 0:
             self._queue.wake()
 
+    def wait(self, resume: Resume) -> None:
+        """Call `resume` once, soon after memory has been released."""
+        self._queue.add(resume)
 
-class UnreadAnswers:
-    """Answers that were sent and not taken, of connections that are not served further until they are.
+    def cancel_wait(self, resume: Resume) -> None:
+        """Remove `resume` from the wait queue; no-op if it is not queued."""
+        self._queue.discard(resume)
 
-    No fetch is answered with records while there are `limit_bytes` of them, and nothing else is
-    handled while there are twice as many: so many there are at the most, and one answer. (Kafka has
-    no such bound and needs none for its fetches, which it sends out of files.)
+
+class UnreadResponses:
+    """The responses that clients do not read, and whose connections are not served meanwhile.
+
+    While they have `limit_bytes` or more, no Fetch request is handled, and those that wait are
+    answered without records. At twice the limit no request is handled. The limit of 2 *
+    `limit_bytes` is exceeded by at most one response. (Kafka has no such limit: it sends records
+    from its files.)
     """
 
     def __init__(self, limit_bytes: int) -> None:
         self.limit_bytes = limit_bytes
         self.bytes = 0
-        self._held: dict[Hashable, tuple[int, int]] = {}
-        self._queue = _Queue()
+        self._unread: dict[Hashable, tuple[int, int]] = {}
+        self._queue = _WaitQueue()
 
     def __len__(self) -> int:
-        return len(self._held)
+        return len(self._unread)
 
     def has_room(self, *, is_fetch: bool) -> bool:
-        """True if a request may be handled whose answer will be added."""
+        """Return whether a request may be handled."""
         return self.bytes < self.limit_bytes * (1 if is_fetch else 2)
 
     def add(self, connection: Hashable, size_bytes: int, now_ms: int) -> None:
-        """A connection has so much that its client does not take."""
+        """Count the bytes that a connection's client does not read since `now_ms`."""
         self.remove(connection)
-        self._held[connection] = size_bytes, now_ms
+        self._unread[connection] = size_bytes, now_ms
         self.bytes += size_bytes
 
     def remove(self, connection: Hashable) -> None:
-        """It has been taken, or the connection has ended."""
-        size_bytes, _ = self._held.pop(connection, (0, 0))
+        """Stop counting a connection: its client has read on, or disconnected."""
+        size_bytes, _ = self._unread.pop(connection, (0, 0))
         self.bytes -= size_bytes
         if size_bytes and self.bytes < self.limit_bytes:
             self._queue.wake()
 
     def age_ms(self, connection: Hashable, now_ms: int) -> int:
-        """For how long a connection's answer has not been taken; 0 if it has."""
-        _, since_ms = self._held.get(connection, (0, now_ms))
+        """Return how long a connection has had an unread response; 0 if it has none."""
+        _, since_ms = self._unread.get(connection, (0, now_ms))
         return now_ms - since_ms
 
-    def await_room(self, advance: Advance) -> None:
-        """Have `advance` called once there is room again."""
-        self._queue.add(advance)
+    def wait(self, resume: Resume) -> None:
+        """Call `resume` once, soon after there is room again."""
+        self._queue.add(resume)
 
-    def forget(self, advance: Advance) -> None:
-        """Who waited needs no room any more."""
-        self._queue.discard(advance)
+    def cancel_wait(self, resume: Resume) -> None:
+        """Remove `resume` from the wait queue; no-op if it is not queued."""
+        self._queue.discard(resume)

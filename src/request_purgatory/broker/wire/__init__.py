@@ -1,1 +1,1 @@
-"""Kafka's wire protocol as bytes and messages, without I/O."""
+"""Kafka's wire protocol: bytes to messages and back, without I/O."""

@@ -1,23 +1,33 @@
-"""The APIs that the broker speaks, and at which versions.
+"""The APIs that the broker serves, with their versions and kafka-python's message classes.
 
-The messages are kafka-python's, one class for all versions of an API. The versions are Apache Kafka
-4.1's.
+kafka-python has one class for all versions of a message. The versions are Apache Kafka 4.1's.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from operator import attrgetter
+from typing import Any, TypeAlias
 
 from kafka.protocol import admin, consumer, metadata, producer
+from kafka.protocol.schemas.fields.codecs import EncodeBuffer
+
+from request_purgatory.errors import InvalidArgumentError
+
+#: Decodes a request at a position of a buffer; returns the request and the position after it.
+RequestDecoder: TypeAlias = Callable[[memoryview, int], tuple[Any, int]]
+#: Encodes a response into a buffer.
+ResponseEncoder: TypeAlias = Callable[[Any, EncodeBuffer], None]
+
+# kafka-python compiles a codec for each version of a message, faster than its public `decode` and
+# `encode`, but offers it only through this private attribute of the message's class.
+_schema = attrgetter("_struct")
 
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """An API.
-
-    Its key, its name as Kafka writes it, its messages, and the versions that are served.
-    """
+    """An API: its key, its name in Kafka, its message classes and the versions that are served."""
 
     key: int
     name: str
@@ -25,32 +35,36 @@ class Api:
     response: Any
     min_version: int
     max_version: int
-    #: From this version on messages have compact lengths and tagged fields.
-    flexible_from: int
 
-    def serves(self, version: int) -> bool:
-        """True if requests of this version are answered."""
+    def supports(self, version: int) -> bool:
+        """Return whether requests of `version` are handled."""
         return self.min_version <= version <= self.max_version
 
     def is_flexible(self, version: int) -> bool:
-        """True if messages of this version have tagged fields."""
-        return version >= self.flexible_from
+        """Return whether messages of `version` have compact lengths and tagged fields (KIP-482)."""
+        return bool(self.request.flexible_version_q(version))
+
+    def request_decoder(self, version: int) -> RequestDecoder:
+        """Return the compiled decoder of the requests of `version`."""
+        flexible = self.is_flexible(version)
+        decoder: RequestDecoder = _schema(self.request).compiled_decode_from(
+            version, compact=flexible, tagged=flexible, data_class=self.request
+        )
+        return decoder
+
+    def response_encoder(self, version: int) -> ResponseEncoder:
+        """Return the compiled encoder of the responses of `version`."""
+        flexible = self.is_flexible(version)
+        encoder: ResponseEncoder = _schema(self.response).compiled_encode_into(
+            version, compact=flexible, tagged=flexible
+        )
+        return encoder
 
 
-def _api(module: Any, name: str, least: int, greatest: int) -> Api:
+def _api(module: Any, name: str, min_version: int, max_version: int) -> Api:
     request = getattr(module, f"{name}Request")
     response = getattr(module, f"{name}Response")
-    flexible_from = request._flexible_versions[0]
-    never = 1 << 15
-    return Api(
-        request.API_KEY,
-        name,
-        request,
-        response,
-        least,
-        greatest,
-        flexible_from if flexible_from >= 0 else never,
-    )
+    return Api(request.API_KEY, name, request, response, min_version, max_version)
 
 
 PRODUCE = _api(producer, "Produce", 3, 13)
@@ -80,7 +94,7 @@ ALTER_CONFIGS = _api(admin, "AlterConfigs", 0, 2)
 OFFSET_DELETE = _api(consumer, "OffsetDelete", 0, 0)
 DESCRIBE_CLUSTER = _api(admin, "DescribeCluster", 0, 2)
 
-#: All of them by key.
+#: Every API by its key.
 APIS = {
     api.key: api
     for api in (
@@ -113,26 +127,28 @@ APIS = {
     )
 }
 
-#: librdkafka takes a broker that does not name the oldest versions of Produce for one that knows no
-#: compression, so that Kafka names them and refuses them (KAFKA-18659). So does this one.
-LEAST_PRODUCE_VERSION_NAMED = 0
+#: librdkafka assumes that a broker that does not advertise the oldest versions of Produce supports
+#: no compression. Kafka therefore advertises them, and refuses them (KAFKA-18659).
+MIN_ADVERTISED_PRODUCE_VERSION = 0
 
 
-def named_versions(api: Api) -> tuple[int, int]:
-    """What ApiVersions says of an API: its least and greatest version."""
-    return (LEAST_PRODUCE_VERSION_NAMED if api is PRODUCE else api.min_version), api.max_version
+def advertised_versions(api: Api) -> tuple[int, int]:
+    """Return the least and the greatest version of `api` that ApiVersions advertises."""
+    min_version = MIN_ADVERTISED_PRODUCE_VERSION if api is PRODUCE else api.min_version
+    return min_version, api.max_version
 
 
-def api_named(name: str) -> Api:
-    """An API by its name, whatever case and underscores it is written with: `Produce`, `list_offsets`.
+def api_by_name(name: str) -> Api:
+    """Return the API of a name, in any case, with or without underscores or dashes.
+
+    `ListOffsets`, `list_offsets` and `list-offsets` are the same name.
 
     Raises:
-        ValueError: there is none; the message names them all.
+        InvalidArgumentError: No API has this name. The message lists the names.
     """
     plain = name.replace("_", "").replace("-", "").lower()
     for api in APIS.values():
         if api.name.lower() == plain:
             return api
-    raise ValueError(
-        f"no API {name!r}: there are {', '.join(sorted(api.name for api in APIS.values()))}"
-    )
+    known = ", ".join(sorted(api.name for api in APIS.values()))
+    raise InvalidArgumentError("api", f"one of {known}", name)

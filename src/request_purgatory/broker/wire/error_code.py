@@ -1,4 +1,4 @@
-"""The error codes of Kafka's protocol that this broker answers with.
+"""The error codes of Kafka's protocol.
 
 Source: the table "Error Codes" of Kafka's protocol guide.
 """
@@ -9,7 +9,7 @@ from enum import IntEnum
 
 
 class ErrorCode(IntEnum):
-    """An error code, by Kafka's name for it."""
+    """An error code under its name in Kafka."""
 
     UNKNOWN_SERVER_ERROR = -1
     NONE = 0

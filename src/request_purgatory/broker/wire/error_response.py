@@ -1,4 +1,7 @@
-"""The response that tells of one error for all that a request asked, as Kafka has for every API."""
+"""Builds the response that reports one error for all parts of a request.
+
+Source: `getErrorResponse` of Kafka's request classes.
+"""
 
 from __future__ import annotations
 
@@ -9,132 +12,136 @@ from request_purgatory.broker.wire import apis
 from request_purgatory.broker.wire.apis import Api
 from request_purgatory.broker.wire.error_code import ErrorCode
 
-#: From this version on an OffsetFetch response has an error for the whole.
-_OFFSET_FETCH_HAS_ERROR = 2
+#: From this version on an OffsetFetch response has a top-level error code.
+OFFSET_FETCH_ERROR_CODE_SINCE = 2
 
 
 def error_response(api: Api, request: Any, code: ErrorCode) -> Any:
-    """A response of `api` with `code` for every part of `request`.
+    """Build the response of `api` that reports `code` for every part of `request`.
 
-    None for a Produce request that awaits no answer.
+    Returns:
+        kafka-python's response, or None for a Produce request with acks=0, which gets no response.
     """
-    return _BUILDERS.get(api.key, _whole)(api.response, request, int(code))
+    return _BUILDERS[api.key](api.response, request, int(code))
 
 
-def _whole(response: Any, request: Any, code: int) -> Any:
+def _heartbeat(response: Any, request: Any, code: int) -> Any:
     return response(error_code=code)
 
 
 def _produce(response: Any, request: Any, code: int) -> Any:
     if request.acks == 0:
         return None
-    topic = response.TopicProduceResponse
-    partition = topic.PartitionProduceResponse
+    topic_class = response.TopicProduceResponse
+    partition_class = topic_class.PartitionProduceResponse
     return response(
         responses=[
-            topic(
-                name=each.name,
-                topic_id=each.topic_id,
+            topic_class(
+                name=topic.name,
+                topic_id=topic.topic_id,
                 partition_responses=[
-                    partition(index=one.index, error_code=code, base_offset=-1)
-                    for one in each.partition_data
+                    partition_class(index=partition.index, error_code=code, base_offset=-1)
+                    for partition in topic.partition_data
                 ],
             )
-            for each in request.topic_data
+            for topic in request.topic_data
         ]
     )
 
 
 def _fetch(response: Any, request: Any, code: int) -> Any:
-    topic = response.FetchableTopicResponse
-    partition = topic.PartitionData
+    topic_class = response.FetchableTopicResponse
+    partition_class = topic_class.PartitionData
     return response(
         error_code=code,
         responses=[
-            topic(
-                topic=each.topic,
-                topic_id=each.topic_id,
+            topic_class(
+                topic=topic.topic,
+                topic_id=topic.topic_id,
                 partitions=[
-                    partition(
-                        partition_index=one.partition,
+                    partition_class(
+                        partition_index=partition.partition,
                         error_code=code,
                         high_watermark=-1,
                         aborted_transactions=None,
                         records=b"",
                     )
-                    for one in each.partitions
+                    for partition in topic.partitions
                 ],
             )
-            for each in request.topics
+            for topic in request.topics
         ],
     )
 
 
 def _list_offsets(response: Any, request: Any, code: int) -> Any:
-    topic = response.ListOffsetsTopicResponse
+    topic_class = response.ListOffsetsTopicResponse
     return response(
-        topics=_same_partitions(topic, topic.ListOffsetsPartitionResponse, request, code)
+        topics=_failed_topics(topic_class, topic_class.ListOffsetsPartitionResponse, request, code)
     )
 
 
-def _same_partitions(topic: Any, partition: Any, request: Any, code: int) -> list[Any]:
-    """The topics and partitions of a request, each with the error."""
+def _failed_topics(topic_class: Any, partition_class: Any, request: Any, code: int) -> list[Any]:
+    """Return the topics and partitions of a request, each with the error."""
     return [
-        topic(
-            name=each.name,
+        topic_class(
+            name=topic.name,
             partitions=[
-                partition(partition_index=one.partition_index, error_code=code)
-                for one in each.partitions
+                partition_class(partition_index=partition.partition_index, error_code=code)
+                for partition in topic.partitions
             ],
         )
-        for each in request.topics
+        for topic in request.topics
     ]
 
 
 def _metadata(response: Any, request: Any, code: int) -> Any:
-    topic = response.MetadataResponseTopic
+    topic_class = response.MetadataResponseTopic
     topics = [
-        topic(error_code=code, name=each.name or "", topic_id=each.topic_id, partitions=[])
-        for each in request.topics or []
+        topic_class(error_code=code, name=topic.name or "", topic_id=topic.topic_id, partitions=[])
+        for topic in request.topics or []
     ]
     return response(brokers=[], topics=topics, error_code=code)
 
 
 def _offset_commit(response: Any, request: Any, code: int) -> Any:
-    topic = response.OffsetCommitResponseTopic
+    topic_class = response.OffsetCommitResponseTopic
     return response(
-        topics=_same_partitions(topic, topic.OffsetCommitResponsePartition, request, code)
+        topics=_failed_topics(topic_class, topic_class.OffsetCommitResponsePartition, request, code)
     )
 
 
 def _offset_fetch(response: Any, request: Any, code: int) -> Any:
-    topic = response.OffsetFetchResponseTopic
-    partition = topic.OffsetFetchResponsePartition
-    group = response.OffsetFetchResponseGroup
+    topic_class = response.OffsetFetchResponseTopic
+    partition_class = topic_class.OffsetFetchResponsePartition
+    group_class = response.OffsetFetchResponseGroup
     topics = []
-    if request.version < _OFFSET_FETCH_HAS_ERROR:
+    if request.version < OFFSET_FETCH_ERROR_CODE_SINCE:
         topics = [
-            topic(
-                name=each.name,
+            topic_class(
+                name=topic.name,
                 partitions=[
-                    partition(
+                    partition_class(
                         partition_index=index, committed_offset=-1, metadata="", error_code=code
                     )
-                    for index in each.partition_indexes
+                    for index in topic.partition_indexes
                 ],
             )
-            for each in request.topics or []
+            for topic in request.topics or []
         ]
     groups = [
-        group(group_id=each.group_id, topics=[], error_code=code) for each in request.groups or []
+        group_class(group_id=group.group_id, topics=[], error_code=code)
+        for group in request.groups or []
     ]
     return response(topics=topics, error_code=code, groups=groups)
 
 
 def _find_coordinator(response: Any, request: Any, code: int) -> Any:
-    coordinator = response.Coordinator
+    coordinator_class = response.Coordinator
     coordinators = [
-        coordinator(key=key, node_id=-1, host="", port=-1, error_code=code, error_message=None)
+        coordinator_class(
+            key=key, node_id=-1, host="", port=-1, error_code=code, error_message=None
+        )
         for key in request.coordinator_keys or []
     ]
     return response(
@@ -163,91 +170,95 @@ def _sync_group(response: Any, request: Any, code: int) -> Any:
 
 
 def _describe_groups(response: Any, request: Any, code: int) -> Any:
-    group = response.DescribedGroup
+    group_class = response.DescribedGroup
     return response(
         groups=[
-            group(
+            group_class(
                 error_code=code,
-                group_id=each,
+                group_id=group_id,
                 group_state="",
                 protocol_type="",
                 protocol_data="",
                 members=[],
             )
-            for each in request.groups
+            for group_id in request.groups
         ]
     )
 
 
 def _create_topics(response: Any, request: Any, code: int) -> Any:
-    topic = response.CreatableTopicResult
+    topic_class = response.CreatableTopicResult
     return response(
         topics=[
-            topic(name=each.name, error_code=code, error_message=None, configs=[])
-            for each in request.topics
+            topic_class(name=topic.name, error_code=code, error_message=None, configs=[])
+            for topic in request.topics
         ]
     )
 
 
 def _delete_topics(response: Any, request: Any, code: int) -> Any:
-    result = response.DeletableTopicResult
+    result_class = response.DeletableTopicResult
     found = [
-        result(name=each.name, topic_id=each.topic_id, error_code=code)
-        for each in request.topics or []
+        result_class(name=topic.name, topic_id=topic.topic_id, error_code=code)
+        for topic in request.topics or []
     ]
     return response(
-        responses=found + [result(name=name, error_code=code) for name in request.topic_names or []]
+        responses=found
+        + [result_class(name=name, error_code=code) for name in request.topic_names or []]
     )
 
 
 def _create_partitions(response: Any, request: Any, code: int) -> Any:
-    result = response.CreatePartitionsTopicResult
+    result_class = response.CreatePartitionsTopicResult
     return response(
         results=[
-            result(name=each.name, error_code=code, error_message=None) for each in request.topics
+            result_class(name=topic.name, error_code=code, error_message=None)
+            for topic in request.topics
         ]
     )
 
 
 def _delete_records(response: Any, request: Any, code: int) -> Any:
-    topic = response.DeleteRecordsTopicResult
-    partition = topic.DeleteRecordsPartitionResult
+    topic_class = response.DeleteRecordsTopicResult
+    partition_class = topic_class.DeleteRecordsPartitionResult
     return response(
         topics=[
-            topic(
-                name=each.name,
+            topic_class(
+                name=topic.name,
                 partitions=[
-                    partition(
-                        partition_index=one.partition_index, low_watermark=-1, error_code=code
+                    partition_class(
+                        partition_index=partition.partition_index, low_watermark=-1, error_code=code
                     )
-                    for one in each.partitions
+                    for partition in topic.partitions
                 ],
             )
-            for each in request.topics
+            for topic in request.topics
         ]
     )
 
 
 def _describe_configs(response: Any, request: Any, code: int) -> Any:
-    result = response.DescribeConfigsResult
+    result_class = response.DescribeConfigsResult
     return response(
         results=[
-            result(
+            result_class(
                 error_code=code,
                 error_message=None,
-                resource_type=each.resource_type,
-                resource_name=each.resource_name,
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
                 configs=[],
             )
-            for each in request.resources
+            for resource in request.resources
         ]
     )
 
 
 def _delete_groups(response: Any, request: Any, code: int) -> Any:
-    result = response.DeletableGroupResult
+    result_class = response.DeletableGroupResult
     return response(
-        results=[result(group_id=each, error_code=code) for each in request.groups_names]
+        results=[
+            result_class(group_id=group_id, error_code=code) for group_id in request.groups_names
+        ]
     )
 
 
@@ -268,32 +279,33 @@ def _init_producer_id(response: Any, request: Any, code: int) -> Any:
 
 
 def _offset_for_leader_epoch(response: Any, request: Any, code: int) -> Any:
-    topic = response.OffsetForLeaderTopicResult
-    partition = topic.EpochEndOffset
+    topic_class = response.OffsetForLeaderTopicResult
+    partition_class = topic_class.EpochEndOffset
     return response(
         topics=[
-            topic(
-                topic=each.topic,
+            topic_class(
+                topic=topic.topic,
                 partitions=[
-                    partition(partition=one.partition, error_code=code) for one in each.partitions
+                    partition_class(partition=partition.partition, error_code=code)
+                    for partition in topic.partitions
                 ],
             )
-            for each in request.topics
+            for topic in request.topics
         ]
     )
 
 
 def _alter_configs(response: Any, request: Any, code: int) -> Any:
-    result = response.AlterConfigsResourceResponse
+    result_class = response.AlterConfigsResourceResponse
     return response(
         responses=[
-            result(
+            result_class(
                 error_code=code,
                 error_message=None,
-                resource_type=each.resource_type,
-                resource_name=each.resource_name,
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
             )
-            for each in request.resources
+            for resource in request.resources
         ]
     )
 
@@ -321,6 +333,7 @@ _BUILDERS: dict[int, _Build] = {
     apis.DELETE_GROUPS.key: _delete_groups,
     apis.JOIN_GROUP.key: _join_group,
     apis.SYNC_GROUP.key: _sync_group,
+    apis.HEARTBEAT.key: _heartbeat,
     apis.LEAVE_GROUP.key: _leave_group,
     apis.API_VERSIONS.key: _api_versions,
     apis.LIST_GROUPS.key: _list_groups,

@@ -1,10 +1,10 @@
-"""Bytes that the broker can't make anything of.
-
-Kafka ends the connection for them, and so does this broker.
-"""
+"""The error for bytes that the broker can't decode."""
 
 from __future__ import annotations
 
 
 class WireError(Exception):
-    """Bytes that are no frame, or no request of an API and a version that is served."""
+    """Bytes that are no valid frame, or no valid request of a supported API and version.
+
+    The broker closes the connection, as Kafka does.
+    """

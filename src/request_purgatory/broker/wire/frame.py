@@ -1,7 +1,4 @@
-"""Frames.
-
-What a connection's bytes are divided into, each a size of four bytes and so many more.
-"""
+"""Frames: a connection's bytes are a sequence of them, each preceded by its size in four bytes."""
 
 from __future__ import annotations
 
@@ -14,14 +11,14 @@ SIZE_BYTES = _SIZE.size
 
 
 def frame_size(buffer: bytes | bytearray, limit: int) -> int:
-    """The size that a frame's first four bytes announce, without these four.
+    """Return the size of the frame that `buffer` begins with, in bytes, without the size field.
 
     Raises:
-        WireError: negative, or above `limit`.
+        WireError: The size is negative or above `limit`.
     """
     (size,) = _SIZE.unpack_from(buffer)
     if size < 0:
-        raise WireError(f"a frame of {size} bytes")
+        raise WireError(f"a frame's size must not be negative, got {size}")
     if size > limit:
-        raise WireError(f"a frame of {size:,} bytes, where {limit:,} are allowed")
+        raise WireError(f"a frame of {size:,} bytes exceeds the limit of {limit:,}")
     return int(size)

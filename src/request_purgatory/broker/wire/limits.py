@@ -1,8 +1,9 @@
-"""Limits on what a request may make of its bytes: an element of an array can cost a byte on the wire and hundreds in memory.
+"""Limits on what decoding a request may cost.
 
-The library's decoder believes what it reads: numbers of variable length that never end, arrays of
-millions of elements, tagged fields for each of which it copies the rest of the frame. So all but
-small frames are walked over first, without making anything.
+An array element can be one byte on the wire and hundreds in memory. kafka-python's decoder trusts
+what it reads: variable-length integers without an end, arrays of millions of elements, tagged
+fields for each of which it copies the rest of the frame. Every frame but a small one is therefore
+scanned first, without building any object.
 """
 
 from __future__ import annotations
@@ -18,21 +19,21 @@ from request_purgatory.broker.wire.errors import WireError
 if TYPE_CHECKING:
     from request_purgatory.broker.wire.apis import Api
 
-#: Of any request but Produce, whose bytes are mostly records.
+#: The largest request of any API but Produce, whose bytes are mostly records.
 MAX_PLAIN_REQUEST_BYTES = 4 * 2**20
-#: In all arrays of a request together. With its part in the answer an element may take up some two
-#: kilobytes while it is handled, so that no request makes more than 100 MiB of its bytes, beyond
-#: these and its records. (Kafka has no such limit; its clients do not come near it.)
+#: The most elements in all arrays of a request together. An element takes up some two kilobytes
+#: while it is handled, its part of the response included, so a request costs at most 100 MiB beside
+#: its own bytes and records. (Kafka has no such limit; its clients stay far below it.)
 MAX_ELEMENTS = 50_000
-#: The longest text that every version can tell, and so the longest that is taken: as Kafka's.
+#: The longest string, as in Kafka: every version of a message can encode this length.
 MAX_TEXT_BYTES = 0x7FFF
-#: Frames up to this size are not walked over: they can't have many elements.
+#: Frames up to this size are not scanned: they can't have many elements.
 SMALL_FRAME_BYTES = 4_096
-#: What tagged fields may make the library copy while it decodes one request. Clients' requests have
-#: none in their arrays.
+#: The most bytes that tagged fields may make kafka-python copy while it decodes one request.
+#: Clients send no tagged fields inside arrays.
 MAX_COPIED_BYTES = 256 * 2**20
 
-#: Of an error's message, which may repeat what a client sent.
+#: The longest error message in a response; a message may repeat what a client sent.
 MAX_MESSAGE_CHARACTERS = 1_000
 
 _INT16 = struct.Struct(">h")
@@ -41,44 +42,52 @@ _MAX_VARINT_BYTES = 5
 
 
 class _Kind(IntEnum):
+    """How the bytes of a part of a request are scanned."""
+
     FIXED = 0
-    TEXT = 1
+    STRING = 1
     BYTES = 2
     ARRAY = 3
-    TAGS = 4
+    TAGGED_FIELDS = 4
 
 
-#: What a request, or an element of one of its arrays, is made of: so many bytes, a text, bytes, an
-#: array of such, tagged fields.
-_Step: TypeAlias = "tuple[_Kind, int, tuple[_Step, ...]]"
+#: A part of a request or of an array element: its kind, its size in bytes (FIXED only), and the
+#: parts of its elements (ARRAY only).
+_Part: TypeAlias = "tuple[_Kind, int, tuple[_Part, ...]]"
 
 
-def require_bounds(frame: bytes, body: int, api: Api, version: int) -> None:
-    """Refuse a request of more parts than any client sends, or whose texts and arrays are not in its frame.
+def check_limits(frame: bytes, body_offset: int, api: Api, version: int) -> None:
+    """Refuse a request that exceeds a limit, or whose strings and arrays are not within its frame.
 
     Args:
-        body: where the request's own fields begin.
+        frame: The request with its header.
+        body_offset: The position in `frame` after the header.
+        api: The API of the request.
+        version: The version of the request.
 
     Raises:
-        WireError: with what there is too much of, or where the frame ends.
+        WireError: A limit is exceeded, or the frame ends too early.
     """
     if len(frame) <= SMALL_FRAME_BYTES:
         return
-    what = f"{api.name} request of version {version}"
-    walk = _Walk(frame, body, what, flexible=api.is_flexible(version))
+    name = f"{api.name} request of version {version}"
+    scan = _Scan(frame, body_offset, name, flexible=api.is_flexible(version))
     try:
-        walk.over(_steps_of(api, version))
+        scan.parts(_request_parts(api, version))
     except (struct.error, IndexError) as error:
-        raise WireError(f"{what}: {len(frame):,} bytes are none: {error}") from error
-    if walk.position > len(frame):
-        raise WireError(f"{what}: {walk.position:,} bytes are announced, {len(frame):,} came")
+        raise WireError(f"{name}: the frame of {len(frame):,} bytes ends early: {error}") from error
+    if scan.position > len(frame):
+        raise WireError(
+            f"{name}: its fields need {scan.position:,} bytes, the frame has {len(frame):,}"
+        )
 
 
-def unsigned(frame: bytes, position: int) -> tuple[int, int]:
-    """A number of variable length, and where it ends; IndexError if the frame does before it.
+def read_uvarint(frame: bytes, position: int) -> tuple[int, int]:
+    """Return the unsigned variable-length integer at `position`, and the position after it.
 
     Raises:
-        WireError: it has more bytes than any number of 32 bits.
+        WireError: The integer is longer than any of 32 bits.
+        IndexError: The frame ends inside the integer.
     """
     value = 0
     for index in range(_MAX_VARINT_BYTES):
@@ -86,105 +95,112 @@ def unsigned(frame: bytes, position: int) -> tuple[int, int]:
         value |= (byte & 0x7F) << 7 * index
         if byte < 0x80:
             return value, position + index + 1
-    raise WireError(f"a number of more than {_MAX_VARINT_BYTES} bytes at {position}")
+    raise WireError(f"the integer at {position} has more than {_MAX_VARINT_BYTES} bytes")
 
 
-def told(message: str | None) -> str | None:
-    """An error's message as it goes into a response, of which every version can write it."""
-    return (
-        message
-        if message is None or len(message) <= MAX_MESSAGE_CHARACTERS
-        else f"{message[:MAX_MESSAGE_CHARACTERS]}..."
-    )
+def truncate_message(message: str | None) -> str | None:
+    """Return `message`, cut to MAX_MESSAGE_CHARACTERS so that every version can encode it."""
+    if message is None or len(message) <= MAX_MESSAGE_CHARACTERS:
+        return message
+    return f"{message[:MAX_MESSAGE_CHARACTERS]}..."
 
 
 @cache
-def _steps_of(api: Api, version: int) -> tuple[_Step, ...]:
-    return _steps(api.request._struct, version, flexible=api.is_flexible(version))
+def _request_parts(api: Api, version: int) -> tuple[_Part, ...]:
+    return _parts(api.request.fields.values(), version, flexible=api.is_flexible(version))
 
 
-def _steps(part: Any, version: int, *, flexible: bool) -> tuple[_Step, ...]:
-    found: list[_Step] = []
-    for field in part.untagged_fields(version):
-        step = _step(field, version, flexible=flexible)
-        if step[0] is _Kind.FIXED and found and found[-1][0] is _Kind.FIXED:
-            step = (_Kind.FIXED, found.pop()[1] + step[1], ())
-        found.append(step)
+def _parts(fields: Iterable[Any], version: int, *, flexible: bool) -> tuple[_Part, ...]:
+    """Return the parts of a struct; fields of fixed size next to each other are one part."""
+    parts: list[_Part] = []
+    for field in fields:
+        if not field.for_version_q(version) or field.tagged_field_q(version):
+            continue
+        part = _part(field, version, flexible=flexible)
+        if part[0] is _Kind.FIXED and parts and parts[-1][0] is _Kind.FIXED:
+            part = (_Kind.FIXED, parts.pop()[1] + part[1], ())
+        parts.append(part)
     if flexible:
-        found.append((_Kind.TAGS, 0, ()))
-    return tuple(found)
+        parts.append((_Kind.TAGGED_FIELDS, 0, ()))
+    return tuple(parts)
 
 
-def _step(field: Any, version: int, *, flexible: bool) -> _Step:
+def _part(field: Any, version: int, *, flexible: bool) -> _Part:
     if field.is_struct_array():
-        return _Kind.ARRAY, 0, _steps(field, version, flexible=flexible)
+        return _Kind.ARRAY, 0, _parts(field.fields.values(), version, flexible=flexible)
     if field.is_array():
-        return _Kind.ARRAY, 0, (_step(field.array_of, version, flexible=flexible),)
-    if field._type_str == "string":
-        return _Kind.TEXT, 0, ()
-    if field._type_str in ("bytes", "records"):
+        return _Kind.ARRAY, 0, (_part(field.array_of, version, flexible=flexible),)
+    if field.type_str == "string":
+        return _Kind.STRING, 0, ()
+    if field.type_str in ("bytes", "records"):
         return _Kind.BYTES, 0, ()
-    return _Kind.FIXED, field._type.size, ()
+    return _Kind.FIXED, field.TYPES[field.type_str].size, ()
 
 
-class _Walk:
-    """A position in a frame, and what was met on the way to it."""
+class _Scan:
+    """A position in a frame, with the elements and copied bytes counted up to it."""
 
-    __slots__ = ("_copied_bytes", "_elements", "_flexible", "_frame", "_what", "position")
+    __slots__ = ("_copied_bytes", "_elements", "_flexible", "_frame", "_name", "position")
 
-    def __init__(self, frame: bytes, position: int, what: str, *, flexible: bool) -> None:
+    def __init__(self, frame: bytes, position: int, name: str, *, flexible: bool) -> None:
         self.position = position
         self._frame = frame
-        self._what = what
+        self._name = name
         self._flexible = flexible
         self._elements = 0
         self._copied_bytes = 0
 
-    def over(self, steps: Iterable[_Step]) -> None:
-        for kind, size, inner in steps:
+    def parts(self, parts: Iterable[_Part]) -> None:
+        """Advance over `parts`.
+
+        Raises:
+            WireError: A limit is exceeded.
+        """
+        for kind, size, element in parts:
             if kind is _Kind.FIXED:
                 self.position += size
-            elif kind is _Kind.TEXT:
+            elif kind is _Kind.STRING:
                 length = self._length(_INT16)
                 if length > MAX_TEXT_BYTES:
                     raise WireError(
-                        f"{self._what}: a text of {length:,} bytes, where {MAX_TEXT_BYTES:,} are allowed"
+                        f"{self._name}: a string of {length:,} bytes exceeds the limit of "
+                        f"{MAX_TEXT_BYTES:,}"
                     )
                 self.position += length
             elif kind is _Kind.BYTES:
                 length = self._length(_INT32)
                 self.position += length
             elif kind is _Kind.ARRAY:
-                self._over_array(inner)
+                self._array(element)
             else:
-                self._over_tagged_fields()
+                self._tagged_fields()
 
-    def _over_array(self, steps: tuple[_Step, ...]) -> None:
+    def _array(self, element: tuple[_Part, ...]) -> None:
         count = self._length(_INT32)
         self._count(count)
-        if len(steps) == 1 and steps[0][0] is _Kind.FIXED:
-            self.position += count * steps[0][1]
+        if len(element) == 1 and element[0][0] is _Kind.FIXED:
+            self.position += count * element[0][1]
             return
         for _ in range(count):
-            self.over(steps)
+            self.parts(element)
 
-    def _over_tagged_fields(self) -> None:
-        count, self.position = unsigned(self._frame, self.position)
+    def _tagged_fields(self) -> None:
+        count, self.position = read_uvarint(self._frame, self.position)
         if not count:
             return
         self._count(count)
         self._copied_bytes += len(self._frame) - self.position
         if self._copied_bytes > MAX_COPIED_BYTES:
-            raise WireError(f"{self._what}: too many parts with tagged fields")
+            raise WireError(f"{self._name}: too many array elements have tagged fields")
         for _ in range(count):
-            _, self.position = unsigned(self._frame, self.position)
-            size, self.position = unsigned(self._frame, self.position)
+            _, self.position = read_uvarint(self._frame, self.position)
+            size, self.position = read_uvarint(self._frame, self.position)
             self.position += size
 
     def _length(self, fixed: struct.Struct) -> int:
-        """Of a text, of bytes or of an array; null counts as 0."""
+        """Return the length of the string, bytes or array at the position; that of a null is 0."""
         if self._flexible:
-            length, self.position = unsigned(self._frame, self.position)
+            length, self.position = read_uvarint(self._frame, self.position)
             return max(length - 1, 0)
         (length,) = fixed.unpack_from(self._frame, self.position)
         self.position += fixed.size
@@ -193,4 +209,4 @@ class _Walk:
     def _count(self, elements: int) -> None:
         self._elements += elements
         if self._elements > MAX_ELEMENTS:
-            raise WireError(f"{self._what}: arrays of more than {MAX_ELEMENTS:,} elements")
+            raise WireError(f"{self._name}: its arrays have more than {MAX_ELEMENTS:,} elements")

@@ -1,4 +1,4 @@
-"""Requests out of bytes, and responses into bytes."""
+"""Decodes requests and encodes responses."""
 
 from __future__ import annotations
 
@@ -13,43 +13,43 @@ from request_purgatory.broker.wire.errors import WireError
 from request_purgatory.broker.wire.limits import (
     MAX_ELEMENTS,
     MAX_PLAIN_REQUEST_BYTES,
-    require_bounds,
-    unsigned,
+    check_limits,
+    read_uvarint,
 )
-from request_purgatory.broker.wire.nullability import require_no_nulls
+from request_purgatory.broker.wire.nullability import check_nullability
 
-#: Of any response but Fetch's, which has a limit of its own in its request and another in the
-#: settings. Clients take no more from a broker by themselves: librdkafka's
+#: The largest response of any API but Fetch, whose size is limited by the request and by
+#: `fetch.max.bytes`. By default clients accept no more from a broker: librdkafka's
 #: `receive.message.max.bytes` is 100 MB.
 MAX_PLAIN_RESPONSE_BYTES = 100 * 2**20
 
 _HEADER = struct.Struct(">hhi")
 _LENGTH = struct.Struct(">h")
-_FRAMED_CORRELATION = struct.Struct(">ii")
+_SIZE_AND_CORRELATION = struct.Struct(">ii")
 _SIZE_BYTES = 4
-_WHY_CHARACTERS = 200
+_MAX_CAUSE_CHARACTERS = 200
 
 
 @dataclass(slots=True)
 class Header:
-    """What every request begins with."""
+    """A request's header."""
 
     api: Api
     version: int
     correlation_id: int
     client_id: str | None
-    #: Where the request's own fields begin.
-    body: int
-    #: ApiVersions of a version that is not served is answered, by an error that names those that
-    #: are.
-    is_served: bool
+    #: The position in the frame after the header.
+    body_offset: int
+    #: False for ApiVersions of an unsupported version, the only unsupported request that is
+    #: answered: with an error and the supported versions of ApiVersions.
+    is_supported: bool
 
 
 def read_header(frame: bytes) -> Header:
-    """The header of a request.
+    """Return the header of the request in `frame`.
 
     Raises:
-        WireError: bytes that are no header, or an API or a version that is not served.
+        WireError: The bytes are no header, or the API or its version is not supported.
     """
     try:
         key, version, correlation_id = _HEADER.unpack_from(frame)
@@ -57,81 +57,83 @@ def read_header(frame: bytes) -> Header:
         position = _HEADER.size + _LENGTH.size
         api = APIS.get(key)
         if api is None:
-            raise WireError(f"API {key} version {version} is not served")
+            raise WireError(f"API {key}, version {version}, is not supported")
         client_id = None
         if length >= 0:
             client_id = frame[position : position + length].decode()
             if len(frame) < position + length:
-                raise WireError(f"a client id of {length} bytes in a frame of {len(frame)}")
+                raise WireError(
+                    f"a client id of {length} bytes does not fit into a frame of {len(frame)}"
+                )
             position += length
-        if not api.serves(version):
+        if not api.supports(version):
             if api is not API_VERSIONS:
                 raise WireError(
-                    f"{api.name} version {version} is not served: {api.min_version} to {api.max_version} are"
+                    f"{api.name} version {version} is not supported; supported: "
+                    f"{api.min_version} to {api.max_version}"
                 )
-            return Header(api, version, correlation_id, client_id, len(frame), is_served=False)
+            return Header(api, version, correlation_id, client_id, len(frame), is_supported=False)
         if api.is_flexible(version):
-            position = _after_tagged_fields(frame, position)
+            position = _skip_tagged_fields(frame, position)
     except (struct.error, IndexError, UnicodeDecodeError) as error:
-        raise WireError(f"{len(frame)} bytes are no request's header: {error}") from error
-    return Header(api, version, correlation_id, client_id, position, is_served=True)
+        raise WireError(f"a frame of {len(frame)} bytes has no valid header: {error}") from error
+    return Header(api, version, correlation_id, client_id, position, is_supported=True)
 
 
-def _after_tagged_fields(frame: bytes, position: int) -> int:
-    """Where the tagged fields end that begin at `position`; a header has none that is known."""
-    count, position = unsigned(frame, position)
+def _skip_tagged_fields(frame: bytes, position: int) -> int:
+    """Return the position after a header's tagged fields, none of which is in use.
+
+    Raises:
+        WireError: There are too many fields, or one does not fit into the frame.
+    """
+    count, position = read_uvarint(frame, position)
     if count > MAX_ELEMENTS:
         raise WireError(
-            f"a header with {count:,} tagged fields, where {MAX_ELEMENTS:,} are allowed"
+            f"a header with {count:,} tagged fields exceeds the limit of {MAX_ELEMENTS:,}"
         )
     for _ in range(count):
-        _, position = unsigned(frame, position)
-        size, position = unsigned(frame, position)
+        _, position = read_uvarint(frame, position)
+        size, position = read_uvarint(frame, position)
         position += size
         if position > len(frame):
-            raise WireError(f"a tagged field of {size} bytes in a frame of {len(frame)}")
+            raise WireError(
+                f"a tagged field of {size} bytes does not fit into a frame of {len(frame)}"
+            )
     return position
 
 
 def read_request(frame: bytes, header: Header) -> Any:
-    """The request that follows a header, of kafka-python's class for it.
+    """Return the request that follows `header`, an instance of kafka-python's class.
 
     Raises:
-        WireError: bytes that are no such request, or one of more parts than any client sends.
+        WireError: The bytes are no such request, or the request exceeds a limit.
     """
     api = header.api
+    name = f"{api.name} request of version {header.version}"
     if api is not PRODUCE and len(frame) > MAX_PLAIN_REQUEST_BYTES:
         raise WireError(
-            f"{api.name} of {len(frame):,} bytes, where {MAX_PLAIN_REQUEST_BYTES:,} are allowed"
+            f"{name}: {len(frame):,} bytes exceed the limit of {MAX_PLAIN_REQUEST_BYTES:,}"
         )
-    require_bounds(frame, header.body, api, header.version)
-    flexible = api.is_flexible(header.version)
-    # What `decode` does, but for where it ends: a text that is longer than the frame is cut there
-    # without a word.
-    decode = api.request._struct.compiled_decode_from(
-        header.version, compact=flexible, tagged=flexible, data_class=api.request
-    )
+    check_limits(frame, header.body_offset, api, header.version)
+    decode = api.request_decoder(header.version)
     try:
-        request, end = decode(memoryview(frame), header.body)
+        request, end = decode(memoryview(frame), header.body_offset)
     except Exception as error:
-        # The library tells of bad bytes by whatever error they led to: struct's, a look-up's, a
-        # decoder's.
-        why = f"{type(error).__name__}: {str(error)[:_WHY_CHARACTERS]}"
-        raise WireError(
-            f"{len(frame)} bytes are no {api.name} request of version {header.version}: {why}"
-        ) from error
+        # kafka-python raises whatever the bytes lead to: struct.error, a failed look-up, a codec's
+        # error.
+        cause = f"{type(error).__name__}: {str(error)[:_MAX_CAUSE_CHARACTERS]}"
+        raise WireError(f"{name}: {len(frame)} bytes can't be decoded: {cause}") from error
     if end > len(frame):
-        raise WireError(
-            f"{api.name} request of version {header.version}: {end} bytes are announced, {len(frame)} came"
-        )
-    require_no_nulls(api, request, header.version)
+        # kafka-python reads a string that exceeds the frame up to the frame's end.
+        raise WireError(f"{name}: its fields need {end} bytes, the frame has {len(frame)}")
+    check_nullability(api, request, header.version)
     return request
 
 
-class _Answer(EncodeBuffer):  # type: ignore[misc]
-    """A buffer that a response is written to.
+class _ResponseBuffer(EncodeBuffer):  # type: ignore[misc]
+    """A buffer for one response, with a limit.
 
-    Not larger than it may be, and gone with it, unlike the library's own.
+    kafka-python's own buffers have no limit, and are kept for the next message.
     """
 
     def __init__(self, size: int, limit_bytes: int | None) -> None:
@@ -139,26 +141,30 @@ class _Answer(EncodeBuffer):  # type: ignore[misc]
         self.limit_bytes = limit_bytes
 
     def ensure(self, needed: int) -> None:
+        """Make room for `needed` more bytes.
+
+        Raises:
+            WireError: The buffer would exceed its limit.
+        """
         if self.limit_bytes is not None and self.pos + needed > self.limit_bytes:
-            raise WireError(f"an answer of more than {self.limit_bytes:,} bytes")
+            raise WireError(f"a response exceeds the limit of {self.limit_bytes:,} bytes")
         super().ensure(needed)
 
 
-def response_frame(header: Header, response: Any) -> bytes:
-    """A response as it is sent: size, correlation id, and the message.
+def encode_response(header: Header, response: Any) -> bytes:
+    """Return the frame of a response: its size, the correlation id and the message.
 
     Raises:
-        WireError: it is larger than MAX_PLAIN_RESPONSE_BYTES.
+        WireError: The response is larger than MAX_PLAIN_RESPONSE_BYTES.
     """
     api = header.api
-    # Who asks for versions that this broker does not have, can only read the answer of the first
-    # version.
-    version = header.version if header.is_served else 0
-    flexible = api.is_flexible(version)
-    answer = _Answer(1_024, None if api is FETCH else MAX_PLAIN_RESPONSE_BYTES)
-    # No tagged fields of the header's; that of ApiVersions has no room for them.
-    answer.pos = _FRAMED_CORRELATION.size + (flexible and api is not API_VERSIONS)
-    encode = api.response._struct.compiled_encode_into(version, compact=flexible, tagged=flexible)
-    encode(response, answer)
-    _FRAMED_CORRELATION.pack_into(answer.buf, 0, answer.pos - _SIZE_BYTES, header.correlation_id)
-    return bytes(memoryview(answer.buf)[: answer.pos])
+    # A client that sent an unsupported version can only be expected to read version 0.
+    version = header.version if header.is_supported else 0
+    buffer = _ResponseBuffer(1_024, None if api is FETCH else MAX_PLAIN_RESPONSE_BYTES)
+    # The header of a flexible response ends with an empty list of tagged fields, a zero byte; that
+    # of ApiVersions has none in any version (KIP-511).
+    has_tagged_fields = api.is_flexible(version) and api is not API_VERSIONS
+    buffer.pos = _SIZE_AND_CORRELATION.size + has_tagged_fields
+    api.response_encoder(version)(response, buffer)
+    _SIZE_AND_CORRELATION.pack_into(buffer.buf, 0, buffer.pos - _SIZE_BYTES, header.correlation_id)
+    return bytes(memoryview(buffer.buf)[: buffer.pos])

@@ -1,7 +1,8 @@
-"""Nulls where the protocol has none, which the library reads as None without a word."""
+"""Refuses nulls that the protocol does not allow; kafka-python decodes them as None."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -10,52 +11,55 @@ from request_purgatory.broker.wire.errors import WireError
 
 
 class _Field(NamedTuple):
-    """A field that may not be null, or whose elements have such fields."""
+    """A field that must not be null, or whose elements have such fields."""
 
     name: str
     nullable: bool
-    #: Of texts, which may not be null whatever the array may.
+    #: An array of strings or numbers, whose elements must not be null even if the array may.
     is_plain_array: bool
-    inner: tuple[_Field, ...]
+    element: tuple[_Field, ...]
 
 
-def require_no_nulls(api: Api, request: Any, version: int) -> None:
-    """Refuse a request with a null where its version must have an array, a text or bytes, however deep.
+def check_nullability(api: Api, request: Any, version: int) -> None:
+    """Refuse a request with a null array, string or bytes where `version` allows none.
 
     Raises:
-        WireError: as Kafka, which ends the connection, with the field's name.
+        WireError: A field is null; the message has its name. Kafka also closes the connection.
     """
-    _require(api, request, version, _fields_of(api, version))
+    _check(api, request, version, _request_fields(api, version))
 
 
 @cache
-def _fields_of(api: Api, version: int) -> tuple[_Field, ...]:
-    return _fields(api.request._struct, version)
+def _request_fields(api: Api, version: int) -> tuple[_Field, ...]:
+    return _fields(api.request.fields.values(), version)
 
 
-def _fields(part: Any, version: int) -> tuple[_Field, ...]:
+def _fields(fields: Iterable[Any], version: int) -> tuple[_Field, ...]:
     found = []
-    for field in part.untagged_fields(version):
+    for field in fields:
+        if not field.for_version_q(version) or field.tagged_field_q(version):
+            continue
         nullable = bool(field.nullable_for_version_q(version))
-        inner = _fields(field, version) if field.is_struct_array() else ()
-        is_plain_array = field.is_array() and not field.is_struct_array()
-        # Numbers are never null, and a topic's id of nothing but zeros, which is read as None, is
-        # no id.
-        kind = field._type_str
-        may_be_null = kind in ("string", "bytes", "records") or kind.startswith("[]")
-        if may_be_null and (not nullable or inner or is_plain_array):
-            found.append(_Field(field.name, nullable, is_plain_array, inner))
+        is_struct_array = field.is_struct_array()
+        element = _fields(field.fields.values(), version) if is_struct_array else ()
+        is_plain_array = field.is_array() and not is_struct_array
+        # Numbers are never null. A topic id of zeros, which is decoded as None, means no id.
+        can_be_null = field.is_array() or field.type_str in ("string", "bytes", "records")
+        if can_be_null and (not nullable or element or is_plain_array):
+            found.append(_Field(field.name, nullable, is_plain_array, element))
     return tuple(found)
 
 
-def _require(api: Api, data: Any, version: int, fields: tuple[_Field, ...]) -> None:
-    for name, nullable, is_plain_array, inner in fields:
+def _check(api: Api, data: Any, version: int, fields: tuple[_Field, ...]) -> None:
+    for name, nullable, is_plain_array, element in fields:
         value = getattr(data, name)
         if value is None:
             if not nullable:
-                raise WireError(f"{api.name} request of version {version}: {name} is null")
-        elif inner:
+                raise WireError(f"{api.name} request of version {version}: {name} must not be null")
+        elif element:
             for each in value:
-                _require(api, each, version, inner)
+                _check(api, each, version, element)
         elif is_plain_array and None in value:
-            raise WireError(f"{api.name} request of version {version}: a null among {name}")
+            raise WireError(
+                f"{api.name} request of version {version}: an element of {name} must not be null"
+            )

@@ -1,6 +1,6 @@
-"""Idempotent producers.
+"""The state of idempotent producers, to recognize a batch that is sent twice.
 
-What each last appended, so that a batch that is sent twice is there once.
+Source: Kafka's `ProducerStateManager`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from request_purgatory.broker.log.batch import UNSET, BatchHeader
 from request_purgatory.broker.log.errors import RecordError
 from request_purgatory.broker.wire.error_code import ErrorCode
 
-#: Of each producer: as many as a producer may have under way.
+#: The batches that are kept of each producer: the most that a producer may have in flight.
 BATCHES_KEPT = 5
 #: Kafka's default of `producer.id.expiration.ms`.
 EXPIRATION_MS = 86_400_000
@@ -28,15 +28,12 @@ class ProducerBatch(NamedTuple):
     last_sequence: int
     base_offset: int
     last_offset: int
-    #: Its max timestamp.
+    #: The max timestamp of the batch.
     timestamp: int
 
 
-class Producer:
-    """What is known of one producer.
-
-    Its epoch, and its last batches of this epoch, the oldest first.
-    """
+class ProducerState:
+    """A producer's epoch and its last batches in this epoch, the oldest first."""
 
     __slots__ = ("batches", "epoch", "last_timestamp")
 
@@ -46,23 +43,23 @@ class Producer:
         self.last_timestamp = UNSET
 
 
-class Producers:
-    """The producers of one partition, by their ids."""
+class ProducerStates:
+    """The state of a partition's producers by producer id."""
 
     __slots__ = ("_producers",)
 
     def __init__(self) -> None:
-        self._producers: dict[int, Producer] = {}
+        self._producers: dict[int, ProducerState] = {}
 
     def __len__(self) -> int:
         return len(self._producers)
 
-    def get(self, producer_id: int) -> Producer | None:
-        """What is known of a producer."""
+    def get(self, producer_id: int) -> ProducerState | None:
+        """Return a producer's state, or None if the producer is unknown."""
         return self._producers.get(producer_id)
 
-    def duplicate(self, header: BatchHeader) -> ProducerBatch | None:
-        """The batch that this one repeats, if it is among the last that are known of its producer."""
+    def find_duplicate(self, header: BatchHeader) -> ProducerBatch | None:
+        """Return the kept batch with the same producer, epoch and sequences, or None."""
         producer = self._producers.get(header.producer_id)
         if producer is None or producer.epoch != header.producer_epoch:
             return None
@@ -73,13 +70,16 @@ class Producers:
         return None
 
     def check(self, header: BatchHeader, *, internal: bool = False) -> None:
-        """Refuse a batch that does not follow its producer's last.
+        """Refuse a batch that does not follow its producer's last one.
 
-        Of a producer that is not known, any sequence is taken: all it wrote may have been deleted.
-        `internal` batches have no sequences, only epochs.
+        An unknown producer may start with any sequence: its earlier batches may have been deleted.
+
+        Args:
+            header: The header of the batch.
+            internal: A batch of the broker's own, which has an epoch but no sequences.
 
         Raises:
-            RecordError: INVALID_PRODUCER_EPOCH for an older epoch than the last;
+            RecordError: INVALID_PRODUCER_EPOCH for an epoch older than the last;
                 OUT_OF_ORDER_SEQUENCE_NUMBER for a gap, or a new epoch that does not start at 0.
         """
         producer = self._producers.get(header.producer_id)
@@ -88,7 +88,8 @@ class Producers:
         if header.producer_epoch < producer.epoch:
             raise RecordError(
                 ErrorCode.INVALID_PRODUCER_EPOCH,
-                f"producer {header.producer_id} has epoch {producer.epoch}, got a batch of epoch {header.producer_epoch}",
+                f"producer {header.producer_id} has epoch {producer.epoch}, "
+                f"got a batch of epoch {header.producer_epoch}",
             )
         if internal:
             return
@@ -97,22 +98,24 @@ class Producers:
             if sequence != 0 and producer.epoch != UNSET:
                 raise RecordError(
                     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-                    f"epoch {header.producer_epoch} of producer {header.producer_id} starts at sequence 0, got {sequence}",
+                    f"epoch {header.producer_epoch} of producer {header.producer_id} must start "
+                    f"at sequence 0, got {sequence}",
                 )
             return
         last = producer.batches[-1].last_sequence if producer.batches else UNSET
-        following = 0 if last == _LAST_SEQUENCE else last + 1
-        if sequence != following and producer.epoch != UNSET:
+        expected = 0 if last == _LAST_SEQUENCE else last + 1
+        if sequence != expected and producer.epoch != UNSET:
             raise RecordError(
                 ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-                f"after sequence {last} of producer {header.producer_id} comes {following}, got {sequence}",
+                f"the next sequence of producer {header.producer_id} must be {expected}, "
+                f"got {sequence}",
             )
 
     def add(self, header: BatchHeader, base_offset: int, timestamp: int) -> None:
-        """Note a batch that was appended at `base_offset`."""
+        """Record a batch that was appended at `base_offset` with max timestamp `timestamp`."""
         producer = self._producers.get(header.producer_id)
         if producer is None:
-            producer = self._producers[header.producer_id] = Producer(header.producer_epoch)
+            producer = self._producers[header.producer_id] = ProducerState(header.producer_epoch)
         elif producer.epoch != header.producer_epoch:
             producer.epoch = header.producer_epoch
             producer.batches.clear()
@@ -127,28 +130,31 @@ class Producers:
             )
         )
 
-    def cut(self, end_offset: int) -> set[int]:
-        """Forget the producers that appended at `end_offset` or later, and say which.
+    def truncate_to(self, end_offset: int) -> set[int]:
+        """Remove the producers that appended at `end_offset` or later.
 
-        What is left of them is in the log.
+        Returns:
+            The ids of these producers. Their earlier batches are to be read from the log again, by
+            `add_older`.
         """
-        cut = {
+        removed = {
             producer_id
             for producer_id, producer in self._producers.items()
             if producer.batches and producer.batches[-1].last_offset >= end_offset
         }
-        for producer_id in cut:
+        for producer_id in removed:
             del self._producers[producer_id]
-        return cut
+        return removed
 
-    def restore(self, header: BatchHeader) -> bool:
-        """Note a batch that was appended before those that are known of its producer.
+    def add_older(self, header: BatchHeader) -> bool:
+        """Record a batch that precedes those that are known of its producer.
 
-        True if no more are needed of it.
+        Returns:
+            True if no earlier batch of the producer is needed.
         """
         producer = self._producers.get(header.producer_id)
         if producer is None:
-            producer = self._producers[header.producer_id] = Producer(header.producer_epoch)
+            producer = self._producers[header.producer_id] = ProducerState(header.producer_epoch)
             producer.last_timestamp = header.max_timestamp
         elif producer.epoch != header.producer_epoch:
             return True
@@ -164,24 +170,24 @@ class Producers:
         return len(producer.batches) == BATCHES_KEPT
 
     def expire(self, now_ms: int) -> None:
-        """Forget the producers that have written nothing for a day."""
-        late = [
+        """Remove the producers whose last batch is EXPIRATION_MS old or older."""
+        expired = [
             each
             for each, producer in self._producers.items()
             if now_ms - producer.last_timestamp >= EXPIRATION_MS
         ]
-        for producer_id in late:
+        for producer_id in expired:
             del self._producers[producer_id]
 
     def clear(self) -> None:
-        """Forget all of them."""
+        """Remove all producers."""
         self._producers.clear()
 
     def check_invariants(self, batches: Collection[BatchHeader]) -> None:
-        """Assert that all that is known is as the log's `batches` have it."""
+        """Assert that the state of every producer matches the log's `batches`."""
         by_producer: dict[int, list[BatchHeader]] = {}
         for header in batches:
-            if header.producer_id > UNSET and not header.is_control:
+            if header.has_producer_state:
                 by_producer.setdefault(header.producer_id, []).append(header)
         for producer_id, headers in by_producer.items():
             producer = self._producers.get(producer_id)
@@ -196,10 +202,10 @@ class Producers:
                 (batch.base_offset, batch.first_sequence, batch.last_sequence)
                 for batch in producer.batches
             ]
-            there = [
+            in_log = [
                 (each.base_offset, each.base_sequence, each.last_sequence)
                 for each in headers
                 if each.producer_epoch == producer.epoch
             ]
-            shared = min(len(known), len(there))
-            assert known[-shared:] == there[-shared:], (producer_id, known, there)
+            shared = min(len(known), len(in_log))
+            assert known[-shared:] == in_log[-shared:], (producer_id, known, in_log)

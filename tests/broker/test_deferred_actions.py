@@ -1,4 +1,4 @@
-"""The queue of what is to be done once the state is whole."""
+"""The queue of deferred actions."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import logging
 
 import pytest
 
-from request_purgatory.broker.groups.deferred_actions import ActionQueue
+from request_purgatory.broker.deferred_actions import ActionQueue
 from tests.support.requests import Fault
 
 
-def test_actions_run_at_the_end_of_the_outermost_block_in_their_order() -> None:
-    """Those that are added by actions, too."""
+def test_actions_run_in_order_when_the_outermost_block_ends() -> None:
+    """Actions that are added by an action run last."""
     actions = ActionQueue()
     done: list[str] = []
 
@@ -28,8 +28,8 @@ def test_actions_run_at_the_end_of_the_outermost_block_in_their_order() -> None:
     assert done == ["first", "second", "third"]
 
 
-def test_action_that_raises_harms_no_other(caplog: pytest.LogCaptureFixture) -> None:
-    """It is logged."""
+def test_action_that_raises_does_not_stop_the_others(caplog: pytest.LogCaptureFixture) -> None:
+    """The exception is logged."""
     actions = ActionQueue()
     done: list[str] = []
 
@@ -43,22 +43,22 @@ def test_action_that_raises_harms_no_other(caplog: pytest.LogCaptureFixture) -> 
     assert "fail" in caplog.text
 
 
-def test_action_outside_of_every_block_is_refused() -> None:
-    """It would never run."""
-    with pytest.raises(AssertionError, match="never run"):
+def test_add_outside_of_a_block_is_rejected() -> None:
+    """Nothing would run the action."""
+    with pytest.raises(AssertionError, match="inside a `with` block"):
         ActionQueue().add(print)
 
 
-def test_actions_run_though_the_block_raises() -> None:
-    """Who was promised an answer gets it."""
+def test_actions_run_if_the_block_raises() -> None:
+    """The exception of the block is raised after the actions have run."""
     actions = ActionQueue()
     done: list[str] = []
 
     def block() -> None:
         with actions:
-            actions.add(lambda: done.append("answered"))
+            actions.add(lambda: done.append("replied"))
             raise Fault
 
     with pytest.raises(Fault):
         block()
-    assert done == ["answered"]
+    assert done == ["replied"]

@@ -1,4 +1,4 @@
-"""How much memory a cluster's process has taken."""
+"""The memory of a cluster's process."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 from request_purgatory.broker import ClusterProcess
 
 
-def most_resident_kb(process: ClusterProcess) -> int:
-    """The most that it ever had in memory; 0 where the system does not tell."""
+def peak_resident_kb(process: ClusterProcess) -> int:
+    """Return the peak of the process's resident memory; 0 where the system does not report it."""
     assert process._process is not None
     status = Path(f"/proc/{process._process.pid}/status")
     if not status.exists():

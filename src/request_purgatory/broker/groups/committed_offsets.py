@@ -1,26 +1,26 @@
-"""Committed offsets."""
+"""The committed offsets of one shard."""
 
 from __future__ import annotations
 
 from request_purgatory.broker.groups.records import OffsetKey, OffsetValue
 
 
-class Offsets:
-    """The committed offsets of one shard: those that are replicated."""
+class CommittedOffsets:
+    """The committed offsets of one shard whose records are replicated."""
 
     def __init__(self) -> None:
         self._by_group: dict[str, dict[str, dict[int, OffsetValue]]] = {}
 
     def put(self, key: OffsetKey, value: OffsetValue) -> None:
-        """Commit one."""
+        """Set a committed offset."""
         self._by_group.setdefault(key.group_id, {}).setdefault(key.topic, {})[key.partition] = value
 
     def get(self, group_id: str, topic: str, partition: int) -> OffsetValue | None:
-        """What is committed, or None."""
+        """Return a group's committed offset of a partition, or None if there is none."""
         return self._by_group.get(group_id, {}).get(topic, {}).get(partition)
 
     def remove(self, key: OffsetKey) -> None:
-        """Forget one, if it is there."""
+        """Remove a committed offset; no-op if there is none."""
         topics = self._by_group.get(key.group_id, {})
         partitions = topics.get(key.topic, {})
         partitions.pop(key.partition, None)
@@ -30,11 +30,11 @@ class Offsets:
             self._by_group.pop(key.group_id, None)
 
     def of_group(self, group_id: str) -> dict[str, dict[int, OffsetValue]]:
-        """All that a group has committed: topic -> partition -> offset."""
+        """Return a group's committed offsets: topic -> partition -> offset."""
         return self._by_group.get(group_id, {})
 
     def keys_of_group(self, group_id: str) -> list[OffsetKey]:
-        """The keys of all that a group has committed."""
+        """Return the keys of a group's committed offsets."""
         return [
             OffsetKey(group_id, topic, partition)
             for topic, partitions in self.of_group(group_id).items()
@@ -42,7 +42,7 @@ class Offsets:
         ]
 
     def keys_of_topic(self, topic: str) -> list[OffsetKey]:
-        """The keys of all that was committed for a topic."""
+        """Return the keys of a topic's committed offsets, of all groups."""
         return [
             OffsetKey(group_id, topic, partition)
             for group_id, topics in self._by_group.items()

@@ -1,7 +1,4 @@
-"""What a case works with.
-
-Topics and groups of its own, connections to the nodes it needs, and a clock.
-"""
+"""The harness of a parity case: its own topics and groups, connections to nodes, and a clock."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ from tests.broker.parity.batches import batch
 from tests.broker.parity.observation import timing
 from tests.broker.parity.raw import TIME_LIMIT, ConnectionClosedError, RawClient
 
-_NOT_YET = {
+_RETRIABLE = {
     "LEADER_NOT_AVAILABLE": 5,
     "COORDINATOR_LOAD_IN_PROGRESS": 14,
     "COORDINATOR_NOT_AVAILABLE": 15,
@@ -22,65 +19,62 @@ _NOT_YET = {
 
 
 class Cluster(Protocol):
-    """A cluster, Kafka's or ours, of three nodes with the ids 0, 1 and 2.
-
-    Node 0 is never stopped.
-    """
+    """A cluster of nodes 0, 1 and 2, of Apache Kafka or of this broker; node 0 is never stopped."""
 
     @property
-    def bootstrap(self) -> str:
+    def bootstrap_servers(self) -> str:
         """The addresses of all nodes, "host:port,host:port"."""
 
     def stop(self, node: int) -> None:
         """Stop a node, in an orderly way."""
 
     def restart(self, node: int) -> None:
-        """Start a stopped node again, to where the cluster has it."""
+        """Start a stopped node, and wait until the cluster knows it."""
 
 
-class Scene:
-    """For one run of one case."""
+class CaseHarness:
+    """The harness of one run of one case."""
 
     def __init__(self, cluster: Cluster, case: str, token: str) -> None:
         self.cluster = cluster
         self._case = case
         self._token = token
         self._clients: list[RawClient] = []
-        # One for each node, on which no answer is ever left waiting.
-        self._own: dict[str, RawClient] = {}
+        # One connection to each node, with no outstanding request.
+        self._idle: dict[str, RawClient] = {}
         self._topics: list[str] = []
 
     def close(self) -> None:
-        """End the connections and remove the topics."""
+        """Delete the topics, and close the connections."""
         if self._topics:
-            self.any.call("DeleteTopics", 5, topic_names=self._topics, timeout_ms=10_000)
+            self.node_0.call("DeleteTopics", 5, topic_names=self._topics, timeout_ms=10_000)
         for client in self._clients:
             client.close()
 
     @property
-    def any(self) -> RawClient:
+    def node_0(self) -> RawClient:
         """A connection to node 0."""
         address = self.addresses()[0]
-        if address not in self._own:
-            self._own[address] = self.connect(address)
-        return self._own[address]
+        if address not in self._idle:
+            self._idle[address] = self.connect(address)
+        return self._idle[address]
 
     def addresses(self) -> list[str]:
-        """Of all nodes."""
-        return self.cluster.bootstrap.split(",")
+        """Return the addresses of all nodes."""
+        return self.cluster.bootstrap_servers.split(",")
 
     def connect(self, address: str) -> RawClient:
-        """One connection more to a node."""
+        """Open a connection to a node."""
         client = RawClient(address)
         self._clients.append(client)
         return client
 
-    def again(self, client: RawClient) -> RawClient:
-        """One connection more to where this one leads."""
+    def connect_like(self, client: RawClient) -> RawClient:
+        """Open another connection to the node of `client`."""
         return self.connect(client.address)
 
     def name(self, what: str = "topic") -> str:
-        """A name that nothing else has."""
+        """Return a unique name that begins with `what`."""
         return what + self._token
 
     def topic(
@@ -92,7 +86,7 @@ class Scene:
         nodes: list[list[int]] | None = None,
         configs: dict[str, str] | None = None,
     ) -> str:
-        """A new topic that all nodes know and whose leaders serve.
+        """Create a topic, and wait until all nodes know it and its leaders serve it.
 
         `nodes` are each partition's replicas, the leader first.
         """
@@ -109,17 +103,17 @@ class Scene:
             ]
             topic |= {"num_partitions": -1, "replication_factor": -1, "assignments": assignments}
         topic["configs"] = [{"name": key, "value": value} for key, value in (configs or {}).items()]
-        answer = self.any.call(
+        answer = self.node_0.call(
             "CreateTopics", 5, topics=[topic], timeout_ms=10_000, validate_only=False
         )
         assert answer.topics[0].error_code == 0, answer
-        self.forget_later(name)
+        self.delete_later(name)
         for partition in range(partitions if nodes is None else len(nodes)):
             self.await_leader(name, partition)
         return name
 
-    def filled(self, count: int = 3, **topic: Any) -> tuple[str, RawClient]:
-        """A new topic with `count` batches of one record each in partition 0, and a connection to the leader."""
+    def topic_with_records(self, count: int = 3, **topic: Any) -> tuple[str, RawClient]:
+        """Create a topic with `count` one-record batches in partition 0; connect to its leader."""
         name = self.topic(**topic)
         client = self.leader(name)
         for number in range(count):
@@ -129,19 +123,21 @@ class Scene:
     def metadata(
         self, version: int, topics: list[dict[str, Any]] | None, *, create: bool = False
     ) -> Any:
-        """What node 0 answers to Metadata."""
-        return self.any.call("Metadata", version, topics=topics, allow_auto_topic_creation=create)
+        """Return node 0's response to Metadata."""
+        return self.node_0.call(
+            "Metadata", version, topics=topics, allow_auto_topic_creation=create
+        )
 
-    def forget_later(self, topic: str) -> None:
-        """Remove the topic when the case ends."""
+    def delete_later(self, topic: str) -> None:
+        """Delete the topic when the case ends."""
         self._topics.append(topic)
 
     def topic_id(self, topic: str) -> Any:
-        """The id of a topic."""
+        """Return the id of a topic."""
         return self.metadata(12, [{"name": topic}]).topics[0].topic_id
 
     def await_leader(self, topic: str, partition: int = 0) -> str:
-        """The address of a partition's leader, once each node knows the same one, and that one serves."""
+        """Return the address of a leader that all nodes agree on and that serves the partition."""
 
         def known() -> str | None:
             leaders = set()
@@ -164,7 +160,7 @@ class Scene:
             if leaders or address is None:
                 return None
             wanted = {"partition_index": partition, "current_leader_epoch": -1, "timestamp": -1}
-            answer = self._own[address].call(
+            answer = self._idle[address].call(
                 "ListOffsets",
                 5,
                 replica_id=-1,
@@ -176,31 +172,31 @@ class Scene:
         return str(self.until(known))
 
     def leader(self, topic: str, partition: int = 0) -> RawClient:
-        """A connection to a partition's leader."""
+        """Connect to a partition's leader."""
         return self.connect(self.await_leader(topic, partition))
 
-    def other(self, topic: str, partition: int = 0) -> RawClient:
-        """A connection to a node that does not lead the partition."""
+    def non_leader(self, topic: str, partition: int = 0) -> RawClient:
+        """Connect to a node that does not lead the partition."""
         leader = self.await_leader(topic, partition)
         return self.connect(next(each for each in self.addresses() if each != leader))
 
     def coordinator(self, group: str) -> RawClient:
-        """A connection to a group's coordinator, once that one serves."""
+        """Connect to a group's coordinator, once it serves the group."""
 
         def found() -> RawClient | None:
-            answer = self.any.call("FindCoordinator", 2, key=group, key_type=0)
+            answer = self.node_0.call("FindCoordinator", 2, key=group, key_type=0)
             if answer.error_code:
-                assert answer.error_code in _NOT_YET.values(), answer
+                assert answer.error_code in _RETRIABLE.values(), answer
                 return None
             client = self.connect(f"{answer.host}:{answer.port}")
             fetched = client.call("OffsetFetch", 6, group_id=group, topics=None)
-            return None if fetched.error_code in _NOT_YET.values() else client
+            return None if fetched.error_code in _RETRIABLE.values() else client
 
         client: RawClient = self.until(found)
         return client
 
     def until(self, condition: Callable[[], Any]) -> Any:
-        """What the condition returns, once that is not None and not False."""
+        """Poll a condition until its result is neither None nor False, and return the result."""
         limit = time.monotonic() + TIME_LIMIT
         while (found := condition()) is None or found is False:
             assert time.monotonic() < limit, (
@@ -212,7 +208,7 @@ class Scene:
     def timed(
         self, wait_ms: float, call: Callable[..., Any], *arguments: Any, **named: Any
     ) -> dict[str, Any]:
-        """What a call with these arguments returns, and how long that takes where it may take `wait_ms`."""
+        """Return the result of a call, and its timing compared with `wait_ms`."""
         before = time.monotonic()
         answer = call(*arguments, **named)
         return {"timing": timing((time.monotonic() - before) * 1000, wait_ms), "answer": answer}
@@ -226,7 +222,7 @@ class Scene:
         version: int = 9,
         **fields: Any,
     ) -> Any:
-        """What is answered for partition 0, or a list for as many partitions as there are `records`."""
+        """Return the response for partition 0, or for each partition if there are more."""
         client.start("Produce", version, **produce_fields(topic, records, acks=acks, **fields))
         answers = sorted(
             client.read().responses[0].partition_responses, key=lambda each: each.index
@@ -234,7 +230,7 @@ class Scene:
         return answers[0] if len(records) == 1 else answers
 
     def fetch(self, client: RawClient, topic: str, *, version: int = 12, **fields: Any) -> Any:
-        """What is answered for partition 0."""
+        """Return the response for partition 0."""
         return (
             client.call("Fetch", version, **fetch_fields(topic, **fields))
             .responses[0]
@@ -244,13 +240,13 @@ class Scene:
     def _nodes(self) -> Iterable[RawClient]:
         for address in self.addresses():
             try:
-                if address not in self._own:
-                    self._own[address] = self.connect(address)
-                self._own[address].call("Metadata", 9, topics=[])
+                if address not in self._idle:
+                    self._idle[address] = self.connect(address)
+                self._idle[address].call("Metadata", 9, topics=[])
             except (OSError, ConnectionClosedError):
-                self._own.pop(address, None)
+                self._idle.pop(address, None)
             else:
-                yield self._own[address]
+                yield self._idle[address]
 
 
 def produce_fields(
@@ -261,7 +257,7 @@ def produce_fields(
     timeout_ms: int = 5_000,
     topic_id: Any = None,
 ) -> dict[str, Any]:
-    """The fields of a Produce request: the records of partition 0, of partition 1, and so on."""
+    """Return the fields of a Produce request with the records of partition 0, 1 and so on."""
     data: dict[str, Any] = {
         "partition_data": [{"index": index, "records": each} for index, each in enumerate(records)]
     }
@@ -285,10 +281,7 @@ def fetch_fields(
     topic_id: Any = None,
     forgotten: Iterable[int] = (),
 ) -> dict[str, Any]:
-    """The fields of a Fetch request: the offsets to read from, by partition.
-
-    A single one is that of partition 0.
-    """
+    """Return the fields of a Fetch request; a single offset is that of partition 0."""
     by_partition = {0: offsets} if isinstance(offsets, int) else offsets
     named = {"topic": topic} if topic_id is None else {"topic_id": topic_id}
     partitions = [

@@ -1,10 +1,10 @@
-"""Which handler is for which API."""
+"""The handler of each API."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
 
 from request_purgatory.broker.api import (
     configs,
@@ -15,18 +15,17 @@ from request_purgatory.broker.api import (
     produce,
     topics,
 )
-from request_purgatory.broker.server.request_context import RequestContext
+from request_purgatory.broker.api.broker_api import BrokerApi
+from request_purgatory.broker.request_context import RequestContext
 from request_purgatory.broker.wire import apis
 from request_purgatory.broker.wire.error_code import ErrorCode
 from request_purgatory.broker.wire.error_response import error_response
 from request_purgatory.broker.wire.errors import WireError
 
-if TYPE_CHECKING:
-    from request_purgatory.broker.cluster.node import Node
-
 logger = logging.getLogger(__name__)
 
-Handler = Callable[["Node", RequestContext, Any], None]
+#: Handles a request: the broker, the request's context and the request.
+Handler: TypeAlias = Callable[[BrokerApi, RequestContext, Any], None]
 
 HANDLERS: dict[int, Handler] = {
     apis.PRODUCE.key: produce.produce,
@@ -58,11 +57,19 @@ HANDLERS: dict[int, Handler] = {
 }
 
 
-def handle(node: Node, context: RequestContext, request: Any) -> None:
-    """Answer a request, now or later; a handler that fails answers with UNKNOWN_SERVER_ERROR and is logged.
+def handle(node: BrokerApi, context: RequestContext, request: Any) -> None:
+    """Handle a request, now or later.
+
+    If the handler fails, the error is logged, and the response is UNKNOWN_SERVER_ERROR.
+
+    Args:
+        node: The broker.
+        context: The request's context, which takes the response.
+        request: The decoded request; None for an unsupported version of ApiVersions.
 
     Raises:
-        WireError: the request has more than any client sends.
+        WireError: The request exceeds a limit, or no error response can be built.
+        Exception: The handler failed after it had sent the response.
     """
     api = context.header.api
     try:
@@ -72,13 +79,11 @@ def handle(node: Node, context: RequestContext, request: Any) -> None:
     except Exception as error:
         if context.answered:
             raise
-        logger.exception(
-            "node %d failed to handle a %s request: %r", node.node_id, api.name, request
-        )
+        logger.exception("node %d can't handle a %s request: %r", node.node_id, api.name, request)
         try:
-            answer = error_response(api, request, ErrorCode.UNKNOWN_SERVER_ERROR)
+            response = error_response(api, request, ErrorCode.UNKNOWN_SERVER_ERROR)
         except Exception:
             raise WireError(
-                f"{api.name} failed, and there is no answer that tells of it: {error!r}"
+                f"the {api.name} request failed and has no error response: {error!r}"
             ) from error
-        context.reply(answer)
+        context.reply(response)

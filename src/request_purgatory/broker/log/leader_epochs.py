@@ -1,4 +1,4 @@
-"""Which leader epoch each offset was written in."""
+"""The leader epoch of each offset: Kafka's `LeaderEpochFileCache`, without the file."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from itertools import pairwise
 
 logger = logging.getLogger(__name__)
 
-#: Kafka's answer where an epoch or its end is not known.
+#: Kafka's answer for an unknown epoch or end offset.
 UNDEFINED = -1
 
 
 class LeaderEpochs:
-    """Leader epochs and where each begins; both grow.
+    """The leader epochs of a log and the offsets at which they start; both increase.
 
-    It ends where the next one begins, the last with the log.
+    An epoch ends where the next one starts, the latest at the end of the log.
 
-    A follower that has fetched up to epoch e asks the leader where its epoch e ends, and cuts off
-    what it has beyond that: the records of a leader that went away before they were replicated.
+    A follower that has fetched up to epoch e asks the leader where epoch e ends, and truncates its
+    log there: later records are those of a former leader, and were not replicated in time.
 
     >>> epochs = LeaderEpochs("orders-0")
     >>> epochs.assign(1, 0); epochs.assign(4, 30)
@@ -29,25 +29,26 @@ class LeaderEpochs:
     __slots__ = ("_epochs", "_starts", "name")
 
     def __init__(self, name: str) -> None:
-        """`name` is the partition's, for logs."""
+        """Create an empty cache; `name` is the partition's name in log messages."""
         self.name = name
         self._epochs: list[int] = []
         self._starts: list[int] = []
 
     @property
     def latest(self) -> int:
-        """The last epoch that has begun, UNDEFINED if none has."""
+        """The latest epoch, or UNDEFINED."""
         return self._epochs[-1] if self._epochs else UNDEFINED
 
     @property
     def entries(self) -> list[tuple[int, int]]:
-        """(epoch, start offset) of each, the oldest first."""
+        """(epoch, start offset) of each epoch, the oldest first."""
         return list(zip(self._epochs, self._starts, strict=True))
 
     def assign(self, epoch: int, start_offset: int) -> None:
-        """An epoch begins, or goes on, at an offset.
+        """Start an epoch at an offset; no-op if it is the latest and has started before.
 
-        Entries that contradict it go: the newer one knows better.
+        Entries that contradict the new one are removed: those of this epoch or a later one, and
+        those that start at this offset or after it.
         """
         epochs, starts = self._epochs, self._starts
         if epoch < 0 or (epochs and epoch == epochs[-1] and start_offset >= starts[-1]):
@@ -57,34 +58,29 @@ class LeaderEpochs:
             removed.append((epochs.pop(), starts.pop()))
         if any(start != start_offset for _, start in removed):
             logger.warning(
-                "%s: epoch %d at offset %d takes the place of %s",
-                self.name,
-                epoch,
-                start_offset,
-                removed,
+                "%s: epoch %d at offset %d replaces %s", self.name, epoch, start_offset, removed
             )
         epochs.append(epoch)
         starts.append(start_offset)
 
-    def start_of(self, epoch: int) -> int | None:
-        """Where an epoch begins, None if it is not known."""
+    def start_offset_of(self, epoch: int) -> int | None:
+        """Return the start offset of an epoch, or None if the epoch is unknown."""
         index = bisect_left(self._epochs, epoch)
-        return (
-            self._starts[index]
-            if index < len(self._epochs) and self._epochs[index] == epoch
-            else None
-        )
+        if index < len(self._epochs) and self._epochs[index] == epoch:
+            return self._starts[index]
+        return None
 
     def epoch_at(self, offset: int) -> int:
-        """The epoch that an offset was written in, or would be; UNDEFINED before the first."""
+        """Return the epoch of the record at `offset`; UNDEFINED before the oldest epoch."""
         index = bisect_right(self._starts, offset) - 1
         return self._epochs[index] if index >= 0 else UNDEFINED
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
-        """The largest epoch that is not larger than `epoch`, and where it ends.
+        """Return the largest epoch up to `epoch`, and the offset where that epoch ends.
 
-        For an epoch before the first, itself and the start of the first, since what was in it is
-        gone; (UNDEFINED, UNDEFINED) for one after the last.
+        Returns:
+            (epoch, end offset). For an epoch before the oldest: `epoch` and the start of the
+            oldest. For an epoch after the latest: (UNDEFINED, UNDEFINED).
         """
         epochs = self._epochs
         if epoch == UNDEFINED or not epochs or epoch > epochs[-1]:
@@ -94,15 +90,15 @@ class LeaderEpochs:
         higher = bisect_right(epochs, epoch)
         return (epochs[higher - 1] if higher else epoch), self._starts[higher]
 
-    def truncate_end(self, end_offset: int) -> None:
-        """The log ends at `end_offset`: epochs that begin there or later are gone."""
+    def truncate_from_end(self, end_offset: int) -> None:
+        """Remove the epochs that start at `end_offset` or later."""
         keep = bisect_left(self._starts, end_offset)
         del self._starts[keep:], self._epochs[keep:]
 
-    def truncate_start(self, start_offset: int) -> None:
-        """The log begins at `start_offset`.
+    def truncate_from_start(self, start_offset: int) -> None:
+        """Remove the epochs that end at `start_offset` or earlier.
 
-        That is where the epoch begins that it lies in, and older ones are gone.
+        The epoch that contains `start_offset` starts there from then on.
         """
         covering = bisect_right(self._starts, start_offset) - 1
         if covering >= 0:
@@ -110,12 +106,12 @@ class LeaderEpochs:
             self._starts[0] = start_offset
 
     def clear(self) -> None:
-        """Forget all of them."""
+        """Remove all epochs."""
         self._starts.clear()
         self._epochs.clear()
 
     def check(self, start_offset: int, end_offset: int) -> None:
-        """Assert that both columns grow, and lie within the log."""
+        """Assert that epochs and offsets increase, and that the offsets are within the log."""
         for column in (self._epochs, self._starts):
             assert all(a < b for a, b in pairwise(column)), self.entries
         assert (

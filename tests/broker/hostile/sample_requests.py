@@ -1,4 +1,4 @@
-"""Requests of every API at every version that is served, made from the library's schemas, and frames of them."""
+"""Sample requests of every API and version, built from kafka-python's schemas, and their frames."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from tests.broker.raw_requests import records
 
 TOPIC = "hostile"
 GROUP = "hostile-group"
-#: Stands for the topic's id, which is another one in each cluster; see `with_topic_id`.
+#: A placeholder for the topic's id, which differs between clusters; see `with_topic_id`.
 TOPIC_ID = uuid.UUID("7e57ab1e-7e57-4b1e-8e57-7e57ab1e7e57")
 CLIENT_ID = b"hostile"
 
-#: By a field's name, whatever the API: what reaches as far into a handler as one request can.
+#: Values by field name, chosen so that the request passes most checks of its handler.
 VALUES: dict[str, Any] = {
     "name": TOPIC,
     "topic": TOPIC,
@@ -64,8 +64,8 @@ VALUES: dict[str, Any] = {
     "endpoint_type": 1,
     "records": records(b"one", b"two"),
 }
-#: What one API means by a field that means something else elsewhere.
-PARTICULAR: dict[tuple[str, str], Any] = {
+#: Values of fields that have another meaning in one API.
+API_VALUES: dict[tuple[str, str], Any] = {
     ("CreateTopics", "name"): TOPIC + "-new",
     ("CreateTopics", "assignments"): [],
     ("CreateTopics", "configs"): [],
@@ -84,14 +84,14 @@ PARTICULAR: dict[tuple[str, str], Any] = {
 
 
 def every_api_and_version() -> Iterator[tuple[Api, int]]:
-    """All that is served."""
+    """Yield every API with each supported version."""
     for api in APIS.values():
         for version in range(api.min_version, api.max_version + 1):
             yield api, version
 
 
-def fields_of(struct_field: Any, version: int) -> list[Any]:
-    """The fields that a message, or a part of one, has in a version, but for the tagged ones."""
+def untagged_fields(struct_field: Any, version: int) -> list[Any]:
+    """Return the untagged fields of a message, or of a part of one, in a version."""
     return [
         field
         for field in struct_field.fields.values()
@@ -99,28 +99,30 @@ def fields_of(struct_field: Any, version: int) -> list[Any]:
     ]
 
 
-def sample(api: Api, version: int) -> Any:
-    """A request of that version as a client would send it."""
-    return _made(api, api.request, api.request._struct, version)
+def sample_request(api: Api, version: int) -> Any:
+    """Return a request as a client sends it."""
+    return _build(api, api.request, api.request._struct, version)
 
 
-def _made(api: Api, kind: Any, struct_field: Any, version: int) -> Any:
-    values = {field.name: _value(api, field, version) for field in fields_of(struct_field, version)}
+def _build(api: Api, kind: Any, struct_field: Any, version: int) -> Any:
+    values = {
+        field.name: _value(api, field, version) for field in untagged_fields(struct_field, version)
+    }
     return kind(**values)
 
 
 def _value(api: Api, field: Any, version: int) -> Any:
-    if (api.name, field.name) in PARTICULAR:
-        return PARTICULAR[api.name, field.name]
+    if (api.name, field.name) in API_VALUES:
+        return API_VALUES[api.name, field.name]
     if field.is_struct_array():
-        return [_made(api, field.data_class, field, version)]
+        return [_build(api, field.data_class, field, version)]
     if field.name in VALUES:
         return VALUES[field.name]
     return [0] if field.is_array() else field.default
 
 
 def body(api: Api, version: int, request: Any) -> bytes:
-    """A request's own bytes."""
+    """Encode a request without its header."""
     return bytes(request.encode(version=version))
 
 
@@ -132,7 +134,7 @@ def header(
     correlation: int = 7,
     client_id: bytes | None = CLIENT_ID,
 ) -> bytes:
-    """A request's header."""
+    """Encode a request's header."""
     length = -1 if client_id is None else len(client_id)
     return (
         struct.pack(">hhih", key, version, correlation, length)
@@ -144,16 +146,16 @@ def header(
 def frame(
     api: Api, version: int, content: bytes | None = None, *, client_id: bytes | None = CLIENT_ID
 ) -> bytes:
-    """A frame without its size; of the sample if there is no other content."""
-    raw = body(api, version, sample(api, version)) if content is None else content
+    """Return the frame of `content`, or of the sample request, without its size."""
+    raw = body(api, version, sample_request(api, version)) if content is None else content
     return header(api.key, version, flexible=api.is_flexible(version), client_id=client_id) + raw
 
 
-def sized(raw: bytes) -> bytes:
-    """A frame as it is sent."""
+def with_size(raw: bytes) -> bytes:
+    """Return a frame with its size."""
     return struct.pack(">i", len(raw)) + raw
 
 
 def with_topic_id(raw: bytes, topic_id: uuid.UUID) -> bytes:
-    """A frame with the id of a real topic where it has that of the samples."""
+    """Replace the samples' topic id in a frame by that of a real topic."""
     return raw.replace(TOPIC_ID.bytes, topic_id.bytes)

@@ -1,7 +1,4 @@
-"""A client over its quota.
-
-Its connection is not read on for a while, as Kafka's throttled channels are.
-"""
+"""The delayed operation of a client over its quota, whose connection is not read for a while."""
 
 from __future__ import annotations
 
@@ -11,9 +8,9 @@ from request_purgatory.purgatory.operation import DelayedOperation
 
 
 class ThrottledChannel(DelayedOperation):
-    """Waits for its time to run out, and lets the connection be read on.
+    """A throttled connection: reading resumes when the timeout expires.
 
-    Watch key: the client's id.
+    The watch key is the connection's identity.
     """
 
     __slots__ = ("unmute",)
@@ -23,7 +20,9 @@ class ThrottledChannel(DelayedOperation):
         self.unmute = unmute
 
     def try_complete(self) -> bool:
+        """Return False: only the timeout completes the operation."""
         return False
 
     def on_complete(self) -> None:
+        """Resume reading the connection."""
         self.unmute()

@@ -1,4 +1,4 @@
-"""A cluster in virtual time whose nodes are asked directly, and answers that are counted."""
+"""A cluster in virtual time whose nodes handle requests without connections."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 
 from request_purgatory.broker.cluster.async_cluster import AsyncCluster
 from request_purgatory.broker.cluster.node import Node
-from request_purgatory.broker.log import PartitionLog, read_records, split
+from request_purgatory.broker.log import PartitionLog, read_records, split_batches
 from request_purgatory.broker.metadata.topics import TopicPartition
 from request_purgatory.broker.replication.delayed_delete_records import DeletedPartition
 from request_purgatory.broker.replication.delayed_fetch import (
@@ -20,7 +20,7 @@ from request_purgatory.broker.replication.delayed_fetch import (
 )
 from request_purgatory.broker.replication.delayed_produce import ProducedPartition
 from request_purgatory.broker.replication.replica import Replica
-from request_purgatory.broker.server.request_context import Client, RequestContext
+from request_purgatory.broker.request_context import Client, RequestContext
 from request_purgatory.broker.settings import ClusterSettings
 from request_purgatory.broker.wire.apis import Api
 from request_purgatory.broker.wire.error_code import ErrorCode
@@ -31,57 +31,57 @@ from tests.unit.aio.virtual import run
 
 T = TypeVar("T")
 
-#: The partition that most tests are about: the first of the topic that a scene begins with.
+#: The partition of most tests: the only one of the topic that `run_scenario` creates.
 KEY = TopicPartition("orders", 0)
 ALL = -1
 LAG_MS = 10_000
 
 
 @dataclass
-class Answer(Generic[T]):
-    """What a request was answered with, and how often it was."""
+class Reply(Generic[T]):
+    """The reply to a request, and how often the request was answered."""
 
-    began: float
+    sent_at: float
     value: T | None = None
     count: int = 0
-    ended: float = 0.0
-    told: asyncio.Event = field(default_factory=asyncio.Event)
+    arrived_at: float = 0.0
+    arrived: asyncio.Event = field(default_factory=asyncio.Event)
 
     def take(self, value: T) -> None:
-        """The request's reply."""
+        """Note a reply."""
         self.value = value
         self.count += 1
-        self.ended = asyncio.get_running_loop().time()
-        self.told.set()
+        self.arrived_at = asyncio.get_running_loop().time()
+        self.arrived.set()
 
     @property
     def done(self) -> bool:
-        """True once it was answered; never more than once."""
+        """True once the request was answered; asserts that it was not answered twice."""
         assert self.count <= 1, self.value
         return self.count == 1
 
     @property
     def waited_ms(self) -> int:
-        """How long it took, in milliseconds of virtual time."""
+        """Milliseconds of virtual time from the request to its reply."""
         assert self.done
-        return round((self.ended - self.began) * 1_000)
+        return round((self.arrived_at - self.sent_at) * 1_000)
 
     async def get(self) -> T:
-        """Wait for it."""
-        await asyncio.wait_for(self.told.wait(), 1_000)
+        """Wait for the reply, and return it."""
+        await asyncio.wait_for(self.arrived.wait(), 1_000)
         assert self.done
         assert self.value is not None
         return self.value
 
 
-class Scene:
-    """A cluster with the topic `orders`, of one partition that all nodes have and node 0 leads."""
+class ClusterHarness:
+    """A cluster with the topic `orders`: one partition, replicas on all nodes, led by node 0."""
 
     def __init__(self, cluster: AsyncCluster) -> None:
         self.cluster = cluster
 
-    async def open(self, **configs: str) -> None:
-        """Make the topic, and have everything in place."""
+    async def create_topic(self, **configs: str) -> None:
+        """Create the topic, and wait until all nodes know it."""
         self.cluster.create_topic(
             KEY.topic,
             partitions=1,
@@ -91,61 +91,58 @@ class Scene:
         await self.settle()
 
     async def settle(self) -> None:
-        """Let what can happen without time passing happen.
-
-        No request that is parked runs out of time.
-        """
+        """Deliver every message without latency; no waiting request times out."""
         await asyncio.sleep(0.001)
 
     async def until(self, condition: Callable[[], object], limit_ms: int = 60_000) -> None:
-        """Let time pass until a condition holds."""
+        """Let time pass until a condition is true."""
         loop = asyncio.get_running_loop()
         end = loop.time() + limit_ms / 1_000
         while not condition():
-            assert loop.time() < end, f"did not come about in {limit_ms} ms: {self.state()}"
+            assert loop.time() < end, f"not true after {limit_ms} ms: {self.state()}"
             await asyncio.sleep(0.01)
 
-    # -- what is there
+    # -- state
 
     def node(self, node: int) -> Node:
-        """A node."""
+        """Return a node."""
         return self.cluster.nodes[node]
 
     def replica(self, node: int, key: TopicPartition = KEY) -> Replica:
-        """A node's replica."""
+        """Return a node's replica."""
         return self.cluster.nodes[node].replicas.replicas[key]
 
     def log(self, node: int, key: TopicPartition = KEY) -> PartitionLog:
-        """A replica's log."""
+        """Return a replica's log."""
         return self.replica(node, key).log
 
     def values(self, node: int, key: TopicPartition = KEY) -> list[bytes | None]:
-        """The values in a replica's log."""
+        """Return the values in a replica's log."""
         return [value for _, value in contents(self.log(node, key))]
 
     def state(self, key: TopicPartition = KEY) -> dict[str, Any]:
-        """What the cluster says of the partition."""
-        return self.cluster.describe(key.topic)[key.partition]
+        """Return the state of a partition, as `describe_topic` does."""
+        return self.cluster.describe_topic(key.topic)[key.partition]
 
     @property
     def leader(self) -> int:
-        """The controller's leader."""
+        """The leader, as the controller knows it."""
         return int(self.state()["leader"])
 
     @property
     def isr(self) -> set[int]:
-        """The controller's in-sync replicas."""
+        """The in-sync replicas, as the controller knows them."""
         return set(self.state()["isr"])
 
     def ends(self) -> dict[int, tuple[int, int]]:
-        """(high watermark, end offset) by node."""
+        """Return (high watermark, end offset) by node."""
         return {
             node: (each["high_watermark"], each["end_offset"])
             for node, each in self.state()["offsets"].items()
         }
 
     def purgatory(self, name: str, node: int = 0) -> int:
-        """How many wait in a purgatory."""
+        """Return the number of requests that wait in a purgatory."""
         return self.node(node).purgatories[name].num_delayed
 
     # -- requests
@@ -158,8 +155,8 @@ class Scene:
         timeout_ms: int = 30_000,
         key: TopicPartition = KEY,
         producer: tuple[int, int, int] = (-1, -1, -1),
-    ) -> Answer[list[ProducedPartition]]:
-        """Append a batch at a node."""
+    ) -> Reply[list[ProducedPartition]]:
+        """Send a batch to a node."""
         return self.produce_to(
             node, [(key, batch(*values, producer=producer))], acks=acks, timeout_ms=timeout_ms
         )
@@ -171,12 +168,12 @@ class Scene:
         *,
         acks: int = ALL,
         timeout_ms: int = 30_000,
-    ) -> Answer[list[ProducedPartition]]:
-        """Append several batches at a node."""
-        answer: Answer[list[ProducedPartition]] = Answer(asyncio.get_running_loop().time())
+    ) -> Reply[list[ProducedPartition]]:
+        """Send several batches to a node."""
+        reply: Reply[list[ProducedPartition]] = Reply(asyncio.get_running_loop().time())
         with self.node(node).actions:
-            self.node(node).replicas.append(acks, timeout_ms, records, answer.take)
-        return answer
+            self.node(node).replicas.append(acks, timeout_ms, records, reply.take)
+        return reply
 
     def fetch(
         self,
@@ -191,47 +188,51 @@ class Scene:
         last_epoch: int = -1,
         leader_only: bool = True,
         keys: tuple[TopicPartition, ...] = (KEY,),
-    ) -> Answer[list[FetchedPartition]]:
-        """Fetch from a node, as a consumer or as a follower."""
-        answer: Answer[list[FetchedPartition]] = Answer(asyncio.get_running_loop().time())
+    ) -> Reply[list[FetchedPartition]]:
+        """Send a fetch to a node, as a consumer or as a follower."""
+        reply: Reply[list[FetchedPartition]] = Reply(asyncio.get_running_loop().time())
         params = FetchParams(replica_id, max_wait_ms, min_bytes, max_bytes, leader_only)
         targets = [
             FetchTarget(key, offset, 2**20, epoch, last_epoch, 0 if replica_id >= 0 else -1)
             for key in keys
         ]
         with self.node(node).actions:
-            self.node(node).replicas.fetch(params, targets, answer.take)
-        return answer
+            self.node(node).replicas.fetch(params, targets, reply.take)
+        return reply
 
     def delete(
         self, node: int, offset: int, *, timeout_ms: int = 30_000, key: TopicPartition = KEY
-    ) -> Answer[list[DeletedPartition]]:
-        """Delete records before an offset."""
-        answer: Answer[list[DeletedPartition]] = Answer(asyncio.get_running_loop().time())
+    ) -> Reply[list[DeletedPartition]]:
+        """Send a request to delete the records before an offset."""
+        reply: Reply[list[DeletedPartition]] = Reply(asyncio.get_running_loop().time())
         with self.node(node).actions:
-            self.node(node).replicas.delete_records(timeout_ms, [(key, offset)], answer.take)
-        return answer
+            self.node(node).replicas.delete_records(timeout_ms, [(key, offset)], reply.take)
+        return reply
 
 
 def fetched_values(data: bytes) -> list[bytes | None]:
-    """The values of all batches that were fetched."""
-    return [record.value for header, each in split(data) for record in read_records(header, each)]
+    """Return the values of all fetched batches."""
+    return [
+        record.value
+        for header, each in split_batches(data)
+        for record in read_records(header, each)
+    ]
 
 
-def error(answer: list[Any]) -> ErrorCode:
-    """The error of the one partition that an answer is about."""
-    assert len(answer) == 1
-    code: ErrorCode = answer[0].error
+def error(reply: list[Any]) -> ErrorCode:
+    """Return the error of a reply with one partition."""
+    assert len(reply) == 1
+    code: ErrorCode = reply[0].error
     return code
 
 
-def play(
-    scenario: Callable[[Scene], Coroutine[Any, Any, T]],
+def run_scenario(
+    scenario: Callable[[ClusterHarness], Coroutine[Any, Any, T]],
     *,
     data_dir: Path | None = None,
     **settings: Any,
 ) -> T:
-    """Run a scenario on a cluster of three nodes, and look at all invariants at its end."""
+    """Run a scenario on a cluster of three nodes, and check every invariant at its end."""
     configs = settings.pop("configs", {})
     given = {"nodes": 3, "replica_lag_time_max_ms": LAG_MS, "data_dir": data_dir, **settings}
 
@@ -242,10 +243,10 @@ def play(
             lambda _loop, context: failures.append(context)
         )
         async with AsyncCluster(ClusterSettings(**given), wall_ms=lambda: NOW) as cluster:
-            scene = Scene(cluster)
+            harness = ClusterHarness(cluster)
             if KEY.topic not in cluster.controller.topics:
-                await scene.open(**configs)
-            result = await scenario(scene)
+                await harness.create_topic(**configs)
+            result = await scenario(harness)
             cluster.check()
         assert not failures, failures
         return result
@@ -253,24 +254,27 @@ def play(
     return run(main)
 
 
-def ask(
-    scene: Scene, node: int, api: Api, version: int, /, *, client_id: str = "test", **fields: Any
-) -> tuple[Answer[Any], RequestContext]:
-    """Have a node handle a request as if a connection had brought it.
-
-    What it answers, and the request's context.
-    """
-    answer: Answer[Any] = Answer(asyncio.get_running_loop().time())
-    header = Header(api, version, 1, client_id, 0, is_served=True)
+def handle_request(
+    harness: ClusterHarness,
+    node: int,
+    api: Api,
+    version: int,
+    /,
+    *,
+    client_id: str = "test",
+    **fields: Any,
+) -> tuple[Reply[Any], RequestContext]:
+    """Let a node handle a request as from a connection; return its reply and its context."""
+    reply: Reply[Any] = Reply(asyncio.get_running_loop().time())
+    header = Header(api, version, 1, client_id, 0, is_supported=True)
     context = RequestContext(
         header,
         Client(client_id, "/127.0.0.1"),
-        0,
-        lambda _context, response: answer.take(response),
+        lambda _context, response: reply.take(response),
         lambda _reason: None,
     )
     request = api.request.decode(
         message(api.request, fields).encode(version=version), version=version
     )
-    scene.node(node).server.handle(context, request)
-    return answer, context
+    harness.node(node).server.handle(context, request)
+    return reply, context

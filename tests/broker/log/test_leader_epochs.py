@@ -1,4 +1,4 @@
-"""Leader epochs and where they end."""
+"""Leader epochs and their end offsets."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from request_purgatory.broker.log.epochs import LeaderEpochs
+from request_purgatory.broker.log.leader_epochs import LeaderEpochs
 
 
 @pytest.fixture
 def epochs() -> LeaderEpochs:
-    """Epochs 2, 3 and 6, at offsets 10, 20 and 30 of a log that goes to 40."""
+    """Return epochs 2, 3 and 6, which start at offsets 10, 20 and 30; the log ends at 40."""
     epochs = LeaderEpochs("t-0")
     for epoch, start in ((2, 10), (3, 20), (6, 30)):
         epochs.assign(epoch, start)
@@ -34,20 +34,22 @@ def epochs() -> LeaderEpochs:
         (7, (-1, -1)),
     ],
 )
-def test_epoch_ends_where_the_next_begins(
+def test_epoch_ends_where_the_next_one_starts(
     epochs: LeaderEpochs, asked: int, answer: tuple[int, int]
 ) -> None:
-    """One that is not known as the largest before it; one before all at the first's start.
-
-    One after all nowhere.
-    """
+    """An unknown epoch ends with the largest one before it, or where the oldest epoch starts."""
     assert epochs.end_offset_for(asked, 40) == answer
 
 
-def test_no_epoch_ends_anywhere_in_an_empty_log() -> None:
-    """There is none."""
+def test_empty_log_has_no_epochs() -> None:
+    """Every look-up returns the undefined value."""
     epochs = LeaderEpochs("t-0")
-    assert (epochs.latest, epochs.end_offset_for(0, 0), epochs.epoch_at(0), epochs.start_of(1)) == (
+    assert (
+        epochs.latest,
+        epochs.end_offset_for(0, 0),
+        epochs.epoch_at(0),
+        epochs.start_offset_of(1),
+    ) == (
         -1,
         (-1, -1),
         -1,
@@ -55,58 +57,58 @@ def test_no_epoch_ends_anywhere_in_an_empty_log() -> None:
     )
 
 
-def test_offset_lies_in_the_last_epoch_that_began_before(epochs: LeaderEpochs) -> None:
-    """Or at it."""
+def test_offset_belongs_to_the_last_epoch_that_started_before(epochs: LeaderEpochs) -> None:
+    """An epoch includes its start offset."""
     assert [epochs.epoch_at(offset) for offset in (9, 10, 19, 20, 30, 99)] == [-1, 2, 2, 3, 6, 6]
-    assert [epochs.start_of(epoch) for epoch in (1, 2, 4, 6)] == [None, 10, None, 30]
+    assert [epochs.start_offset_of(epoch) for epoch in (1, 2, 4, 6)] == [None, 10, None, 30]
 
 
-def test_epoch_that_goes_on_begins_where_it_began(epochs: LeaderEpochs) -> None:
-    """Each batch assigns its epoch."""
+def test_assigning_the_latest_epoch_again_keeps_its_start(epochs: LeaderEpochs) -> None:
+    """Every append assigns the epoch of its batch."""
     epochs.assign(6, 35)
     epochs.assign(-1, 36)
     assert epochs.entries == [(2, 10), (3, 20), (6, 30)]
 
 
-def test_epoch_without_records_gives_way_quietly(
+def test_epoch_without_records_is_replaced_without_a_warning(
     epochs: LeaderEpochs, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A leader that was elected and wrote nothing is nothing that anybody asks for."""
+    """A leader may be elected and append nothing."""
     epochs.assign(7, 40)
     epochs.assign(9, 40)
     assert epochs.entries[-2:] == [(6, 30), (9, 40)]
     assert not caplog.records
 
 
-def test_entries_that_contradict_a_newer_one_go(
+def test_contradicting_entries_are_removed(
     epochs: LeaderEpochs, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """With a warning, since there were records."""
+    """A warning is logged, since these epochs had records."""
     epochs.assign(4, 15)
     assert epochs.entries == [(2, 10), (4, 15)]
     assert caplog.records[0].levelno == logging.WARNING
     assert "(6, 30)" in caplog.text
 
 
-def test_cut_at_the_end_takes_epochs_that_begin_there(epochs: LeaderEpochs) -> None:
-    """One that begins before goes on."""
-    epochs.truncate_end(31)
+def test_truncation_from_the_end_removes_epochs_that_start_there(epochs: LeaderEpochs) -> None:
+    """An epoch that starts before the new end is kept."""
+    epochs.truncate_from_end(31)
     assert epochs.latest == 6
-    epochs.truncate_end(30)
+    epochs.truncate_from_end(30)
     assert epochs.latest == 3
-    epochs.truncate_end(0)
+    epochs.truncate_from_end(0)
     assert epochs.entries == []
 
 
-def test_cut_at_the_start_moves_the_epoch_that_lies_there(epochs: LeaderEpochs) -> None:
-    """Older ones go."""
-    epochs.truncate_start(5)
+def test_truncation_from_the_start_moves_the_epoch_that_contains_it(epochs: LeaderEpochs) -> None:
+    """Older epochs are removed."""
+    epochs.truncate_from_start(5)
     assert epochs.entries[0] == (2, 10)
-    epochs.truncate_start(20)
+    epochs.truncate_from_start(20)
     assert epochs.entries == [(3, 20), (6, 30)]
-    epochs.truncate_start(29)
+    epochs.truncate_from_start(29)
     assert epochs.entries == [(3, 29), (6, 30)]
-    epochs.truncate_start(40)
+    epochs.truncate_from_start(40)
     assert epochs.entries == [(6, 40)]
 
 
@@ -115,8 +117,10 @@ def test_cut_at_the_start_moves_the_epoch_that_lies_there(epochs: LeaderEpochs) 
     st.integers(-1, 13),
     st.integers(12, 20),
 )
-def test_both_columns_always_grow(entries: list[tuple[int, int]], asked: int, end: int) -> None:
-    """Whatever is assigned; and the answer is as a list of all offsets has it."""
+def test_epochs_and_offsets_always_increase(
+    entries: list[tuple[int, int]], asked: int, end: int
+) -> None:
+    """Any assignments give the same end offsets as a list of the epochs of all offsets."""
     epochs = LeaderEpochs("t-0")
     for epoch, start in entries:
         epochs.assign(epoch, start)

@@ -1,4 +1,4 @@
-"""A coordinator in virtual time, with a log that does what the test says, and clients that count their answers."""
+"""A group coordinator in virtual time, with a log that the test controls."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from kafka.protocol.consumer import (
 
 from request_purgatory.aio import Purgatory
 from request_purgatory.broker.groups import Group, GroupCoordinator, GroupPurgatories
-from request_purgatory.broker.server.request_context import Client
+from request_purgatory.broker.request_context import Client
 from request_purgatory.broker.settings import ClusterSettings
 from request_purgatory.broker.wire.error_code import ErrorCode
 from tests.unit.aio.virtual import run
@@ -45,12 +45,12 @@ PARTITIONS = 4
 
 
 def over_the_wire(message: Any, version: int) -> Any:
-    """A message as the other side reads it."""
+    """Encode and decode a message, as it arrives at the other side."""
     return type(message).decode(memoryview(message.encode(version=version)), version=version)
 
 
-class Answer:
-    """What a request is answered with. The world counts: one answer, no less and no more."""
+class CapturedResponse:
+    """The response to one request; the harness checks that there is exactly one."""
 
     def __init__(self, version: int) -> None:
         self.version = version
@@ -60,24 +60,28 @@ class Answer:
         self.responses.append(over_the_wire(response, self.version))
 
     @property
-    def is_here(self) -> bool:
+    def is_done(self) -> bool:
+        """True if the request has been answered."""
         return bool(self.responses)
 
     @property
-    def got(self) -> Any:
-        """The response, which must be here."""
+    def response(self) -> Any:
+        """The response, which must have arrived."""
         (response,) = self.responses
         return response
 
     @property
     def error(self) -> ErrorCode:
-        return ErrorCode(self.got.error_code)
+        """The error code of the response."""
+        return ErrorCode(self.response.error_code)
 
 
-class Log:
-    """The offsets topic: replicates at once, or, if `is_held`, when the test says so.
+class OffsetsLog:
+    """The offsets topic. Appends complete immediately or, if `is_held`, when released.
 
-    Answers with `error` if there is one.
+    Attributes:
+        error: The error with which appends complete.
+        failure: Raised by every append; None to append.
     """
 
     def __init__(self) -> None:
@@ -86,7 +90,7 @@ class Log:
         }
         self.error = ErrorCode.NONE
         self.is_held = False
-        self.held: deque[Callable[[], None]] = deque()
+        self.held_appends: deque[Callable[[], None]] = deque()
         self.failure: Exception | None = None
 
     def append(
@@ -101,33 +105,37 @@ class Log:
         if error is ErrorCode.NONE:
             self.records[partition] += records
         if self.is_held:
-            self.held.append(lambda: done(error))
+            self.held_appends.append(lambda: done(error))
         else:
             done(error)
 
     def release(self, count: int | None = None) -> None:
-        """The oldest ones that are held are done."""
-        for _ in range(len(self.held) if count is None else min(count, len(self.held))):
-            self.held.popleft()()
+        """Complete the `count` oldest appends that are held, or all."""
+        num_held = len(self.held_appends)
+        for _ in range(num_held if count is None else min(count, num_held)):
+            self.held_appends.popleft()()
 
 
-class World:
-    """The coordinator, its purgatories and its log."""
+class CoordinatorHarness:
+    """A coordinator, its purgatories and its log.
+
+    Requests and responses are encoded and decoded, in the given version.
+    """
 
     def __init__(self, purgatories: GroupPurgatories, **settings: Any) -> None:
         self.settings = ClusterSettings(offsets_topic_num_partitions=PARTITIONS, **settings)
         self.purgatories = purgatories
-        self.log = Log()
-        self.coordinator = self.another()
-        self.answers: list[Answer] = []
+        self.log = OffsetsLog()
+        self.coordinator = self.new_coordinator()
+        self.responses: list[CapturedResponse] = []
 
-    def answer(self, version: int) -> Answer:
-        """For one more request."""
-        self.answers.append(Answer(version))
-        return self.answers[-1]
+    def capture(self, version: int) -> CapturedResponse:
+        """Return the capture for a new request."""
+        self.responses.append(CapturedResponse(version))
+        return self.responses[-1]
 
-    def another(self) -> GroupCoordinator:
-        """One that has every partition, and found in the log what was written so far."""
+    def new_coordinator(self) -> GroupCoordinator:
+        """Return a coordinator that has loaded every partition from the log."""
         coordinator = GroupCoordinator(
             1,
             self.settings,
@@ -140,25 +148,25 @@ class World:
         return coordinator
 
     def restart(self) -> None:
-        """The coordinator's node has failed, and another one takes over."""
+        """Replace the coordinator, as if its node had failed."""
         self.coordinator.close()
-        self.coordinator = self.another()
+        self.coordinator = self.new_coordinator()
 
     @property
     def group(self) -> Group:
-        """The one group."""
+        """The group `GROUP`."""
         return next(each for each in self.coordinator.groups if each.group_id == GROUP)
 
     @property
-    def waiting(self) -> tuple[int, int, int]:
-        """How many operations are pending, of each kind."""
+    def num_pending(self) -> tuple[int, int, int]:
+        """The numbers of pending operations: join, sync, heartbeat."""
         return (
             self.purgatories.join.num_delayed,
             self.purgatories.sync.num_delayed,
             self.purgatories.heartbeat.num_delayed,
         )
 
-    # -- requests, over the wire
+    # -- requests
 
     def join(
         self,
@@ -171,7 +179,7 @@ class World:
         rebalance_ms: int = 60_000,
         group_id: str = GROUP,
         version: int = 9,
-    ) -> Answer:
+    ) -> CapturedResponse:
         request = JoinGroupRequest(
             group_id=group_id,
             session_timeout_ms=session_ms,
@@ -185,15 +193,15 @@ class World:
             ],
             reason="test",
         )
-        answer = self.answer(version)
-        self.coordinator.join_group(over_the_wire(request, version), CLIENT, answer, version)
-        return answer
+        captured = self.capture(version)
+        self.coordinator.join_group(over_the_wire(request, version), CLIENT, captured, version)
+        return captured
 
-    def join_with_id(self, **options: Any) -> Answer:
-        """A dynamic member's two steps; the answer to the second one."""
+    def join_with_id(self, **options: Any) -> CapturedResponse:
+        """Join as a new dynamic member: request a member id and join with it."""
         first = self.join(**options)
         assert first.error is ErrorCode.MEMBER_ID_REQUIRED
-        return self.join(first.got.member_id, **options)
+        return self.join(first.response.member_id, **options)
 
     def sync(
         self,
@@ -206,7 +214,7 @@ class World:
         protocol_name: str | None = "range",
         group_id: str = GROUP,
         version: int = 5,
-    ) -> Answer:
+    ) -> CapturedResponse:
         request = SyncGroupRequest(
             group_id=group_id,
             generation_id=generation,
@@ -219,9 +227,9 @@ class World:
                 for each, raw in (assignments or {}).items()
             ],
         )
-        answer = self.answer(version)
-        self.coordinator.sync_group(over_the_wire(request, version), answer)
-        return answer
+        captured = self.capture(version)
+        self.coordinator.sync_group(over_the_wire(request, version), captured)
+        return captured
 
     def heartbeat(
         self,
@@ -269,7 +277,7 @@ class World:
         retention_ms: int = -1,
         group_id: str = GROUP,
         version: int = 9,
-    ) -> Answer:
+    ) -> CapturedResponse:
         topic = OffsetCommitRequest.OffsetCommitRequestTopic
         request = OffsetCommitRequest(
             group_id=group_id,
@@ -292,34 +300,34 @@ class World:
                 for (name, index), offset in offsets.items()
             ],
         )
-        answer = self.answer(version)
-        self.coordinator.commit_offsets(over_the_wire(request, version), answer)
-        if answer.is_here:
-            assert isinstance(answer.got, OffsetCommitResponse)
-        return answer
+        captured = self.capture(version)
+        self.coordinator.commit_offsets(over_the_wire(request, version), captured)
+        if captured.is_done:
+            assert isinstance(captured.response, OffsetCommitResponse)
+        return captured
 
     def fetch(
         self, topics: dict[str, list[int]] | None, *, group_id: str = GROUP, version: int = 9
     ) -> Any:
-        """The response: a group's part of it from version 8 on."""
+        """Fetch committed offsets; return the group's part of the response since version 8."""
         request = OffsetFetchRequest
         if version < 8:
             kind = request.OffsetFetchRequestTopic
-            asked = (
+            requested = (
                 None
                 if topics is None
                 else [kind(name=name, partition_indexes=each) for name, each in topics.items()]
             )
-            message = request(group_id=group_id, topics=asked)
+            message = request(group_id=group_id, topics=requested)
         else:
             kind = request.OffsetFetchRequestGroup.OffsetFetchRequestTopics
-            asked = (
+            requested = (
                 None
                 if topics is None
                 else [kind(name=name, partition_indexes=each) for name, each in topics.items()]
             )
             message = request(
-                groups=[request.OffsetFetchRequestGroup(group_id=group_id, topics=asked)]
+                groups=[request.OffsetFetchRequestGroup(group_id=group_id, topics=requested)]
             )
         response = self.coordinator.fetch_offsets(over_the_wire(message, version))
         assert isinstance(response, OffsetFetchResponse)
@@ -327,26 +335,28 @@ class World:
         return response if version < 8 else response.groups[0]
 
     def committed(self, *, group_id: str = GROUP, version: int = 9) -> dict[tuple[str, int], int]:
-        """All that the group has committed."""
+        """Return all committed offsets of the group."""
         return {
             (topic.name, each.partition_index): each.committed_offset
             for topic in self.fetch(None, group_id=group_id, version=version).topics
             for each in topic.partitions
         }
 
-    def delete_offsets(self, topic: str, *partitions: int, group_id: str = GROUP) -> Answer:
+    def delete_offsets(
+        self, topic: str, *partitions: int, group_id: str = GROUP
+    ) -> CapturedResponse:
         kind = OffsetDeleteRequest.OffsetDeleteRequestTopic
         parts = [kind.OffsetDeleteRequestPartition(partition_index=each) for each in partitions]
         request = OffsetDeleteRequest(
             group_id=group_id, topics=[kind(name=topic, partitions=parts)]
         )
-        answer = self.answer(0)
-        self.coordinator.delete_offsets(over_the_wire(request, 0), answer)
-        if answer.is_here:
-            assert isinstance(answer.got, OffsetDeleteResponse)
-        return answer
+        captured = self.capture(0)
+        self.coordinator.delete_offsets(over_the_wire(request, 0), captured)
+        if captured.is_done:
+            assert isinstance(captured.response, OffsetDeleteResponse)
+        return captured
 
-    def list(
+    def list_groups(
         self, states: tuple[str, ...] = (), types: tuple[str, ...] = (), *, version: int = 5
     ) -> Any:
         request = ListGroupsRequest(states_filter=[*states], types_filter=[*types])
@@ -354,7 +364,7 @@ class World:
         assert isinstance(response, ListGroupsResponse)
         return over_the_wire(response, version)
 
-    def describe(self, *group_ids: str, operations: bool = False, version: int = 6) -> Any:
+    def describe_groups(self, *group_ids: str, operations: bool = False, version: int = 6) -> Any:
         request = DescribeGroupsRequest(
             groups=[*group_ids], include_authorized_operations=operations
         )
@@ -362,67 +372,73 @@ class World:
         assert isinstance(response, DescribeGroupsResponse)
         return over_the_wire(response, version).groups
 
-    def delete(self, *group_ids: str, version: int = 2) -> Answer:
-        answer = self.answer(version)
+    def delete_groups(self, *group_ids: str, version: int = 2) -> CapturedResponse:
+        captured = self.capture(version)
         self.coordinator.delete_groups(
-            over_the_wire(DeleteGroupsRequest(groups_names=[*group_ids]), version), answer
+            over_the_wire(DeleteGroupsRequest(groups_names=[*group_ids]), version), captured
         )
-        if answer.is_here:
-            assert isinstance(answer.got, DeleteGroupsResponse)
-        return answer
+        if captured.is_done:
+            assert isinstance(captured.response, DeleteGroupsResponse)
+        return captured
 
-    # -- scenes
+    # -- scenarios
 
-    def stable(self, count: int = 2, **options: Any) -> list[str]:
-        """A stable group of so many dynamic members, of which the first one leads; their ids."""
+    def stable_group(self, count: int = 2, **options: Any) -> list[str]:
+        """Make a stable group of `count` dynamic members; return their ids, the leader's first."""
         joined = [self.join_with_id(**options)]
         for _ in range(count - 1):
             joined.append(self.join_with_id(**options))
-            for answer in joined[:-1]:
-                if answer.is_here and not joined[-1].is_here:
-                    joined[joined.index(answer)] = self.join(answer.got.member_id, **options)
-        ids = [answer.got.member_id for answer in joined]
-        self.synced(ids, self.group.generation)
+            for index, captured in enumerate(joined[:-1]):
+                if captured.is_done and not joined[-1].is_done:
+                    joined[index] = self.join(captured.response.member_id, **options)
+        ids = [captured.response.member_id for captured in joined]
+        self.sync_all(ids, self.group.generation)
         return ids
 
-    def synced(self, ids: list[str], generation: int) -> list[Answer]:
-        """The members send SyncGroup, the first one with an assignment for each: its own id."""
-        answers = [self.sync(each, generation) for each in ids[1:]]
-        answers.append(self.sync(ids[0], generation, {each: each.encode() for each in ids}))
-        return answers
+    def sync_all(self, ids: list[str], generation: int) -> list[CapturedResponse]:
+        """Send SyncGroup for all members.
+
+        The first member is the leader and assigns its own id to each member.
+        """
+        captured = [self.sync(each, generation) for each in ids[1:]]
+        captured.append(self.sync(ids[0], generation, {each: each.encode() for each in ids}))
+        return captured
 
 
 @asynccontextmanager
-async def world(**settings: Any) -> AsyncIterator[World]:
-    """A world; whatever happened in it, nothing is left in its purgatories in the end."""
+async def coordinator_harness(**settings: Any) -> AsyncIterator[CoordinatorHarness]:
+    """Yield a harness, then check that every request was answered once and nothing is pending."""
     async with (
         Purgatory("join") as join,
         Purgatory("sync") as sync,
         Purgatory("heartbeat") as heartbeat,
     ):
-        scene = World(GroupPurgatories(join, sync, heartbeat), **settings)
-        yield scene
-        scene.coordinator.check()
-        scene.coordinator.close()
-        scene.log.release()
-        assert [len(each.responses) for each in scene.answers] == [1] * len(scene.answers)
-        assert scene.waiting == (0, 0, 0)
-        for purgatory in scene.purgatories:
+        harness = CoordinatorHarness(GroupPurgatories(join, sync, heartbeat), **settings)
+        yield harness
+        harness.coordinator.check()
+        harness.coordinator.close()
+        harness.log.release()
+        responses = harness.responses
+        assert [len(each.responses) for each in responses] == [1] * len(responses)
+        assert harness.num_pending == (0, 0, 0)
+        for purgatory in harness.purgatories:
             assert purgatory.watched == 0, purgatory.name
             assert purgatory.metrics().callback_errors == 0
             purgatory.check()
 
 
-def play(scenario: Callable[[World], Coroutine[Any, Any, None]], **settings: Any) -> None:
-    """Run a scenario in a world of its own, in virtual time."""
+def run_scenario(
+    scenario: Callable[[CoordinatorHarness], Coroutine[Any, Any, None]], **settings: Any
+) -> None:
+    """Run a scenario with a new harness, in virtual time."""
 
     async def main() -> None:
-        async with world(**settings) as scene:
-            await scenario(scene)
+        async with coordinator_harness(**settings) as harness:
+            await scenario(harness)
 
     run(main)
 
 
-async def ms(count: float) -> None:
-    """Let time pass."""
-    await asyncio.sleep(count / 1000)
+async def sleep_ms(delay_ms: float) -> None:
+    """Sleep for `delay_ms` milliseconds."""
+    await asyncio.sleep(delay_ms / 1000)

@@ -1,0 +1,350 @@
+"""The handler of JoinGroup."""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from request_purgatory.broker.groups.errors import GroupError, coordinator_error
+from request_purgatory.broker.groups.group import Group, GroupState
+from request_purgatory.broker.groups.member import Member, Protocols
+from request_purgatory.broker.groups.rebalancer import Rebalancer
+from request_purgatory.broker.groups.requests import Reply
+from request_purgatory.broker.groups.responses import (
+    generation_response,
+    join_response,
+    sync_response,
+)
+from request_purgatory.broker.groups.shards import Shard
+from request_purgatory.broker.request_context import Client
+from request_purgatory.broker.wire.error_code import ErrorCode
+
+logger = logging.getLogger(__name__)
+
+#: A new member whose JoinGroup is pending for this long must send it again, because its connection
+#: may have ended unnoticed. Source: Kafka's classicGroupNewMemberJoinTimeoutMs.
+NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
+#: The first JoinGroup version whose clients handle MEMBER_ID_REQUIRED (KIP-394).
+MEMBER_ID_REQUIRED_SINCE = 4
+#: The first JoinGroup version whose response can tell the leader to skip the assignment (KIP-814).
+SKIP_ASSIGNMENT_SINCE = 9
+
+
+@dataclass(frozen=True, slots=True)
+class JoinRequest:
+    """A JoinGroup request, independent of its version."""
+
+    group_id: str
+    member_id: str
+    instance_id: str | None
+    client: Client
+    rebalance_timeout_ms: int
+    session_timeout_ms: int
+    protocol_type: str
+    protocols: Protocols
+    reason: str
+    version: int
+    reply: Reply
+
+    @classmethod
+    def from_message(cls, message: Any, client: Client, reply: Reply, version: int) -> JoinRequest:
+        """Build from a decoded JoinGroup request.
+
+        Version 0 has no rebalance timeout; the session timeout is used instead.
+
+        Args:
+            message: The decoded request.
+            client: The request's sender.
+            reply: Called with the response.
+            version: The request's version.
+
+        Returns:
+            The request.
+        """
+        return cls(
+            group_id=message.group_id,
+            member_id=message.member_id,
+            instance_id=message.group_instance_id,
+            client=client,
+            rebalance_timeout_ms=message.session_timeout_ms
+            if version == 0
+            else max(message.rebalance_timeout_ms, 0),
+            session_timeout_ms=message.session_timeout_ms,
+            protocol_type=message.protocol_type,
+            protocols=tuple(
+                {each.name: bytes(each.metadata) for each in message.protocols}.items()
+            ),
+            reason=f"client reason: {message.reason or 'not provided'}",
+            version=version,
+            reply=reply,
+        )
+
+    @property
+    def requires_known_member_id(self) -> bool:
+        """True if a new dynamic member first gets an id, with which it joins again.
+
+        A client whose response is lost then leaves no member behind (KIP-394).
+        """
+        return self.version >= MEMBER_ID_REQUIRED_SINCE
+
+    @property
+    def supports_skip_assignment(self) -> bool:
+        """True if the response can tell a leader to make no assignment."""
+        return self.version >= SKIP_ASSIGNMENT_SINCE
+
+
+class JoinGroupHandler:
+    """Handles JoinGroup requests.
+
+    | member id | instance id | result |
+    |---|---|---|
+    | none, since version 4 | none | MEMBER_ID_REQUIRED with a member id to join with |
+    | none, up to version 3 | none | a new dynamic member |
+    | none | new | a new static member |
+    | none | known | the static member is replaced (see below) |
+    | outstanding | none | a new dynamic member |
+    | known | as before | the member joins again (see below) |
+
+    Replacing a static member of a stable group rebalances only if it changes the group's protocol.
+    A member that joins again rebalances the group if it is the leader or its protocols have
+    changed; otherwise it gets the present generation, whose response it may have missed.
+    """
+
+    def __init__(self, rebalancer: Rebalancer) -> None:
+        self._rebalancer = rebalancer
+        self._settings = rebalancer.settings
+
+    def join(self, request: JoinRequest) -> None:
+        """Handle a request.
+
+        Args:
+            request: The request; its `reply` is called when the next generation starts.
+
+        Raises:
+            GroupError: The request is rejected, and its `reply` has not been called.
+        """
+        group_id, member_id = request.group_id, request.member_id
+        if not group_id:
+            raise GroupError(ErrorCode.INVALID_GROUP_ID, group_id)
+        min_ms = self._settings.group_min_session_timeout_ms
+        max_ms = self._settings.group_max_session_timeout_ms
+        if not min_ms <= request.session_timeout_ms <= max_ms:
+            raise GroupError(ErrorCode.INVALID_SESSION_TIMEOUT, group_id)
+        shard = self._rebalancer.shards.shard_of(group_id)
+        group = shard.groups.get(group_id)
+        if group is None:
+            if member_id:
+                raise GroupError(ErrorCode.UNKNOWN_MEMBER_ID, group_id)
+            group = shard.add_group(group_id, self._rebalancer.now_ms())
+            self._rebalancer.store_group(group, {}, partial(self._new_group_stored, shard, group))
+        if not self._accepts(group, member_id):
+            self._reject_for_size(group, request)
+        elif not group.supports_protocols(request.protocol_type, request.protocols):
+            raise GroupError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, group_id)
+        elif member_id:
+            self._join_with_member_id(group, request)
+        else:
+            self._join_without_member_id(group, request)
+
+    def _accepts(self, group: Group, member_id: str) -> bool:
+        """Return True if the group's maximum size allows a member to join.
+
+        During a rebalance, the pending JoinGroup requests count instead of the members. So a group
+        with more members than are allowed rejects those that join again last.
+        """
+        if group.state is GroupState.EMPTY:
+            return True
+        member = group.members.get(member_id)
+        if group.state is GroupState.PREPARING_REBALANCE:
+            is_counted = member is not None and member.join_reply is not None
+            size = group.num_awaiting_join
+        else:
+            is_counted = member is not None
+            size = len(group.members)
+        return is_counted or size < self._settings.group_max_size
+
+    def _reject_for_size(self, group: Group, request: JoinRequest) -> None:
+        member = group.members.get(request.member_id)
+        if member is not None:
+            self._rebalancer.remove_member(group, member)
+        elif request.member_id in group.pending_join_members:
+            self._rebalancer.remove_member_id(group, request.member_id)
+        self._rebalancer.try_complete_join(group)
+        self._rebalancer.reply_later(request.reply, join_response(ErrorCode.GROUP_MAX_SIZE_REACHED))
+
+    def _new_group_stored(self, shard: Shard, group: Group, error: ErrorCode) -> None:
+        """Remove a new group whose record was not stored, unless it has a generation."""
+        if error is ErrorCode.NONE or group.has_record:
+            return
+        logger.warning("cannot store new group %r: %s", group.group_id, error.name)
+        if group.generation == 0 and shard.groups.get(group.group_id) is group:
+            del shard.groups[group.group_id]
+            self._rebalancer.mark_dead(group, coordinator_error(error))
+
+    # -- without a member id
+
+    def _join_without_member_id(self, group: Group, request: JoinRequest) -> None:
+        member_id = f"{request.instance_id or request.client.client_id}-{uuid.uuid4()}"
+        if request.instance_id is not None:
+            known = group.static_members.get(request.instance_id)
+            if known is None:
+                self._add_member(group, member_id, request)
+            else:
+                self._replace_static_member(group, group.members[known], member_id, request)
+        elif request.requires_known_member_id:
+            group.pending_join_members.add(member_id)
+            self._rebalancer.reschedule_heartbeat(group, member_id, request.session_timeout_ms)
+            self._rebalancer.reply_later(
+                request.reply, join_response(ErrorCode.MEMBER_ID_REQUIRED, member_id=member_id)
+            )
+        else:
+            self._add_member(group, member_id, request)
+
+    def _add_member(self, group: Group, member_id: str, request: JoinRequest) -> None:
+        member = Member(
+            member_id=member_id,
+            instance_id=request.instance_id,
+            client_id=request.client.client_id,
+            client_host=request.client.client_host,
+            rebalance_timeout_ms=request.rebalance_timeout_ms,
+            session_timeout_ms=request.session_timeout_ms,
+            protocol_type=request.protocol_type,
+            protocols=request.protocols,
+            is_new=True,
+        )
+        if (
+            group.state is GroupState.PREPARING_REBALANCE
+            and group.previous_state is GroupState.EMPTY
+        ):
+            group.new_member_added = True
+        group.add(member, request.reply)
+        self._rebalancer.reschedule_heartbeat(group, member_id, NEW_MEMBER_JOIN_TIMEOUT_MS)
+        self._rebalancer.prepare_rebalance_or_complete_join(
+            group, f"new member {member_id}; {request.reason}"
+        )
+
+    def _replace_static_member(
+        self, group: Group, former: Member, member_id: str, request: JoinRequest
+    ) -> None:
+        """Replace a static member that was restarted, and fence its former process."""
+        logger.info(
+            "group %r: static member %r joins again as %r",
+            group.group_id,
+            former.instance_id,
+            member_id,
+        )
+        self._rebalancer.reply_to_join(
+            group, former, join_response(ErrorCode.FENCED_INSTANCE_ID, member_id=former.member_id)
+        )
+        self._rebalancer.reply_to_sync(former, sync_response(ErrorCode.FENCED_INSTANCE_ID))
+        self._rebalancer.cancel_heartbeat(group, former.member_id)
+        former_leader = group.leader_id
+        member = replace(
+            former,
+            member_id=member_id,
+            protocols=request.protocols,
+            rebalance_timeout_ms=request.rebalance_timeout_ms,
+            session_timeout_ms=request.session_timeout_ms,
+            is_new=False,
+        )
+        group.replace_static_member(former, member)
+        self._rebalancer.reschedule_heartbeat(group, member_id, member.session_timeout_ms)
+        self._rebalancer.await_join(group, member, request.reply)
+        if group.state is GroupState.STABLE and group.select_protocol() == group.protocol:
+            assignment = {each.member_id: each.assignment for each in group.members.values()}
+            done = partial(
+                self._replacement_stored,
+                group,
+                former,
+                member,
+                former_leader,
+                request.supports_skip_assignment,
+            )
+            self._rebalancer.store_group(group, assignment, done)
+        elif group.state is GroupState.COMPLETING_REBALANCE:
+            # The leader may have received the former member id, and would assign work to it.
+            self._rebalancer.prepare_rebalance(
+                group, f"static member {member_id} was replaced; {request.reason}"
+            )
+        else:
+            self._rebalancer.prepare_rebalance_or_complete_join(
+                group, f"static member {member_id} changes the protocol; {request.reason}"
+            )
+
+    def _replacement_stored(
+        self,
+        group: Group,
+        former: Member,
+        member: Member,
+        former_leader: str | None,
+        skip_assignment: bool,
+        error: ErrorCode,
+    ) -> None:
+        is_current = (
+            group.state is GroupState.STABLE and group.members.get(member.member_id) is member
+        )
+        if not is_current or member.join_reply is None:
+            # The member has left, was replaced again, or waits for a rebalance that has started.
+            return
+        if error is not ErrorCode.NONE:
+            logger.warning(
+                "group %r: cannot store static member %r: %s",
+                group.group_id,
+                member.instance_id,
+                error.name,
+            )
+            response = generation_response(group, member, with_members=False)
+            response.error_code, response.member_id, response.leader = (
+                coordinator_error(error),
+                "",
+                former_leader,
+            )
+            self._rebalancer.reply_to_join(group, member, response)
+            self._rebalancer.cancel_heartbeat(group, member.member_id)
+            group.replace_static_member(member, former)
+            self._rebalancer.reschedule_heartbeat(
+                group, former.member_id, former.session_timeout_ms
+            )
+            return
+        is_leader = group.leader_id == member.member_id
+        response = generation_response(group, member, with_members=is_leader and skip_assignment)
+        if skip_assignment:
+            response.skip_assignment = is_leader
+        else:
+            # With the former member's id as the leader's, a client of an older version makes no
+            # assignment. The stable group would ignore it.
+            response.leader = former_leader
+        self._rebalancer.reply_to_join(group, member, response)
+        self._rebalancer.reschedule_heartbeat(group, member.member_id, member.session_timeout_ms)
+
+    # -- with a member id
+
+    def _join_with_member_id(self, group: Group, request: JoinRequest) -> None:
+        if request.member_id in group.pending_join_members:
+            if request.instance_id is not None:
+                # Only dynamic members get a member id before they join.
+                raise GroupError(ErrorCode.UNKNOWN_SERVER_ERROR, group.group_id)
+            self._add_member(group, request.member_id, request)
+            return
+        member = group.validate_member(request.member_id, request.instance_id)
+        is_leader = group.leader_id == member.member_id
+        is_unchanged = member.protocols == request.protocols
+        if group.state is GroupState.COMPLETING_REBALANCE and is_unchanged:
+            # The client has missed the response to its previous request.
+            response = generation_response(group, member, with_members=is_leader)
+            self._rebalancer.reply_later(request.reply, response)
+        elif group.state is GroupState.STABLE and is_unchanged and not is_leader:
+            response = generation_response(group, member, with_members=False)
+            self._rebalancer.reply_later(request.reply, response)
+        else:
+            # A leader joins again to make another assignment, for instance for new partitions.
+            group.update_member(
+                member, request.protocols, request.rebalance_timeout_ms, request.session_timeout_ms
+            )
+            self._rebalancer.await_join(group, member, request.reply)
+            self._rebalancer.prepare_rebalance_or_complete_join(
+                group, f"member {member.member_id} joins again; {request.reason}"
+            )

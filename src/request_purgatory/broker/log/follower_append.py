@@ -1,0 +1,92 @@
+"""The steps of appending a leader's batches to a follower's log."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from request_purgatory.broker.log.batch import (
+    BatchHeader,
+    Buffer,
+    split_batches,
+    verify_checksum,
+)
+from request_purgatory.broker.log.errors import RecordError
+from request_purgatory.broker.wire.error_code import ErrorCode
+
+
+def validate_leader_batches(
+    name: str, records: Buffer, start_offset: int, end_offset: int, max_epoch: int | None
+) -> list[BatchHeader]:
+    """Check that a leader's batches continue a follower's log.
+
+    Each batch must begin where the one before ends, the first at the end of the log. One exception:
+    DeleteRecords may move the leader's log start offset into a batch. A follower with an empty log
+    at that offset receives the whole batch, which begins before its log.
+
+    Args:
+        name: The partition's name for error messages.
+        records: The batches; an incomplete last one is ignored.
+        start_offset: The log start offset of the follower.
+        end_offset: The end offset of the follower.
+        max_epoch: Ignore a batch of a later leader epoch, and all batches after it.
+
+    Returns:
+        The headers of the batches to append.
+
+    Raises:
+        RecordError: OFFSET_OUT_OF_RANGE for batches that do not continue the log; CORRUPT_MESSAGE
+            for a wrong checksum.
+    """
+    headers: list[BatchHeader] = []
+    expected = end_offset
+    for header, batch in split_batches(records, torn_tail=True):
+        if max_epoch is not None and header.leader_epoch > max_epoch:
+            break
+        if header.base_offset != expected or header.last_offset_delta < 0:
+            contains_start = header.base_offset < expected <= header.last_offset
+            if headers or not contains_start or start_offset != expected:
+                raise RecordError(
+                    ErrorCode.OFFSET_OUT_OF_RANGE,
+                    f"the next batch of {name} must start at offset {expected}, got offsets "
+                    f"{header.base_offset} to {header.last_offset}",
+                )
+        verify_checksum(header, batch)
+        headers.append(header)
+        expected = header.next_offset
+    return headers
+
+
+def batches_that_fit(
+    headers: Sequence[BatchHeader], active_bytes: int, segment_bytes: int
+) -> tuple[int, int]:
+    """Count the batches that go into one segment: the active one, or a new one if none fits.
+
+    A new segment takes its first batch whatever the batch's size.
+
+    >>> from collections import namedtuple
+    >>> headers = [namedtuple("Sized", "size")(each) for each in (40, 40, 40)]
+    >>> batches_that_fit(headers, 10, 100)
+    (2, 80)
+    >>> batches_that_fit(headers, 90, 100)
+    (2, 80)
+    >>> batches_that_fit(headers, 90, 30)
+    (1, 40)
+
+    Args:
+        headers: The batches to append, at least one.
+        active_bytes: The size of the active segment.
+        segment_bytes: The limit on a segment's size.
+
+    Returns:
+        The number of batches, and their size in bytes.
+    """
+    room = segment_bytes - active_bytes
+    if headers[0].size > room:
+        room = max(segment_bytes, headers[0].size)
+    count = size = 0
+    for header in headers:
+        if size + header.size > room:
+            break
+        size += header.size
+        count += 1
+    return count, size

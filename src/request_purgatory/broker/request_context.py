@@ -1,0 +1,61 @@
+"""A request in flight: its client, and how to respond to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from request_purgatory.broker.wire.messages import Header
+    from request_purgatory.purgatory.operation import DelayedOperation
+
+
+class Client(NamedTuple):
+    """The sender of a request."""
+
+    client_id: str
+    client_host: str
+
+
+@dataclass(slots=True)
+class RequestContext:
+    """A request without a response so far.
+
+    `reply` is called once: by the handler, or later by the delayed operation that the request waits
+    in. A response after the end of the connection is discarded.
+    """
+
+    header: Header
+    client: Client
+    send: Callable[[RequestContext, Any], None]
+    close_connection: Callable[[str], None]
+    #: How long the connection is not read after the response, in milliseconds.
+    throttle_ms: int = 0
+    answered: bool = False
+    #: The delayed operation that the request waits in. The end of the connection cancels it.
+    operation: DelayedOperation | None = None
+
+    @property
+    def version(self) -> int:
+        """The version of the request."""
+        return self.header.version
+
+    def reply(self, response: Any) -> None:
+        """Send the response; None for a request without one (Produce with acks=0).
+
+        Raises:
+            RuntimeError: There has been a response before.
+        """
+        if self.answered:
+            raise RuntimeError(
+                f"{self.header.api.name} request {self.header.correlation_id} already has "
+                "a response"
+            )
+        self.answered = True
+        self.send(self, response)
+
+    def cancel(self) -> None:
+        """Cancel the pending operation, if any: the client has disconnected."""
+        if self.operation is not None:
+            self.operation.cancel()

@@ -1,0 +1,28 @@
+"""The coordinator's store on a cluster's replicas."""
+
+from __future__ import annotations
+
+import asyncio
+
+from request_purgatory.broker.cluster.replicated_offsets import ReplicatedOffsets
+from request_purgatory.broker.metadata.topics import OFFSETS_TOPIC, TopicPartition
+from request_purgatory.broker.wire.error_code import ErrorCode
+from tests.broker.replication.cluster_harness import ClusterHarness, run_scenario
+
+
+def test_append_outside_of_a_request_is_replicated_immediately() -> None:
+    """The append wakes the followers' parked fetches, as an append of a request does."""
+
+    async def scenario(harness: ClusterHarness) -> None:
+        harness.cluster.create_offsets_topic()
+        await harness.settle()
+        leader, _ = harness.node(0).leader_of(TopicPartition(OFFSETS_TOPIC, 0))
+        node = harness.node(leader)
+        store = ReplicatedOffsets(node.replicas, 5_000, harness.cluster.wall_ms)
+        errors: list[ErrorCode] = []
+        store.append(0, [(b"key", b"value")], errors.append)
+        # Less than the maximum wait of a parked fetch.
+        await asyncio.sleep(0.1)
+        assert errors == [ErrorCode.NONE]
+
+    run_scenario(scenario)

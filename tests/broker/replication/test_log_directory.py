@@ -1,0 +1,89 @@
+"""A node's log directory: logs and high watermarks by topic id."""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+
+import pytest
+
+from request_purgatory.broker.log import LogSettings
+from request_purgatory.broker.metadata.topics import TopicPartition
+from request_purgatory.broker.replication.log_directory import LogDirectory
+from tests.broker.log.batches import append, contents
+
+KEY = TopicPartition("orders", 0)
+OLD, NEW = uuid.UUID(int=1), uuid.UUID(int=2)
+
+
+@pytest.fixture(params=["memory", "files"])
+def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Path | None:
+    """Return the directory's folder; None keeps the logs in memory."""
+    return None if request.param == "memory" else tmp_path
+
+
+def test_log_belongs_to_its_topic_id(folder: Path | None) -> None:
+    """It is unchanged when reopened, and empty for another id with the same name."""
+    directory = LogDirectory(0, folder)
+    log = directory.open(KEY, OLD, LogSettings())
+    append(log, b"old")
+    directory.abandon(log)
+    log = directory.open(KEY, OLD, LogSettings())
+    assert contents(log) == [(0, b"old")]
+    directory.abandon(log)
+    log = directory.open(KEY, NEW, LogSettings())
+    assert contents(log) == []
+    directory.close(log)
+
+
+def test_logs_of_deleted_topics_are_deleted(folder: Path | None) -> None:
+    """Also if the name now belongs to another topic id; their high watermarks too."""
+    directory = LogDirectory(0, folder)
+    kept, renewed, gone = (TopicPartition(name, 3) for name in ("kept", "renewed", "gone"))
+    ids = {kept: uuid.uuid4(), renewed: uuid.uuid4(), gone: uuid.uuid4()}
+    for key, topic_id in ids.items():
+        log = directory.open(key, topic_id, LogSettings())
+        append(log, b"a")
+        directory.close(log)
+    directory.checkpoint_high_watermarks({(topic_id, 3): 1 for topic_id in ids.values()})
+    directory.delete_unknown([(kept, ids[kept]), (renewed, NEW)])
+    if folder is not None:
+        assert [path.name for path in folder.iterdir() if path.is_dir()] == ["kept-3"]
+    log = directory.open(kept, ids[kept], LogSettings())
+    assert contents(log) == [(0, b"a")]
+    directory.close(log)
+    assert [directory.high_watermark(key, topic_id) for key, topic_id in ids.items()] == [1, 0, 0]
+    assert directory.high_watermark(renewed, NEW) == 0
+
+
+def test_high_watermarks_survive_the_process(tmp_path: Path) -> None:
+    """They are kept by topic id and partition number; an invalid file is ignored."""
+    directory = LogDirectory(0, tmp_path)
+    directory.checkpoint_high_watermarks({(OLD, 0): 5, (OLD, 1): 7})
+    directory.checkpoint_high_watermarks({(OLD, 1): 8})
+    again = LogDirectory(0, tmp_path)
+    assert [again.high_watermark(KEY._replace(partition=index), OLD) for index in range(3)] == [
+        5,
+        8,
+        0,
+    ]
+    assert again.high_watermark(KEY, NEW) == 0
+    for text in ("", "[[1, 2]]", '[["orders", 0, 5]]', "{}", "[[null, 0, 0]]", "7"):
+        (tmp_path / "high-watermarks.json").write_text(text)
+        assert LogDirectory(0, tmp_path).high_watermark(KEY, OLD) == 0
+
+
+def test_log_without_a_topic_id_is_kept(tmp_path: Path) -> None:
+    """A power failure may have left the metadata file empty, but not the log."""
+    directory = LogDirectory(0, tmp_path)
+    log = directory.open(KEY, OLD, LogSettings())
+    append(log, b"a")
+    directory.close(log)
+    (tmp_path / "orders-0" / "partition.metadata").write_text("")
+    directory.delete_unknown([(KEY, OLD)])
+    log = directory.open(KEY, OLD, LogSettings())
+    assert contents(log) == [(0, b"a")]
+    directory.close(log)
+    assert (
+        tmp_path / "orders-0" / "partition.metadata"
+    ).read_text() == f"version: 0\ntopic_id: {OLD}\n"
