@@ -1,6 +1,6 @@
-"""The command `python -m benchmarks`.
+"""Run the benchmark: `python -m benchmarks`.
 
-Runs the questions, writes what was measured, prints tables.
+The command runs the questions, writes their measurements and prints tables.
 """
 
 from __future__ import annotations
@@ -23,19 +23,23 @@ from benchmarks.targets import compare, targets_table
 
 _ROUNDS = 3
 _QUICK_ROUNDS = 2
-#: Ratios and case names need the width, also where the output goes to a file.
-_WIDTH_OF_FILES = 200
-#: Not where the measurements go, so that another `--out` does not build it again.
+#: Columns where the output is not a terminal: ratios and case names need them.
+_FILE_WIDTH = 200
+#: Independent of `--out`, so that another output directory needs no new build.
 _JVM_TARGET = Path(__file__).resolve().parent.parent / "build" / "jvm-peers"
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run; exit code 0, or 1 if a measurement failed."""
+    """Run the benchmark.
+
+    Returns:
+        The exit code: 0, or 1 if a measurement failed.
+    """
     options = _options(arguments)
-    console = Console() if sys.stdout.isatty() else Console(width=_WIDTH_OF_FILES)
+    console = Console() if sys.stdout.isatty() else Console(width=_FILE_WIDTH)
     questions = [question.load(name) for name in options.questions or question.NAMES]
     wanted = {side for asked in questions for side in asked.SIDES if side in options.sides}
-    jvm = _jvm(console) if wanted & set(peers.JVM) else "not asked for"
+    jvm = _build_jvm_peers(console) if wanted & set(peers.JVM) else "not requested"
     rounds = options.rounds or (_QUICK_ROUNDS if options.quick else _ROUNDS)
 
     options.out.mkdir(parents=True, exist_ok=True)
@@ -59,32 +63,32 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
         "questions",
         nargs="*",
         metavar="question",
-        help=f"of {', '.join(question.NAMES)}; all unless given",
+        help=f"one or more of {', '.join(question.NAMES)}; default: all",
     )
     parser.add_argument(
         "--quick",
         action="store_true",
-        help=f"small sizes, {_QUICK_ROUNDS} rounds: to see that all works",
+        help=f"small sizes and {_QUICK_ROUNDS} rounds, to check that everything works",
     )
     parser.add_argument(
-        "--rounds", type=_positive, help=f"processes per side and case; {_ROUNDS} unless given"
+        "--rounds", type=_positive, help=f"processes per side and case; default: {_ROUNDS}"
     )
     parser.add_argument(
         "--out",
         type=Path,
         default=Path("runs/bench"),
-        help="directory for what is written; %(default)s",
+        help="output directory; default: %(default)s",
     )
     parser.add_argument(
         "--sides",
         type=_sides,
         default=list(peers.ALL),
-        help=f"comma-separated, of: {', '.join(peers.ALL)}",
+        help=f"comma-separated list of sides; known: {', '.join(peers.ALL)}",
     )
     options = parser.parse_args(arguments)
     for name in options.questions:
         if name not in question.NAMES:
-            parser.error(f"question {name!r} is none of {', '.join(question.NAMES)}")
+            parser.error(f"unknown question {name!r}; known: {', '.join(question.NAMES)}")
     return options
 
 
@@ -99,19 +103,24 @@ def _sides(text: str) -> list[str]:
     sides = [side.strip() for side in text.split(",")]
     for side in sides:
         if side not in peers.ALL:
-            raise argparse.ArgumentTypeError(f"{side!r} is none of {', '.join(peers.ALL)}")
+            raise argparse.ArgumentTypeError(
+                f"unknown side {side!r}; known: {', '.join(peers.ALL)}"
+            )
     return sides
 
 
-def _jvm(console: Console) -> JvmPeers | str:
-    """The JVM peers, built if need be, or why there are none.
+def _build_jvm_peers(console: Console) -> JvmPeers | str:
+    """Build the JVM peers if necessary.
 
-    Whatever goes wrong there, the other sides go on.
+    The other sides are measured even if the build fails.
+
+    Returns:
+        The peers, or the reason why they are unavailable.
     """
     try:
         build = importlib.import_module("benchmarks.jvm.build")
     except ImportError as error:
-        return f"no harness for the JVM: {error}"
+        return f"cannot import the harness for the JVM: {error}"
     with console.status("building the JVM peers"):
         try:
             built: JvmPeers = build.build(_JVM_TARGET)
@@ -121,9 +130,9 @@ def _jvm(console: Console) -> JvmPeers | str:
 
 
 def _run(runner: Runner, steps: list[Step], path: Path, console: Console) -> list[Measurement]:
-    """All steps.
+    """Run all steps.
 
-    Each value is in the file as soon as it is measured, so that an interrupted run has what it has.
+    Each value is written as soon as it is measured, so that an interrupted run keeps its values.
     """
     measurements = []
     columns = (

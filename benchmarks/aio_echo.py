@@ -1,14 +1,14 @@
 """An echo server on an event loop, each request under a timeout of its own.
 
-Server and clients share one loop and process, over TCP on this machine: `clients` connections, each
-of which sends 64 bytes, waits for them to come back, and goes on. The server reads under
-`asyncio.timeout(30)`, and so does the client: two timers are set and cancelled for each request,
-which is what services with timeouts do. No other timer is pending.
+Server and clients share one loop and process, over TCP on this machine. Each of `clients`
+connections sends 64 bytes, waits until they return, and repeats. The server reads under
+`asyncio.timeout(30)`, and so does the client: two timers are set and cancelled for each request, as
+in services with timeouts. No other timer is pending.
 
-asyncio's transports read into a new buffer of 256 KiB each time. Whether glibc gives that memory
-back to the system at once, and takes it anew for the next read, depends on where in the heap it
-happens to lie, and doubles the cost of a request. So that chance does not decide who wins, every
-side tells the allocator to keep it.
+asyncio's transports read into a new buffer of 256 KiB each time. Whether glibc returns that memory
+to the system immediately depends on its place in the heap, and doubles the cost of a request. Every
+side therefore tells the allocator to keep freed memory, so that this chance does not decide the
+comparison.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from time import perf_counter, process_time
 
 from benchmarks import peers
 from benchmarks.question import Case
-from benchmarks.stopwatch import settled_ns
+from benchmarks.stopwatch import ns_after_gc
 
 QUESTION = "aio_echo"
-METRICS = {"per_second": "1/s", "cpu_us": "µs"}
+METRICS = {"per_second": "1/s", "cpu_us": "\N{MICRO SIGN}s"}
 SIDES = (peers.OURS, peers.ASYNCIO, peers.UVLOOP)
 
 _MESSAGE = bytes(64)
@@ -32,17 +32,17 @@ _M_MMAP_THRESHOLD = -3
 
 
 def cases(quick: bool) -> list[Case]:
-    """Some connections, and many."""
+    """Return a case with some connections and one with many."""
     return [Case({"clients": clients}, clients) for clients in ((10,) if quick else (50, 500))]
 
 
-def left_out(side: str, case: Case) -> str | None:  # noqa: ARG001 - every side does every case
-    """None."""
+def skip_reason(side: str, case: Case) -> str | None:  # noqa: ARG001 - every side does every case
+    """Return None: every side runs every case."""
     return None
 
 
 def prepare_process() -> None:
-    """Tell the allocator to keep what is freed, which nothing can take back."""
+    """Tell the allocator to keep freed memory; this cannot be undone in the process."""
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:  # glibc
         mallopt(_M_TRIM_THRESHOLD, 64 * 2**20)
@@ -50,9 +50,9 @@ def prepare_process() -> None:
 
 
 def measure(side: str, clients: int, requests: int = 30_000) -> dict[str, float]:
-    """Requests answered per second, and the processor time of one, client and server together.
+    """Measure requests answered per second and processor time per request.
 
-    Less a matter of neighbours.
+    The processor time includes server and client. It depends less on other processes than the rate.
     """
     with closing(peers.open_loop(side)) as loop:
         return loop.run_until_complete(_echo(clients, requests // clients))
@@ -69,7 +69,7 @@ async def _serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
         await writer.wait_closed()
 
 
-async def _ask(host: str, port: int, requests: int, go: asyncio.Event) -> int:
+async def _request(host: str, port: int, requests: int, go: asyncio.Event) -> int:
     reader, writer = await asyncio.open_connection(host, port)
     await go.wait()
     answered = 0
@@ -91,12 +91,12 @@ async def _echo(clients: int, requests: int) -> dict[str, float]:
     server = await asyncio.start_server(accept, "127.0.0.1", 0)
     host, port = server.sockets[0].getsockname()[:2]
     go = asyncio.Event()
-    asking = [asyncio.create_task(_ask(host, port, requests, go)) for _ in range(clients)]
+    clients_done = [asyncio.create_task(_request(host, port, requests, go)) for _ in range(clients)]
     await asyncio.sleep(0.2)
-    settled_ns()
+    ns_after_gc()
     began, began_cpu = perf_counter(), process_time()
     go.set()
-    answered = sum(await asyncio.gather(*asking))
+    answered = sum(await asyncio.gather(*clients_done))
     elapsed, cpu = perf_counter() - began, process_time() - began_cpu
     server.close()
     await asyncio.gather(*served)

@@ -1,13 +1,15 @@
-"""Waiters on an event loop: 100,000 tasks that each wait for a condition with a timeout, and how they end.
+"""Waiters on an event loop that wait for a condition with a timeout, and how they end.
 
-On the standard loop. Ours holds a future for each waiter, which is pending by itself, or awaits it
-in a task for each (`in tasks`); the peers need the task: `asyncio.wait_for(event.wait(), ...)` with
-an `asyncio.Event` each, and `asyncio.wait_for` of `asyncio.Condition.wait_for` on one condition for
-each hundred waiters. First all come to wait (`add_per_second`); then all complete, each by its own
-key or event (the Condition by `notify_all` for each hundred); or all run into one deadline, and are
-timed from when it has passed; or all are cancelled (`end_per_second`). `per_second` is of the
-whole: waiters over the sum of both times. `bytes_per_waiter` is the growth of the process's
-resident memory while they wait, the task included.
+The waiters are on the standard loop. Our `hold` returns a future for each waiter, which is pending
+by itself; `in tasks` awaits the future in a task for each waiter. The peers need the task:
+`asyncio.wait_for(event.wait(), ...)` with an `asyncio.Event` each, and `asyncio.wait_for` of
+`asyncio.Condition.wait_for` with one condition for each hundred waiters.
+
+First all waiters are added (`add_per_second`). Then all of them end (`end_per_second`) in one of
+three ways. They complete, each by its own key or event (the Condition by `notify_all` for each
+hundred). Or they reach a common deadline, and the time is measured from that deadline. Or they are
+cancelled. `per_second` is the number of waiters over the sum of both times. `bytes_per_waiter` is
+the growth of the process's resident memory while they wait, including the task.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from time import perf_counter
 from benchmarks import peers
 from benchmarks.memory import resident_bytes
 from benchmarks.question import Case
-from benchmarks.stopwatch import settled_ns
+from benchmarks.stopwatch import ns_after_gc
 from request_purgatory.aio import Purgatory
 
 QUESTION = "aio_hold"
@@ -32,31 +34,35 @@ METRICS = {
 }
 SIDES = (peers.OURS, peers.OURS_TASKS, peers.WAIT_FOR, peers.CONDITION)
 
-_LONG = 3_600.0
-_GROUP = 100
+_LONG_TIMEOUT_S = 3_600.0
+_WAITERS_PER_CONDITION = 100
 
-#: Begins to wait, by the waiter's number and its deadline on the loop's clock.
+#: Starts waiter `number`, with its deadline on the loop's clock.
 _Wait = Callable[[int, float], asyncio.Future[object]]
-#: Makes the conditions of so many waiters come true.
+#: Makes the conditions of all waiters true.
 _Complete = Callable[[], None]
 
 
 def cases(quick: bool) -> list[Case]:
-    """The three ways to end."""
+    """Return a case for each way to end."""
     count = 2_000 if quick else 100_000
     return [
         Case({"what": what, "count": count}, count) for what in ("complete", "expire", "cancel")
     ]
 
 
-def left_out(side: str, case: Case) -> str | None:  # noqa: ARG001 - every side does every case
-    """None."""
+def skip_reason(side: str, case: Case) -> str | None:  # noqa: ARG001 - every side does every case
+    """Return None: every side runs every case."""
     return None
 
 
 def measure(side: str, what: str, count: int) -> dict[str, float]:
-    """Rates and memory; RuntimeError if a waiter did not end as it should."""
-    return asyncio.run(_SIDES[side](what, count))
+    """Measure rates and memory.
+
+    Raises:
+        RuntimeError: A waiter did not end as intended.
+    """
+    return asyncio.run(_BY_SIDE[side](what, count))
 
 
 async def _ours(what: str, count: int, in_tasks: bool = False) -> dict[str, float]:
@@ -77,7 +83,7 @@ async def _ours(what: str, count: int, in_tasks: bool = False) -> dict[str, floa
                 ready.add(number)
                 purgatory.notify(number)
 
-        return await _time(what, count, _task_of(wait) if in_tasks else hold, complete)
+        return await _measure(what, count, _task_of(wait) if in_tasks else hold, complete)
 
 
 async def _ours_in_tasks(what: str, count: int) -> dict[str, float]:
@@ -99,16 +105,19 @@ async def _wait_for(what: str, count: int) -> dict[str, float]:
         for event in events:
             event.set()
 
-    return await _time(what, count, _task_of(wait), complete)
+    return await _measure(what, count, _task_of(wait), complete)
 
 
 async def _condition(what: str, count: int) -> dict[str, float]:
-    conditions = [asyncio.Condition() for _ in range((count + _GROUP - 1) // _GROUP)]
+    conditions = [
+        asyncio.Condition()
+        for _ in range((count + _WAITERS_PER_CONDITION - 1) // _WAITERS_PER_CONDITION)
+    ]
     loop = asyncio.get_running_loop()
     ready = False
 
     async def wait(number: int, deadline: float) -> object:
-        condition = conditions[number // _GROUP]
+        condition = conditions[number // _WAITERS_PER_CONDITION]
         async with condition:
             return await asyncio.wait_for(condition.wait_for(lambda: ready), deadline - loop.time())
 
@@ -124,29 +133,29 @@ async def _condition(what: str, count: int) -> dict[str, float]:
         ready = True
         notifiers.append(asyncio.create_task(notify_all()))
 
-    return await _time(what, count, _task_of(wait), complete)
+    return await _measure(what, count, _task_of(wait), complete)
 
 
-async def _time(what: str, count: int, wait: _Wait, complete: _Complete) -> dict[str, float]:
+async def _measure(what: str, count: int, wait: _Wait, complete: _Complete) -> dict[str, float]:
     loop = asyncio.get_running_loop()
     before = resident_bytes()
-    settled_ns()
+    ns_after_gc()
     began = perf_counter()
-    # All come to wait well before the timeout, which has to be known before how long that takes is.
-    deadline = loop.time() + (_LONG if what != "expire" else 0.3 + count / 5_000)
+    # The deadline must be set before the first waiter is added, and be later than the last one.
+    deadline = loop.time() + (_LONG_TIMEOUT_S if what != "expire" else 0.3 + count / 5_000)
     waiters = [wait(number, deadline) for number in range(count)]
     for _ in range(3):
-        await asyncio.sleep(0)  # Tasks begin, and tasks in tasks.
+        await asyncio.sleep(0)  # Let tasks start, and the tasks that they create.
     added = perf_counter() - began
     grown = resident_bytes() - before
     if what == "expire":
         if loop.time() >= deadline:
             raise RuntimeError(
-                f"{count} waiters came {loop.time() - deadline:.1f} s after their deadline"
+                f"adding {count} waiters ended {loop.time() - deadline:.1f} s after their deadline"
             )
-        # Not the loop's sleep: when it looks again, all are due, and it has nothing to do but that.
+        # A blocking sleep: when the loop runs again, all waiters are due at once.
         time.sleep(deadline - loop.time() + 0.002)
-    settled_ns()
+    ns_after_gc()
     began = perf_counter()
     if what == "complete":
         complete()
@@ -176,7 +185,7 @@ async def _end_of(waiter: asyncio.Future[object]) -> str:
         return "cancel"
 
 
-_SIDES = {
+_BY_SIDE = {
     peers.OURS: _ours,
     peers.OURS_TASKS: _ours_in_tasks,
     peers.WAIT_FOR: _wait_for,

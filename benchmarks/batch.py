@@ -1,8 +1,8 @@
-"""Outcomes of a whole trace on Spark: rows per second, from Parquet files to rows that are counted and dropped.
+"""Outcomes of a whole trace on Spark: rows per second from Parquet files to counted rows.
 
 Spark's own side is one window over requests and events together, by key and in order of time: a
-request takes the next event's time. It can do that because these requests wait for one event; ours
-does all that the schema can say. Rows are requests and events.
+request gets the time of the next event. This is possible because each request here waits for one
+event; our side supports the whole schema. Rows are requests and events.
 """
 
 from __future__ import annotations
@@ -27,32 +27,32 @@ _PENDING = 1_000
 
 
 def cases(quick: bool) -> list[Case]:
-    """One key a request, and keys that are shared."""
+    """Return a case with one key for each request and one with shared keys."""
     requests = 100_000 if quick else 10_000_000
     return [
-        Case({"requests": requests, "keys": keys}, requests, most_rounds=1) for keys in (0, 10_000)
+        Case({"requests": requests, "keys": keys}, requests, max_rounds=1) for keys in (0, 10_000)
     ]
 
 
-def left_out(side: str, case: Case) -> str | None:  # noqa: ARG001 - every side does every case
-    """None."""
+def skip_reason(side: str, case: Case) -> str | None:  # noqa: ARG001 - every side does every case
+    """Return None: every side runs every case."""
     return None
 
 
 def measure(side: str, requests: int, keys: int, passes: int = 3) -> dict[str, float]:
-    """Time the outcomes of a trace.
+    """Measure the outcomes of a trace.
 
     Args:
         side: One of `SIDES`.
-        requests: How many requests the trace has, and as many events.
-        keys: How many keys they share; 0 for a key of its own for each request.
-        passes: How often to do it in this process; the quickest counts.
+        requests: The number of requests in the trace, and of events.
+        keys: The number of shared keys; 0 for one key for each request.
+        passes: The number of passes in this process; the fastest counts.
 
     Returns:
         rows_per_second.
 
     Raises:
-        RuntimeError: The outcomes are not as many as they have to be.
+        RuntimeError: The number of outcomes is wrong.
     """
     spark = create_session("request-purgatory benchmarks", master="local[2]")
     data = StreamData(requests, _PENDING, keys)
@@ -70,7 +70,7 @@ def measure(side: str, requests: int, keys: int, passes: int = 3) -> dict[str, f
         ).collect()[0]
         seconds.append(perf_counter() - begun)
         if found[0] != requests or not (keys or 0.08 < found[1] / requests < 0.12):
-            raise RuntimeError(f"{found} of {requests:,} requests")
+            raise RuntimeError(f"wrong outcomes of {requests:,} requests: {found}")
     return {"rows_per_second": 2 * requests / min(seconds)}
 
 
@@ -78,10 +78,10 @@ def _windowed(requests: DataFrame, events: DataFrame) -> DataFrame:
     arrivals = requests.withColumn("key", F.col("watch_keys")[0]).withColumn(
         "at", F.col("arrived_at")
     )
-    happenings = events.select(
+    occurrences = events.select(
         "host", "key", F.col("occurred_at").alias("at"), F.col("occurred_at")
     )
-    rows = arrivals.unionByName(happenings, allowMissingColumns=True)
+    rows = arrivals.unionByName(occurrences, allowMissingColumns=True)
     ahead = (
         Window.partitionBy("host", "key")
         .orderBy("at")

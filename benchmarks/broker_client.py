@@ -1,6 +1,6 @@
-"""A client that costs as little as it can.
+"""A client with minimal costs of its own.
 
-Its requests were encoded beforehand, and of the answers it reads the size.
+Requests are encoded in advance, and only the size of a response is decoded.
 """
 
 from __future__ import annotations
@@ -14,32 +14,31 @@ from kafka.protocol.consumer import FetchRequest
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 from kafka.protocol.producer import ProduceRequest
 
-from request_purgatory.broker.log import build
+from request_purgatory.broker.log import build_batch
 
 _SIZE = struct.Struct(">i")
 _HEADER = struct.Struct(">hhih")
 _CLIENT = b"benchmark"
-#: Versions that all sides have, without tagged fields.
+#: Versions that all sides support, without tagged fields.
 PRODUCE_VERSION = 7
 FETCH_VERSION = 11
 METADATA_VERSION = 4
-CREATE_VERSION = 4
-#: Where the error code of the one partition is in an answer to Produce: size, correlation, topics,
-#: name, partitions, index.
+CREATE_TOPICS_VERSION = 4
+#: The timestamp of all records.
 NOW_MS = 1_700_000_000_000
 
 
-def frame(request: Any, version: int) -> bytes:
-    """A request as it goes over the wire."""
+def encode_frame(request: Any, version: int) -> bytes:
+    """Return a request as a frame with size and header."""
     header = _HEADER.pack(request.API_KEY, version, 1, len(_CLIENT)) + _CLIENT
     body = header + bytes(request.encode(version=version))
     return _SIZE.pack(len(body)) + body
 
 
 def produce_frame(topic: str, partition: int, size: int) -> bytes:
-    """A Produce request with acks=all of one record of `size` bytes."""
+    """Return a Produce request with acks=all, of one record with a value of `size` bytes."""
     data = ProduceRequest.TopicProduceData
-    records = bytes(build([(None, bytes(size))], NOW_MS))
+    records = bytes(build_batch([(None, bytes(size))], NOW_MS))
     partitions = [data.PartitionProduceData(index=partition, records=records)]
     request = ProduceRequest(
         transactional_id=None,
@@ -47,11 +46,11 @@ def produce_frame(topic: str, partition: int, size: int) -> bytes:
         timeout_ms=30_000,
         topic_data=[data(name=topic, partition_data=partitions)],
     )
-    return frame(request, PRODUCE_VERSION)
+    return encode_frame(request, PRODUCE_VERSION)
 
 
 def fetch_frame(topic: str, partition: int, offset: int, max_wait_ms: int) -> bytes:
-    """A Fetch request that waits for a byte."""
+    """Return a Fetch request that waits until there is a byte to read."""
     wanted = FetchRequest.FetchTopic
     partitions = [
         wanted.FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=2**20)
@@ -68,63 +67,76 @@ def fetch_frame(topic: str, partition: int, offset: int, max_wait_ms: int) -> by
         forgotten_topics_data=[],
         rack_id="",
     )
-    return frame(request, FETCH_VERSION)
+    return encode_frame(request, FETCH_VERSION)
 
 
-class Link(asyncio.Protocol):
-    """A connection with one request in flight.
-
-    `ask` writes a frame, and its future has the answer.
-    """
+class Connection(asyncio.Protocol):
+    """A connection with at most one request in flight."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
-        self._answer: asyncio.Future[bytes] | None = None
+        self._response: asyncio.Future[bytes] | None = None
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
 
-    def ask(self, request: bytes) -> asyncio.Future[bytes]:
-        """Send a frame; the answer comes without its size."""
+    def send(self, request: bytes) -> asyncio.Future[bytes]:
+        """Send a frame.
+
+        Returns:
+            A future of the response without its size.
+
+        Raises:
+            ConnectionResetError: The broker has closed the connection.
+        """
         assert self._transport is not None
         if self._transport.is_closing():
             raise ConnectionResetError("the broker has closed the connection")
-        self._answer = asyncio.get_running_loop().create_future()
+        self._response = asyncio.get_running_loop().create_future()
         self._transport.write(request)
-        return self._answer
+        return self._response
 
     def data_received(self, data: bytes) -> None:
         self._buffer += data
         if len(self._buffer) < _SIZE.size:
             return
         end = _SIZE.size + _SIZE.unpack_from(self._buffer)[0]
-        if len(self._buffer) >= end and self._answer is not None:
-            answer = bytes(self._buffer[_SIZE.size : end])
+        if len(self._buffer) >= end and self._response is not None:
+            response = bytes(self._buffer[_SIZE.size : end])
             del self._buffer[:end]
-            self._answer.set_result(answer)
+            self._response.set_result(response)
 
     def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
-        if self._answer is not None and not self._answer.done():
-            self._answer.set_exception(ConnectionResetError("the broker has closed the connection"))
+        if self._response is not None and not self._response.done():
+            self._response.set_exception(
+                ConnectionResetError("the broker has closed the connection")
+            )
 
     def close(self) -> None:
-        """End the connection."""
+        """Close the connection."""
         if self._transport is not None:
             self._transport.close()
 
 
-async def connect(address: str) -> Link:
-    """A connection to a node."""
+async def connect(address: str) -> Connection:
+    """Connect to a node."""
     host, _, port = address.rpartition(":")
-    _, link = await asyncio.get_running_loop().create_connection(Link, host, int(port))
-    return link
+    _, connection = await asyncio.get_running_loop().create_connection(Connection, host, int(port))
+    return connection
 
 
-async def make_topic(addresses: list[str], topic: str, replicas: int) -> str:
-    """Make a topic of one partition; the address of its leader."""
-    link = await connect(addresses[0])
+async def create_topic(addresses: list[str], topic: str, replicas: int) -> str:
+    """Create a topic of one partition and wait until all replicas are in sync.
+
+    Returns:
+        The address of the partition's leader.
+
+    Raises:
+        RuntimeError: The topic has no leader after 20 s.
+    """
+    connection = await connect(addresses[0])
     wanted = CreateTopicsRequest.CreatableTopic
     request = CreateTopicsRequest(
         topics=[
@@ -139,24 +151,27 @@ async def make_topic(addresses: list[str], topic: str, replicas: int) -> str:
         timeout_ms=30_000,
         validate_only=False,
     )
-    asked = MetadataRequest(
+    metadata_request = MetadataRequest(
         topics=[MetadataRequest.MetadataRequestTopic(name=topic)], allow_auto_topic_creation=True
     )
     try:
-        await link.ask(frame(request, CREATE_VERSION))
+        await connection.send(encode_frame(request, CREATE_TOPICS_VERSION))
     except ConnectionResetError:
-        # librdkafka's mock cluster makes topics when they are asked for, and knows no CreateTopics.
-        link = await connect(addresses[0])
+        # librdkafka's mock cluster has no CreateTopics: it creates topics on a metadata request.
+        connection = await connect(addresses[0])
     for _ in range(1_000):
-        answer = MetadataResponse.decode(
-            (await link.ask(frame(asked, METADATA_VERSION)))[4:], version=METADATA_VERSION
+        response = MetadataResponse.decode(
+            (await connection.send(encode_frame(metadata_request, METADATA_VERSION)))[4:],
+            version=METADATA_VERSION,
         )
-        found = answer.topics[0]
+        found = response.topics[0]
         if found.error_code == 0 and found.partitions and found.partitions[0].leader_id >= 0:
             leader = found.partitions[0]
             if len(leader.isr_nodes) == replicas:
-                where = {each.node_id: f"{each.host}:{each.port}" for each in answer.brokers}
-                link.close()
-                return where[leader.leader_id]
+                addresses_by_id = {
+                    each.node_id: f"{each.host}:{each.port}" for each in response.brokers
+                }
+                connection.close()
+                return addresses_by_id[leader.leader_id]
         await asyncio.sleep(0.02)
-    raise RuntimeError(f"topic {topic} has no leader: {answer}")
+    raise RuntimeError(f"topic {topic} has no leader; last metadata: {response}")

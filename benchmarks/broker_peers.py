@@ -1,4 +1,4 @@
-"""Brokers to be measured, each in a process of its own.
+"""The brokers that are measured, each in a process of its own.
 
 Ours, librdkafka's mock cluster, and Apache Kafka.
 """
@@ -20,7 +20,7 @@ from benchmarks import peers
 from benchmarks.question import NotApplicableError
 from request_purgatory.broker import ClusterProcess
 
-#: As Kafka's own scripts have them, with less memory.
+#: The options of Kafka's own scripts, with less memory.
 _JAVA_OPTIONS = (
     "-Xmx1g",
     "-Xms1g",
@@ -29,8 +29,8 @@ _JAVA_OPTIONS = (
     "-XX:InitiatingHeapOccupancyPercent=35",
 )
 
-#: A mock cluster lives in a client; this one lives for nothing else, and ends with its standard
-#: input.
+#: A mock cluster is part of a client. This client does nothing else, and ends when its standard
+#: input is closed.
 _MOCK = """
 import json, sys
 from confluent_kafka.admin import AdminClient
@@ -46,8 +46,8 @@ class RunningBroker:
     """A broker that runs.
 
     Attributes:
-        addresses: of its nodes.
-        pids: its processes.
+        addresses: The addresses of its nodes.
+        pids: The ids of its processes.
     """
 
     addresses: list[str]
@@ -55,8 +55,15 @@ class RunningBroker:
 
 
 @contextmanager
-def running(side: str, nodes: int) -> Iterator[RunningBroker]:
-    """A broker of a side for a block; NotApplicableError where it can't be had."""
+def running_broker(side: str, nodes: int) -> Iterator[RunningBroker]:
+    """Run a side's broker while the block runs.
+
+    Yields:
+        The broker.
+
+    Raises:
+        NotApplicableError: The broker is not available.
+    """
     start = {peers.OURS: _ours, peers.MOCK_CLUSTER: _mock, peers.KAFKA_BROKER: _kafka}[side]
     with start(nodes) as broker:
         yield broker
@@ -65,8 +72,7 @@ def running(side: str, nodes: int) -> Iterator[RunningBroker]:
 @contextmanager
 def _ours(nodes: int) -> Iterator[RunningBroker]:
     with ClusterProcess(nodes=nodes, group_initial_rebalance_delay_ms=0) as cluster:
-        assert cluster._process is not None
-        yield RunningBroker(cluster.bootstrap.split(","), [cluster._process.pid])
+        yield RunningBroker(cluster.bootstrap_servers.split(","), [cluster.pid])
 
 
 @contextmanager
@@ -89,19 +95,19 @@ def _kafka(nodes: int) -> Iterator[RunningBroker]:
     kafka_server: Any = importlib.import_module("tests.broker.kafka_server")
     try:
         libraries = kafka_server.broker_libraries()
-    except BaseException as error:  # What skips a test.
-        raise NotApplicableError(f"Kafka's artifacts can't be had: {error}") from error
+    except BaseException as error:  # pytest.skip raises a BaseException.
+        raise NotApplicableError(f"Kafka's artifacts are not available: {error}") from error
     with (
         tempfile.TemporaryDirectory() as folder,
         kafka_server.real_kafka(
             libraries, Path(folder), nodes=nodes, java_options=_JAVA_OPTIONS
         ) as cluster,
     ):
-        yield RunningBroker(cluster.bootstrap.split(","), cluster.pids)
+        yield RunningBroker(cluster.bootstrap_servers.split(","), cluster.pids)
 
 
 def cpu_seconds(pids: list[int]) -> float:
-    """Processor time that processes have taken so far (Linux)."""
+    """Return the processor time that processes have used so far (Linux)."""
     ticks = 0
     for pid in pids:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()

@@ -1,12 +1,14 @@
 """Watch-and-complete cycles of several threads that share a purgatory.
 
-The threads share the operations out among them; each goes through its own: make a request, watch
-it, set its flag, check its key, as in purgatory_cycle, and calls `advance_clock(0)` after every
-1,000. With one key all meet in one watcher list, where a thread may complete another's request;
-with 65,536 each begins at another place of the ring. `shards` is the number of locks that the keys
-are spread over. What is reported is all operations over the time from the common start to the last
-thread's end. Under a global interpreter lock this can't grow with the threads: it shows what their
-contention costs. Kafka always has 512 shards, and the 0.8 design has one.
+The operations are divided among the threads. As in purgatory_cycle, each thread makes a request,
+watches it, sets its flag and checks its key, and calls `advance_clock(0)` after every 1,000
+requests. With one key all threads use one watcher list, and a thread may complete the request of
+another one. With 65,536 keys each thread starts at another key. `shards` is the number of locks
+over which the keys are spread.
+
+The metric is the number of all operations over the time from the common start to the end of the
+last thread. With a global interpreter lock the rate cannot grow with the threads; it shows the cost
+of their contention. Kafka always has 512 shards, and the 0.8 design has one.
 """
 
 from __future__ import annotations
@@ -17,8 +19,8 @@ from time import perf_counter_ns
 
 from benchmarks import peers
 from benchmarks.question import Case, JvmCall
-from benchmarks.request import ADVANCE_EVERY, TIMEOUT_MS, Request, keys_of, open_purgatory
-from benchmarks.stopwatch import settled_ns
+from benchmarks.request import ADVANCE_EVERY, TIMEOUT_MS, Request, open_purgatory, watch_keys
+from benchmarks.stopwatch import ns_after_gc
 from request_purgatory import DelayedOperationPurgatory
 
 QUESTION = "contention"
@@ -33,7 +35,7 @@ _LEGACY_SHARDS = 1
 
 
 def cases(quick: bool) -> list[Case]:
-    """Every number of threads with few and many keys and shards."""
+    """Return cases with every number of threads, with few and many keys and shards."""
     operations = _QUICK_OPERATIONS if quick else _OPERATIONS
     return [
         Case(
@@ -47,8 +49,8 @@ def cases(quick: bool) -> list[Case]:
     ]
 
 
-def left_out(side: str, case: Case) -> str | None:
-    """The sides with a fixed number of shards, at another."""
+def skip_reason(side: str, case: Case) -> str | None:
+    """Return a reason for sides that have a fixed number of shards other than the case's."""
     if side == peers.KAFKA and case.params["shards"] != _KAFKA_SHARDS:
         return f"always has {_KAFKA_SHARDS} shards"
     if side == peers.LEGACY and case.params["shards"] != _LEGACY_SHARDS:
@@ -57,13 +59,17 @@ def left_out(side: str, case: Case) -> str | None:
 
 
 def measure(side: str, threads: int, keys: int, shards: int, operations: int) -> dict[str, float]:
-    """operations_per_second; RuntimeError if a request was left pending."""
+    """Measure operations_per_second.
+
+    Raises:
+        RuntimeError: A request was left pending.
+    """
     purgatory = open_purgatory(side, shards=shards)
     share = operations // threads
-    ring = keys_of(keys)
+    ring = watch_keys(keys)
     starts = [keys * number // threads for number in range(threads)]
     turns = [list(islice(cycle(ring[start:] + ring[:start]), share)) for start in starts]
-    # One more than the threads: the main thread starts the watch.
+    # The main thread also waits at the barrier and starts the clock.
     barrier = threading.Barrier(threads + 1)
     workers = [
         threading.Thread(target=_work, args=(purgatory, keys_in_turn, barrier))
@@ -71,7 +77,7 @@ def measure(side: str, threads: int, keys: int, shards: int, operations: int) ->
     ]
     for worker in workers:
         worker.start()
-    settled_ns()
+    ns_after_gc()
     barrier.wait()
     start_ns = perf_counter_ns()
     for worker in workers:

@@ -1,12 +1,13 @@
 """How late timers run, with real clocks.
 
-`count` timers of 200 ms are set over a second, one by one; each notes how far the clock is past the
-moment of its setting plus 200 ms when its callback is called (the least of them is negative if a
-timer was early). `load` is `idle`; `busy_thread`, a second thread of the process that runs Python
-code without a pause; or `pending`, with 100,000 further timers, of 10 to 30 minutes. Ours is a
-purgatory with its reaper, whose operations expire (`on_expiration`); the timers of asyncio, uvloop
-and trio are set by a task of the same loop; trio's are tasks that sleep in `move_on_after`. Kafka's
-and Netty's harness has the idle case only.
+`count` timers of 200 ms are set one by one over a second. Each callback records the clock's
+distance from the time of its setting plus 200 ms; the smallest one is negative if a timer was
+early. `load` is `idle`; `busy_thread`, with a second thread of the process that runs Python code
+without a pause; or `pending`, with 100,000 background timers of 10 to 30 minutes.
+
+Our side is a purgatory with its reaper, whose operations expire (`on_expiration`). A task of the
+same loop sets the timers of asyncio, uvloop and trio; trio's are tasks that sleep in
+`move_on_after`. The harness of Kafka and Netty has the idle case only.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from dataclasses import dataclass
 from time import monotonic_ns
 
 from benchmarks import peers
-from benchmarks.delays import pending_ms, seconds
-from benchmarks.peers import nothing
+from benchmarks.delays import pending_ms, to_seconds
+from benchmarks.peers import no_op
 from benchmarks.question import Case, JvmCall
 from request_purgatory import DelayedOperation, DelayedOperationPurgatory
 
@@ -47,12 +48,12 @@ SIDES = (
 _TIMEOUT_MS = 200
 _SPREAD_MS = 1_000
 _LOADS = ("idle", "busy_thread", "pending")
-_FURTHER_PENDING = 100_000
-_LAST_WAIT_S = 30.0
+_BACKGROUND_TIMERS = 100_000
+_END_TIMEOUT_S = 30.0
 
 
 def cases(quick: bool) -> list[Case]:
-    """Each load; a number on the axis for its place in the list."""
+    """Return a case for each load; `size` is the load's position in the list."""
     count = 200 if quick else 1_000
     return [
         Case(
@@ -64,8 +65,8 @@ def cases(quick: bool) -> list[Case]:
     ]
 
 
-def left_out(side: str, case: Case) -> str | None:
-    """The JVM under load, and a thread for each of 100,000."""
+def skip_reason(side: str, case: Case) -> str | None:
+    """Return a reason for the JVM under load and for 100,000 threads."""
     if side in peers.JVM and case.params["load"] != "idle":
         return "the harness has the idle case only"
     if side == peers.THREADING and case.params["load"] == "pending":
@@ -75,26 +76,26 @@ def left_out(side: str, case: Case) -> str | None:
 
 @dataclass(frozen=True)
 class _Plan:
-    """What is to be set.
+    """The timers to set.
 
     Attributes:
-        count: How many timers are timed.
-        timeout_ms: Delay of each of them, ms.
-        spread_ms: Time over which they are set, ms.
-        further: Delays of the timers that are pending all the while, seconds.
+        count: The number of timers that are measured.
+        timeout_ms: The delay of each of them.
+        spread_ms: The time over which they are set.
+        background: Delays of the timers that are pending meanwhile, in seconds.
     """
 
     count: int
     timeout_ms: int
     spread_ms: int
-    further: list[float]
+    background: list[float]
 
     @property
     def timeout_s(self) -> float:
         return self.timeout_ms / 1000
 
     def due_ns(self) -> int:
-        """When a timer is due that is set now."""
+        """Return the time at which a timer that is set now is due."""
         return monotonic_ns() + self.timeout_ms * 1_000_000
 
 
@@ -104,25 +105,25 @@ def measure(
     count: int,
     timeout_ms: int = _TIMEOUT_MS,
     spread_ms: int = _SPREAD_MS,
-    further: int = _FURTHER_PENDING,
+    background: int = _BACKGROUND_TIMERS,
 ) -> dict[str, float]:
-    """Time each timer's lateness.
+    """Measure each timer's lateness.
 
     Args:
         side: One of `SIDES`.
-        load: What else the process does, as above.
-        count: How many timers are timed.
-        timeout_ms: Delay of each of them, ms.
-        spread_ms: Time over which they are set, ms.
-        further: How many timers `load=pending` adds.
+        load: The load, as above.
+        count: The number of timers that are measured.
+        timeout_ms: The delay of each of them.
+        spread_ms: The time over which they are set.
+        background: The number of background timers of `load=pending`.
 
     Returns:
         All metrics.
 
     Raises:
-        RuntimeError: Not every timer ran.
+        RuntimeError: A timer did not run.
     """
-    delays = seconds(pending_ms(further, shortest_ms=600_000)) if load == "pending" else []
+    delays = to_seconds(pending_ms(background, shortest_ms=600_000)) if load == "pending" else []
     plan = _Plan(count, timeout_ms, spread_ms, delays)
     with _busy_thread() if load == "busy_thread" else nullcontext():
         late_ns = sorted(_BY_SIDE[side](plan))
@@ -154,29 +155,29 @@ def _busy_thread() -> Iterator[None]:
         thread.join()
 
 
-class _Setting:
-    """When to set each timer: evenly over the plan's time."""
+class _Schedule:
+    """The times at which the timers are set, evenly spread."""
 
     def __init__(self, plan: _Plan) -> None:
         gc.collect()
         self._start = time.monotonic()
         self._gap = plan.spread_ms / 1000 / plan.count
 
-    def pause(self, number: int) -> float:
-        """Seconds until it is the turn of that timer."""
+    def seconds_until(self, number: int) -> float:
+        """Return the seconds until timer `number` is to be set."""
         return max(0.0, self._start + number * self._gap - time.monotonic())
 
 
 class _Lateness:
-    """What the timers note; `done` is set by the last one."""
+    """The recorded lateness of the timers; `done` is set by the last one."""
 
     def __init__(self, count: int) -> None:
         self.ns: list[int] = []
         self._count = count
         self.done = threading.Event()
 
-    def note(self, due_ns: int) -> None:
-        """Called by a timer that was due then."""
+    def record(self, due_ns: int) -> None:
+        """Record a timer that was due at `due_ns` and runs now."""
         self.ns.append(monotonic_ns() - due_ns)
         if len(self.ns) == self._count:
             self.done.set()
@@ -195,22 +196,22 @@ class _Expiring(DelayedOperation):
         pass
 
     def on_expiration(self) -> None:
-        self.lateness.note(self.due_ns)
+        self.lateness.record(self.due_ns)
 
 
 def _purgatory(plan: _Plan) -> list[int]:
     lateness = _Lateness(plan.count)
     with DelayedOperationPurgatory("benchmark") as purgatory:
-        for number, delay in enumerate(plan.further):
+        for number, delay in enumerate(plan.background):
             purgatory.try_complete_else_watch(_Expiring(round(delay * 1000)), [number])
-        setting = _Setting(plan)
+        schedule = _Schedule(plan)
         for number in range(plan.count):
-            time.sleep(setting.pause(number))
+            time.sleep(schedule.seconds_until(number))
             operation = _Expiring(plan.timeout_ms)
             operation.lateness = lateness
             operation.due_ns = plan.due_ns()
             purgatory.try_complete_else_watch(operation, [-number - 1])
-        lateness.done.wait(_LAST_WAIT_S)
+        lateness.done.wait(_END_TIMEOUT_S)
     return lateness.ns
 
 
@@ -219,15 +220,15 @@ def _event_loop(side: str) -> Callable[[_Plan], list[int]]:
         lateness = _Lateness(plan.count)
 
         async def set_all() -> None:
-            for delay in plan.further:
-                loop.call_later(delay, nothing)
-            setting = _Setting(plan)
+            for delay in plan.background:
+                loop.call_later(delay, no_op)
+            schedule = _Schedule(plan)
             for number in range(plan.count):
-                await asyncio.sleep(setting.pause(number))
+                await asyncio.sleep(schedule.seconds_until(number))
                 due_ns = plan.due_ns()
-                loop.call_later(plan.timeout_s, lateness.note, due_ns)
-            give_up = time.monotonic() + _LAST_WAIT_S
-            while not lateness.done.is_set() and time.monotonic() < give_up:
+                loop.call_later(plan.timeout_s, lateness.record, due_ns)
+            end = time.monotonic() + _END_TIMEOUT_S
+            while not lateness.done.is_set() and time.monotonic() < end:
                 await asyncio.sleep(plan.timeout_s / 2)
 
         with closing(peers.open_loop(side)) as loop:
@@ -238,23 +239,23 @@ def _event_loop(side: str) -> Callable[[_Plan], list[int]]:
 
 
 def _trio(plan: _Plan) -> list[int]:
-    import trio  # Not everywhere to be had.
+    import trio  # Optional.
 
     lateness = _Lateness(plan.count)
 
     async def expire(due_ns: int) -> None:
         with trio.move_on_after((due_ns - monotonic_ns()) / 1e9):
             await trio.sleep_forever()
-        lateness.note(due_ns)
+        lateness.record(due_ns)
 
     async def set_all() -> None:
-        opened = [trio.move_on_after(delay) for delay in plan.further]
+        opened = [trio.move_on_after(delay) for delay in plan.background]
         for scope in opened:
             scope.__enter__()
-        setting = _Setting(plan)
+        schedule = _Schedule(plan)
         async with trio.open_nursery() as nursery:
             for number in range(plan.count):
-                await trio.sleep(setting.pause(number))
+                await trio.sleep(schedule.seconds_until(number))
                 nursery.start_soon(expire, plan.due_ns())
         for scope in reversed(opened):
             scope.__exit__(None, None, None)
@@ -264,14 +265,14 @@ def _trio(plan: _Plan) -> list[int]:
 
 
 def _threading(plan: _Plan) -> list[int]:
-    # The plan's further timers are none: so many threads are left out.
+    # There are no background timers: that many threads are skipped.
     lateness = _Lateness(plan.count)
-    with peers.ended_timers():
-        setting = _Setting(plan)
+    with peers.cancel_started_timers():
+        schedule = _Schedule(plan)
         for number in range(plan.count):
-            time.sleep(setting.pause(number))
-            threading.Timer(plan.timeout_s, lateness.note, [plan.due_ns()]).start()
-        lateness.done.wait(_LAST_WAIT_S)
+            time.sleep(schedule.seconds_until(number))
+            threading.Timer(plan.timeout_s, lateness.record, [plan.due_ns()]).start()
+        lateness.done.wait(_END_TIMEOUT_S)
     return lateness.ns
 
 

@@ -1,4 +1,4 @@
-"""What the numbers were measured on."""
+"""The machine and the versions that were measured."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CPUINFO = Path("/proc/cpuinfo")
 
 
 def describe(jvm_versions: Mapping[str, str]) -> dict[str, object]:
-    """The machine, the interpreter and the peers, as it is written to machine.json."""
+    """Return the machine, the interpreter and the peers, as written to machine.json."""
     return {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "cpu": _cpu_model(),

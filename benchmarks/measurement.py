@@ -1,4 +1,4 @@
-"""The record of a measurement, and how measurements are made: each in a fresh process."""
+"""Measurements, and the runner that makes each one in a fresh process."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from benchmarks import peers
 from benchmarks.question import Case, Question
 from benchmarks.worker import EXIT_NOT_APPLICABLE
 
-#: Beside this package; its parent has to be importable in workers, wherever they are started.
+#: The parent of this package, which workers must be able to import from any directory.
 _ROOT = Path(__file__).resolve().parent.parent
-#: A process that takes longer has failed.
+#: Seconds after which a process has failed.
 TIMEOUT_S = 600.0
-#: So much of a failed process's stderr is reported.
+#: The number of lines of a failed process's stderr that are reported.
 _REASON_LINES = 6
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """One value, as one line of measurements.jsonl.
+    """One value: a line of measurements.jsonl.
 
     Attributes:
-        case: such as `pending=1000`.
-        size: the same as a number, for an axis.
+        case: The case's label, such as `pending=1000`.
+        size: The case's value on a numeric axis.
         unit: ns, ms, bytes or 1/s.
         round: 0, 1, ...
     """
@@ -44,16 +44,17 @@ class Measurement:
     value: float
 
     def to_json(self) -> str:
-        """One line."""
+        """Return the value as a line of JSON."""
         return json.dumps(asdict(self))
 
 
 @dataclass(frozen=True)
 class NotMeasured:
-    """A case that a side has no value for, and why.
+    """A case that has no value for a side.
 
     Attributes:
-        failed: True if it should have had one.
+        reason: Why there is no value.
+        failed: Whether the measurement failed; False if it was skipped.
     """
 
     question: str
@@ -63,7 +64,7 @@ class NotMeasured:
     failed: bool
 
     def to_json(self) -> str:
-        """One line."""
+        """Return the object as a line of JSON."""
         return json.dumps(asdict(self))
 
 
@@ -78,56 +79,64 @@ class Step:
 
 
 class JvmPeers(Protocol):
-    """What `benchmarks.jvm.build.build` gives."""
+    """The result of `benchmarks.jvm.build.build`."""
 
     @property
     def versions(self) -> Mapping[str, str]:
-        """Of what is measured and what it runs on."""
+        """The versions of the peers and of Java, by name."""
 
     def command(self, question: str, side: str, params: Mapping[str, object]) -> list[str]:
-        """The process that answers a question."""
+        """Return the command that measures a question."""
 
 
 class Runner:
-    """Runs one step at a time, and remembers what can't be measured, which is then not tried again."""
+    """Runs one step at a time, and does not retry a case that has failed or was skipped."""
 
     def __init__(self, jvm: JvmPeers | str, timeout_s: float = TIMEOUT_S) -> None:
-        """`jvm`: the JVM peers as built, or why there are none."""
+        """Create a runner.
+
+        Args:
+            jvm: The built JVM peers, or the reason why they are unavailable.
+            timeout_s: Seconds after which a process has failed.
+        """
         self.not_measured: list[NotMeasured] = []
         self._jvm = jvm
         self._timeout_s = timeout_s
-        self._given_up: set[tuple[str, str, str]] = set()
+        self._without_value: set[tuple[str, str, str]] = set()
 
     def plan(
         self, questions: list[Question], *, sides: set[str], rounds: int, quick: bool
     ) -> list[Step]:
-        """The processes to run, in order; what is left out is remembered.
+        """Return the steps in the order to run them; cases to skip are recorded.
 
-        All sides of a case follow one another, so that what disturbs the machine for a while
-        disturbs all of them; every other round has them in reverse, so that none is always first.
+        All sides of a case follow one another, so that a temporary disturbance of the machine
+        affects all of them. Every other round reverses their order, so that no side is always
+        first.
         """
         steps = []
         for question in questions:
             chosen = [side for side in question.SIDES if side in sides]
             cases = question.cases(quick)
             wanted = [
-                [side for side in chosen if self._is_wanted(question, side, case)] for case in cases
+                [side for side in chosen if self._is_measurable(question, side, case)]
+                for case in cases
             ]
             for number in range(rounds):
                 for case, sides_of_case in zip(cases, wanted, strict=True):
-                    if case.most_rounds is not None and number >= case.most_rounds:
+                    if case.max_rounds is not None and number >= case.max_rounds:
                         continue
                     in_order = sides_of_case if number % 2 == 0 else sides_of_case[::-1]
                     steps += [Step(question, side, case, number) for side in in_order]
         return steps
 
     def run(self, step: Step) -> Iterator[Measurement]:
-        """The values of one process.
+        """Run one process.
 
-        None if it could not be measured, now or in an earlier round.
+        Yields:
+            Its values; none if the measurement failed, now or in an earlier round.
         """
         name, side, case = step.question.QUESTION, step.side, step.case
-        if (name, side, case.label) in self._given_up:
+        if (name, side, case.label) in self._without_value:
             return
         try:
             result = subprocess.run(
@@ -139,25 +148,27 @@ class Runner:
                 check=False,
             )
         except subprocess.TimeoutExpired:
-            self._give_up(
+            self._record_not_measured(
                 step.question, side, case, f"took longer than {self._timeout_s:.0f} s", failed=True
             )
             return
         except OSError as error:
-            self._give_up(step.question, side, case, f"could not be started: {error}", failed=True)
+            self._record_not_measured(
+                step.question, side, case, f"could not be started: {error}", failed=True
+            )
             return
         if result.returncode != 0:
             not_applicable = result.returncode == EXIT_NOT_APPLICABLE
-            told = (
+            reason = (
                 _last_lines(result.stderr)
                 or f"exit code {result.returncode}, and nothing on stderr"
             )
-            self._give_up(step.question, side, case, told, failed=not not_applicable)
+            self._record_not_measured(step.question, side, case, reason, failed=not not_applicable)
             return
         try:
             values = metric_values(result.stdout, step.question.METRICS)
         except ValueError as error:
-            self._give_up(step.question, side, case, str(error), failed=True)
+            self._record_not_measured(step.question, side, case, str(error), failed=True)
             return
         for metric, value in values.items():
             yield Measurement(
@@ -171,21 +182,23 @@ class Runner:
                 value,
             )
 
-    def _is_wanted(self, question: Question, side: str, case: Case) -> bool:
+    def _is_measurable(self, question: Question, side: str, case: Case) -> bool:
+        """Return False, and record the reason, if a side is unavailable or skips a case."""
         reason = (
             self._jvm
             if side in peers.JVM and isinstance(self._jvm, str)
-            else peers.unavailable(side)
+            else peers.unavailable_reason(side)
         )
-        reason = reason or question.left_out(side, case)
+        reason = reason or question.skip_reason(side, case)
         if reason:
-            self._give_up(question, side, case, reason, failed=False)
+            self._record_not_measured(question, side, case, reason, failed=False)
         return reason is None
 
-    def _give_up(
+    def _record_not_measured(
         self, question: Question, side: str, case: Case, reason: str, *, failed: bool
     ) -> None:
-        self._given_up.add((question.QUESTION, side, case.label))
+        """Record the reason why a case has no value, so that it is not tried again."""
+        self._without_value.add((question.QUESTION, side, case.label))
         self.not_measured.append(NotMeasured(question.QUESTION, side, case.label, reason, failed))
 
     def _command(self, step: Step) -> list[str]:
@@ -206,25 +219,33 @@ class Runner:
 
 
 def metric_values(output: str, metrics: Mapping[str, str]) -> dict[str, float]:
-    """The metrics in the last line of a process's output; ValueError unless it has the first one, and only finite numbers.
+    """Return the metrics in the last line of a process's output.
 
-    Metrics that the question does not know are dropped: a harness may tell more.
+    Args:
+        output: The process's standard output.
+        metrics: The unit of each metric of the question; other metrics in the output are ignored.
+
+    Returns:
+        A value for each metric in the output.
+
+    Raises:
+        ValueError: The first metric is missing, or a value is not a finite number.
     """
     last = output.strip().rpartition("\n")[2]
     first = next(iter(metrics))
     try:
-        told = json.loads(last)
-        told[first]
+        found = json.loads(last)
+        found[first]
     except (json.JSONDecodeError, TypeError, KeyError):
-        raise ValueError(f"printed no JSON object with {first}: {last[-200:]!r}") from None
-    values = {metric: told[metric] for metric in metrics if metric in told}
+        raise ValueError(f"expected a JSON object with {first}, got {last[-200:]!r}") from None
+    values = {metric: found[metric] for metric in metrics if metric in found}
     for metric, value in values.items():
         if (
             isinstance(value, bool)
             or not isinstance(value, int | float)
             or not abs(value) < float("inf")
         ):
-            raise ValueError(f"{metric} is no finite number: {value!r}")
+            raise ValueError(f"{metric} must be a finite number, got {value!r}")
     return {metric: float(value) for metric, value in values.items()}
 
 

@@ -1,14 +1,15 @@
 """Bytes per pending timer, and per pending operation of a purgatory.
 
-The growth of the process's resident memory while `count` are added, over the count. The list that
-keeps the handles is made and touched beforehand; the callback, its arguments, the watch keys and
-the delay (one int object) are shared. Each Python side first adds and takes back a few, so that
-what it sets up once is not counted. Resident memory is read from /proc/self/statm after a garbage
-collection; on other systems it is the growth of the peak (`ru_maxrss`), which is the same as long
-as nothing large was freed before. On the JVM it is the growth of the reachable heap, and nobody but
-the timer holds the tasks. `kind=operation` has `keys` watch keys in turn. trio: a scope opened
-inside the last one. Resident memory comes in pages, so a thousand are too few to measure anything
-but threads.
+The metric is the growth of the process's resident memory while `count` are added, over the count.
+The list of the handles is allocated and written to beforehand; the callback, its arguments, the
+watch keys and the delay (one int object) are shared. Each Python side first adds and removes a few,
+so that memory that it allocates once is not counted. `kind=operation` uses `keys` watch keys in
+turn. trio opens each scope inside the previous one.
+
+Resident memory is read from /proc/self/statm after a garbage collection. On other systems it is the
+growth of the peak (`ru_maxrss`), which is the same unless something large was freed before. On the
+JVM it is the growth of the reachable heap, and only the timer refers to the tasks. Resident memory
+is counted in pages, so a thousand are enough to measure threads only.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ from contextlib import closing
 from pathlib import Path
 
 from benchmarks import peers
-from benchmarks.peers import nothing
+from benchmarks.peers import no_op
 from benchmarks.question import Case
-from benchmarks.request import TIMEOUT_MS, Request, keys_of, open_purgatory
+from benchmarks.request import TIMEOUT_MS, Request, open_purgatory, watch_keys
 from request_purgatory import SystemTimer
 
 QUESTION = "memory"
@@ -49,37 +50,37 @@ _STATM = Path("/proc/self/statm")
 _DELAY_MS = 60_000
 _DELAY_S = 60.0
 
-#: Adds timers until the list of handles is full.
+#: Adds a timer for each place in the list of handles.
 _Add = Callable[[list[object]], None]
 
 
 def cases(quick: bool) -> list[Case]:
-    """Handles, and operations with shared keys and with a key each.
+    """Return cases with handles, and with operations that share keys or have a key each.
 
-    And as many handles as threads survive.
+    One case has as many handles as a process can have threads.
     """
     count = 100_000 if quick else 1_000_000
     return [
         Case({"kind": "handle", "count": count}, count),
-        Case({"kind": "handle", "count": peers.MOST_THREADS}, peers.MOST_THREADS),
+        Case({"kind": "handle", "count": peers.MAX_THREADS}, peers.MAX_THREADS),
         Case({"kind": "operation", "count": count, "keys": 65_536}, 65_536),
         Case({"kind": "operation", "count": count, "keys": count}, count),
     ]
 
 
-def left_out(side: str, case: Case) -> str | None:
-    """Sides without a purgatory, the 0.8 design's handles, threads by the million and others by the thousand."""
+def skip_reason(side: str, case: Case) -> str | None:
+    """Return a reason for sides without the structure, too many threads, or too few handles."""
     if case.params["kind"] == "operation":
         return None if side in _PURGATORIES else "has timers but no purgatory"
     if side == peers.LEGACY:
         return "has no handles of its own, only operations"
     if side == peers.THREADING:
-        return peers.TOO_MANY_THREADS if case.size > peers.MOST_THREADS else None
-    return "too few to measure by pages of memory" if case.size <= peers.MOST_THREADS else None
+        return peers.TOO_MANY_THREADS if case.size > peers.MAX_THREADS else None
+    return "too few to measure by pages of memory" if case.size <= peers.MAX_THREADS else None
 
 
 def measure(side: str, kind: str, count: int, keys: int = 1) -> dict[str, float]:
-    """bytes_per_pending."""
+    """Measure bytes_per_pending."""
     if kind == "operation":
         return {"bytes_per_pending": _operations(side, count, keys) / count}
     kept: list[object] = [None] * count
@@ -87,7 +88,7 @@ def measure(side: str, kind: str, count: int, keys: int = 1) -> dict[str, float]
 
 
 def resident_bytes() -> int:
-    """Of this process, after a garbage collection."""
+    """Return the resident memory of this process after a garbage collection."""
     gc.collect()
     if _STATM.exists():
         return int(_STATM.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
@@ -104,7 +105,7 @@ def _growth(kept: list[object], add: _Add) -> int:
 def _operations(side: str, count: int, keys: int) -> int:
     purgatory = open_purgatory(side)
     watch = purgatory.try_complete_else_watch
-    names = keys_of(keys)
+    names = watch_keys(keys)
     warm_up = Request(TIMEOUT_MS)
     warm_up.ready = False
     watch(warm_up, [""])
@@ -125,11 +126,11 @@ def _operations(side: str, count: int, keys: int) -> int:
 
 def _system_timer(kept: list[object]) -> int:
     timer = SystemTimer("benchmark")
-    timer.call_later(_DELAY_MS, nothing).cancel()
+    timer.call_later(_DELAY_MS, no_op).cancel()
 
     def add(kept: list[object]) -> None:
         for index in range(len(kept)):
-            kept[index] = timer.call_later(_DELAY_MS, nothing)
+            kept[index] = timer.call_later(_DELAY_MS, no_op)
 
     grown = _growth(kept, add)
     if timer.size != len(kept):
@@ -141,11 +142,11 @@ def _event_loop(side: str) -> Callable[[list[object]], int]:
     def measured(kept: list[object]) -> int:
         def add(kept: list[object]) -> None:
             for index in range(len(kept)):
-                kept[index] = loop.call_later(_DELAY_S, nothing)
+                kept[index] = loop.call_later(_DELAY_S, no_op)
 
         with closing(peers.open_loop(side)) as loop:
-            loop.call_later(_DELAY_S, nothing).cancel()
-            loop.run_until_complete(peers.let_loop_run())
+            loop.call_later(_DELAY_S, no_op).cancel()
+            loop.run_until_complete(peers.run_loop_once())
             return _growth(kept, add)
 
     return measured
@@ -156,13 +157,13 @@ def _heapq(kept: list[object]) -> int:
 
     def add(kept: list[object]) -> None:
         for index in range(len(kept)):
-            kept[index] = timer.call_later(_DELAY_S, nothing)
+            kept[index] = timer.call_later(_DELAY_S, no_op)
 
     return _growth(kept, add)
 
 
 def _trio(kept: list[object]) -> int:
-    import trio  # Not everywhere to be had.
+    import trio  # Optional.
 
     def add(kept: list[object]) -> None:
         for index in range(len(kept)):
@@ -185,7 +186,7 @@ def _sched(kept: list[object]) -> int:
 
     def add(kept: list[object]) -> None:
         for index in range(len(kept)):
-            kept[index] = scheduler.enter(_DELAY_S, 0, nothing)
+            kept[index] = scheduler.enter(_DELAY_S, 0, no_op)
 
     return _growth(kept, add)
 
@@ -193,11 +194,11 @@ def _sched(kept: list[object]) -> int:
 def _threading(kept: list[object]) -> int:
     def add(kept: list[object]) -> None:
         for index in range(len(kept)):
-            kept[index] = timer = threading.Timer(_DELAY_S, nothing)
+            kept[index] = timer = threading.Timer(_DELAY_S, no_op)
             timer.daemon = True
             timer.start()
 
-    with peers.ended_timers():
+    with peers.cancel_started_timers():
         return _growth(kept, add)
 
 

@@ -1,7 +1,7 @@
-"""Writes a run's figures into docs/benchmarks.md, so that it says what the last run printed: `python -m benchmarks.page DIR`.
+"""Write a run's figures into docs/benchmarks.md: `python -m benchmarks.page DIR`.
 
-What stands between the two marks of the page is replaced: the machine, the table of targets, a
-table for each question, what was left out. `--pictures` also redraws the published figures as
+The text between the two marks of the page is replaced by the machine, the table of targets, a table
+for each question, and the skipped cases. `--pictures` also redraws the published figures as
 docs/images/published_*.svg.
 """
 
@@ -29,17 +29,21 @@ _PICTURES = {
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Rewrite the page; 2 if the folder holds no run."""
+    """Rewrite the page.
+
+    Returns:
+        The exit code: 0, or 2 if the folder has no run.
+    """
     parser = argparse.ArgumentParser(prog="python -m benchmarks.page", description=__doc__)
-    parser.add_argument("folder", type=Path, help="what `python -m benchmarks --out` made")
+    parser.add_argument("folder", type=Path, help="the output directory of `python -m benchmarks`")
     parser.add_argument(
-        "--pictures", action="store_true", help="redraw docs/images/published_*.svg, too"
+        "--pictures", action="store_true", help="also redraw docs/images/published_*.svg"
     )
     options = parser.parse_args(arguments)
     try:
         text = results(options.folder)
     except FileNotFoundError as missing:
-        print(f"{options.folder} holds no run: {missing}", file=sys.stderr)
+        print(f"{options.folder} is not the folder of a run: {missing}", file=sys.stderr)
         return 2
     page = _DOCS / "benchmarks.md"
     before, _, rest = page.read_text().partition(_BEGIN)
@@ -50,7 +54,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def results(folder: Path) -> str:
-    """The Markdown of a run."""
+    """Return the Markdown of a run."""
     measured = [
         Measurement(**json.loads(line))
         for line in (folder / "measurements.jsonl").read_text().splitlines()
@@ -73,11 +77,13 @@ def _machine(machine: dict[str, Any]) -> str:
         f"{name} {version}" for name, version in machine["versions"].items() if version
     )
     optimized = "with" if machine["python_optimized"] else "without"
+    core = "compiled" if machine["request_purgatory_compiled"] else "interpreted"
+    loads = ", ".join(f"{load:.2f}" for load in machine["load_average"] or [])
     return (
-        f"Measured on {machine['date'][:10]}: {machine['cpu']}, {machine['usable_cores']} cores, {machine['kernel']}; "
-        f"{machine['python_implementation']} {machine['python']} configured {optimized} `--enable-optimizations`; core "
-        f"{'compiled' if machine['request_purgatory_compiled'] else 'interpreted'}; {versions}. Load average when it began: "
-        f"{', '.join(f'{load:.2f}' for load in machine['load_average'] or [])}. {machine['rounds']} rounds.\n"
+        f"Measured on {machine['date'][:10]}: {machine['cpu']}, {machine['usable_cores']} cores, "
+        f"{machine['kernel']}; {machine['python_implementation']} {machine['python']} configured "
+        f"{optimized} `--enable-optimizations`; core {core}; {versions}. "
+        f"Load average when it began: {loads}. {machine['rounds']} rounds.\n"
     )
 
 
@@ -139,7 +145,7 @@ def _left_out(path: Path) -> str:
 
 
 def draw(folder: Path) -> None:
-    """The published figures of a run, from Spark's summary of it."""
+    """Draw the published figures of a run, from Spark's summary of it."""
     from request_purgatory.pipeline.spark.session import create_session
     from request_purgatory.published_benchmark import results
     from request_purgatory.published_benchmark.charts import published_figure
@@ -153,7 +159,7 @@ def draw(folder: Path) -> None:
     finally:
         spark.stop()
     for metric, (label, title) in _PICTURES.items():
-        # On white, because pages that are dark would swallow the text.
+        # A white background, because the text is invisible on dark pages.
         svg = published_figure(rows, metric, label, title)
         opening = svg.index(">", svg.index("<svg")) + 1
         white = '<rect width="100%" height="100%" fill="white"/>'

@@ -1,12 +1,12 @@
-"""The sides of the benchmark: their names, whether they can be had, and the parts of them that Python does not come with.
+"""The sides of the benchmark: names, availability, and helpers for the peers.
 
-Measured loops call each peer's own methods (`loop.call_later(...)`, `handle.cancel()`), never a
-layer of ours, so there is a small function per side in every question, and no common interface
-here.
+Measured loops call each peer's own methods (`loop.call_later(...)`, `handle.cancel()`) without a
+layer in between. So every question has a small function for each side, and there is no common
+interface here.
 
-trio has no timers to call back: a deadline belongs to a cancel scope. Opening and closing
-`trio.move_on_after(...)` is what its users do for a timeout, so that stands for scheduling and
-cancelling; pending ones are open scopes, one inside the other.
+trio's timers do not call back: a deadline belongs to a cancel scope. For a timeout, its users open
+and close `trio.move_on_after(...)`; this counts as scheduling and cancelling. Pending timers are
+open scopes, each inside the previous one.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ TRIO = "trio"
 KAFKA = "kafka"
 NETTY = "netty"
 
-# Waiters of asyncio, and event loops.
+# asyncio's waiters and event loops.
 WAIT_FOR = "asyncio.wait_for"
 CONDITION = "asyncio.Condition"
 OURS_TASKS = "request_purgatory (in tasks)"
 
-# What is written on Spark today.
+# Solutions on Spark without this project.
 STREAM_JOIN = "stream-stream join"
 STREAM_TIMERS = "timer per request"
 SPARK_SQL = "Spark SQL"
@@ -58,25 +58,25 @@ ON_SPARK = (STREAM_JOIN, STREAM_TIMERS, SPARK_SQL)
 BROKERS = (OURS_THREAD, MOCK_CLUSTER, KAFKA_BROKER)
 ALL = (OURS, OURS_MANUAL, OURS_TASKS, LEGACY, *TIMERS[2:], WAIT_FOR, CONDITION, *ON_SPARK, *BROKERS)
 
-#: A thread for each pending timer: more of them are refused by many systems' limits.
-MOST_THREADS = 1_000
-TOO_MANY_THREADS = f"one thread per timer: not run above {MOST_THREADS:,}"
-#: Cancelling searches the whole queue and sorts it into a heap again.
-MOST_SCHED = 10_000
-SCHED_IS_LINEAR = f"cancelling is O(pending): not run above {MOST_SCHED:,}"
+#: The most pending timers with a thread each: many systems' limits allow no more.
+MAX_THREADS = 1_000
+TOO_MANY_THREADS = f"one thread per timer: not run above {MAX_THREADS:,}"
+#: The most pending timers of `sched`: cancelling searches its whole queue and rebuilds the heap.
+MAX_SCHED = 10_000
+SCHED_IS_LINEAR = f"cancelling is O(pending): not run above {MAX_SCHED:,}"
 
 
-def unavailable(side: str) -> str | None:
-    """Why a Python side can't be had here; None if it can."""
+def unavailable_reason(side: str) -> str | None:
+    """Return the reason why a Python side is unavailable here; None if it is available."""
     if side in (UVLOOP, TRIO) and importlib.util.find_spec(side) is None:
         return f"ImportError: no module named {side!r} (pip install {side})"
     return None
 
 
 def versions() -> dict[str, str]:
-    """The version of every Python side that can be had.
+    """Return the version of every available Python side.
 
-    Those in the standard library have Python's.
+    Sides in the standard library have Python's version.
     """
     found = dict.fromkeys((ASYNCIO, HEAPQ, SCHED, THREADING), f"Python {platform.python_version()}")
     for side, package in ((OURS, "request-purgatory"), (UVLOOP, "uvloop"), (TRIO, "trio")):
@@ -87,8 +87,8 @@ def versions() -> dict[str, str]:
     return found
 
 
-def nothing() -> None:
-    """The callback of every side where none is called."""
+def no_op() -> None:
+    """Do nothing, as the callback of a timer that does not expire."""
 
 
 def open_loop(side: str) -> asyncio.AbstractEventLoop:
@@ -96,17 +96,17 @@ def open_loop(side: str) -> asyncio.AbstractEventLoop:
     if side == OURS:
         return TimingWheelEventLoop()
     if side == UVLOOP:
-        import uvloop  # Not everywhere to be had.
+        import uvloop  # Optional.
 
         return uvloop.new_event_loop()
     return asyncio.SelectorEventLoop()
 
 
 @contextmanager
-def ended_timers() -> Iterator[None]:
-    """Cancel the threads of `threading.Timer` that a block has started, and wait until they have ended.
+def cancel_started_timers() -> Iterator[None]:
+    """Cancel the threads of `threading.Timer` that the block starts, and wait for their end.
 
-    They are found afterwards instead of being kept, as keeping them would be measured.
+    The threads are found after the block, because a list of them would be measured.
     """
     before = set(threading.enumerate())
     try:
@@ -120,37 +120,41 @@ def ended_timers() -> Iterator[None]:
             timer.join()
 
 
-async def let_loop_run() -> None:
-    """One iteration of the loop, in which it drops cancelled timers if it wants to."""
+async def run_loop_once() -> None:
+    """Let the loop run once, in which it may remove cancelled timers."""
     await asyncio.sleep(0)
 
 
 class HeapTimer:
-    """The timer that is written by hand with `heapq`: entries [deadline, number, callback], cancelling clears the callback.
+    """A timer written by hand with `heapq`; cancelling clears an entry's callback.
 
-    Cancelled entries are left until they come to the top, or until they are more than half, when
-    all are dropped at once: so memory is bounded, and cancelling is O(1) on average. Not safe for
-    threads.
+    Entries are lists [deadline, number, callback]. Cancelled entries stay until they reach the top
+    of the heap, or until they are more than half of it; then all are removed. So memory is bounded,
+    and cancelling is O(1) on average. Not safe for threads.
     """
 
     __slots__ = ("_cancelled", "_heap", "_next", "_now")
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
-        """`now` gives seconds."""
+        """Create a timer; `now` returns seconds."""
         self._heap: list[list[object]] = []
         self._next = 0
         self._cancelled = 0
         self._now = now
 
     def call_later(self, delay: float, callback: Callable[[], object]) -> list[object]:
-        """Call `callback` in `delay` seconds. The entry is the handle."""
+        """Call `callback` in `delay` seconds.
+
+        Returns:
+            The entry, as a handle.
+        """
         self._next = number = self._next + 1
         entry: list[object] = [self._now() + delay, number, callback]
         heapq.heappush(self._heap, entry)
         return entry
 
     def cancel(self, entry: list[object]) -> None:
-        """Call an entry off; nothing if it ran or was cancelled."""
+        """Cancel an entry; no-op if it has run or was cancelled."""
         if entry[2] is None:
             return
         entry[2] = None
@@ -162,11 +166,11 @@ class HeapTimer:
 
     @property
     def size(self) -> int:
-        """How many are pending."""
+        """The number of pending timers."""
         return len(self._heap) - self._cancelled
 
     def next_deadline(self) -> float | None:
-        """The deadline of the first entry that was not cancelled."""
+        """Return the deadline of the first pending entry; None if there is none."""
         heap = self._heap
         while heap:
             if heap[0][2] is not None:
@@ -178,10 +182,10 @@ class HeapTimer:
         return None
 
     def run_due(self) -> None:
-        """Call what is due."""
-        # Sorts after every entry that is due now, because no entry has that number.
+        """Call the callbacks that are due."""
+        # Greater than every entry that is due now, because no entry has this number.
         now: list[object] = [self._now(), math.inf]
-        # The heap may be another one after each callback, which may cancel.
+        # A callback may cancel entries, which may replace the list.
         while self._heap and self._heap[0] <= now:
             entry = heapq.heappop(self._heap)
             callback = entry[2]
@@ -189,11 +193,12 @@ class HeapTimer:
                 self._cancelled -= 1
                 continue
             entry[2] = None
-            callback()  # type: ignore[operator]  # entries are plain lists because those are quick to make and to compare
+            # Entries are plain lists because they are fast to make and to compare.
+            callback()  # type: ignore[operator]
 
 
 class VirtualTime:
-    """Seconds that stand still until they are told to move; callable, as timers take it."""
+    """A clock in seconds that advances only on request; calling it returns the time."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -202,12 +207,12 @@ class VirtualTime:
         return self.now
 
     def sleep(self, delay: float) -> None:
-        """Move forward, in no time."""
+        """Advance the clock by `delay` without waiting."""
         self.now += delay
 
 
 class _JumpingSelector(selectors.DefaultSelector):
-    """Where the loop would sleep, time jumps to the end of the sleep."""
+    """A selector that advances the virtual time instead of sleeping."""
 
     def __init__(self, time: VirtualTime) -> None:
         super().__init__()
@@ -221,9 +226,9 @@ class _JumpingSelector(selectors.DefaultSelector):
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """asyncio's own loop, all of its code, under virtual time.
+    """asyncio's own loop in virtual time.
 
-    By `time`, which is made to be overridden, and a selector.
+    Only `time` and the selector are replaced.
     """
 
     def __init__(self) -> None:

@@ -1,12 +1,14 @@
 """A request's way through the purgatory: made, watched, completed by an event on its key.
 
-One thread, no reaper; one operation is: make a request with a timeout of 60 s,
-`try_complete_else_watch` it under one key, set its flag, `check_and_complete` the key. With
-`watchers` above 1 so many requests come to watch the key, all flags are set, and one check
-completes them all; the time is per request. Several `keys` take turns. The request is a Python
-subclass with `__slots__`, a Python `try_complete` (called once while the flag is false, once when
-it is true) and a Python `on_complete`. `advance_clock(0)` after every 1,000 requests, timed with
-the rest, lets the purgatory purge. Kafka's reaper runs in a thread of its own.
+There is one thread and no reaper. One operation is: make a request with a timeout of 60 s, pass it
+to `try_complete_else_watch` under one key, set its flag, call `check_and_complete` for the key.
+With `watchers` above 1, that many requests watch the key, all flags are set, and one check
+completes all of them; the time is per request. Several `keys` are used in turn.
+
+The request is a Python subclass with `__slots__`, a Python `try_complete` (called once while the
+flag is false, once when it is true) and a Python `on_complete`. `advance_clock(0)` after every
+1,000 requests lets the purgatory purge, and is included in the time. Kafka's reaper runs in a
+thread of its own.
 """
 
 from __future__ import annotations
@@ -16,8 +18,8 @@ from time import perf_counter_ns
 
 from benchmarks import peers
 from benchmarks.question import Case, JvmCall
-from benchmarks.request import ADVANCE_EVERY, TIMEOUT_MS, Request, keys_of, open_purgatory
-from benchmarks.stopwatch import per_operation, settled_ns
+from benchmarks.request import ADVANCE_EVERY, TIMEOUT_MS, Request, open_purgatory, watch_keys
+from benchmarks.stopwatch import ns_after_gc, per_operation
 from request_purgatory import DelayedOperationPurgatory
 
 QUESTION = "purgatory_cycle"
@@ -29,7 +31,7 @@ _JVM_OPERATIONS = 1_000_000
 
 
 def cases(quick: bool) -> list[Case]:
-    """Few and many keys with one watcher each, and one key with many watchers."""
+    """Return cases with few and many keys with one watcher each, and one key with many watchers."""
     points = (
         ((1, 1), (1_000, 1), (1, 100))
         if quick
@@ -45,21 +47,22 @@ def cases(quick: bool) -> list[Case]:
     ]
 
 
-def left_out(side: str, case: Case) -> str | None:  # noqa: ARG001 - every side does every case
-    """None."""
+def skip_reason(side: str, case: Case) -> str | None:  # noqa: ARG001 - every side does every case
+    """Return None: every side runs every case."""
     return None
 
 
 def measure(side: str, keys: int, watchers: int, operations: int = 64_000) -> dict[str, float]:
-    """ns_per_operation of batches of `operations`, a multiple of 1,000.
+    """Measure ns_per_operation in batches of `operations`, a multiple of 1,000.
 
-    RuntimeError if a request was left pending.
+    Raises:
+        RuntimeError: A request was left pending.
     """
     purgatory = open_purgatory(side)
-    turns = list(islice(cycle(keys_of(keys)), operations // watchers))
+    turns = list(islice(cycle(watch_keys(keys)), operations // watchers))
     step = ADVANCE_EVERY // watchers
     rounds = [turns[start : start + step] for start in range(0, len(turns), step)]
-    settled_ns()
+    ns_after_gc()
     if watchers == 1:
         elapsed_ns = [_one_watcher(purgatory, rounds) for _ in range(_BATCHES)]
     else:

@@ -1,4 +1,4 @@
-"""What a question of the benchmark is, and which ones there are."""
+"""The questions of the benchmark and their interface."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol, cast
 
-#: A parameter of a case, as it stands on a worker's command line: `pending=1000`.
+#: The value of a case's parameter; on a worker's command line: `pending=1000`.
 Parameter = int | str
 
-#: In the order in which they are run and reported; each is a module of this package.
+#: The questions in the order in which they run; each is a module of this package.
 NAMES = (
     "timer_cycle",
     "timer_add",
@@ -36,12 +36,12 @@ NAMES = (
 
 
 class NotApplicableError(Exception):
-    """A side has nothing to measure in a case; the message says why."""
+    """A side has nothing to measure in a case; the message is the reason."""
 
 
 @dataclass(frozen=True)
 class JvmCall:
-    """What the JVM sides are asked for where their question or its parameters are named differently."""
+    """The question and parameters for the JVM sides, where they differ from Python's."""
 
     question: str
     params: Mapping[str, Parameter]
@@ -49,19 +49,19 @@ class JvmCall:
 
 @dataclass(frozen=True)
 class Case:
-    """One point of a question.
+    """One case of a question.
 
     Attributes:
-        params: arguments of the question's `measure`.
-        size: the value on the numeric axis.
-        jvm: what to ask the JVM sides; None for the same question and parameters.
-        most_rounds: for what takes long and varies little; None for as many as the rest.
+        params: Arguments of the question's `measure`.
+        size: The value on the numeric axis.
+        jvm: The call for the JVM sides; None for the same question and parameters.
+        max_rounds: A limit for cases that take long and vary little; None for no limit.
     """
 
     params: Mapping[str, Parameter]
     size: float
     jvm: JvmCall | None = None
-    most_rounds: int | None = None
+    max_rounds: int | None = None
 
     @property
     def label(self) -> str:
@@ -70,40 +70,44 @@ class Case:
 
 
 class Question(Protocol):
-    """What the module of a question has.
+    """The interface of a question's module.
 
     Attributes:
-        QUESTION: its name, which is the module's.
-        METRICS: the unit of each metric; the first one is the one that tables show.
-        SIDES: who is measured, in the order of a table's columns.
+        QUESTION: The name of the question and of its module.
+        METRICS: The unit of each metric; the first metric must always have a value.
+        SIDES: The sides that are measured, in the order of a table's columns.
     """
 
     QUESTION: str
     METRICS: Mapping[str, str]
     SIDES: tuple[str, ...]
-    #: `measure(side, **params)` in a fresh process; a value for each metric that applies. What it
-    #: starts it ends.
+    #: Call `measure(side, **params)` in a fresh process; it returns a value for each metric that
+    #: applies, and ends everything that it starts.
     measure: Callable[..., dict[str, float]]
 
     def cases(self, quick: bool) -> list[Case]:
-        """The points to measure; few and small if `quick`."""
+        """Return the cases to measure; few and small ones if `quick`."""
 
-    def left_out(self, side: str, case: Case) -> str | None:
-        """Why a side is not run at a case; None if it is."""
+    def skip_reason(self, side: str, case: Case) -> str | None:
+        """Return the reason why a side does not run a case; None if it runs."""
 
 
 def load(name: str) -> Question:
-    """The question of that name; KeyError if there is none."""
+    """Return a question.
+
+    Raises:
+        KeyError: There is no such question.
+    """
     if name not in NAMES:
         raise KeyError(name)
     return cast(Question, importlib.import_module(f"benchmarks.{name}"))
 
 
 def prepare_process(question: Question) -> None:
-    """Set what a question needs of a whole process and nothing can take back.
+    """Change the process as a question needs it, where the change cannot be undone.
 
-    Only processes of the benchmark call this. `measure` leaves its process as it was, and works
-    without it.
+    Only the benchmark's own processes call this. `measure` leaves its process unchanged and works
+    without this call.
     """
     prepare = getattr(question, "prepare_process", None)
     if prepare is not None:
@@ -111,5 +115,5 @@ def prepare_process(question: Question) -> None:
 
 
 def title(question: Question) -> str:
-    """The first line of the question's docstring."""
+    """Return the first line of the question's docstring."""
     return (question.__doc__ or question.QUESTION).splitlines()[0]

@@ -1,8 +1,8 @@
 """A trace through the real purgatory on Spark: requests per second of both cores.
 
-`source=files` reads requests and events from Parquet, brings each host's together, replays them,
-and counts the rows that come out. `source=made` is what `purgatory simulate` does: each host's
-trace is made where it is replayed, and sums come out. Requests have one watch key each.
+`source=files` reads requests and events from Parquet, collects those of each host, replays them,
+and counts the resulting rows. `source=made` does the same as `purgatory simulate`: each host's
+trace is generated where it is replayed, and the results are sums. Each request has one watch key.
 """
 
 from __future__ import annotations
@@ -31,37 +31,37 @@ _BIN_US = 1_000_000
 
 
 def cases(quick: bool) -> list[Case]:
-    """From files with few and many pending, and made on the way."""
+    """Return cases from files with few and many pending requests, and one with made traces."""
     requests = 96_000 if quick else 1_920_000
     files = [
-        Case({"source": "files", "requests": requests, "pending": pending}, requests, most_rounds=1)
+        Case({"source": "files", "requests": requests, "pending": pending}, requests, max_rounds=1)
         for pending in ((1_000,) if quick else (1_000, 100_000))
     ]
     return [*files, Case({"source": "made", "requests": 2 * requests}, 2 * requests)]
 
 
-def left_out(side: str, case: Case) -> str | None:  # noqa: ARG001 - every side does every case
-    """None."""
+def skip_reason(side: str, case: Case) -> str | None:  # noqa: ARG001 - every side does every case
+    """Return None: every side runs every case."""
     return None
 
 
 def measure(
     side: str, requests: int, source: str, pending: int = 0, passes: int = 3
 ) -> dict[str, float]:
-    """Time the replay of a trace.
+    """Measure the replay of a trace.
 
     Args:
         side: One of `SIDES`.
-        requests: How many requests the trace has.
+        requests: The number of requests in the trace.
         source: `files` or `made`.
-        pending: How many requests of the files wait at a time.
-        passes: How often to do it in this process; the quickest counts.
+        pending: The number of requests of the files that wait at a time.
+        passes: The number of passes in this process; the fastest counts.
 
     Returns:
         requests_per_second.
 
     Raises:
-        RuntimeError: Not every request has ended.
+        RuntimeError: A request did not end.
     """
     spark = create_session("request-purgatory benchmarks", master="local[2]")
     settings = ReplaySettings(design=LEGACY if side == peers.LEGACY else WHEEL)

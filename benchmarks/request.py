@@ -1,7 +1,4 @@
-"""The request that the purgatories of the benchmark hold.
-
-The least that a Python subclass can be.
-"""
+"""The smallest Python request for the purgatories of the benchmark."""
 
 from __future__ import annotations
 
@@ -14,17 +11,17 @@ from request_purgatory import (
 )
 from request_purgatory.clock import Clock
 
-#: Far enough away that nothing expires while it is measured, where nothing is to.
+#: Too long to expire during a measurement.
 TIMEOUT_MS = 60_000
-#: After so many operations the purgatory's clock is advanced, where it has no reaper, so that
-#: purges happen.
+#: The number of operations after which a purgatory without a reaper advances its clock, so that it
+#: purges.
 ADVANCE_EVERY = 1_000
 
 
 class Request(DelayedOperation):
-    """Complete once `ready` is set.
+    """A request that completes once `ready` is set.
 
-    Whoever makes one sets it to False: an `__init__` for that would be most of the cost.
+    The caller must set `ready` to False: an `__init__` would be most of the cost of a request.
     """
 
     __slots__ = ("ready",)
@@ -38,15 +35,15 @@ class Request(DelayedOperation):
         pass
 
 
-def keys_of(count: int) -> list[str]:
-    """So many watch keys."""
+def watch_keys(count: int) -> list[str]:
+    """Return `count` watch keys."""
     return [f"orders-{number}" for number in range(count)]
 
 
 def open_purgatory(
     side: str, clock: Clock | None = None, *, shards: int = 512
 ) -> DelayedOperationPurgatory:
-    """A purgatory of the side's design, without a reaper; the 0.8 design's has one shard."""
+    """Return a purgatory of the side's design, without a reaper; the 0.8 design has one shard."""
     if side == peers.LEGACY:
         return LegacyPurgatory("benchmark", clock=clock, reaper=False)
     timer = SystemTimer("benchmark", clock=clock) if clock is not None else None

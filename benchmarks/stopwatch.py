@@ -1,4 +1,4 @@
-"""How a piece of code is timed, the same for all sides."""
+"""The way to time code, the same for all sides."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ from statistics import median
 from time import perf_counter_ns
 
 
-def settled_ns() -> int:
-    """The time, after a full garbage collection: read it just before what is measured.
+def ns_after_gc() -> int:
+    """Return the time after a full garbage collection; call this just before the measured code.
 
-    The collector stays on while code is measured, as it is for users: what many live objects cost
-    it is part of the answer.
+    The collector stays on during the measurement, as it does for users: its cost for many live
+    objects is part of the result.
     """
     gc.collect()
     return perf_counter_ns()
 
 
 def per_operation(elapsed_ns: list[int], operations: int) -> dict[str, float]:
-    """The metric of batches of `operations` each.
+    """Return the metric of batches of `operations` each.
 
-    Their median, so that one disturbed batch does not count.
+    The metric is the median of the batches, so that one disturbed batch does not count.
     """
     return {"ns_per_operation": median(elapsed_ns) / operations}
 
 
 def repeats(count: int) -> int:
-    """How often to repeat a measurement of `count` operations in a process.
+    """Return how often a process repeats a measurement of `count` operations.
 
-    Short ones until they are long enough to time.
+    Short measurements are repeated until the total is long enough to time.
     """
     return max(1, min(20, 20_000 // count))

@@ -1,13 +1,12 @@
-"""Requests that were not answered in time, as a stream on Spark: rows per second, beside what people write today.
+"""Requests that expire, as a stream on Spark: rows per second beside two usual solutions.
 
 The join is Spark's stream-stream left outer join with watermarks on both sides: a request without
-an event within its timeout comes out with nulls. The timers are `transformWithState` (Row, the
-quickest of its Python forms for groups of two rows) with each request's watch key as the group, the
-request as its state and a timer at its deadline. All three run in a process with two cores, read
-the same files in micro-batches of a file of each kind, have the same settings of Spark and its
-state store, and write Parquet. What they write is checked against what the data must give. Rows are
-requests and events; "warm" leaves out the first two batches, in which the JVM compiles and Python's
-workers start.
+an event within its timeout has nulls. The timers are `transformWithState` (Row, its fastest Python
+form for groups of two rows): the group is the watch key, the state is the request, and a timer is
+at its deadline. All three run in a process with two cores. They read the same files in
+micro-batches of one file of each kind, have the same settings of Spark and its state store, and
+write Parquet. The written rows are checked against the expected ones. Rows are requests and events.
+"Warm" excludes the first two batches, in which the JVM compiles and Python's workers start.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from benchmarks import peers
 from benchmarks.question import Case
 from benchmarks.stream_data import StreamData
-from request_purgatory.pipeline.spark.session import create_session, stream_settings
+from request_purgatory.pipeline.spark.session import apply_stream_settings, create_session
 from request_purgatory.pipeline.stream import StreamSettings, delayed_operations
 from request_purgatory.pipeline.traces.schema import COMPLETED, EVENTS, EXPIRED, REQUESTS
 
@@ -43,27 +42,28 @@ METRICS = {
 }
 SIDES = (peers.OURS, peers.STREAM_JOIN, peers.STREAM_TIMERS)
 
-#: Requests of the case that the join is measured at as well, long enough for the JVM to have
-#: compiled what it runs; of the one for all sides, as a timer per request takes minutes where the
-#: others take seconds; and of the rest, but where requests differ.
+#: Requests of the case that compares the join: enough for the JVM to compile its code.
 COMPARED = 4_800_000
+#: Requests of the case that compares all sides: a timer per request takes minutes where the others
+#: take seconds.
 _ALL_COMPARED = 240_000
+#: Requests of cases that vary something else.
 _REQUESTS = 2_400_000
 _SHARDS = 8
 _DELAY_MS = 1_000
-_WARM_UP = 2
+_WARM_UP_BATCHES = 2
 
 
 def cases(quick: bool) -> list[Case]:
-    """The comparison; then more requests, more keys, and more pending, for ours."""
+    """Return the comparison, and cases with more requests, keys and pending ones for our side."""
     if quick:
         return [_case(40_000, 1_000, per_file=10_000)]
     return [
-        _case(COMPARED, 1_000, most_rounds=1),
+        _case(COMPARED, 1_000, max_rounds=1),
         _case(_ALL_COMPARED, 1_000, per_file=40_000),
-        *[_case(requests, 1_000, most_rounds=1) for requests in (100_000, 1_000_000, 10_000_000)],
-        *[_case(_REQUESTS, 1_000, keys=keys, most_rounds=1) for keys in (100, 10_000, 1_000_000)],
-        *[_case(_REQUESTS, pending, most_rounds=1) for pending in (30_000, 1_000_000)],
+        *[_case(requests, 1_000, max_rounds=1) for requests in (100_000, 1_000_000, 10_000_000)],
+        *[_case(_REQUESTS, 1_000, keys=keys, max_rounds=1) for keys in (100, 10_000, 1_000_000)],
+        *[_case(_REQUESTS, pending, max_rounds=1) for pending in (30_000, 1_000_000)],
     ]
 
 
@@ -72,15 +72,15 @@ def _case(
     pending: int,
     keys: int = 0,
     per_file: int = 400_000,
-    most_rounds: int | None = None,
+    max_rounds: int | None = None,
 ) -> Case:
     params = {"requests": requests, "pending": pending, "keys": keys, "per_file": per_file}
-    return Case(params, requests, most_rounds=most_rounds)
+    return Case(params, requests, max_rounds=max_rounds)
 
 
-def left_out(side: str, case: Case) -> str | None:
-    """The others are measured where they are compared."""
-    if side != peers.OURS and case.most_rounds is not None and case.params["requests"] != COMPARED:
+def skip_reason(side: str, case: Case) -> str | None:
+    """Return a reason for the other sides in cases without a comparison."""
+    if side != peers.OURS and case.max_rounds is not None and case.params["requests"] != COMPARED:
         return "compared at two sizes"
     if side == peers.STREAM_TIMERS and case.params["requests"] == COMPARED:
         return "compared at a smaller size"
@@ -88,24 +88,25 @@ def left_out(side: str, case: Case) -> str | None:
 
 
 def prepare_process() -> None:
-    """Leave out what py4j logs of each call."""
+    """Turn off py4j's log messages of each call."""
     logging.getLogger("py4j").setLevel(logging.WARNING)
 
 
 def measure(
     side: str, requests: int, pending: int, keys: int = 0, per_file: int = 400_000
 ) -> dict[str, float]:
-    """Of one run over all files.
+    """Measure one run over all files.
 
-    RuntimeError if what was written is not what the data must give.
+    Raises:
+        RuntimeError: The written rows are not the expected ones.
     """
     data = StreamData(requests, pending, keys, per_file)
     spark = create_session("request-purgatory benchmarks", master="local[2]")
     folder = data.make(spark)
     work = Path(tempfile.mkdtemp(prefix="stream-"))
     try:
-        with _settings_restored(spark):
-            stream_settings(spark)
+        with _restore_settings(spark):
+            apply_stream_settings(spark)
             spark.conf.set("spark.sql.streaming.numRecentProgressUpdates", "1000")
             tables = [
                 spark.readStream.schema(schema)
@@ -118,15 +119,15 @@ def measure(
                 _check(spark, data, work / "out")
         return _figures(progress) | {
             "checkpoint_bytes": _size(work / "checkpoint"),
-            "worker_bytes": _largest_worker(),
+            "worker_bytes": _largest_worker_bytes(),
         }
     finally:
         shutil.rmtree(work, ignore_errors=True)
 
 
 @contextmanager
-def _settings_restored(spark: SparkSession) -> Iterator[None]:
-    """Set a session's settings back, after the block, to what they were before it."""
+def _restore_settings(spark: SparkSession) -> Iterator[None]:
+    """Restore a session's settings after the block."""
     before: dict[str, str] = spark.conf.getAll
     try:
         yield
@@ -145,7 +146,7 @@ def _outcomes(side: str, data: StreamData, requests: DataFrame, events: DataFram
     if side == peers.STREAM_TIMERS:
         return _timed(requests, events)
     streamed = delayed_operations(
-        requests, events, settings=StreamSettings(shards=_SHARDS, delay_ms=_DELAY_MS)
+        requests, events, settings=StreamSettings(shards=_SHARDS, watermark_delay_ms=_DELAY_MS)
     )
     return streamed.select("host", "request_id", "arrived_at", "ended_at", "outcome")
 
@@ -172,17 +173,17 @@ def _joined(data: StreamData, requests: DataFrame, events: DataFrame) -> DataFra
 
 
 class TimerPerRequest(StatefulProcessor):
-    """One request for each key, which its first event completes, or its timer expires."""
+    """Completes each key's request at its first event, or expires it with a timer."""
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        """Called by Spark."""
+        """Create the state, when Spark starts the processor."""
         self._handle = handle
         self._waiting = handle.getValueState(
             "waiting", "request_id string, arrived_us long, deadline_us long"
         )
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
-        """Called by Spark."""
+        """Yield the outcome of a key's request, if an event completes it."""
         waiting = self._waiting.get()
         was_kept = waiting is not None
         ended = None
@@ -199,7 +200,7 @@ class TimerPerRequest(StatefulProcessor):
                 )
         if waiting is None:
             return
-        # Timers have whole milliseconds.
+        # Timers have a resolution of milliseconds.
         timer_ms = -(-waiting[2] // 1000)
         if ended is not None:
             if was_kept:
@@ -213,7 +214,7 @@ class TimerPerRequest(StatefulProcessor):
     def handleExpiredTimer(
         self, key: Any, timerValues: Any, expiredTimerInfo: Any
     ) -> Iterator[Row]:
-        """Called by Spark."""
+        """Yield the outcome of a key's request that expires."""
         request_id, arrived_us, deadline_us = self._waiting.get() or ("", 0, 0)
         self._waiting.clear()
         yield Row(
@@ -225,7 +226,7 @@ class TimerPerRequest(StatefulProcessor):
         )
 
     def close(self) -> None:
-        """Called by Spark."""
+        """Do nothing: there is nothing to release."""
 
 
 def _timed(requests: DataFrame, events: DataFrame) -> DataFrame:
@@ -267,7 +268,7 @@ def _figures(progress: list[Any]) -> dict[str, float]:
         (batch.numInputRows, batch.durationMs["triggerExecution"] / 1000) for batch in progress
     ]
     full = [(rows, seconds) for rows, seconds in batches if rows]
-    warm = full[_WARM_UP:] or full
+    warm = full[_WARM_UP_BATCHES:] or full
     return {
         "warm_rows_per_second": sum(rows for rows, _ in warm) / sum(seconds for _, seconds in warm),
         "rows_per_second": sum(rows for rows, _ in full) / sum(seconds for _, seconds in batches),
@@ -277,11 +278,14 @@ def _figures(progress: list[Any]) -> dict[str, float]:
 
 
 def _check(spark: SparkSession, data: StreamData, out: Path) -> None:
-    """Every row is right, none is there twice, and nearly all are there.
+    """Check that every written row is right and unique, and that nearly all rows are written.
 
-    What the last watermark has not passed is not.
+    Rows that the last watermark has not reached are not written.
+
+    Raises:
+        RuntimeError: A check failed.
     """
-    # A margin of ten seconds, which a small data set does not have.
+    # A margin of ten seconds; less for a small data set.
     margin = min(10_000, data.requests // 4)
     requests, events = data.tables(spark)
     deadline = F.col("arrived_at") + F.expr(f"interval {data.timeout_ms} milliseconds")
@@ -301,7 +305,7 @@ def _check(spark: SparkSession, data: StreamData, out: Path) -> None:
     least = data.requests - 3 * data.pending - 2 * _DELAY_MS - margin
     if not (found.rows == found.requests == found.right) or found.rows < least:
         raise RuntimeError(
-            f"of {data.requests:,} requests, at least {least:,} of which had to end: {found}"
+            f"expected at least {least:,} right outcomes of {data.requests:,} requests, got {found}"
         )
 
 
@@ -309,8 +313,8 @@ def _size(folder: Path) -> float:
     return float(sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()))
 
 
-def _largest_worker() -> float:
-    """The most that one of Spark's Python workers has had in memory of its own, as far as this system tells."""
+def _largest_worker_bytes() -> float:
+    """Return the largest peak memory of Spark's Python workers; 0 if it is unknown."""
     peaks = [0.0]
     for status in Path("/proc").glob("[0-9]*/status"):
         try:

@@ -1,11 +1,11 @@
-"""What the questions about Spark read: requests each with one watch key, and an event for each, in files in order of time.
+"""Input of the questions on Spark: requests with one watch key each, and their events, in files.
 
-A request arrives every millisecond of event time. Its event follows after up to `2 * pending`
-milliseconds, all waits alike, and the timeout is nine tenths of that, so a tenth of the requests
-expire and `pending` of them wait at a time. With `keys`, request and event share a key with others,
-and the first event on it completes all that wait for it: then as many wait as there are keys, at
-most. Every column follows from the request's number by Spark's hash: the same rows on every
-machine.
+A request arrives every millisecond of event time. Its event follows after at most `2 * pending`
+milliseconds, uniformly distributed, and the timeout is nine tenths of that. So a tenth of the
+requests expire and `pending` of them wait at a time. With `keys`, requests share keys, and the
+first event of a key completes all requests that wait for it; then at most as many requests wait as
+there are keys. Every column is a function of the request's number and Spark's hash, so the rows are
+the same on every machine. Files are in order of time.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from pathlib import Path
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-#: Of event time, between two arrivals.
+#: Event time between two arrivals.
 GAP_US = 1_000
 _BEGIN_US = 1_700_000_000_000_000
 _HOSTS = 64
-_MADE = Path(__file__).resolve().parent.parent / "build" / "stream-data"
+_BASE_FOLDER = Path(__file__).resolve().parent.parent / "build" / "stream-data"
 
 
 @dataclass(frozen=True)
@@ -30,11 +30,11 @@ class StreamData:
     """One data set.
 
     Attributes:
-        requests: how many, and as many events.
-        pending: how many wait at a time.
-        keys: shared by all; 0 for a key of its own for each request.
-        per_file: requests in a file; the events of the same stretch of time are in a file beside
-            it.
+        requests: The number of requests, and of events.
+        pending: The number of requests that wait at a time.
+        keys: The number of shared keys; 0 for one key for each request.
+        per_file: The number of requests in a file; another file has the events of the same span of
+            time.
     """
 
     requests: int
@@ -44,16 +44,16 @@ class StreamData:
 
     @property
     def timeout_ms(self) -> int:
-        """Of every request."""
+        """The timeout of every request."""
         return max(self.pending * 9 // 5 * GAP_US // 1_000, 1)
 
     @property
     def folder(self) -> Path:
-        """With `requests` and `events` in it, once `make` has been called."""
-        return _MADE / f"{self.requests}-{self.pending}-{self.keys}-{self.per_file}"
+        """The folder of `requests` and `events`, which `make` writes."""
+        return _BASE_FOLDER / f"{self.requests}-{self.pending}-{self.keys}-{self.per_file}"
 
     def tables(self, spark: SparkSession) -> tuple[DataFrame, DataFrame]:
-        """Requests and events of the schema, and each one's file number."""
+        """Return requests and events of the schema, each with a file number."""
         numbers = spark.range(self.requests)
         arrived = (
             F.lit(_BEGIN_US)
@@ -91,10 +91,14 @@ class StreamData:
         return ((us - _BEGIN_US) / F.lit(GAP_US * self.per_file)).cast("int").alias("file")
 
     def make(self, spark: SparkSession) -> Path:
-        """The folder, with all files in it, made if they are not there."""
+        """Write the files unless they exist.
+
+        Returns:
+            Their folder.
+        """
         if self.folder.exists():
             return self.folder
-        # Another process may be making the same.
+        # Another process may be writing the same files.
         folder = self.folder.with_name(f"{self.folder.name}.{os.getpid()}")
         for kind, table in zip(("requests", "events"), self.tables(spark), strict=True):
             time = "arrived_at" if kind == "requests" else "occurred_at"
@@ -106,7 +110,7 @@ class StreamData:
             for number, file in enumerate(
                 sorted(made.glob("file=*/*.parquet"), key=lambda file: int(file.parent.name[5:]))
             ):
-                # Spark takes the oldest file first.
+                # Spark reads the oldest file first.
                 os.utime(
                     file.rename(folder / kind / f"{number:05d}.parquet"),
                     (1e9 + number, 1e9 + number),

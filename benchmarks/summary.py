@@ -1,4 +1,4 @@
-"""From single measurements to medians and ratios, and the tables that show them."""
+"""Medians and ratios of measurements, and the tables that show them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Medians = dict[tuple[str, str, str, str], float]
 
 
 def medians(measurements: Iterable[Measurement]) -> Medians:
-    """The median of each side, case and metric over its rounds."""
+    """Return the median of each side, case and metric over the rounds."""
     values = defaultdict(list)
     for one in measurements:
         values[one.question, one.side, one.case, one.metric].append(one.value)
@@ -25,17 +25,18 @@ def medians(measurements: Iterable[Measurement]) -> Medians:
 
 
 def ratio(value: float, ours: float | None) -> float | None:
-    """How many times ours a side's value is.
+    """Return a side's value divided by ours.
 
-    None if ours is not there, or one of them is not above 0.
+    Returns:
+        None if our value is missing, or one of them is not above 0.
     """
     return value / ours if ours is not None and ours > 0 and value > 0 else None
 
 
 def question_table(question: Question, cases: list[Case], found: Medians, sides: set[str]) -> Table:
-    """Rows: the cases, a row for each metric.
+    """Return a table with a row for each case and metric.
 
-    Columns: the sides, median and ratio to request_purgatory.
+    Columns are the sides, with median and ratio to request_purgatory.
     """
     name = question.QUESTION
     chosen = [side for side in question.SIDES if side in sides]
@@ -68,16 +69,18 @@ def _cell(value: float | None, ours: float | None) -> str:
 
 
 def number(value: float) -> str:
-    """Three or more significant digits, without more decimals than anybody reads."""
+    """Format a number with three or more significant digits."""
     if abs(value) >= 100:
         return f"{value:,.0f}"
     return f"{value:.1f}" if abs(value) >= 10 else f"{value:.3g}"
 
 
 def not_measured_lines(not_measured: Iterable[NotMeasured], *, failed: bool) -> list[str]:
-    """What was left out (or failed).
+    """Return a text for each reason, with the sides, questions and cases that it applies to.
 
-    Each reason once, with the sides, questions and cases that it is for.
+    Args:
+        not_measured: Cases without a value.
+        failed: Whether to include failed cases or skipped ones.
     """
     found: dict[str, dict[tuple[str, str], list[str]]] = {}
     for one in not_measured:

@@ -1,4 +1,4 @@
-"""What this project wants to reach, as data, and how a run compares."""
+"""The project's performance targets, and how a run compares with them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NOT_MEASURED = "not measured"
 NOT_MET = "not met"
 TARGET_MET = "target met"
 MOONSHOT_MET = "moonshot met"
-PUBLISHED = "published"  # where there is no target but to tell
+PUBLISHED = "published"  # a figure without a target
 
 
 @dataclass(frozen=True)
@@ -23,12 +23,14 @@ class Target:
     """A figure to reach.
 
     Attributes:
-        question, case, metric: what of the measurements it is about.
-        target, moonshot: what is wanted, and what would be splendid, in the metric's unit; None for
-            none.
+        question: The question of the measurement.
+        case: The label of its case.
+        metric: The metric.
+        target: The figure to reach, in the metric's unit; None for none.
+        moonshot: An ambitious figure; None for none.
         higher_is_better: False for times and bytes.
-        at_least_as: a side whose median in the same run is the target.
-        times: a side by whose median ours is divided; target and moonshot are about that ratio.
+        at_least_as: A side whose median in the same run is the target.
+        times: A side whose median divides ours; target and moonshot are for that ratio.
     """
 
     name: str
@@ -42,7 +44,12 @@ class Target:
     times: str | None = None
 
     def verdict(self, measured: float | None, target: float | None = None) -> str:
-        """One of this module's four words for it; `target` where that is another side's figure."""
+        """Return one of this module's words for a measured value.
+
+        Args:
+            measured: The value; None if there is none.
+            target: The target, where it is another side's figure.
+        """
         target = self.target if target is None else target
         if measured is None or (target is None and (self.moonshot is None or self.at_least_as)):
             return NOT_MEASURED
@@ -54,7 +61,7 @@ class Target:
         return TARGET_MET if sign * measured <= sign * target else NOT_MET
 
 
-#: Add a row to have it reported.
+#: The targets that every run reports.
 TARGETS = [
     *(
         Target(
@@ -145,7 +152,7 @@ TARGETS = [
     ),
 ]
 
-# What asyncio's waiters and loops are measured for.
+# asyncio's waiters and loops
 TARGETS += [
     *(
         Target(
@@ -182,7 +189,7 @@ TARGETS += [
 ]
 
 
-# What the pipeline on Spark is measured for.
+# The pipeline on Spark
 TARGETS += [
     *(
         Target(
@@ -222,9 +229,10 @@ TARGETS += [
 
 
 def compare(found: Medians, targets: list[Target] | None = None) -> list[dict[str, object]]:
-    """A row for each target.
+    """Return a row for each target.
 
-    What was measured (None if it was not), the verdict, and the best peer with its figure.
+    A row has the measured value (None if there is none), the verdict, and the best peer with its
+    value.
     """
     rows: list[dict[str, object]] = []
     for row in TARGETS if targets is None else targets:
@@ -273,7 +281,7 @@ def _best_peer(found: Medians, target: Target) -> tuple[str, float] | None:
 
 
 def targets_table(rows: list[dict[str, object]]) -> Table:
-    """The rows of `compare` for the console."""
+    """Return the rows of `compare` as a table for the console."""
     table = Table(title="targets", title_justify="left")
     for column in _COLUMNS:
         table.add_column(
@@ -285,7 +293,7 @@ def targets_table(rows: list[dict[str, object]]) -> Table:
 
 
 def targets_rows(found: Medians) -> list[list[str]]:
-    """The same as text, a list of cells for each target."""
+    """Return the rows of `compare` as lists of text cells."""
     return [_texts(row) for row in compare(found)]
 
 

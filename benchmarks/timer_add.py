@@ -1,11 +1,11 @@
 """Add timers and keep them all.
 
 `count` timers with delays of 1 to 60,000 ms (uniform, seeded, drawn beforehand) are added to an
-empty timer; the handles go into a list made beforehand. No event loop runs and no clock is advanced
-meanwhile, so nothing expires. The time per timer includes what the garbage collector does because
-of the objects that are kept. Small counts are repeated in the process, each time with a new timer,
-and the median taken. trio opens scopes, one inside the other; threading.Timer starts a thread for
-each.
+empty timer, and their handles are put into a list that was allocated beforehand. No event loop runs
+and no clock advances, so nothing expires. The time per timer includes the garbage collections that
+the kept objects cause. Small counts are repeated in the process, each time with a new timer, and
+the median is the result. trio opens each scope inside the previous one; threading.Timer starts a
+thread for each timer.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from contextlib import closing
 from time import perf_counter_ns
 
 from benchmarks import peers
-from benchmarks.delays import seconds, uniform_ms
-from benchmarks.peers import nothing
+from benchmarks.delays import to_seconds, uniform_ms
+from benchmarks.peers import no_op
 from benchmarks.question import Case
-from benchmarks.stopwatch import per_operation, repeats, settled_ns
+from benchmarks.stopwatch import ns_after_gc, per_operation, repeats
 from request_purgatory import ManualClock, SystemTimer
 from request_purgatory.clock import Clock
 
@@ -30,24 +30,24 @@ SIDES = peers.TIMERS
 
 
 def cases(quick: bool) -> list[Case]:
-    """`count` by powers of ten; 1,000 is what one thread per timer survives."""
+    """Return cases with powers of ten of `count`; 1,000 is possible with one thread per timer."""
     return [
         Case({"count": count}, count)
         for count in ((1_000, 10_000) if quick else (1_000, 100_000, 1_000_000))
     ]
 
 
-def left_out(side: str, case: Case) -> str | None:
-    """Threads don't survive as many."""
+def skip_reason(side: str, case: Case) -> str | None:
+    """Return a reason for too many threads."""
     return (
         peers.TOO_MANY_THREADS
-        if side == peers.THREADING and case.size > peers.MOST_THREADS
+        if side == peers.THREADING and case.size > peers.MAX_THREADS
         else None
     )
 
 
 def measure(side: str, count: int) -> dict[str, float]:
-    """ns_per_operation."""
+    """Measure ns_per_operation."""
     delays = uniform_ms(count, 1, 60_000)
     add = _BY_SIDE[side]
     return per_operation([add(delays, [None] * count) for _ in range(repeats(count))], count)
@@ -56,12 +56,12 @@ def measure(side: str, count: int) -> dict[str, float]:
 def _system_timer(delays: list[int], handles: list[object], clock: Clock | None = None) -> int:
     timer = SystemTimer("benchmark", clock=clock)
     call_later = timer.call_later
-    start_ns = settled_ns()
+    start_ns = ns_after_gc()
     for index, delay in enumerate(delays):
-        handles[index] = call_later(delay, nothing)
+        handles[index] = call_later(delay, no_op)
     elapsed_ns = perf_counter_ns() - start_ns
     if timer.size != len(delays):
-        raise RuntimeError(f"{timer.size} timers are pending, not {len(delays)}")
+        raise RuntimeError(f"expected {len(delays)} pending timers, got {timer.size}")
     return elapsed_ns
 
 
@@ -69,10 +69,10 @@ def _event_loop(side: str) -> Callable[[list[int], list[object]], int]:
     def measured(delays: list[int], handles: list[object]) -> int:
         with closing(peers.open_loop(side)) as loop:
             call_later = loop.call_later
-            delays_s = seconds(delays)
-            start_ns = settled_ns()
+            delays_s = to_seconds(delays)
+            start_ns = ns_after_gc()
             for index, delay in enumerate(delays_s):
-                handles[index] = call_later(delay, nothing)
+                handles[index] = call_later(delay, no_op)
             return perf_counter_ns() - start_ns
 
     return measured
@@ -80,20 +80,20 @@ def _event_loop(side: str) -> Callable[[list[int], list[object]], int]:
 
 def _heapq(delays: list[int], handles: list[object]) -> int:
     call_later = peers.HeapTimer().call_later
-    delays_s = seconds(delays)
-    start_ns = settled_ns()
+    delays_s = to_seconds(delays)
+    start_ns = ns_after_gc()
     for index, delay in enumerate(delays_s):
-        handles[index] = call_later(delay, nothing)
+        handles[index] = call_later(delay, no_op)
     return perf_counter_ns() - start_ns
 
 
 def _trio(delays: list[int], handles: list[object]) -> int:
-    import trio  # Not everywhere to be had.
+    import trio  # Optional.
 
     async def add() -> int:
         move_on_after = trio.move_on_after
-        delays_s = seconds(delays)
-        start_ns = settled_ns()
+        delays_s = to_seconds(delays)
+        start_ns = ns_after_gc()
         for index, delay in enumerate(delays_s):
             handles[index] = scope = move_on_after(delay)
             scope.__enter__()
@@ -108,21 +108,21 @@ def _trio(delays: list[int], handles: list[object]) -> int:
 
 def _sched(delays: list[int], handles: list[object]) -> int:
     enter = sched.scheduler().enter
-    delays_s = seconds(delays)
-    start_ns = settled_ns()
+    delays_s = to_seconds(delays)
+    start_ns = ns_after_gc()
     for index, delay in enumerate(delays_s):
-        handles[index] = enter(delay, 0, nothing)
+        handles[index] = enter(delay, 0, no_op)
     return perf_counter_ns() - start_ns
 
 
 def _threading(delays: list[int], handles: list[object]) -> int:
-    # All threads have to be alive at the end, as every other side's timers are pending then: each
-    # delay is a minute longer.
-    delays_s = [60 + delay for delay in seconds(delays)]
-    with peers.ended_timers():
-        start_ns = settled_ns()
+    # Each delay is a minute longer, so that all threads are alive at the end, when the timers of
+    # every other side are pending.
+    delays_s = [60 + delay for delay in to_seconds(delays)]
+    with peers.cancel_started_timers():
+        start_ns = ns_after_gc()
         for index, delay in enumerate(delays_s):
-            handles[index] = timer = threading.Timer(delay, nothing)
+            handles[index] = timer = threading.Timer(delay, no_op)
             timer.start()
         return perf_counter_ns() - start_ns
 

@@ -1,14 +1,14 @@
 """Schedule a timer and cancel it, while others are pending.
 
-What a request that is answered in time costs the timer. `pending` timers of 30 to 90 s (uniform,
-seeded) are in it; measured is `handle = call_later(delay, callback); handle.cancel()` with 1,024
-further delays of the same kind, over and over. After every 1,024 cycles each side may do its
-housekeeping, and that is timed with the rest: an event loop runs once, in which asyncio drops
-cancelled timers and uvloop frees theirs; trio passes a checkpoint; ours and the heap look at their
-clock. Sides that leave cancelled timers behind and drop them all at once are measured over at least
-as many cycles as are pending, so that every batch pays for it. The result is the median batch of a
-process. Each side reads its own real clock, but for the one of ours with a ManualClock. trio opens
-and closes `move_on_after`.
+This is the timer's cost of a request that is answered in time. `pending` timers of 30 to 90 s
+(uniform, seeded) are pending. Measured is `handle = call_later(delay, callback); handle.cancel()`
+with 1,024 other delays of the same kind, repeatedly. After every 1,024 cycles each side may do its
+housekeeping, which is included in the time. An event loop runs once, in which asyncio removes
+cancelled timers and uvloop frees its own; trio runs a checkpoint; our timer and the heap check
+their clock. Sides that keep cancelled timers and remove all of them at once are measured over at
+least as many cycles as there are pending timers, so that every batch includes a removal. The result
+is the median batch of a process. Each side reads its own real clock, except our side with a
+ManualClock. trio opens and closes `move_on_after`.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from dataclasses import dataclass
 from time import monotonic, perf_counter_ns
 
 from benchmarks import peers
-from benchmarks.delays import SHORTEST_PENDING_MS, pending_ms, seconds
-from benchmarks.peers import nothing
+from benchmarks.delays import SHORTEST_PENDING_MS, pending_ms, to_seconds
+from benchmarks.peers import no_op
 from benchmarks.question import Case, JvmCall
-from benchmarks.stopwatch import per_operation, settled_ns
+from benchmarks.stopwatch import ns_after_gc, per_operation
 from request_purgatory import ManualClock, SystemTimer
 from request_purgatory.clock import Clock
 
@@ -36,11 +36,11 @@ _CYCLED = 1024
 #: Cycles in a batch.
 OPERATIONS = 32 * _CYCLED
 _JVM_OPERATIONS = 1_000_000
-#: They drop cancelled timers in one go once those are more than half of all.
-_DROP_LATER = (peers.ASYNCIO, peers.HEAPQ, peers.TRIO)
-#: Microseconds a cycle and more: fewer of them are enough.
+#: Sides that remove cancelled timers at once when they are more than half of all timers.
+_REMOVE_LATER = (peers.ASYNCIO, peers.HEAPQ, peers.TRIO)
+#: Sides whose cycle takes microseconds or more, so that fewer cycles are enough.
 _SLOW = (peers.SCHED, peers.THREADING)
-_MOST_TRIO = 100_000
+_MAX_TRIO = 100_000
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class _Work:
 
 
 def cases(quick: bool) -> list[Case]:
-    """`pending` by powers of ten."""
+    """Return cases with powers of ten of `pending`."""
     return [
         case(pending)
         for pending in ((1_000, 10_000) if quick else (1_000, 10_000, 100_000, 1_000_000))
@@ -60,7 +60,7 @@ def cases(quick: bool) -> list[Case]:
 
 
 def case(pending: int) -> Case:
-    """The case of so many pending timers."""
+    """Return the case of that many pending timers."""
     return Case(
         {"pending": pending},
         pending,
@@ -68,36 +68,43 @@ def case(pending: int) -> Case:
     )
 
 
-def left_out(side: str, case: Case) -> str | None:
-    """The sides that do not survive as many, or not in a lifetime."""
-    if side == peers.THREADING and case.size > peers.MOST_THREADS:
+def skip_reason(side: str, case: Case) -> str | None:
+    """Return a reason for too many threads and for sides with linear costs."""
+    if side == peers.THREADING and case.size > peers.MAX_THREADS:
         return peers.TOO_MANY_THREADS
-    if side == peers.SCHED and case.size > peers.MOST_SCHED:
+    if side == peers.SCHED and case.size > peers.MAX_SCHED:
         return peers.SCHED_IS_LINEAR
-    if side == peers.TRIO and case.size > _MOST_TRIO:
-        return f"takes about as long as until the first pending deadline: not run above {_MOST_TRIO:,} (see growth)"
+    if side == peers.TRIO and case.size > _MAX_TRIO:
+        return (
+            "takes about as long as until the first pending deadline: "
+            f"not run above {_MAX_TRIO:,} (see growth)"
+        )
     return None
 
 
 def measure(
     side: str, pending: int, operations: int = OPERATIONS, shortest_ms: int = SHORTEST_PENDING_MS
 ) -> dict[str, float]:
-    """ns_per_operation; RuntimeError if it took so long that pending timers came due.
+    """Measure ns_per_operation.
 
     Args:
-        operations: cycles in a batch, but for sides that need more of them or are too slow for so
-            many.
-        shortest_ms: the shortest delay; the longest is three times as long.
+        side: One of `SIDES`.
+        pending: The number of other timers that are pending.
+        operations: Cycles in a batch, except for sides that need more cycles or are too slow.
+        shortest_ms: The shortest delay; the longest is three times as long.
+
+    Raises:
+        RuntimeError: The measurement took so long that pending timers were due.
     """
     if side in _SLOW:
         operations = _CYCLED
-    elif side in _DROP_LATER:
+    elif side in _REMOVE_LATER:
         operations = max(operations, pending + _CYCLED)
     work = _Work(
         pending=pending_ms(pending, shortest_ms=shortest_ms),
         cycled=pending_ms(_CYCLED, shortest_ms=shortest_ms, seed=2),
-        # A batch of so many takes seconds, and all has to be over before the first pending timer is
-        # due.
+        # A batch this large takes seconds, and the measurement must end before the first pending
+        # timer is due.
         batches=5 if operations < 500_000 else 1,
         repeats=-(-operations // _CYCLED),
     )
@@ -105,11 +112,11 @@ def measure(
     try:
         elapsed_ns = _BY_SIDE[side](work)
     finally:
-        # Also where the side fails for that reason, as trio does: this one then says more.
+        # Also raised if the side has failed for this reason, as trio does: it explains the failure.
         took = monotonic() - started
         if took * 1000 > shortest_ms:
             raise RuntimeError(
-                f"took {took:.0f} s, so that timers of {shortest_ms / 1000:.0f} s came due meanwhile"
+                f"took {took:.0f} s, longer than the pending timers' {shortest_ms / 1000:.0f} s"
             )
     return per_operation(elapsed_ns, work.repeats * _CYCLED)
 
@@ -118,20 +125,20 @@ def _system_timer(work: _Work, clock: Clock | None = None) -> list[int]:
     timer = SystemTimer("benchmark", clock=clock)
     call_later = timer.call_later
     for delay in work.pending:
-        call_later(delay, nothing)
+        call_later(delay, no_op)
     cycled = work.cycled
     elapsed_ns = []
-    settled_ns()
+    ns_after_gc()
     for _ in range(work.batches):
         start_ns = perf_counter_ns()
         for _ in range(work.repeats):
             for delay in cycled:
-                handle = call_later(delay, nothing)
+                handle = call_later(delay, no_op)
                 handle.cancel()
             timer.advance_clock(0)
         elapsed_ns.append(perf_counter_ns() - start_ns)
     if timer.size != len(work.pending):
-        raise RuntimeError(f"{timer.size} timers are pending, not {len(work.pending)}")
+        raise RuntimeError(f"expected {len(work.pending)} pending timers, got {timer.size}")
     return elapsed_ns
 
 
@@ -139,18 +146,18 @@ def _event_loop(side: str) -> Callable[[_Work], list[int]]:
     def measured(work: _Work) -> list[int]:
         async def cycle() -> list[int]:
             call_later = loop.call_later
-            for delay in seconds(work.pending):
-                call_later(delay, nothing)
-            cycled = seconds(work.cycled)
+            for delay in to_seconds(work.pending):
+                call_later(delay, no_op)
+            cycled = to_seconds(work.cycled)
             elapsed_ns = []
-            settled_ns()
+            ns_after_gc()
             for _ in range(work.batches):
                 start_ns = perf_counter_ns()
                 for _ in range(work.repeats):
                     for delay in cycled:
-                        handle = call_later(delay, nothing)
+                        handle = call_later(delay, no_op)
                         handle.cancel()
-                    await peers.let_loop_run()
+                    await peers.run_loop_once()
                 elapsed_ns.append(perf_counter_ns() - start_ns)
             return elapsed_ns
 
@@ -164,16 +171,16 @@ def _heapq(work: _Work) -> list[int]:
     timer = peers.HeapTimer()
     call_later = timer.call_later
     cancel = timer.cancel
-    for delay in seconds(work.pending):
-        call_later(delay, nothing)
-    cycled = seconds(work.cycled)
+    for delay in to_seconds(work.pending):
+        call_later(delay, no_op)
+    cycled = to_seconds(work.cycled)
     elapsed_ns = []
-    settled_ns()
+    ns_after_gc()
     for _ in range(work.batches):
         start_ns = perf_counter_ns()
         for _ in range(work.repeats):
             for delay in cycled:
-                entry = call_later(delay, nothing)
+                entry = call_later(delay, no_op)
                 cancel(entry)
             timer.run_due()
         elapsed_ns.append(perf_counter_ns() - start_ns)
@@ -181,16 +188,16 @@ def _heapq(work: _Work) -> list[int]:
 
 
 def _trio(work: _Work) -> list[int]:
-    import trio  # Not everywhere to be had.
+    import trio  # Optional.
 
     async def cycle() -> list[int]:
         move_on_after = trio.move_on_after
-        opened = [move_on_after(delay) for delay in seconds(work.pending)]
+        opened = [move_on_after(delay) for delay in to_seconds(work.pending)]
         for scope in opened:
             scope.__enter__()
-        cycled = seconds(work.cycled)
+        cycled = to_seconds(work.cycled)
         elapsed_ns = []
-        settled_ns()
+        ns_after_gc()
         for _ in range(work.batches):
             start_ns = perf_counter_ns()
             for _ in range(work.repeats):
@@ -210,16 +217,16 @@ def _sched(work: _Work) -> list[int]:
     scheduler = sched.scheduler()
     enter = scheduler.enter
     cancel = scheduler.cancel
-    for delay in seconds(work.pending):
-        enter(delay, 0, nothing)
-    cycled = seconds(work.cycled)
+    for delay in to_seconds(work.pending):
+        enter(delay, 0, no_op)
+    cycled = to_seconds(work.cycled)
     elapsed_ns = []
-    settled_ns()
+    ns_after_gc()
     for _ in range(work.batches):
         start_ns = perf_counter_ns()
         for _ in range(work.repeats):
             for delay in cycled:
-                event = enter(delay, 0, nothing)
+                event = enter(delay, 0, no_op)
                 cancel(event)
             scheduler.run(blocking=False)
         elapsed_ns.append(perf_counter_ns() - start_ns)
@@ -228,18 +235,18 @@ def _sched(work: _Work) -> list[int]:
 
 def _threading(work: _Work) -> list[int]:
     elapsed_ns = []
-    with peers.ended_timers():
-        for delay in seconds(work.pending):
-            pending = threading.Timer(delay, nothing)
+    with peers.cancel_started_timers():
+        for delay in to_seconds(work.pending):
+            pending = threading.Timer(delay, no_op)
             pending.daemon = True
             pending.start()
-        cycled = seconds(work.cycled)
-        settled_ns()
+        cycled = to_seconds(work.cycled)
+        ns_after_gc()
         for _ in range(work.batches):
             start_ns = perf_counter_ns()
             for _ in range(work.repeats):
                 for delay in cycled:
-                    timer = threading.Timer(delay, nothing)
+                    timer = threading.Timer(delay, no_op)
                     timer.start()
                     timer.cancel()
             elapsed_ns.append(perf_counter_ns() - start_ns)

@@ -1,14 +1,14 @@
-"""A long-poll HTTP service: clients wait for the next events of a topic, or get 204 when time is up.
+"""A long-poll HTTP service: clients wait for a topic's next events, or get 204 after a timeout.
 
     python examples/long_poll.py [port]
 
     curl 'http://localhost:8080/topics/news?after=0&timeout=20'      # waits
-    curl -d 'it rains' 'http://localhost:8080/topics/news'           # answers everybody who waits
+    curl -d 'it rains' 'http://localhost:8080/topics/news'           # answers all waiting clients
 
-`GET /topics/{topic}?after=N&timeout=S` answers with the topic's events from number N on, as soon as
-there are any. Each client that waits is one request in the purgatory: no task polls, no timer is
-kept but the purgatory's one, and a client that hangs up leaves at once. When the service stops,
-clients that wait get 503 at once. Needs aiohttp.
+`GET /topics/{topic}?after=N&timeout=S` responds with the topic's events from number N on, as soon
+as there are any. Each waiting client is one request in the purgatory: no task polls, all timeouts
+share one timer, and a client that disconnects is removed immediately. When the service stops,
+waiting clients get 503. Needs aiohttp.
 """
 
 from __future__ import annotations
@@ -30,7 +30,17 @@ TOPICS = web.AppKey("topics", dict[str, list[str]])
 
 
 async def wait_for_events(request: web.Request) -> web.Response:
-    """The events from number `after` on; 204 if there are none after `timeout` seconds."""
+    """Respond with the events from number `after` on, or with 204 after `timeout` seconds.
+
+    Args:
+        request: The request; its query has `after` (default 0) and `timeout` (default 30).
+
+    Returns:
+        The events, and the number of the next one.
+
+    Raises:
+        HTTPBadRequest: `after` or `timeout` is not a number, or out of range.
+    """
     topic = request.match_info["topic"]
     try:
         after = int(request.query.get("after", "0"))
@@ -39,12 +49,12 @@ async def wait_for_events(request: web.Request) -> web.Response:
         raise web.HTTPBadRequest(text=str(error)) from None
     if after < 0 or not 0 <= timeout <= MAX_TIMEOUT:
         raise web.HTTPBadRequest(
-            text=f"after must be at least 0 and timeout from 0 to {MAX_TIMEOUT}, got {after} and {timeout}"
+            text=f"after must be at least 0 and timeout from 0 to {MAX_TIMEOUT}, "
+            f"got {after} and {timeout}"
         )
     topics = request.app[TOPICS]
     try:
-        # A look at `topics[topic]` itself would make a list for everything that anybody ever asked
-        # for.
+        # `topics[topic]` would create a list for every topic that a client asks for.
         events = await request.app[PURGATORY].hold(
             [topic], until=lambda: topics.get(topic, [])[after:], timeout=timeout
         )
@@ -54,7 +64,14 @@ async def wait_for_events(request: web.Request) -> web.Response:
 
 
 async def add_event(request: web.Request) -> web.Response:
-    """Append the body to the topic, and answer those who wait for it."""
+    """Append the body to the topic, and respond to the clients that wait for the topic.
+
+    Args:
+        request: The request, whose body is the event.
+
+    Returns:
+        The event's number.
+    """
     topic = request.match_info["topic"]
     events = request.app[TOPICS][topic]
     events.append(await request.text())
@@ -63,7 +80,14 @@ async def add_event(request: web.Request) -> web.Response:
 
 
 async def count_waiting(request: web.Request) -> web.Response:
-    """How many clients wait now, and what became of the others."""
+    """Respond with the number of waiting clients, and of clients by outcome.
+
+    Args:
+        request: The request.
+
+    Returns:
+        The numbers.
+    """
     metrics = request.app[PURGATORY].metrics()
     return web.json_response(
         {
@@ -77,7 +101,15 @@ async def count_waiting(request: web.Request) -> web.Response:
 
 @web.middleware
 async def refuse_while_stopping(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Answer 503 for what needs the purgatory after its end, clients that it still held included."""
+    """Respond with 503 to requests that need the purgatory while the service stops.
+
+    Args:
+        request: The request.
+        handler: Its handler.
+
+    Returns:
+        The handler's response, or 503.
+    """
     try:
         return await handler(request)
     except PurgatoryClosedError:
@@ -85,19 +117,19 @@ async def refuse_while_stopping(request: web.Request, handler: Handler) -> web.S
 
 
 async def close_purgatory(app: web.Application) -> None:
-    """End every held request: aiohttp waits for the handlers before it leaves `keep_purgatory`."""
+    """End all held requests, as aiohttp waits for their handlers before it cleans up."""
     app[PURGATORY].close()
 
 
 async def keep_purgatory(app: web.Application) -> AsyncIterator[None]:
-    """One purgatory for the service's life."""
+    """Open the purgatory for the lifetime of the service."""
     async with Purgatory("long-poll") as purgatory:
         app[PURGATORY] = purgatory
         yield
 
 
 def make_app() -> web.Application:
-    """The service."""
+    """Return the application."""
     app = web.Application(middlewares=[refuse_while_stopping])
     app[TOPICS] = defaultdict(list)
     app.cleanup_ctx.append(keep_purgatory)
@@ -109,8 +141,7 @@ def make_app() -> web.Application:
 
 
 if __name__ == "__main__":
-    # With `handler_cancellation` a client that hangs up cancels its handler, and so leaves the
-    # purgatory.
+    # `handler_cancellation`: a client that disconnects cancels its handler, and so its hold.
     web.run_app(
         make_app(),
         host="127.0.0.1",

@@ -1,12 +1,12 @@
-"""Measures the long-poll service: how long after its event, or its timeout, each waiting client has its answer.
+"""Measure the latency of the long-poll service's responses after events and timeouts.
 
     python examples/long_poll.py 8080 &
     python examples/long_poll_load.py 8080 10000
 
-So many clients wait, each on a connection of its own, a hundred on each topic. Every 50 ms one
-topic gets an event, until half of the topics have had one; the other half run into their timeout.
-An event's time is taken before the request that brings it is sent. All runs on one machine, so the
-clients' own work is in the figures.
+10,000 clients wait, each on its own connection, a hundred for each topic. Every 50 ms one topic
+gets an event, until half of the topics have had one. The clients of the other half time out. The
+latency begins before the request with the event is sent. Service and clients share one machine, so
+the clients' own work is included.
 """
 
 from __future__ import annotations
@@ -21,17 +21,27 @@ PER_TOPIC = 100
 TIMEOUT = 30.0
 
 
-async def ask(
+async def send_request(
     reader: asyncio.StreamReader,
     writer: asyncio.StreamWriter,
     method: str,
     path: str,
     body: str = "",
 ) -> int:
-    """One request; the answer's status."""
-    writer.write(
-        f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode()
-    )
+    """Send a request and read the response.
+
+    Args:
+        reader: The connection.
+        writer: The connection.
+        method: The HTTP method.
+        path: Path and query.
+        body: The request's body.
+
+    Returns:
+        The response's status.
+    """
+    lines = (f"{method} {path} HTTP/1.1", "Host: localhost", f"Content-Length: {len(body)}", "")
+    writer.write("\r\n".join((*lines, body)).encode())
     head = (await reader.readuntil(b"\r\n\r\n")).decode()
     length = re.search(r"Content-Length: (\d+)", head, re.IGNORECASE)
     await reader.readexactly(int(length[1]) if length else 0)
@@ -39,15 +49,22 @@ async def ask(
 
 
 async def measure(port: int, clients: int) -> None:
-    """Run, and print milliseconds."""
+    """Run the measurement and print latencies in milliseconds.
+
+    Args:
+        port: The service's port on this machine.
+        clients: Number of waiting clients.
+    """
     topics = max(clients // PER_TOPIC, 2)
     events: dict[int, float] = {}
-    late: dict[int, list[float]] = {200: [], 204: []}
+    latencies: dict[int, list[float]] = {200: [], 204: []}
 
     async def wait(number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         began = perf_counter()
-        status = await ask(reader, writer, "GET", f"/topics/{number % topics}?timeout={TIMEOUT}")
-        late[status].append(
+        status = await send_request(
+            reader, writer, "GET", f"/topics/{number % topics}?timeout={TIMEOUT}"
+        )
+        latencies[status].append(
             (perf_counter() - (events[number % topics] if status == 200 else began + TIMEOUT))
             * 1000
         )
@@ -59,22 +76,22 @@ async def measure(port: int, clients: int) -> None:
         tasks.append(
             asyncio.create_task(wait(number, *await asyncio.open_connection("127.0.0.1", port)))
         )
-        await asyncio.sleep(
-            0.001
-        )  # All at once, the service would be behind from the start, and each time-out as late as that.
-    await asyncio.sleep(2.0)  # Until the last of them waits there, too.
+        # A burst of connections would delay the service, and with it all timeouts.
+        await asyncio.sleep(0.001)
+    await asyncio.sleep(2.0)  # Until the service has received the last request.
     print(f"{clients} clients wait on {topics} topics")
     for topic in range(topics // 2):
         events[topic] = perf_counter()
-        await ask(*control, "POST", f"/topics/{topic}", "event")
+        await send_request(*control, "POST", f"/topics/{topic}", "event")
         await asyncio.sleep(0.05)
     await asyncio.gather(*tasks)
     control[1].close()
     for status, name in ((200, "after the event"), (204, "after the timeout")):
-        found = late[status]
-        cut = quantiles(found, n=100)
+        found = latencies[status]
+        p99 = quantiles(found, n=100)[98]
         print(
-            f"{len(found)} answered {name}: median {median(found):.1f} ms, 99 % within {cut[98]:.1f} ms, last {max(found):.1f} ms"
+            f"{len(found)} responses {name}: median {median(found):.1f} ms, "
+            f"p99 {p99:.1f} ms, maximum {max(found):.1f} ms"
         )
 
 

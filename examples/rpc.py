@@ -1,12 +1,11 @@
-"""An RPC client: any number of calls under way over one connection, each matched to its reply, or to its timeout.
+"""An RPC client: concurrent calls over one connection, each with its reply or its timeout.
 
-    python examples/rpc.py          # a server and a client on this machine: 1,000 calls at once,
-    some of them too slow
+    python examples/rpc.py          # a server and a client: 1,000 concurrent calls, some too slow
 
 One line of JSON is one message. A call is `{"id": 7, "method": "sleep", "params": [0.1]}`, its
-reply `{"id": 7, "result": ...}` or `{"id": 7, "error": "..."}`; replies come in any order. A
-pending call is one request in the purgatory, watched under its id, and under the connection, so
-that all calls fail at once if that breaks.
+reply `{"id": 7, "result": ...}` or `{"id": 7, "error": "..."}`; replies arrive in any order. A
+pending call is one request in the purgatory. It is watched under its id, and under the connection,
+so that all calls fail when the connection breaks.
 """
 
 from __future__ import annotations
@@ -24,22 +23,27 @@ _CONNECTION = "connection"
 
 
 class RpcError(Exception):
-    """The server answered that the call failed."""
+    """The server replied that the call failed."""
 
 
 class RpcClient:
-    """Calls over one connection: `async with RpcClient(host, port) as client.
+    """A client with one connection.
 
-    Await client.call("add", 1, 2, timeout=0.5)`.
+    For example::
+
+        async with RpcClient(host, port) as client:
+            total = await client.call("add", 1, 2, timeout=0.5)
+
+    Attributes:
+        late: Number of replies to calls that had timed out.
     """
 
     def __init__(self, host: str, port: int) -> None:
         self._address = (host, port)
         self._ids = itertools.count(1)
         self._replies: dict[int, dict[str, Any]] = {}
-        self._waited_for: set[int] = set()
+        self._awaited_ids: set[int] = set()
         self._lost: Exception | None = None
-        #: Replies to calls that had timed out.
         self.late = 0
 
     async def __aenter__(self) -> RpcClient:
@@ -60,12 +64,23 @@ class RpcClient:
         await asyncio.gather(self._reading, return_exceptions=True)
 
     async def call(self, method: str, *params: Any, timeout: float) -> Any:
-        """The reply's result.
+        """Call a method of the server and wait for the reply.
 
-        RpcError, TimeoutError after `timeout` seconds, or ConnectionError if the line breaks.
+        Args:
+            method: The method's name.
+            params: Its arguments, as JSON values.
+            timeout: Seconds.
+
+        Returns:
+            The result.
+
+        Raises:
+            RpcError: The server replied that the call failed.
+            TimeoutError: There was no reply in time.
+            ConnectionError: The connection was lost.
         """
         number = next(self._ids)
-        self._waited_for.add(number)
+        self._awaited_ids.add(number)
         try:
             self._writer.write(
                 json.dumps({"id": number, "method": method, "params": params}).encode() + b"\n"
@@ -74,7 +89,7 @@ class RpcClient:
                 [number, _CONNECTION], until=lambda: self._reply_to(number), timeout=timeout
             )
         finally:
-            self._waited_for.discard(number)
+            self._awaited_ids.discard(number)
             self._replies.pop(number, None)
         if "error" in reply:
             raise RpcError(reply["error"])
@@ -82,14 +97,16 @@ class RpcClient:
 
     def _reply_to(self, number: int) -> dict[str, Any] | None:
         if self._lost is not None:
-            raise ConnectionError("the connection was lost before the reply came") from self._lost
+            raise ConnectionError(
+                "the connection was lost before the reply arrived"
+            ) from self._lost
         return self._replies.get(number)
 
     async def _read_replies(self) -> None:
         try:
             while line := await self._reader.readline():
                 reply = json.loads(line)
-                if reply["id"] in self._waited_for:
+                if reply["id"] in self._awaited_ids:
                     self._replies[reply["id"]] = reply
                     self._purgatory.notify(reply["id"])
                 else:
@@ -101,12 +118,12 @@ class RpcClient:
 
     @property
     def pending(self) -> int:
-        """Calls under way."""
+        """The number of pending calls."""
         return self._purgatory.num_delayed
 
 
 async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """A server for the example: `sleep`, `add` and `hang_up`."""
+    """Serve a connection of the example: methods `sleep`, `add` and `hang_up`."""
 
     async def answer(message: dict[str, Any]) -> None:
         reply: dict[str, Any] = {"id": message["id"]}
@@ -136,7 +153,7 @@ async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 
 async def main() -> None:
-    """A thousand calls at once, a tenth of which take longer than they may."""
+    """Make a thousand concurrent calls, a tenth of which take longer than their timeout."""
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     host, port = server.sockets[0].getsockname()[:2]
     async with RpcClient(host, port) as client:
@@ -144,9 +161,8 @@ async def main() -> None:
         slow = [client.call("sleep", 0.4, timeout=0.2) for _ in range(100)]
         outcomes = await asyncio.gather(*quick, *slow, return_exceptions=True)
         print(Counter(type(outcome).__name__ for outcome in outcomes))
-        await client.call(
-            "sleep", 0.5, timeout=10
-        )  # Comes after the slow ones' replies, which nobody waits for any more.
+        # This reply arrives after those of the slow calls, which have timed out.
+        await client.call("sleep", 0.5, timeout=10)
         print(f"{client.late} replies came too late, {client.pending} calls are pending")
     server.close()
 

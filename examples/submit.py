@@ -1,6 +1,8 @@
-"""`purgatory` for spark-submit, which takes a file of Python: spark-submit ... submit.py stream requests events --out ...
+"""Run the command `purgatory` with spark-submit, which needs a Python file.
 
-spark-submit's own options say where it runs (docs/pipeline.md, "On a cluster").
+    spark-submit ... submit.py stream requests events --out ...
+
+For the options of spark-submit, see "On a cluster" in docs/pipeline.md.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The JVM peers that request-purgatory is measured against.
-
-Builds the harness beside this file and tells how to run it.
-"""
+"""The JVM peers of the benchmark: builds the harness beside this file and runs it."""
 
 import hashlib
 import re
@@ -16,15 +13,14 @@ SOURCES = Path(__file__).resolve().parent
 POM = SOURCES / "pom.xml"
 BUILD_TIMEOUT_S = 300
 DEFAULT_HEAP_MB = 2048
-#: The lines of Maven's output that a failure is told with: what went wrong comes first, then advice
-#: on running Maven.
+#: The lines of Maven's output that an error message has: the failure is first, then general advice.
 REASON_LINES = 5
-#: Terminal colours, which Maven's start-up resets even where it writes none.
+#: Terminal colours; Maven resets them at its start even where it writes none.
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 class PeerUnavailableError(Exception):
-    """The peers can't be built or run on this machine."""
+    """The peers cannot be built or run on this machine."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(f"the JVM peers are not available: {reason}")
@@ -33,11 +29,12 @@ class PeerUnavailableError(Exception):
 
 @dataclass(frozen=True)
 class JvmPeers:
-    """The harness as built.
+    """The built harness.
 
-    directory: where its classes and the peers' jars are.
-    java: path of the `java` that runs it.
-    versions: of what is measured and what it runs on, by name.
+    Attributes:
+        directory: The directory of its classes and the peers' jars.
+        java: The path of the `java` that runs the harness.
+        versions: The versions of the peers and of Java, by name.
     """
 
     directory: Path
@@ -45,31 +42,41 @@ class JvmPeers:
     versions: Mapping[str, str]
 
     def command(self, question: str, side: str, params: Mapping[str, object]) -> list[str]:
-        """The arguments of the process that answers `question` for `side` (`kafka` or `netty`) with one line of JSON.
+        """Return the command that measures a question for a side and prints one line of JSON.
 
-        `heap_mb` among the parameters is the JVM's largest heap; all others go to the question.
+        Args:
+            question: The question's name.
+            side: `kafka` or `netty`.
+            params: The question's parameters; `heap_mb` is the JVM's maximum heap instead.
         """
         heap_mb = params.get("heap_mb", DEFAULT_HEAP_MB)
         arguments = [f"{name}={value}" for name, value in params.items() if name != "heap_mb"]
         class_path = f"{self.directory / 'classes'}:{self.directory / 'lib'}/*"
-        # G1 is the default, but not on a machine that the JVM takes for a small one. The ratio
-        # keeps the explicit collections before a measurement from shrinking the heap: growing it
-        # again would be measured, three times what adding a task costs.
+        # G1 is the default only on machines that the JVM considers large. The ratio prevents the
+        # explicit collections before a measurement from shrinking the heap. Growing it again would
+        # be measured, and costs three times as much as adding a task.
         options = [f"-Xmx{heap_mb}m", "-XX:+UseG1GC", "-XX:MaxHeapFreeRatio=100", "-cp", class_path]
         return [self.java, *options, "requestpurgatory.bench.Main", question, side, *arguments]
 
 
 def build(target: Path) -> JvmPeers:
-    """Compiles the harness and fetches the peers' jars into `target`, unless that is done already.
+    """Build the harness and download the peers' jars into `target`, unless that is done already.
 
-    Raises PeerUnavailableError if a tool is missing or Maven fails.
+    Args:
+        target: The directory to build in.
+
+    Returns:
+        The built harness.
+
+    Raises:
+        PeerUnavailableError: A tool is missing, or Maven fails.
     """
     tools = {name: _tool(name) for name in ("java", "javac", "mvn")}
     target = target.resolve()
     stamp = target / "built-from"
     fingerprint = _fingerprint()
     if not stamp.exists() or stamp.read_text() != fingerprint:
-        # What an earlier version left must not get onto the class path.
+        # Files of an earlier version must not get onto the class path.
         for stale in ("classes", "lib"):
             shutil.rmtree(target / stale, ignore_errors=True)
         stamp.unlink(missing_ok=True)
@@ -86,7 +93,7 @@ def _tool(name: str) -> str:
 
 
 def _fingerprint() -> str:
-    """Changes whenever a file changes that the build depends on."""
+    """Return a hash of all files that the build depends on."""
     digest = hashlib.sha256()
     for path in [POM, *sorted((SOURCES / "src").rglob("*.java"))]:
         digest.update(f"{path.relative_to(SOURCES)}\0".encode())

@@ -1,7 +1,4 @@
-"""The command `python -m benchmarks.soak`.
-
-Starts the processes, shows how far they came, writes the result.
-"""
+"""The command `python -m benchmarks.soak`: runs a campaign and writes its result."""
 
 from __future__ import annotations
 
@@ -25,11 +22,18 @@ from benchmarks.soak import result
 from benchmarks.soak.plan import Plan, can_interrupt, sample_interval_s
 from benchmarks.soak.process import build, command
 
-_WIDTH_OF_FILES = 200
+_FILE_WIDTH = 200
 
 
 class Process:
-    """A process of the campaign, and the thread that reads its lines."""
+    """A process of the campaign, with a thread that reads its output.
+
+    Attributes:
+        plan: The process's plan.
+        progress: The last reported progress.
+        result: The result; None until the process reports one.
+        thread: Ends with the process.
+    """
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -48,23 +52,30 @@ class Process:
             self.progress = fields
         self._process.wait()
 
-    def end(self) -> None:
-        """Kill it, if it still runs."""
+    def kill(self) -> None:
+        """Kill the process if it still runs."""
         self._process.kill()
         self._process.wait()
 
     def failure(self) -> str:
-        """Return why there is no result."""
-        return f"seed {self.plan.seed}: the process ended with exit code {self._process.returncode}, after {self.progress}"
+        """Return why the process has no result."""
+        code = self._process.returncode
+        return (
+            f"seed {self.plan.seed}: the process ended with exit code {code}, after {self.progress}"
+        )
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run.
+    """Run a campaign.
 
-    Exit code 0, or 1 if an operation has not ended as it should have, or the memory grew.
+    Args:
+        arguments: The command line; that of this process if None.
+
+    Returns:
+        The exit code: 1 if a problem was found, else 0.
     """
     options = _options(arguments)
-    console = Console() if sys.stdout.isatty() else Console(width=_WIDTH_OF_FILES)
+    console = Console() if sys.stdout.isatty() else Console(width=_FILE_WIDTH)
     plan = Plan(
         seed=options.seed,
         seconds=options.minutes * 60,
@@ -73,8 +84,9 @@ def main(arguments: list[str] | None = None) -> int:
         signals=can_interrupt(),
         sample_s=sample_interval_s(options.minutes * 60),
     )
-    on = build()
-    console.print(escape(f"seed {plan.seed}; {on}; {options.processes} processes; {asdict(plan)}"))
+    console.print(
+        escape(f"seed {plan.seed}; {build()}; {options.processes} processes; {asdict(plan)}")
+    )
     processes = [
         Process(plan.for_process(number, options.processes)) for number in range(options.processes)
     ]
@@ -82,7 +94,7 @@ def main(arguments: list[str] | None = None) -> int:
         _watch(processes, plan, console)
     finally:
         for process in processes:
-            process.end()
+            process.kill()
     failures = [process.failure() for process in processes if process.result is None]
     found = [process.result for process in processes if process.result is not None]
     if found:
@@ -96,32 +108,32 @@ def main(arguments: list[str] | None = None) -> int:
     for failure in failures:
         console.print(f"[red]failed:[/] {escape(failure)}")
     if failures:
-        console.print(f"the same choices again: make soak SEED={plan.seed}")
+        console.print(f"to repeat the same choices: make soak SEED={plan.seed}")
     return 1 if failures else 0
 
 
 def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.soak",
-        description="Every operation of the API at random; every end counted.",
+        description="Random operations of the whole API, with a check of how each one ended.",
     )
-    parser.add_argument("--minutes", type=float, default=10.0, help="how long; %(default)s")
-    parser.add_argument("--operations", type=int, help="stop after so many ended operations")
-    parser.add_argument("--seed", type=int, help="of all choices; drawn unless given")
+    parser.add_argument("--minutes", type=float, default=10.0, help="duration; %(default)s")
+    parser.add_argument("--operations", type=int, help="stop after this number of ended operations")
+    parser.add_argument("--seed", type=int, help="seed of all choices; random if not given")
     parser.add_argument(
         "--processes",
         type=int,
         default=1,
-        help="side by side, each with a seed of its own; %(default)s",
+        help="parallel processes, each with its own seed; %(default)s",
     )
     parser.add_argument(
         "--forks",
         action=argparse.BooleanOptionalAction,
         default=hasattr(os, "fork"),
-        help="fork, too: a child must find the purgatories empty and usable; the default where there are forks",
+        help="fork, and use the inherited objects in the child; the default where fork exists",
     )
     parser.add_argument(
-        "--out", type=Path, default=Path("runs/soak"), help="directory of the result; %(default)s"
+        "--out", type=Path, default=Path("runs/soak"), help="folder of the result; %(default)s"
     )
     options = parser.parse_args(arguments)
     if options.seed is None:
@@ -141,14 +153,15 @@ def _watch(processes: list[Process], plan: Plan, console: Console) -> None:
         while any(process.thread.is_alive() for process in processes):
             for process in processes:
                 process.thread.join(0.5)
-            done = [process.progress for process in processes]
-            seconds = max(one["seconds"] for one in done)
-            operations = sum(one["operations"] for one in done)
-            rss_mb = sum(one["rss_kb"] for one in done) / 1024
-            line = f"{operations:,} operations, {operations / max(seconds, 1):,.0f}/s, RSS {rss_mb:,.0f} MB"
-            of_operations = operations / plan.operations if plan.operations else 0.0
+            reports = [process.progress for process in processes]
+            seconds = max(report["seconds"] for report in reports)
+            operations = sum(report["operations"] for report in reports)
+            rss_mb = sum(report["rss_kb"] for report in reports) / 1024
+            rate = operations / max(seconds, 1)
+            line = f"{operations:,} operations, {rate:,.0f}/s, RSS {rss_mb:,.0f} MB"
+            operations_share = operations / plan.operations if plan.operations else 0.0
             progress.update(
-                bar, description=line, completed=max(seconds / plan.seconds, of_operations)
+                bar, description=line, completed=max(seconds / plan.seconds, operations_share)
             )
             if not console.is_terminal and seconds - printed >= plan.sample_s:
                 printed = seconds

@@ -1,4 +1,4 @@
-"""What is drawn beforehand: a draw in the hot part is a step along a list."""
+"""Random choices, drawn beforehand so that a choice in the measured part is a step in a list."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from benchmarks.soak.probe import Event
 
 T = TypeVar("T")
 
-#: Milliseconds: what may expire within a round, and what won't.
+#: Delays in milliseconds: those that may expire within a round, and one that does not.
 SHORT_MS = (0, 1, 1, 2, 2, 3, 5, 8, 13, 20)
 LONG_MS = 600_000
-#: The lengths of the lists, all primes: together they repeat after longer than any campaign.
+#: The lengths of the lists: primes, so that their combination does not repeat in a campaign.
 _LENGTHS = (4099, 4093, 4091, 4079, 4073, 4057, 4051, 4049, 4027, 4021, 4019, 4013)
 
 
 class Keys:
-    """The watch keys, of several types, and what happens under each."""
+    """Watch keys of several types, each with an event."""
 
     def __init__(self, count: int = 64) -> None:
         forms = (
@@ -33,24 +33,28 @@ class Keys:
 
 
 class Choices:
-    """All draws of one thread; the same seed and name draw the same."""
+    """The random choices of one thread, determined by a seed and the thread's name."""
 
     def __init__(self, seed: int, name: str) -> None:
         self._random = random.Random(f"{seed}/{name}")
         self._lengths = cycle(_LENGTHS)
 
     def among(self, values: Sequence[T], weights: Sequence[float] | None = None) -> Iterator[T]:
-        """Return an endless iterator of draws from `values`."""
+        """Return an endless iterator of random elements of `values`."""
         return cycle(self._random.choices(values, weights, k=next(self._lengths)))
 
     def watches(self, keys: Keys) -> Iterator[tuple[Event, list[Hashable], int]]:
-        """Return an endless iterator of an event, the keys to watch (the event's own among them), and the events to wait for."""
+        """Return an endless iterator of watches.
+
+        Each watch is an event, the keys to watch, which include the event's, and the number of
+        events to wait for.
+        """
         drawn = []
         numbers = range(len(keys.keys))
         for _ in range(next(self._lengths)):
             number = self._random.choice(numbers)
-            others = self._random.sample(keys.keys, self._random.choices((0, 1, 2), (75, 20, 5))[0])
-            watched = [keys.keys[number], *others]
+            peers = self._random.sample(keys.keys, self._random.choices((0, 1, 2), (75, 20, 5))[0])
+            watched = [keys.keys[number], *peers]
             self._random.shuffle(watched)
             drawn.append(
                 (keys.events[number], watched, self._random.choices((0, 1, 2), (5, 85, 10))[0])
@@ -63,5 +67,5 @@ class Choices:
 
     @property
     def random(self) -> random.Random:
-        """For what is drawn once a round."""
+        """The generator, for choices that are made once in a round."""
         return self._random

@@ -1,4 +1,4 @@
-"""Forks while all threads are at work: the child uses what it has inherited for a moment."""
+"""Forks while all threads are active: the child uses the inherited objects."""
 
 from __future__ import annotations
 
@@ -11,42 +11,45 @@ from typing import Any
 
 from benchmarks.soak.choices import LONG_MS
 from benchmarks.soak.probe import COMPLETE, Event, Probe, TimedProbe
-from benchmarks.soak.world import World
+from benchmarks.soak.round_state import RoundState
 from request_purgatory import PurgatoryClosedError, TimerClosedError
 
-#: Seconds that a child may take; it is killed then.
+#: Time limit of a child in seconds.
 _CHILD_S = 60
-_FAILED = 99
-_WRONG = {
+_EXCEPTION = 99
+_PROBLEMS = {
     2: "num_delayed of the inherited purgatory is not 0",
     3: "the inherited purgatory's watcher lists are not empty",
     4: "an inherited operation is still pending",
-    5: "an inherited operation was cancelled, and answered",
+    5: "an inherited operation was cancelled, and completed or expired",
     6: "a new operation did not complete",
-    7: "a new operation did not expire: nobody advances the clock",
+    7: "a new operation did not expire",
     8: "the inherited timer did not run a new task",
-    9: "the inherited asyncio purgatory did not refuse",
-    10: "shutdown found an operation pending",
-    _FAILED: "an exception",
+    9: "the inherited asyncio purgatory accepted a request",
+    10: "shutdown returned a pending operation",
+    _EXCEPTION: "an exception was raised",
 }
 
 
-def fork_and_use(world: World, pending: Sequence[Any]) -> str | None:
-    """Fork, and let the child use the round's purgatory; what went wrong there.
+def use_in_fork(state: RoundState, pending: Sequence[Any]) -> str | None:
+    """Fork, and use the round's purgatory and timer in the child.
 
     Args:
-        world: The round's.
-        pending: Operations that were pending a moment ago, of the thread that forks.
+        state: The round's objects.
+        pending: Operations of the forking thread that were pending a moment ago.
+
+    Returns:
+        The problem that the child found; None if it found none.
     """
     child = os.fork()
     if child == 0:
-        status = _FAILED
+        status = _EXCEPTION
         try:
             signal.signal(signal.SIGALRM, signal.SIG_DFL)
             signal.alarm(_CHILD_S)
-            status = _use(world, pending)
+            status = _use_in_child(state, pending)
         except (PurgatoryClosedError, TimerClosedError):
-            status = 0  # Another thread had shut one of them down.
+            status = 0  # Another thread shut the purgatory or the timer down before the fork.
         except BaseException:
             traceback.print_exc()
         finally:
@@ -55,14 +58,14 @@ def fork_and_use(world: World, pending: Sequence[Any]) -> str | None:
     code = os.waitstatus_to_exitcode(waited)
     if code < 0:
         return f"the child of a fork ended by signal {-code}"
-    return f"in the child of a fork: {_WRONG[code]}" if code else None
+    return f"in the child of a fork: {_PROBLEMS[code]}" if code else None
 
 
-def _use(world: World, pending: Sequence[Any]) -> int:
-    purgatory = world.purgatory
-    if world.aio is not None:
+def _use_in_child(state: RoundState, pending: Sequence[Any]) -> int:
+    purgatory = state.purgatory
+    if state.aio is not None:
         try:
-            world.aio.hold(["fork"], until=lambda: False, timeout=1)
+            state.aio.hold(["fork"], until=lambda: False, timeout=1)
         except RuntimeError:
             pass
         else:
@@ -78,49 +81,49 @@ def _use(world: World, pending: Sequence[Any]) -> int:
             return 4
         if op.outcome == "cancelled" and not {"1", "2"}.isdisjoint(f"{op.calls:o}"):
             return 5
-    probe = _probe(Probe(LONG_MS))
+    probe = _prepare(Probe(LONG_MS))
     purgatory.try_complete_else_watch(probe, ["fork"])
     probe.event.count += 1
     if purgatory.check_and_complete("fork") != 1 or probe.calls != COMPLETE:
         return 6
-    if world.executor is None:
-        if not _expires(world):
+    if state.executor is None:
+        if not _new_operation_expires(state):
             return 7
-        if not _runs(world):
+        if not _new_task_runs(state):
             return 8
     return 10 if purgatory.shutdown() else 0
 
 
-def _probe(probe: Probe) -> Probe:
+def _prepare(probe: Probe) -> Probe:
     probe.calls = 0
     probe.event = Event()
     probe.need = 1
     return probe
 
 
-def _expires(world: World) -> bool:
+def _new_operation_expires(state: RoundState) -> bool:
     probe = TimedProbe(3)
-    _probe(probe)
-    probe.clock = world.clock
-    probe.due_ns = world.clock.now_ns + 3_000_000
-    world.purgatory.try_complete_else_watch(probe, ["fork"])
-    give_up = time.monotonic() + _CHILD_S / 3
-    while not probe.is_completed and time.monotonic() < give_up:
-        if world.manual is not None:
-            world.manual.advance(1)
-        if not world.reaper:
-            world.purgatory.advance_clock(0)
+    _prepare(probe)
+    probe.clock = state.clock
+    probe.due_ns = state.clock.now_ns + 3_000_000
+    state.purgatory.try_complete_else_watch(probe, ["fork"])
+    deadline = time.monotonic() + _CHILD_S / 3
+    while not probe.is_completed and time.monotonic() < deadline:
+        if state.manual_clock is not None:
+            state.manual_clock.advance(1)
+        if not state.reaper:
+            state.purgatory.advance_clock(0)
         time.sleep(0.001)
     return probe.outcome == "expired"
 
 
-def _runs(world: World) -> bool:
+def _new_task_runs(state: RoundState) -> bool:
     ran: list[int] = []
-    world.timer.call_later(1, ran.append, 1)
-    give_up = time.monotonic() + _CHILD_S / 3
-    while not ran and time.monotonic() < give_up:
-        if world.manual is not None:
-            world.manual.advance(1)
-        world.timer.advance_clock(0)
+    state.timer.call_later(1, ran.append, 1)
+    deadline = time.monotonic() + _CHILD_S / 3
+    while not ran and time.monotonic() < deadline:
+        if state.manual_clock is not None:
+            state.manual_clock.advance(1)
+        state.timer.advance_clock(0)
         time.sleep(0.001)
     return bool(ran)

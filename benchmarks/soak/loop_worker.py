@@ -1,4 +1,4 @@
-"""The event loop of the campaign."""
+"""The event loop of a campaign: its actions, and its records for the checks."""
 
 from __future__ import annotations
 
@@ -8,28 +8,31 @@ from itertools import islice
 from typing import Any
 
 from benchmarks.soak.choices import LONG_MS, SHORT_MS, Choices, Keys
-from benchmarks.soak.probe import Probe, TimedProbe, Until
-from benchmarks.soak.world import World
+from benchmarks.soak.probe import EventCondition, Probe, TimedProbe
+from benchmarks.soak.round_state import RoundState
 from request_purgatory import MonotonicClock, PurgatoryClosedError
 from request_purgatory.aio import Purgatory, TimingWheelEventLoop
 
-#: Steps between two turns of the loop.
-_TURN = 40
-#: A round's loop is a new one after so many rounds; every other one has its timers on the wheel.
+#: Actions between two iterations of the event loop.
+_STEPS_PER_TURN = 40
+#: Rounds before the loop is replaced. Every other loop is a TimingWheelEventLoop.
 _ROUNDS_PER_LOOP = 20
-_MOST_SHORT_S = SHORT_MS[-1] / 1000
-#: Seconds after which a future that should have timed out is lost.
-_LOST_S = 30.0
+_MAX_SHORT_S = SHORT_MS[-1] / 1000
+#: Seconds after which a future that has not timed out is an error.
+_GRACE_S = 30.0
 _CLOCK = MonotonicClock()
 
 
 class LoopWorker:
-    """Plays its part of each round on an event loop.
+    """Does random actions on an asyncio purgatory.
 
     Attributes:
-        holds, short_holds: futures of held conditions; only the latter may time out.
-        waits: futures of operations that are waited for, and those operations.
-        metrics: of the round's purgatory, after its end.
+        holds: Futures of held conditions that do not time out in a round.
+        short_holds: Futures of held conditions that may time out.
+        waits: Futures of `Purgatory.wait`, and their operations.
+        refused: Operations for which `Purgatory.wait` raised.
+        refused_holds: Number of calls of `hold` that raised.
+        metrics: The metrics of the round's purgatory after the round.
     """
 
     def __init__(self, seed: int, keys: Keys) -> None:
@@ -37,7 +40,7 @@ class LoopWorker:
         self._watches = choices.watches(keys)
         self._checks = choices.events(keys)
         self._short = choices.among(SHORT_MS)
-        self._backs = choices.among(range(1, 60))
+        self._offsets = choices.among(range(1, 60))
         actions: dict[Callable[[], object], float] = {
             self.hold: 40,
             self.notify: 40,
@@ -48,21 +51,21 @@ class LoopWorker:
             self.end: 2,
             self.hold_faulty: 1,
             self.cancel_for_key: 0.5,
-            self.read: 0.3,
+            self.read_metrics: 0.3,
         }
-        self._acts = choices.among(list(actions), list(actions.values()))
+        self._drawn_actions = choices.among(list(actions), list(actions.values()))
         self._loop: asyncio.AbstractEventLoop | None = None
         self._rounds = 0
         self._problems: list[str] = []
-        self.forget()
+        self.forget_round()
 
-    def forget(self) -> None:
-        """Drop all of the last round."""
+    def forget_round(self) -> None:
+        """Drop all objects of the last round."""
         self.holds: list[asyncio.Future[Any]] = []
         self.short_holds: list[asyncio.Future[Any]] = []
         self.waits: list[tuple[asyncio.Future[Any], Probe]] = []
         self.refused: list[Probe] = []
-        self.held_refused = 0
+        self.refused_holds = 0
         self.metrics: Any = None
         self.__dict__.pop("_purgatory", None)
 
@@ -72,8 +75,8 @@ class LoopWorker:
             self._loop.close()
             self._loop = None
 
-    def play(self, world: World, steps: int) -> None:
-        """Play a round; on this worker's thread."""
+    def play(self, state: RoundState, steps: int) -> None:
+        """Run a round on this worker's thread."""
         if self._loop is None or self._rounds % _ROUNDS_PER_LOOP == 0:
             self.close()
             wheel = self._rounds // _ROUNDS_PER_LOOP % 2
@@ -82,50 +85,50 @@ class LoopWorker:
                 lambda _loop, context: self._problems.append(f"loop: {context}")
             )
         self._rounds += 1
-        # The loop outlives the round, and must not keep it.
-        self._problems = world.problems
-        self._loop.run_until_complete(self._play(world, steps))
+        # The loop outlives the round, and must not keep the round's objects alive.
+        self._problems = state.problems
+        self._loop.run_until_complete(self._play_round(state, steps))
 
-    async def _play(self, world: World, steps: int) -> None:
+    async def _play_round(self, state: RoundState, steps: int) -> None:
         async with Purgatory("soak-aio", purge_interval=100, batch=50) as purgatory:
             self._purgatory = purgatory
-            self._world = world
-            world.aio = purgatory
-            close_at = int(steps * world.closes_loop_at)
+            self._state = state
+            state.aio = purgatory
+            close_at = int(steps * state.loop_closes_at)
             try:
-                for done in range(0, steps, _TURN):
-                    for act in islice(self._acts, _TURN):
-                        act()
+                for done in range(0, steps, _STEPS_PER_TURN):
+                    for action in islice(self._drawn_actions, _STEPS_PER_TURN):
+                        action()
                     await asyncio.sleep(0)
                     if done >= close_at:
                         purgatory.close()
-                        world.shutdowns += 1
+                        state.shutdowns += 1
             except PurgatoryClosedError:
                 pass
-            while world.left:  # The threads go on to notify, and end what is waited for.
+            while state.active_threads:  # They still notify, and end operations.
                 await asyncio.sleep(0.001)
-            if world.drains:
-                await self._drain(world)
-        # What other threads have ended is told by the loop's next turn.
+            if state.drains:
+                await self._drain(state)
+        # The loop's next iteration handles the operations that other threads have ended.
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         self.metrics = purgatory.metrics()
-        del self._purgatory, self._world
+        del self._purgatory, self._state
 
-    async def _drain(self, world: World) -> None:
-        await asyncio.sleep(_MOST_SHORT_S)
-        waited = _MOST_SHORT_S
+    async def _drain(self, state: RoundState) -> None:
+        await asyncio.sleep(_MAX_SHORT_S)
+        waited = _MAX_SHORT_S
         short = [op for _future, op in self.waits if op.delay_ms < LONG_MS]
-        while waited < _LOST_S and not (
+        while waited < _GRACE_S and not (
             all(f.done() for f in self.short_holds) and all(op.is_completed for op in short)
         ):
             await asyncio.sleep(0.005)
             waited += 0.005
-        if waited >= _LOST_S:
-            world.problems.append(f"loop: a timeout was lost: it did not come within {_LOST_S} s")
+        if waited >= _GRACE_S:
+            state.problems.append(f"loop: a timeout did not fire within {_GRACE_S} s")
         missed = sum(op.event.count >= op.need for _future, op in self.waits if not op.is_completed)
         if missed:
-            world.problems.append(f"loop: {missed} operations have missed their event")
+            state.problems.append(f"loop: {missed} operations did not complete at their event")
 
     # -- actions
 
@@ -133,11 +136,11 @@ class LoopWorker:
         self, held: list[asyncio.Future[Any]], timeout: float | None, need: int | None = None
     ) -> None:
         event, keys, events = next(self._watches)
-        until = Until(event, event.count + events if need is None else need)
+        until = EventCondition(event, event.count + events if need is None else need)
         try:
             held.append(self._purgatory.hold(keys, until=until, timeout=timeout))
         except BaseException:
-            self.held_refused += 1
+            self.refused_holds += 1
             raise
 
     def hold(self) -> None:
@@ -170,7 +173,7 @@ class LoopWorker:
             self.refused.append(op)
             raise
         self.waits.append((future, op))
-        self._world.aio_probes.append(op)
+        self._state.aio_probes.append(op)
 
     def notify(self) -> None:
         event, key = next(self._checks)
@@ -179,16 +182,16 @@ class LoopWorker:
 
     def cancel_future(self) -> None:
         if self.holds:
-            self.holds[-min(next(self._backs), len(self.holds))].cancel()
+            self.holds[-min(next(self._offsets), len(self.holds))].cancel()
         if self.waits:
-            self.waits[-min(next(self._backs), len(self.waits))][0].cancel()
+            self.waits[-min(next(self._offsets), len(self.waits))][0].cancel()
 
     def end(self) -> None:
         if self.waits:
-            self.waits[-min(next(self._backs), len(self.waits))][1].force_complete()
+            self.waits[-min(next(self._offsets), len(self.waits))][1].force_complete()
 
     def cancel_for_key(self) -> None:
         self._purgatory.cancel_for_key(next(self._checks)[1])
 
-    def read(self) -> None:
+    def read_metrics(self) -> None:
         self._purgatory.metrics()

@@ -1,4 +1,4 @@
-"""What a campaign is to do."""
+"""The plan of a campaign."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import request_purgatory
 
-#: Threads that use the purgatory, beside the event loop's and the main thread.
+#: Threads that use the purgatory, besides the event loop's and the main thread.
 THREADS = 8
 
 
@@ -16,14 +16,15 @@ class Plan:
     """One process's part of a campaign.
 
     Attributes:
-        seed: of all choices.
-        seconds: when no further round begins.
-        operations: how many ended operations are enough; None is without a limit.
-        steps: what each thread does in a round, one of these; about two operations end in three
-            steps.
-        forks: whether threads fork; the child uses what it has inherited.
-        signals: whether handlers raise on the main thread.
-        sample_s: seconds between two samples of the memory.
+        seed: Seed of all random choices.
+        seconds: Time after which no further round begins.
+        operations: Number of ended operations after which no further round begins; None for no
+            limit.
+        steps: Numbers of actions of each thread in a round, one of which is chosen; about two
+            operations end in three actions.
+        forks: Whether threads fork; the child uses the inherited objects.
+        signals: Whether signal handlers raise on the main thread.
+        sample_s: Seconds between two memory samples.
     """
 
     seed: int
@@ -35,20 +36,20 @@ class Plan:
     sample_s: float = 10.0
 
     def for_process(self, number: int, processes: int) -> Plan:
-        """Return the part of one of several processes, with a seed of its own."""
+        """Return the plan of one of several processes, with its own seed."""
         operations = self.operations
         share = None if operations is None else -(-operations // processes)
         return replace(self, seed=self.seed + number * 1_000_003, operations=share)
 
 
 def can_interrupt() -> bool:
-    """Return True where handlers may raise anywhere.
+    """Return whether signal handlers may raise anywhere: on the compiled build.
 
-    On the compiled build (docs/design.md, "Signals").
+    See "Signals" in docs/design.md.
     """
     return hasattr(os, "fork") and request_purgatory.__compiled__
 
 
 def sample_interval_s(seconds: float) -> float:
-    """Return seconds between samples: 10, and less where a run would have fewer than 60."""
+    """Return the seconds between samples: 10, or less if a run would have fewer than 60 samples."""
     return max(0.1, min(10.0, seconds / 60))

@@ -1,4 +1,4 @@
-"""Operations that write down which of their callbacks were called, in order, in one int."""
+"""Operations that record their callbacks."""
 
 from __future__ import annotations
 
@@ -6,19 +6,20 @@ from collections.abc import Callable, Hashable
 
 from request_purgatory import Clock, DelayedFutures, DelayedOperation, TimerTask
 
-# One octal digit each: `calls` is their history, the first call in the highest digit.
+# The attribute `calls` of a probe has an octal digit for each call, the first one in the highest
+# digit. One int is recorded faster than a list.
 COMPLETE, EXPIRATION, CANCELLATION, EARLY, FAULT, INTERRUPTED, LATE = range(1, 8)
 
-#: An expiration later than this is a lost timeout: far more than any scheduling on a busy machine.
+#: An expiration later than this is an error: a busy machine delays it by far less.
 LATE_NS = 30_000_000_000
 
 
 class Fault(Exception):  # noqa: N818 - not an error of the program's
-    """What callbacks and conditions raise on purpose."""
+    """An error that callbacks and conditions raise on purpose."""
 
 
 class Event:
-    """What conditions look at: it has happened `count` times."""
+    """An event that has happened `count` times, as conditions see it."""
 
     __slots__ = ("count",)
 
@@ -27,12 +28,16 @@ class Event:
 
 
 class Probe(DelayedOperation):
-    """Waits until an event has happened often enough.
+    """An operation that completes when an event has happened often enough.
 
-    The fields are set by its maker: an `__init__` would be a call more.
+    The attributes are set from outside, because an `__init__` would add a call. Each callback
+    records itself in one statement without a call, so neither a signal handler nor another thread
+    can interrupt the statement.
 
-    Each callback's note is one statement without a call, so neither a signal handler nor another
-    thread comes between its parts.
+    Attributes:
+        calls: The callbacks so far, as `describe_calls` reads them.
+        event: The event.
+        need: The event's count at which the operation completes.
     """
 
     __slots__ = ("calls", "event", "need")
@@ -55,9 +60,11 @@ class Probe(DelayedOperation):
 
 
 class TimedProbe(Probe):
-    """Knows when it is due, on the purgatory's clock.
+    """A probe that can expire within a round, and records an early or late expiration.
 
-    The only probe whose time can run out within a round.
+    Attributes:
+        clock: The purgatory's clock.
+        due_ns: The deadline on that clock.
     """
 
     __slots__ = ("clock", "due_ns")
@@ -75,16 +82,21 @@ class TimedProbe(Probe):
 
 
 class FaultyProbe(TimedProbe):
-    """Raises once: in its `fuse`-th try, or in the callback whose digit `faulty` is."""
+    """A probe that raises once.
 
-    __slots__ = ("faulty", "fuse")
+    Attributes:
+        failing_callback: The digit of the callback that raises; 0 for none.
+        failing_try: The number of the try that raises, from 1; 0 for none.
+    """
 
-    faulty: int
-    fuse: int
+    __slots__ = ("failing_callback", "failing_try")
+
+    failing_callback: int
+    failing_try: int
 
     def try_complete(self) -> bool:
-        self.fuse -= 1
-        if not self.fuse:
+        self.failing_try -= 1
+        if not self.failing_try:
             self.calls = self.calls << 3 | FAULT
             raise Fault
         return self.event.count >= self.need and self.force_complete()
@@ -102,13 +114,19 @@ class FaultyProbe(TimedProbe):
         self._raise_in(CANCELLATION)
 
     def _raise_in(self, callback: int) -> None:
-        if self.faulty == callback:
+        if self.failing_callback == callback:
             self.calls = self.calls << 3 | FAULT
             raise Fault
 
 
 class ChainedProbe(Probe):
-    """Causes an event when it completes, from inside its callback."""
+    """A probe whose callback causes another event.
+
+    Attributes:
+        cause: The purgatory's function that handles an event.
+        caused: The event.
+        key: The event's key.
+    """
 
     __slots__ = ("cause", "caused", "key")
 
@@ -123,10 +141,7 @@ class ChainedProbe(Probe):
 
 
 class QuorumProbe(DelayedFutures):
-    """Delayed futures that write down their callbacks, too.
-
-    `note_quorum` has to be their `on_done`.
-    """
+    """Delayed futures that record their callbacks. Their `on_done` is `record_quorum_end`."""
 
     __slots__ = ("calls",)
 
@@ -136,13 +151,13 @@ class QuorumProbe(DelayedFutures):
         self.calls = self.calls << 3 | EXPIRATION
 
 
-def note_quorum(quorum: QuorumProbe) -> None:
-    """Write down that a quorum's end was reported."""
+def record_quorum_end(quorum: QuorumProbe) -> None:
+    """Record that a quorum's end was reported."""
     quorum.calls = quorum.calls << 3 | (CANCELLATION if quorum.outcome == "cancelled" else COMPLETE)
 
 
-class Until:
-    """The condition of a held request; it raises if its `need` is negative."""
+class EventCondition:
+    """The condition of a held request; it raises if `need` is negative."""
 
     __slots__ = ("event", "need")
 
@@ -156,33 +171,36 @@ class Until:
         return self.event.count >= self.need
 
 
-class RingProbe(DelayedOperation):
-    """Refers to the purgatory that holds it, and is dropped with it."""
+class CyclicProbe(DelayedOperation):
+    """An operation in a reference cycle with the purgatory that holds it."""
 
-    __slots__ = ("ring",)
+    __slots__ = ("purgatory",)
 
-    ring: object
+    purgatory: object
 
     def try_complete(self) -> bool:
         return False
 
 
 class CountedTask(TimerTask):
-    """A timer's task that is added and moved by several threads.
+    """A task of a timer that counts how it ends.
 
     Attributes:
-        adds, offs: how often `add` took it, and `cancel` returned True; changed by the thread that
-            made it alone.
-        runs, drops: how often the timer ran it, or its executor dropped it.
+        adds: How often the timer accepted the task. Only the thread that made the task adds and
+            cancels it.
+        cancels: How often `cancel` returned True.
+        runs: How often the timer ran the task.
+        drops: How often the timer dropped the task because its executor had.
+        early: How often the timer ran the task before its time.
     """
 
-    __slots__ = ("adds", "clock", "drops", "due_ns", "early", "offs", "runs")
+    __slots__ = ("adds", "cancels", "clock", "drops", "due_ns", "early", "runs")
 
     def __init__(self, delay_ms: int, clock: Clock) -> None:
         super().__init__(delay_ms)
         self.clock = clock
         self.due_ns = clock.now_ns + delay_ms * 1_000_000
-        self.adds = self.offs = self.runs = self.drops = self.early = 0
+        self.adds = self.cancels = self.runs = self.drops = self.early = 0
 
     def run(self) -> None:
         self.runs += 1
@@ -193,8 +211,8 @@ class CountedTask(TimerTask):
         self.drops += 1
 
 
-def history(calls: int) -> str:
-    """Return the callbacks that `calls` stands for, in order."""
+def describe_calls(calls: int) -> str:
+    """Return the names of the callbacks in `calls`, in order."""
     names = (
         "",
         "on_complete",

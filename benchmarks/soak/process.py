@@ -1,7 +1,7 @@
-"""One process of a campaign: `python -m benchmarks.soak.process PLAN`, with lines of JSON on its standard output.
+"""One process of a campaign: `python -m benchmarks.soak.process PLAN`.
 
-A process of its own, as signals, forks and a process that is stuck or dies are none of the
-console's business.
+Progress and result are lines of JSON on standard output. Each campaign has its own process because
+of signals and forks, and because it may hang or crash.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from benchmarks.soak.plan import Plan
 
 
 def command(plan: Plan) -> list[str]:
-    """Return the command of a process with this plan."""
+    """Return the command that starts a process with this plan."""
     return [sys.executable, "-m", "benchmarks.soak.process", json.dumps(asdict(plan))]
 
 
 def build() -> dict[str, Any]:
-    """Return what the campaign runs on."""
+    """Return the build of the package and the interpreter."""
     return {
         "build": "compiled" if request_purgatory.__compiled__ else "interpreted",
         "package": request_purgatory.__file__,
@@ -36,11 +36,11 @@ def build() -> dict[str, Any]:
 
 
 def main(arguments: list[str]) -> int:
-    """Run the plan; 1 if an operation has not ended as it should have, or the memory grew."""
+    """Run the plan, and return the exit code: 1 if a problem was found, else 0."""
     fields = json.loads(arguments[0])
     plan = Plan(**fields | {"steps": tuple(fields["steps"])})
     faulthandler.enable()
-    # From Python 3.12 on: that a process with threads forks is what is tried here.
+    # Python 3.12 and later warn when a process with threads forks, which is tested here.
     warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)
     result = Campaign(plan).run(lambda progress: _write("progress", progress))
     _write("result", result | build())

@@ -1,4 +1,4 @@
-"""The processes' results added up, the file they are written to, and the tables at the end."""
+"""The result of a campaign: combined from its processes, written to files and printed."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-_SUMS = ("operations", "rounds", "cpu_s", "signals", "forks", "collections", "rings", "shutdowns")
+_SUMS = ("operations", "rounds", "cpu_s", "signals", "forks", "collections", "cycles", "shutdowns")
 _SAME = ("build", "package", "python", "free_threaded", "gil_enabled")
-#: So many samples are in the table; all are in the files.
-_ROWS = 12
+#: Maximum number of samples in the printed table; the files have all.
+_MAX_ROWS = 12
 
 
 def combine(results: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return one result of several processes, each with its samples."""
+    """Return the combined result of several processes."""
     combined: dict[str, Any] = {name: sum(one[name] for one in results) for name in _SUMS}
     combined |= {name: results[0][name] for name in _SAME}
     for name in ("by_kind", "by_outcome"):
@@ -32,7 +32,7 @@ def combine(results: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def write(result: dict[str, Any], path: Path) -> None:
-    """Write the result, and the samples beside it as CSV."""
+    """Write the result to `path`, and the samples as CSV next to it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(result, indent=2) + "\n")
     with path.with_suffix(".csv").open("w", newline="") as file:
@@ -43,7 +43,7 @@ def write(result: dict[str, Any], path: Path) -> None:
 
 
 def show(result: dict[str, Any], console: Console) -> None:
-    """Print what was counted, and the memory over time."""
+    """Print the counts, and the memory over time."""
     ends = Table("kind of operation", "ended", title="operations")
     for kind, count in sorted(result["by_kind"].items(), key=lambda item: -item[1]):
         ends.add_row(kind, f"{count:,}")
@@ -55,7 +55,7 @@ def show(result: dict[str, Any], console: Console) -> None:
             "seconds", "operations", "RSS, MB", "blocks", title=f"memory of process {number}"
         )
         samples = process["samples"]
-        for sample in samples[:: max(1, len(samples) // _ROWS)]:
+        for sample in samples[:: max(1, len(samples) // _MAX_ROWS)]:
             rss_mb = sample["rss_kb"] / 1024
             memory.add_row(
                 f"{sample['seconds']:.0f}",
@@ -64,14 +64,14 @@ def show(result: dict[str, Any], console: Console) -> None:
                 f"{sample['blocks']:,}",
             )
         console.print(memory)
-    others = ", ".join(
+    peers = ", ".join(
         f"{result[name]:,} {name}"
-        for name in ("rounds", "shutdowns", "signals", "forks", "collections", "rings")
+        for name in ("rounds", "shutdowns", "signals", "forks", "collections", "cycles")
     )
     rate = result["operations"] / max(result["seconds"], 0.001)
-    of_cpu = result["operations"] / max(result["cpu_s"], 0.001)
-    console.print(others)
+    per_cpu_second = result["operations"] / max(result["cpu_s"], 0.001)
+    console.print(peers)
     console.print(
         f"{result['operations']:,} operations in {result['seconds']:.0f} s: {rate:,.0f} a second, "
-        f"{of_cpu:,.0f} a second of processor time"
+        f"{per_cpu_second:,.0f} a second of processor time"
     )

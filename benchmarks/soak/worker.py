@@ -1,4 +1,4 @@
-"""A thread of the campaign: what it does, and what it has to remember for the verdict."""
+"""A thread of the campaign: its actions, and its records for the checks."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from itertools import islice
 from typing import Any
 
 from benchmarks.soak.choices import LONG_MS, SHORT_MS, Choices, Keys
-from benchmarks.soak.forks import fork_and_use
+from benchmarks.soak.forks import use_in_fork
 from benchmarks.soak.probe import (
     ChainedProbe,
+    CyclicProbe,
+    EventCondition,
     Fault,
     FaultyProbe,
     Probe,
     QuorumProbe,
-    RingProbe,
     TimedProbe,
-    Until,
-    note_quorum,
+    record_quorum_end,
 )
-from benchmarks.soak.timer_user import TimerUser
-from benchmarks.soak.world import World
+from benchmarks.soak.round_state import RoundState
+from benchmarks.soak.timer_worker import TimerWorker
 from request_purgatory import (
     DelayedOperation,
     DelayedOperationPurgatory,
@@ -32,23 +32,29 @@ from request_purgatory import (
     TimerClosedError,
 )
 
-#: Calls that a closed purgatory refuses before a thread leaves the round.
+#: Number of calls that a closed purgatory or timer rejects before a thread leaves the round.
 _REFUSALS = 25
 
 
-class Worker(TimerUser):
-    """Draws from its own lists, so the same seed does the same, whatever the other threads do.
+class Worker(TimerWorker):
+    """Does random actions on the round's purgatory.
 
-    What ends is found in the lists below; only this worker's thread adds to them or takes from
-    them.
+    The actions depend on the seed, and not on other threads. Only the worker's thread changes its
+    lists.
 
     Attributes:
-        probes, refused: operations that entered the purgatory, and those for which that call
-            raised.
-        held: the futures of held conditions whose time can't run out; `held_short` may time out.
-        caught: how many of the purgatory's faults reached this thread.
-        held_refused: how many calls of `hold` raised.
-        rings: weak references to what was dropped.
+        number: The thread's number.
+        peers: The workers whose operations this one may end.
+        probes: Operations that entered the purgatory.
+        refused: Operations for which `try_complete_else_watch` raised.
+        held: Futures of held conditions that do not time out in a round.
+        held_short: Futures of held conditions that may time out.
+        answers: The futures that quorums wait for.
+        caught: Number of the probes' errors that reached this thread.
+        refused_holds: Number of calls of `hold` that raised.
+        forks: Number of forks.
+        collections: Number of garbage collections that this thread started.
+        cycles: Weak references to dropped reference cycles.
     """
 
     def __init__(self, number: int, seed: int, keys: Keys, loop_keys: Keys, *, forks: bool) -> None:
@@ -61,39 +67,36 @@ class Worker(TimerUser):
         self._faults = choices.among([(0, 1), (0, 2), (0, 3), (1, 0), (2, 0), (3, 0)])
         self._sizes = choices.among([(needed, of) for of in (1, 2, 3) for needed in range(of + 1)])
         self._steps = choices.among((1, 1, 2, 5, 30))
-        actions = self._actions()
-        self._acts = choices.among(list(actions), list(actions.values()))
-        self.others: Sequence[Worker] = ()
-        self._other: Iterator[Worker] = iter(())
+        actions = self._action_weights()
+        self._drawn_actions = choices.among(list(actions), list(actions.values()))
+        self.peers: Sequence[Worker] = ()
+        self._peer: Iterator[Worker] = iter(())
         self._choices = choices
         self._forks = forks
         self.forks = 0
         self.collections = 0
-        self.rings: list[weakref.ref[Any]] = []
+        self.cycles: list[weakref.ref[Any]] = []
 
-    def meet(self, others: Sequence[Worker]) -> None:
-        """Learn whose operations this thread may end, beside its own."""
-        self.others = others
-        self._other = self._choices.among(others)
+    def set_peers(self, peers: Sequence[Worker]) -> None:
+        """Set the workers whose operations this one may end, besides its own."""
+        self.peers = peers
+        self._peer = self._choices.among(peers)
 
-    def _actions(self) -> dict[Callable[[], object], float]:
-        """The actions with their weights.
-
-        The dear ones are rare, so that the cheap ones come often.
-        """
+    def _action_weights(self) -> dict[Callable[[], object], float]:
+        """Return the actions with their weights, which are small for slow actions."""
         return {
             self.watch: 300,
             self.check: 200,
-            self.check_twice: 15,
+            self.check_without_event: 15,
             self.call_later: 280,
-            self.call_off: 150,
+            self.cancel_handle: 150,
             self.burst: 20,
             self.watch_timed: 30,
-            self.force: 20,
+            self.complete: 20,
             self.cancel: 20,
             self.discard: 10,
-            self.force_other: 15,
-            self.look: 10,
+            self.complete_of_peer: 15,
+            self.read_counts: 10,
             self.watch_chained: 6,
             self.watch_faulty: 8,
             self.call_later_checked: 8,
@@ -106,31 +109,31 @@ class Worker(TimerUser):
             self.move_task: 4,
             self.cancel_task: 2,
             self.notify_loop: 6,
-            self.end_for_loop: 3,
+            self.end_loop_operation: 3,
             self.cancel_for_key: 2,
             self.advance: 4,
             self.purge: 0.5,
-            self.read: 0.2,
-            self.drop_ring: 0.2,
+            self.read_metrics: 0.2,
+            self.drop_cycle: 0.2,
             self.collect: 0.2,
         }
 
-    def begin(self, world: World) -> None:
-        super().begin(world)
-        self.purgatory: DelayedOperationPurgatory = world.purgatory
-        self._enter = world.purgatory.try_complete_else_watch
-        self._check = world.purgatory.check_and_complete
+    def begin_round(self, state: RoundState) -> None:
+        super().begin_round(state)
+        self.purgatory: DelayedOperationPurgatory = state.purgatory
+        self._enter = state.purgatory.try_complete_else_watch
+        self._check = state.purgatory.check_and_complete
         self.probes: list[Any] = []
         self.refused: list[Any] = []
         self.held: list[Future[Any]] = []
         self.held_short: list[Future[Any]] = []
         self.answers: list[Future[Any]] = []
-        self.rings.clear()
+        self.cycles.clear()
         self.caught = 0
-        self.held_refused = 0
+        self.refused_holds = 0
 
-    def forget(self) -> None:
-        super().forget()
+    def forget_round(self) -> None:
+        super().forget_round()
         for name in ("purgatory", "_enter", "_check"):
             self.__dict__.pop(name, None)
         lists: tuple[list[Any], ...] = (
@@ -140,34 +143,34 @@ class Worker(TimerUser):
             self.held_short,
             self.answers,
         )
-        for gone in lists:
-            gone.clear()
+        for entries in lists:
+            entries.clear()
 
     def play(self, steps: int) -> None:
-        """Do that many steps, with the shutdowns and the fork that fall to this thread in between."""
-        world = self.world
-        actors = (*world.closers, world.forker if self._forks else -1)
+        """Do `steps` actions, and this thread's shutdowns and fork in between."""
+        state = self.state
+        actors = (*state.closing_threads, state.forking_thread if self._forks else -1)
         mine = sorted(
-            (int(steps * at), part)
-            for part, at in enumerate(world.at)
+            (int(steps * time), part)
+            for part, time in enumerate(state.times)
             if actors[part] == self.number
         )
         done = 0
         for step, part in mine:
-            self._go(islice(self._acts, step - done))
-            if part < len(world.closers):
-                world.close(part)
+            self._run_actions(islice(self._drawn_actions, step - done))
+            if part < len(state.closing_threads):
+                state.close(part)
             else:
                 self.fork()
             done = step
-        self._go(islice(self._acts, steps - done))
+        self._run_actions(islice(self._drawn_actions, steps - done))
 
-    def _go(self, acts: Iterator[Callable[[], object]]) -> None:
+    def _run_actions(self, actions: Iterator[Callable[[], object]]) -> None:
         refusals = 0
         while refusals < _REFUSALS:
             try:
-                for act in acts:
-                    act()
+                for action in actions:
+                    action()
             except Fault:
                 self.caught += 1
             except (PurgatoryClosedError, TimerClosedError):
@@ -178,13 +181,13 @@ class Worker(TimerUser):
     # -- operations
 
     def watch(self) -> None:
-        self._put(Probe(LONG_MS))
+        self._enter_probe(Probe(LONG_MS))
 
-    def refuse(self) -> None:
-        """The last operation was not taken."""
+    def move_last_to_refused(self) -> None:
+        """Record that the purgatory did not accept the last operation."""
         self.refused.append(self.probes.pop())
 
-    def _put(self, op: Probe) -> None:
+    def _enter_probe(self, op: Probe) -> None:
         event, keys, need = next(self._watches)
         op.calls = 0
         op.event = event
@@ -193,67 +196,67 @@ class Worker(TimerUser):
         try:
             self._enter(op, keys)
         except BaseException:
-            self.refuse()
+            self.move_last_to_refused()
             raise
 
     def _timed(self, kind: type[TimedProbe]) -> Any:
         delay_ms = next(self._short)
         op = kind(delay_ms)
-        op.clock = clock = self.world.clock
+        op.clock = clock = self.state.clock
         op.due_ns = clock.now_ns + delay_ms * 1_000_000
         return op
 
     def watch_timed(self) -> None:
-        self._put(self._timed(TimedProbe))
+        self._enter_probe(self._timed(TimedProbe))
 
     def watch_faulty(self) -> None:
         op = self._timed(FaultyProbe)
-        op.fuse, op.faulty = next(self._faults)
-        self._put(op)
+        op.failing_try, op.failing_callback = next(self._faults)
+        self._enter_probe(op)
 
     def watch_chained(self) -> None:
         op = ChainedProbe(LONG_MS)
         op.caused, op.key = next(self._checks)
         op.cause = self._check
-        self._put(op)
+        self._enter_probe(op)
 
     def check(self) -> None:
         event, key = next(self._checks)
         event.count += 1
         self._check(key)
 
-    def check_twice(self) -> None:
+    def check_without_event(self) -> None:
         _event, key = next(self._checks)
         self._check(key)
 
-    def force(self) -> None:
-        back = next(self._backs)
-        if back <= len(self.probes):
-            self.probes[-back].force_complete()
+    def complete(self) -> None:
+        offset = next(self._offsets)
+        if offset <= len(self.probes):
+            self.probes[-offset].force_complete()
 
-    def force_other(self) -> None:
-        other = next(self._other)
-        back = next(self._backs)
+    def complete_of_peer(self) -> None:
+        other = next(self._peer)
+        offset = next(self._offsets)
         try:
-            op = other.probes[-back]
+            op = other.probes[-offset]
         except IndexError:
             return
-        op.force_complete() if back % 3 else op.cancel()
+        op.force_complete() if offset % 3 else op.cancel()
 
     def cancel(self) -> None:
-        back = next(self._backs)
-        if back <= len(self.probes):
-            self.probes[-back].cancel()
+        offset = next(self._offsets)
+        if offset <= len(self.probes):
+            self.probes[-offset].cancel()
 
     def discard(self) -> None:
-        back = next(self._backs)
-        if back <= len(self.probes):
-            self.purgatory.discard(self.probes[-back])
+        offset = next(self._offsets)
+        if offset <= len(self.probes):
+            self.purgatory.discard(self.probes[-offset])
 
     def cancel_for_key(self) -> None:
         self.purgatory.cancel_for_key(next(self._checks)[1])
 
-    def look(self) -> None:
+    def read_counts(self) -> None:
         _event, key = next(self._checks)
         assert self.purgatory.watched_under(key) >= 0
         assert self.purgatory.num_delayed >= 0
@@ -261,7 +264,7 @@ class Worker(TimerUser):
     def purge(self) -> None:
         self.purgatory.purge()
 
-    def read(self) -> None:
+    def read_metrics(self) -> None:
         metrics = self.purgatory.metrics()
         assert metrics.num_delayed_operations >= 0
         assert all(isinstance(op, DelayedOperation) for op in self.purgatory.operations())
@@ -271,80 +274,80 @@ class Worker(TimerUser):
     def hold(self) -> None:
         event, keys, need = next(self._watches)
         short = next(self._short)
-        until = Until(event, event.count + need if short != SHORT_MS[-1] else -1)
+        until = EventCondition(event, event.count + need if short != SHORT_MS[-1] else -1)
         timeout, held = (
             (short / 1000, self.held_short) if short % 2 else (LONG_MS / 1000, self.held)
         )
         try:
             held.append(self.purgatory.hold(keys, until=until, timeout=timeout))
         except BaseException:
-            self.held_refused += 1
+            self.refused_holds += 1
             raise
 
     def cancel_held(self) -> None:
         if self.held:
-            self.held[-min(next(self._backs), len(self.held))].cancel()
+            self.held[-min(next(self._offsets), len(self.held))].cancel()
 
     def wait_for_quorum(self) -> None:
         needed, of = next(self._sizes)
         answers: list[Future[Any]] = [Future() for _ in range(of)]
-        op = QuorumProbe(LONG_MS, answers, note_quorum, needed=needed)  # type: ignore[arg-type]
+        op = QuorumProbe(LONG_MS, answers, record_quorum_end, needed=needed)  # type: ignore[arg-type]
         op.calls = 0
         self.probes.append(op)
         try:
             op.watch_in(self.purgatory)
         except BaseException:
-            self.refuse()
+            self.move_last_to_refused()
             raise
         self.answers += answers
 
     def answer_quorum(self) -> None:
         if self.answers:
-            answer = self.answers[-min(next(self._backs), len(self.answers))]
+            answer = self.answers[-min(next(self._offsets), len(self.answers))]
             if not answer.done():
                 answer.set_result(None)
 
     # -- the clock, the loop, the process
 
     def advance(self) -> None:
-        world = self.world
-        if world.manual is not None:
-            world.manual.advance(next(self._steps))
-        if not world.reaper:
+        state = self.state
+        if state.manual_clock is not None:
+            state.manual_clock.advance(next(self._steps))
+        if not state.reaper:
             self.purgatory.advance_clock(0)
         self.timer.advance_clock(0)
 
     def notify_loop(self) -> None:
         event, key = next(self._loop_checks)
-        purgatory = self.world.aio
+        purgatory = self.state.aio
         if purgatory is not None:
             event.count += 1
             purgatory.notify_threadsafe(key)
 
-    def end_for_loop(self) -> None:
-        back = next(self._backs)
+    def end_loop_operation(self) -> None:
+        offset = next(self._offsets)
         try:
-            op = self.world.aio_probes[-back]
+            op = self.state.aio_probes[-offset]
         except IndexError:
             return
-        op.force_complete() if back % 2 else op.cancel()
+        op.force_complete() if offset % 2 else op.cancel()
 
-    def drop_ring(self) -> None:
-        purgatory = DelayedOperationPurgatory("soak-ring", reaper=False, shards=2)
-        op = RingProbe(LONG_MS)
-        op.ring = purgatory
+    def drop_cycle(self) -> None:
+        purgatory = DelayedOperationPurgatory("soak-cycle", reaper=False, shards=2)
+        op = CyclicProbe(LONG_MS)
+        op.purgatory = purgatory
         purgatory.try_complete_else_watch(op, [1, 2])
-        timer = SystemTimer("soak-ring")
+        timer = SystemTimer("soak-cycle")
         timer.call_later(LONG_MS, timer.add, op)
-        self.rings += (weakref.ref(purgatory), weakref.ref(timer))
+        self.cycles += (weakref.ref(purgatory), weakref.ref(timer))
 
     def collect(self) -> None:
-        gc.collect(next(self._backs) % 2)
+        gc.collect(next(self._offsets) % 2)
         self.collections += 1
 
     def fork(self) -> None:
         self.forks += 1
         pending = [op for op in self.probes[-200:] if not op.is_completed]
-        problem = fork_and_use(self.world, pending)
+        problem = use_in_fork(self.state, pending)
         if problem:
-            self.world.problems.append(f"thread {self.number}: {problem}")
+            self.state.problems.append(f"thread {self.number}: {problem}")

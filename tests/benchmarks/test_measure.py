@@ -1,4 +1,4 @@
-"""Every question answers for every Python side: in this process, and as small as it gets."""
+"""Every question measures every Python side, in this process and with tiny sizes."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ _TINY: Mapping[str, list[dict[str, Parameter]]] = {
     ],
     "purgatory_expire": [{"count": 1_000}],
     "lateness": [
-        {"load": load, "count": 10, "timeout_ms": 20, "spread_ms": 20, "further": 100}
+        {"load": load, "count": 10, "timeout_ms": 20, "spread_ms": 20, "background": 100}
         for load in ("idle", "busy_thread", "pending")
     ],
     "memory": [
-        # More than threads survive, and what is for threads alone.
-        {"kind": "handle", "count": peers.MOST_THREADS + 1},
+        # More than the limit for threads, and few enough for threads only.
+        {"kind": "handle", "count": peers.MAX_THREADS + 1},
         {"kind": "handle", "count": 50},
         {"kind": "operation", "count": 1_000, "keys": 10},
     ],
@@ -49,7 +49,7 @@ _TINY: Mapping[str, list[dict[str, Parameter]]] = {
     "aio_timers": [{"pending": 10, "batches": 1}],
     "aio_echo": [{"clients": 2, "requests": 40}],
     "stream": [{"requests": 3_000, "pending": 50, "per_file": 2_000}],
-    # The next two read the same files.
+    # The next two questions read the same files.
     "batch": [{"requests": 2_000, "keys": 0, "passes": 1}],
     "replay": [
         {"source": "files", "requests": 2_000, "pending": 1_000, "passes": 1},
@@ -84,22 +84,19 @@ def _cases(*names: str) -> list[object]:
                     marks=[pytest.mark.slow] if _is_slow(name, side, params) else [],
                 )
                 for side in asked.SIDES
-                if side not in _IN_JAVA and asked.left_out(side, case) is None
+                if side not in _IN_JAVA and asked.skip_reason(side, case) is None
             ]
     return found
 
 
 def _is_slow(name: str, side: str, params: Mapping[str, Parameter]) -> bool:
-    """Return True for the further ways of a question on Spark.
-
-    One of each stays in the fast tier.
-    """
+    """Return True for the additional cases of a question on Spark; one stays in the fast tier."""
     return (name == "stream" and side != peers.OURS) or params.get("source") == "made"
 
 
 def _process_state() -> dict[str, object]:
-    """Return what belongs to the whole process and a measurement might change."""
-    # The core's callback of the collector goes with the first collection after the last purgatory.
+    """Return process-wide state that a measurement might change."""
+    # The core removes its gc callback in the first collection after the last purgatory.
     gc.collect()
     return {
         "threads": set(threading.enumerate()),
@@ -117,16 +114,16 @@ def _open_files() -> Iterator[Path]:
     """Yield a link for each file that is open, where the system has such links."""
     folder = Path("/proc/self/fd")
     for file in sorted(folder.iterdir()) if folder.exists() else ():
-        # The listing itself had one, which is closed by now.
+        # The listing itself had a file, which is closed by now.
         if file.is_symlink():
             yield file
 
 
 @pytest.fixture(scope="module", autouse=True)
 def few_objects_to_collect() -> Iterator[None]:
-    """Keep what the tests have loaded out of the collections that a measurement makes."""
-    if peers.unavailable(peers.UVLOOP) is None:
-        # The first loop of libuv opens a pipe for signals, which stays.
+    """Exclude the objects that the tests have loaded from garbage collections."""
+    if peers.unavailable_reason(peers.UVLOOP) is None:
+        # The first loop of libuv opens a pipe for signals and keeps it open.
         peers.open_loop(peers.UVLOOP).close()
     gc.collect()
     gc.freeze()
@@ -136,13 +133,14 @@ def few_objects_to_collect() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def own_temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make temporary files of this process where no other process makes any."""
+    """Give this process a folder of its own for temporary files."""
     folder = tmp_path / "temporary"
     folder.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
 
 
-def _assert_answered(name: str, metrics: Mapping[str, float]) -> None:
+def _check_metrics(name: str, metrics: Mapping[str, float]) -> None:
+    """Check that a question's values are finite and have known names."""
     known = question.load(name).METRICS
     assert next(iter(known)) in metrics
     assert set(metrics) <= set(known)
@@ -151,70 +149,64 @@ def _assert_answered(name: str, metrics: Mapping[str, float]) -> None:
 
 @contextmanager
 def _unchanged_process(*, except_for: Sequence[str] = ()) -> Iterator[None]:
-    """Fail if the state of the process after the block is another than before it.
+    """Fail if the block changes the state of the process.
 
     Args:
         except_for: Names of `_process_state` that may change.
-
-    Yields:
-        Once.
     """
     before, frozen = _process_state(), gc.get_freeze_count()
     yield
     after = _process_state()
     for name in before.keys() - set(except_for):
         assert after[name] == before[name], name
-    # Some of what was frozen may have gone.
+    # Some frozen objects may have been freed.
     assert gc.get_freeze_count() <= frozen
 
 
 @pytest.mark.parametrize(("name", "side", "params"), _cases(*_NOT_ON_SPARK))
-def test_a_question_is_answered(name: str, side: str, params: dict[str, Parameter]) -> None:
-    """Finite numbers under known names, and a process that is as it was before."""
-    reason = peers.unavailable(side)
+def test_question_measures_a_side(name: str, side: str, params: dict[str, Parameter]) -> None:
+    """The values are finite, their names are known, and the process is unchanged."""
+    reason = peers.unavailable_reason(side)
     if reason is not None:
         pytest.skip(reason)
     with _unchanged_process():
-        _assert_answered(name, question.load(name).measure(side, **params))
+        _check_metrics(name, question.load(name).measure(side, **params))
 
 
 @pytest.fixture(scope="module")
 def stream_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Make what the questions on Spark read anew, not where another run may have left it."""
+    """Let the questions on Spark write new input, instead of reading that of another run."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stream_data, "_MADE", tmp_path_factory.mktemp("stream-data"))
+        patch.setattr(stream_data, "_BASE_FOLDER", tmp_path_factory.mktemp("stream-data"))
         yield
 
 
 @pytest.mark.parametrize(("name", "side", "params"), _cases(*_ON_SPARK))
 @pytest.mark.usefixtures("stream_folder")
-def test_a_question_is_answered_on_spark(
+def test_question_on_spark_measures_a_side(
     spark: SparkSession, name: str, side: str, params: dict[str, Parameter]
 ) -> None:
-    """In the tests' session, whose settings are as before.
-
-    Its connections and threads may change.
-    """
+    """The settings of the tests' session are unchanged; its connections and threads may change."""
     settings = spark.conf.getAll
     with _unchanged_process(except_for=["threads", "files"]):
-        _assert_answered(name, question.load(name).measure(side, **params))
+        _check_metrics(name, question.load(name).measure(side, **params))
     assert spark.conf.getAll == settings
     assert not spark.streams.active
 
 
 @pytest.mark.jvm
-def test_apache_kafka_answers_as_the_other_brokers_do() -> None:
-    """The one side in Java that this process starts itself."""
+def test_apache_kafka_is_measured_like_the_other_brokers() -> None:
+    """Kafka is the only side in Java that this process starts itself."""
     measure = question.load("broker_produce").measure
     try:
         metrics = measure(peers.KAFKA_BROKER, **_TINY["broker_produce"][0])
     except NotApplicableError as reason:
         pytest.skip(str(reason))
-    _assert_answered("broker_produce", metrics)
+    _check_metrics("broker_produce", metrics)
     assert metrics["per_second"] > 0
 
 
 @pytest.mark.parametrize("name", question.NAMES)
-def test_every_question_has_a_tiny_case_here(name: str) -> None:
-    """A new question is not left out by accident."""
+def test_every_question_has_a_tiny_case(name: str) -> None:
+    """A new question is not skipped by accident."""
     assert _cases(name)

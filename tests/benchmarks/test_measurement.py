@@ -1,4 +1,4 @@
-"""The runner, and the command around it."""
+"""The runner and the command."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ _UNITS = {"ns_per_operation": "ns", "cpu_ns_per_operation": "ns"}
 
 
 class FakeJvm:
-    """JVM peers whose processes are Python's."""
+    """JVM peers whose processes run Python code."""
 
     versions: Mapping[str, str] = {}
 
     def __init__(self, code: str) -> None:
         self.code = code
-        self.asked: list[tuple[str, str, dict[str, object]]] = []
+        self.calls: list[tuple[str, str, dict[str, object]]] = []
 
     def command(self, question: str, side: str, params: Mapping[str, object]) -> list[str]:
-        """Runs the code, whatever is asked."""
-        self.asked.append((question, side, dict(params)))
+        """Return a command that runs the code."""
+        self.calls.append((question, side, dict(params)))
         return [sys.executable, "-c", self.code]
 
 
 def kafka_step(case: Case) -> Step:
-    """Kafka's turn at timer_cycle."""
+    """Return a step of timer_cycle for Kafka."""
     return Step(timer_cycle, peers.KAFKA, case, 0)
 
 
 def test_sides_take_turns_within_a_round_and_every_other_round_is_reversed(
     monkeypatch: pytest.MonkeyPatch,
 ):
-    """So a disturbance hits all of them, and none is always first."""
+    """A disturbance affects all sides, and no side is always first."""
     monkeypatch.setattr(
         timer_cycle, "cases", lambda quick: [Case({"pending": 1}, 1), Case({"pending": 2}, 2)]
     )
@@ -59,8 +59,8 @@ def test_sides_take_turns_within_a_round_and_every_other_round_is_reversed(
     ]
 
 
-def test_what_is_left_out_is_planned_for_nobody_and_remembered_with_its_reason():
-    """No JVM, and more threads than there can be."""
+def test_skipped_cases_are_recorded_with_their_reason():
+    """The reasons are a missing JVM and too many threads."""
     runner = Runner("no JVM")
     steps = runner.plan([timer_add], sides={peers.KAFKA, peers.THREADING}, rounds=1, quick=True)
     assert [step.case.size for step in steps] == [1_000]
@@ -70,12 +70,12 @@ def test_what_is_left_out_is_planned_for_nobody_and_remembered_with_its_reason()
     assert not any(one.failed for one in runner.not_measured)
 
 
-def test_a_value_of_the_jvm_is_recorded_in_long_form():
-    """Asked for by its own parameters, metrics that nobody knows dropped."""
+def test_value_of_the_jvm_is_recorded():
+    """The JVM gets its own parameters; unknown metrics are ignored."""
     jvm = FakeJvm('print(\'{"ns_per_operation": 41.5, "other": 1}\')')
     case = Case({"pending": 10}, 10.0, JvmCall("timer_cycle", {"pending": 10, "operations": 5}))
     (value,) = Runner(jvm).run(kafka_step(case))
-    assert jvm.asked == [("timer_cycle", "kafka", {"pending": 10, "operations": 5})]
+    assert jvm.calls == [("timer_cycle", "kafka", {"pending": 10, "operations": 5})]
     assert json.loads(value.to_json()) == {
         "question": "timer_cycle",
         "side": "kafka",
@@ -88,8 +88,8 @@ def test_a_value_of_the_jvm_is_recorded_in_long_form():
     }
 
 
-def test_exit_code_3_is_not_applicable_and_another_is_a_failure():
-    """Both with what stderr said last, and neither is tried again."""
+def test_exit_code_3_means_not_applicable_and_others_mean_failure():
+    """The reason is the end of stderr, and neither case is retried."""
     for code, failed in ((3, False), (1, True)):
         runner = Runner(
             FakeJvm(f"import sys; print('the reason', file=sys.stderr); sys.exit({code})")
@@ -100,8 +100,8 @@ def test_exit_code_3_is_not_applicable_and_another_is_a_failure():
         assert [(one.reason, one.failed) for one in runner.not_measured] == [("the reason", failed)]
 
 
-def test_a_process_that_does_not_end_is_a_failure():
-    """It is ended, and told of."""
+def test_process_that_does_not_end_has_failed():
+    """The process is killed, and the reason is recorded."""
     runner = Runner(FakeJvm("import threading; threading.Event().wait()"), timeout_s=0.2)
     assert list(runner.run(kafka_step(Case({"pending": 10}, 10.0)))) == []
     assert [(one.reason, one.failed) for one in runner.not_measured] == [
@@ -111,24 +111,33 @@ def test_a_process_that_does_not_end_is_a_failure():
 
 @pytest.mark.parametrize(
     "output",
-    ["", "no JSON", "[1]", "7", '{"cpu_ns_per_operation": 1}', '{"ns_per_operation": "1"}', '{"ns_per_operation": NaN}',
-     '{"ns_per_operation": true}', '{"ns_per_operation": Infinity}'],
-)  # fmt: skip
-def test_output_without_a_finite_number_is_no_measurement(output: str):
-    """No number is made up."""
+    [
+        "",
+        "no JSON",
+        "[1]",
+        "7",
+        '{"cpu_ns_per_operation": 1}',
+        '{"ns_per_operation": "1"}',
+        '{"ns_per_operation": NaN}',
+        '{"ns_per_operation": true}',
+        '{"ns_per_operation": Infinity}',
+    ],
+)
+def test_output_without_a_finite_number_is_rejected(output: str):
+    """The message names the metric."""
     with pytest.raises(ValueError, match="ns_per_operation"):
         metric_values(output, _UNITS)
 
 
 def test_only_the_last_line_of_the_output_counts():
-    """Libraries print."""
+    """Libraries may print other lines."""
     assert metric_values('hello\n{"ns_per_operation": 2}\n', _UNITS) == {"ns_per_operation": 2.0}
 
 
-def test_a_failing_worker_is_reported_and_the_run_goes_on(
+def test_failing_worker_is_reported_and_the_run_continues(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
-    """Its stderr is shown, the other case is measured, the exit code is 1."""
+    """Its stderr is printed, the other case is measured, and the exit code is 1."""
     monkeypatch.setattr(
         timer_add,
         "cases",
@@ -152,8 +161,8 @@ def test_a_failing_worker_is_reported_and_the_run_goes_on(
     assert not_measured["case"] == "no_such_parameter=1"
 
 
-def test_the_machine_is_described(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """With the versions of the peers and the build that was measured."""
+def test_machine_is_described(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """The description has the versions of the peers and the build that was measured."""
     monkeypatch.setattr(timer_add, "cases", lambda quick: [Case({"count": 10}, 10)])
     assert (
         main(["timer_add", "--rounds", "1", "--sides", "heapq,sched", "--out", str(tmp_path)]) == 0

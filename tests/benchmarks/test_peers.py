@@ -1,4 +1,4 @@
-"""The parts of the peers that are ours."""
+"""The helpers for the peers."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import threading
 from benchmarks import peers
 
 
-def test_timers_with_threads_are_ended_after_a_block():
-    """Those that were started in it, and no others."""
-    before = threading.Timer(60, peers.nothing)
+def test_started_timers_are_cancelled_after_the_block():
+    """Timers that were started before the block are not."""
+    before = threading.Timer(60, peers.no_op)
     before.start()
     try:
-        with peers.ended_timers():
-            timer = threading.Timer(60, peers.nothing)
+        with peers.cancel_started_timers():
+            timer = threading.Timer(60, peers.no_op)
             timer.start()
             assert timer.is_alive()
         assert not timer.is_alive()

@@ -1,4 +1,4 @@
-"""Medians, ratios, and what is said of cases without a value."""
+"""Medians, ratios, and reasons for missing values."""
 
 from __future__ import annotations
 
@@ -11,36 +11,36 @@ from benchmarks.summary import medians, not_measured_lines, number, question_tab
 
 
 def measurement(side: str, value: float, round: int = 0) -> Measurement:
-    """A value of timer_cycle with 10 pending."""
+    """Return a value of timer_cycle with 10 pending timers."""
     return Measurement(
         "timer_cycle", side, "pending=10", 10.0, "ns_per_operation", "ns", round, value
     )
 
 
 def test_medians_are_taken_over_the_rounds_of_one_side_and_case():
-    """One disturbed round does not count."""
+    """One disturbed round does not affect the median."""
     found = medians(
         [measurement("heapq", value, round) for round, value in enumerate((3.0, 900.0, 4.0))]
     )
     assert found == {("timer_cycle", "heapq", "pending=10", "ns_per_operation"): 4.0}
 
 
-def test_an_even_number_of_rounds_has_the_middle_of_the_two_in_the_middle():
-    """As the median is defined."""
+def test_median_of_an_even_number_of_rounds_is_the_mean_of_the_middle_two():
+    """The statistics module defines the median in this way."""
     found = medians([measurement("heapq", 3.0), measurement("heapq", 5.0, 1)])
     assert list(found.values()) == [4.0]
 
 
-def test_a_ratio_says_how_many_times_ours_a_value_is():
-    """None where that would mean nothing."""
+def test_ratio_divides_a_value_by_ours():
+    """The ratio is None if it has no meaning."""
     assert ratio(150.0, 50.0) == 3.0
     assert ratio(150.0, None) is None
     assert ratio(150.0, 0.0) is None
     assert ratio(-1.0, 50.0) is None
 
 
-def test_a_table_shows_the_median_and_the_ratio_of_each_side():
-    """And a dash where there is none."""
+def test_table_shows_median_and_ratio_of_each_side():
+    """A side without a value has a dash."""
     found = medians([measurement(peers.OURS, 50.0), measurement(peers.HEAPQ, 150.0)])
     sides = {peers.OURS, peers.HEAPQ, peers.ASYNCIO}
     table = question_table(timer_cycle, [Case({"pending": 10}, 10.0)], found, sides)
@@ -49,18 +49,18 @@ def test_a_table_shows_the_median_and_the_ratio_of_each_side():
     assert cells["asyncio"] == ["-"]
 
 
-def test_a_reason_is_told_once_with_every_side_and_case_it_is_for():
-    """Failures apart from what was left out on purpose."""
-    left_out = [
+def test_reason_is_listed_once_with_all_its_sides_and_cases():
+    """Failures and skipped cases are listed separately."""
+    skip_reason = [
         NotMeasured("timer_add", side, case, "no JVM", False)
         for side in ("kafka", "netty")
         for case in ("a=1", "a=2")
     ]
     failed = NotMeasured("timer_add", "heapq", "a=1", "MemoryError", True)
-    assert not_measured_lines([*left_out, failed], failed=False) == [
+    assert not_measured_lines([*skip_reason, failed], failed=False) == [
         "no JVM\n    timer_add (a=1; a=2): kafka, netty"
     ]
-    assert not_measured_lines([*left_out, failed], failed=True) == [
+    assert not_measured_lines([*skip_reason, failed], failed=True) == [
         "MemoryError\n    timer_add (a=1): heapq"
     ]
 
@@ -75,6 +75,6 @@ def test_a_reason_is_told_once_with_every_side_and_case_it_is_for():
         (-0.97, "-0.97"),
     ],
 )
-def test_numbers_are_written_with_about_three_digits(value: float, written: str):
-    """Not with more than the measurement has."""
+def test_numbers_have_about_three_digits(value: float, written: str):
+    """Measurements are not more precise."""
     assert number(value) == written

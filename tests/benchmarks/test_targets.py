@@ -28,21 +28,21 @@ from benchmarks.targets import (
         (35.0, MOONSHOT_MET),
     ],
 )
-def test_a_figure_is_compared_with_target_and_moonshot(measured: float | None, verdict: str):
-    """Met if it is equal."""
+def test_value_is_compared_with_target_and_moonshot(measured: float | None, verdict: str):
+    """A target is met if the value is equal to it."""
     assert Target("a", "q", "c", "m", 60, 35).verdict(measured) == verdict
 
 
 @pytest.mark.parametrize(
     ("measured", "verdict"), [(99.0, NOT_MET), (100.0, TARGET_MET), (200.0, MOONSHOT_MET)]
 )
-def test_for_rates_higher_is_better(measured: float, verdict: str):
-    """Requests per second, say."""
+def test_higher_is_better_for_rates(measured: float, verdict: str):
+    """Requests per second are such a metric."""
     assert Target("a", "q", "c", "m", 100, 200, higher_is_better=True).verdict(measured) == verdict
 
 
-def test_the_best_peer_is_none_of_our_own_sides():
-    """Lowest for times, highest for rates."""
+def test_best_peer_is_not_one_of_our_own_sides():
+    """The best value is the lowest time or the highest rate."""
     target = Target("a", "q", "c", "m", 60, 35)
     rate = Target("b", "q", "c", "m", 60, 35, higher_is_better=True)
     values = {
@@ -59,26 +59,23 @@ def test_the_best_peer_is_none_of_our_own_sides():
     ]
 
 
-def test_nothing_measured_gives_a_table_that_says_so():
-    """A row for each target all the same."""
+def test_table_without_measurements_has_a_row_for_each_target():
+    """Every verdict is "not measured"."""
     rows = compare({})
     assert [row["verdict"] for row in rows] == [NOT_MEASURED] * len(TARGETS)
     assert targets_table(rows).row_count == len(TARGETS)
 
 
-def test_every_target_is_about_a_case_that_a_full_run_measures():
-    """A misspelt case would be "not measured" for ever."""
+def test_every_target_names_a_case_of_a_full_run():
+    """The verdict on a misspelt case would always be "not measured"."""
     for target in TARGETS:
         asked = question.load(target.question)
         assert target.metric in asked.METRICS
         assert target.case in [case.label for case in asked.cases(quick=False)]
 
 
-def test_a_target_can_be_another_sides_figure_of_the_same_run() -> None:
-    """At least Kafka's rate, at most its CPU time.
-
-    Without Kafka there is nothing to compare with.
-    """
+def test_target_can_be_the_value_of_another_side() -> None:
+    """Without that side, there is nothing to compare with."""
     rate = Target("a", "q", "c", "m", None, 1_000, higher_is_better=True, at_least_as=peers.KAFKA)
     ours, kafka = ("q", peers.OURS, "c", "m"), ("q", peers.KAFKA, "c", "m")
     verdicts = [
@@ -89,12 +86,14 @@ def test_a_target_can_be_another_sides_figure_of_the_same_run() -> None:
     assert compare({ours: 1_000.0, kafka: 5_000.0}, [rate])[0]["verdict"] == MOONSHOT_MET
 
 
-def test_a_ratio_is_of_two_medians() -> None:
-    """It may have a moonshot alone, or nothing to reach."""
+def test_ratio_is_of_two_medians() -> None:
+    """A ratio may have a moonshot only, or no target at all."""
     found = {("q", peers.OURS, "c", "m"): 420.0, ("q", peers.LEGACY, "c", "m"): 100.0}
     ratio = Target("a", "q", "c", "m", None, 4.2, higher_is_better=True, times=peers.LEGACY)
-    told = Target("b", "q", "c", "m", None, None, higher_is_better=True, times=peers.LEGACY)
-    rows = compare(found, [ratio, told])
+    without_target = Target(
+        "b", "q", "c", "m", None, None, higher_is_better=True, times=peers.LEGACY
+    )
+    rows = compare(found, [ratio, without_target])
     assert [(row["measured"], row["verdict"]) for row in rows] == [
         (4.2, MOONSHOT_MET),
         (4.2, PUBLISHED),

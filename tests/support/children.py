@@ -1,4 +1,4 @@
-"""Child processes that a test forks: what fails in one fails the test."""
+"""Child processes that a test forks, and whose failures are the test's."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import pytest
 
 
 def in_child(work: Callable[[], object], time_limit: float = 20.0) -> None:
-    """Fork, run `work` in the child, and fail as it fails.
+    """Fork, run `work` in the child, and fail if it fails.
 
-    The child ends without Python's own clean-up, which is the parent's.
+    The child ends without the clean-up of Python, which belongs to the parent.
 
     Args:
-        work: What the child does.
-        time_limit: Seconds after which it is killed, and the test fails.
+        work: A function to call in the child.
+        time_limit: Seconds after which the child is killed, and the test fails.
     """
     reading, writing = os.pipe()
     child = os.fork()
@@ -35,9 +35,9 @@ def in_child(work: Callable[[], object], time_limit: float = 20.0) -> None:
         ended, _, _ = select.select([reading], [], [], time_limit)
         if not ended:
             os.kill(child, signal.SIGKILL)
-        said = os.read(reading, 4096).decode()
+        output = os.read(reading, 4096).decode()
     finally:
         os.close(reading)
         _, status = os.waitpid(child, 0)
     if status:
-        pytest.fail(f"in the child: {said or f'it did not end within {time_limit} s'}")
+        pytest.fail(f"in the child: {output or f'it did not end within {time_limit} s'}")

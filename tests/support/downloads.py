@@ -1,4 +1,4 @@
-"""Files that tests download: kept between runs, and fetched by one process at a time."""
+"""Files that tests download: kept between runs, and downloaded by one process at a time."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TIME_LIMIT = 900.0
 
 @contextmanager
 def download_folder(name: str) -> Iterator[Path]:
-    """Lock and yield the folder of one kind of download; other processes wait until the block ends.
+    """Lock the folder of one kind of download for a block; other processes wait.
 
     Args:
         name: The kind, `kafka-jars` for instance.

@@ -1,4 +1,4 @@
-"""Races without a second thread: the test does what that one might do at the worst moment."""
+"""Deterministic races: the test calls a second thread's action at a chosen moment."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ import request_purgatory
 from request_purgatory import ManualClock, SystemTimer
 from request_purgatory.purgatory.watch_table import WatcherLists
 
-#: For tests that put a lock of their own into the core.
+#: Marks tests that replace a lock of the core.
 interpreted_only = pytest.mark.skipif(
     request_purgatory.__compiled__,
-    reason="the compiled core's locks are C, and nothing can come in between",
+    reason="the compiled core's locks are C objects, which can't be replaced",
 )
 
 
 class InterleavedClock(ManualClock):
-    """A manual clock that can call a function just after it was read, before the reader goes on.
+    """A manual clock that calls a function after a reading, before the reader continues.
 
     Attributes:
-        interrupt: the function; it is called once.
+        interrupt: The function; it is called once.
     """
 
     interrupt: Callable[[], object] | None = None
@@ -36,7 +36,7 @@ class InterleavedClock(ManualClock):
 
 
 class InterleavedLock:
-    """A lock that can call a function just before it is taken: another thread had it until then."""
+    """A lock that calls a function before it is acquired, as if another thread had held it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -44,17 +44,17 @@ class InterleavedLock:
         self._countdown = 0
 
     def before(self, number: int, action: Callable[[], object]) -> None:
-        """Call `action` once, before the lock is taken the `number`-th time from now.
+        """Call `action` once, before the lock is acquired for the `number`-th time from now.
 
         Args:
-            number: 1 is the next time.
-            action: what the other thread does; it may take and release the lock.
+            number: The number, from 1.
+            action: The other thread's action; it may acquire and release the lock.
         """
         self._countdown = number
         self._action = action
 
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
-        """Take the lock, as `threading.Lock.acquire`."""
+        """Acquire the lock, as `threading.Lock.acquire`."""
         if self._action is not None:
             self._countdown -= 1
             if self._countdown == 0:
@@ -63,7 +63,7 @@ class InterleavedLock:
         return self._lock.acquire(blocking, timeout)
 
     def release(self) -> None:
-        """Give the lock back."""
+        """Release the lock."""
         self._lock.release()
 
     def __enter__(self) -> bool:

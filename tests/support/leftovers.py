@@ -1,12 +1,12 @@
-"""A pytest plugin that fails a test which leaves a thread, a process, a socket or a file behind.
+"""A pytest plugin that fails a test which leaves a thread, process, socket or file open.
 
-After the teardown of each test of the fast tier, the plugin compares what is open with what was
-open before the set-up: Python's threads, child processes and file descriptors. What a fixture of
-a wider scope opened belongs to that fixture, and must be gone when the fixture is.
+After the teardown of each test of the fast tier, the plugin compares the open resources with those
+before the set-up: Python's threads, child processes and file descriptors. Resources that a fixture
+of a wider scope opened belong to that fixture, and must be closed when the fixture ends.
 
 `-p no:leftovers` turns the plugin off. With PYTHONTRACEMALLOC=10 in the environment, the message
-says where each leftover was created. Not seen are threads of C libraries that never call Python,
-and processes whose parent has ended.
+says where each resource was created. The plugin does not see threads of C libraries that never call
+Python, and processes whose parent has ended.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ import pytest
 
 NAME = "leftovers"
 
-# Descriptors and child processes are read from here.
+# Whether descriptors and child processes can be listed.
 HAS_PROC = Path("/proc/self/fd").is_dir()
 
-# Seconds between looks once something was found, about 4 in all: a thread or a connection may be
-# on its way out. A garbage collection, which takes longer than the first pauses, precedes some.
+# Seconds between two looks at leftovers, about 4 in all, as threads and connections take time to
+# end. A garbage collection, which takes longer than the first pauses, precedes some looks.
 PAUSES = tuple(0.001 * 2**exponent for exponent in range(12))
 COLLECTS = PAUSES[3::4]
 
@@ -47,7 +47,7 @@ Steps = Generator[None, object, object]
 
 
 def open_resources() -> set[Resource]:
-    """Return all that is open in this process now."""
+    """Return the resources that are open in this process."""
     found: set[Resource] = set(threading.enumerate())
     if HAS_PROC:
         found.update(_children())
@@ -56,7 +56,7 @@ def open_resources() -> set[Resource]:
             fd = int(name)
             try:
                 status = os.fstat(fd)
-            except OSError:  # the descriptor of the listing itself, or one that was just closed
+            except OSError:  # The descriptor of the listing itself, or one that was just closed.
                 continue
             found.add((fd, status.st_dev, status.st_ino))
     return found
@@ -64,7 +64,7 @@ def open_resources() -> set[Resource]:
 
 def _children() -> list[Process]:
     try:
-        # The usual answer, at the price of one system call: there are none.
+        # Usually there are none, which one system call tells.
         os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:
         return []
@@ -73,40 +73,40 @@ def _children() -> list[Process]:
         try:
             with open(f"/proc/self/task/{task}/children", "rb") as file:
                 found.extend(map(int, file.read().split()))
-        except OSError:  # that thread has ended
+        except OSError:  # The thread has ended.
             continue
     return found
 
 
 class Leftovers:
-    """The plugin: which resources were there before, and which belong to a fixture."""
+    """The plugin: keeps the resources that were open before, and those that belong to fixtures."""
 
     def __init__(self) -> None:
-        """Own nothing yet."""
+        """Create the plugin without known resources."""
         self._before: set[Resource] | None = None
         self._failed = False
         self._owned: dict[pytest.FixtureDef[Any], set[Resource]] = {}
         self._disowned: dict[Resource, str] = {}
 
     def pytest_report_header(self) -> str | None:
-        """Say what is not looked at on this system."""
+        """Report which resources can't be checked on this system."""
         return None if HAS_PROC else f"{NAME}: threads only, as there is no /proc/self/fd"
 
     def pytest_sessionstart(self) -> None:
-        """Open what stays open once it was used: a pipe of libuv's, under uvloop."""
+        """Open a pipe that uvloop's libuv keeps open from the first use on."""
         if importlib.util.find_spec("uvloop") is not None:
             importlib.import_module("uvloop").new_event_loop().close()
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> Steps:
-        """Note what is open before the set-up."""
+        """Record the resources that are open before the set-up."""
         self._failed = False
         self._before = open_resources() if _is_checked(item) else None
         return (yield from self._note_failure())
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_call(self) -> Steps:
-        """Note whether the test fails."""
+        """Record whether the test fails."""
         return (yield from self._note_failure())
 
     def _note_failure(self) -> Steps:
@@ -115,13 +115,13 @@ class Leftovers:
         except pytest.skip.Exception:
             raise
         except BaseException:
-            # The traceback keeps the test's variables alive, and with them what they have open.
+            # The traceback keeps the test's variables alive, and with them their resources.
             self._failed = True
             raise
 
     @pytest.hookimpl(wrapper=True)
     def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[Any]) -> Steps:
-        """Note what a fixture of a wider scope opens."""
+        """Record the resources that a fixture of a wider scope opens."""
         if fixturedef.scope == "function":
             return (yield)
         before = open_resources()
@@ -131,14 +131,14 @@ class Leftovers:
             self._owned[fixturedef] = open_resources() - before
 
     def pytest_fixture_post_finalizer(self, fixturedef: pytest.FixtureDef[Any]) -> None:
-        """Take from a fixture that has ended all that belongs to no other one."""
+        """Record the resources of a fixture that has ended, except those of other fixtures."""
         left = self._owned.pop(fixturedef, set()).difference(*self._owned.values())
-        owner = f"left by the fixture {fixturedef.argname}, whose scope is a {fixturedef.scope}"
+        owner = f"left by the fixture {fixturedef.argname} of scope {fixturedef.scope}"
         self._disowned.update(dict.fromkeys(left, owner))
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_teardown(self, item: pytest.Item) -> Steps:
-        """Fail the test if it left something, or a fixture did that ended with it."""
+        """Fail the test if it, or a fixture that ended with it, left a resource open."""
         try:
             result = yield
             if self._before is not None and not self._failed and self._find():
@@ -151,7 +151,7 @@ class Leftovers:
             self._disowned.clear()
 
     def _find(self) -> dict[Resource, str]:
-        """Return what is open and belongs to nobody, with the words for who left it."""
+        """Return the open resources without an owner, each with a phrase about its origin."""
         now = open_resources()
         new = now.difference(self._before or (), *self._owned.values())
         if new:
@@ -163,10 +163,10 @@ class Leftovers:
         return left
 
     def _find_after_waiting(self, item: pytest.Item) -> dict[Resource, str]:
-        """Return what is still open after some time and a garbage collection."""
+        """Return the resources that are still open after some time and a garbage collection."""
         left: dict[Resource, str] = {}
         if isinstance(item, pytest.Function):
-            # Pytest drops them next; until then they keep alive what has no end but its finalizer.
+            # pytest drops them next; until then they keep objects alive that a finalizer closes.
             item.funcargs.clear()
         for pause in PAUSES:
             if pause in COLLECTS:
@@ -186,23 +186,23 @@ def _is_checked(item: pytest.Item) -> bool:
 
 
 def _raise_unraisable(item: pytest.Item) -> None:
-    """Raise what finalizers have raised just now, in the test that it belongs to."""
+    """Raise errors of finalizers in the test that they belong to."""
     plugin = item.config.pluginmanager.get_plugin("unraisableexception")
     if plugin is not None:
         plugin.pytest_runtest_teardown(item)
 
 
 def _served(found: Set[Resource], owned: Set[Resource]) -> set[Resource]:
-    """Return the descriptors that an event loop among `owned` waits for: they belong to the loop.
+    """Return the descriptors that an event loop among `owned` waits for, and so owns.
 
-    A cluster that all tests of a module share opens sockets when one of them restarts a node.
+    For example, a cluster that the tests of a module share opens sockets when a node restarts.
     """
     waiting: set[int] = set()
     for it in owned:
         if isinstance(it, tuple):
             try:
                 lines = Path(f"/proc/self/fdinfo/{it[0]}").read_text().splitlines()
-            except OSError:  # it was closed
+            except OSError:  # It was closed.
                 continue
             # Only Linux's epoll has such lines.
             waiting.update(int(line.split()[1]) for line in lines if line.startswith("tfd:"))
@@ -210,16 +210,16 @@ def _served(found: Set[Resource], owned: Set[Resource]) -> set[Resource]:
 
 
 def _shared(found: Set[Resource]) -> list[Resource]:
-    """Return what serves the whole process, whichever test was the first to need it."""
+    """Return the resources that serve the whole process, as they belong to no test."""
     frames = sys._current_frames()
-    # Before Python 3.13 the record of a foreign thread outlives the thread.
+    # Before Python 3.13 the object of a foreign thread outlives the thread.
     foreign = [it for it in found if isinstance(it, threading._DummyThread)]
     ended = [it for it in foreign if it.ident not in frames]
     return [*ended, *_of_gateway(found), *_of_matplotlib(found)]
 
 
 def _of_matplotlib(found: Set[Resource]) -> Iterator[Resource]:
-    """Yield matplotlib's own files: it keeps the fonts open that it has drawn with."""
+    """Yield the font files that matplotlib keeps open."""
     matplotlib = sys.modules.get("matplotlib")
     if matplotlib is None:
         return
@@ -235,10 +235,10 @@ def _of_matplotlib(found: Set[Resource]) -> Iterator[Resource]:
 
 
 def _of_gateway(found: Set[Resource]) -> Iterator[Resource]:
-    """Yield what belongs to Spark's gateway: its JVM, connections to it, and Py4J's threads.
+    """Yield the resources of Spark's gateway: its JVM, connections to it, and Py4J's threads.
 
     PySpark keeps one gateway until the process ends. Each thread that uses Spark connects to the
-    gateway's port. The JVM connects to two ports of ours, for callbacks and for accumulators.
+    gateway's port. The JVM connects to two ports of this process, for callbacks and accumulators.
     """
     pyspark = sys.modules.get("pyspark.core.context")
     if pyspark is None or pyspark.SparkContext._gateway is None:
@@ -266,14 +266,14 @@ def _of_gateway(found: Set[Resource]) -> Iterator[Resource]:
 
 
 def _addresses(fd: int) -> tuple[object, object]:
-    """Return the local and the remote address of a socket; None for what it does not have."""
+    """Return the local and the remote address of a socket, each None if there is none."""
     try:
         duplicate = os.dup(fd)
     except OSError:  # it was closed
         return None, None
     try:
         copy = socket.socket(fileno=duplicate)
-    except OSError:  # no socket
+    except OSError:  # It is not a socket.
         os.close(duplicate)
         return None, None
     with copy:
@@ -299,7 +299,7 @@ def _message(left: dict[Resource, str]) -> str:
 
 
 def describe(resource: Resource) -> str:
-    """Return what a resource is and, as far as Python knows, where it was created."""
+    """Return a description of a resource, with the place of its creation if it is known."""
     if isinstance(resource, threading.Thread):
         return _describe_thread(resource)
     if isinstance(resource, int):
@@ -325,7 +325,7 @@ def _describe_process(pid: int) -> str:
     except OSError:
         words = []
     command = b" ".join(words).decode(errors="replace").strip()
-    return f"process {pid}: {command or 'ended, and nobody has waited for it'}"
+    return f"process {pid}: {command or 'ended, but not waited for'}"
 
 
 def _describe_handle(fd: int) -> str:
@@ -344,13 +344,13 @@ def _describe_handle(fd: int) -> str:
 
 
 def _holder(fd: int) -> str:
-    """Return a phrase that names the Python object of a descriptor, or nothing."""
+    """Return a phrase that names the Python object of a descriptor, or an empty string."""
     for it in gc.get_objects():
-        # By its type, as a proxy's class may do anything when asked.
+        # Not isinstance, as a proxy's `__class__` may run code.
         if issubclass(type(it), socket.socket | io.FileIO):
             try:
                 found = it.fileno() == fd
-            except (OSError, ValueError):  # it is closed
+            except (OSError, ValueError):  # It is closed.
                 continue
             if found:
                 return f", held by {it!r}{_created(it)}"

@@ -1,4 +1,4 @@
-"""Requests that are pending, in one line."""
+"""A helper that makes a pending request."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from tests.support.requests import Request
 
 
 def watch(purgatory: DelayedOperationPurgatory, *keys: object, delay_ms: int = 1000) -> Request:
-    """A new pending request under the keys."""
+    """Return a new pending request that is watched under the keys."""
     request = Request(delay_ms)
     assert purgatory.try_complete_else_watch(request, list(keys)) is False
     return request

@@ -1,4 +1,4 @@
-"""Ports that nothing listens on, handed out once on this machine whatever number of test processes ask."""
+"""Free ports, each handed out to one test process only."""
 
 from __future__ import annotations
 
@@ -8,20 +8,19 @@ from pathlib import Path
 
 from filelock import FileLock
 
-# Below the ports that Linux gives to outgoing connections (32768 and up), so that none of those
-# takes one in between.
+# Below the ports of outgoing connections on Linux (32768 and up), which could take one in between.
 _FIRST, _LAST = 20_000, 32_000
 _NEXT = Path(tempfile.gettempdir()) / "request-purgatory-next-port"
 
 
 def free_ports(count: int) -> list[int]:
-    """Return ports of the loopback address that were free a moment ago.
+    """Return ports of the loopback address that are free.
 
-    Each call continues where the one before ended, in any process, so that two test processes never
-    get the same port.
+    Each call continues after the ports of the last call in any process, so that two test processes
+    never get the same port.
 
     Args:
-        count: How many.
+        count: Number of ports.
 
     Returns:
         The port numbers.

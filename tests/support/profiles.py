@@ -1,7 +1,4 @@
-"""How Hypothesis looks for counterexamples.
-
-The same examples in every run of the suite, new ones in `make explore`.
-"""
+"""Hypothesis profiles: the same examples in each run of the suite, new ones in `make explore`."""
 
 from __future__ import annotations
 
@@ -17,14 +14,14 @@ from hypothesis import HealthCheck, settings
 
 import request_purgatory
 
-#: How many times as many examples `explore` tries.
+#: The factor by which `explore` has more examples.
 EXPLORE_TIMES = 20
 
-#: What a slow machine fails, and what chance fails now and then: neither is a finding.
+#: Health checks that depend on the machine's speed, or fail now and then by chance.
 IRRELEVANT = (HealthCheck.too_slow, HealthCheck.data_too_large)
 
-# Virtual time: a slow example means a slow machine and is no finding. The suite's examples are the
-# same in each run, so that a red test means a change.
+# No deadline, as time is virtual in most tests: a slow example means a slow machine. The suite's
+# examples are the same in each run, so that a failure means a change.
 settings.register_profile(
     "suite", deadline=None, derandomize=True, print_blob=True, suppress_health_check=IRRELEVANT
 )
@@ -41,11 +38,11 @@ settings.load_profile(PROFILE)
 
 
 def examples(count: int, *, times: int = EXPLORE_TIMES, **options: Any) -> settings:
-    """Return settings for a test that needs another number of examples than Hypothesis's 100.
+    """Return settings for a test with another number of examples than Hypothesis's 100.
 
     Args:
         count: Examples in the suite.
-        times: How many times as many `explore` tries; fewer where an example takes seconds.
+        times: The factor in `explore`; smaller where an example takes seconds.
         options: Further arguments of `hypothesis.settings`.
 
     Returns:
@@ -55,10 +52,10 @@ def examples(count: int, *, times: int = EXPLORE_TIMES, **options: Any) -> setti
 
 
 def load_all_constants() -> None:
-    """Import the package and the benchmarks, so that a seed gives a test the same examples alone and among others.
+    """Import all modules of the package and the benchmarks.
 
-    Hypothesis draws constants from the source of the modules that are loaded. Which these are would
-    otherwise depend on the tests that are collected, and on those that ran before.
+    Hypothesis draws constants from the source of imported modules. With all of them imported, a
+    test's examples depend on the seed alone, and not on the other tests that run.
     """
     for package in (request_purgatory, importlib.import_module("benchmarks")):
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
@@ -67,15 +64,15 @@ def load_all_constants() -> None:
 
 
 def reproducing(tests: Iterable[str], seed: object) -> list[str]:
-    """Return the command that runs each test on the same examples again.
+    """Return the commands that run tests on the same examples again.
 
     Args:
         tests: Node ids as pytest reports them.
-        seed: The run's seed; None if it had none, and Hypothesis kept the failing examples.
+        seed: The run's seed; None if Hypothesis saved the failing examples instead.
     """
     commands = []
     for test in tests:
-        # xdist appends the group that keeps tests in one process.
+        # xdist appends the name of the group that runs in one process.
         name = shlex.quote(test.rpartition("@")[0] if test.endswith("@spark") else test)
         if seed is None:
             commands.append(f"HYPOTHESIS_PROFILE=explore .venv/bin/python -m pytest {name}")

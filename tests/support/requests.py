@@ -1,7 +1,4 @@
-"""The operation that most tests use.
-
-A condition that the test switches, and a record of all that was called.
-"""
+"""The operation that most tests use: its condition is a switch, and it records its callbacks."""
 
 from __future__ import annotations
 
@@ -11,23 +8,23 @@ from request_purgatory import DelayedOperation
 
 
 class Fault(Exception):  # noqa: N818 - not an error of the program's
-    """What a test's callback raises."""
+    """An error that a test's callback raises on purpose."""
 
 
 def fail() -> None:
-    """A callback that raises."""
+    """Raise `Fault`, as a callback."""
     raise Fault
 
 
 class Request(DelayedOperation):
-    """Completes once `ready` is set.
+    """An operation that completes once `ready` is set.
 
     Attributes:
-        ready: the condition.
-        tries: how often try_complete was called.
-        calls: the callbacks that were called, in order.
-        during: what to do inside a callback, by its name; "try" runs after a look at a condition
-            that was false.
+        ready: The condition.
+        tries: Number of calls of `try_complete`.
+        calls: The callbacks that were called, in order.
+        during: Functions to call inside callbacks, by the callback's name; "try" is called when
+            `try_complete` has found the condition false.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""A manual clock that reports who sleeps on it and until when, so that wake-ups are counted instead of waited for."""
+"""A manual clock that records sleeps, so that tests can count wake-ups without waiting."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from request_purgatory._native.parker import Parker
 
 
 class SleeperClock(ManualClock):
-    """Records every sleep.
+    """A manual clock that records every sleep.
 
     Attributes:
-        sleeps: until when each sleep so far was to last, in milliseconds on this clock; None for
-            "until woken".
+        sleeps: The end of each sleep so far, in milliseconds on this clock; None for a sleep
+            without a time limit.
     """
 
     def __init__(self, now_ms: int = 0) -> None:
@@ -23,8 +23,7 @@ class SleeperClock(ManualClock):
         self._parkers: list[Parker] = []
 
     def wait_until(self, parker: Parker, until_ms: int | None) -> None:
-        # What wakes the sleeper after this leaves a token, so whoever learns of the sleep here
-        # comes after its beginning.
+        # A wake-up after this point leaves a token, so the sleep counts as begun from here on.
         with self._slept:
             self._parkers.append(parker)
             self.sleeps.append(until_ms)
@@ -36,10 +35,7 @@ class SleeperClock(ManualClock):
                 self._parkers.remove(parker)
 
     def wait_for_sleep(self, number: int, time_limit: float = 20.0) -> int | None:
-        """Wait until that many sleeps have begun, counted from the first.
-
-        Until when the last of them lasts.
-        """
+        """Wait until `number` sleeps have begun, and return the end of the last one of these."""
         with self._slept:
             assert self._slept.wait_for(lambda: len(self.sleeps) >= number, time_limit), (
                 f"only {len(self.sleeps)} sleeps"
@@ -48,6 +44,6 @@ class SleeperClock(ManualClock):
 
     @property
     def asleep(self) -> int:
-        """How many threads sleep and have not been woken, whether or not they have come round to it yet."""
+        """The number of threads that sleep and have not been woken."""
         with self._slept:
             return sum(not parker.has_token for parker in self._parkers)

@@ -1,4 +1,4 @@
-"""Threads of a test: joined with a time limit, and what they raise is raised again in the test."""
+"""Threads of a test: joined with a time limit, and their errors raised in the test."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Any
 
 
 class Crew:
-    """Starts threads and sees to it that all of them end, and well."""
+    """Starts threads, and checks that all of them end without an error."""
 
     def __init__(self, time_limit: float = 30.0) -> None:
-        """`time_limit`: seconds from here to the end of the last thread."""
+        """Create a group whose threads have to end within `time_limit` seconds from now."""
         self.deadline = time.monotonic() + time_limit
         self.errors: list[BaseException] = []
         self.threads: list[threading.Thread] = []
 
     def start(self, work: Callable[..., object], *args: Any) -> threading.Thread:
-        """Run `work(*args)` on a thread of its own."""
+        """Run `work(*args)` on a new thread."""
 
         def run() -> None:
             try:
@@ -32,15 +32,17 @@ class Crew:
         return thread
 
     def join(self) -> None:
-        """Wait for all threads.
+        """Wait for all threads to end.
 
-        AssertionError names those that don't end, and the first error of any is raised.
+        Raises:
+            AssertionError: Threads did not end in time; the message has their names.
+            BaseException: The first error of a thread.
         """
         for thread in self.threads:
             thread.join(max(self.deadline - time.monotonic(), 0.0))
-        stuck = [thread.name for thread in self.threads if thread.is_alive()]
+        unfinished = [thread.name for thread in self.threads if thread.is_alive()]
         self.threads = []
         errors, self.errors = self.errors, []
         if errors:
             raise errors[0]
-        assert not stuck, f"threads did not end in time: {stuck}"
+        assert not unfinished, f"threads did not end in time: {unfinished}"

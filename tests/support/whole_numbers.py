@@ -1,10 +1,10 @@
-"""Whole numbers that are no int."""
+"""A whole number that is not an int."""
 
 from __future__ import annotations
 
 
 class Index:
-    """A whole number that is no int, as NumPy's are."""
+    """A whole number that is not an int, like NumPy's integers."""
 
     def __init__(self, number: int) -> None:
         self.number = number

@@ -169,14 +169,14 @@ _FILES = {"conftest": _CONFTEST, "test_all": _TESTS, "test_unclosed": _UNCLOSED_
 _MESSAGES = {
     "test_thread": r"thread 'left' of test_all\.wait, now at .*test_all.py:\d+; left by this",
     "test_process": r"process \d+: sleep 600; left by this test",
-    "test_ended_process": r"process \d+: ended, and nobody has waited for it",
+    "test_ended_process": r"process \d+: ended, but not waited for",
     "test_socket": r"socket:\[\d+\] from \('127\.0\.0\.1', \d+\) to None, held by <socket",
     "test_file": r"fd \d+: .*/left\.txt, held by <_io\.FileIO name='.*/left\.txt'",
     "test_pipe": r"(?s)pipe:\[\d+\] for reading;.*pipe:\[\d+\] for writing;",
     "test_event_loop": r"fd \d+: anon_inode:\[eventpoll\]",
     "test_fixture": r"fd \d+: .*/fixture\.txt, .*; left by this test",
     "test_smoke": r"pipe:\[\d+\] for reading",
-    "test_wider_scope_unclosed": r"left by the fixture never_closed, whose scope is a module",
+    "test_wider_scope_unclosed": r"left by the fixture never_closed of scope module",
 }
 
 # By the name of the test; its children are failures and errors.

@@ -1,4 +1,4 @@
-"""The published benchmark: that it counts right. How fast it is, no test asks."""
+"""One run of the published benchmark: its counts, not its speed."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from request_purgatory.published_benchmark.run import (
     CASES,
     DESIGNS,
     METRICS,
-    CollectorTime,
-    Completer,
-    Load,
+    BenchmarkRun,
+    CompletionThread,
+    GcTimer,
     measure,
 )
 
@@ -37,8 +37,8 @@ from request_purgatory.published_benchmark.run import (
 @pytest.mark.parametrize("design", DESIGNS)
 @pytest.mark.parametrize("case", CASES)
 def test_every_request_ends_once(design: str, case: str) -> None:
-    """As fast as can be, on either design; there is a value for each metric."""
-    metrics = measure(Load(case=case, design=design, count=3_000, timeout_ms=50))
+    """Without a rate limit, on either design, every metric has a value."""
+    metrics = measure(BenchmarkRun(case=case, design=design, count=3_000, timeout_ms=50))
     assert set(metrics) == set(METRICS)
     assert metrics["completed"] + metrics["expired"] == 3_000
     assert metrics["expired"] > 0
@@ -47,23 +47,25 @@ def test_every_request_ends_once(design: str, case: str) -> None:
     assert metrics["cpu_seconds_per_million"] == pytest.approx(metrics["cpu_seconds"] / 3_000 * 1e6)
 
 
-def test_requests_come_at_the_rate_that_was_asked_for() -> None:
-    """Never faster, apart from a millisecond's waiting and what chance does to the gaps."""
-    metrics = measure(Load(rate=5_000, count=2_000))
+def test_requests_arrive_at_the_target_rate() -> None:
+    """The rate is not exceeded, apart from the random gaps and rounding to a millisecond."""
+    metrics = measure(BenchmarkRun(rate=5_000, count=2_000))
     assert metrics["enqueue_rate"] < 6_000
 
 
-def test_a_longer_timeout_lets_more_complete() -> None:
-    """The requests are the same ones."""
-    load = Load(case="high", rate=20_000, count=2_000)
-    short, long = (measure(replace(load, timeout_ms=timeout_ms)) for timeout_ms in (20, 600))
-    # By the latencies' distribution 99 % and 14 %, give or take what the machine is late by.
+def test_more_requests_complete_with_a_longer_timeout() -> None:
+    """Both runs have the same requests."""
+    benchmark_run = BenchmarkRun(case="high", rate=20_000, count=2_000)
+    short, long = (
+        measure(replace(benchmark_run, timeout_ms=timeout_ms)) for timeout_ms in (20, 600)
+    )
+    # By the distribution of the latencies 99 % and 14 %, if the machine is on time.
     assert short["expired"] > 1_900
     assert long["expired"] < 600
 
 
-class Losing(DelayedOperationPurgatory):
-    """Counts one completed request too few."""
+class LosingPurgatory(DelayedOperationPurgatory):
+    """Omits one completed request from its metrics."""
 
     def metrics(self) -> PurgatoryMetrics:
         counted = super().metrics()
@@ -71,31 +73,31 @@ class Losing(DelayedOperationPurgatory):
 
 
 def test_lost_request_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The benchmark gives no figures then, and leaves no thread."""
-    monkeypatch.setitem(DESIGNS, "wheel", Losing)
+    """The run has no result, and its threads end."""
+    monkeypatch.setitem(DESIGNS, "wheel", LosingPurgatory)
     with pytest.raises(RuntimeError, match=r"\d+ completed and \d+ expired of 100 requests"):
-        measure(Load(count=100, timeout_ms=50))
-    assert threads_of_the_benchmark() == []
+        measure(BenchmarkRun(count=100, timeout_ms=50))
+    assert benchmark_threads() == []
 
 
 def test_request_that_never_ends_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After a time limit, which is over at once here. The threads end with it."""
-    monkeypatch.setattr(run, "_SETTLE_S", -1.0)
+    """The run fails after its time limit, and its threads end."""
+    monkeypatch.setattr(run, "_DRAIN_TIMEOUT_S", -1.0)
     with pytest.raises(
-        RuntimeError, match=r"\d+ requests are pending -1.0 s after the last one came"
+        RuntimeError, match=r"\d+ requests are still pending -1.0 s after the last one was enqueued"
     ):
-        measure(Load(count=100, timeout_ms=60_000))
-    assert threads_of_the_benchmark() == []
+        measure(BenchmarkRun(count=100, timeout_ms=60_000))
+    assert benchmark_threads() == []
 
 
-def threads_of_the_benchmark() -> list[str]:
-    """Return the names of the threads that a run starts and that have not ended."""
+def benchmark_threads() -> list[str]:
+    """Return the names of a run's threads that have not ended."""
     names = [thread.name for thread in threading.enumerate()]
-    return [name for name in names if name == "completer" or name.startswith("published-")]
+    return [name for name in names if name == "completion" or name.startswith("published-")]
 
 
-def test_arrivals_are_waited_for_by_whole_milliseconds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A request comes up to a millisecond before its time, and the next one's gap counts from that time."""
+def test_gaps_are_waited_for_in_whole_milliseconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request arrives up to 1 ms early, and the next gap begins at its exact time."""
     now, arrived = [100.0], []
 
     def sleep(seconds: float) -> None:
@@ -109,7 +111,7 @@ def test_arrivals_are_waited_for_by_whole_milliseconds(monkeypatch: pytest.Monke
     monkeypatch.setattr(run, "monotonic", lambda: now[0])
     monkeypatch.setattr(run, "time", SimpleNamespace(sleep=sleep))
     purgatory = Arrivals("test", timer=SystemTimer("test", clock=ManualClock()), reaper=False)
-    behind = cast("Completer", SimpleNamespace(by_ms=defaultdict(list), done_ms=0))
+    behind = cast("CompletionThread", SimpleNamespace(by_ms=defaultdict(list), finished_ms=0))
     run._enqueue(
         purgatory, behind, 200, ["a"], array("d", [1.0] * 3), array("d", [0.0035, 0.001, 0.0001])
     )
@@ -117,11 +119,11 @@ def test_arrivals_are_waited_for_by_whole_milliseconds(monkeypatch: pytest.Monke
     assert sum(len(requests) for requests in behind.by_ms.values()) == 3
 
 
-def test_request_whose_millisecond_has_been_dealt_with_is_completed_at_once() -> None:
-    """The second thread was quicker, and does not look at that millisecond again."""
+def test_request_whose_millisecond_has_passed_is_completed_at_once() -> None:
+    """The completion thread does not look at that millisecond again."""
     timer = SystemTimer("test", clock=ManualClock())
     purgatory = DelayedOperationPurgatory("test", timer=timer, reaper=False)
-    ahead = cast("Completer", SimpleNamespace(by_ms=defaultdict(list), done_ms=10**15))
+    ahead = cast("CompletionThread", SimpleNamespace(by_ms=defaultdict(list), finished_ms=10**15))
     run._enqueue(purgatory, ahead, 200, ["a"], array("d", [0.01, 0.02]), array("d"))
     metrics = purgatory.metrics()
     assert (metrics.completions, metrics.num_delayed_operations) == (2, 0)
@@ -139,25 +141,25 @@ def test_request_whose_millisecond_has_been_dealt_with_is_completed_at_once() ->
         ({"timeout_ms": 0}, "timeout_ms must be at least 1, got 0"),
     ],
 )
-def test_odd_loads_are_refused(arguments: dict[str, object], message: str) -> None:
-    """By name and value."""
+def test_invalid_runs_are_refused(arguments: dict[str, object], message: str) -> None:
+    """The message has the argument's name and value."""
     with pytest.raises(InvalidArgumentError, match=message):
-        Load(**arguments)  # type: ignore[arg-type]
+        BenchmarkRun(**arguments)  # type: ignore[arg-type]
 
 
 def test_collections_are_timed() -> None:
-    """While in use, and no longer."""
-    with CollectorTime() as collector:
+    """Collections are timed inside the block only."""
+    with GcTimer() as gc_timer:
         for _ in range(20):
             gc.collect(generation=0)
-    timed = collector.seconds
+    timed = gc_timer.seconds
     gc.collect(generation=0)
     assert timed > 0
-    assert collector.seconds == timed
+    assert gc_timer.seconds == timed
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "said"),
+    ("arguments", "code", "message"),
     [
         (["count=500", "case=low"], 0, ""),
         (["count=some"], 2, "count=some: invalid literal"),
@@ -166,11 +168,11 @@ def test_collections_are_timed() -> None:
         (["case=middle"], 2, "case must be one of low, high, got 'middle'"),
     ],
 )
-def test_as_a_command(arguments: list[str], code: int, said: str) -> None:
-    """One line of JSON, or what is wrong."""
+def test_module_runs_as_a_command(arguments: list[str], code: int, message: str) -> None:
+    """The command prints one line of JSON, or an error message."""
     command = [sys.executable, "-m", "request_purgatory.published_benchmark.run", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == code, done.stderr
-    assert said in done.stderr
+    completed = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert completed.returncode == code, completed.stderr
+    assert message in completed.stderr
     if code == 0:
-        assert set(json.loads(done.stdout)) == set(METRICS)
+        assert set(json.loads(completed.stdout)) == set(METRICS)

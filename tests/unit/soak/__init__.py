@@ -1,1 +1,1 @@
-"""Tests of the soak campaign."""
+"""Tests of the soak test."""

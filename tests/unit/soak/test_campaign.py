@@ -1,7 +1,4 @@
-"""A short campaign is clean.
-
-One with a broken purgatory, an operation that ends otherwise, or a leak is not.
-"""
+"""Short campaigns, with correct and with broken purgatories."""
 
 from __future__ import annotations
 
@@ -17,10 +14,10 @@ import pytest
 from benchmarks.soak.campaign import Campaign
 from benchmarks.soak.plan import Plan, can_interrupt
 from benchmarks.soak.probe import TimedProbe
-from benchmarks.soak.world import Design
+from benchmarks.soak.round_state import PurgatoryFactory
 from request_purgatory import DelayedOperation, DelayedOperationPurgatory, PurgatoryMetrics
 
-#: Stops a campaign whose fault is not found.
+#: Seconds after which a campaign ends if the fault is not found.
 TIME_LIMIT = 20.0
 OPERATIONS = 4000
 
@@ -32,16 +29,16 @@ def _restored_switch_interval() -> Iterator[None]:
     assert sys.getswitchinterval() == interval
 
 
-def play(
-    design: Design = DelayedOperationPurgatory, *, seed: int = 1, **plan: Any
+def run_campaign(
+    make_purgatory: PurgatoryFactory = DelayedOperationPurgatory, *, seed: int = 1, **plan: Any
 ) -> dict[str, Any]:
-    """A campaign of a few rounds."""
+    """Run a campaign of a few rounds."""
     fields = {"operations": OPERATIONS, "steps": (400,), "seconds": TIME_LIMIT} | plan
-    return Campaign(Plan(seed, **fields), design).run()
+    return Campaign(Plan(seed, **fields), make_purgatory).run()
 
 
-class Watching(DelayedOperationPurgatory):
-    """A purgatory that does something else with one operation in 50."""
+class SometimesBroken(DelayedOperationPurgatory):
+    """A purgatory that handles one operation in 50 wrongly."""
 
     entered = 0
 
@@ -49,32 +46,32 @@ class Watching(DelayedOperationPurgatory):
         self, operation: DelayedOperation, watch_keys: Iterable[Hashable]
     ) -> bool:
         self.entered += 1
-        # Not one that expires within a round: that its timeout is lost is known after 30 s only.
+        # Not one that expires within a round: its lost timeout is reported after 30 s only.
         if self.entered % 50 or not hasattr(operation, "calls") or operation.delay_ms < 1000:
             return super().try_complete_else_watch(operation, watch_keys)
-        return self.spoil(operation, watch_keys)
+        return self.watch_wrongly(operation, watch_keys)
 
-    def spoil(self, operation: DelayedOperation, watch_keys: Iterable[Hashable]) -> bool:
+    def watch_wrongly(self, operation: DelayedOperation, watch_keys: Iterable[Hashable]) -> bool:
         raise NotImplementedError
 
 
-class NeverEnds(Watching):
-    """Forgets an operation."""
+class NeverEnds(SometimesBroken):
+    """Loses an operation."""
 
-    def spoil(self, operation: DelayedOperation, watch_keys: Iterable[Hashable]) -> bool:
+    def watch_wrongly(self, operation: DelayedOperation, watch_keys: Iterable[Hashable]) -> bool:
         return False
 
 
-class EndsTwice(Watching):
-    """Answers an operation that is going to be answered once more."""
+class EndsTwice(SometimesBroken):
+    """Calls the callback of an operation that ends later."""
 
-    def spoil(self, operation: DelayedOperation, watch_keys: Iterable[Hashable]) -> bool:
+    def watch_wrongly(self, operation: DelayedOperation, watch_keys: Iterable[Hashable]) -> bool:
         operation.on_complete()
-        return super(Watching, self).try_complete_else_watch(operation, watch_keys)
+        return super(SometimesBroken, self).try_complete_else_watch(operation, watch_keys)
 
 
 class ExpiresEarly(DelayedOperationPurgatory):
-    """Lets operations expire at once."""
+    """Expires operations at once."""
 
     def try_complete_else_watch(
         self, operation: DelayedOperation, watch_keys: Iterable[Hashable]
@@ -86,7 +83,7 @@ class ExpiresEarly(DelayedOperationPurgatory):
 
 
 class MissesEvents(DelayedOperationPurgatory):
-    """Overlooks one event in ten."""
+    """Ignores one event in ten."""
 
     checks = 0
 
@@ -96,19 +93,19 @@ class MissesEvents(DelayedOperationPurgatory):
 
 
 class CountsWrong(DelayedOperationPurgatory):
-    """Counts a thousand completions too many."""
+    """Reports a thousand completions too many."""
 
     def metrics(self) -> PurgatoryMetrics:
         metrics = super().metrics()
         return replace(metrics, completions=metrics.completions + 1000)
 
 
-def test_campaign_is_clean() -> None:
-    """All kinds of operations end in all ways, and nothing is wrong with any."""
-    result = play(signals=can_interrupt(), forks=hasattr(os, "fork"))
+def test_campaign_finds_no_problem() -> None:
+    """Operations of all kinds end with all outcomes."""
+    result = run_campaign(signals=can_interrupt(), forks=hasattr(os, "fork"))
     assert result["problem"] is None
     assert result["operations"] >= OPERATIONS
-    kinds = {
+    count_by_kind_and_outcome = {
         "Probe",
         "TimedProbe",
         "FaultyProbe",
@@ -118,7 +115,7 @@ def test_campaign_is_clean() -> None:
         "call_later",
         "task",
     }
-    assert result["by_kind"].keys() == kinds | {"aio hold", "aio wait"}
+    assert result["by_kind"].keys() == count_by_kind_and_outcome | {"aio hold", "aio wait"}
     assert result["by_outcome"].keys() == {"completed", "expired", "cancelled"}
     assert (
         sum(result["by_kind"].values())
@@ -128,7 +125,7 @@ def test_campaign_is_clean() -> None:
 
 
 @pytest.mark.parametrize(
-    ("design", "problem"),
+    ("make_purgatory", "problem"),
     [
         (NeverEnds, "it has not ended|the last event did not complete it|must be one of purgatory"),
         (EndsTwice, "its callbacks were: on_complete on_"),
@@ -137,31 +134,31 @@ def test_campaign_is_clean() -> None:
         (CountsWrong, "the purgatory's metrics say"),
     ],
 )
-def test_broken_purgatory_is_found(design: Design, problem: str) -> None:
-    """The campaign stops at the first operation that has not ended as it should have."""
-    result = play(design, operations=None)
+def test_broken_purgatory_is_found(make_purgatory: PurgatoryFactory, problem: str) -> None:
+    """The campaign stops at the first operation that ended wrongly."""
+    result = run_campaign(make_purgatory, operations=None)
     assert re.search(problem, str(result["problem"]))
     assert "'round': " in str(result["problem"])
     assert result["seconds"] < TIME_LIMIT
 
 
 def test_leak_is_found() -> None:
-    """A purgatory that keeps 10 kB for each operation grows out of what is allowed."""
-    kept: list[bytes] = []
+    """A leak of 10 kB for each operation exceeds the allowed growth."""
+    leaked: list[bytes] = []
 
     class Leaks(DelayedOperationPurgatory):
         def try_complete_else_watch(
             self, operation: DelayedOperation, watch_keys: Iterable[Hashable]
         ) -> bool:
-            kept.append(bytes(10_000))
+            leaked.append(bytes(10_000))
             return super().try_complete_else_watch(operation, watch_keys)
 
-    result = play(Leaks, operations=120_000, steps=(200,), sample_s=0.001)
+    result = run_campaign(Leaks, operations=120_000, steps=(200,), sample_s=0.001)
     assert "memory grew" in str(result["problem"])
 
 
 def test_processes_share_the_operations() -> None:
-    """Each has a seed of its own, the first one that of the campaign."""
+    """Each process has its own seed; the first one has the campaign's."""
     assert Plan(7, 1.0).for_process(0, 2).seed == 7
     assert Plan(7, 1.0).for_process(1, 2).seed != 7
     assert Plan(7, 1.0, 11).for_process(1, 2).operations == 6
