@@ -1,293 +1,319 @@
-"""The commands `purgatory broker`, which runs a cluster, and `purgatory control`, which does something to it."""
+"""The commands `purgatory broker ...`: run a cluster, and control one that is running."""
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import json
-import logging
+import inspect
+import re
 import signal
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack, suppress
-from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Annotated, Any
 
-if TYPE_CHECKING:
-    from rich.console import Console
+from cyclopts import App, Group, Parameter
+from rich.console import Console
+from rich.table import Table
 
-    from request_purgatory.broker.cluster.async_cluster import AsyncCluster
-    from request_purgatory.broker.settings import ClusterSettings
+from request_purgatory.broker.cluster.admin_server import ControlClient, ControlServer
+from request_purgatory.broker.cluster.async_cluster import AsyncCluster
+from request_purgatory.broker.cluster.cluster_client import ClusterClient
+from request_purgatory.broker.metadata.controller import ControllerError
+from request_purgatory.broker.replication.recorder import Recorder, RecorderError
+from request_purgatory.broker.settings import ClusterSettings
+from request_purgatory.cli.command import NO_NEGATIVES, command
+from request_purgatory.cli.converters import LocalPath, whole_number
+from request_purgatory.cli.exit_codes import ExitCode
+from request_purgatory.cli.output import Output, OutputOptions
+from request_purgatory.cli.settings_options import FieldsOf, option_type
+from request_purgatory.cli.stop_signals import StopRequest
+from request_purgatory.errors import InvalidArgumentError, PurgatoryError
 
-OK = 0
-FAILED = 1
-BAD_INPUT = 2
-MISSING_TOOL = 4
+#: Kafka's port, and the one below it for the control commands.
 PORT = 9092
 CONTROL_PORT = 9091
-CONTROL_ADDRESS = f"127.0.0.1:{CONTROL_PORT}"
+_COUNTS = (
+    "Completions",
+    "Expires",
+    "Cancellations",
+    "NumDelayedOperations",
+    "Purges",
+    "CallbackErrors",
+)
 
-#: The commands of `control`: the arguments in their order, and the options, each with its type.
-_CONTROLS: dict[str, tuple[str, dict[str, type], dict[str, type]]] = {
-    "create-topic": ("make a topic", {"name": str}, {"partitions": int, "replication_factor": int}),
-    "describe": ("a topic's partitions, with every replica's offsets", {"topic": str}, {}),
-    "metrics": ("the metrics of every node, by purgatory", {}, {}),
-    "freeze": ("have a node fetch nothing any more as a follower", {"node": int}, {}),
-    "thaw": ("undo freeze", {"node": int}, {}),
-    "lag": (
-        "have all that passes between a node and the others take so long",
-        {"node": int, "lag_ms": int},
-        {},
-    ),
-    "cut-off": ("let nothing pass between a node and the others", {"node": int}, {}),
-    "reconnect": ("undo cut-off", {"node": int}, {}),
-    "kill": ("end a node at once", {"node": int}, {}),
-    "stop": ("end a node in an orderly way", {"node": int}, {}),
-    "restart": ("start a node that was killed or stopped", {"node": int}, {}),
-    "move-leader": (
-        "make another in-sync replica the leader",
-        {"topic": str, "partition": int, "node": int},
-        {},
-    ),
-    "fail-requests": (
-        "answer requests of an API with an error",
-        {"api": str, "error": str},
-        {"times": int, "node": int},
-    ),
-    "befall-responses": (
-        "let something befall responses of an API: delay, drop, corrupt or disconnect",
-        {"api": str, "kind": str},
-        {"times": int, "node": int, "delay_ms": int, "seed": int},
-    ),
-    "clear-faults": ("let nothing go wrong any more with requests and responses", {}, {}),
-}
+#: Name, number of partitions and replication factor of a topic; -1 is the cluster's default.
+NewTopic = tuple[str, int, int]
+Metrics = dict[int, dict[str, dict[str, float]]]
 
 
-def add_broker_commands(command: Callable[..., argparse.ArgumentParser]) -> None:
-    """Add both to the command line; `command` makes a sub-parser by name, help and example."""
-    broker = command(
-        "broker",
-        "run a light Kafka cluster on loopback, for tests and development",
-        "broker --nodes 3 --set min_insync_replicas=2 --topic orders:4",
-        makes_whole=False,
-    )
-    broker.add_argument("--nodes", type=int, default=1, metavar="N", help="how many (1)")
-    broker.add_argument(
-        "--port",
-        type=int,
-        default=PORT,
-        help=f"of the first node, the next ones follow; 0: any ({PORT})",
-    )
-    broker.add_argument(
-        "--control",
-        type=int,
-        default=CONTROL_PORT,
-        metavar="PORT",
-        help=f"for `control`; 0: any ({CONTROL_PORT})",
-    )
-    broker.add_argument(
-        "--data", type=Path, metavar="DIR", help="keep segment files here (in memory, unless given)"
-    )
-    broker.add_argument(
-        "--record",
-        type=Path,
-        metavar="DIR",
-        help="record what waits as a trace, for `purgatory import`",
-    )
-    broker.add_argument(
-        "--topic",
-        action="append",
-        default=[],
-        metavar="NAME[:PARTITIONS[:REPLICAS]]",
-        help="make it; may be repeated",
-    )
-    broker.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="a setting, by Kafka's name with dots or underscores; may be repeated",
-    )
-    control = command(
-        "control",
-        "do something to a cluster that runs: faults, leaders, nodes",
-        "control befall-responses Produce delay --delay-ms 500 --times 3",
-        makes_whole=False,
-    )
-    control.add_argument(
-        "--address",
-        default=CONTROL_ADDRESS,
-        metavar="HOST:PORT",
-        help=f"where it runs ({CONTROL_ADDRESS})",
-    )
-    actions = control.add_subparsers(
-        title="actions", required=True, metavar="ACTION", dest="action"
-    )
-    for name, (told, arguments, choices) in _CONTROLS.items():
-        action = actions.add_parser(name, help=told, description=told[0].upper() + told[1:] + ".")
-        for argument, kind in arguments.items():
-            action.add_argument(argument, type=kind)
-        for choice, kind in choices.items():
-            action.add_argument(f"--{choice.replace('_', '-')}", type=kind, dest=choice)
+def describe_failure(error: Exception) -> tuple[ExitCode, str]:
+    """Return the exit code of a failed command on the broker, and the message for its user."""
+    if isinstance(error, RecorderError):  # pyarrow is not installed
+        return ExitCode.MISSING_DEPENDENCY, str(error)
+    if isinstance(error, (InvalidArgumentError, ControllerError)):
+        return ExitCode.BAD_INPUT, str(error)
+    if isinstance(error, (PurgatoryError, OSError)):
+        return ExitCode.FAILED, str(error)
+    return ExitCode.FAILED, f"{type(error).__name__}: {error}\n(-v shows the traceback)"
 
 
-def run_broker_command(options: argparse.Namespace) -> int:
-    """Run one of them; the exit code."""
-    try:
-        from request_purgatory.broker.metadata.controller import ControllerError
-        from request_purgatory.errors import InvalidArgumentError, PurgatoryError
-    except ModuleNotFoundError as missing:
-        print(
-            f"purgatory: the Python package {missing.name!r} is not installed.\n"
-            "The broker needs the extra [broker]: pip install 'request-purgatory[broker]'",
-            file=sys.stderr,
+def make_app() -> App:
+    """Return the command `broker` with its subcommands."""
+    app = App(name="broker", help_epilogue="", default_parameter=NO_NEGATIVES)
+    app.command(
+        App(
+            name="serve",
+            default_command=serve,
+            group=Group("Cluster", sort_key=1),
+            help="Run a light Kafka cluster on loopback, for tests and development.",
+            help_epilogue="Example: `purgatory broker serve --nodes 3 --min-insync-replicas 2 "
+            "--topic orders:4`",
         )
-        return MISSING_TOOL
-    try:
-        return _broker(options) if options.command == "broker" else _control(options)
-    except (PurgatoryError, ControllerError, OSError) as error:
-        if options.verbose:
-            logging.getLogger(__name__).exception("the command failed")
-        print(f"purgatory: {error}", file=sys.stderr)
-        return BAD_INPUT if isinstance(error, (InvalidArgumentError, ControllerError)) else FAILED
-
-
-# -- broker
-
-
-def _broker(options: argparse.Namespace) -> int:
-    settings = _settings(options)
-    topics = [_topic(text) for text in options.topic]
-    return asyncio.run(_serve(options, settings, topics))
-
-
-def _settings(options: argparse.Namespace) -> ClusterSettings:
-    from request_purgatory.broker.settings import ClusterSettings
-    from request_purgatory.errors import InvalidArgumentError
-
-    known = {
-        each.name: each
-        for each in fields(ClusterSettings)
-        if each.name not in ("nodes", "port", "data_dir", "topic_defaults")
-    }
-    given: dict[str, Any] = {}
-    for text in options.set:
-        name, equals, value = text.partition("=")
-        name = name.replace(".", "_")
-        if not equals or name not in known:
-            raise InvalidArgumentError(
-                "--set", f"NAME=VALUE with a name out of {', '.join(sorted(known))}", text
+    )
+    controls = Group("Control of a running cluster", sort_key=2)
+    for position, name in enumerate(control_commands()):
+        app.command(
+            App(
+                name=name.replace("_", "-"),
+                default_command=_control_command(name),
+                group=controls,
+                sort_key=position,
+                help_epilogue="",
             )
-        try:
-            given[name] = _value(str(known[name].type), value)
-        except ValueError:
-            raise InvalidArgumentError(
-                f"--set {name}", f"of the type {known[name].type}", value
-            ) from None
-    return ClusterSettings(nodes=options.nodes, port=options.port, data_dir=options.data, **given)
-
-
-def _value(kind: str, text: str) -> Any:
-    if "None" in kind and text.lower() in ("none", "-1", ""):
-        return None
-    if kind.startswith("bool"):
-        if text.lower() not in ("true", "false"):
-            raise ValueError(text)
-        return text.lower() == "true"
-    return float(text) if kind.startswith("float") else int(text)
-
-
-def _topic(text: str) -> tuple[str, int, int]:
-    from request_purgatory.errors import InvalidArgumentError
-
-    name, *counts = text.split(":")
-    if len(counts) > 2 or not all(each.isdigit() for each in counts):
-        raise InvalidArgumentError(
-            "--topic", "NAME, NAME:PARTITIONS or NAME:PARTITIONS:REPLICAS", text
         )
-    partitions, replicas = [*map(int, counts), -1, -1][:2]
-    return name, partitions, replicas
+    return app
+
+
+# -- serve
+
+
+def _topics(_type: Any, tokens: Sequence[Any]) -> list[NewTopic]:
+    """Return topics from tokens `NAME[:PARTITIONS[:REPLICAS]]`.
+
+    Raises:
+        ValueError: A token is something else.
+    """
+    topics = []
+    for token in tokens:
+        name, *counts = token.value.split(":")
+        if not name or len(counts) > 2 or not all(each.isdecimal() for each in counts):
+            raise ValueError(
+                f"expected NAME, NAME:PARTITIONS or NAME:PARTITIONS:REPLICAS, got {token.value!r}"
+            )
+        partitions, replicas = [*map(int, counts), -1, -1][:2]
+        topics.append((name, partitions, replicas))
+    return topics
+
+
+@command(describe_failure)
+def serve(
+    *,
+    topic: Annotated[
+        list[str], Parameter(converter=_topics, metavar="NAME[:PARTITIONS[:REPLICAS]]")
+    ]
+    | None = None,
+    control_port: Annotated[int, Parameter(converter=whole_number, metavar="N")] = CONTROL_PORT,
+    record: LocalPath | None = None,
+    settings: Annotated[
+        ClusterSettings,
+        FieldsOf(
+            ClusterSettings,
+            "Cluster settings",
+            without=("topic_defaults",),
+            defaults={"port": PORT},
+        ),
+    ],
+    output: OutputOptions,
+) -> ExitCode:
+    """Run a cluster until SIGINT (Ctrl-C) or SIGTERM.
+
+    Args:
+        topic: A topic to create, unless the data directory has it; may be repeated.
+        control_port: The port for the other commands of `purgatory broker`; 0 is a free one.
+        record: Record requests that wait as a trace in this folder, for `purgatory import`.
+        settings: The cluster.
+        output: See `Output`.
+
+    Returns:
+        The code of the signal.
+    """
+    topics: Sequence[Any] = topic or ()
+    stop = asyncio.run(_serve(settings, topics, control_port, record, output))
+    if record is not None:
+        output.console.print(
+            f"recorded; next: purgatory import {record} --out NAME", soft_wrap=True, markup=False
+        )
+    return stop.exit_code
 
 
 async def _serve(
-    options: argparse.Namespace, settings: ClusterSettings, topics: list[tuple[str, int, int]]
-) -> int:
-    from request_purgatory.broker.cluster.admin_server import ControlServer
-    from request_purgatory.broker.cluster.async_cluster import AsyncCluster
-    from request_purgatory.broker.replication.recorder import Recorder
-    from request_purgatory.cli.session import open_console
+    settings: ClusterSettings,
+    topics: Sequence[NewTopic],
+    control_port: int,
+    record: Path | None,
+    output: Output,
+) -> StopRequest:
+    """Run a cluster until a signal, and print its metrics.
 
-    console = open_console()
-    ended = asyncio.Event()
+    Returns:
+        Which signal it was.
+    """
+    stop, stopped = StopRequest(), asyncio.Event()
+
+    def note(number: int) -> None:
+        stop.number = number
+        stopped.set()
+
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
-        with suppress(NotImplementedError):  # Windows, where Ctrl-C raises.
-            loop.add_signal_handler(number, ended.set)
-    recorder = None if options.record is None else Recorder(options.record)
+        with suppress(NotImplementedError):  # Windows, where Ctrl-C raises KeyboardInterrupt
+            loop.add_signal_handler(number, note, number)
+    recorder = None if record is None else Recorder(record)
     try:
         async with AsyncExitStack() as stack:
             cluster = await stack.enter_async_context(AsyncCluster(settings, recorder=recorder))
-            control = await stack.enter_async_context(ControlServer(cluster, options.control))
+            control = await stack.enter_async_context(ControlServer(cluster, control_port))
             for name, partitions, replicas in topics:
                 if name not in cluster.controller.topics:
                     cluster.create_topic(name, partitions=partitions, replication_factor=replicas)
-            console.print(f"bootstrap servers: [bold]{cluster.bootstrap}[/]", soft_wrap=True)
-            kept = "in memory" if settings.data_dir is None else f"in {settings.data_dir}"
-            console.print(
-                f"nodes: {settings.nodes}, data {kept}; control: {control.address}; Ctrl-C ends it",
-                soft_wrap=True,
-            )
-            await ended.wait()
-            _print_metrics(console, cluster)
+            _print_addresses(output, cluster, control.address)
+            await stopped.wait()
+            metrics = cluster.metrics()
     finally:
         if recorder is not None:
             recorder.close()
-    if options.record is not None:
-        console.print(
-            f"recorded; next: purgatory import {options.record} --out NAME",
-            soft_wrap=True,
-            markup=False,
-        )
-    return OK
+    print_metrics(output.console, metrics)
+    return stop
 
 
-def _print_metrics(console: Console, cluster: AsyncCluster) -> None:
-    from rich.table import Table
-
-    names = (
-        "Completions",
-        "Expires",
-        "Cancellations",
-        "NumDelayedOperations",
-        "Purges",
-        "CallbackErrors",
+def _print_addresses(output: Output, cluster: AsyncCluster, control: str) -> None:
+    """Print where the cluster can be reached."""
+    addresses = {"bootstrap_servers": cluster.bootstrap_servers, "control": control}
+    output.print_result(addresses, indent=None)
+    folder = cluster.settings.data_dir
+    storage = "in memory" if folder is None else f"in {folder}"
+    output.console.print(f"bootstrap servers: [bold]{cluster.bootstrap_servers}[/]", soft_wrap=True)
+    output.console.print(
+        f"nodes: {cluster.settings.nodes}, data {storage}; control: {control}; Ctrl-C ends it",
+        soft_wrap=True,
     )
-    table = Table("node", "purgatory", *names, title="what waited")
-    for node, purgatories in cluster.metrics().items():
-        for name, found in purgatories.items():
-            if any(found[each] for each in names):
-                table.add_row(str(node), name, *(f"{found[each]:,.0f}" for each in names))
-    if table.row_count:
-        console.print(table)
 
 
 # -- control
 
 
-def _control(options: argparse.Namespace) -> int:
-    from request_purgatory.broker.cluster.admin_server import ControlClient
+class _RemoteCluster(ClusterClient):
+    """A running cluster of another process, which this process neither starts nor stops."""
 
-    _, arguments, choices = _CONTROLS[options.action]
-    given = {name: getattr(options, name) for name in arguments}
-    given |= {
-        name: getattr(options, name) for name in choices if getattr(options, name) is not None
-    }
-    client = ControlClient(options.address)
-    try:
-        result = client.call(options.action.replace("-", "_"), given)
-    finally:
-        client.close()
-    if result is not None:
-        print(json.dumps(result, indent=2))
-    return OK
+    def __init__(self, address: str) -> None:
+        self._control = ControlClient(address)
+
+    def start(self) -> _RemoteCluster:
+        """Return the cluster, which is running."""
+        return self
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._control.close()
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """The addresses of all nodes."""
+        return str(self._control.call("bootstrap_servers", {}))
+
+    def call(self, command: str, /, **arguments: Any) -> Any:
+        """Run a command by its name.
+
+        Returns:
+            What the command returned.
+        """
+        return self._control.call(command, arguments)
+
+
+def control_commands() -> list[str]:
+    """Return the methods of `ClusterClient` that run a command, which are commands here too."""
+    return [
+        name
+        for name, method in vars(ClusterClient).items()
+        if inspect.isfunction(method)
+        and not name.startswith("_")
+        and not getattr(method, "__isabstractmethod__", False)
+    ]
+
+
+def _control_command(name: str) -> Callable[..., ExitCode]:
+    """Return a command with the parameters and the docstring of a method of `ClusterClient`."""
+    method = getattr(ClusterClient, name)
+
+    def control(
+        *values: Any,
+        address: Annotated[
+            str, Parameter(help="Where the cluster takes commands.", metavar="HOST:PORT")
+        ] = f"127.0.0.1:{CONTROL_PORT}",
+        output: OutputOptions,
+        **options: Any,
+    ) -> ExitCode:
+        with _RemoteCluster(address) as cluster:
+            result = getattr(cluster, name)(*values, **options)
+        if result is not None:
+            output.print_result(result)
+            if not output.json:
+                _PRINTERS[name](output.console, result)
+        return ExitCode.OK
+
+    own = inspect.signature(control, eval_str=True).parameters
+    parameters = [
+        each.replace(
+            kind=each.POSITIONAL_ONLY if each.kind is each.POSITIONAL_OR_KEYWORD else each.kind,
+            annotation=option_type(each.annotation),
+        )
+        for each in inspect.signature(method, eval_str=True).parameters.values()
+        if each.name not in ("self", "configs")  # a topic's settings have no option
+    ]
+    parameters += [own["address"], own["output"]]
+    control.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    control.__annotations__ = {each.name: each.annotation for each in parameters}
+    control.__doc__ = _help(method.__doc__ or "")
+    return command(describe_failure)(control)
+
+
+def _help(docstring: str) -> str:
+    """Return a method's docstring in the command line's words."""
+    names = "|".join(control_commands())
+    text = re.sub(rf"`({names})`", lambda match: match.group().replace("_", "-"), docstring)
+    return re.sub(r"^Return ", "Print ", text)
+
+
+def print_metrics(console: Console, metrics: Metrics) -> None:
+    """Print the counts of each node's purgatories, those without any left out."""
+    table = Table("node", "purgatory", *_COUNTS, title="purgatories")
+    for node, purgatories in metrics.items():
+        for name, found in purgatories.items():
+            if any(found[each] for each in _COUNTS):
+                table.add_row(str(node), name, *(f"{found[each]:,.0f}" for each in _COUNTS))
+    console.print(table if table.row_count else "no purgatory has had an operation")
+
+
+def _print_topic(console: Console, partitions: list[dict[str, Any]]) -> None:
+    """Print a row for each live replica of a topic."""
+    table = Table("partition", "node", "leader", "in sync", "start", "end", "high watermark")
+    for each in partitions:
+        for node, offsets in each["offsets"].items():
+            leads = f"epoch {each['leader_epoch']}" if node == each["leader"] else ""
+            table.add_row(
+                str(each["partition"]),
+                str(node),
+                leads,
+                "yes" if node in each["isr"] else "no",
+                *(str(offsets[name]) for name in ("log_start_offset", "end_offset")),
+                str(offsets["high_watermark"]),
+            )
+    console.print(table)
+
+
+_PRINTERS: dict[str, Callable[[Console, Any], None]] = {
+    "describe_topic": _print_topic,
+    "metrics": print_metrics,
+}
+
+app = make_app()

@@ -1,65 +1,59 @@
-"""What every command on Spark begins with: a session, and a console."""
+"""The Spark session of a command."""
 
 from __future__ import annotations
 
 import logging
 import signal
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-    from rich.console import Console
+from pyspark.sql import SparkSession
+
+from request_purgatory.pipeline.spark.console_filter import (
+    silence_py4j_interrupts,
+    silence_spark_log,
+    without_noise,
+)
+from request_purgatory.pipeline.spark.session import create_session
+
+SessionFactory = Callable[[], SparkSession]
 
 
 @contextmanager
-def open_session(
-    make: Callable[[], SparkSession] | None = None,
-) -> Iterator[tuple[SparkSession, Console]]:
-    """A session for a block, and a console beside it; the session ends with the block, also where the user breaks it off.
+def open_session(create: SessionFactory | None = None) -> Iterator[SparkSession]:
+    """Open a session for a block; it stops with the block, also where Ctrl-C ends the block.
 
     Args:
-        make: makes the session; `create_session` unless given.
-    """
-    from request_purgatory.pipeline.spark.console_filter import (
-        hush,
-        quiet_interrupts,
-        without_noise,
-    )
-    from request_purgatory.pipeline.spark.session import create_session
+        create: Makes the session; `create_session` unless given.
 
+    Yields:
+        The session.
+
+    Raises:
+        KeyboardInterrupt: Ctrl-C ended the block.
+        BaseException: What the block raised otherwise.
+    """
     verbose = logging.getLogger().isEnabledFor(logging.DEBUG)
     if not verbose:
-        quiet_interrupts()
+        silence_py4j_interrupts()
     with nullcontext() if verbose else without_noise():
-        session = (make or create_session)()
+        session = (create or create_session)()
     if threading.current_thread() is threading.main_thread():
         # Spark's own handler calls the JVM in the middle of other calls. Jobs are cancelled when
         # the session stops.
         signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        yield session, open_console()
+        yield session
     except KeyboardInterrupt:
-        # The call that was broken off may have taken the connection with it. The JVM ends with this
+        # The interrupted call may have broken the connection to the JVM, which ends with this
         # process in any case.
         with suppress(Exception):
             if not verbose:
-                hush(session)
+                silence_spark_log(session)
             session.stop()
         raise
     except BaseException:
         session.stop()
         raise
     session.stop()
-
-
-def open_console() -> Console:
-    """Where commands tell what they do."""
-    from rich.console import Console
-
-    # A file or a pipe has no width: then the tables' own, instead of the 80 columns of a terminal
-    # that nobody looks at.
-    return Console(highlight=False, width=None if sys.stdout.isatty() else 120)

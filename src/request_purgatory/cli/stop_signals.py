@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM, for work that is to stop in good order."""
+"""SIGINT and SIGTERM, for commands that stop in an orderly way."""
 
 from __future__ import annotations
 
@@ -8,12 +8,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+from request_purgatory.cli.exit_codes import ExitCode
+
+_EXIT_CODES = {signal.SIGINT: ExitCode.INTERRUPTED, signal.SIGTERM: ExitCode.TERMINATED}
+
 
 class StopRequest:
     """Whether the process was asked to stop.
 
     Attributes:
-        number: the signal's number, 0 as long as there was none.
+        number: The signal's number; 0 as long as there was none.
     """
 
     def __init__(self) -> None:
@@ -28,22 +32,25 @@ class StopRequest:
         return signal.Signals(self.number).name
 
     @property
-    def exit_code(self) -> int:
-        """As a shell gives it for a process that the signal ended."""
-        return 128 + self.number
+    def exit_code(self) -> ExitCode:
+        """The exit code of a command that the signal stopped."""
+        return _EXIT_CODES[signal.Signals(self.number)]
 
 
 @contextmanager
 def stop_on_signals() -> Iterator[StopRequest]:
-    """Note SIGINT and SIGTERM in the block, instead of being ended by them.
+    """Note SIGINT and SIGTERM in the block instead of ending the process.
 
-    A second one has its usual effect.
+    A second signal has its usual effect. Outside the main thread, signals keep their effect.
+
+    Yields:
+        The request to stop, which is true once there was a signal.
     """
     request = StopRequest()
     if threading.current_thread() is not threading.main_thread():
-        yield request  # Signals are another thread's business.
+        yield request
         return
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.getsignal(number) for number in _EXIT_CODES}
 
     def note(number: int, _frame: FrameType | None) -> None:
         request.number = number

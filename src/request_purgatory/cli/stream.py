@@ -2,111 +2,185 @@
 
 from __future__ import annotations
 
-import argparse
-import sys
 from collections.abc import Callable
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import Annotated
 
-from request_purgatory.cli.session import open_console, open_session
+from cyclopts import Group, Parameter
+from rich.markup import escape
 
-if TYPE_CHECKING:
-    from request_purgatory.pipeline.stream.progress import BatchProgress
+from request_purgatory.cli import session
+from request_purgatory.cli.command import command, print_error
+from request_purgatory.cli.converters import LocalPath, name_value_pairs
+from request_purgatory.cli.exit_codes import ExitCode
+from request_purgatory.cli.failures import describe_failure
+from request_purgatory.cli.output import Output, OutputOptions
+from request_purgatory.cli.settings_options import FieldsOf, Given
+from request_purgatory.cli.stop_signals import stop_on_signals
+from request_purgatory.errors import InvalidArgumentError
+from request_purgatory.pipeline.spark.console_filter import silence_spark_log
+from request_purgatory.pipeline.spark.session import create_session
+from request_purgatory.pipeline.stream.endpoints.address import (
+    AddressOptions,
+    is_kafka_address,
+    parse_endpoints,
+)
+from request_purgatory.pipeline.stream.endpoints.connector import (
+    connector_settings,
+    create_kafka_session,
+)
+from request_purgatory.pipeline.stream.endpoints.folders import FORMATS, FolderSource
+from request_purgatory.pipeline.stream.job import ROUTES, StreamSettings
+from request_purgatory.pipeline.stream.metrics import (
+    StreamMetrics,
+    open_metrics_file,
+    parse_listen_address,
+    serve_metrics,
+)
+from request_purgatory.pipeline.stream.progress import BatchProgress, print_batch
+from request_purgatory.pipeline.stream.run import StreamPlan, run_stream
 
-OK = 0
+_METRICS = Group("Metrics", sort_key=7)
+
+OnBatch = Callable[[BatchProgress], object]
 
 
-def stream(options: argparse.Namespace) -> int:
-    """Run it; the exit code."""
-    from functools import partial
-
-    from rich.markup import escape
-
-    from request_purgatory.cli.stop_signals import stop_on_signals
-    from request_purgatory.errors import InvalidArgumentError
-    from request_purgatory.pipeline.spark.console_filter import hush
-    from request_purgatory.pipeline.spark.session import create_session
-    from request_purgatory.pipeline.stream.endpoints.address import (
-        AddressOptions,
-        endpoints,
-        is_kafka,
-    )
-    from request_purgatory.pipeline.stream.endpoints.connector import session_with_connector
-    from request_purgatory.pipeline.stream.job import StreamSettings
-    from request_purgatory.pipeline.stream.progress import print_batch
-    from request_purgatory.pipeline.stream.run import StreamPlan, run_stream
-
-    names = ("shards", "route", "delay_ms", "remember_ms", "max_shard_mb")
-    addresses = (options.requests, options.events, options.out)
-    of_addresses = ("format", "files_per_batch", "rows_per_batch", "kafka_options")
-    plan = StreamPlan(
-        endpoints=endpoints(
-            *addresses, AddressOptions(**{name: getattr(options, name) for name in of_addresses})
+@command(describe_failure)
+def stream(
+    requests: str,
+    events: str,
+    /,
+    *,
+    out: Annotated[str, Parameter(metavar="ADDRESS")],
+    plan: Annotated[
+        Given,
+        FieldsOf(
+            StreamPlan,
+            "Batches",
+            only=("checkpoint", "trigger_interval", "available_now", "drain", "idle_timeout"),
+            changes={
+                "trigger_interval": Parameter(metavar="SECONDS"),
+                "idle_timeout": Parameter(metavar="SECONDS"),
+            },
         ),
-        checkpoint=options.checkpoint,
-        settings=StreamSettings(**{name: getattr(options, name) for name in names}),
-        every_s=options.every,
-        available=options.available,
-        finish=options.finish,
-        idle_s=options.idle,
+    ],
+    settings: Annotated[
+        StreamSettings,
+        FieldsOf(StreamSettings, "State", changes={"route": Parameter(choices=ROUTES)}),
+    ],
+    addresses: Annotated[
+        AddressOptions,
+        FieldsOf(
+            AddressOptions,
+            "Inputs and output",
+            changes={
+                "format": Parameter(choices=FORMATS),
+                "kafka_options": Annotated[
+                    list[str],
+                    Parameter(
+                        name="--kafka-option", converter=name_value_pairs, metavar="NAME=VALUE"
+                    ),
+                ],
+            },
+        ),
+    ],
+    kafka_connector: Annotated[
+        str | None, Parameter(group="Inputs and output", metavar="CONNECTOR")
+    ] = None,
+    metrics: Annotated[LocalPath | None, Parameter(group=_METRICS)] = None,
+    metrics_listen: Annotated[str | None, Parameter(group=_METRICS, metavar="[HOST:]PORT")] = None,
+    output: OutputOptions,
+) -> ExitCode:
+    """Compute how requests end while they arrive, with a streaming job.
+
+    Args:
+        requests: A folder that files are added to, kafka://HOST:PORT/TOPIC, or
+            rate://ROWS_PER_SECOND.
+        events: As for the requests.
+        out: Where outcomes and late rows are written: a folder, or kafka://HOST:PORT/TOPIC.
+        plan: The checkpoint, and when the stream ends.
+        settings: The state.
+        addresses: What applies to inputs and output of a kind.
+        kafka_connector: Spark's Kafka connector: Maven coordinates or jars, or `provided` for the
+            one that Spark is installed with.
+        metrics: A file to append a line of JSON to for each batch.
+        metrics_listen: Serve /metrics for Prometheus at this address; the host is 127.0.0.1 unless
+            given, port 0 is a free port.
+        output: See `Output`.
+
+    Returns:
+        OK, or the code of the signal that stopped the stream.
+    """
+    stream_plan = StreamPlan(
+        endpoints=parse_endpoints(requests, events, out, addresses), settings=settings, **plan
     )
-    with_kafka = any(is_kafka(address) for address in addresses)
-    if options.kafka_connector and not with_kafka:
-        raise InvalidArgumentError(
-            "kafka_connector", "for a kafka:// address", options.kafka_connector
-        )
-    make = (
-        partial(session_with_connector, options.kafka_connector) if with_kafka else create_session
-    )
-    with ExitStack() as until_end:
-        # What can't be written or listened on is told before Spark is started.
-        heard = _metrics(options, until_end)
-        spark, console = until_end.enter_context(open_session(make))
+    for source in (stream_plan.endpoints.requests, stream_plan.endpoints.events):
+        if isinstance(source, FolderSource):
+            source.require_folder()
+    create = _session_factory((requests, events, out), kafka_connector)
+    with ExitStack() as stack:
+        # Before Spark starts: a file that can't be written and an address that is taken are
+        # refused.
+        observers = _open_metrics(metrics, metrics_listen, output, stack)
+        spark = stack.enter_context(session.open_session(create))
+        stop = stack.enter_context(stop_on_signals())
 
-        def told(batch: BatchProgress) -> None:
-            print_batch(console, batch)
-            for hear in heard:
-                hear(batch)
+        def on_batch(batch: BatchProgress) -> None:
+            print_batch(output.console, batch)
+            for observe in observers:
+                observe(batch)
 
-        stop = until_end.enter_context(stop_on_signals())
-
-        def stopped() -> bool:
-            if stop and not options.verbose:
-                hush(spark)
+        def should_stop() -> bool:
+            if stop and not output.verbose:
+                silence_spark_log(spark)
             return bool(stop)
 
-        run_stream(spark, plan, told, stopped)
-    outcomes, late = map(escape, plan.endpoints.out.places)
-    console.print(f"outcomes: [bold]{outcomes}[/], late rows: [bold]{late}[/]", soft_wrap=True)
-    if stop:
-        print(
-            f"purgatory: stopped by {stop.name}; the same command goes on from {options.checkpoint}",
-            file=sys.stderr,
-        )
-        return stop.exit_code
-    return OK
-
-
-def _metrics(
-    options: argparse.Namespace, until_end: ExitStack
-) -> list[Callable[[BatchProgress], None]]:
-    from request_purgatory.pipeline.stream.metrics import (
-        StreamMetrics,
-        metrics_file,
-        parse_address,
-        serve_metrics,
+        run_stream(spark, stream_plan, on_batch, should_stop)
+    outcomes, late = stream_plan.endpoints.out.locations
+    output.print_result(
+        {"outcomes": outcomes, "late_rows": late, "stopped_by": stop.name if stop else None}
     )
+    output.console.print(
+        f"outcomes: [bold]{escape(outcomes)}[/], late rows: [bold]{escape(late)}[/]",
+        soft_wrap=True,
+    )
+    if not stop:
+        return ExitCode.OK
+    print_error(f"stopped by {stop.name}; the same command resumes from {stream_plan.checkpoint}")
+    return stop.exit_code
 
-    heard: list[Callable[[BatchProgress], None]] = []
-    if options.metrics_listen is not None:
+
+def _session_factory(addresses: tuple[str, ...], connector: str | None) -> session.SessionFactory:
+    """Return what makes the session: with Spark's Kafka connector if an address needs it.
+
+    Raises:
+        InvalidArgumentError: The connector is not one, or no address needs it.
+    """
+    if any(is_kafka_address(address) for address in addresses):
+        connector_settings(connector)  # raises for a connector that is not one
+        return partial(create_kafka_session, connector)
+    if connector:
+        raise InvalidArgumentError("kafka_connector", "used with a kafka:// address", connector)
+    return create_session
+
+
+def _open_metrics(
+    file: LocalPath | None, address: str | None, output: Output, stack: ExitStack
+) -> list[OnBatch]:
+    """Open the metrics file and serve metrics, as the options say, until the stack is closed.
+
+    Returns:
+        Functions to call with every batch.
+    """
+    observers: list[OnBatch] = []
+    if address is not None:
         metrics = StreamMetrics()
-        host, port = parse_address(options.metrics_listen)
-        bound = until_end.enter_context(serve_metrics(metrics, host, port))
-        open_console().print(
-            f"metrics: http://{f'[{host}]' if ':' in host else host}:{bound}/metrics",
-            soft_wrap=True,
-        )
-        heard.append(metrics.add)
-    if options.metrics is not None:
-        heard.append(until_end.enter_context(metrics_file(options.metrics)).add)
-    return heard
+        host, port = parse_listen_address(address)
+        bound = stack.enter_context(serve_metrics(metrics, host, port))
+        url = f"http://{f'[{host}]' if ':' in host else host}:{bound}/metrics"
+        output.console.print(f"metrics: {url}", soft_wrap=True)
+        observers.append(metrics.add)
+    if file is not None:
+        observers.append(stack.enter_context(open_metrics_file(file)).add)
+    return observers

@@ -1,0 +1,231 @@
+"""The commands that analyze traces and report, and the one that does the whole pipeline."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+from rich.markup import escape
+
+from request_purgatory.cli import session
+from request_purgatory.cli.command import Force, command
+from request_purgatory.cli.converters import LocalPath, LocalPaths, Timeouts, count
+from request_purgatory.cli.exit_codes import ExitCode
+from request_purgatory.cli.failures import describe_failure
+from request_purgatory.cli.output import Output, OutputOptions
+from request_purgatory.cli.settings_options import FieldsOf, Given
+from request_purgatory.cli.traces import ImportOptions
+from request_purgatory.errors import InvalidArgumentError
+from request_purgatory.pipeline.analysis.analysis import Analysis, analyze
+from request_purgatory.pipeline.analysis.replay_folder import ReplayFolder
+from request_purgatory.pipeline.analysis.report import write_report
+from request_purgatory.pipeline.outcomes.replay import DESIGNS, ReplaySettings
+from request_purgatory.pipeline.run import RunPlan, print_summary, run
+from request_purgatory.pipeline.spark.job_progress import step
+from request_purgatory.pipeline.traces.output_folder import OutputExistsError, output_folder
+from request_purgatory.pipeline.traces.trace_folder import Trace
+from request_purgatory.pipeline.traces.trace_reader import check_source
+from request_purgatory.pipeline.traces.workload import CASES, Workload
+from request_purgatory.published_benchmark.report_section import benchmark_section
+from request_purgatory.published_benchmark.results import require_measurements
+
+_AnalysisOptions = Annotated[
+    Given,
+    FieldsOf(
+        RunPlan,
+        only=("timeouts", "max_worker_mb"),
+        changes={"timeouts": Timeouts, "max_worker_mb": Parameter(converter=count)},
+    ),
+]
+
+
+@command(describe_failure)
+def run_all(
+    *,
+    trace: LocalPaths = None,
+    workload: Annotated[
+        list[str] | None, Parameter(choices=tuple(CASES), consume_multiple=(1, None))
+    ] = None,
+    requests: Annotated[Given, FieldsOf(Workload, only=("requests",))],
+    out: LocalPath | None = None,
+    force: Force = False,
+    limits: _AnalysisOptions,
+    imports: ImportOptions,
+    output: OutputOptions,
+) -> ExitCode:
+    """Make or import traces, replay them in both designs, analyze them, and write one report.
+
+    Args:
+        trace: A trace to import; may be repeated.
+        workload: Published workloads to make; both unless given, or none with `--trace`.
+        requests: The number of requests in each workload.
+        out: The run's folder; a folder in `runs/`, named by the time, unless given.
+        force: See `Force`.
+        limits: The what-if timeouts and the memory limit.
+        imports: How to import the traces.
+        output: See `Output`.
+
+    Returns:
+        OK, or OUTCOMES_DIFFER.
+    """
+    sources = trace or []
+    # With a trace to import, published workloads are made only on request.
+    cases = workload or ([] if sources else list(CASES))
+    plan = RunPlan(
+        workloads=[replace(CASES[case], **requests) for case in cases],
+        sources=sources,
+        imports=imports,
+        replays=tuple(ReplaySettings(design=design) for design in DESIGNS),
+        **limits,
+    )
+    for source in sources:
+        check_source(source, imports)
+    out = out or Path("runs") / datetime.now().astimezone().strftime("%Y-%m-%d-%H%M%S")
+    with output_folder(out, replace=force) as folder, session.open_session() as spark:
+        analyses = run(spark, plan, folder, output.console)
+        differing = print_summary(output.console, spark, analyses)
+    moved = [Analysis(out.resolve() / each.path.relative_to(folder)) for each in analyses]
+    _print_report(
+        output,
+        out / "report.html",
+        {
+            "path": str(out),
+            "differing": differing,
+            "analyses": [_analysis_result(each) for each in moved],
+        },
+    )
+    return _agreement(output, differing)
+
+
+@command(describe_failure)
+def analyze_trace(
+    trace: LocalPath,
+    /,
+    *,
+    replay: LocalPaths = None,
+    out: LocalPath,
+    limits: _AnalysisOptions,
+    force: Force = False,
+    output: OutputOptions,
+) -> ExitCode:
+    """Compute a trace's outcomes, compare replays with them, and what other timeouts would do.
+
+    Args:
+        trace: A trace folder.
+        replay: A replay of the trace; may be repeated.
+        out: The analysis folder to make.
+        limits: The what-if timeouts and the memory limit.
+        force: See `Force`.
+        output: See `Output`.
+
+    Returns:
+        OK, or OUTCOMES_DIFFER.
+    """
+    opened = Trace(trace)
+    opened.require_requests()
+    replays = [ReplayFolder(path) for path in replay or []]
+    for each in replays:
+        each.settings  # noqa: B018 - raises for a folder that is not a replay
+    with output_folder(out, replace=force) as folder, session.open_session() as spark:
+        with step(output.console, spark, f"analyze {opened.name}"):
+            analysis = analyze(spark, opened, replays, folder, **limits)
+        differing = print_summary(output.console, spark, [analysis])
+    made = _analysis_result(Analysis(out)) | {"differing": differing}
+    output.print_made(out, following=f"report {out} --out report.html", result=made)
+    return _agreement(output, differing)
+
+
+@command(describe_failure)
+def report(
+    analysis: LocalPaths = None,
+    /,
+    *,
+    bench: LocalPaths = None,
+    out: LocalPath,
+    force: Force = False,
+    output: OutputOptions,
+) -> ExitCode:
+    """Write one HTML file with the figures and tables of analyses and benchmarks.
+
+    Args:
+        analysis: Analysis folders.
+        bench: The folder of a benchmark; may be repeated.
+        out: The HTML file to write.
+        force: See `Force`.
+        output: See `Output`.
+
+    Returns:
+        OK.
+
+    Raises:
+        InvalidArgumentError: There is nothing to report.
+        OutputExistsError: `out` is a folder, or exists and may not be replaced.
+    """
+    analyses = [Analysis(path) for path in analysis or []]
+    benchmarks = bench or []
+    if not analyses and not benchmarks:
+        raise InvalidArgumentError("analysis", "at least one folder, or --bench with one", analyses)
+    for each in analyses:
+        each.manifest  # noqa: B018 - raises for a folder that is not an analysis
+    for path in benchmarks:
+        require_measurements(path)
+    _require_free_file(out, force=force)
+    partial = out.absolute().with_name(f".{out.name}.partial")
+    partial.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with session.open_session() as spark, step(output.console, spark, "write the report"):
+            sections = [benchmark_section(spark, path) for path in benchmarks]
+            write_report(spark, analyses, partial, benchmarks=sections).replace(out)
+    finally:
+        partial.unlink(missing_ok=True)
+    _print_report(output, out, {})
+    return ExitCode.OK
+
+
+def _require_free_file(out: Path, *, force: bool) -> None:
+    """Check that a file can be written to `out`.
+
+    Raises:
+        OutputExistsError: It is a folder, or exists and may not be replaced.
+    """
+    if out.is_dir():
+        raise OutputExistsError(
+            f"{out} is a folder, and the report is one file: choose another --out"
+        )
+    if out.exists() and not force:
+        raise OutputExistsError(
+            f"{out} exists already: choose another --out, or replace it with --force"
+        )
+
+
+def _analysis_result(analysis: Analysis) -> dict[str, Any]:
+    """Return what the JSON document has of an analysis."""
+    manifest = analysis.manifest
+    result = {
+        "path": str(analysis.path),
+        "trace": manifest["trace"]["name"],
+        "summary": analysis.rows("summary", dimension="all")[0],
+    }
+    for name in ("agreement", "marks"):
+        if name in manifest["tables"]:
+            result[name] = analysis.rows(name)
+    return result
+
+
+def _print_report(output: Output, path: Path, result: dict[str, Any]) -> None:
+    output.print_result({"report": str(path), **result})
+    output.console.print(f"report: [bold]{escape(str(path))}[/]", soft_wrap=True)
+
+
+def _agreement(output: Output, differing: int) -> ExitCode:
+    """Return OK, or OUTCOMES_DIFFER after saying so."""
+    if not differing:
+        return ExitCode.OK
+    output.console.print(
+        f"[red]{differing:,} rows of the replays differ from the batch outcomes[/]: "
+        "see the table agreement"
+    )
+    return ExitCode.OUTCOMES_DIFFER

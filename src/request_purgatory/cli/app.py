@@ -1,0 +1,186 @@
+"""The command line: which commands there are, and where they are.
+
+A command's module is imported when the command is called, so `--help` and a mistyped command do not
+wait for Spark, and the broker's commands work without Spark.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Annotated
+
+from cyclopts import App, Group, Parameter
+
+from request_purgatory import __compiled__
+from request_purgatory.cli.command import NO_NEGATIVES, print_error
+from request_purgatory.cli.exit_codes import ExitCode
+
+_TRACES = Group("Traces and analysis", sort_key=1)
+_STREAM = Group("Stream", sort_key=2)
+_SIMULATION = Group("Simulation", sort_key=3)
+_BENCHMARK = Group("Benchmark", sort_key=4)
+_BROKER = Group("Broker", sort_key=5)
+_CLUSTER = Group("Spark cluster", sort_key=6)
+_PROGRAM = Group("Program", sort_key=9)
+
+_EPILOGUE = (
+    "`purgatory COMMAND --help` describes a command.\n\n"
+    "Exit codes: 0 done, 1 failed, 2 bad input, 3 replay and batch outcomes differ, "
+    "4 something to install is missing, 130 and 143 stopped by SIGINT and SIGTERM."
+)
+#: What has to be importable for the commands of an extra.
+_PACKAGES = {"spark": ("pyspark", "pyarrow", "pandas"), "broker": ("kafka", "crc32c")}
+
+
+@dataclass(frozen=True)
+class CommandEntry:
+    """A command in the table of commands.
+
+    Attributes:
+        name: The word on the command line.
+        target: The module in this package, and the function in it.
+        group: The heading in the help.
+        help: One sentence.
+        example: Arguments to show as an example; none for a command with subcommands.
+        extra: The extra that the command needs.
+    """
+
+    name: str
+    target: str
+    group: Group
+    help: str
+    example: str = ""
+    extra: str = "spark"
+
+
+COMMANDS = (
+    CommandEntry(
+        "run",
+        "analysis:run_all",
+        _TRACES,
+        "Make or import traces, replay them in both designs, analyze them, and write one report.",
+        "run --trace spans/ --timeout-ms 1000 --timeouts 100,500,1000,5000",
+    ),
+    CommandEntry(
+        "workload",
+        "traces:make_workload",
+        _TRACES,
+        "Make a published workload as a trace.",
+        "workload --case high --requests 100000 --out high",
+    ),
+    CommandEntry(
+        "import",
+        "traces:import_source",
+        _TRACES,
+        "Import a recorded trace: make requests and events of it.",
+        "import calls.csv --map arrived_at=start --map ended_at=end --time-unit ms --out calls",
+    ),
+    CommandEntry(
+        "replay",
+        "traces:replay",
+        _TRACES,
+        "Replay a trace through a real purgatory, on virtual time.",
+        "replay high --design legacy --out high.legacy",
+    ),
+    CommandEntry(
+        "analyze",
+        "analysis:analyze_trace",
+        _TRACES,
+        "Compute a trace's outcomes, compare replays with them, and what other timeouts would do.",
+        "analyze high --replay high.wheel --replay high.legacy --out high.analysis",
+    ),
+    CommandEntry(
+        "report",
+        "analysis:report",
+        _TRACES,
+        "Write one HTML file with the figures and tables of analyses and benchmarks.",
+        "report high.analysis low.analysis --out report.html",
+    ),
+    CommandEntry(
+        "stream",
+        "stream:stream",
+        _STREAM,
+        "Compute how requests end while they arrive, with a streaming job.",
+        "stream low/requests low/events --drain --out low.stream --checkpoint low.checkpoint",
+    ),
+    CommandEntry(
+        "simulate",
+        "simulation:simulate",
+        _SIMULATION,
+        "Simulate a cluster larger than the machine, and extrapolate to a target load.",
+        "simulate --hosts 1000 --requests-per-host 100000 --target-per-day 1e12 --out simulated",
+    ),
+    CommandEntry(
+        "bench",
+        "benchmark:bench",
+        _BENCHMARK,
+        "Run the published benchmark on both designs, in real time, and report the results.",
+        "bench --case low --rates 100000,0 --rounds 1 --out runs/bench",
+    ),
+    CommandEntry(
+        "broker",
+        "broker:app",
+        _BROKER,
+        "Run a light Kafka cluster on loopback, and control it.",
+        extra="broker",
+    ),
+    CommandEntry(
+        "archive",
+        "archive:archive",
+        _CLUSTER,
+        "Pack the Python environment that the machines of a Spark cluster need.",
+        "archive purgatory.tar.gz",
+    ),
+)
+
+
+def make_app() -> App:
+    """Return the command line of `purgatory`.
+
+    Commands whose extra is not installed are in it, and say what to install.
+    """
+    build = "compiled" if __compiled__ else "interpreted"
+    app = App(
+        name="purgatory",
+        help="Make, import, replay and analyze request traces, and run a light Kafka cluster.",
+        help_epilogue=_EPILOGUE,
+        version=f"request-purgatory {version('request-purgatory')}, core {build}",
+        group_commands=_PROGRAM,
+        default_parameter=NO_NEGATIVES,
+    )
+    for position, entry in enumerate(COMMANDS):
+        epilogue = f"Example: `purgatory {entry.example}`"
+        app.command(
+            f"{__package__}.{entry.target}" if _is_installed(entry.extra) else _missing(entry),
+            name=entry.name,
+            group=entry.group,
+            help=entry.help,
+            sort_key=position,
+            **({"help_epilogue": epilogue} if entry.example else {}),
+        )
+    app.register_install_completion_command(
+        help="Install completion for the current shell.", group=_PROGRAM, help_epilogue=""
+    )
+    return app
+
+
+def _is_installed(extra: str) -> bool:
+    return all(importlib.util.find_spec(package) for package in _PACKAGES[extra])
+
+
+def _missing(entry: CommandEntry) -> Callable[..., ExitCode]:
+    """Return what a command does instead whose extra is not installed."""
+
+    def missing(
+        *_arguments: Annotated[str, Parameter(allow_leading_hyphen=True, show=False)],
+    ) -> ExitCode:
+        print_error(
+            f"`purgatory {entry.name}` needs the extra [{entry.extra}]: "
+            f"pip install 'request-purgatory[{entry.extra}]'"
+        )
+        return ExitCode.MISSING_DEPENDENCY
+
+    return missing

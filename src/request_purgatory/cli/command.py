@@ -1,0 +1,99 @@
+"""What all commands share: options out of settings, logging, and exit codes for failures."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any, TypeVar
+
+from cyclopts import Parameter
+
+from request_purgatory.cli.exit_codes import ExitCode
+from request_purgatory.cli.settings_options import with_settings_options
+
+F = TypeVar("F", bound=Callable[..., Any])
+#: From an exception to the exit code and the message for the user.
+DescribeFailure = Callable[[Exception], tuple[ExitCode, str]]
+
+#: Replace an output that exists, if this command made it.
+Force = Annotated[
+    bool, Parameter(help="Replace an output that exists already.", show_default=False)
+]
+
+#: A flag has no opposite, and a list no way to be emptied, unless an option says otherwise.
+NO_NEGATIVES = Parameter(negative_bool=(), negative_iterable=())
+
+logger = logging.getLogger(__name__)
+#: The extra that each Python package comes with; all others come with `spark`.
+_EXTRAS = {"kafka": "broker", "crc32c": "broker"}
+
+
+def command(describe_failure: DescribeFailure) -> Callable[[F], F]:
+    """Make commands of functions, whose failures become exit codes and a line on standard error.
+
+    Args:
+        describe_failure: Says what an exception means to the user.
+
+    Returns:
+        A decorator for functions that return an exit code and have a parameter `output` of the type
+        `OutputOptions`.
+    """
+
+    def decorate(function: F) -> F:
+        with_options = with_settings_options(function)
+
+        @functools.wraps(with_options)
+        def run(*arguments: Any, **options: Any) -> ExitCode:
+            with _logging(verbose=options.get("verbose", False)):
+                try:
+                    code: ExitCode = with_options(*arguments, **options)
+                except ModuleNotFoundError as error:
+                    code, message = ExitCode.MISSING_DEPENDENCY, missing_package(error)
+                except KeyboardInterrupt:
+                    code, message = ExitCode.INTERRUPTED, "interrupted; no partial output is left"
+                except Exception as error:
+                    code, message = describe_failure(error)
+                    logger.debug("the command failed", exc_info=True)
+                else:
+                    return code
+            print_error(message)
+            return code
+
+        return run  # type: ignore[return-value]
+
+    return decorate
+
+
+def print_error(message: str) -> None:
+    """Print what is wrong on standard error."""
+    print(f"purgatory: {message}", file=sys.stderr)
+
+
+def missing_package(error: ModuleNotFoundError) -> str:
+    """Return the message for a Python package that is not installed, with the extra to install."""
+    package = (error.name or "").partition(".")[0]
+    extra = _EXTRAS.get(package, "spark")
+    return (
+        f"the Python package {package!r} is not installed: pip install 'request-purgatory[{extra}]'"
+    )
+
+
+@contextmanager
+def _logging(*, verbose: bool) -> Iterator[None]:
+    """Log to standard error in the block: warnings, or with `verbose` everything."""
+    logging.basicConfig(format="%(levelname)s %(name)s: %(message)s")
+    root, spark = logging.getLogger(), logging.getLogger("DataFrameQueryContextLogger")
+    levels = {root: root.level, spark: spark.level}
+    if verbose:
+        root.setLevel(logging.DEBUG)
+    else:
+        # PySpark also logs its errors as JSON; the command prints their messages.
+        spark.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        for each, level in levels.items():
+            each.setLevel(level)

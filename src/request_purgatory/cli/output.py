@@ -1,0 +1,78 @@
+"""What a command prints: progress and tables for people, or its result as JSON."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+from rich.console import Console
+from rich.markup import escape
+
+from request_purgatory.cli.settings_options import FieldsOf
+
+#: Columns where standard output is a file or a pipe, which has no width of its own.
+_PIPE_WIDTH = 120
+
+
+@dataclass(frozen=True)
+class Output:
+    """How a command reports what it does: options that every command has.
+
+    Attributes:
+        verbose: Log more, and show the traceback of a failure.
+        json: Print the result as JSON on standard output, and all else on standard error.
+    """
+
+    verbose: bool = False
+    json: bool = False
+
+    @cached_property
+    def console(self) -> Console:
+        """Where progress and tables are printed."""
+        return open_console(stderr=self.json)
+
+    def print_result(self, result: object, *, indent: int | None = 2) -> None:
+        """Print a result as a JSON document, if `--json` asked for it.
+
+        Args:
+            result: What `json` can write; other values, such as times, are written as text.
+            indent: Columns of indentation; None prints one line, for a program that goes on.
+        """
+        if self.json:
+            print(json.dumps(result, indent=indent, ensure_ascii=False, default=str), flush=True)
+
+    def print_made(
+        self, path: Path, *, following: str = "", result: Mapping[str, Any] | None = None
+    ) -> None:
+        """Print what was made, and the command that usually follows.
+
+        Args:
+            path: The file or folder that was made.
+            following: The arguments of the command that usually follows, if there is one.
+            result: What the JSON document has besides the path.
+        """
+        self.print_result({"path": str(path), **(result or {})})
+        hint = f"; next: purgatory {escape(following)}" if following else ""
+        self.console.print(f"made [bold]{escape(str(path))}[/]{hint}", soft_wrap=True)
+
+
+#: The annotation of a command's parameter for its output.
+OutputOptions = Annotated[
+    Output,
+    FieldsOf(Output, heading="Output", changes={"verbose": Parameter(alias="-v")}),
+]
+
+
+def open_console(*, stderr: bool = False) -> Console:
+    """Return a console on standard output, or on standard error.
+
+    rich respects NO_COLOR, FORCE_COLOR and TERM.
+    """
+    stream = sys.stderr if stderr else sys.stdout
+    return Console(highlight=False, stderr=stderr, width=None if stream.isatty() else _PIPE_WIDTH)

@@ -1,0 +1,75 @@
+"""Running a command line: usage errors, and what goes wrong before a command begins."""
+
+from __future__ import annotations
+
+import difflib
+
+from cyclopts import App, CycloptsError, UnknownCommandError
+from cyclopts.completion import ShellDetectionError
+from rich.console import Console
+
+from request_purgatory.cli.app import make_app
+from request_purgatory.cli.command import missing_package, print_error
+from request_purgatory.cli.exit_codes import ExitCode
+
+
+def run(arguments: list[str]) -> int:
+    """Run a command line.
+
+    Args:
+        arguments: The command line without the program's name.
+
+    Returns:
+        The exit code, one of `ExitCode`.
+
+    Raises:
+        ImportError: A module of this package is broken.
+    """
+    app = make_app()
+    try:
+        if _print_missing_command(app, arguments):
+            return ExitCode.BAD_INPUT
+        code = app(arguments, print_error=False, exit_on_error=False, result_action="return_value")
+    except CycloptsError as error:
+        print_error(usage_message(error))
+        return ExitCode.BAD_INPUT
+    except ShellDetectionError as error:
+        print_error(str(error))
+        return ExitCode.FAILED
+    except KeyboardInterrupt:
+        return ExitCode.INTERRUPTED
+    except ImportError as error:
+        # cyclopts raises it for a command whose module it can't import.
+        if not isinstance(error.__cause__, ModuleNotFoundError):
+            raise
+        print_error(missing_package(error.__cause__))
+        return ExitCode.MISSING_DEPENDENCY
+    return ExitCode.OK if code is None else int(code)
+
+
+def usage_message(error: CycloptsError) -> str:
+    """Return what is wrong with the command line, with a suggestion where there is one."""
+    if not isinstance(error, UnknownCommandError) or error.app is None or not error.unused_tokens:
+        return str(error)
+    # cyclopts' own message imports the modules of all commands.
+    word = error.unused_tokens[0]
+    known = [name for name in error.app if not name.startswith("-")]
+    close = difflib.get_close_matches(word, known, n=1)
+    close += [name for name in known if name.startswith(word)]
+    hint = f"; did you mean {close[0]!r}?" if close else f"; known: {', '.join(known)}"
+    return f"unknown command {word!r}{hint}"
+
+
+def _print_missing_command(app: App, arguments: list[str]) -> bool:
+    """Print the help if the command line ends before a command.
+
+    Returns:
+        True if it does.
+    """
+    _, apps, rest = app.parse_commands(arguments)
+    if rest or apps[-1].default_command is not None:
+        return False
+    console = Console(stderr=True)
+    app.help_print(arguments, console=console)
+    print_error("a command is required")
+    return True

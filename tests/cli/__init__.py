@@ -1,0 +1,1 @@
+"""Tests of the command that need no Spark session."""

@@ -1,0 +1,25 @@
+"""Fixtures for tests of the command."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+import pytest
+
+from tests.support.command import Purgatory, command_runner
+
+
+@pytest.fixture
+def purgatory(capsys: pytest.CaptureFixture[str]) -> Purgatory:
+    """Return a function that runs the command with its arguments."""
+    return command_runner(capsys)
+
+
+@pytest.fixture
+def no_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fail a test in which a command asks for a Spark session."""
+
+    def refuse(*_: object) -> NoReturn:
+        pytest.fail("a Spark session was asked for")
+
+    monkeypatch.setattr("request_purgatory.cli.session.open_session", refuse)

@@ -1,0 +1,117 @@
+"""Options made of settings dataclasses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Annotated, Any
+
+import pytest
+from cyclopts import App, Parameter
+
+from request_purgatory.broker.settings import ClusterSettings
+from request_purgatory.cli.settings_options import FieldsOf, Given, with_settings_options
+from request_purgatory.pipeline.outcomes.replay import ReplaySettings
+from request_purgatory.pipeline.stream.endpoints.address import AddressOptions
+from request_purgatory.pipeline.stream.job import StreamSettings
+from request_purgatory.pipeline.stream.run import StreamPlan
+from request_purgatory.pipeline.traces.trace_reader import ImportSettings
+from request_purgatory.pipeline.traces.workload import Workload
+from request_purgatory.published_benchmark.runner import BenchmarkPlan
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Settings.
+
+    Attributes:
+        size: how many, unless `fast`.
+        limit: The most.
+        folder: A folder.
+        fast: Whether to hurry.
+        kept: Whether to keep it.
+    """
+
+    size: int = 1_000_000
+    limit: int | None = None
+    folder: Path | None = None
+    fast: bool = False
+    kept: bool = True
+
+
+def call(fields_of: FieldsOf, *arguments: str, as_given: bool = False) -> Any:
+    """Return what a command gets for arguments."""
+    hint = Given if as_given else fields_of.settings
+
+    def command(*, settings: Any) -> Any:
+        return settings
+
+    command.__annotations__ = {"settings": Annotated[hint, fields_of]}
+    app = App(
+        default_parameter=Parameter(negative_bool=(), negative_iterable=()),
+        result_action="return_value",
+    )
+    app.default(with_settings_options(command))
+    return app(arguments, exit_on_error=False, print_error=False)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ([], Settings()),
+        (["--size", "2,000", "--limit", "3_000"], Settings(size=2000, limit=3000)),
+        (["--limit", "none", "--folder", "a b"], Settings(folder=Path("a b"))),
+        (["--fast", "--no-kept"], Settings(fast=True, kept=False)),
+    ],
+)
+def test_settings_are_made_of_the_options(arguments: list[str], expected: Settings) -> None:
+    """By the fields' names, types and defaults."""
+    assert call(FieldsOf(Settings), *arguments) == expected
+
+
+def test_command_may_get_what_was_given() -> None:
+    """To change settings that are chosen in another way."""
+    assert call(FieldsOf(Settings), "--fast", as_given=True) == {"fast": True}
+
+
+def test_fields_can_be_left_out_renamed_and_given_another_default() -> None:
+    """Where the command differs from the settings."""
+    fields_of = FieldsOf(
+        Settings,
+        without=("folder",),
+        changes={"size": Parameter(name="--count")},
+        defaults={"limit": 5},
+    )
+    assert call(fields_of, "--count", "2") == Settings(size=2, limit=5)
+    assert [each.name for each in fields_of.parameters(0)] == ["size", "limit", "fast", "kept"]
+
+
+def test_help_is_the_docstrings() -> None:
+    """In the command line's words."""
+    size, *_ = FieldsOf(Settings).parameters(0)
+    extras = Parameter.combine(*size.annotation.__metadata__)
+    assert extras.help == "How many, unless `--fast`."
+    assert extras.show_default(size.default) == "1,000,000"
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        AddressOptions,
+        BenchmarkPlan,
+        ClusterSettings,
+        ImportSettings,
+        ReplaySettings,
+        StreamPlan,
+        StreamSettings,
+        Workload,
+    ],
+)
+def test_every_field_of_the_settings_has_a_help_text(settings: type) -> None:
+    """Its entry under `Attributes:`, of which the help of its option is made."""
+    parameters = FieldsOf(settings).parameters(0)
+    helps = {
+        each.name: Parameter.combine(*each.annotation.__metadata__).help for each in parameters
+    }
+    assert [name for name, text in helps.items() if not text] == []
+    assert set(helps) == {each.name for each in fields(settings)}
