@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from request_purgatory.cli.exit_codes import ExitCode
-from request_purgatory.pipeline.traces.output_folder import write_json
+from request_purgatory.pipeline.output_folder import write_json
 from tests.support.command import Purgatory
 
 pytestmark = pytest.mark.usefixtures("no_session")

@@ -1,12 +1,12 @@
-"""Checkpoints of Spark's streams, as a failure leaves them."""
+"""Checkpoints of Spark streams in the state that a failure leaves."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 
-def as_before_its_end(checkpoint: Path, batch: int) -> None:
-    """As if the stream had been killed when a batch had been written, and Spark had not noted so yet."""
+def remove_commit(checkpoint: Path, batch: int) -> None:
+    """Undo the commit of a batch, as if the stream was killed just after writing its output."""
     for log, first in (("offsets", batch + 1), ("commits", batch)):
         for file in (checkpoint / log).iterdir():
             number = file.name.strip(".").removesuffix(".crc")

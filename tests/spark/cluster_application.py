@@ -1,6 +1,6 @@
-"""What the tests run on a cluster.
+"""The program that tests run on a cluster.
 
-Tells what it found as one line of JSON, and goes on as `purgatory` with its arguments.
+It prints facts about the workers as one line of JSON, and then runs `purgatory` with its arguments.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ from request_purgatory.pipeline.outcomes.batch import batch_outcomes
 from request_purgatory.pipeline.outcomes.replay import replay
 from request_purgatory.pipeline.spark.session import create_session
 from request_purgatory.pipeline.traces.schema import OUTCOMES
-from request_purgatory.pipeline.traces.workload import CASES, workload_trace
+from request_purgatory.pipeline.traces.workload import CASES
+from request_purgatory.pipeline.traces.workload_blocks import workload_trace
 
 
-def look(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Where a worker has the package from."""
+def probe(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Return the locations of the package and the interpreter on a worker."""
     import request_purgatory
 
     for _ in batches:
@@ -35,11 +36,11 @@ def look(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def main() -> int:
-    """The exit code of the command."""
+    """Run the checks and the command, and return the command's exit code."""
     spark = create_session()
     workers = (
         spark.range(0, 8, 1, 8)
-        .mapInArrow(look, "file string, compiled boolean, prefix string")
+        .mapInArrow(probe, "file string, compiled boolean, prefix string")
         .distinct()
         .collect()
     )
@@ -58,14 +59,14 @@ def main() -> int:
         "spark.sql.session.timeZone",
         "spark.app.name",
     )
-    told = {
+    report = {
         "workers": [row.asDict() for row in workers],
         "settings": {name: spark.conf.get(name, None) for name in names},
         "memory": spark.conf.get("spark.driver.memory", None),
         "requests": counts[0],
         "alike": counts[1],
     }
-    print("found: " + json.dumps(told), flush=True)
+    print("found: " + json.dumps(report), flush=True)
     return run_command(sys.argv[1:])
 
 

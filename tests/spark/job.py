@@ -1,4 +1,4 @@
-"""A process of a test with all that it starts, read line by line, and never left behind."""
+"""Child processes of tests, which are killed with all their own children at the end."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ import pytest
 
 from request_purgatory.pipeline.spark import session
 
-#: Seconds; several JVMs and their Python workers may start at once, on a busy machine too.
+#: Seconds. Several JVMs and their Python workers may start at once on a busy machine.
 TIME_LIMIT = 280.0
 
 
 def clean_environment(**more: str) -> dict[str, str]:
-    """This process's, without what says where Spark and the package are."""
-    ours = (
+    """Return this process's environment without the variables that locate Spark and the package."""
+    removed = (
         "SPARK_HOME",
         "SPARK_REMOTE",
         "SPARK_ENV_LOADED",
@@ -30,27 +30,24 @@ def clean_environment(**more: str) -> dict[str, str]:
         "PYSPARK_GATEWAY_PORT",
         "MASTER",
     )
-    # All on loopback, whatever name the machine has.
+    # Listen on loopback, even if the machine's name has another address.
     return (
-        {name: value for name, value in os.environ.items() if name not in ours}
+        {name: value for name, value in os.environ.items() if name not in removed}
         | {"SPARK_LOCAL_IP": "127.0.0.1"}
         | more
     )
 
 
-#: For a JVM that lives for seconds: code that runs once is not worth the second compiler, or a
-#: collector with threads of its own.
+#: For a JVM that lives for seconds: neither the optimizing compiler nor a parallel garbage
+#: collector pays off.
 QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 def quick_spark(folder: Path, settings: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return environment variables by which a Spark of its own starts and plans quickly, with one shuffle partition.
+    """Return environment variables for a Spark that starts quickly and has one shuffle partition.
 
-    Tests that need the settings that users get go without it.
-
-    Args:
-        folder: Where Spark's configuration is put, in `conf`.
-        settings: Further ones of Spark's, instead of those here.
+    Tests of the default settings do not use it. The configuration is written to `folder/conf`;
+    `settings` overrides it.
     """
     quick = {
         "spark.sql.shuffle.partitions": "1",
@@ -62,19 +59,15 @@ def quick_spark(folder: Path, settings: Mapping[str, str] | None = None) -> dict
     configuration.mkdir(exist_ok=True)
     lines = [f"{name} {value}\n" for name, value in (quick | dict(settings or {})).items()]
     (configuration / "spark-defaults.conf").write_text("".join(lines))
-    # As the package has it where it starts Spark itself; spark-submit would write a line for
-    # everything it does.
+    # The package's own log configuration; with its default, spark-submit logs every step.
     shutil.copy(Path(session.__file__).with_name("log4j2.properties"), configuration)
-    # Both without a word on the console, which JAVA_TOOL_OPTIONS would have.
+    # Unlike JAVA_TOOL_OPTIONS, these two print nothing on the console.
     options = {"SPARK_SUBMIT_OPTS": QUICK_JAVA, "SPARK_LAUNCHER_OPTS": QUICK_JAVA}
     return {"SPARK_CONF_DIR": str(configuration), **options}
 
 
 class Job:
-    """A process and all that it starts, whose lines are read as they come.
-
-    Killed at the time limit.
-    """
+    """A process group whose output is read line by line, killed at the time limit."""
 
     def __init__(self, arguments: list[str], log: Path, environment: dict[str, str]) -> None:
         self.log = log
@@ -91,24 +84,24 @@ class Job:
         self._limit = threading.Timer(TIME_LIMIT, self.kill)
         self._limit.start()
 
-    def until(self, beginning: str, containing: str = "") -> str:
-        """Read lines until one begins so, and has that in it; it."""
+    def wait_for_line(self, prefix: str, containing: str = "") -> str:
+        """Read output up to the first line with this prefix and text; return that line."""
         assert self.process.stdout is not None
         for line in self.process.stdout:
-            if line.startswith(beginning) and containing in line:
+            if line.startswith(prefix) and containing in line:
                 return line
         pytest.fail(
-            f"ended without a line {beginning!r}: {self.log.read_text(errors='replace')[-3000:]}"
+            f"ended without a line {prefix!r}: {self.log.read_text(errors='replace')[-3000:]}"
         )
 
-    def end(self) -> tuple[int, str]:
-        """The exit code, and the rest of what it said."""
-        said, _ = self.process.communicate(timeout=TIME_LIMIT)
+    def wait(self) -> tuple[int, str]:
+        """Wait for the end; return the exit code and the rest of the output."""
+        output, _ = self.process.communicate(timeout=TIME_LIMIT)
         self._limit.cancel()
-        return self.process.returncode, said
+        return self.process.returncode, output
 
-    def with_word(self, word: bytes) -> list[int]:
-        """Its processes whose command line has the word."""
+    def find_pids(self, argument: bytes) -> list[int]:
+        """Return the ids of its processes that have this command line argument."""
         found = []
         for status in Path("/proc").glob("[0-9]*/stat"):
             try:
@@ -116,12 +109,12 @@ class Job:
                 line = (status.parent / "cmdline").read_bytes().split(b"\0")
             except OSError:
                 continue
-            if group == self.process.pid and word in line:
+            if group == self.process.pid and argument in line:
                 found.append(int(status.parent.name))
         return found
 
-    def workers(self) -> list[int]:
-        """The processes of Spark's Python workers, the daemon they come from not among them."""
+    def python_workers(self) -> list[int]:
+        """Return the ids of Spark's Python workers, without the daemon that forks them."""
         found = []
         for status in Path("/proc").glob("[0-9]*/stat"):
             try:
@@ -139,7 +132,7 @@ class Job:
         return found
 
     def kill(self) -> None:
-        """Kill -9, the JVMs and all."""
+        """Send SIGKILL to the whole process group."""
         self._limit.cancel()
         try:
             os.killpg(self.process.pid, signal.SIGKILL)
@@ -150,7 +143,7 @@ class Job:
 
 @contextmanager
 def job(arguments: list[str], log: Path, **environment: str) -> Iterator[Job]:
-    """A job that does not outlive the block, in the folder of its log."""
+    """Start a job in the folder of its log; kill it at the end of the block."""
     running = Job(arguments, log, clean_environment(**environment))
     try:
         yield running

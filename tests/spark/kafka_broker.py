@@ -1,7 +1,4 @@
-"""A real Kafka broker for tests, on this machine.
-
-All it needs are Java, PySpark and Maven Central.
-"""
+"""A Kafka broker for tests, from Maven Central; needs Java and PySpark."""
 
 from __future__ import annotations
 
@@ -26,11 +23,11 @@ if TYPE_CHECKING:
 
 TIME_LIMIT = 120.0
 
-#: The broker, and what lets it say why it does not start.
+#: The broker, and a logger for its error messages.
 BROKER = ("org.apache.kafka:kafka_2.13:4.1.1", "org.slf4j:slf4j-simple:1.7.36")
 
-#: For how long Maven Central's answer that it has no such module is believed.
-_ASK_AGAIN_S = 86_400
+#: Seconds after which Maven Central is asked again for a module that it did not have.
+_RETRY_INTERVAL = 86_400
 
 _SETTINGS = """
 <ivysettings>
@@ -66,21 +63,21 @@ offsets.topic.replication.factor=1
 
 
 def jars(cache: Path, *modules: str, dependencies: bool = True) -> Path | None:
-    """A folder with the jars of Maven modules, by the Ivy that PySpark comes with; None if Maven Central has no such module.
+    """Return a folder with the jars of Maven modules; None if Maven Central lacks a module.
 
-    The test is skipped if Maven Central can't be reached.
+    They are downloaded by the Ivy in PySpark. Without access to Maven Central the test is skipped.
     """
     target = cache / "+".join(module.replace(":", "-") for module in modules)
     if (target / "complete").exists():
         return target
     absent = cache / f"{target.name}.absent"
-    if absent.exists() and time.time() - absent.stat().st_mtime < _ASK_AGAIN_S:
+    if absent.exists() and time.time() - absent.stat().st_mtime < _RETRY_INTERVAL:
         return None
     settings, module_file = cache / "settings.xml", cache / "ivy.xml"
     settings.write_text(_SETTINGS.format(cache=cache / "ivy"))
-    further = ",runtime" if dependencies else ""
-    wanted = "".join(_DEPENDENCY.format(*module.split(":"), further) for module in modules)
-    module_file.write_text(_MODULE.format(dependencies=wanted))
+    scope = ",runtime" if dependencies else ""
+    lines = "".join(_DEPENDENCY.format(*module.split(":"), scope) for module in modules)
+    module_file.write_text(_MODULE.format(dependencies=lines))
     ivy = next((Path(pyspark.__file__).parent / "jars").glob("ivy-*.jar"))
     command = [
         require_java(),
@@ -93,26 +90,26 @@ def jars(cache: Path, *modules: str, dependencies: bool = True) -> Path | None:
         str(module_file),
     ]
     retrieve = ["-retrieve", f"{target}/[artifact]-[revision].[ext]", "-types", "jar", "bundle"]
-    ran = subprocess.run(
+    result = subprocess.run(
         [*command, *retrieve], capture_output=True, text=True, timeout=10 * TIME_LIMIT, check=False
     )
-    if ran.returncode == 0 and target.is_dir():
+    if result.returncode == 0 and target.is_dir():
         (target / "complete").touch()
         return target
-    said = ran.stdout + ran.stderr
-    if _UNREACHABLE.search(said):
+    output = result.stdout + result.stderr
+    if _UNREACHABLE.search(output):
         pytest.skip(
-            "Maven Central can't be reached, which has the Kafka broker and Spark's connector"
+            "needs Maven Central for the Kafka broker and Spark's connector; it can't be reached"
         )
-    assert "not found" in said, said[-5000:]
+    assert "not found" in output, output[-5000:]
     absent.touch()
     return None
 
 
 @contextmanager
 def running_broker(libraries: Path, folder: Path) -> Iterator[Broker]:
-    """A broker of one node, whose data is in `folder`."""
-    # Tests that want the jars alone go on without librdkafka.
+    """Run a cluster of one broker, with its data in `folder`."""
+    # Imported here, because tests that only need the jars run without librdkafka.
     from tests.spark.kafka_client import Broker
 
     port, controller = free_ports(2)
@@ -132,16 +129,16 @@ def running_broker(libraries: Path, folder: Path) -> Iterator[Broker]:
     ]
     subprocess.run(formatting, capture_output=True, timeout=TIME_LIMIT, check=True)
     log = folder / "broker.log"
-    with log.open("w") as told:
+    with log.open("w") as output:
         process = subprocess.Popen(
-            [*java, "kafka.Kafka", str(properties)], stdout=told, stderr=told
+            [*java, "kafka.Kafka", str(properties)], stdout=output, stderr=output
         )
     try:
         broker = Broker(f"127.0.0.1:{port}")
-        until = time.monotonic() + TIME_LIMIT
+        deadline = time.monotonic() + TIME_LIMIT
         while not broker.is_ready():
             assert process.poll() is None, log.read_text()[-5000:]
-            assert time.monotonic() < until, log.read_text()[-5000:]
+            assert time.monotonic() < deadline, log.read_text()[-5000:]
         yield broker
     finally:
         process.kill()
@@ -150,7 +147,7 @@ def running_broker(libraries: Path, folder: Path) -> Iterator[Broker]:
 
 @contextmanager
 def kafka_jvm(libraries: Path) -> Iterator[Any]:
-    """A JVM with Kafka's own clients, as the driver of a stream has them."""
+    """Run a JVM with Kafka's clients, like the driver of a stream has."""
     port, process = launch_gateway(
         classpath=f"{libraries}/*",
         java_path=require_java(),

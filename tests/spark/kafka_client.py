@@ -1,4 +1,4 @@
-"""A client of any Kafka broker for tests: librdkafka, which needs no JVM."""
+"""A Kafka client for tests: librdkafka, which needs no JVM."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ TIME_LIMIT = 120.0
 
 
 class Broker:
-    """A broker that runs, by its address."""
+    """A running broker, known by its address."""
 
     def __init__(self, address: str) -> None:
         self.address = address
         self._config = {"bootstrap.servers": address}
 
     def is_ready(self) -> bool:
-        """Return whether it answers within a second."""
-        # Until then librdkafka would write to the console that nobody is there.
+        """Return whether the broker answers within a second."""
+        # Without `log_level` librdkafka would print connection errors.
         admin = AdminClient(self._config | {"log_level": 0})
         try:
             admin.list_topics(timeout=1.0)
@@ -41,14 +41,14 @@ class Broker:
 
     def make_topics(self, *names: str, partitions: int = 2) -> None:
         """Create topics."""
-        # Its calls end with it.
+        # The futures are only valid while the client exists.
         admin = AdminClient(self._config)
         made = admin.create_topics([NewTopic(name, partitions, 1) for name in names])
         for future in made.values():
             future.result(TIME_LIMIT)
 
     def send(self, topic: str, values: Iterable[bytes | None], *, partitions: int = 2) -> None:
-        """Send messages without keys, to the partitions in turn."""
+        """Send messages without keys, round-robin over the partitions."""
         failed: list[KafkaError] = []
         producer = Producer(self._config | {"linger.ms": 5})
         for number, value in enumerate(values):

@@ -1,6 +1,6 @@
-"""A program as a user writes it: a session with nothing set, and a trace from workload to comparison.
+"""A program like those of users: a session with default settings, a workload, a replay and a batch.
 
-It prints the session's settings and the comparison as one line of JSON.
+It prints the session's settings and the comparison of replay and batch as one line of JSON.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from request_purgatory.pipeline.analysis.analysis import compare, write_replay
+from request_purgatory.pipeline.analysis.aggregates import compare_outcomes
+from request_purgatory.pipeline.analysis.replay_folder import write_replay
 from request_purgatory.pipeline.outcomes.batch import batch_outcomes
 from request_purgatory.pipeline.outcomes.replay import ReplaySettings, replay
 from request_purgatory.pipeline.spark.session import create_session
@@ -23,7 +24,7 @@ WORKLOAD = Workload(requests=4_000, hosts=3, rate=5_000.0)
 
 
 def java_options(spark: SparkSession) -> list[str]:
-    """Return the options that the session's JVM was started with, `-D` ones among them."""
+    """Return the options of the session's JVM, including `-D` ones."""
     jvm = spark.sparkContext._jvm
     assert jvm is not None
     management = jvm.java.lang.management.ManagementFactory
@@ -31,28 +32,24 @@ def java_options(spark: SparkSession) -> list[str]:
 
 
 def main(folder: Path) -> None:
-    """Write the trace and its replay, compare the replay with the batch outcomes, and print.
-
-    Args:
-        folder: The folder to write into, which exists and is empty.
-    """
+    """Replay a workload in the empty `folder`, compare it with the batch, and print the result."""
     spark = create_session()
-    places = [folder / "trace", folder / "replay"]
-    for place in places:
-        place.mkdir()
-    trace = make_workload_trace(spark, WORKLOAD, places[0])
+    folders = [folder / "trace", folder / "replay"]
+    for subfolder in folders:
+        subfolder.mkdir()
+    trace = make_workload_trace(spark, WORKLOAD, folders[0])
     requests, events = trace.requests(spark), trace.events(spark)
     settings = ReplaySettings()
-    replayed = write_replay(replay(requests, events, settings), settings.parameters(), places[1])
-    (compared,) = compare(spark, batch_outcomes(requests, events), replayed).collect()
+    replayed = write_replay(replay(requests, events, settings), settings.parameters(), folders[1])
+    (compared,) = compare_outcomes(spark, batch_outcomes(requests, events), replayed).collect()
     names = [*spark.conf.getAll, "spark.sql.adaptive.enabled"]
-    told = {
+    result = {
         "settings": {name: spark.conf.get(name) for name in names},
         "java_options": java_options(spark),
         "compared": compared.asDict(),
     }
     spark.stop()
-    print("found: " + json.dumps(told), flush=True)
+    print("found: " + json.dumps(result), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""Files for a stream's input and what a stream makes of them, made and read without a Spark session.
+"""Files of a stream's input and output, written and read without a Spark session.
 
-Tests whose streams run in processes of their own need no JVM in the test's process.
+So tests that run a stream in a child process need no JVM of their own.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from request_purgatory.pipeline.traces.workload import CASES, host_blocks
+from request_purgatory.pipeline.traces.workload import CASES
+from request_purgatory.pipeline.traces.workload_blocks import host_blocks
 from tests.model.naive_trace import TraceEvent, TraceRequest, outcome
 
-#: Where a row of outcomes comes in order.
+#: The columns by which outcomes are sorted.
 ORDER = ("host", "request_id", "arrived_at")
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -38,16 +39,7 @@ class StreamTrace:
 
 
 def stream_trace(*, hosts: int, requests: int, rate: float = 20_000.0) -> StreamTrace:
-    """Draw a published workload.
-
-    Args:
-        hosts: How many hosts; each has an equal share of the requests.
-        requests: How many requests, over all hosts.
-        rate: Arrivals a second, over all hosts.
-
-    Returns:
-        The trace.
-    """
+    """Return a published workload; `requests` and `rate` (arrivals/s) are sums over all hosts."""
     chosen = replace(CASES["low"], hosts=hosts, requests=requests, rate=rate, host_by_host=True)
     blocks = [block for host in range(hosts) for block in host_blocks(chosen, host)]
     requests_table = pa.Table.from_batches([block.requests() for block in blocks])
@@ -56,14 +48,9 @@ def stream_trace(*, hosts: int, requests: int, rate: float = 20_000.0) -> Stream
 
 
 def write_files(folder: Path, tables: list[pa.Table]) -> Path:
-    """Write files in the order in which a stream takes them: Spark takes the oldest first.
+    """Write one file for each table into a new folder, which is returned.
 
-    Args:
-        folder: A new folder for them.
-        tables: A file's rows each.
-
-    Returns:
-        The folder.
+    A stream reads them in this order: Spark takes the oldest file first.
     """
     folder.mkdir(parents=True)
     for number, table in enumerate(tables):
@@ -83,17 +70,15 @@ def write_trace(folder: Path, trace: StreamTrace, *, files: int) -> None:
 
 
 def stream_arguments(files: Path, target: Path, *options: str) -> list[str]:
-    """Return the arguments of `purgatory` for a stream, a file of each kind a batch.
+    """Return the arguments of `purgatory` for a stream with one file of each kind per batch.
 
-    Args:
-        files: The folder that `write_trace` wrote.
-        target: Where its output and checkpoint go, in the folders `out` and `checkpoint`.
-        options: Further ones.
+    It reads what `write_trace` wrote to `files`, and writes to `target/out` and
+    `target/checkpoint`.
     """
     return [
         *("stream", str(files / "requests"), str(files / "events")),
         *("--out", str(target / "out"), "--checkpoint", str(target / "checkpoint")),
-        *("--files-per-batch", "1", "--delay-ms", "100", "--shards", "4", *options),
+        *("--files-per-batch", "1", "--watermark-delay-ms", "100", "--shards", "4", *options),
     ]
 
 
@@ -110,8 +95,8 @@ def stream_command(files: Path, target: Path, *options: str) -> list[str]:
 def written_outcomes(target: Path) -> list[Row]:
     """Return the outcomes that a stream wrote into `target/out`, in order.
 
-    Spark's sink lists the files of each batch that it has committed; readers of the output folder
-    take those alone. A file of a batch that was broken off may lie beside them.
+    Only files of committed batches count, which Spark's sink lists in its log. An aborted batch may
+    have left others.
     """
     committed = _committed(target / "out" / "_spark_metadata")
     rows: list[Row] = []
@@ -122,10 +107,7 @@ def written_outcomes(target: Path) -> list[Row]:
 
 
 def _committed(log: Path) -> set[str]:
-    """The names of the files in a sink's log.
-
-    JSON lines below a version, in one file a batch or compacted.
-    """
+    """Return the names of the files in a sink's log: after a version line, JSON lines."""
     names = set()
     for file in log.iterdir():
         if not file.name.startswith("."):
@@ -136,11 +118,11 @@ def _committed(log: Path) -> set[str]:
 
 
 def expected_outcomes(trace: StreamTrace) -> list[Row]:
-    """Return the rows that the plain definition gives for a trace, in order."""
+    """Return the outcomes of a trace by the naive model, in order."""
     events: dict[tuple[str, str], list[TraceEvent]] = defaultdict(list)
     for row in trace.events.to_pylist():
-        happened = TraceEvent(row["key"], microseconds(row["occurred_at"]), row["amount"])
-        events[row["host"], row["key"]].append(happened)
+        event = TraceEvent(row["key"], microseconds(row["occurred_at"]), row["amount"])
+        events[row["host"], row["key"]].append(event)
     rows = []
     for row in trace.requests.to_pylist():
         arrived_us = microseconds(row["arrived_at"])
@@ -151,7 +133,7 @@ def expected_outcomes(trace: StreamTrace) -> list[Row]:
             row["threshold"],
             row["quantifier"],
         )
-        # Events on other keys have no part in how a request ends.
+        # Events on other keys do not matter.
         of_its_keys = [
             event for key in row["watch_keys"] for event in events.get((row["host"], key), [])
         ]

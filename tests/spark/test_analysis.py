@@ -1,4 +1,4 @@
-"""The analysis of a trace that is small enough to count by hand."""
+"""Analysis of a trace small enough to count by hand."""
 
 from __future__ import annotations
 
@@ -9,19 +9,18 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from request_purgatory.pipeline.analysis.analysis import (
+from request_purgatory.pipeline.analysis.aggregates import (
     MAX_BINS,
-    Analysis,
-    Replayed,
-    analyze,
     bin_width_us,
-    compare,
+    compare_outcomes,
     timeline,
 )
-from request_purgatory.pipeline.traces.importers.imported import TraceFormatError
-from request_purgatory.pipeline.traces.output_folder import write_json
+from request_purgatory.pipeline.analysis.analysis import Analysis, analyze
+from request_purgatory.pipeline.analysis.replay_folder import ReplayFolder
+from request_purgatory.pipeline.output_folder import write_json
+from request_purgatory.pipeline.traces.importers.imported_trace import TraceFormatError
 from tests.model.naive_trace import TraceEvent, TraceRequest
-from tests.spark.analysed import analysis_of, made, write_trace
+from tests.spark.small_analyses import new_folder, replay_and_analyze, write_trace
 
 #: Five requests: satisfied after 1, 2 and 4 ms, at once (threshold 0), and never. Timeout 3 ms.
 REQUESTS = [
@@ -41,13 +40,13 @@ EVENTS = [
 
 @pytest.fixture(scope="module")
 def analysis(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Analysis:
-    """The analysis of the five requests."""
+    """Analyze the five requests."""
     folder = tmp_path_factory.mktemp("analysis")
-    return analysis_of(spark, write_trace(folder / "trace", REQUESTS, EVENTS), folder)
+    return replay_and_analyze(spark, write_trace(folder / "trace", REQUESTS, EVENTS), folder)
 
 
 def test_summary_counts_and_quantiles(analysis: Analysis) -> None:
-    """Waits of 0, 1, 2, 3 and 3 ms, two of them expired."""
+    """The waits are 0, 1, 2, 3 and 3 ms, and two requests expired."""
     summary = {(row["dimension"], row["value"]): row for row in analysis.rows("summary")}
     overall = summary["all", ""]
     assert (overall["requests"], overall["completed"], overall["expired"]) == (5, 3, 2)
@@ -64,10 +63,10 @@ def test_summary_counts_and_quantiles(analysis: Analysis) -> None:
     assert analysis.rows("summary", dimension="all") == [overall]
 
 
-def test_outcomes_tell_when_each_would_have_been_satisfied(
+def test_outcomes_have_the_time_at_which_each_condition_holds(
     spark: SparkSession, analysis: Analysis
 ) -> None:
-    """Also after its deadline; null if never."""
+    """The time may be after the deadline; it is null for a condition that never holds."""
     satisfied = analysis.table(spark, "outcomes").select(
         "request_id", F.unix_micros("satisfied_at").alias("us")
     )
@@ -80,14 +79,14 @@ def test_outcomes_tell_when_each_would_have_been_satisfied(
     }
 
 
-def test_waits_stand_in_their_bins(analysis: Analysis) -> None:
-    """20 bins to a factor of ten; no wait at all is with the shortest."""
+def test_waits_are_counted_in_their_bins(analysis: Analysis) -> None:
+    """A factor of ten has 20 bins; a wait of 0 is in the first one."""
     waits = {row["bin"]: (row["completed"], row["expired"]) for row in analysis.rows("waits")}
     assert waits == {-60: (1, 0), 0: (1, 0), 6: (1, 0), 9: (0, 2)}
 
 
 def test_timeline_counts_pending_at_the_end_of_each_bin(analysis: Analysis) -> None:
-    """In bins of a millisecond, the one in which nothing arrives among them."""
+    """Bins are a millisecond wide, and include one without arrivals."""
     found = [
         (row["arrived"], row["expired"], row["ended"], row["pending"])
         for row in analysis.rows("timeline")
@@ -103,7 +102,7 @@ def test_timeline_counts_pending_at_the_end_of_each_bin(analysis: Analysis) -> N
 
 
 def test_timeline_has_a_row_for_each_empty_bin(spark: SparkSession, analysis: Analysis) -> None:
-    """So a quiet hour is shown as one."""
+    """A span without arrivals and ends appears in the timeline."""
     outcomes = analysis.table(spark, "outcomes")
     table = timeline(outcomes, 0, 9_999, 1000).collect()
     assert [row["pending"] for row in table] == [1, 2, 3, 2, 1, 0, 0, 0, 0, 0]
@@ -112,27 +111,27 @@ def test_timeline_has_a_row_for_each_empty_bin(spark: SparkSession, analysis: An
 @pytest.mark.parametrize(
     "span_us", [0, 1, 999, 250_000, 47_123_456, 3_600_000_000, 10**12, 10**15, 10**17]
 )
-def test_bins_are_round_and_not_too_many(span_us: int) -> None:
-    """From a trace of no length to one of centuries."""
+def test_bin_width_suits_the_span(span_us: int) -> None:
+    """The number of bins is bounded for spans from zero to centuries."""
     width = bin_width_us(span_us)
     assert span_us // width < MAX_BINS
     assert width == 1000 or span_us // width >= MAX_BINS // 12
 
 
 def test_marks_split_by_arrival(analysis: Analysis) -> None:
-    """What arrives at the mark is after it."""
+    """A request that arrives at the mark is after the mark."""
     marks = {row["side"]: (row["requests"], row["expired"]) for row in analysis.rows("marks")}
     assert marks == {"before": (3, 1), "after": (2, 1)}
 
 
-def test_what_if_is_asked_for_the_given_timeouts(analysis: Analysis) -> None:
-    """With a second, only what is never satisfied expires."""
+def test_what_if_has_the_given_timeouts(analysis: Analysis) -> None:
+    """Only the request that is never satisfied expires with a timeout of a second."""
     expired = {row["timeout_ms"]: row["expired"] for row in analysis.rows("what_if")}
     assert expired == {1: 3, 3: 2, 1000: 1}
 
 
 def test_both_designs_agree_and_are_late_by_less_than_a_tick(analysis: Analysis) -> None:
-    """Deadlines at half milliseconds wait for the whole one."""
+    """Timeouts whose deadline is at half a millisecond fire at the next whole one."""
     agreement = {
         row["design"]: (row["rows"], row["differing"]) for row in analysis.rows("agreement")
     }
@@ -144,42 +143,40 @@ def test_both_designs_agree_and_are_late_by_less_than_a_tick(analysis: Analysis)
     assert lateness == {"wheel": (2, 0.5, 0.5), "legacy": (2, 0.5, 0.5)}
 
 
-def test_row_that_differs_is_found_and_named(
+def test_compare_outcomes_names_a_row_that_differs(
     spark: SparkSession, analysis: Analysis, tmp_path: Path
 ) -> None:
-    """As is one that is missing."""
+    """A changed row and a missing row both differ."""
     outcomes = analysis.table(spark, "outcomes")
     tampered = outcomes.drop("satisfied_at").withColumn(
         "waited_ms", F.when(F.col("request_id") == "two", 2.5).otherwise(F.col("waited_ms"))
     )
     tampered.where("request_id != 'never'").write.parquet(str(tmp_path / "outcomes"))
     write_json(tmp_path / "replay.json", {"design": "wheel"})
-    row = compare(spark, outcomes, Replayed(tmp_path)).collect()[0]
+    row = compare_outcomes(spark, outcomes, ReplayFolder(tmp_path)).collect()[0]
     assert (row["rows"], row["differing"], row["example"]) == (5, 2, "h never")
 
 
 def test_trace_without_requests_is_refused(spark: SparkSession, tmp_path: Path) -> None:
-    """Before any work."""
+    """The analysis fails before it writes anything."""
     trace = write_trace(tmp_path / "trace", [], [])
     with pytest.raises(TraceFormatError, match="the trace has no requests"):
-        analyze(spark, trace, [], made(tmp_path / "analysis"))
+        analyze(spark, trace, [], new_folder(tmp_path / "analysis"))
 
 
 def test_folders_of_another_kind_are_refused(tmp_path: Path) -> None:
-    """With the command that makes the right one.
-
-    A table that is missing or damaged, by its path.
-    """
+    """The message has the command that makes the right kind, or a damaged table's path."""
     with pytest.raises(
         TraceFormatError,
-        match=r"no analysis folder, as there is no analysis\.json in it; make one with `purgatory analyze`",
+        match=r"is not an analysis folder \(no analysis\.json in it\); "
+        "make one with `purgatory analyze`",
     ):
         Analysis(tmp_path).manifest  # noqa: B018
     with pytest.raises(
         TraceFormatError,
-        match=r"no replay folder, as there is no replay\.json in it; make one with `purgatory replay`",
+        match=r"is not a replay folder \(no replay\.json in it\); make one with `purgatory replay`",
     ):
-        Replayed(tmp_path).settings  # noqa: B018
+        ReplayFolder(tmp_path).settings  # noqa: B018
     (tmp_path / "waits").mkdir()
     (tmp_path / "waits" / "part.parquet").write_bytes(b"PAR1 is not all of it")
     for table in ("waits", "marks"):
@@ -188,7 +185,7 @@ def test_folders_of_another_kind_are_refused(tmp_path: Path) -> None:
 
 
 def test_replay_folder_has_clean_tables(analysis: Analysis) -> None:
-    """A row a request and a row a host, without columns of the other."""
+    """A replay has a row for each request and for each host, each with its own columns."""
     replayed = analysis.path.parent / "replays" / "wheel"
     outcomes, hosts = (pq.read_table(replayed / name) for name in ("outcomes", "hosts"))
     assert outcomes.column_names[-1] == "late_ms"
@@ -197,8 +194,8 @@ def test_replay_folder_has_clean_tables(analysis: Analysis) -> None:
     assert hosts["requests"].to_pylist() == [5]
 
 
-def test_tables_are_opened_without_a_job(spark: SparkSession, analysis: Analysis) -> None:
-    """Their schema is the one that Spark would have started a job for."""
+def test_tables_are_opened_without_a_spark_job(spark: SparkSession, analysis: Analysis) -> None:
+    """The schema is equal to the one that Spark infers with a job."""
     scheduler = spark.sparkContext._jsc.sc().dagScheduler()
     started = scheduler.numTotalJobs()
     schemas = {name: analysis.table(spark, name).schema for name in ("outcomes", "hosts", "marks")}

@@ -1,4 +1,4 @@
-"""Benchmarks' results: summarized by Spark, drawn, and put into a report."""
+"""Benchmark results: their summary, charts and report section, and the published benchmark."""
 
 from __future__ import annotations
 
@@ -13,19 +13,20 @@ from rich.console import Console
 
 from request_purgatory import InvalidArgumentError
 from request_purgatory.pipeline.analysis.report import write_report
-from request_purgatory.published_benchmark import report_section, run
+from request_purgatory.published_benchmark import runner
 from request_purgatory.published_benchmark.charts import curve, published_figure
 from request_purgatory.published_benchmark.report_section import (
-    BenchPlan,
+    PUBLISHED_CHARTS,
     benchmark_section,
-    figure,
-    run_published,
+    print_published,
 )
 from request_purgatory.published_benchmark.results import read_measurements, summarize
+from request_purgatory.published_benchmark.run import BenchmarkRun
+from request_purgatory.published_benchmark.runner import BenchmarkPlan, run_published
 
 
 def record(side: str, value: float, **changed: Any) -> dict[str, Any]:
-    """One measured value."""
+    """Make the record of one measured value."""
     made = {
         "question": "timer_cycle",
         "side": side,
@@ -36,19 +37,19 @@ def record(side: str, value: float, **changed: Any) -> dict[str, Any]:
     return {**made, "unit": "ns", "round": 0, "value": value, **changed}
 
 
-def folder_with(folder: Path, records: list[dict[str, Any]]) -> Path:
-    """A benchmark's folder with these records."""
+def results_folder(folder: Path, records: list[dict[str, Any]]) -> Path:
+    """Make a results folder with these records."""
     folder.mkdir(exist_ok=True)
     (folder / "measurements.jsonl").write_text("".join(json.dumps(one) + "\n" for one in records))
     return folder
 
 
 def test_summary_has_the_median_of_the_rounds(spark: SparkSession, tmp_path: Path) -> None:
-    """Least and most, too, and it is kept."""
+    """The summary also has minimum and maximum, and is written to the folder."""
     records = [record("ours", value, round=number) for number, value in enumerate((5.0, 1.0, 3.0))]
-    folder = folder_with(tmp_path / "bench", [*records, record("theirs", 7.0)])
+    folder = results_folder(tmp_path / "bench", [*records, record("theirs", 7.0)])
     rows = {row["side"]: row for row in summarize(spark, folder).collect()}
-    assert [rows["ours"][name] for name in ("median", "least", "most", "rounds")] == [
+    assert [rows["ours"][name] for name in ("median", "min", "max", "rounds")] == [
         3.0,
         1.0,
         5.0,
@@ -61,17 +62,17 @@ def test_summary_has_the_median_of_the_rounds(spark: SparkSession, tmp_path: Pat
 @pytest.mark.parametrize(
     "line", ['{"question": "x"', '{"question": "x", "value": "many"}', '{"question": "x"}']
 )
-def test_line_that_is_no_record_is_named(spark: SparkSession, tmp_path: Path, line: str) -> None:
-    """Half a line, no number, no value."""
-    folder = folder_with(tmp_path / "bench", [record("ours", 1.0)])
+def test_invalid_record_is_refused(spark: SparkSession, tmp_path: Path, line: str) -> None:
+    """The message has the line: incomplete, without a number, or without a value."""
+    folder = results_folder(tmp_path / "bench", [record("ours", 1.0)])
     with (folder / "measurements.jsonl").open("a") as file:
         file.write(line + "\n")
-    with pytest.raises(InvalidArgumentError, match="one record a line"):
+    with pytest.raises(InvalidArgumentError, match="one JSON record on each line"):
         read_measurements(spark, folder)
 
 
 def test_folder_without_measurements_is_refused(spark: SparkSession, tmp_path: Path) -> None:
-    """By its name."""
+    """The message has the folder."""
     with pytest.raises(
         InvalidArgumentError, match=r"a folder with measurements.jsonl, got '.*nothing'"
     ):
@@ -81,7 +82,7 @@ def test_folder_without_measurements_is_refused(spark: SparkSession, tmp_path: P
 def test_section_has_a_line_for_each_case_and_a_column_for_each_side(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """In the order in which things were measured; what a side has no value for stays open."""
+    """Lines are in the order of measurement, and missing values are None."""
     records = [
         record("ours", 10.0),
         record("theirs", 20.0),
@@ -95,7 +96,7 @@ def test_section_has_a_line_for_each_case_and_a_column_for_each_side(
             case="kind=handle",
         ),
     ]
-    folder = folder_with(tmp_path / "bench", records)
+    folder = results_folder(tmp_path / "bench", records)
     (folder / "not_measured.jsonl").write_text(
         json.dumps(
             {"question": "memory", "side": "trio", "case": "x", "reason": "<none>", "failed": True}
@@ -121,8 +122,8 @@ def test_section_has_a_line_for_each_case_and_a_column_for_each_side(
     assert "How requests waited" not in page
 
 
-def test_published_figures_are_drawn_of_both_cases() -> None:
-    """The unthrottled runs stand at the axis' end; the tight heap is a table's matter."""
+def test_published_figure_has_both_cases() -> None:
+    """Runs without a limit are at the end of the axis; runs with a tight heap are left out."""
     rows = [
         {
             "side": side,
@@ -131,7 +132,7 @@ def test_published_figures_are_drawn_of_both_cases() -> None:
             "metric": "enqueue_rate",
             "position": 0,
         }
-        | {"median": 10.0, "least": 9.0, "most": 12.0}
+        | {"median": 10.0, "min": 9.0, "max": 12.0}
         for side in ("request_purgatory", "kafka", "somebody else")
         for case in ("low", "high")
         for rate in (25_000, 100_000, 0)
@@ -146,38 +147,19 @@ def test_published_figures_are_drawn_of_both_cases() -> None:
 
 
 def test_curve_has_a_line_for_each_side() -> None:
-    """Well-formed, with a legend."""
+    """The chart is well-formed XML."""
     rows = [
-        {"side": side, "size": size, "median": 5.0, "least": 4.0, "most": 6.0, "position": 1}
+        {"side": side, "size": size, "median": 5.0, "min": 4.0, "max": 6.0, "position": 1}
         for side in "ab"
         for size in (1, 10)
     ]
     assert ElementTree.fromstring(curve(rows, "ns", "title", "pending")).tag.endswith("svg")
 
 
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (0.0, "0"),
-        (0.0123, "0.012"),
-        (1.234, "1.2"),
-        (56.78, "56.8"),
-        (567.8, "568"),
-        (1234567.8, "1,234,568"),
-    ],
-)
-def test_figures_have_digits_that_mean_something(value: float, text: str) -> None:
-    """And no more."""
-    assert figure(value) == text
-
-
-def test_plan_compares_neighbours_and_keeps_runs_short() -> None:
-    """The designs of one load follow one another.
-
-    A rate's run lasts some seconds, at most the requests asked for.
-    """
-    loads = BenchPlan(cases=["low"], rates=[1_000, 900_000, 0], requests=1_000_000).loads()
-    assert [(load.design, load.rate, load.count) for load in loads] == [
+def test_plan_has_the_designs_of_one_rate_side_by_side() -> None:
+    """A run at a rate takes some seconds, and never more requests than the plan has."""
+    runs = BenchmarkPlan(cases=["low"], rates=[1_000, 900_000, 0], requests=1_000_000).runs()
+    assert [(run.design, run.rate, run.count) for run in runs] == [
         ("wheel", 1_000, 4_000),
         ("legacy", 1_000, 4_000),
         ("wheel", 900_000, 1_000_000),
@@ -187,28 +169,28 @@ def test_plan_compares_neighbours_and_keeps_runs_short() -> None:
     ]
 
 
-def test_run_that_fails_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With what it printed; nothing is made up in its place."""
-    load = run.Load(count=10)
-    object.__setattr__(load, "case", "middle")
-    monkeypatch.setattr(BenchPlan, "loads", lambda _plan: [load])
+def test_failed_run_raises_with_its_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No value is written for the run."""
+    run = BenchmarkRun(count=10)
+    object.__setattr__(run, "case", "middle")
+    monkeypatch.setattr(BenchmarkPlan, "runs", lambda _plan: [run])
     with pytest.raises(
         RuntimeError, match=r"exit code 2: .*case must be one of low, high, got 'middle'"
     ):
-        run_published(BenchPlan(rounds=1), tmp_path, Console(file=None, quiet=True))
+        run_published(BenchmarkPlan(rounds=1), tmp_path, Console(file=None, quiet=True))
     assert (tmp_path / "measurements.jsonl").read_text() == ""
 
 
-def test_rounds_take_turns_in_going_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every other round is reversed, and each value is written with its round."""
+def test_every_other_round_is_reversed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each value is written with the number of its round."""
     measured: list[tuple[str, int]] = []
 
-    def measure(load: run.Load) -> dict[str, float]:
-        measured.append((load.design, load.rate))
+    def measure(run: BenchmarkRun) -> dict[str, float]:
+        measured.append((run.design, run.rate))
         return {"enqueue_rate": float(len(measured))}
 
-    monkeypatch.setattr(report_section, "_measure", measure)
-    plan = BenchPlan(cases=["low"], rates=[5_000, 0], requests=100, rounds=2)
+    monkeypatch.setattr(runner, "_measure", measure)
+    plan = BenchmarkPlan(cases=["low"], rates=[5_000, 0], requests=100, rounds=2)
     run_published(plan, tmp_path, Console(quiet=True))
     first = [("wheel", 5_000), ("legacy", 5_000), ("wheel", 0), ("legacy", 0)]
     assert measured == first + first[::-1]
@@ -217,20 +199,19 @@ def test_rounds_take_turns_in_going_first(tmp_path: Path, monkeypatch: pytest.Mo
     assert written == [(number // 4, number + 1.0, "1/s") for number in range(8)]
 
 
-def test_published_benchmark_is_measured_and_told(
+def test_published_benchmark_is_measured_and_printed(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The whole way, with few requests, in processes of their own."""
+    """Runs with few requests, each in its own process, end up in the section and its table."""
     target = tmp_path / "out"
-    plan = BenchPlan(cases=["low"], rates=[5_000, 0], requests=300, rounds=1)
+    plan = BenchmarkPlan(cases=["low"], rates=[5_000, 0], requests=300, rounds=1)
     target.mkdir()
     run_published(plan, target, Console(quiet=True))
     section = benchmark_section(spark, target)
-    assert section["questions"][0]["sides"] == list(report_section.SIDES.values())
-    assert [title for title, _ in section["figures"]] == [
-        title for _, _, title in report_section._FIGURES
-    ]
-    report_section.print_published(Console(width=200), section)
-    said = capsys.readouterr().out
-    assert "enqueue_rate" in said
-    assert "case=low rate=0 count=300" in said
+    assert section["questions"][0]["sides"] == list(runner.SIDES.values())
+    titles = [title for title, _ in section["figures"]]
+    assert titles == [title for _, _, title in PUBLISHED_CHARTS]
+    print_published(Console(width=200), section)
+    printed = capsys.readouterr().out
+    assert "enqueue_rate" in printed
+    assert "case=low rate=0 count=300" in printed

@@ -1,36 +1,25 @@
-"""The command, from one output to the next, and what it says when it can't."""
+"""The commands on traces, from one output to the next."""
 
 from __future__ import annotations
 
 import gzip
+import json
 import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from rich.console import Console
 
-from request_purgatory.cli import main
-from request_purgatory.pipeline.traces.output_folder import read_json
+from request_purgatory.cli.exit_codes import ExitCode
+from request_purgatory.pipeline.output_folder import read_json
 from tests.model.naive_trace import TraceEvent, TraceRequest
-from tests.spark.analysed import write_trace
-
-COMMANDS = (
-    "run",
-    "workload",
-    "import",
-    "replay",
-    "analyze",
-    "report",
-    "simulate",
-    "archive",
-    "bench",
-)
+from tests.spark.small_analyses import write_trace
+from tests.support.command import Purgatory, command_runner
 
 SPANS = """\
 TraceID,SpanID,ParentID,PodName,OperationName,StartTimeUnixNano,EndTimeUnixNano,Duration
@@ -42,61 +31,34 @@ t2,late,slow,back,Read,2100000000,8900000000,6800000
 t3,odd,root,front,Get,5000000000,4000000000,1
 """
 
-Purgatory = Callable[..., tuple[int, str]]
-
 
 @pytest.fixture
 def purgatory(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Purgatory:
-    """Runs the command in this process, on the tests' session.
-
-    Its exit code and all that it said.
-    """
+    """Return a function that runs the command in this process, on the tests' session."""
 
     @contextmanager
-    def session() -> Iterator[tuple[SparkSession, Console]]:
-        yield spark, Console(highlight=False, width=200, file=sys.stdout)
+    def session() -> Iterator[SparkSession]:
+        yield spark
 
-    monkeypatch.setattr(main, "open_session", session)
-
-    def call(*arguments: object) -> tuple[int, str]:
-        code = main.main([str(argument) for argument in arguments])
-        said = capsys.readouterr()
-        return code, said.out + said.err
-
-    return call
-
-
-@pytest.mark.parametrize(
-    "command",
-    [(), *[(name,) for name in COMMANDS]],
-    ids=lambda command: " ".join(command) or "none",
-)
-def test_help_shows_an_example(
-    command: tuple[str, ...], capsys: pytest.CaptureFixture[str]
-) -> None:
-    """And ends well, without Spark."""
-    with pytest.raises(SystemExit) as ended:
-        main.main([*command, "--help"])
-    assert ended.value.code == 0
-    said = capsys.readouterr().out
-    assert re.search(rf"examples?:\n  purgatory {' '.join(command)}", said)
+    monkeypatch.setattr("request_purgatory.cli.session.open_session", session)
+    return command_runner(capsys)
 
 
 def test_each_step_takes_what_the_one_before_made(purgatory: Purgatory, tmp_path: Path) -> None:
-    """And says what comes next."""
+    """It prints the command that usually follows."""
     trace, wheel, legacy, analysis = (
         tmp_path / name for name in ("trace", "wheel", "legacy", "analysis")
     )
-    code, said = purgatory(
+    ran = purgatory(
         "workload", "--case", "high", "--requests", "2000", "--hosts", "2", "--out", trace
     )
-    assert (code, f"next: purgatory replay {trace}" in said) == (0, True)
-    code, said = purgatory("replay", trace, "--tick-ms", "5", "--out", wheel)
-    assert (code, f"next: purgatory analyze {trace} --replay {wheel}" in said) == (0, True)
-    assert purgatory("replay", trace, "--design", "legacy", "--out", legacy)[0] == 0
-    code, said = purgatory(
+    assert (ran.code, f"next: purgatory replay {trace}" in ran.out) == (0, True)
+    ran = purgatory("replay", trace, "--tick-ms", "5", "--out", wheel)
+    assert (ran.code, f"next: purgatory analyze {trace} --replay {wheel}" in ran.out) == (0, True)
+    assert purgatory("replay", trace, "--design", "legacy", "--out", legacy).code == ExitCode.OK
+    ran = purgatory(
         "analyze",
         trace,
         "--replay",
@@ -108,10 +70,10 @@ def test_each_step_takes_what_the_one_before_made(purgatory: Purgatory, tmp_path
         "--out",
         analysis,
     )
-    assert (code, f"next: purgatory report {analysis}" in said) == (0, True)
-    assert re.search(r"workload high +wheel +2,000 +\d\d\.\d %", said)
+    assert (ran.code, f"next: purgatory report {analysis}" in ran.out) == (0, True)
+    assert re.search(r"workload high +wheel +2,000 +\d\d\.\d %", ran.out)
     report = tmp_path / "report.html"
-    assert purgatory("report", analysis, "--out", report)[0] == 0
+    assert purgatory("report", analysis, "--out", report).code == ExitCode.OK
     assert "workload high" in report.read_text(encoding="utf-8")
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "analysis",
@@ -122,22 +84,42 @@ def test_each_step_takes_what_the_one_before_made(purgatory: Purgatory, tmp_path
     ]
 
 
+def test_results_are_json_on_request(purgatory: Purgatory, tmp_path: Path) -> None:
+    """Alone on standard output."""
+    trace, wheel, analysis = (tmp_path / name for name in ("trace", "wheel", "analysis"))
+    ran = purgatory("workload", "--requests", "50", "--hosts", "2", "--out", trace, "--json")
+    made = json.loads(ran.out)
+    assert (made["path"], made["name"]) == (str(trace), "workload low")
+    assert made["rows"]["requests out"] == 50
+    assert "make workload low" in ran.err
+    ran = purgatory("replay", trace, "--out", wheel, "--json")
+    assert json.loads(ran.out)["settings"]["design"] == "wheel"
+    ran = purgatory("analyze", trace, "--replay", wheel, "--out", analysis, "--json")
+    made = json.loads(ran.out)
+    assert (made["path"], made["differing"]) == (str(analysis), 0)
+    assert made["summary"]["requests"] == 50
+    assert made["agreement"][0]["differing"] == 0
+    report = tmp_path / "report.html"
+    ran = purgatory("report", analysis, "--out", report, "--json")
+    assert json.loads(ran.out) == {"report": str(report)}
+
+
 def test_run_imports_replays_and_reports(purgatory: Purgatory, tmp_path: Path) -> None:
-    """A folder of gzipped spans, with a repeat and an impossible one, marked in the middle."""
+    """Of gzipped spans, with a repeat and an invalid one, and a mark in the middle."""
     source = tmp_path / "spans"
     source.mkdir()
     (source / "one.csv.gz").write_bytes(gzip.compress(SPANS.encode()))
     out = tmp_path / "run"
-    code, said = purgatory(
+    ran = purgatory(
         "run", "--trace", source, "--mark", "1970-01-01T00:00:01.5=middle", "--out", out
     )
-    assert code == 0
-    assert "6 spans in, 4 spans kept, 2 rejected, 2 requests out, 2 events out" in said
-    assert "rejected 1: end before start" in said
-    assert "rejected 1: repeated SpanID" in said
-    assert "before middle: 0.0 % of 1 requests expired" in said
-    assert "after middle: 100.0 % of 1 requests expired" in said
-    assert f"report: {out}/report.html" in said
+    assert ran.code == ExitCode.OK, ran.err
+    assert "6 spans in, 4 spans kept, 2 rejected, 2 requests out, 2 events out" in ran.out
+    assert "rejected 1: end before start" in ran.out
+    assert "rejected 1: repeated SpanID" in ran.out
+    assert "before middle: 0.0 % of 1 requests expired" in ran.out
+    assert "after middle: 100.0 % of 1 requests expired" in ran.out
+    assert f"report: {out}/report.html" in ran.out
     assert (out / "report.html").stat().st_size > 50_000
     assert read_json(out / "traces" / "spans" / "trace.json")["rejected"] == {
         "end before start": 1,
@@ -145,22 +127,20 @@ def test_run_imports_replays_and_reports(purgatory: Purgatory, tmp_path: Path) -
     }
 
 
-def test_outcomes_that_differ_have_an_exit_code_of_their_own(
-    purgatory: Purgatory, tmp_path: Path
-) -> None:
-    """As when a replay is of another trace."""
+def test_differing_outcomes_have_their_own_exit_code(purgatory: Purgatory, tmp_path: Path) -> None:
+    """Here the replay is of another trace."""
     one, other, replayed = tmp_path / "one", tmp_path / "other", tmp_path / "replayed"
     waiting = [TraceRequest(name, 0, 3, [name], "count", 1.0, "all") for name in ("a", "b", "c")]
     write_trace(one, waiting, [TraceEvent("a", 1000, 1.0)])
     write_trace(other, waiting, [TraceEvent("b", 1000, 1.0)])
-    assert purgatory("replay", other, "--out", replayed)[0] == 0
-    code, said = purgatory("analyze", one, "--replay", replayed, "--out", tmp_path / "analysis")
-    assert code == main.OUTCOMES_DIFFER == 3
-    assert "2 rows of the replays differ from the batch outcomes" in said
+    assert purgatory("replay", other, "--out", replayed).code == ExitCode.OK
+    ran = purgatory("analyze", one, "--replay", replayed, "--out", tmp_path / "analysis")
+    assert ran.code == ExitCode.OUTCOMES_DIFFER
+    assert "2 rows of the replays differ from the batch outcomes" in ran.out
 
 
-def test_bad_input_is_told_by_name_and_leaves_nothing(purgatory: Purgatory, tmp_path: Path) -> None:
-    """Exit code 2, the value or file in the message, and no output half made."""
+def test_bad_input_leaves_nothing(purgatory: Purgatory, tmp_path: Path) -> None:
+    """The message has the value or the file, and there is no partial output."""
     junk = tmp_path / "junk.csv"
     junk.write_bytes(b"\x00\xff\xfe\x01 not text")
     table = tmp_path / "table.csv"
@@ -172,79 +152,41 @@ def test_bad_input_is_told_by_name_and_leaves_nothing(purgatory: Purgatory, tmp_
         (("import", table, "--out", out), "table.csv: no known format has the columns when, what"),
         (
             ("import", table, "--map", "arrived_at=when", "--out", out),
-            "the mapping needs one of ended_at=COLUMN and service_ms",
+            "the mapping lacks ended_at=COLUMN or service_ms=COLUMN",
         ),
         (
             ("import", table, "--map", "arrived_at=x", "--map", "ended_at=y", "--out", out),
-            "table.csv: no column x, y",
+            "table.csv: missing columns: x, y",
         ),
         (("import", table, "--mark", "yesterday", "--out", out), "mark must be TIME or TIME=LABEL"),
         (("import", table, "--timeout-ms", "-1", "--out", out), "timeout_ms must be from 0 to"),
         (
             ("workload", "--rate", "0", "--out", out),
-            "rate must be a positive number of requests a second, got 0.0",
+            "rate must be a positive number of requests per second, got 0.0",
         ),
-        (("replay", tmp_path, "--out", out), "no trace folder, as there is no trace.json in it"),
-        (("report", tmp_path, "--out", out), "no analysis folder"),
+        (("replay", tmp_path, "--out", out), "is not a trace folder (no trace.json in it)"),
+        (("report", tmp_path, "--out", out), "is not an analysis folder"),
     ]:
-        code, said = purgatory(*arguments)
-        assert code == main.BAD_INPUT == 2, said
-        assert expected in said
+        ran = purgatory(*arguments)
+        assert ran.code == ExitCode.BAD_INPUT, ran.err
+        assert expected in ran.err
         assert sorted(path.name for path in tmp_path.iterdir()) == ["junk.csv", "table.csv"]
 
 
 def test_existing_output_is_kept_unless_forced(purgatory: Purgatory, tmp_path: Path) -> None:
-    """And then replaced as a whole."""
+    """Then it is replaced as a whole."""
     out = tmp_path / "out"
-    assert purgatory("workload", "--requests", "10", "--out", out)[0] == 0
-    code, said = purgatory("workload", "--requests", "20", "--out", out)
-    assert code == 2
-    assert "exists already: choose another --out, or --force to replace it" in said
+    assert purgatory("workload", "--requests", "10", "--out", out).code == ExitCode.OK
+    ran = purgatory("workload", "--requests", "20", "--out", out)
+    assert ran.code == ExitCode.BAD_INPUT
+    assert "exists already: choose another --out, or replace it with --force" in ran.err
     assert read_json(out / "trace.json")["rows"]["requests out"] == 10
-    assert purgatory("workload", "--requests", "20", "--force", "--out", out)[0] == 0
+    assert purgatory("workload", "--requests", "20", "--force", "--out", out).code == ExitCode.OK
     assert read_json(out / "trace.json")["rows"]["requests out"] == 20
 
 
-@pytest.mark.parametrize(
-    ("arguments", "expected"),
-    [
-        (["workload", "--requests", "none", "--out", "x"], "a whole number, not 'none'"),
-        (["workload", "--requests", "0", "--out", "x"], "at least 1, not 0"),
-        (
-            ["run", "--timeouts", "5,soon"],
-            "whole numbers of milliseconds with commas between them, not '5,soon'",
-        ),
-        (
-            ["import", "x", "--map", "arrived_at", "--out", "y"],
-            "OUR_FIELD=THEIR_COLUMN, not 'arrived_at'",
-        ),
-        (["replay", "x", "--design", "heap", "--out", "y"], "invalid choice: 'heap'"),
-        ([], "the following arguments are required: COMMAND"),
-    ],
-)
-def test_impossible_arguments_are_told_by_value(
-    arguments: list[str], expected: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Before anything is started."""
-    with pytest.raises(SystemExit) as ended:
-        main.main(arguments)
-    assert ended.value.code == 2
-    assert expected in capsys.readouterr().err
-
-
-def test_missing_extra_is_told_with_what_to_install(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The library itself installs without Spark."""
-    monkeypatch.setitem(sys.modules, "pyspark", None)
-    for name in [name for name in sys.modules if name.startswith("request_purgatory.pipeline")]:
-        monkeypatch.delitem(sys.modules, name)
-    assert main.main(["run"]) == main.MISSING_TOOL == 4
-    assert "pip install 'request-purgatory[spark]'" in capsys.readouterr().err
-
-
 def command(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """The installed command, in a process of its own."""
+    """Run the installed command in a process of its own."""
     program = Path(sys.executable).with_name("purgatory")
     return subprocess.run(
         [str(program), *arguments],
@@ -256,10 +198,10 @@ def command(*arguments: str, **environment: str) -> subprocess.CompletedProcess[
     )
 
 
-def test_missing_java_is_told_before_any_work(tmp_path: Path) -> None:
-    """Exit code 4, and what to install."""
+def test_missing_java_is_a_missing_dependency(tmp_path: Path) -> None:
+    """The message says what to install, and nothing is made."""
     ran = command("run", "--out", str(tmp_path / "out"), JAVA_HOME=str(tmp_path))
-    assert ran.returncode == main.MISSING_TOOL
+    assert ran.returncode == ExitCode.MISSING_DEPENDENCY
     assert "Spark needs Java 17 or newer" in ran.stderr
     assert "Install it with: " in ran.stderr
     assert not (tmp_path / "out").exists()
@@ -267,7 +209,7 @@ def test_missing_java_is_told_before_any_work(tmp_path: Path) -> None:
 
 @pytest.mark.jvm
 def test_installed_command_does_the_whole_run(tmp_path: Path) -> None:
-    """With a session of its own, as users start it."""
+    """In its own process and session."""
     ran = command("run", "--requests", "2000", "--workload", "low", "--out", str(tmp_path / "out"))
     assert ran.returncode == 0, ran.stderr
     assert "✓ replay low, wheel" in ran.stdout
@@ -277,37 +219,14 @@ def test_installed_command_does_the_whole_run(tmp_path: Path) -> None:
 
 
 def test_published_benchmark_from_the_command(purgatory: Purgatory, tmp_path: Path) -> None:
-    """Measured, reported, and reported again beside others."""
+    """It is measured and reported, and can be reported again."""
     made = tmp_path / "bench"
-    code, said = purgatory(
+    ran = purgatory(
         "bench", "--case", "low", "--rates", "0", "--requests", 1_000, "--rounds", 1, "--out", made
     )
-    assert code == 0, said
-    assert "enqueue_rate" in said
+    assert ran.code == ExitCode.OK, ran.err
+    assert "enqueue_rate" in ran.out
     assert "<svg" in (made / "report.html").read_text()
-    code, said = purgatory("report", "--bench", made, "--out", tmp_path / "again.html")
-    assert code == 0, said
+    ran = purgatory("report", "--bench", made, "--out", tmp_path / "again.html")
+    assert ran.code == ExitCode.OK, ran.err
     assert "Benchmarks: bench" in (tmp_path / "again.html").read_text()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("bench", "--rates", "many", "--out", "x"), "whole numbers of requests a second"),
-        (("bench", "--rates=-5,1", "--out", "x"), "at least 0 each, not '-5,1'"),
-    ],
-)
-def test_odd_rates_are_refused(
-    arguments: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Before anything runs."""
-    with pytest.raises(SystemExit):
-        main.main(list(arguments))
-    assert message in capsys.readouterr().err
-
-
-def test_report_of_nothing_is_refused(purgatory: Purgatory, tmp_path: Path) -> None:
-    """It would be an empty page."""
-    code, said = purgatory("report", "--out", tmp_path / "report.html")
-    assert code == 2
-    assert "at least one folder, or --bench with one" in said

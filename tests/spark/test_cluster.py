@@ -1,7 +1,4 @@
-"""Beyond one process.
-
-The archive, spark-submit on a cluster of two workers with one of them killed, Spark Connect.
-"""
+"""Tests of the archive, of spark-submit on local clusters, and of Spark Connect."""
 
 from __future__ import annotations
 
@@ -21,9 +18,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from request_purgatory.errors import InvalidArgumentError
+from request_purgatory.pipeline.output_folder import OutputExistsError
 from request_purgatory.pipeline.spark import session, workers
 from request_purgatory.pipeline.spark.archive import make_archive, requirement
-from request_purgatory.pipeline.traces.output_folder import OutputExistsError
 from tests.spark.job import TIME_LIMIT, clean_environment, job, quick_spark
 from tests.spark.stream_files import (
     StreamTrace,
@@ -43,10 +40,10 @@ APPLICATION = Path(__file__).with_name("cluster_application.py")
 
 @pytest.fixture(scope="module")
 def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The archive, made by the command."""
+    """Make an archive with the command."""
     target = tmp_path_factory.mktemp("archive") / "env.tar.gz"
     arguments = [sys.executable, "-m", "request_purgatory.cli.main", "archive", str(target)]
-    done = subprocess.run(
+    finished = subprocess.run(
         arguments,
         capture_output=True,
         text=True,
@@ -54,19 +51,18 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
         env=clean_environment(),
         check=False,
     )
-    assert done.returncode == 0, done.stderr
-    assert f"--archives {target}#env" in done.stdout
+    assert finished.returncode == 0, finished.stderr
+    assert f"--archives {target}#env" in finished.stdout
     return target
 
 
-#: For tests that share the archive, which takes a minute to make: one process makes it, and has
-#: them all.
+#: Making the archive takes a minute, so the tests that use it run in one process.
 of_archive = pytest.mark.xdist_group("archive")
 
 
 @pytest.fixture
 def trace(tmp_path: Path) -> StreamTrace:
-    """Requests and events, written to `tmp_path` in three files of each."""
+    """Write requests and events to three files each in `tmp_path`."""
     trace = stream_trace(hosts=4, requests=3_000)
     write_trace(tmp_path, trace, files=3)
     return trace
@@ -75,19 +71,14 @@ def trace(tmp_path: Path) -> StreamTrace:
 def submit_command(
     home: Path, python: str, master: str, settings: dict[str, str], *options: str
 ) -> list[str]:
-    """Return the beginning of a command line of spark-submit, in a Spark home of its own.
+    """Make the Spark home `home`, and return a spark-submit command line without the application.
 
-    Args:
-        home: Where that is made; the executors work in its folder `work`.
-        python: The executors' interpreter.
-        master: As Spark's.
-        settings: Of Spark's.
-        options: Further ones, of spark-submit.
+    The executors' interpreter is `python`, and their working folders are in `home/work`.
     """
     home.mkdir()
     for part in Path(pyspark.__file__).parent.iterdir():
         if part.name in ("bin", "jars", "python"):
-            # Workers work in the folder beside these.
+            # These are links, so that executors make the folder `work` in this home.
             (home / part.name).symlink_to(part)
     given = {
         "spark.pyspark.python": python,
@@ -105,7 +96,7 @@ def submit_command(
 @pytest.mark.jvm
 @of_archive
 def test_archive_has_the_compiled_package_and_no_spark(archive: Path) -> None:
-    """From a wheel: this installation is an editable one."""
+    """It is installed from a wheel, although this installation is an editable one."""
     with tarfile.open(archive) as packed:
         names = packed.getnames()
     assert [
@@ -119,20 +110,17 @@ def test_archive_has_the_compiled_package_and_no_spark(archive: Path) -> None:
 
 @pytest.mark.jvm
 @pytest.mark.smoke
-def test_submitted_to_a_worker_of_another_process(tmp_path: Path) -> None:
-    """With this environment instead of the archive.
-
-    The executor and the driver agree, and the stream runs there.
-    """
+def test_submit_to_one_worker(tmp_path: Path) -> None:
+    """Replay, batch and stream run on an executor in another process, without the archive."""
     trace = stream_trace(hosts=2, requests=1_000)
     write_trace(tmp_path, trace, files=2)
     home, master = tmp_path / "spark", "local-cluster[1,2,1024]"
     submit = submit_command(home, sys.executable, master, {})
-    arguments = stream_arguments(tmp_path, tmp_path, "--finish")
+    arguments = stream_arguments(tmp_path, tmp_path, "--drain")
     environment = {**quick_spark(tmp_path), "SPARK_HOME": str(home)}
     with job([*submit, str(APPLICATION), *arguments], tmp_path / "log", **environment) as submitted:
-        found = json.loads(submitted.until("found: ").removeprefix("found: "))
-        code, said = submitted.end()
+        found = json.loads(submitted.wait_for_line("found: ").removeprefix("found: "))
+        code, said = submitted.wait()
     assert code == 0, submitted.log.read_text()[-3000:]
     assert list((home / "work").glob("app-*/0")), "no executor worked beside the driver"
     assert found["settings"]["spark.master"] == master
@@ -143,27 +131,26 @@ def test_submitted_to_a_worker_of_another_process(tmp_path: Path) -> None:
 
 @pytest.mark.jvm
 @of_archive
-def test_submitted_to_two_workers_of_which_one_is_killed(archive: Path, tmp_path: Path) -> None:
-    """The executors have the package from the archive alone, and the stream's rows are those of the definition."""
+def test_submit_to_two_workers_and_kill_one(archive: Path, tmp_path: Path) -> None:
+    """Executors get the package from the archive, and the stream's rows are complete."""
     trace = stream_trace(hosts=4, requests=4_000)
     write_trace(tmp_path, trace, files=4)
     home = tmp_path / "spark"
-    # Spark starts a process on the driver by the name that the executors have for their
-    # interpreter.
+    # Spark starts a helper process on the driver by the path of the executors' interpreter.
     (tmp_path / "env").symlink_to(sys.prefix)
     options = ("--archives", f"{archive}#env", "--driver-memory", "900m", "--name", "submitted")
     settings = {"spark.sql.shuffle.partitions": "3"}
     submit = submit_command(home, "./env/bin/python", "local-cluster[2,1,1024]", settings, *options)
     metrics = tmp_path / "metrics.jsonl"
-    arguments = stream_arguments(tmp_path, tmp_path, "--finish", "--metrics", str(metrics))
+    arguments = stream_arguments(tmp_path, tmp_path, "--drain", "--metrics", str(metrics))
     environment = {**quick_spark(tmp_path), "SPARK_HOME": str(home)}
     with job([*submit, str(APPLICATION), *arguments], tmp_path / "log", **environment) as submitted:
-        found = json.loads(submitted.until("found: ").removeprefix("found: "))
-        submitted.until("batch 1:")
-        executors = submitted.with_word(b"org.apache.spark.executor.CoarseGrainedExecutorBackend")
+        found = json.loads(submitted.wait_for_line("found: ").removeprefix("found: "))
+        submitted.wait_for_line("batch 1:")
+        executors = submitted.find_pids(b"org.apache.spark.executor.CoarseGrainedExecutorBackend")
         assert len(executors) == 2
         os.kill(executors[0], signal.SIGKILL)
-        code, said = submitted.end()
+        code, said = submitted.wait()
     assert code == 0, said
     assert {
         Path(worker["file"]).relative_to(worker["prefix"]).parts[0] for worker in found["workers"]
@@ -175,7 +162,7 @@ def test_submitted_to_two_workers_of_which_one_is_killed(archive: Path, tmp_path
     assert found["settings"] == {
         "spark.master": "local-cluster[2,1,1024]",
         "spark.sql.shuffle.partitions": "3",
-        # What results depend on is ours.
+        # Results depend on this setting, so the package overrides it.
         "spark.sql.session.timeZone": "UTC",
         "spark.app.name": "submitted",
     }
@@ -189,7 +176,7 @@ def test_submitted_to_two_workers_of_which_one_is_killed(archive: Path, tmp_path
 
 @pytest.mark.jvm
 def test_spark_connect_gives_the_same_rows(trace: StreamTrace, tmp_path: Path) -> None:
-    """A server of its own; workload, replay, batch and stream by way of it."""
+    """Workload, replay, batch and stream run on a Spark Connect server."""
     pytest.importorskip("grpc")
     (port,) = free_ports(1)
     server = [str(Path(pyspark.__file__).parent / "bin" / "spark-submit"), "--master", "local[2]"]
@@ -207,11 +194,11 @@ def test_spark_connect_gives_the_same_rows(trace: StreamTrace, tmp_path: Path) -
         arguments = [
             sys.executable,
             str(APPLICATION),
-            *stream_arguments(tmp_path, tmp_path, "--finish"),
+            *stream_arguments(tmp_path, tmp_path, "--drain"),
         ]
         with job(arguments, tmp_path / "client", SPARK_REMOTE=f"sc://127.0.0.1:{port}") as client:
-            found = json.loads(client.until("found: ").removeprefix("found: "))
-            code, said = client.end()
+            found = json.loads(client.wait_for_line("found: ").removeprefix("found: "))
+            code, said = client.wait()
     assert code == 0, said
     assert (found["requests"], found["alike"]) == (500, 500)
     assert written_outcomes(tmp_path) == expected_outcomes(trace)
@@ -231,34 +218,32 @@ def _await_port(port: int) -> None:
 
 
 @pytest.mark.jvm
-def test_stream_that_is_told_to_stop_says_so_and_goes_on_later(
-    trace: StreamTrace, tmp_path: Path
-) -> None:
-    """By SIGINT, as Ctrl-C sends it to the whole group, and by SIGTERM.
+def test_stopped_stream_continues_with_the_same_command(trace: StreamTrace, tmp_path: Path) -> None:
+    """SIGINT to the process group (Ctrl-C) and SIGTERM stop the stream without losing rows.
 
-    No traceback, nothing lost, no talk of Spark's own.
+    The only output on stderr is the command's own message.
     """
     arguments = stream_command(tmp_path, tmp_path)
     environment = quick_spark(tmp_path)
     with job(arguments, tmp_path / "log", **environment) as running:
-        running.until("batch 0:")
+        running.wait_for_line("batch 0:")
         os.killpg(running.process.pid, signal.SIGINT)
-        code, _ = running.end()
+        code, _ = running.wait()
     assert code == 130
     assert (tmp_path / "log").read_text() == _stopped("SIGINT", tmp_path)
     with job(arguments, tmp_path / "log", **environment) as running:
-        running.until("batch ")
+        running.wait_for_line("batch ")
         running.process.send_signal(signal.SIGTERM)
-        code, _ = running.end()
+        code, _ = running.wait()
     assert code == 143
     assert (tmp_path / "log").read_text() == _stopped("SIGTERM", tmp_path)
-    with job([*arguments, "--finish"], tmp_path / "log", **environment) as running:
-        assert running.end()[0] == 0
+    with job([*arguments, "--drain"], tmp_path / "log", **environment) as running:
+        assert running.wait()[0] == 0
     assert written_outcomes(tmp_path) == expected_outcomes(trace)
 
 
 def _stopped(name: str, folder: Path) -> str:
-    return f"purgatory: stopped by {name}; the same command goes on from {folder / 'checkpoint'}\n"
+    return f"purgatory: stopped by {name}; the same command resumes from {folder / 'checkpoint'}\n"
 
 
 @pytest.mark.parametrize(
@@ -274,28 +259,28 @@ def _stopped(name: str, folder: Path) -> str:
     ],
     ids=str,
 )
-def test_what_says_where_spark_runs_is_seen(environment: dict[str, str], given: bool) -> None:
-    """And otherwise it is this machine."""
-    assert session._is_given(environment) is given
+def test_configured_master_is_detected(environment: dict[str, str], given: bool) -> None:
+    """Otherwise Spark runs in local mode."""
+    assert session._has_master(environment) is given
 
 
 @pytest.mark.parametrize(
     ("line", "given"), [("spark.master  yarn", True), ("# spark.master yarn", False), ("", False)]
 )
-def test_master_of_spark_defaults_is_seen(line: str, given: bool, tmp_path: Path) -> None:
-    """In the folder that Spark takes it from."""
+def test_master_in_spark_defaults_is_detected(line: str, given: bool, tmp_path: Path) -> None:
+    """The file is in the folder of SPARK_CONF_DIR."""
     (tmp_path / "spark-defaults.conf").write_text(f"spark.executor.cores 4\n{line}\n")
-    assert session._is_given({"SPARK_CONF_DIR": str(tmp_path)}) is given
+    assert session._has_master({"SPARK_CONF_DIR": str(tmp_path)}) is given
 
 
-def test_workers_are_asked_for_the_package_and_the_folder(
+def test_workers_must_have_the_package_and_see_the_folder(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A worker with another version, or that does not see the folder, ends it before any work."""
+    """The message names the machine and the remedy."""
     monkeypatch.setattr(workers, "on_one_machine", lambda spark: False)
     workers.require_workers(spark, tmp_path)
     assert not list(tmp_path.iterdir())
-    (machine, version, sees), *others = workers._look_from(spark, str(tmp_path / "nowhere"))
+    (machine, version, sees), *others = workers._probe_workers(spark, str(tmp_path / "nowhere"))
     assert (machine, version, sees, others) == (
         socket.gethostname(),
         workers.version("request-purgatory"),
@@ -303,35 +288,35 @@ def test_workers_are_asked_for_the_package_and_the_folder(
         [],
     )
 
-    def differing(*arguments: Any) -> list[tuple[str, str | None, bool]]:
-        return looked
+    def fake_probe(*arguments: Any) -> list[tuple[str, str | None, bool]]:
+        return answers
 
-    monkeypatch.setattr(workers, "_look_from", differing)
-    looked: list[tuple[str, str | None, bool]] = [("here", version, True), ("there", None, True)]
+    monkeypatch.setattr(workers, "_probe_workers", fake_probe)
+    answers: list[tuple[str, str | None, bool]] = [("here", version, True), ("there", None, True)]
     with pytest.raises(
-        workers.WorkersError, match=r"workers on there have no request_purgatory, .* --archives"
+        workers.WorkersError, match=r"workers on there have no request-purgatory, .* --archives"
     ):
         workers.require_workers(spark, tmp_path)
-    looked = [("there", version, False)]
+    answers = [("there", version, False)]
     with pytest.raises(workers.WorkersError, match=r"workers on there do not see this folder"):
         workers.require_workers(spark, tmp_path)
 
 
-def test_driver_without_the_workers_interpreter_is_told_what_to_do(
+def test_driver_must_have_the_path_of_the_workers_interpreter(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Before a stateful query fails on it."""
+    """The message has the command that links it."""
     monkeypatch.chdir(tmp_path)
-    workers.require_stream_helper(spark)
+    workers.require_driver_python(spark)
     monkeypatch.setattr(spark.sparkContext, "pythonExec", "./env/bin/python")
     with pytest.raises(workers.WorkersError, match=rf"no such file in .* ln -s {sys.prefix} env$"):
-        workers.require_stream_helper(spark)
+        workers.require_driver_python(spark)
     (tmp_path / "env").symlink_to(sys.prefix)
-    workers.require_stream_helper(spark)
+    workers.require_driver_python(spark)
 
 
-def test_archive_is_refused_before_it_is_made(tmp_path: Path) -> None:
-    """Another ending, or a file that is there."""
+def test_archive_with_an_invalid_path_is_an_error(tmp_path: Path) -> None:
+    """Another suffix and an existing file are errors."""
     with pytest.raises(InvalidArgumentError, match=r"ends with \.tar\.gz or \.tgz, got"):
         make_archive(tmp_path / "env.zip")
     (tmp_path / "env.tgz").write_text("mine")
@@ -339,10 +324,10 @@ def test_archive_is_refused_before_it_is_made(tmp_path: Path) -> None:
         make_archive(tmp_path / "env.tgz")
 
 
-def test_archive_is_made_from_where_the_package_came_from_or_what_is_asked_for(
+def test_requirement_of_the_archive(
     tmp_path: Path,
 ) -> None:
-    """A folder, a wheel, or a requirement as it stands."""
+    """The source may be a folder, a URL or a requirement, and defaults to this installation."""
     assert requirement(str(tmp_path)) == f"request-purgatory[cluster] @ {tmp_path.as_uri()}"
     assert requirement("request-purgatory[cluster]==9") == "request-purgatory[cluster]==9"
     assert requirement("https://host/a.whl") == "request-purgatory[cluster] @ https://host/a.whl"

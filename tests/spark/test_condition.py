@@ -1,6 +1,8 @@
-"""The vectorised condition against the plain model, and its parts."""
+"""Tests of the vectorized condition, against a naive model and by examples."""
 
 from __future__ import annotations
+
+import doctest
 
 import numpy as np
 import pyarrow as pa
@@ -8,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from request_purgatory.pipeline.outcomes import condition
 from request_purgatory.pipeline.outcomes.condition import (
     NEVER,
     KeyEvents,
@@ -20,48 +23,48 @@ from tests.support.profiles import examples
 
 
 def satisfied(request: TraceRequest, events: list[TraceEvent]) -> int:
-    """When one request's condition holds."""
+    """Return when one request's condition is satisfied."""
     return int(satisfied_us(requests_table([request]), events_table(events))[0])
 
 
 @examples(400)
 @given(requests(), st.lists(EVENTS, max_size=25))
-def test_vectors_satisfy_every_request_when_the_plain_model_does(
-    found: list[TraceRequest], events: list[TraceEvent]
+def test_vectors_agree_with_the_naive_model(
+    generated: list[TraceRequest], events: list[TraceEvent]
 ) -> None:
-    """Whatever the aggregates, quantifiers, keys and ties."""
-    times = satisfied_us(requests_table(found), events_table(events))
-    for request, at in zip(found, times.tolist(), strict=True):
+    """They do for all aggregates and quantifiers, with shared keys and equal times."""
+    times = satisfied_us(requests_table(generated), events_table(events))
+    for request, at in zip(generated, times.tolist(), strict=True):
         deadline_us = request.arrived_us + request.timeout_ms * 1000
         expected = ("completed", at) if at <= deadline_us else ("expired", deadline_us)
         assert outcome(request, events) == expected
 
 
 @pytest.mark.parametrize("quantifier", ["all", "any"])
-def test_without_keys_all_holds_at_once_and_any_never_does(quantifier: str) -> None:
-    """As of no keys all have reached the threshold, and none has."""
+def test_condition_without_keys(quantifier: str) -> None:
+    """The quantifier `all` is satisfied at the arrival, and `any` never is."""
     request = TraceRequest("r", 7, 100, [], "count", 1.0, quantifier)
     assert satisfied(request, [TraceEvent("a", 8, 1.0)]) == (7 if quantifier == "all" else NEVER)
 
 
-def test_high_watermark_from_before_the_arrival_counts() -> None:
-    """`max` looks at all events so far; `count` and `sum` only at those since the arrival."""
+def test_max_counts_events_before_the_arrival() -> None:
+    """For `count` and `sum`, only events since the arrival count."""
     events = [TraceEvent("a", 1, 5.0), TraceEvent("a", 20, 1.0)]
     assert satisfied(TraceRequest("r", 10, 100, ["a"], "max", 5.0, "all"), events) == 10
     assert satisfied(TraceRequest("r", 10, 100, ["a"], "count", 1.0, "all"), events) == 20
     assert satisfied(TraceRequest("r", 10, 100, ["a"], "sum", 5.0, "all"), events) == NEVER
 
 
-def test_totals_of_fractions_do_not_depend_on_other_keys() -> None:
-    """A key's running total rounds as if it were alone, however large the amounts of others."""
+def test_running_totals_of_fractions_do_not_depend_on_other_keys() -> None:
+    """Large amounts of other keys do not add rounding errors."""
     events = [TraceEvent("a", 1, 1e15), *[TraceEvent("b", at, 0.1) for at in range(2, 12)]]
     totals = KeyEvents(pa.array(["a", "b"]), events_table(events)).running_totals()
     assert totals.tolist()[1:] == np.cumsum([0.1] * 10).tolist()
 
 
 @given(st.lists(st.integers(0, 20), min_size=1), st.integers(-1, 22))
-def test_first_index_is_that_of_a_linear_search(values: list[int], wanted: int) -> None:
-    """Also for empty ranges and for what no element satisfies."""
+def test_first_index_agrees_with_a_linear_search(values: list[int], wanted: int) -> None:
+    """It does for empty ranges, and if no element satisfies the predicate."""
     ordered = np.sort(np.array(values))
     low = np.arange(len(values) + 1)
     high = np.full(len(values) + 1, len(values))
@@ -70,3 +73,10 @@ def test_first_index_is_that_of_a_linear_search(values: list[int], wanted: int) 
         assert index == next(
             (place for place in range(start, len(values)) if ordered[place] >= wanted), len(values)
         )
+
+
+def test_examples_in_docstrings() -> None:
+    """The worked examples of the module give the results that they show."""
+    result = doctest.testmod(condition)
+    assert result.attempted > 10
+    assert result.failed == 0

@@ -1,7 +1,4 @@
-"""What streams read and write.
-
-Addresses, rows as JSON, files that are not what they should be, a load made up.
-"""
+"""Inputs and outputs of streams: addresses, JSON rows, unusable files, generated load."""
 
 from __future__ import annotations
 
@@ -32,17 +29,17 @@ from request_purgatory.pipeline.stream.endpoints import (
     KafkaSource,
     RateSource,
 )
-from request_purgatory.pipeline.stream.endpoints.address import AddressOptions, endpoints
+from request_purgatory.pipeline.stream.endpoints.address import AddressOptions, parse_endpoints
 from request_purgatory.pipeline.stream.endpoints.connector import (
-    connector_of_spark,
     connector_settings,
+    default_connector,
 )
 from request_purgatory.pipeline.stream.endpoints.json_rows import read_json_rows, to_json_row
 from request_purgatory.pipeline.stream.run import StreamPlan, run_stream
-from request_purgatory.pipeline.traces.importers.imported import CORRUPT, RAW
+from request_purgatory.pipeline.traces.importers.row_checks import CORRUPT, RAW
 from request_purgatory.pipeline.traces.schema import EVENTS, REQUESTS
 from tests.model.naive_trace import TraceEvent, TraceRequest
-from tests.spark.checkpoints import as_before_its_end
+from tests.spark.checkpoints import remove_commit
 from tests.spark.trace_strategies import events_table, requests_table
 
 TIME_LIMIT = 120.0
@@ -53,21 +50,21 @@ SECOND = timedelta(seconds=1)
 
 
 def test_addresses_are_folders_topics_and_rates() -> None:
-    """In any mix."""
+    """In any combination."""
     options = AddressOptions("json", 3, 500, [("security.protocol", "SSL")])
-    found = endpoints("kafka://a:1,[::1]:2/calls", "in/events", "out", options)
+    found = parse_endpoints("kafka://a:1,[::1]:2/calls", "in/events", "out", options)
     assert found.requests == KafkaSource(
         KafkaCluster("a:1,[::1]:2", {"security.protocol": "SSL"}), "calls", 500
     )
     assert found.events == FolderSource(Path("in/events"), "json", 3)
     assert found.out == FolderSink(Path("out"), "json")
-    found = endpoints(
+    found = parse_endpoints(
         "rate://50?hosts=2&keys=7&timeout_ms=0", "rate://60?keys=7", "kafka://a:1/ended"
     )
     assert found.requests == RateSource(50, hosts=2, keys=7, timeout_ms=0)
     assert found.events == RateSource(60, keys=7)
     assert found.out == KafkaSink(KafkaCluster("a:1"), "ended")
-    assert found.out.places == ("kafka://a:1/ended", "kafka://a:1/ended.late")
+    assert found.out.locations == ("kafka://a:1/ended", "kafka://a:1/ended.late")
 
 
 @pytest.mark.parametrize(
@@ -79,32 +76,32 @@ def test_addresses_are_folders_topics_and_rates() -> None:
         ),
         (
             {"requests": "kafka://a/topic"},
-            "servers must be HOST:PORT, with commas between them, got 'a'",
+            "servers must be HOST:PORT, with commas between several, got 'a'",
         ),
         ({"events": "kafka://a:1/to pic"}, "topic must be up to 249 letters, .* got 'to pic'"),
         ({"out": f"kafka://a:1/{'t' * 245}"}, "topic must be up to 249 letters"),
-        ({"out": "rate://5"}, "out must be a folder of this machine, kafka://.*, got 'rate://5'"),
+        ({"out": "rate://5"}, "out must be a local folder, or kafka://.*, got 'rate://5'"),
         (
             {"events": "s3://bucket/events"},
-            "events must be a folder of this machine, .* got 's3://bucket/events'",
+            "events must be a local folder, .* got 's3://bucket/events'",
         ),
         (
             {"requests": "rate://fast"},
-            "requests must be rate://ROWS_PER_SECOND, .* got 'rate://fast'",
+            r"requests must be rate://ROWS_PER_SECOND\[.* got 'rate://fast'",
         ),
         ({"requests": "rate://0"}, "rows_per_second must be at least 1, got 0"),
         (
             {"events": "rate://5?timeout_ms=1"},
-            "events must be rate://ROWS_PER_SECOND, and maybe . and hosts=N, keys=N",
+            r"events must be rate://ROWS_PER_SECOND\[\?hosts=N&keys=N\] with whole numbers, got",
         ),
-        ({"rows_per_batch": 5}, "rows_per_batch must be for a kafka:// input, got 5"),
+        ({"rows_per_batch": 5}, "rows_per_batch must be used with a kafka:// input, got 5"),
         (
             {"kafka_options": [("sasl.jaas.config", "secret")]},
-            r"kafka_option must be for a kafka:// address, got \['sasl.jaas",
+            r"kafka_option must be used with a kafka:// address, got \['sasl.jaas",
         ),
         (
             {"requests": "rate://1", "events": "rate://1", "files_per_batch": 2},
-            "files_per_batch must be for an input that is a",
+            "files_per_batch must be used with an input folder, got 2",
         ),
         (
             {"out": "kafka://a:1/t", "kafka_options": [("acks", "0")]},
@@ -117,34 +114,35 @@ def test_addresses_are_folders_topics_and_rates() -> None:
     ],
     ids=str,
 )
-def test_what_is_no_address_is_refused(changed: dict[str, Any], message: str) -> None:
-    """By what was given, before anything is read."""
-    places = {name: changed.get(name, name) for name in ("requests", "events", "out")}
+def test_invalid_address_is_refused(changed: dict[str, Any], message: str) -> None:
+    """Before anything is read; the message has the accepted forms."""
+    addresses = {name: changed.get(name, name) for name in ("requests", "events", "out")}
     options = AddressOptions(
-        **{name: value for name, value in changed.items() if name not in places}
+        **{name: value for name, value in changed.items() if name not in addresses}
     )
     with pytest.raises(InvalidArgumentError, match=message):
-        endpoints(**places, options=options)
+        parse_endpoints(**addresses, options=options)
 
 
-def test_endless_input_is_not_taken_as_one_that_ends(tmp_path: Path) -> None:
-    """A rate has no last row."""
-    load = endpoints("rate://5", "rate://5", str(tmp_path))
+def test_unbounded_input_is_refused_for_a_stream_that_ends(tmp_path: Path) -> None:
+    """A generated load has no last row."""
+    load = parse_endpoints("rate://5", "rate://5", str(tmp_path))
     with pytest.raises(
-        InvalidArgumentError, match="an input must be one that has an end, with finish or available"
+        InvalidArgumentError,
+        match="requests must be an input that has an end, with available_now or drain",
     ):
-        StreamPlan(load, tmp_path, finish=True)
+        StreamPlan(load, tmp_path, drain=True)
 
 
-def test_connector_is_that_of_the_spark_and_scala_that_run(spark: SparkSession) -> None:
-    """As Spark itself tells them."""
+def test_default_connector_fits_the_running_spark_and_scala(spark: SparkSession) -> None:
+    """Both versions are those that the JVM reports."""
     scala = spark.sparkContext._jvm.scala.util.Properties.versionNumberString()  # type: ignore[union-attr]
     binary = ".".join(scala.split(".")[:2])
-    assert connector_of_spark() == f"org.apache.spark:spark-sql-kafka-0-10_{binary}:{spark.version}"
+    assert default_connector() == f"org.apache.spark:spark-sql-kafka-0-10_{binary}:{spark.version}"
 
 
 def test_connector_is_coordinates_or_jars_or_provided(tmp_path: Path) -> None:
-    """Anything else is refused."""
+    """Everything else is refused."""
     jar = tmp_path / "connector.jar"
     jar.touch()
     assert connector_settings(f"g:a:1,{jar},g:b:2") == {
@@ -152,7 +150,7 @@ def test_connector_is_coordinates_or_jars_or_provided(tmp_path: Path) -> None:
         "spark.jars": str(jar),
     }
     assert connector_settings("provided") == {}
-    assert connector_settings(None) == {"spark.jars.packages": connector_of_spark()}
+    assert connector_settings(None) == {"spark.jars.packages": default_connector()}
     for wrong in ("4.2.0", str(tmp_path / "missing.jar")):
         with pytest.raises(InvalidArgumentError, match=r"kafka_connector must be .*, got"):
             connector_settings(wrong)
@@ -165,7 +163,7 @@ TEXT = json.dumps(EVENT)
 
 
 def changed(**fields: Any) -> str:
-    """An event with other fields, as JSON."""
+    """Return an event with changed fields, as JSON."""
     return json.dumps(EVENT | fields)
 
 
@@ -175,36 +173,36 @@ VALUES: list[tuple[str | bytes | None, str | None]] = [
     (changed(key="{}", further={"a": [1]}), None),
     (changed(amount="Infinity"), None),
     ("{}", None),
-    (TEXT[:-1], "no JSON object"),
-    ("", "no JSON object"),
-    ("null", "no JSON object"),
-    ("7", "no JSON object"),
-    (f"[{TEXT}]", "no JSON object"),
-    ('{"a":' * 2000 + "1" + "}" * 2000, "no JSON object"),
+    (TEXT[:-1], "not an object"),
+    ("", "not an object"),
+    ("null", "not an object"),
+    ("7", "not an object"),
+    (f"[{TEXT}]", "not an object"),
+    ('{"a":' * 2000 + "1" + "}" * 2000, "not an object"),
     (TEXT + TEXT, "more than one object"),
     (TEXT + " x", "more than one object"),
     (TEXT + ', "further": 1', "more than one object"),
-    (changed(amount="1"), "amount is no double"),
-    (changed(occurred_at="soon"), "occurred_at is no timestamp"),
-    (TEXT.encode().replace(b"h", b"\xff", 1), "no UTF-8; the row is its base64"),
-    (None, "no value"),
+    (changed(amount="1"), "amount is not of type double"),
+    (changed(occurred_at="soon"), "occurred_at is not of type timestamp"),
+    (TEXT.encode().replace(b"h", b"\xff", 1), "not UTF-8 (row is in base64)"),
+    (None, "the value is null"),
 ]
 
 
-def test_values_are_rows_or_are_told(spark: SparkSession) -> None:
-    """Nothing is taken for a row in part."""
+def test_value_is_a_row_or_has_a_reason(spark: SparkSession) -> None:
+    """No value is used in part."""
     raw = [(value.encode() if isinstance(value, str) else value,) for value, _ in VALUES]
     found = read_json_rows(spark.createDataFrame(raw, "value BINARY"), EVENTS).collect()
-    for (value, why), row in zip(VALUES, found, strict=True):
+    for (value, reason), row in zip(VALUES, found, strict=True):
         text = base64.b64encode(value).decode() if isinstance(value, bytes) else value
         assert (row[CORRUPT], row[RAW]) == (
-            (f"not JSON of the table: {why}", text) if why else (None, None)
+            (f"invalid JSON row: {reason}", text) if reason else (None, None)
         )
     assert [tuple(row)[:4] for row in found[:2]] == [("h", "k", found[0]["occurred_at"], 1.0)] * 2
 
 
-def test_rows_are_the_same_after_they_were_json(spark: SparkSession) -> None:
-    """To the microsecond, and with numbers that JSON has no way to write."""
+def test_rows_survive_json(spark: SparkSession) -> None:
+    """With times to the microsecond, and numbers for which JSON has no notation."""
     requests = [
         TraceRequest("é\n", -1, 0, [], "sum", float("inf"), "any"),
         TraceRequest("", 10**15 + 1, 2**31 - 1, ["", '{"'], "max", -0.1, "all"),
@@ -219,31 +217,37 @@ def test_rows_are_the_same_after_they_were_json(spark: SparkSession) -> None:
 
 
 def plan(folder: Path, **options: Any) -> StreamPlan:
-    """A stream of the files in a folder, a file a batch."""
+    """Return the plan of a stream of the files in a folder, one of each kind per batch."""
     for name in ("requests", "events"):
         (folder / name).mkdir(exist_ok=True)
     format = options.pop("format", "parquet")
-    found = endpoints(
+    found = parse_endpoints(
         *[str(folder / name) for name in ("requests", "events", "out")], AddressOptions(format, 1)
     )
     return StreamPlan(
-        found, folder / "checkpoint", settings=StreamSettings(shards=2, delay_ms=0), **options
+        found,
+        folder / "checkpoint",
+        settings=StreamSettings(shards=2, watermark_delay_ms=0),
+        **options,
     )
 
 
-def test_lines_that_are_no_rows_are_told_as_they_stand(
-    streaming: SparkSession, tmp_path: Path
-) -> None:
-    """In JSON folders too, whose times keep their microseconds."""
-    chosen = plan(tmp_path, format="json", finish=True)
-    asked = {
+def test_invalid_lines_are_reported_unchanged(streaming: SparkSession, tmp_path: Path) -> None:
+    """Times of JSON output have microseconds."""
+    chosen = plan(tmp_path, format="json", drain=True)
+    condition = {
         "aggregate": "count",
         "threshold": 1,
         "quantifier": "all",
         "watch_keys": ["k"],
         "timeout_ms": 5,
     }
-    request = {"host": "h", "request_id": "r", "arrived_at": "2024-01-01T00:00:00.000007Z", **asked}
+    request = {
+        "host": "h",
+        "request_id": "r",
+        "arrived_at": "2024-01-01T00:00:00.000007Z",
+        **condition,
+    }
     lines = [
         "\ufeff" + json.dumps(request),
         "",
@@ -258,23 +262,23 @@ def test_lines_that_are_no_rows_are_told_as_they_stand(
     assert [(row["arrived_at"], row["ended_at"], row["waited_ms"]) for row in out["outcomes"]] == [
         ("2024-01-01T00:00:00.000007Z", "2024-01-01T00:00:00.005007Z", 5.0)
     ]
-    told = sorted((row["reason"], row["row"]) for row in out["late"])
-    assert told[:-1] == [
-        ("not JSON of the table: no JSON object", "x"),
+    late = sorted((row["reason"], row["row"]) for row in out["late"])
+    assert late[:-1] == [
         (
-            "not JSON of the table: no UTF-8; the row is its base64",
+            "invalid JSON row: not UTF-8 (row is in base64)",
             base64.b64encode(b'{"host":"\xff"}').decode(),
         ),
-        ("not JSON of the table: timeout_ms is no int", lines[2]),
+        ("invalid JSON row: not an object", "x"),
+        ("invalid JSON row: timeout_ms is not of type int", lines[2]),
     ]
-    assert (told[-1][0], json.loads(told[-1][1])["arrived_at"]) == (
+    assert (late[-1][0], json.loads(late[-1][1])["arrived_at"]) == (
         "null host",
         "2024-01-01T00:00:00.000007Z",
     )
 
 
 def read_lines(folder: Path) -> list[dict[str, Any]]:
-    """The rows of JSON files."""
+    """Return the rows of JSON files."""
     return [
         json.loads(line)
         for file in folder.glob("*.json")
@@ -282,11 +286,11 @@ def read_lines(folder: Path) -> list[dict[str, Any]]:
     ]
 
 
-def test_file_that_is_not_as_it_should_be_stops_the_stream_until_it_is_mended(
+def test_unusable_file_stops_the_stream_until_it_is_repaired(
     streaming: SparkSession, tmp_path: Path
 ) -> None:
-    """With its name and what is wrong; nothing is lost."""
-    chosen = plan(tmp_path, available=True)
+    """The error has the file's name and the problem; no rows are lost."""
+    chosen = plan(tmp_path, available_now=True)
     tables = [
         requests_table(
             [
@@ -311,17 +315,17 @@ def test_file_that_is_not_as_it_should_be_stops_the_stream_until_it_is_mended(
         os.utime(file, (1e9 + number, 1e9 + number))
     wrong = {
         1: "column timeout_ms is of the Parquet type BINARY, not int",
-        2: "no column request_type; it has host, request_id, arrived_at,",
+        2: "missing columns: request_type; the file has host, request_id, arrived_at,",
         3: "can't be read to its end; the file is damaged",
     }
     for number, message in wrong.items():
         with pytest.raises(StreamingQueryException) as failure:
             run_stream(streaming, chosen, lambda batch: None)
-        code, told = describe_failure(failure.value)
+        code, text = describe_failure(failure.value)
         assert code == 2
-        assert told.startswith(f"{files[number]}: {message}")
+        assert text.startswith(f"{files[number]}: {message}")
         pq.write_table(tables[number], files[number])
-    run_stream(streaming, replace(chosen, available=False, finish=True), lambda batch: None)
+    run_stream(streaming, replace(chosen, available_now=False, drain=True), lambda batch: None)
     ended = streaming.read.parquet(str(tmp_path / "out")).select("kind", "request_id").collect()
     assert sorted(ended) == [
         ("outcomes", name) for table in tables for name in table.column("request_id").to_pylist()
@@ -331,10 +335,8 @@ def test_file_that_is_not_as_it_should_be_stops_the_stream_until_it_is_mended(
 # -- a load
 
 
-def test_load_is_of_the_present_and_the_same_when_it_is_read_again(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    """A batch that was not committed has the same rows after a restart."""
+def test_load_has_the_clocks_times_and_is_repeatable(spark: SparkSession, tmp_path: Path) -> None:
+    """A batch without commit has the same rows after a restart."""
     requests = RateSource(20, hosts=2, keys=3, timeout_ms=7).read(spark, REQUESTS)
     events = RateSource(20, hosts=2, keys=3).read(spark, EVENTS)
     assert [table.schema.simpleString() for table in (requests, events)] == [
@@ -344,10 +346,10 @@ def test_load_is_of_the_present_and_the_same_when_it_is_read_again(
     started = datetime.now(UTC)
     first = batches_until_rows(requests, checkpoint)
     last = max(first)
-    as_before_its_end(checkpoint, last)
-    again = batches_until_rows(requests, checkpoint)
+    remove_commit(checkpoint, last)
+    repeated = batches_until_rows(requests, checkpoint)
     rows = first[last]
-    assert again[last] == rows
+    assert repeated[last] == rows
     assert {row["host"] for row in rows} == {"host-0", "host-1"}
     assert {row["watch_keys"][0] for row in rows} == {"key-0", "key-1", "key-2"}
     assert {row["timeout_ms"] for row in rows} == {7}
@@ -361,15 +363,15 @@ def test_load_is_of_the_present_and_the_same_when_it_is_read_again(
 
 
 def batches_until_rows(table: DataFrame, checkpoint: Path) -> dict[int, list[Any]]:
-    """The rows of a stream's batches, by number, up to the first one that has any."""
+    """Return the rows of a stream's batches by number, up to the first batch with rows."""
     found: dict[int, list[Any]] = {}
     writer = table.writeStream.foreachBatch(
         lambda rows, number: found.update({number: sorted(rows.collect(), key=_number)})
     )
     query = writer.option("checkpointLocation", str(checkpoint)).start()
     try:
-        until = time.monotonic() + TIME_LIMIT
-        while not any(found.values()) and time.monotonic() < until:
+        deadline = time.monotonic() + TIME_LIMIT
+        while not any(found.values()) and time.monotonic() < deadline:
             assert query.isActive, query.exception()
             query.awaitTermination(0.2)
     finally:

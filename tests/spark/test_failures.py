@@ -8,10 +8,10 @@ from py4j.protocol import Py4JError
 from request_purgatory import InvalidArgumentError
 from request_purgatory.cli.exit_codes import ExitCode
 from request_purgatory.cli.failures import describe_failure
+from request_purgatory.pipeline.output_folder import OutputExistsError
 from request_purgatory.pipeline.spark.java import JavaNotFoundError
 from request_purgatory.pipeline.stream.endpoints.connector import ConnectorError
 from request_purgatory.pipeline.traces.importers.imported_trace import TraceFormatError
-from request_purgatory.pipeline.traces.output_folder import OutputExistsError
 from request_purgatory.pipeline.traces.schema import SchemaError
 
 

@@ -1,4 +1,4 @@
-"""The mergeable histogram against a sorted list."""
+"""The mergeable histogram, compared with a sorted list."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SHARES = (0.0, 0.25, 0.5, 0.9, 0.99, 0.999, 1.0)
 
 @given(st.lists(VALUES, min_size=1))
 def test_every_value_is_inside_its_bucket(values: list[int]) -> None:
-    """Buckets follow one another without a gap, and are as narrow as promised."""
+    """Buckets have no gaps between them, and their width is bounded."""
     given_values = np.array(values, dtype=np.int64)
     buckets = bucket_of(given_values)
     first, after = bounds_of(buckets)
@@ -42,7 +42,7 @@ def test_every_value_is_inside_its_bucket(values: list[int]) -> None:
 
 
 class MergingHistograms(RuleBasedStateMachine):
-    """Two histograms that are filled and merged, beside the plain lists of what they were given."""
+    """Fills and merges two histograms, and keeps the same values in lists."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -60,13 +60,13 @@ class MergingHistograms(RuleBasedStateMachine):
         self.values[into] = self.values[into] + self.values[1 - into]
 
     @rule(which=st.integers(0, 1))
-    def pass_through_a_table(self, which: int) -> None:
+    def restore_from_counts(self, which: int) -> None:
         copy = Histogram()
         copy.add_counts(*self.histograms[which].counts())
         self.histograms[which] = copy
 
     @invariant()
-    def quantiles_are_as_near_as_promised(self) -> None:
+    def quantiles_have_a_bounded_error(self) -> None:
         for histogram, values in zip(self.histograms, self.values, strict=True):
             assert histogram.total == len(values)
             ordered = sorted(values)
@@ -85,12 +85,12 @@ TestMergingHistograms.settings = examples(60, stateful_step_count=20)
 
 @pytest.mark.parametrize("value", [-1, 2**52])
 def test_value_out_of_range_is_refused(value: int) -> None:
-    """Named, with what it was."""
+    """The message has the value."""
     with pytest.raises(InvalidArgumentError, match=f"value must be from 0 to below .*got {value}"):
         Histogram().add(np.array([1, value], dtype=np.int64))
 
 
-def test_share_that_is_none_is_refused() -> None:
-    """A percentile is easily mistaken for one."""
+def test_share_out_of_range_is_refused() -> None:
+    """A percentage is not a share."""
     with pytest.raises(InvalidArgumentError, match="share must be from 0 to 1, got 99"):
         Histogram().quantile(99)

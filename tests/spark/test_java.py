@@ -1,4 +1,4 @@
-"""Finding Java, and saying what to install."""
+"""Tests of finding Java and of the hints for installing it."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ import pytest
 from request_purgatory.pipeline.spark import java
 
 
-def fake_java(folder: Path, says: str) -> Path:
-    """An executable that answers `-version` as Java would."""
+def fake_java(folder: Path, output: str) -> Path:
+    """Write an executable that prints `output` to stderr, as `java -version` does."""
     command = folder / "bin" / "java"
     command.parent.mkdir(parents=True)
-    command.write_text(f"#!/bin/sh\necho '{says}' >&2\n")
+    command.write_text(f"#!/bin/sh\necho '{output}' >&2\n")
     command.chmod(0o755)
     return command
 
 
 @pytest.mark.parametrize(
-    ("says", "version"),
+    ("output", "version"),
     [
         ('java version "1.8.0_392"', 8),
         ('openjdk version "17.0.15" 2025-04-15', 17),
@@ -31,49 +31,45 @@ def fake_java(folder: Path, says: str) -> Path:
         ("no such thing", None),
     ],
 )
-def test_version_is_read_from_what_java_says(
-    tmp_path: Path, says: str, version: int | None
-) -> None:
-    """Old numbering and new."""
-    assert java.java_version(str(fake_java(tmp_path, says))) == version
+def test_version_is_parsed(tmp_path: Path, output: str, version: int | None) -> None:
+    """Versions up to 8 are numbered 1.8."""
+    assert java.java_version(str(fake_java(tmp_path, output))) == version
 
 
 def test_command_that_does_not_run_has_no_version(tmp_path: Path) -> None:
-    """As when JAVA_HOME names another machine's Java."""
+    """The result is None."""
     assert java.java_version(str(tmp_path / "java")) is None
 
 
-def test_java_home_comes_before_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As for Spark's own launcher."""
+def test_java_home_takes_precedence_over_the_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark's launcher does the same."""
     command = fake_java(tmp_path, 'openjdk version "17.0.1"')
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     assert java.require_java() == str(command)
 
 
-def test_old_java_is_refused_with_its_version(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """And the message says what to install."""
+def test_old_java_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The message has the version and the command to install another one."""
     fake_java(tmp_path, 'openjdk version "11.0.2"')
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(
         java.JavaNotFoundError,
-        match=r"needs Java 17 or newer, and .* is version 11\.\nInstall it with: ",
+        match=r"needs Java 17 or newer, but .* is version 11\.\nInstall it with: ",
     ):
         java.require_java()
 
 
-def test_missing_java_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where it was looked for too."""
+def test_missing_java_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The message says where it was looked for."""
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nowhere"))
-    with pytest.raises(
-        java.JavaNotFoundError, match=r"JAVA_HOME is .*nowhere', where there is none"
-    ):
+    with pytest.raises(java.JavaNotFoundError, match=r"JAVA_HOME='.*nowhere' has no bin/java"):
         java.require_java()
     monkeypatch.delenv("JAVA_HOME")
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(
-        java.JavaNotFoundError, match="none is on the PATH and JAVA_HOME is not set"
+        java.JavaNotFoundError, match="java is not on the PATH and JAVA_HOME is not set"
     ):
         java.require_java()
 
@@ -95,18 +91,18 @@ def test_missing_java_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         ("Plan9", {}, "set JAVA_HOME"),
     ],
 )
-def test_hint_is_of_the_platform(
+def test_install_hint_depends_on_the_platform(
     system: str, release: dict[str, str], hint: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The package by its name there."""
+    """Each platform has its package manager and name."""
     monkeypatch.setattr(platform, "system", lambda: system)
     monkeypatch.setattr(platform, "freedesktop_os_release", lambda: release)
     assert hint in java.install_hint()
 
 
-def test_file_runs_alone_before_anything_is_installed(tmp_path: Path) -> None:
-    """The Makefile runs it with an interpreter that has no package of ours."""
-    ran = subprocess.run(
+def test_module_runs_as_a_script_without_dependencies(tmp_path: Path) -> None:
+    """The Makefile runs it before anything is installed."""
+    result = subprocess.run(
         [sys.executable, "-S", "-I", java.__file__],
         env={"PATH": str(tmp_path)},
         capture_output=True,
@@ -114,5 +110,5 @@ def test_file_runs_alone_before_anything_is_installed(tmp_path: Path) -> None:
         timeout=60,
         check=False,
     )
-    assert ran.returncode == 1
-    assert ran.stderr.startswith("Spark needs Java 17 or newer")
+    assert result.returncode == 1
+    assert result.stderr.startswith("Spark needs Java 17 or newer")

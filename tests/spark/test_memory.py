@@ -1,12 +1,12 @@
-"""The measured size of a pending operation."""
+"""Test of the measured size of a pending operation."""
 
 from __future__ import annotations
 
 from request_purgatory.pipeline.spark.memory import bytes_per_pending_operation
 
 
-def test_size_is_measured_and_grows_with_the_keys() -> None:
-    """At least the object and its list; each further key costs a list and an entry."""
+def test_size_grows_with_the_number_of_keys() -> None:
+    """Each further key takes a watcher list and an entry in it."""
     one = bytes_per_pending_operation(1, operations=3000)
     three = bytes_per_pending_operation(3, operations=3000)
     assert 100 < one < 2000

@@ -1,4 +1,4 @@
-"""Names and zones that a report has to take as they come, from the import to the page and the console."""
+"""Reports on traces with unusual names, written in an unusual time zone."""
 
 from __future__ import annotations
 
@@ -13,13 +13,15 @@ import pytest
 from pyspark.sql import SparkSession
 from rich.console import Console
 
-from request_purgatory.pipeline.analysis.analysis import Analysis, Replayed, analyze
+from request_purgatory.pipeline.analysis.analysis import Analysis, analyze
+from request_purgatory.pipeline.analysis.replay_folder import ReplayFolder
 from request_purgatory.pipeline.analysis.report import write_report
 from request_purgatory.pipeline.outcomes.replay import ReplaySettings
-from request_purgatory.pipeline.run import print_rows, print_summary, replay_trace
-from request_purgatory.pipeline.traces.trace_folder import Mark, Trace
-from tests.spark.analysed import made
-from tests.spark.trace_folders import NOON, event, recorded, request
+from request_purgatory.pipeline.run import print_row_counts, print_summary, replay_trace
+from request_purgatory.pipeline.traces.marks import Mark
+from request_purgatory.pipeline.traces.trace_folder import Trace
+from tests.spark.small_analyses import new_folder
+from tests.spark.trace_folders import NOON, event, make_trace, request
 
 NAME = "[bold] *{a,b} [/x] $y$ <b>"
 SETTINGS = [ReplaySettings(tick_ms=10), ReplaySettings()]
@@ -27,13 +29,13 @@ SETTINGS = [ReplaySettings(tick_ms=10), ReplaySettings()]
 
 @pytest.fixture(scope="module")
 def odd(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[Trace, Analysis]:
-    """A trace whose folder, host, types and mark are named so, with three replays of one design."""
+    """Make a trace whose folder, host, types and mark have `NAME`, with three replays."""
     folder = tmp_path_factory.mktemp("odd") / "[1] {2}"
     folder.mkdir()
     requests = [request(number, after_us=number * 1000) for number in range(4)]
     events = [event(0, after_us=500), event(1, after_us=1500)]
     types: list[str | None] = [NAME, None, NAME, "$\\frac"]
-    trace = recorded(
+    trace = make_trace(
         spark,
         folder / NAME.replace("/", "|"),
         requests,
@@ -43,12 +45,12 @@ def odd(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[
         marks=(Mark(NOON, NAME),),
     )
     replays = [
-        replay_trace(spark, trace, chosen, made(folder / f"[{n}]"))
+        replay_trace(spark, trace, chosen, new_folder(folder / f"[{n}]"))
         for n, chosen in enumerate(SETTINGS)
     ]
-    # The same again: a copy is as good as another replay of the same settings.
-    replays.append(Replayed(shutil.copytree(replays[1].path, folder / "[2]")))
-    return trace, analyze(spark, trace, replays, made(folder / "{analysis}"), [5])
+    # A copy stands for another replay with the same settings.
+    replays.append(ReplayFolder(shutil.copytree(replays[1].path, folder / "[2]")))
+    return trace, analyze(spark, trace, replays, new_folder(folder / "{analysis}"), [5])
 
 
 @contextmanager
@@ -74,14 +76,14 @@ def page(
 
 
 def test_times_are_utc_wherever_the_report_is_written(page: str) -> None:
-    """In tables and on axes."""
+    """Times in tables and on axes are in UTC."""
     assert '<td class="text">2022-08-22 12:00:00</td>' in page
     assert ">2022-Aug-22 12:00<" in page
     assert "02:30" not in page
 
 
 def test_names_are_shown_as_they_are(page: str) -> None:
-    """As text, in the tables and in the pictures; without a type is of the usual one."""
+    """Names are text in tables and charts; a request without a type has the default type."""
     assert page.count("<b>") == len(re.findall('<div class="card[ "]', page))
     escaped = NAME.replace("<", "&lt;").replace(">", "&gt;")
     assert page.count(f"<td>{escaped}</td>") >= 3
@@ -90,18 +92,18 @@ def test_names_are_shown_as_they_are(page: str) -> None:
 
 
 def test_console_shows_names_as_they_are(spark: SparkSession, odd: tuple[Trace, Analysis]) -> None:
-    """They are no commands to it."""
+    """The console does not interpret names as markup."""
     trace, analysis = odd
     text = io.StringIO()
     console = Console(file=text, width=200)
-    print_rows(console, trace)
+    print_row_counts(console, trace)
     assert print_summary(console, spark, [analysis]) == 0
     assert f"after {NAME}: 50.0 % of 4 requests expired" in text.getvalue()
     assert NAME.replace("/", "|")[:20] in text.getvalue()
 
 
-def test_replays_of_one_design_are_told_apart(odd: tuple[Trace, Analysis], page: str) -> None:
-    """By the settings that differ, or else by number; each has its own row, with its own counts."""
+def test_replays_of_one_design_have_distinct_labels(odd: tuple[Trace, Analysis], page: str) -> None:
+    """Labels have the settings that differ, or a number; each replay has its own rows."""
     names = ["wheel tick_ms=1", "wheel tick_ms=1 #2", "wheel tick_ms=10"]
     for table in ("agreement", "lateness", "hosts"):
         assert sorted(row["design"] for row in odd[1].rows(table)) == names

@@ -1,4 +1,4 @@
-"""Output folders appear whole or not at all."""
+"""Tests of output folders and JSON files."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from request_purgatory.pipeline.traces.output_folder import (
+from request_purgatory.pipeline.output_folder import (
     OutputExistsError,
     output_folder,
     read_json,
@@ -15,13 +15,13 @@ from request_purgatory.pipeline.traces.output_folder import (
 
 
 def make(target: Path, content: str, *, replace: bool = False) -> None:
-    """An output with one file."""
+    """Make an output folder with one file."""
     with output_folder(target, replace=replace) as folder:
         (folder / "file").write_text(content)
 
 
-def test_folder_is_at_its_place_only_after_the_block(tmp_path: Path) -> None:
-    """Meanwhile it is beside it, hidden; its parents are made."""
+def test_folder_appears_at_the_end_of_the_block(tmp_path: Path) -> None:
+    """Until then it has another name; missing parents are made."""
     target = tmp_path / "a" / "b"
     with output_folder(target) as folder:
         assert not target.exists()
@@ -31,8 +31,8 @@ def test_folder_is_at_its_place_only_after_the_block(tmp_path: Path) -> None:
     assert [path.name for path in target.parent.iterdir()] == ["b"]
 
 
-def test_failure_leaves_an_earlier_output_as_it_was(tmp_path: Path) -> None:
-    """And nothing of the failed one."""
+def test_failure_leaves_an_earlier_output_unchanged(tmp_path: Path) -> None:
+    """The unfinished folder is removed."""
     target = tmp_path / "out"
     make(target, "earlier")
 
@@ -48,12 +48,13 @@ def test_failure_leaves_an_earlier_output_as_it_was(tmp_path: Path) -> None:
 
 
 def test_existing_output_is_replaced_only_on_request(tmp_path: Path) -> None:
-    """The message names the folder and the way out."""
+    """The message names the folder and the options."""
     target = tmp_path / "out"
     make(target, "earlier")
     with (
         pytest.raises(
-            OutputExistsError, match=r"out exists already: choose another --out, or --force"
+            OutputExistsError,
+            match=r"out exists already: choose another --out, or replace it with --force",
         ),
         output_folder(target),
     ):
@@ -63,8 +64,8 @@ def test_existing_output_is_replaced_only_on_request(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
-def test_folder_that_purgatory_did_not_make_is_never_replaced(tmp_path: Path) -> None:
-    """A slip of the keyboard must not cost somebody's documents."""
+def test_folder_of_the_user_is_never_replaced(tmp_path: Path) -> None:
+    """Only folders that `output_folder` made have its marker file."""
     target = tmp_path / "documents"
     target.mkdir()
     (target / "thesis").write_text("years of work")
@@ -73,7 +74,7 @@ def test_folder_that_purgatory_did_not_make_is_never_replaced(tmp_path: Path) ->
     assert (target / "thesis").read_text() == "years of work"
 
 
-def test_json_is_read_as_it_was_written(tmp_path: Path) -> None:
-    """Letters of all alphabets too."""
+def test_json_is_read_back(tmp_path: Path) -> None:
+    """Text in other alphabets is unchanged."""
     write_json(tmp_path / "a.json", {"name": "Пургаторий", "rows": [1, 2.5, None]})
     assert read_json(tmp_path / "a.json") == {"name": "Пургаторий", "rows": [1, 2.5, None]}

@@ -1,4 +1,4 @@
-"""Replay through real purgatories against the plain model and the vectors."""
+"""Tests of replays through real purgatories, against a naive model and the batch."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ SETTINGS = [
 
 
 def replayed(
-    found: list[TraceRequest], events: list[TraceEvent], settings: ReplaySettings
+    generated: list[TraceRequest], events: list[TraceEvent], settings: ReplaySettings
 ) -> tuple[list[Any], dict[str, Any]]:
-    """The outcomes of a host's replay, and its statistics."""
-    host = HostReplay(requests_table(found), events_table(events), settings)
+    """Return the outcomes and the statistics of a host's replay."""
+    host = HostReplay(requests_table(generated), events_table(events), settings)
     host.run()
     return host.outcomes().to_pylist(), host.stats(1.0)["stats"]
 
 
 def microseconds(moment: datetime) -> int:
-    """A moment as microseconds since the epoch."""
+    """Return a time in microseconds since the epoch."""
     since = moment - datetime(1970, 1, 1, tzinfo=UTC)
     return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
 
@@ -49,31 +49,28 @@ def microseconds(moment: datetime) -> int:
     ids=lambda chosen: f"{chosen.design}-{chosen.tick_ms}-{chosen.purge_interval}",
 )
 @examples(150)
-@given(found=requests(), events=st.lists(EVENTS, max_size=25))
-def test_replay_ends_every_request_as_the_plain_model_does(
-    chosen: ReplaySettings, found: list[TraceRequest], events: list[TraceEvent]
+@given(generated=requests(), events=st.lists(EVENTS, max_size=25))
+def test_replay_agrees_with_the_naive_model(
+    chosen: ReplaySettings, generated: list[TraceRequest], events: list[TraceEvent]
 ) -> None:
-    """In both designs, whatever their ticks, sizes and purges."""
-    rows, stats = replayed(found, events, chosen)
-    for request, row in zip(found, rows, strict=True):
+    """It does in both designs, with different ticks, wheel sizes and purge intervals."""
+    rows, stats = replayed(generated, events, chosen)
+    for request, row in zip(generated, rows, strict=True):
         assert (row["outcome"], microseconds(row["ended_at"])) == outcome(request, events)
         assert row["waited_ms"] == (microseconds(row["ended_at"]) - request.arrived_us) / 1000
-    assert stats["completed"] + stats["expired"] == len(found)
+    assert stats["completed"] + stats["expired"] == len(generated)
     assert stats["expired"] == sum(row["outcome"] == "expired" for row in rows)
     assert stats["callbacks"] == stats["completed"] + 2 * stats["expired"]
     assert stats["callback_errors"] == 0
 
 
-@given(found=requests(), events=st.lists(EVENTS, max_size=25))
+@given(generated=requests(), events=st.lists(EVENTS, max_size=25))
 def test_timeouts_fire_at_most_a_tick_and_a_millisecond_late(
-    found: list[TraceRequest], events: list[TraceEvent]
+    generated: list[TraceRequest], events: list[TraceEvent]
 ) -> None:
-    """A deadline between two milliseconds waits for the next one, and that one for its tick.
-
-    Never early.
-    """
-    rows, _ = replayed(found, events, ReplaySettings(tick_ms=5))
-    for request, row in zip(found, rows, strict=True):
+    """A deadline is rounded up to the next millisecond and then to the next tick."""
+    rows, _ = replayed(generated, events, ReplaySettings(tick_ms=5))
+    for request, row in zip(generated, rows, strict=True):
         if row["outcome"] == "expired":
             assert 0 <= row["late_ms"] < (6 if request.timeout_ms else 0.001)
         else:
@@ -83,45 +80,42 @@ def test_timeouts_fire_at_most_a_tick_and_a_millisecond_late(
 def acknowledged(
     count: int, every_us: int, service_us: int
 ) -> tuple[list[TraceRequest], list[TraceEvent]]:
-    """Requests that each get their own event after the same time, and watch a shared key besides."""
-    found = [
+    """Make requests that complete after the same time, and also watch a shared key."""
+    sample_requests = [
         TraceRequest(
             f"{number}", number * every_us, 1000, [f"own-{number}", "shared"], "count", 1.0, "any"
         )
         for number in range(count)
     ]
-    return found, [
+    return sample_requests, [
         TraceEvent(f"own-{number}", number * every_us + service_us, 1.0) for number in range(count)
     ]
 
 
-def test_designs_agree_on_outcomes_and_differ_in_what_they_keep() -> None:
-    """The delay queue of 0.8 keeps what completed; the wheel holds exactly what is pending."""
-    found, events = acknowledged(3000, 100, 2000)
-    wheel_rows, wheel = replayed(found, events, ReplaySettings(purge_interval=500))
+def test_designs_agree_on_outcomes_and_differ_in_queued_requests() -> None:
+    """The 0.8 design's delay queue keeps completed requests; the timing wheel drops them."""
+    sample_requests, events = acknowledged(3000, 100, 2000)
+    wheel_rows, wheel = replayed(sample_requests, events, ReplaySettings(purge_interval=500))
     legacy_rows, legacy = replayed(
-        found, events, ReplaySettings(design="legacy", purge_interval=500)
+        sample_requests, events, ReplaySettings(design="legacy", purge_interval=500)
     )
     assert wheel_rows == legacy_rows
-    # A request arrives just as the one that came 2 ms before it completes: 20 wait, and it is the
-    # 21st.
+    # Each request completes 2 ms after its arrival, at an instant when another one arrives. 20
+    # requests are pending then, and the arriving one is the 21st.
     assert wheel["peak_pending"] == legacy["peak_pending"] == 21
     assert wheel["peak_queued"] == 21
-    # 0.8's reaper finds 2,000 requests added when it first looks, after 200 ms, and the last 1,000
-    # at 400 ms.
+    # The 0.8 design's reaper runs every 200 ms. It finds 2,000 more requests at 200 ms, and the
+    # last 1,000 at 400 ms.
     assert legacy["peak_queued"] == 2001
     assert legacy["purges"] == 2
-    # Each time that 501 have completed and stand in the shared list.
+    # A purge is due whenever 501 completed requests are in the shared key's list.
     assert wheel["purges"] == 5
     assert wheel["estimate_error_max"] == 0
     assert legacy["estimate_error_max"] is None
 
 
-def test_counting_what_is_held_is_bounded_however_many_wait() -> None:
-    """A thousand wait, and one at a time ends and is purged.
-
-    At 20 for each that ended, every 50th or so counts them.
-    """
+def test_measuring_the_estimate_has_a_bounded_cost() -> None:
+    """The budget is 20 per completion, so with 1,000 pending about every 50th purge is measured."""
     purgatory = ReplaySettings(purge_interval=1).purgatory(ManualClock(), measured=True)
     held = [Request(100) for _ in range(1000)]
     for number, operation in enumerate(held):
@@ -134,7 +128,7 @@ def test_counting_what_is_held_is_bounded_however_many_wait() -> None:
 
 
 def test_wheel_occupancy_is_sampled_by_level() -> None:
-    """Timeouts of a second stand in the wheel of 400 ms ticks."""
+    """Timeouts of one second are in the wheel with ticks of 400 ms."""
     _, stats = replayed(*acknowledged(3000, 100, 2000), ReplaySettings())
     assert [(level["tick_ms"], level["buckets"]) for level in stats["wheel"]] == [
         (1, 20),
@@ -144,37 +138,36 @@ def test_wheel_occupancy_is_sampled_by_level() -> None:
     assert stats["wheel"][2]["peak_used"] >= 1
 
 
-def test_unknown_design_is_refused_by_name() -> None:
-    """The message lists what there is."""
+def test_unknown_design_is_an_error() -> None:
+    """The message lists the designs."""
     with pytest.raises(
         InvalidArgumentError, match="design must be one of wheel, legacy, got 'heap'"
     ):
         ReplaySettings(design="heap")
 
 
-@examples(
-    4, times=10, phases=[Phase.explicit, Phase.generate]
-)  # to shrink would run hundreds of Spark jobs
+# Without shrinking, which would run hundreds of Spark jobs.
+@examples(4, times=10, phases=[Phase.explicit, Phase.generate])
 @given(
     data=st.lists(st.tuples(requests(), st.lists(EVENTS, max_size=40)), min_size=4, max_size=6),
     chosen=st.sampled_from(SETTINGS),
 )
-def test_replay_and_batch_agree_row_for_row_on_spark(
+def test_replay_and_batch_agree_on_spark(
     spark: SparkSession,
     data: list[tuple[list[TraceRequest], list[TraceEvent]]],
     chosen: ReplaySettings,
 ) -> None:
-    """Several hosts side by side, with the same ids and keys on each."""
+    """Several hosts have the same request ids and keys."""
     import pyarrow as pa
 
     requests_all = pa.concat_tables(
-        [requests_table(found, f"host-{number}") for number, (found, _) in enumerate(data)]
+        [requests_table(generated, f"host-{number}") for number, (generated, _) in enumerate(data)]
     )
     events_all = pa.concat_tables(
         [events_table(events, f"host-{number}") for number, (_, events) in enumerate(data)]
     )
-    # In one chunk: PySpark 4.3 silently loses what follows an empty chunk, which a host without
-    # events would be.
+    # PySpark 4.3 silently drops the rows after an empty chunk, such as that of a host without
+    # events, so the tables are combined to one chunk.
     requests_frame = spark.createDataFrame(requests_all.combine_chunks(), REQUESTS)
     events_frame = spark.createDataFrame(events_all.combine_chunks(), EVENTS_SCHEMA)
     outcomes = (
@@ -188,14 +181,14 @@ def test_replay_and_batch_agree_row_for_row_on_spark(
     assert len(rows) == requests_all.num_rows
     expected = {
         (f"host-{number}", request.request_id): outcome(request, events)[0]
-        for number, (found, events) in enumerate(data)
-        for request in found
+        for number, (generated, events) in enumerate(data)
+        for request in generated
     }
     assert {(row["host"], row["request_id"]): row["outcome"] for row in rows} == expected
 
 
-def test_missing_column_is_named(spark: SparkSession) -> None:
-    """With the type that it should have."""
+def test_missing_column_is_an_error(spark: SparkSession) -> None:
+    """The message has the column's name and type."""
     requests_frame = spark.createDataFrame([], REQUESTS).drop("quantifier")
     with pytest.raises(SchemaError, match=r"requests: quantifier \(string\) is missing"):
         replay(requests_frame, spark.createDataFrame([], EVENTS_SCHEMA))

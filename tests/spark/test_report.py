@@ -1,4 +1,4 @@
-"""The report: one file, with the numbers, whatever the trace was like."""
+"""The HTML report of traces with extreme outcomes and names."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from request_purgatory.pipeline.analysis.analysis import Analysis
 from request_purgatory.pipeline.analysis.report import write_report
 from request_purgatory.pipeline.outcomes.replay import DESIGNS, LEGACY, WHEEL
 from tests.model.naive_trace import TraceEvent, TraceRequest
-from tests.spark.analysed import analysis_of, write_trace
+from tests.spark.small_analyses import replay_and_analyze, write_trace
 
 HOSTILE = "<script>alert('x')</script>&\"'"
 
 
 class Page(HTMLParser):
-    """Collects the tags, what they load, and the text."""
+    """The tags, references and text of an HTML page."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
         self.tags: list[str] = []
-        self.loads: list[str] = []
+        self.references: list[str] = []
         self.text = ""
         self.feed(page)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append(tag)
-        self.loads += [
+        self.references += [
             value
             for name, value in attrs
             if value and name in ("src", "href", "xlink:href", "data")
@@ -43,7 +43,7 @@ class Page(HTMLParser):
 def waiting(
     count: int, service_us: int, keys: str = "k"
 ) -> tuple[list[TraceRequest], list[TraceEvent]]:
-    """Requests a millisecond apart, each satisfied after the same time; the timeout is 3 ms."""
+    """Make requests a millisecond apart that are satisfied after `service_us`."""
     kinds = ("count", "sum", "max")
     requests = [
         TraceRequest(
@@ -58,9 +58,9 @@ def waiting(
 
 @pytest.fixture(scope="module")
 def analyses(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> list[Analysis]:
-    """Analyse traces of extremes: some expire, all do, all do without an event, none waits.
+    """Analyze traces in which some, all, or no requests expire.
 
-    The first one has names that are markup, and replays in both designs; the second has no replay.
+    The first one has names that are markup and replays in both designs; the second has no replay.
     """
     late = TraceRequest("late", 500, 3, ["nothing"], "count", 1.0, "all")
     requests, events = waiting(20, 1500)
@@ -74,7 +74,8 @@ def analyses(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> l
     for number, (name, (requests, events, designs)) in enumerate(extremes.items()):
         folder = tmp_path_factory.mktemp(f"extreme-{number}")
         trace = write_trace(folder / "trace", requests, events, host=name, name=name)
-        found.append(analysis_of(spark, trace, folder, designs, (1, 3, 1000) if designs else None))
+        timeouts = (1, 3, 1000) if designs else None
+        found.append(replay_and_analyze(spark, trace, folder, designs, timeouts))
     return found
 
 
@@ -82,42 +83,42 @@ def analyses(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> l
 def report(
     spark: SparkSession, analyses: list[Analysis], tmp_path_factory: pytest.TempPathFactory
 ) -> str:
-    """The report of all of them."""
+    """Write the report of all analyses."""
     return write_report(
         spark, analyses, tmp_path_factory.mktemp("report") / "report.html"
     ).read_text(encoding="utf-8")
 
 
-def test_report_loads_nothing(report: str) -> None:
-    """Every reference is to the page itself, also inside the pictures and the style."""
+def test_report_is_self_contained(report: str) -> None:
+    """Every reference in the page, its charts and its style is to the page itself."""
     page = Page(report)
-    assert page.loads
-    assert all(load.startswith("#") for load in page.loads)
+    assert page.references
+    assert all(reference.startswith("#") for reference in page.references)
     assert "@import" not in report
     assert not re.search(r"url\((?!['\"]?#)", report)
 
 
-def test_report_has_the_pictures_of_each_trace(report: str) -> None:
-    """Four for each, and the shares by type where something expired."""
+def test_report_has_the_charts_of_each_trace(report: str) -> None:
+    """Each trace has four charts, and one by type if requests expired."""
     page = Page(report)
     assert page.tags.count("svg") >= 4 * 4
     for title in (
         "Pending requests over time",
         "Waiting times on a log scale",
-        "What other timeouts would have done",
+        "Effect of other timeouts",
     ):
         assert report.count(f'aria-label="{title}"') == 4
 
 
 def test_names_from_the_trace_are_text_and_not_markup(report: str) -> None:
-    """Of traces, hosts and types; in tables and in pictures."""
+    """Names of traces, hosts and types are escaped in tables and charts."""
     page = Page(report)
     assert "script" not in page.tags
     assert "alert('x')" in page.text
 
 
-def test_report_tells_the_numbers(report: str) -> None:
-    """Rows, shares, agreement, parameters and the mark."""
+def test_report_has_the_numbers(report: str) -> None:
+    """The page has rows, shares, agreement, parameters and the mark."""
     text = re.sub(r"\s+", " ", Page(report).text)
     assert "of 21 rows: wheel replay = batch" in text
     assert "of 21 rows: legacy replay = batch" in text
@@ -128,8 +129,8 @@ def test_report_tells_the_numbers(report: str) -> None:
     assert "100.0 %" in text
 
 
-def test_report_is_well_formed_enough_to_nest(report: str) -> None:
-    """Every panel and table that is opened is closed."""
+def test_report_closes_its_elements(report: str) -> None:
+    """Start and end tags are equally many."""
     for tag in ("div", "table", "section", "svg", "tr", "td"):
         assert len(re.findall(rf"<{tag}[ >]", report)) == report.count(f"</{tag}>")
 
@@ -137,9 +138,9 @@ def test_report_is_well_formed_enough_to_nest(report: str) -> None:
 def test_report_without_replays(
     spark: SparkSession, tmp_path: Path, analyses: list[Analysis]
 ) -> None:
-    """The parts that need one are left out."""
+    """Sections that need a replay are left out."""
     text = Page(
         write_report(spark, [analyses[1]], tmp_path / "report.html").read_text(encoding="utf-8")
     ).text
-    assert "What if the timeout were another?" in text
+    assert "What if the timeout were different?" in text
     assert "The purgatory at work" not in text

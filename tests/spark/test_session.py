@@ -1,4 +1,4 @@
-"""Sessions: with the settings that users get, and with further ones of a caller."""
+"""Tests of Spark sessions with the default settings and with those of a caller."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ APPLICATION = Path(__file__).with_name("session_application.py")
 
 @pytest.mark.jvm
 @pytest.mark.smoke
-def test_pipeline_with_the_settings_that_users_get(tmp_path: Path) -> None:
-    """Adaptive planning, several shuffle partitions, both JIT compilers: the outcomes are the same.
+def test_pipeline_with_default_settings(tmp_path: Path) -> None:
+    """Replay and batch agree with adaptive planning, several partitions and both JIT compilers.
 
-    All other tests in this process have a session with settings of their own (`conftest.py`).
+    Other tests run with the settings of `tests/support/spark_session.py`.
     """
     out = tmp_path / "out"
     out.mkdir()
     with job([sys.executable, str(APPLICATION), str(out)], tmp_path / "log") as running:
-        found = json.loads(running.until("found: ").removeprefix("found: "))
-        code, _ = running.end()
+        found = json.loads(running.wait_for_line("found: ").removeprefix("found: "))
+        code, _ = running.wait()
     assert code == 0
     expected = session.SETTINGS | session.DEFAULTS | session.LOCAL_SETTINGS
     expected |= {"spark.master": "local[*]", "spark.sql.adaptive.enabled": "true"}
@@ -38,8 +38,8 @@ def test_pipeline_with_the_settings_that_users_get(tmp_path: Path) -> None:
     assert found["compared"] == agreement
 
 
-def test_options_of_the_caller_are_added_to_those_of_the_package(spark: SparkSession) -> None:
-    """The JVM of the tests' session has the log's settings, and what `conftest.py` asks for."""
+def test_java_options_of_the_caller_are_added(spark: SparkSession) -> None:
+    """The JVM has the log configuration of the package and the options of the tests."""
     options = java_options(spark)
     log_settings = Path(session.__file__).with_name("log4j2.properties").as_uri()
     assert f"-Dlog4j2.configurationFile={log_settings}" in options

@@ -1,4 +1,4 @@
-"""Shards of a stream against the plain model, whatever the batches that their rows come in."""
+"""Shards of a stream against the plain model, for any division of the rows into batches."""
 
 from __future__ import annotations
 
@@ -15,17 +15,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from request_purgatory.pipeline.stream.state.compaction import absorbed
-from request_purgatory.pipeline.stream.state.keys import KEYS
+from request_purgatory.pipeline.stream.state.compaction import segments_to_merge
+from request_purgatory.pipeline.stream.state.keys import KEY_SCHEMA, KeyAggregates, KeyedEvents
+from request_purgatory.pipeline.stream.state.pairs import Pairs
 from request_purgatory.pipeline.stream.state.rows import (
-    EVENT_INPUT,
+    EVENT_INPUT_SCHEMA,
     EVENTS,
     REJECTS,
-    REQUEST_INPUT,
+    REQUEST_INPUT_SCHEMA,
     REQUESTS,
 )
 from request_purgatory.pipeline.stream.state.shard import Shard, ShardTooLargeError
-from request_purgatory.pipeline.stream.state.store import MemoryBlobs, ShardStore
+from request_purgatory.pipeline.stream.state.store import MemoryBlobStore, ShardStore
 from request_purgatory.pipeline.traces.schema import AGGREGATES
 from tests.model.naive_trace import TraceEvent, TraceRequest, outcome
 from tests.spark.trace_strategies import EVENTS as ANY_EVENT
@@ -37,12 +38,12 @@ LONG_US = 10**15
 
 
 def hashed(*names: str) -> int:
-    """A key's number, the same in every test."""
+    """Return a number for a key, the same in every test."""
     return int.from_bytes("/".join(names).encode().ljust(6)[:6], "big")
 
 
 def request_rows(found: list[TraceRequest]) -> pa.Table:
-    """Requests as they come to a shard."""
+    """Return requests as a shard's input."""
     rows = [
         {
             "id": hashed(request.request_id),
@@ -59,11 +60,11 @@ def request_rows(found: list[TraceRequest]) -> pa.Table:
         }
         for request in found
     ]
-    return pa.Table.from_pylist(rows, REQUEST_INPUT)
+    return pa.Table.from_pylist(rows, REQUEST_INPUT_SCHEMA)
 
 
 def event_rows(found: list[TraceEvent]) -> pa.Table:
-    """Events as they come to a shard."""
+    """Return events as a shard's input."""
     rows = [
         {
             "key": hashed("k", event.key),
@@ -74,21 +75,18 @@ def event_rows(found: list[TraceEvent]) -> pa.Table:
         }
         for event in found
     ]
-    return pa.Table.from_pylist(rows, EVENT_INPUT)
+    return pa.Table.from_pylist(rows, EVENT_INPUT_SCHEMA)
 
 
-class Stream:
-    """A shard that is stepped as Spark steps it.
+class ShardHarness:
+    """Steps a shard like Spark: loaded from its state each time, for rows or for its timer."""
 
-    Made anew from its state each time, by rows or by its timer.
-    """
-
-    def __init__(self, remember_us: int = LONG_US, max_bytes: int = 2**30) -> None:
-        self.blobs = MemoryBlobs()
+    def __init__(self, key_retention_us: int = LONG_US, max_bytes: int = 2**30) -> None:
+        self.blobs = MemoryBlobStore()
         self.rows: list[dict[str, Any]] = []
-        self.next_us: int | None = None
+        self.next_due_us: int | None = None
         self.pending = 0
-        self._options = {"remember_us": remember_us, "max_bytes": max_bytes}
+        self._options = {"key_retention_us": key_retention_us, "max_bytes": max_bytes}
 
     def step(
         self,
@@ -96,22 +94,26 @@ class Stream:
         found: list[TraceRequest] | None = None,
         events: list[TraceEvent] | None = None,
     ) -> None:
-        """Rows, and the watermark of their batch."""
+        """Step the shard with a batch's rows and watermark, if Spark would."""
         inputs = {
             REQUESTS: [request_rows(found)] if found else [],
             EVENTS: [event_rows(events)] if events else [],
         }
-        if not found and not events and (self.next_us is None or self.next_us > watermark_us):
+        if (
+            not found
+            and not events
+            and (self.next_due_us is None or self.next_due_us > watermark_us)
+        ):
             return
         store = ShardStore(self.blobs)
-        step = Shard(store, **self._options).step(inputs, watermark_us)
+        result = Shard(store, **self._options).step(inputs, watermark_us)
         store.save()
-        self.next_us, self.pending = step.next_us, step.pending
-        for table in step.results:
+        self.next_due_us, self.pending = result.next_due_us, result.pending
+        for table in result.tables:
             self.rows += table.to_pylist()
 
     def arrivals(self) -> dict[tuple[str, int], str]:
-        """How the requests ended, by id and arrival."""
+        """Return how the requests ended, by id and arrival."""
         return {
             (row["request_id"], _us(row["arrived_at"])): row["outcome"]
             for row in self.rows
@@ -119,14 +121,14 @@ class Stream:
         }
 
     def ended(self) -> dict[str, tuple[str, int]]:
-        """How the requests ended, by id."""
+        """Return how and when the requests ended, by id."""
         rows = [row for row in self.rows if row["kind"] == "outcomes"]
         ended = {row["request_id"]: (row["outcome"], _us(row["ended_at"])) for row in rows}
         assert len(ended) == len(rows), "a request ended twice"
         return ended
 
     def late(self) -> list[tuple[str, dict[str, Any]]]:
-        """What was not taken in, and why."""
+        """Return late rows, each with its reason."""
         return [
             (row["reason"], json.loads(row["row"])) for row in self.rows if row["kind"] == "late"
         ]
@@ -146,10 +148,10 @@ def _us(moment: Any) -> int:
     ),
     order=st.randoms(use_true_random=False),
 )
-def test_outcomes_are_the_models_whatever_the_batches(
+def test_outcomes_equal_the_model_for_any_batches(
     found: list[TraceRequest], events: list[TraceEvent], cuts: list[int], order: Any
 ) -> None:
-    """Every row comes in some batch whose watermark it is ahead of, in any order within it and among the batches."""
+    """Each row is in any batch whose watermark is before it, in any order within the batch."""
     watermarks = [-2, *sorted(set(cuts))]
     batches: list[tuple[list[TraceRequest], list[TraceEvent]]] = [([], []) for _ in watermarks]
     for request in found:
@@ -162,7 +164,7 @@ def test_outcomes_are_the_models_whatever_the_batches(
             number for number, watermark in enumerate(watermarks) if watermark < event.occurred_us
         ]
         batches[order.choice(possible)][1].append(event)
-    stream = Stream()
+    stream = ShardHarness()
     for watermark, (some_requests, some_events) in zip(watermarks, batches, strict=True):
         order.shuffle(some_requests)
         order.shuffle(some_events)
@@ -171,9 +173,9 @@ def test_outcomes_are_the_models_whatever_the_batches(
     assert stream.late() == []
     assert stream.ended() == {request.request_id: outcome(request, events) for request in found}
     assert stream.pending == 0
-    assert stream.next_us is None
-    # What is remembered goes with a later step.
-    assert {name.partition("-")[0] for name in stream.blobs.kept} <= {"head", "keys", "ids"}
+    assert stream.next_due_us is None
+    # Key aggregates and request ids are removed in a later step.
+    assert {name.partition("-")[0] for name in stream.blobs.blobs} <= {"head", "keys", "ids"}
 
 
 def waits(
@@ -187,24 +189,24 @@ def waits(
     return TraceRequest(name, arrived_us, timeout_ms, list(keys), aggregate, threshold, "all")
 
 
-def test_nothing_is_told_before_the_watermark_has_passed_it() -> None:
-    """Neither a completion nor an expiry; the shard says when it has to be looked at again."""
-    stream = Stream()
+def test_nothing_ends_before_the_watermark_has_passed_it() -> None:
+    """Neither completions nor expirations; the shard returns when it is due again."""
+    stream = ShardHarness()
     stream.step(0, [waits("a", 1000, "k"), waits("b", 2000, "j")], [TraceEvent("k", 5000, 1)])
-    assert stream.next_us == 1000
+    assert stream.next_due_us == 1000
     stream.step(4999)
     assert (stream.ended(), stream.pending) == ({}, 2)
     stream.step(5000)
     assert stream.ended() == {"a": ("completed", 5000)}
-    assert stream.next_us == 12_000
+    assert stream.next_due_us == 12_000
     stream.step(11_999)
     stream.step(12_000)
     assert stream.ended() == {"a": ("completed", 5000), "b": ("expired", 12_000)}
 
 
-def test_rows_at_or_behind_the_watermark_are_late_and_told() -> None:
-    """With all that is known of them; what is in time is not touched by them."""
-    stream = Stream()
+def test_rows_at_or_behind_the_watermark_are_reported_as_late() -> None:
+    """Each late row is in the results, and other rows are not affected."""
+    stream = ShardHarness()
     stream.step(0, [waits("a", 1000, "k")], [])
     stream.step(
         2000,
@@ -221,12 +223,9 @@ def test_rows_at_or_behind_the_watermark_are_late_and_told() -> None:
     assert stream.ended() == {"a": ("completed", 2001), "c": ("completed", 2001)}
 
 
-def test_request_id_is_not_used_again_before_its_deadline() -> None:
-    """In the same batch or another one, while the first one waits or has ended.
-
-    The earliest arrival is the request.
-    """
-    stream = Stream()
+def test_request_id_is_reserved_until_its_deadline() -> None:
+    """In all batches, even after the request has ended; the first arrival counts."""
+    stream = ShardHarness()
     stream.step(
         0, [waits("a", 1500, "k"), waits("a", 1000, "k", timeout_ms=20)], [TraceEvent("k", 4000, 1)]
     )
@@ -253,15 +252,15 @@ def test_request_id_is_not_used_again_before_its_deadline() -> None:
         st.sampled_from([0, 999, 1000, 2000, 3500, 5000, 40_000, 41_000, 600_000]), max_size=20
     ),
 )
-def test_which_requests_are_repetitions_does_not_depend_on_batches(
+def test_which_requests_are_repeated_does_not_depend_on_batches(
     found: list[TraceRequest], names: list[str], events: list[TraceEvent], cuts: list[int]
 ) -> None:
-    """Nor on how the first ones ended."""
+    """Nor does it depend on how earlier requests with the id ended."""
     renamed = {
         (name, request.arrived_us): replace(request, request_id=name)
         for request, name in zip(found, names, strict=False)
     }
-    stream = Stream()
+    stream = ShardHarness()
     stream.step(-2, list(renamed.values()), events)
     for watermark in sorted(cuts):
         stream.step(watermark)
@@ -277,10 +276,10 @@ def test_which_requests_are_repetitions_does_not_depend_on_batches(
     assert len(stream.late()) == len(renamed) - len(expected)
 
 
-def test_high_watermark_is_remembered_while_nobody_watches() -> None:
-    """As long as was asked for; also where the key was watched for its count in between."""
+def test_maximum_of_an_unwatched_key_is_retained() -> None:
+    """For the key retention, even if the key was watched for its count in between."""
     events = [TraceEvent("k", 1000, 5)]
-    stream = Stream(remember_us=1_000_000)
+    stream = ShardHarness(key_retention_us=1_000_000)
     stream.step(0, [], events)
     stream.step(2000, [waits("count", 3000, "k", threshold=9, timeout_ms=100)], [])
     stream.step(4000, [waits("max", 5000, "k", aggregate="max", threshold=5)], [])
@@ -291,16 +290,16 @@ def test_high_watermark_is_remembered_while_nobody_watches() -> None:
     assert stream.ended()["again"] == ("expired", 2_010_001)
 
 
-def records(stream: Stream) -> pa.Table:
-    """What the shard remembers of its keys."""
+def stored_keys(stream: ShardHarness) -> pa.Table:
+    """Return the key aggregates that the shard stores."""
     store = ShardStore(stream.blobs)
     tables = [store.read_segment("keys", segment) for segment in store.segments("keys")]
-    return pa.concat_tables(tables) if tables else KEYS.empty_table()
+    return pa.concat_tables(tables) if tables else KEY_SCHEMA.empty_table()
 
 
-def test_key_with_events_in_every_step_is_remembered_once_for_each_level() -> None:
-    """Segments are merged on the way, and what the newest says of a key counts."""
-    stream = Stream()
+def test_key_with_events_in_every_step_is_stored_once_for_each_level() -> None:
+    """Segments are merged, and the newest row of a key counts."""
+    stream = ShardHarness()
     for number in range(50):
         at = 1000 * (number + 1)
         stream.step(
@@ -311,16 +310,13 @@ def test_key_with_events_in_every_step_is_remembered_once_for_each_level() -> No
         assert len(ShardStore(stream.blobs).segments("keys")) < 4
     stream.step(END_US, [], [])
     assert {state for state, _ in stream.ended().values()} == {"expired"}
-    assert max(records(stream).column("total").to_pylist()) == 50
+    assert max(stored_keys(stream).column("total").to_pylist()) == 50
 
 
-def test_key_is_forgotten_when_nobody_has_watched_it_for_long_enough() -> None:
-    """One that is watched is kept, however long its last event is ago.
-
-    Without a memory only watched keys are kept.
-    """
-    for remember_us in (0, 500_000):
-        stream = Stream(remember_us=remember_us)
+def test_unwatched_key_is_forgotten_after_its_retention() -> None:
+    """A watched key is retained regardless of its age; with retention 0 only watched keys are."""
+    for retention_us in (0, 500_000):
+        stream = ShardHarness(key_retention_us=retention_us)
         stream.step(
             0,
             [waits("w", 1, "watched", threshold=2, timeout_ms=100_000)],
@@ -330,24 +326,21 @@ def test_key_is_forgotten_when_nobody_has_watched_it_for_long_enough() -> None:
             at = 1000 * (number + 1)
             stream.step(at, [], [TraceEvent("other", at + 1, 1)])
         names = {hashed("k", name): name for name in ("watched", "k", "other")}
-        known = {names[key] for key in records(stream).column("key").to_pylist()}
-        assert known == ({"watched", "k", "other"} if remember_us else {"watched"})
+        known = {names[key] for key in stored_keys(stream).column("key").to_pylist()}
+        assert known == ({"watched", "k", "other"} if retention_us else {"watched"})
         for number in range(20):
             at = 10_000_000 + 1000 * number
             stream.step(at, [], [TraceEvent("other", at + 1, 1)])
-        known = {names[key] for key in records(stream).column("key").to_pylist()}
-        assert known == ({"watched", "other"} if remember_us else {"watched"})
+        known = {names[key] for key in stored_keys(stream).column("key").to_pylist()}
+        assert known == ({"watched", "other"} if retention_us else {"watched"})
         stream.step(11_000_000, [], [TraceEvent("watched", 11_000_001, 1)])
         stream.step(12_000_000)
         assert stream.ended() == {"w": ("completed", 11_000_001)}
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_many_steps_with_many_pending(seed: int) -> None:
-    """Generations are merged, thinned and rewritten on the way.
-
-    Hundreds of requests over dozens of steps, as in the model.
-    """
+def test_many_steps_with_many_pending_requests_equal_the_model(seed: int) -> None:
+    """Hundreds of requests over dozens of steps, so that generations are merged and dissolved."""
     draw = random.Random(seed)
     keys = [f"k{number}" for number in range(120)]
     found = []
@@ -371,7 +364,7 @@ def test_many_steps_with_many_pending(seed: int) -> None:
         )
         for _ in range(500)
     ]
-    stream = Stream()
+    stream = ShardHarness()
     rows: list[tuple[int, Any]] = [(request.arrived_us, request) for request in found]
     rows += [(event.occurred_us, event) for event in events]
     rows.sort(key=lambda row: row[0])
@@ -391,44 +384,63 @@ def test_many_steps_with_many_pending(seed: int) -> None:
     assert stream.late() == []
 
 
-def test_rows_that_do_not_fit_are_refused_with_what_to_do() -> None:
-    """Those of one batch, and those that have come in several and that the watermark reaches at once; nothing is lost by it."""
+def test_rows_that_do_not_fit_the_memory_are_refused() -> None:
+    """Rows of one batch, or of several that the watermark reaches at once; no state is lost."""
     found = [waits(f"{number:06d}", 1000 + number, "k") for number in range(200)]
-    stream = Stream(max_bytes=160_000)
+    stream = ShardHarness(max_bytes=160_000)
     with pytest.raises(
         ShardTooLargeError,
-        match=r"has 200 rows to look at .* about 2..,... bytes of memory, and may take 160,000 bytes",
+        match=r"has 200 rows to process at once, .* about 2..,... bytes of memory, more than the "
+        r"160,000 bytes of max_shard_mb",
     ):
         stream.step(0, found)
     stream.step(0, found[:100])
     stream.step(1, found[100:])
-    head = stream.blobs.kept["head"]
+    head = stream.blobs.blobs["head"]
     with pytest.raises(
-        ShardTooLargeError, match=r"has 200 rows to look at together, .*: use more shards"
+        ShardTooLargeError, match=r"has 200 rows to process at once, .*: use more shards"
     ):
         stream.step(5000)
-    assert stream.blobs.kept["head"] == head
+    assert stream.blobs.blobs["head"] == head
 
 
-def test_rejected_rows_are_told_as_they_came() -> None:
-    """With the reason that they were given."""
-    store = ShardStore(MemoryBlobs())
+def test_rejected_rows_are_reported_unchanged() -> None:
+    """With the reason that they came with."""
+    store = ShardStore(MemoryBlobStore())
     rejected = pa.table({"reason": ["null host"], "row": ['{"host":null}']})
-    step = Shard(store, remember_us=0, max_bytes=2**20).step({REJECTS: [rejected]}, 0)
-    assert [(row["kind"], row["reason"], row["row"]) for row in step.results[0].to_pylist()] == [
+    result = Shard(store, key_retention_us=0, max_bytes=2**20).step({REJECTS: [rejected]}, 0)
+    assert [(row["kind"], row["reason"], row["row"]) for row in result.tables[0].to_pylist()] == [
         ("late", "null host", '{"host":null}')
     ]
 
 
-def test_segments_are_merged_so_that_few_are_looked_at_and_rows_are_rewritten_seldom() -> None:
-    """However many are added.
+def test_satisfied_pairs_are_found_by_key_and_need() -> None:
+    """The example in the documentation of `Pairs.find_satisfied`."""
+    pairs = Pairs(
+        request=np.arange(5, dtype=np.int32),
+        key=np.array([7, 7, 7, 7, 9]),
+        aggregate=np.array([0, 0, 0, 1, 0]),
+        before=np.array([2.0, 2.0, 2.0, 10.0, 0.0]),
+        need=np.array([1.0, 2.0, 4.0, 5.0, 1.0]),
+    )
+    initial = KeyAggregates(
+        key=np.array([7]),
+        count=np.array([2]),
+        total=np.array([10.0]),
+        high=np.array([5.0]),
+        last_us=np.array([0]),
+    )
+    events = KeyedEvents(np.array([7, 7]), np.array([2000, 1000]), np.array([1.0, 1.0]), initial)
+    found, times = pairs.find_satisfied(events)
+    assert dict(zip(found.tolist(), times.tolist(), strict=True)) == {0: 1000, 1: 2000}
 
-    The merged ones are the newest, and a row is rewritten once for each fourfold of the rows.
-    """
+
+def test_compaction_keeps_segments_few_and_rewrites_rows_seldom() -> None:
+    """It merges the newest segments, and rewrites a row once for each fourfold growth."""
     sizes: list[int] = []
     rewritten = 0
     for number in range(1, 2001):
-        merged = absorbed([{"rows": rows} for rows in sizes], 1000)
+        merged = segments_to_merge([{"rows": rows} for rows in sizes], 1000)
         assert [segment["rows"] for segment in merged] == sizes[len(sizes) - len(merged) :]
         old = sum(segment["rows"] for segment in merged)
         sizes[len(sizes) - len(merged) :] = [old + 1000]
@@ -438,44 +450,41 @@ def test_segments_are_merged_so_that_few_are_looked_at_and_rows_are_rewritten_se
     assert rewritten / 2_000_000 <= 1 + math.log(2000, 4)
 
 
-def test_copies_are_read_in_place_of_the_state_and_never_out_of_date(
+def test_local_cache_is_read_instead_of_the_state_and_never_stale(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One that is missing or damaged is made anew from the state.
-
-    Those that nobody needs are removed.
-    """
+    """Missing or damaged files are written again from the state, and unused ones removed."""
     monkeypatch.setenv("SPARK_LOCAL_DIRS", f"{tmp_path},elsewhere")
-    blobs = MemoryBlobs()
-    store = ShardStore(blobs, copies=True)
+    blobs = MemoryBlobStore()
+    store = ShardStore(blobs, use_local_cache=True)
     first, second = pa.table({"a": [1, 2]}), pa.table({"a": [3]})
     store.add_segment("kind", rows=first, more=second)
     store.save()
     (folder,) = (tmp_path / "request-purgatory").iterdir()
     assert len(list(folder.iterdir())) == 2
 
-    store = ShardStore(blobs, copies=True)
+    store = ShardStore(blobs, use_local_cache=True)
     (segment,) = store.segments("kind")
-    (name,) = [name for name in blobs.kept if name.endswith("rows")]
-    blob = blobs.kept.pop(name)
+    (name,) = [name for name in blobs.blobs if name.endswith("rows")]
+    blob = blobs.blobs.pop(name)
     assert store.read_segment("kind", segment).equals(first)
     for file in folder.iterdir():
         file.write_bytes(b"damaged")
-    with pytest.raises(RuntimeError, match="lost rows of segment 0 of kind"):
+    with pytest.raises(RuntimeError, match="lost part 'rows' of segment 0 of 'kind'"):
         store.read_segment("kind", segment)
-    blobs.kept[name] = blob
+    blobs.blobs[name] = blob
     assert store.read_segment("kind", segment).equals(first)
     assert store.read_segment("kind", segment, "more").equals(second)
-    blobs.kept.pop(name)
+    blobs.blobs.pop(name)
     assert store.read_segment("kind", segment).equals(first)
 
-    # A step that fails, and is tried again with other rows: the same number, and another copy.
-    ShardStore(blobs, copies=True).add_segment("kind", rows=second)
+    # A step fails and is repeated with other rows: the same segment number, another file.
+    ShardStore(blobs, use_local_cache=True).add_segment("kind", rows=second)
     assert len(list(folder.iterdir())) == 3
-    store = ShardStore(blobs, copies=True)
+    store = ShardStore(blobs, use_local_cache=True)
     store.add_segment("kind", rows=first)
     assert store.read_segment("kind", store.segments("kind")[1]).equals(first)
-    blobs.kept[name] = blob
+    blobs.blobs[name] = blob
     store.drop_segment("kind", store.segments("kind")[0])
     store.save()
     assert len(list(folder.iterdir())) == 1

@@ -1,13 +1,11 @@
-"""Simulated clusters.
-
-As the trace on disk and its replay, in bounded memory, whatever the partitions.
-"""
+"""Simulated clusters, compared with a trace on disk and its replay."""
 
 from __future__ import annotations
 
 import tracemalloc
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,45 +16,50 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, Row, SparkSession
-from rich.console import Console
 
 from request_purgatory import InvalidArgumentError
-from request_purgatory.cli import main
+from request_purgatory.cli import output, session
+from request_purgatory.cli.exit_codes import ExitCode
+from request_purgatory.cli.main import main
 from request_purgatory.pipeline.analysis.histogram import RELATIVE_ERROR, Histogram
 from request_purgatory.pipeline.outcomes.batch import batch_outcomes
 from request_purgatory.pipeline.outcomes.replay import ReplaySettings, replay
 from request_purgatory.pipeline.outcomes.replay_driver import EventPart, RequestPart
+from request_purgatory.pipeline.output_folder import read_json
 from request_purgatory.pipeline.simulation.cluster_simulation import (
-    HOSTS,
     SimulationPlan,
     run_simulation,
     simulate,
 )
 from request_purgatory.pipeline.simulation.extrapolation import (
     DAY_S,
-    Figure,
-    Measured,
-    Sizes,
-    Target,
+    Estimate,
+    Measurement,
+    TargetLoad,
     extrapolate,
-    measure_sizes,
-    require_fit,
 )
 from request_purgatory.pipeline.simulation.host_simulation import (
     QUANTILES,
     SimulatedHost,
-    parts,
     simulate_host,
+    trace_parts,
 )
-from request_purgatory.pipeline.traces import workload as workload_module
-from request_purgatory.pipeline.traces.output_folder import read_json
+from request_purgatory.pipeline.simulation.sizes import (
+    Sizes,
+    measure_sizes,
+    require_simulated_host_fits,
+)
+from request_purgatory.pipeline.simulation.tables import HOSTS
+from request_purgatory.pipeline.traces import workload_blocks as blocks_module
 from request_purgatory.pipeline.traces.schema import OUTCOMES
 from request_purgatory.pipeline.traces.workload import (
-    HOST_BLOCK,
     LOW_TIMEOUT,
     START,
     Workload,
     cluster_workload,
+)
+from request_purgatory.pipeline.traces.workload_blocks import (
+    HOST_BLOCK,
     host_blocks,
     workload_trace,
 )
@@ -79,7 +82,7 @@ CLUSTER = replace(
     seed=7,
     host_by_host=True,
 )
-#: What a simulation and a replay both tell of a host.
+#: Columns of a host that a simulation and a replay have in common.
 COMMON = [
     "host",
     "design",
@@ -97,7 +100,7 @@ COMMON += ["purged_entries", "callbacks", "callback_errors", "wheel"]
 
 @pytest.fixture(scope="module")
 def trace(spark: SparkSession) -> Iterator[tuple[DataFrame, DataFrame]]:
-    """The cluster's trace, as `purgatory workload` makes it, by one task."""
+    """Make the cluster's trace as `purgatory workload` does, in one task."""
     tables = [table.persist() for table in workload_trace(spark, CLUSTER, partitions=1)]
     yield tables[0], tables[1]
     for table in tables:
@@ -107,7 +110,7 @@ def trace(spark: SparkSession) -> Iterator[tuple[DataFrame, DataFrame]]:
 def simulated_rows(
     spark: SparkSession, workload: Workload, partitions: int
 ) -> dict[str, list[Row]]:
-    """All rows that the simulation gives, by kind."""
+    """Simulate a workload and return the rows by kind."""
     found: dict[str, list[Row]] = {"hosts": [], "waits": [], "timeline": [], "tasks": []}
     for row in simulate(spark, workload, bin_us=BIN_US, partitions=partitions).collect():
         found[row["kind"]].append(row[row["kind"]])
@@ -115,7 +118,7 @@ def simulated_rows(
 
 
 def added_up(rows: list[Row], by: str) -> dict[int, Counter[str]]:
-    """Rows of several tasks as those of one."""
+    """Return the sums of all tasks' rows by `by`."""
     sums: dict[int, Counter[str]] = {}
     for row in rows:
         fields = row.asDict()
@@ -123,10 +126,10 @@ def added_up(rows: list[Row], by: str) -> dict[int, Counter[str]]:
     return sums
 
 
-def test_simulation_is_the_replay_of_the_workload_whatever_the_partitions(
+def test_simulation_is_equal_to_the_replay_with_any_number_of_partitions(
     spark: SparkSession, trace: tuple[DataFrame, DataFrame]
 ) -> None:
-    """Host by host what the purgatory did, and request by request how long each waited and when it ended."""
+    """The purgatories' counts, the waits and the times of the ends are equal."""
     replayed = (
         replay(*trace, ReplaySettings())
         .where("kind = 'hosts'")
@@ -193,10 +196,10 @@ def test_simulation_is_the_replay_of_the_workload_whatever_the_partitions(
             }
 
 
-def test_hosts_drawn_apart_are_the_same_whatever_the_partitioning(
+def test_hosts_drawn_one_by_one_do_not_depend_on_the_partitions(
     spark: SparkSession, trace: tuple[DataFrame, DataFrame]
 ) -> None:
-    """Nor does a host depend on how many others there are, or on how long the workload is."""
+    """A host does not depend on the number of hosts or requests either."""
     again = workload_trace(spark, CLUSTER, partitions=3)
     assert [table.rdd.getNumPartitions() for table in (*trace, *again)] == [1, 1, 3, 3]
     made = []
@@ -206,15 +209,15 @@ def test_hosts_drawn_apart_are_the_same_whatever_the_partitioning(
         assert made[-1].equals(three.toArrow().sort_by(order))
     host = [block.requests().to_pylist() for block in host_blocks(CLUSTER, 1)]
     assert [len(block) for block in host] == [HOST_BLOCK, 9_000 - HOST_BLOCK]
-    told = [row for block in host for row in block]
-    assert [row for row in made[0].to_pylist() if row["host"] == "host-1"] == told
+    expected = [row for block in host for row in block]
+    assert [row for row in made[0].to_pylist() if row["host"] == "host-1"] == expected
     more = replace(CLUSTER, hosts=5, requests=5 * 17_000, rate=5 * 2_500.0)
     longer = [row for block in host_blocks(more, 1) for row in block.requests().to_pylist()]
-    assert longer[: len(told)] == told
+    assert longer[: len(expected)] == expected
 
 
-def test_hosts_drawn_apart_are_not_alike() -> None:
-    """Nor like the workload whose hosts are drawn together."""
+def test_hosts_drawn_one_by_one_differ() -> None:
+    """Arrivals of two hosts are independent, with exponential gaps."""
     first, second = (next(host_blocks(CLUSTER, host)).arrived_us for host in (0, 1))
     assert len(np.intersect1d(first, second)) < HOST_BLOCK / 50
     gaps = np.diff(first)
@@ -223,15 +226,15 @@ def test_hosts_drawn_apart_are_not_alike() -> None:
 
 
 @pytest.mark.parametrize(
-    "rate", [7_500.0, 9e7], ids=["few arrivals at once", "many arrivals at once"]
+    "rate", [7_500.0, 9e7], ids=["few simultaneous arrivals", "many simultaneous arrivals"]
 )
-def test_part_ends_where_the_next_one_begins(rate: float) -> None:
-    """No instant is in two parts, and nothing is left out, twice or early."""
+def test_parts_share_no_instant(rate: float) -> None:
+    """Every request and event is in exactly one part."""
     cluster = replace(CLUSTER, requests=3 * 20_000, rate=rate, median_ms=0.02, p75_ms=0.1)
     arrived: list[int] = []
     occurred: list[int] = []
     last_us = -1
-    for found, events in parts(host_blocks(cluster, 2)):
+    for found, events in trace_parts(host_blocks(cluster, 2)):
         times = np.concatenate([found.arrived_us, events.occurred_us])
         assert times.min() > last_us
         last_us = int(times.max())
@@ -245,8 +248,8 @@ def test_part_ends_where_the_next_one_begins(rate: float) -> None:
     )
 
 
-def columns(found: list[TraceRequest], events: list[TraceEvent]) -> tuple[RequestPart, EventPart]:
-    """Rows of the model as a part of a trace."""
+def part_of(found: list[TraceRequest], events: list[TraceEvent]) -> tuple[RequestPart, EventPart]:
+    """Convert the model's rows to a part of a trace."""
     return (
         RequestPart(
             np.array([START_US + request.arrived_us for request in found], dtype=np.int64),
@@ -277,57 +280,58 @@ def columns(found: list[TraceRequest], events: list[TraceEvent]) -> tuple[Reques
         ]
     ),
 )
-def test_trace_in_parts_ends_as_the_plain_model_does(
+def test_trace_in_parts_has_the_outcomes_of_the_plain_model(
     found: list[TraceRequest], events: list[TraceEvent], cuts: list[int], chosen: ReplaySettings
 ) -> None:
-    """Wherever it is cut.
-
-    The purgatory does the same, and every request is counted with its wait.
-    """
+    """Counts and waits do not depend on where the trace is divided."""
     first_us = START_US + min(
         [row.arrived_us for row in found] + [row.occurred_us for row in events]
     )
     whole, pieces = (SimulatedHost(chosen, first_us, 1000) for _ in range(2))
-    whole.play(*columns(found, events))
+    whole.play(*part_of(found, events))
     whole.finish()
     for begin, end in zip([0, *cuts], [*cuts, 10**9], strict=True):
         some = [request for request in found if begin <= request.arrived_us < end]
-        pieces.play(*columns(some, [event for event in events if begin <= event.occurred_us < end]))
+        pieces.play(*part_of(some, [event for event in events if begin <= event.occurred_us < end]))
     pieces.finish()
     assert pieces.row() == whole.row()
-    assert pieces.ends.timeline.rows() == whole.ends.timeline.rows()
-    for kind, histogram in (("completed", pieces.ends.completed), ("expired", pieces.ends.expired)):
-        told = [(request, outcome(request, events)) for request in found]
-        waits = [ended_us - request.arrived_us for request, (how, ended_us) in told if how == kind]
+    assert pieces.counts_by_outcome.timeline.rows() == whole.counts_by_outcome.timeline.rows()
+    for kind, histogram in (
+        ("completed", pieces.counts_by_outcome.completed),
+        ("expired", pieces.counts_by_outcome.expired),
+    ):
+        outcomes = [(request, outcome(request, events)) for request in found]
+        waits = [
+            ended_us - request.arrived_us for request, (how, ended_us) in outcomes if how == kind
+        ]
         exact = Histogram()
         exact.add(np.array(waits, dtype=np.int64))
         assert [column.tolist() for column in histogram.counts()] == [
             column.tolist() for column in exact.counts()
         ]
-        bins = Counter(ended_us // 1000 for _, (how, ended_us) in told if how == kind)
-        assert bins == {row["bin"]: row[kind] for row in pieces.ends.timeline.rows() if row[kind]}
+        bins = Counter(ended_us // 1000 for _, (how, ended_us) in outcomes if how == kind)
+        assert bins == {
+            row["bin"]: row[kind] for row in pieces.counts_by_outcome.timeline.rows() if row[kind]
+        }
 
 
-def test_memory_is_for_what_is_pending_not_for_the_trace(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A host ten times as long takes as much."""
-    monkeypatch.setattr(workload_module, "HOST_BLOCK", 512)
+def test_memory_does_not_grow_with_the_length_of_the_trace(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A trace ten times as long needs about the same memory."""
+    monkeypatch.setattr(blocks_module, "HOST_BLOCK", 512)
     peaks = []
     for blocks in (3, 3, 30):
         host = replace(CLUSTER, hosts=1, requests=blocks * 512, rate=2_500.0)
         tracemalloc.start()
-        row, ends = simulate_host(host, 0, ReplaySettings(), BIN_US)
+        row, counts = simulate_host(host, 0, ReplaySettings(), BIN_US)
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
-        assert row["requests"] == ends.waits().total == blocks * 512
-    # The first one also pays for what is made once in a process.
+        assert row["requests"] == counts.waits().total == blocks * 512
+    # The first one also includes objects that are created once in a process.
     assert peaks[2] < 1.4 * peaks[1]
 
 
-def test_watched_keys_and_buckets_are_those_in_use() -> None:
-    """One request.
-
-    Its own key and two of a large pool, and a bucket of the wheel for each of its levels at most.
-    """
+def test_watched_keys_and_occupied_buckets_are_counted() -> None:
+    """One request watches three keys, and occupies at most one bucket of each level."""
     row, _ = simulate_host(
         replace(CLUSTER, hosts=1, requests=1, keys=10_000), 0, ReplaySettings(), BIN_US
     )
@@ -343,15 +347,15 @@ def test_watched_keys_and_buckets_are_those_in_use() -> None:
 
 @pytest.mark.parametrize("name", ["hosts", "requests_per_host", "rate_per_host"])
 @pytest.mark.parametrize("value", [0, -1])
-def test_cluster_that_can_not_be_is_refused(name: str, value: int) -> None:
-    """By the name that it was given."""
+def test_impossible_cluster_is_refused(name: str, value: int) -> None:
+    """The message has the argument's name and value."""
     chosen = {"hosts": 2, "requests_per_host": 3, "rate_per_host": 1.0} | {name: value}
     with pytest.raises(InvalidArgumentError, match=f"{name} must be .*got {value}"):
         cluster_workload(LOW_TIMEOUT, **chosen)  # type: ignore[arg-type]
 
 
-def test_expected_waits_are_those_of_the_simulation() -> None:
-    """By the distribution: what the memory for pending requests is reckoned from."""
+def test_expected_waits_match_the_drawn_ones() -> None:
+    """The mean of the distribution is close to the mean of drawn waits."""
     for timeout_ms in (20, 100, 1000):
         workload = replace(CLUSTER, hosts=1, requests=20_000, rate=2_500.0, timeout_ms=timeout_ms)
         service_ms = np.concatenate([block.service_us for block in host_blocks(workload, 0)]) / 1000
@@ -365,7 +369,7 @@ def test_expected_waits_are_those_of_the_simulation() -> None:
 
 SIZES = Sizes(
     pending_request=1000.0,
-    coming_event=80.0,
+    future_event=80.0,
     packed_request=40.0,
     packed_event=10.0,
     packed_key=12.0,
@@ -373,8 +377,8 @@ SIZES = Sizes(
 )
 
 
-def figures(target: Target, **measured: Any) -> dict[str, Figure]:
-    """Figures from round measurements, of which some may be chosen."""
+def estimates(target: TargetLoad, **measured: Any) -> dict[str, Estimate]:
+    """Extrapolate from round numbers, some of which may be replaced."""
     values = {
         "requests": 2_000_000,
         "cpu_seconds": 20.0,
@@ -385,17 +389,18 @@ def figures(target: Target, **measured: Any) -> dict[str, Figure]:
     found = extrapolate(
         CLUSTER,
         ReplaySettings(),
-        Measured(**values | measured),
+        Measurement(**values | measured),
         target,
-        delay_ms=10_000,
-        remember_ms=60_000,
+        watermark_delay_ms=10_000,
+        key_retention_ms=60_000,
     )
-    return {figure.name: figure for figure in found}
+    return {estimate.name: estimate for estimate in found}
 
 
-def test_figures_are_the_products_that_they_say() -> None:
-    """A million requests a second at 10 s of CPU a million keep ten cores busy."""
-    found = {name: figure.value for name, figure in figures(Target(1e6 * DAY_S, 0.5, 8)).items()}
+def test_estimates_are_the_products_in_their_formulas() -> None:
+    """A million requests a second with 10 CPU seconds per million keep ten cores busy."""
+    target = TargetLoad(1e6 * DAY_S, 0.5, 8)
+    found = {name: estimate.value for name, estimate in estimates(target).items()}
     assert found["requests a second"] == pytest.approx(1e6)
     assert found["hosts"] == pytest.approx(400)
     assert found["busy cores"] == pytest.approx(10)
@@ -405,17 +410,18 @@ def test_figures_are_the_products_that_they_say() -> None:
     assert found["memory of all workers"] == 24 * 200 * 2**20
     assert found["pending requests"] == pytest.approx(50_000)
     assert found["memory of pending requests"] == pytest.approx(50e6)
-    assert found["memory of ended ones not purged yet"] == pytest.approx(400 * 1000 * 1000)
+    assert found["memory of ended requests before a purge"] == pytest.approx(400 * 1000 * 1000)
     assert found["shuffle"] == pytest.approx(50e6)
-    assert found["stream state: rows before the watermark"] == pytest.approx(500e6)
+    assert found["stream state: rows newer than the watermark"] == pytest.approx(500e6)
     assert found["stream state: waiting requests"] == pytest.approx(50_000 * 40 + 50_000 * 10)
-    assert found["stream state: keys remembered"] == pytest.approx(60e6 * 12)
+    assert found["stream state: retained keys"] == pytest.approx(60e6 * 12)
     assert found["stream state"] == pytest.approx(500e6 + 2.5e6 + 720e6)
 
 
-def test_figures_follow_from_what_was_measured() -> None:
-    """Twice the CPU time is twice the cores; twice the wait, twice the pending."""
-    once, twice = figures(Target()), figures(Target(), cpu_seconds=40.0, mean_wait_ms=100.0)
+def test_estimates_are_proportional_to_measurements() -> None:
+    """Twice the CPU time needs twice the cores, and twice the wait twice the memory."""
+    once = estimates(TargetLoad())
+    twice = estimates(TargetLoad(), cpu_seconds=40.0, mean_wait_ms=100.0)
     assert twice["busy cores"].value == pytest.approx(2 * once["busy cores"].value)
     assert twice["memory of pending requests"].value == pytest.approx(
         2 * once["memory of pending requests"].value
@@ -424,7 +430,7 @@ def test_figures_follow_from_what_was_measured() -> None:
 
 
 def test_sizes_are_measured_on_the_workload() -> None:
-    """More keys make pending requests and rows larger, events not."""
+    """More keys make pending requests and their rows larger, but not events."""
     few, many = (
         measure_sizes(replace(CLUSTER, shared_keys=keys), ReplaySettings()) for keys in (0, 4)
     )
@@ -435,23 +441,23 @@ def test_sizes_are_measured_on_the_workload() -> None:
     assert 8 < few.packed_key < 40
 
 
-def test_host_that_does_not_fit_is_refused_with_what_fits() -> None:
-    """And what is said to fit does."""
+def test_host_that_does_not_fit_is_refused_with_a_rate_that_does() -> None:
+    """The rate in the message fits, and a slightly higher one does not."""
     huge = replace(CLUSTER, requests=3 * 10**9, rate=3 * 5e7)
     with pytest.raises(
         InvalidArgumentError,
         match=r"rate_per_host must be at most [\d,]+ for .*pending requests.*got 5",
-    ) as told:
-        require_fit(huge, ReplaySettings(), SIZES, 512)
-    fits = int(told.value.requirement.removeprefix("at most ").split()[0].replace(",", ""))
+    ) as refused:
+        require_simulated_host_fits(huge, ReplaySettings(), SIZES, 512)
+    fits = int(refused.value.requirement.removeprefix("at most ").split()[0].replace(",", ""))
     assert 1000 < fits < 5e7
-    require_fit(replace(huge, rate=3.0 * fits), ReplaySettings(), SIZES, 512)
+    require_simulated_host_fits(replace(huge, rate=3.0 * fits), ReplaySettings(), SIZES, 512)
     with pytest.raises(InvalidArgumentError, match="rate_per_host"):
-        require_fit(replace(huge, rate=3.06 * fits), ReplaySettings(), SIZES, 512)
+        require_simulated_host_fits(replace(huge, rate=3.06 * fits), ReplaySettings(), SIZES, 512)
     with pytest.raises(InvalidArgumentError, match=r"max_worker_mb must be more than .*got 1"):
-        require_fit(huge, ReplaySettings(), SIZES, 1)
-    # A hundred million requests on a host at a rate that is not too high: none of them stays.
-    require_fit(replace(CLUSTER, requests=3 * 10**8), ReplaySettings(), SIZES, 512)
+        require_simulated_host_fits(huge, ReplaySettings(), SIZES, 1)
+    # Ended requests of a long trace do not stay in memory.
+    require_simulated_host_fits(replace(CLUSTER, requests=3 * 10**8), ReplaySettings(), SIZES, 512)
 
 
 @pytest.mark.parametrize(
@@ -464,16 +470,16 @@ def test_host_that_does_not_fit_is_refused_with_what_fits() -> None:
         ("executor_cores", 0, "executor_cores"),
     ],
 )
-def test_target_that_can_not_be_is_refused(field: str, value: float, name: str) -> None:
-    """By its name, with the value."""
+def test_impossible_target_is_refused(field: str, value: float, name: str) -> None:
+    """The message has the option's name and value."""
     with pytest.raises(InvalidArgumentError, match=f"{name} must be .*got {value}"):
-        Target(**{field: value})  # type: ignore[arg-type]
+        TargetLoad(**{field: value})  # type: ignore[arg-type]
 
 
-def test_plan_that_can_not_be_is_refused() -> None:
-    """Hosts drawn together can't be made one by one."""
+def test_impossible_plan_is_refused() -> None:
+    """Hosts must be drawn one by one, by at least one task, with equal numbers of requests."""
     with pytest.raises(
-        InvalidArgumentError, match="workload must be one that is drawn host_by_host"
+        InvalidArgumentError, match="workload must be drawn host_by_host to be simulated"
     ):
         SimulationPlan(LOW_TIMEOUT)
     with pytest.raises(InvalidArgumentError, match="partitions must be at least 1, got 0"):
@@ -487,33 +493,28 @@ def test_plan_that_can_not_be_is_refused() -> None:
 # -- the command
 
 
-def called(
+def run_command(
     spark: SparkSession,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     *arguments: object,
 ) -> str:
-    """What the command said, on the tests' session."""
-    from contextlib import contextmanager
-
-    @contextmanager
-    def session() -> Iterator[tuple[SparkSession, Console]]:
-        yield spark, Console(highlight=False, width=200)
-
-    monkeypatch.setattr(main, "open_session", session)
-    code = main.main([str(argument) for argument in arguments])
-    said = capsys.readouterr()
-    assert code == 0, said.err
-    return said.out
+    """Run a command in the tests' session and return its output."""
+    monkeypatch.setattr(session, "open_session", lambda: nullcontext(spark))
+    monkeypatch.setattr(output, "_PIPE_WIDTH", 200)
+    code = main([str(argument) for argument in arguments])
+    printed = capsys.readouterr()
+    assert code == ExitCode.OK, printed.err
+    return printed.out
 
 
-def test_command_simulates_what_workload_and_replay_do(
+def test_command_gives_the_hosts_of_workload_and_replay(
     spark: SparkSession,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
 ) -> None:
-    """And tells what it took, and what the target would."""
+    """The command prints cost and estimates, and writes tables that add up."""
     trace, replayed, simulated = (tmp_path / name for name in ("trace", "replayed", "simulated"))
     common = (
         "--case",
@@ -529,23 +530,25 @@ def test_command_simulates_what_workload_and_replay_do(
         "--timeout-ms",
         300,
     )
-    called(spark, monkeypatch, capsys, "workload", *common, "--rate", 2_000, "--out", trace)
-    said = called(spark, monkeypatch, capsys, "replay", trace, "--tick-ms", 5, "--out", replayed)
-    assert "1,400 requests in" in said
-    assert "requests/s on a core" in said
-    said = called(
-        spark, monkeypatch, capsys, "simulate", *common, "--rate-per-host", 1_000, "--tick-ms", 5, "--target-per-day", 1e9,
-        "--partitions", 2, "--out", simulated,
-    )  # fmt: skip
+    run_command(spark, monkeypatch, capsys, "workload", *common, "--rate", 2_000, "--out", trace)
+    printed = run_command(
+        spark, monkeypatch, capsys, "replay", trace, "--tick-ms", 5, "--out", replayed
+    )
+    assert "1,400 requests in" in printed
+    assert "requests/s on a core" in printed
+    options = ("--rate-per-host", 1_000, "--tick-ms", 5, "--target-per-day", 1e9, "--partitions", 2)
+    printed = run_command(
+        spark, monkeypatch, capsys, "simulate", *common, *options, "--out", simulated
+    )
     for expected in (
         "1,400 on 2 hosts",
         "p99.9",
         "a busy core",
         "largest worker",
         "to 1,000,000,000 requests a day",
-        "assumed:",
+        "Assumptions:",
     ):
-        assert expected in said
+        assert expected in printed
     tables = {
         name: pq.read_table(simulated / name) for name in ("hosts", "waits", "timeline", "tasks")
     }
@@ -570,14 +573,14 @@ def test_command_simulates_what_workload_and_replay_do(
     assert min(row["pending"] for row in timeline) >= 0
     assert timeline[0]["from_at"].year == START.year
     assert tables["tasks"].num_rows == 2
-    # Every figure again from what the folder says was measured.
-    figures = {figure["name"]: figure["value"] for figure in summary["extrapolation"]}
+    # The estimates follow from the measurements in the folder.
+    found = {estimate["name"]: estimate["value"] for estimate in summary["extrapolation"]}
     rate = 1e9 / DAY_S
-    assert figures["busy cores"] == pytest.approx(
+    assert found["busy cores"] == pytest.approx(
         rate * summary["cost"]["cpu_seconds_per_million"] / 1e6
     )
-    assert figures["pending requests"] == pytest.approx(rate * summary["waits"]["mean_ms"] / 1000)
-    assert figures["memory of an executor's workers"] == 4 * summary["cost"]["peak_worker_bytes"]
+    assert found["pending requests"] == pytest.approx(rate * summary["waits"]["mean_ms"] / 1000)
+    assert found["memory of an executor's workers"] == 4 * summary["cost"]["peak_worker_bytes"]
 
 
 @pytest.mark.parametrize(
@@ -590,7 +593,7 @@ def test_command_simulates_what_workload_and_replay_do(
         ),
         (
             ("--rate-per-host", "0"),
-            "rate_per_host must be a positive number of requests a second, got 0.0",
+            "rate_per_host must be a positive number of requests per second, got 0.0",
         ),
         (
             ("--rate-per-host", "1e9", "--requests-per-host", "1000000000"),
@@ -601,25 +604,26 @@ def test_command_simulates_what_workload_and_replay_do(
         (("--tick-ms", "0"), "tick_ms must be at least 1"),
     ],
 )
-def test_command_refuses_by_name_before_spark_starts(
+def test_command_names_the_refused_option(
     arguments: tuple[str, ...],
     expected: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """And leaves nothing."""
-    monkeypatch.setattr(main, "open_session", lambda: pytest.fail("Spark was started"))
+    """The command fails before Spark starts, and leaves no files."""
+    monkeypatch.setattr(session, "open_session", lambda: pytest.fail("Spark was started"))
     out = tmp_path / "out"
-    assert main.main(["simulate", "--hosts", "2", *arguments, "--out", str(out)]) == main.BAD_INPUT
+    code = main(["simulate", "--hosts", "2", *arguments, "--out", str(out)])
+    assert code == ExitCode.BAD_INPUT
     assert expected in capsys.readouterr().err
     assert not out.exists()
 
 
-def test_workload_takes_its_number_of_requests_once(
+def test_number_of_requests_is_given_in_total_or_by_host(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """In all, or by host."""
+    """Both options together are refused."""
     arguments = [
         "workload",
         "--requests",
@@ -629,12 +633,12 @@ def test_workload_takes_its_number_of_requests_once(
         "--out",
         str(tmp_path / "out"),
     ]
-    assert main.main(arguments) == main.BAD_INPUT
-    assert "requests_per_host must be given without requests" in capsys.readouterr().err
+    assert main(arguments) == ExitCode.BAD_INPUT
+    assert "requests_per_host must be given without --requests" in capsys.readouterr().err
 
 
-def test_legacy_design_is_simulated_too(spark: SparkSession, tmp_path: Path) -> None:
-    """It has no wheel."""
+def test_legacy_design_is_simulated(spark: SparkSession, tmp_path: Path) -> None:
+    """The 0.8 design has no wheel."""
     plan = SimulationPlan(
         replace(CLUSTER, hosts=2, requests=400), ReplaySettings(design="legacy"), partitions=1
     )

@@ -1,7 +1,4 @@
-"""The streaming job against the batch job.
-
-On Spark, in files as they come, killed and started again.
-"""
+"""The streaming job on Spark, against the batch job: with any files, killed and restarted."""
 
 from __future__ import annotations
 
@@ -23,9 +20,14 @@ from pyspark.sql import DataFrame, SparkSession
 from request_purgatory.errors import InvalidArgumentError
 from request_purgatory.pipeline.outcomes.batch import batch_outcomes
 from request_purgatory.pipeline.stream import StreamSettings, delayed_operations
-from request_purgatory.pipeline.stream.checkpoint import CheckpointError, require_same
-from request_purgatory.pipeline.stream.endpoints import quiet_ticks
-from request_purgatory.pipeline.stream.endpoints.address import AddressOptions, endpoints
+from request_purgatory.pipeline.stream.checkpoint import (
+    CLOCK_TICKS,
+    FOLDER_TICKS,
+    CheckpointError,
+    require_compatible_checkpoint,
+)
+from request_purgatory.pipeline.stream.endpoints import clock_ticks
+from request_purgatory.pipeline.stream.endpoints.address import AddressOptions, parse_endpoints
 from request_purgatory.pipeline.stream.progress import BatchProgress
 from request_purgatory.pipeline.stream.run import StreamPlan, run_stream
 from request_purgatory.pipeline.stream.state.store import STATE_VERSION
@@ -50,31 +52,29 @@ HOUR = timedelta(hours=1)
 
 
 def plan(folder: Path, **options: Any) -> StreamPlan:
-    """A stream of the files in a folder."""
-    places = [str(folder / name) for name in ("requests", "events", "out")]
-    return StreamPlan(
-        endpoints(*places, AddressOptions(files_per_batch=1)), folder / "checkpoint", **options
-    )
+    """Return the plan of a stream of the files in a folder, one of each kind per batch."""
+    addresses = [str(folder / name) for name in ("requests", "events", "out")]
+    found = parse_endpoints(*addresses, AddressOptions(files_per_batch=1))
+    return StreamPlan(found, folder / "checkpoint", **options)
 
 
 def outcomes(spark: SparkSession, folder: Path) -> list[Any]:
-    """What the stream wrote, in order."""
+    """Return the outcomes that the stream wrote, in order."""
     found = spark.read.parquet(str(folder / "out" / "kind=outcomes")).select(*OUTCOMES.names)
     return sorted(found.collect())
 
 
 def expected(spark: SparkSession, folder: Path) -> list[Any]:
-    """What the batch job makes of the same files."""
-    read = (
+    """Return the outcomes of the batch job on the same files, in order."""
+    inputs = (
         spark.read.schema(REQUESTS).parquet(str(folder / "requests")),
         spark.read.schema(EVENTS).parquet(str(folder / "events")),
     )
-    return sorted(batch_outcomes(*read).collect())
+    return sorted(batch_outcomes(*inputs).collect())
 
 
-# A stream takes many seconds, and the shards' own properties try thousands of histories: here it is
-# Spark around them, and to shrink would run hundreds of streams. The settings that the fixture
-# gives the session hold for all examples.
+# A stream takes many seconds, so there are few examples and no shrinking; `test_shard` tries
+# thousands of histories without Spark. All examples may share the session that the fixture gives.
 @examples(
     1,
     times=3,
@@ -93,7 +93,7 @@ def test_stream_and_batch_agree_row_for_row(
     data: list[tuple[list[TraceRequest], list[TraceEvent]]],
     order: Any,
 ) -> None:
-    """Hosts full of ties, in files that are cut anywhere in time, rows in any order within what the delay allows."""
+    """Hosts with many ties, rows in any files and in any order that the watermark delay allows."""
     folder = tmp_path_factory.mktemp("agree")
     requests_all = pa.concat_tables(
         [requests_table(found, f"host-{number}") for number, (found, _) in enumerate(data)]
@@ -101,7 +101,7 @@ def test_stream_and_batch_agree_row_for_row(
     events_all = pa.concat_tables(
         [events_table(events, f"host-{number}") for number, (_, events) in enumerate(data)]
     )
-    # Hypothesis begins with the least of everything, which is not worth a stream.
+    # Hypothesis starts with almost empty examples, which are not worth a stream.
     assume(events_all.num_rows > 50)
     for name, table in (("requests", requests_all), ("events", events_all)):
         rows = list(range(table.num_rows))
@@ -115,7 +115,7 @@ def test_stream_and_batch_agree_row_for_row(
     # The times of these traces span 524 ms.
     run_stream(
         streaming,
-        plan(folder, settings=StreamSettings(shards=3, delay_ms=1000), finish=True),
+        plan(folder, settings=StreamSettings(shards=3, watermark_delay_ms=1000), drain=True),
         batches.append,
     )
     assert not (folder / "out" / "kind=late").exists()
@@ -127,70 +127,66 @@ def test_stream_and_batch_agree_row_for_row(
 
 @pytest.mark.jvm
 @pytest.mark.smoke
-def test_killed_stream_goes_on_where_it_was(tmp_path: Path) -> None:
-    """Kill the driver in the middle; the second start goes on to the end."""
+def test_killed_stream_resumes_at_its_checkpoint(tmp_path: Path) -> None:
+    """The driver is killed after the first batch, and the second start runs to the end."""
     trace = stream_trace(hosts=2, requests=1_000)
     write_trace(tmp_path, trace, files=3)
     environment = quick_spark(tmp_path)
     with job(stream_command(tmp_path, tmp_path), tmp_path / "first.log", **environment) as first:
-        first.until("batch 0:")
+        first.wait_for_line("batch 0:")
     assert len(written_outcomes(tmp_path)) < 1_000
     with job(
-        stream_command(tmp_path, tmp_path, "--finish"), tmp_path / "second.log", **environment
+        stream_command(tmp_path, tmp_path, "--drain"), tmp_path / "second.log", **environment
     ) as second:
-        code, said = second.end()
+        code, output = second.wait()
     assert code == 0, second.log.read_text()[-3000:]
-    assert "batch 0:" not in said
+    assert "batch 0:" not in output
     assert written_outcomes(tmp_path) == expected_outcomes(trace)
 
 
 @pytest.mark.jvm
-def test_killed_stream_loses_nothing_and_repeats_nothing(tmp_path: Path) -> None:
-    """The driver first, then a worker of Python's, each in the middle.
-
-    The third start goes on to the end.
-    """
+def test_killed_stream_loses_and_repeats_no_rows(tmp_path: Path) -> None:
+    """The driver is killed first, then the Python workers; the third start runs to the end."""
     trace = stream_trace(hosts=4, requests=20_000)
     write_trace(tmp_path, trace, files=6)
-    # Partitions as users have them on a machine of two cores: each is another worker.
+    # Two partitions, as by default on a machine with two cores, so that there are two workers.
     environment = quick_spark(tmp_path, {"spark.sql.shuffle.partitions": "2"})
     with job(
-        stream_command(tmp_path, tmp_path, "--available"), tmp_path / "first.log", **environment
+        stream_command(tmp_path, tmp_path, "--available-now"), tmp_path / "first.log", **environment
     ) as first:
-        first.until("batch 1:")
+        first.wait_for_line("batch 1:")
     with job(
-        stream_command(tmp_path, tmp_path, "--available"), tmp_path / "second.log", **environment
+        stream_command(tmp_path, tmp_path, "--available-now"),
+        tmp_path / "second.log",
+        **environment,
     ) as second:
-        second.until("batch 3:")
-        workers = second.workers()
+        second.wait_for_line("batch 3:")
+        workers = second.python_workers()
         assert workers
         for worker in workers:
             os.kill(worker, signal.SIGKILL)
-        second.end()
+        second.wait()
     with job(
-        stream_command(tmp_path, tmp_path, "--finish"), tmp_path / "third.log", **environment
+        stream_command(tmp_path, tmp_path, "--drain"), tmp_path / "third.log", **environment
     ) as third:
-        assert third.end()[0] == 0, third.log.read_text()[-3000:]
+        assert third.wait()[0] == 0, third.log.read_text()[-3000:]
     assert written_outcomes(tmp_path) == expected_outcomes(trace)
 
 
-def test_stream_goes_on_with_other_partitions_and_tells_what_is_pending(
+def test_restarted_stream_keeps_its_partitions_and_reports_what_is_pending(
     streaming: SparkSession, tmp_path: Path
 ) -> None:
-    """Spark keeps the number of partitions of the first start.
-
-    What waits is told again after each one.
-    """
+    """A changed number of partitions has no effect; the number of pending requests starts anew."""
     trace = stream_trace(hosts=4, requests=4_000)
     write_trace(tmp_path, trace, files=4)
     later = {
         name: (tmp_path / name / "003.parquet").rename(tmp_path / f"{name}.parquet")
         for name in ("requests", "events")
     }
-    chosen = StreamSettings(shards=4, delay_ms=20)
+    chosen = StreamSettings(shards=4, watermark_delay_ms=20)
     batches: list[BatchProgress] = []
     streaming.conf.set("spark.sql.shuffle.partitions", "2")
-    run_stream(streaming, plan(tmp_path, settings=chosen, available=True), batches.append)
+    run_stream(streaming, plan(tmp_path, settings=chosen, available_now=True), batches.append)
     assert streaming.conf.get("spark.sql.shuffle.partitions") == "2"
     assert 0 < sum(batch.completed + batch.expired for batch in batches) < 3_000
     pending = batches[-1].pending
@@ -199,7 +195,7 @@ def test_stream_goes_on_with_other_partitions_and_tells_what_is_pending(
     for name, file in later.items():
         file.rename(tmp_path / name / "003.parquet")
     batches.clear()
-    run_stream(streaming, plan(tmp_path, settings=chosen, finish=True), batches.append)
+    run_stream(streaming, plan(tmp_path, settings=chosen, drain=True), batches.append)
     assert batches[0].pending > pending // 2
     assert batches[-1].pending == 0
     assert written_outcomes(tmp_path) == expected_outcomes(trace)
@@ -208,7 +204,7 @@ def test_stream_goes_on_with_other_partitions_and_tells_what_is_pending(
 def test_late_and_unusable_rows_are_written_with_their_reasons(
     streaming: SparkSession, tmp_path: Path
 ) -> None:
-    """And keep nothing else from being answered."""
+    """Other requests end as usual."""
     base = datetime(2024, 1, 1, tzinfo=UTC)
     schema = requests_table([]).schema
 
@@ -252,14 +248,14 @@ def test_late_and_unusable_rows_are_written_with_their_reasons(
     write_files(tmp_path / "events", [events_table(rows) for rows in given_events])
     run_stream(
         streaming,
-        plan(tmp_path, settings=StreamSettings(shards=2, delay_ms=1), finish=True),
+        plan(tmp_path, settings=StreamSettings(shards=2, watermark_delay_ms=1), drain=True),
         lambda batch: None,
     )
     ended = {row["request_id"]: row["outcome"] for row in outcomes(streaming, tmp_path)}
     late = streaming.read.parquet(str(tmp_path / "out" / "kind=late")).collect()
-    told = sorted((row["reason"], json.loads(row["row"]).get("request_id")) for row in late)
+    reasons = sorted((row["reason"], json.loads(row["row"]).get("request_id")) for row in late)
     assert ended == {"in time": "completed", "later": "completed", "last": "completed"}
-    assert told == [
+    assert reasons == [
         ("late event", None),
         ("late request", "late"),
         ("negative amount", None),
@@ -269,10 +265,10 @@ def test_late_and_unusable_rows_are_written_with_their_reasons(
     ]
 
 
-def test_shards_by_key_agree_too_and_refuse_requests_of_several_keys(
+def test_route_by_key_agrees_and_rejects_requests_with_several_keys(
     streaming: SparkSession, tmp_path: Path
 ) -> None:
-    """One host, over several shards."""
+    """One host's rows are in several shards."""
     found = [
         TraceRequest(f"r{number}", 10**15 + number, 5, [f"k{number % 7}"], "max", 3.0, "all")
         for number in range(200)
@@ -283,24 +279,26 @@ def test_shards_by_key_agree_too_and_refuse_requests_of_several_keys(
     ]
     write_files(tmp_path / "requests", [requests_table(found + several)])
     write_files(tmp_path / "events", [events_table(events)])
-    chosen = StreamSettings(shards=5, route="key", delay_ms=1000)
-    run_stream(streaming, plan(tmp_path, settings=chosen, finish=True), lambda batch: None)
+    chosen = StreamSettings(shards=5, route="key", watermark_delay_ms=1000)
+    run_stream(streaming, plan(tmp_path, settings=chosen, drain=True), lambda batch: None)
     assert outcomes(streaming, tmp_path) == [
         row for row in expected(streaming, tmp_path) if row["request_id"] != "several"
     ]
     late = streaming.read.parquet(str(tmp_path / "out" / "kind=late")).collect()
-    assert [row["reason"] for row in late] == ["not one watch key, where shards are by key"]
+    assert [row["reason"] for row in late] == ["not exactly one watch key (route by key)"]
 
 
-def test_quiet_stream_expires_its_requests(streaming: SparkSession, tmp_path: Path) -> None:
-    """The clock's ticks move the watermark while nothing comes."""
+def test_request_of_a_quiet_stream_expires(streaming: SparkSession, tmp_path: Path) -> None:
+    """Ticks of the clock advance the watermark while there are no new rows."""
     now = datetime.now(UTC)
     request = TraceRequest("alone", microseconds(now), 500, ["never"], "count", 1.0, "all")
     write_files(tmp_path / "requests", [requests_table([request])])
     write_files(tmp_path / "events", [events_table([TraceEvent("other", microseconds(now), 1.0)])])
-    read = plan(tmp_path).endpoints.read(streaming)
+    inputs = plan(tmp_path).endpoints.read(streaming)
     results = delayed_operations(
-        *read, settings=StreamSettings(shards=2, delay_ms=0), ticks=quiet_ticks(streaming, 0.0)
+        *inputs,
+        settings=StreamSettings(shards=2, watermark_delay_ms=0),
+        ticks=clock_ticks(streaming, 0.0),
     )
     writer = (
         results.writeStream.format("memory")
@@ -310,8 +308,8 @@ def test_quiet_stream_expires_its_requests(streaming: SparkSession, tmp_path: Pa
     query = writer.start()
     try:
         found: list[Any] = []
-        until = time.monotonic() + TIME_LIMIT
-        while not found and time.monotonic() < until:
+        deadline = time.monotonic() + TIME_LIMIT
+        while not found and time.monotonic() < deadline:
             assert query.isActive, query.exception()
             query.awaitTermination(1)
             found = _table(streaming, "quiet").collect()
@@ -326,43 +324,60 @@ def _table(spark: SparkSession, name: str) -> DataFrame:
     return spark.table(name)
 
 
-def test_checkpoint_is_gone_on_with_only_as_it_was_made(tmp_path: Path) -> None:
-    """What decides where state is must be the same; what does not, may change."""
+def test_checkpoint_is_resumed_only_with_compatible_settings(tmp_path: Path) -> None:
+    """Settings that decide where state is must not change; others may."""
     endpoints = {"requests": "/in"}
-    require_same(tmp_path / "checkpoint", StreamSettings(), endpoints)
-    require_same(tmp_path / "checkpoint", StreamSettings(delay_ms=5, remember_ms=7), endpoints)
+    require_compatible_checkpoint(tmp_path / "checkpoint", StreamSettings(), endpoints)
+    require_compatible_checkpoint(
+        tmp_path / "checkpoint", StreamSettings(watermark_delay_ms=5, key_retention_ms=7), endpoints
+    )
     with pytest.raises(
         CheckpointError,
         match="it was made with shards=16, not 8; it was made with route=host, not key",
     ):
-        require_same(tmp_path / "checkpoint", StreamSettings(shards=8, route="key"), endpoints)
-    with pytest.raises(CheckpointError, match="its requests was /in, not /other"):
-        require_same(tmp_path / "checkpoint", StreamSettings(), {"requests": "/other"})
+        require_compatible_checkpoint(
+            tmp_path / "checkpoint", StreamSettings(shards=8, route="key"), endpoints
+        )
+    with pytest.raises(CheckpointError, match="it was made with requests '/in', not '/other'"):
+        require_compatible_checkpoint(
+            tmp_path / "checkpoint", StreamSettings(), {"requests": "/other"}
+        )
     file = tmp_path / "checkpoint" / "purgatory-stream.json"
+    # Checkpoints on disk have these names, even if the settings are renamed.
+    recorded = {"shards", "route", "delay_ms", "remember_ms", "max_shard_mb"}
+    assert set(json.loads(file.read_text())["settings"]) == recorded
     file.write_text(
         file.read_text().replace(f'"state_version": {STATE_VERSION}', '"state_version": 0')
     )
     with pytest.raises(
         CheckpointError, match=f"its state has layout 0, and this version reads {STATE_VERSION}"
     ):
-        require_same(tmp_path / "checkpoint", StreamSettings(), endpoints)
+        require_compatible_checkpoint(tmp_path / "checkpoint", StreamSettings(), endpoints)
     file.write_text("{")
     with pytest.raises(CheckpointError, match=r"purgatory-stream\.json: damaged"):
-        require_same(tmp_path / "checkpoint", StreamSettings(), endpoints)
+        require_compatible_checkpoint(tmp_path / "checkpoint", StreamSettings(), endpoints)
 
 
-def test_folder_that_is_no_checkpoint_is_refused(tmp_path: Path) -> None:
-    """Nothing is put into it."""
+def test_checkpoint_without_idle_timeout_is_not_resumed_with_one(tmp_path: Path) -> None:
+    """The message says which of the two the checkpoint was made with."""
+    folder = tmp_path / "checkpoint"
+    require_compatible_checkpoint(folder, StreamSettings(), {"ticks": FOLDER_TICKS})
+    with pytest.raises(CheckpointError, match="it was made without an idle timeout"):
+        require_compatible_checkpoint(folder, StreamSettings(), {"ticks": CLOCK_TICKS})
+
+
+def test_other_folder_is_refused_as_checkpoint(tmp_path: Path) -> None:
+    """Nothing is written to it."""
     (tmp_path / "thesis.txt").write_text("important")
-    with pytest.raises(CheckpointError, match="no checkpoint of a purgatory stream, and not empty"):
-        require_same(tmp_path, StreamSettings(), {})
+    with pytest.raises(CheckpointError, match="not a checkpoint of a purgatory stream, and not"):
+        require_compatible_checkpoint(tmp_path, StreamSettings(), {})
     assert [file.name for file in tmp_path.iterdir()] == ["thesis.txt"]
 
 
-def test_inputs_that_do_not_match_are_refused_before_anything_is_made(
+def test_input_with_wrong_columns_is_refused_before_the_checkpoint_is_made(
     streaming: SparkSession, tmp_path: Path
 ) -> None:
-    """With the folder's name and the difference."""
+    """The message has the folder and the difference."""
     write_files(tmp_path / "requests", [requests_table([]).drop(["threshold"])])
     write_files(tmp_path / "events", [events_table([])])
     with pytest.raises(SchemaError, match=r"requests: threshold \(double\) is missing"):
@@ -375,11 +390,11 @@ def test_inputs_that_do_not_match_are_refused_before_anything_is_made(
     [
         ({"shards": 0}, "shards must be at least 1"),
         ({"route": "topic"}, "route must be one of host, key"),
-        ({"delay_ms": -1}, "delay_ms"),
+        ({"watermark_delay_ms": -1}, "watermark_delay_ms must be at least 0, got -1"),
     ],
     ids=str,
 )
 def test_settings_out_of_range_are_refused(options: dict[str, Any], message: str) -> None:
-    """By name and value."""
+    """The message has the setting's name."""
     with pytest.raises(InvalidArgumentError, match=message):
         StreamSettings(**options)

@@ -1,4 +1,4 @@
-"""A stream's figures for those who watch it."""
+"""Metrics of a stream, for Prometheus and as JSON lines."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import pytest
 from request_purgatory.errors import InvalidArgumentError
 from request_purgatory.pipeline.stream.metrics import (
     StreamMetrics,
-    metrics_file,
-    parse_address,
+    open_metrics_file,
+    parse_listen_address,
     serve_metrics,
 )
 from request_purgatory.pipeline.stream.progress import BatchProgress
@@ -23,18 +23,18 @@ QUIET = BatchProgress(1, 0, 0.5, "2024-01-01T00:00:12.000Z", 0, 7, 0, 28, 2_000_
 
 
 def values(text: str) -> dict[str, float]:
-    """The metrics of a page, without their prefix."""
+    """Return the metrics of a page, without their prefix."""
     lines = [line.split() for line in text.splitlines() if not line.startswith("#")]
     return {name.removeprefix("purgatory_stream_"): float(value) for name, value in lines}
 
 
-def test_counters_sum_up_and_gauges_are_the_latest() -> None:
-    """A batch without rows says nothing of their rate."""
+def test_counters_are_sums_and_gauges_latest_values() -> None:
+    """A batch without rows does not change the rate of rows."""
     metrics = StreamMetrics()
-    assert set(values(metrics.text()).values()) == {0}
+    assert set(values(metrics.prometheus_text()).values()) == {0}
     metrics.add(FULL)
     metrics.add(QUIET)
-    found = values(metrics.text())
+    found = values(metrics.prometheus_text())
     assert found == {
         "batches_total": 2,
         "rows_total": 100,
@@ -51,19 +51,19 @@ def test_counters_sum_up_and_gauges_are_the_latest() -> None:
     }
     assert all(
         f"# TYPE purgatory_stream_{name} {'counter' if name.endswith('_total') else 'gauge'}"
-        in metrics.text()
+        in metrics.prometheus_text()
         for name in found
     )
 
 
-def test_metrics_are_served_until_the_end() -> None:
-    """And nothing else is."""
+def test_metrics_are_served_while_the_context_is_open() -> None:
+    """Any other path is not found."""
     metrics = StreamMetrics()
     metrics.add(FULL)
     with serve_metrics(metrics, "127.0.0.1", 0) as port:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
-            assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
-            assert values(answer.read().decode())["rows_total"] == 100
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as response:
+            assert response.headers["Content-Type"].startswith("text/plain; version=0.0.4")
+            assert values(response.read().decode())["rows_total"] == 100
         with pytest.raises(urllib.error.HTTPError, match="404"):
             urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=10)
         with (
@@ -77,11 +77,11 @@ def test_metrics_are_served_until_the_end() -> None:
         urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10)
 
 
-def test_lines_are_added_to_a_file(tmp_path: Path) -> None:
-    """Of one start and the next."""
+def test_lines_are_appended_to_a_file(tmp_path: Path) -> None:
+    """Also to a file of an earlier start."""
     path = tmp_path / "new" / "metrics.jsonl"
     for batch in (FULL, QUIET):
-        with metrics_file(path) as file:
+        with open_metrics_file(path) as file:
             file.add(batch)
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     assert [(line["batch"], line["expired"], line["rows_per_second"]) for line in lines] == [
@@ -90,7 +90,7 @@ def test_lines_are_added_to_a_file(tmp_path: Path) -> None:
     ]
     with (
         pytest.raises(InvalidArgumentError, match="metrics must be a file that can be written"),
-        metrics_file(tmp_path),
+        open_metrics_file(tmp_path),
     ):
         pass
 
@@ -102,12 +102,12 @@ def test_lines_are_added_to_a_file(tmp_path: Path) -> None:
 def test_address_to_listen_on_is_a_port_or_a_host_and_a_port(
     text: str, address: tuple[str, int]
 ) -> None:
-    """Loopback unless told otherwise."""
-    assert parse_address(text) == address
+    """A port alone is on loopback."""
+    assert parse_listen_address(text) == address
 
 
 @pytest.mark.parametrize("text", ["", "host", "host:", "65536", "-1"])
-def test_what_is_no_address_is_refused(text: str) -> None:
-    """With what was given."""
+def test_invalid_listen_address_is_refused(text: str) -> None:
+    """The message shows the accepted forms."""
     with pytest.raises(InvalidArgumentError, match=r"PORT or HOST:PORT"):
-        parse_address(text)
+        parse_listen_address(text)

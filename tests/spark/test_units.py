@@ -1,14 +1,15 @@
-"""Numbers as people read them."""
+"""Numbers formatted for people."""
 
 from __future__ import annotations
 
 import pytest
 
 from request_purgatory.pipeline.analysis.units import (
-    bytes_text,
-    bytes_unit,
-    ms_text,
-    share_text,
+    binary_unit,
+    format_bytes,
+    format_ms,
+    format_number,
+    format_share,
 )
 
 
@@ -16,8 +17,8 @@ from request_purgatory.pipeline.analysis.units import (
     ("ms", "text"),
     [
         (0, "0"),
-        (0.001, "1 µs"),
-        (0.2, "200 µs"),
+        (0.001, "1 \N{MICRO SIGN}s"),
+        (0.2, "200 \N{MICRO SIGN}s"),
         (1.5, "1.5 ms"),
         (1000, "1 s"),
         (90_000, "90 s"),
@@ -27,8 +28,8 @@ from request_purgatory.pipeline.analysis.units import (
     ],
 )
 def test_milliseconds_get_the_unit_that_suits_them(ms: float, text: str) -> None:
-    """Three digits, and never an exponent."""
-    assert ms_text(ms) == text
+    """Durations have three digits and no exponent."""
+    assert format_ms(ms) == text
 
 
 @pytest.mark.parametrize(
@@ -36,15 +37,31 @@ def test_milliseconds_get_the_unit_that_suits_them(ms: float, text: str) -> None
     [(0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB"), (5 * 2**30, "5.0 GiB"), (2.0**41, "2.0 TiB")],
 )
 def test_bytes_get_a_binary_prefix(count: float, text: str) -> None:
-    """Of the unit that `bytes_unit` names."""
-    assert bytes_text(count) == text
-    assert bytes_unit(count)[0] == text.split()[1]
+    """The unit is that of `binary_unit`."""
+    assert format_bytes(count) == text
+    assert binary_unit(count)[0] == text.split()[1]
 
 
 @pytest.mark.parametrize(
     ("share", "text"),
     [(0, "0.0 %"), (0.000001, "0.0001 %"), (0.0013, "0.13 %"), (0.5, "50.0 %"), (1, "100.0 %")],
 )
-def test_small_shares_do_not_become_nothing(share: float, text: str) -> None:
+def test_small_shares_are_not_rounded_to_zero(share: float, text: str) -> None:
     """A share of one in a million is not 0 %."""
-    assert share_text(share) == text
+    assert format_share(share) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.0, "0"),
+        (0.0123, "0.012"),
+        (1.234, "1.2"),
+        (56.78, "56.8"),
+        (567.8, "568"),
+        (1234567.8, "1,234,568"),
+    ],
+)
+def test_numbers_have_significant_digits(value: float, text: str) -> None:
+    """Small numbers have two or three digits, large ones all before the point."""
+    assert format_number(value) == text

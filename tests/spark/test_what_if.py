@@ -1,4 +1,4 @@
-"""What-if against a plain model, and against what a replay saw."""
+"""What-if analysis, compared with a plain model and with a replay."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ from request_purgatory import InvalidArgumentError
 from request_purgatory.pipeline.analysis.what_if import peak_pending, suggest_timeouts, what_if
 from request_purgatory.pipeline.outcomes.batch import satisfactions
 from request_purgatory.pipeline.outcomes.replay import replay
-from request_purgatory.pipeline.traces.workload import Workload, workload_trace
+from request_purgatory.pipeline.traces.workload import Workload
+from request_purgatory.pipeline.traces.workload_blocks import workload_trace
 
 SMALL = Workload(requests=3000, hosts=2, rate=5000.0)
 
 
 @pytest.fixture(scope="module")
 def trace(spark: SparkSession) -> Iterator[tuple[DataFrame, DataFrame]]:
-    """Make the small workload's requests and events once."""
+    """Make the small workload's requests and events."""
     tables = [table.persist() for table in workload_trace(spark, SMALL)]
     yield tables[0], tables[1]
     for table in tables:
@@ -31,15 +32,15 @@ def trace(spark: SparkSession) -> Iterator[tuple[DataFrame, DataFrame]]:
 
 @pytest.fixture(scope="module")
 def satisfied(trace: tuple[DataFrame, DataFrame]) -> Iterator[DataFrame]:
-    """Compute when the workload's requests are satisfied, once."""
+    """Compute when the workload's requests are satisfied."""
     table = satisfactions(*trace).persist()
     yield table
     table.unpersist()
 
 
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 20)), max_size=30))
-def test_peak_is_the_most_at_any_moment(waits: list[tuple[int, int]]) -> None:
-    """One that ends just as another arrives is gone by then."""
+def test_peak_pending_is_the_maximum_over_time(waits: list[tuple[int, int]]) -> None:
+    """A request that ends when another arrives is not pending any more."""
     spans = [(arrived, arrived + waited) for arrived, waited in waits]
     most = max((sum(start <= now < end for start, end in spans) for now in range(51)), default=0)
     arrived = np.sort(np.array([start for start, _ in spans], dtype=np.int64))
@@ -47,19 +48,19 @@ def test_peak_is_the_most_at_any_moment(waits: list[tuple[int, int]]) -> None:
     assert peak_pending(arrived, ended) == most
 
 
-def test_timeout_in_use_gives_what_happened(
+def test_timeout_in_use_gives_the_actual_outcomes(
     trace: tuple[DataFrame, DataFrame], satisfied: DataFrame
 ) -> None:
-    """As many expired, as much waiting, and the same peak as a real purgatory had."""
+    """Expired requests and waits are those of the batch, and the peak that of a real purgatory."""
     row = what_if(satisfied, [200], 100.0).collect()[0]
     outcomes = satisfied.select("outcome", "waited_ms").toArrow().to_pydict()
     expired = outcomes["outcome"].count("expired")
     assert row["requests"] == 3000
     assert row["expired"] == expired > 0
-    assert row["in_vain_ms"] == expired * 200
+    assert row["expired_waited_ms"] == expired * 200
     assert row["mean_waited_ms"] == pytest.approx(np.mean(outcomes["waited_ms"]))
     hosts = replay(*trace).where("kind = 'hosts'").select("stats.peak_pending").collect()
-    # A real timer holds what has expired for the rest of its tick, so it may have held a few more.
+    # A real timer holds expired requests for the rest of the tick, so its peak may be larger.
     assert (
         row["peak_pending"]
         <= max(host["peak_pending"] for host in hosts)
@@ -69,7 +70,7 @@ def test_timeout_in_use_gives_what_happened(
 
 
 def test_longer_timeouts_expire_fewer_and_hold_more(satisfied: DataFrame) -> None:
-    """Each timeout once, in order, however they were given."""
+    """Rows are in ascending order of timeouts, without duplicates."""
     rows = what_if(satisfied, [1000, 10, 100, 10, 0], 100.0).collect()
     assert [row["timeout_ms"] for row in rows] == [0, 10, 100, 1000]
     assert rows[0]["expired_share"] == 1.0
@@ -81,10 +82,7 @@ def test_longer_timeouts_expire_fewer_and_hold_more(satisfied: DataFrame) -> Non
 
 
 def test_suggested_timeouts_span_the_service_times(satisfied: DataFrame) -> None:
-    """Round steps from the first quartile up, to where next to nothing expires.
-
-    One step if nothing was ever satisfied.
-    """
+    """Suggested timeouts are round numbers, and there is one even if nothing was satisfied."""
     suggested = suggest_timeouts(satisfied)
     assert suggested[0] in (10, 20)
     assert 2000 <= suggested[-1] <= 20_000
@@ -94,6 +92,6 @@ def test_suggested_timeouts_span_the_service_times(satisfied: DataFrame) -> None
 
 @pytest.mark.parametrize("timeouts", [[], [5, -1]])
 def test_impossible_timeouts_are_refused(satisfied: DataFrame, timeouts: list[int]) -> None:
-    """By their value."""
+    """The message has the timeouts."""
     with pytest.raises(InvalidArgumentError, match=r"timeouts must be one or more .* got \["):
         what_if(satisfied, timeouts, 1.0)

@@ -1,4 +1,4 @@
-"""The published workload: its distributions, and that it is the same however it is made."""
+"""Tests of synthetic workloads: their distributions and their reproducibility."""
 
 from __future__ import annotations
 
@@ -13,17 +13,16 @@ from request_purgatory import InvalidArgumentError
 from request_purgatory.pipeline.outcomes.batch import satisfactions
 from request_purgatory.pipeline.traces.schema import EVENTS, REQUESTS, require
 from request_purgatory.pipeline.traces.workload import (
-    BLOCK,
     CASES,
     HIGH_TIMEOUT,
     LOW_TIMEOUT,
     Workload,
-    workload_trace,
 )
+from request_purgatory.pipeline.traces.workload_blocks import BLOCK, workload_trace
 
 
-def test_same_rows_whatever_the_partitioning(spark: SparkSession) -> None:
-    """One task or three, and whatever came after the first requests."""
+def test_rows_do_not_depend_on_the_partitioning(spark: SparkSession) -> None:
+    """They are equal with one task and with three, and in a longer workload."""
     small = replace(LOW_TIMEOUT, requests=BLOCK + 1000)
     one = workload_trace(spark, small, partitions=1)
     three = workload_trace(spark, replace(small, requests=2 * BLOCK + 5), partitions=3)
@@ -34,7 +33,7 @@ def test_same_rows_whatever_the_partitioning(spark: SparkSession) -> None:
 
 
 def test_another_seed_is_another_workload(spark: SparkSession) -> None:
-    """Hardly an arrival falls on the same microsecond."""
+    """Hardly any arrivals are at the same microsecond."""
     small = replace(LOW_TIMEOUT, requests=100)
     first, other = (
         workload_trace(spark, replace(small, seed=seed))[0].toArrow() for seed in (1, 2)
@@ -44,14 +43,14 @@ def test_another_seed_is_another_workload(spark: SparkSession) -> None:
 
 
 def test_trace_has_the_pipelines_schema(spark: SparkSession) -> None:
-    """So every part of the pipeline takes it."""
+    """The types are exactly those of the schema."""
     requests, events = workload_trace(spark, replace(LOW_TIMEOUT, requests=10))
     assert require(requests, REQUESTS, "requests").schema == REQUESTS
     assert require(events, EVENTS, "events").schema == EVENTS
 
 
-def test_arrivals_are_a_poisson_process_of_the_rate(spark: SparkSession) -> None:
-    """Gaps of the mean 1/rate with the standard deviation of an exponential distribution, across blocks too."""
+def test_arrivals_are_a_poisson_process(spark: SparkSession) -> None:
+    """The gaps are exponential with the mean 1/rate, also between blocks."""
     workload = replace(LOW_TIMEOUT, requests=2 * BLOCK, rate=1000.0)
     arrived = (
         workload_trace(spark, workload)[0]
@@ -66,8 +65,10 @@ def test_arrivals_are_a_poisson_process_of_the_rate(spark: SparkSession) -> None
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_expired_share_is_that_of_the_distribution(spark: SparkSession, case: Workload) -> None:
-    """And the service times' median and 75th percentile are the published ones."""
+def test_expired_share_and_service_times_have_the_expected_values(
+    spark: SparkSession, case: Workload
+) -> None:
+    """The median and the 75th percentile are the published ones."""
     requests, events = workload_trace(spark, replace(case, requests=BLOCK, hosts=3))
     outcomes = satisfactions(requests, events).select(
         "outcome", (F.unix_micros("satisfied_at") - F.unix_micros("arrived_at")).alias("service_us")
@@ -82,7 +83,7 @@ def test_expired_share_is_that_of_the_distribution(spark: SparkSession, case: Wo
 
 
 def test_requests_watch_their_own_key_and_shared_ones(spark: SparkSession) -> None:
-    """As many shared ones as asked for, out of a pool of that size, on hosts of that number."""
+    """The numbers of hosts, of shared keys and of keys in the pool are those of the workload."""
     requests, _ = workload_trace(
         spark, replace(HIGH_TIMEOUT, requests=500, hosts=3, keys=2, shared_keys=3)
     )
@@ -106,7 +107,7 @@ def test_requests_watch_their_own_key_and_shared_ones(spark: SparkSession) -> No
         ("median_ms", 60.0),
     ],
 )
-def test_impossible_workload_is_refused_with_the_value(name: str, value: float) -> None:
-    """Named, with what it was."""
+def test_invalid_workload_is_an_error(name: str, value: float) -> None:
+    """The message has the field and its value."""
     with pytest.raises(InvalidArgumentError, match=f"{name} must be .*got {value}"):
         replace(LOW_TIMEOUT, **{name: value})

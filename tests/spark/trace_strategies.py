@@ -1,4 +1,4 @@
-"""Hypothesis strategies for traces full of ties, and their Arrow tables."""
+"""Hypothesis strategies for traces with many equal times, and Arrow tables of traces."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from tests.model.naive_trace import TraceEvent, TraceRequest
 
-# Few values, mostly close together: equal times, events at the deadline and at the arrival, and
-# just beside them, are common.
+# With few values, mostly close together, equal times are common, and so are events at deadlines
+# and arrivals, or a microsecond away.
 TIMES_US = st.one_of(
     st.sampled_from(
         [0, 1, 999, 1000, 1001, 2000, 2001, 3000, 5000, 39_999, 40_000, 40_001, 523_456]
@@ -16,7 +16,7 @@ TIMES_US = st.one_of(
     st.integers(0, 6000),
 )
 KEYS = st.sampled_from(["a", "b", "c", ""])
-# Eighths add up without rounding, in any order.
+# Sums of eighths are exact in any order.
 AMOUNTS = st.integers(0, 32).map(lambda eighths: eighths / 8)
 THRESHOLDS = st.sampled_from([-1.0, 0.0, 0.125, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 1e18, float("inf")])
 
@@ -24,7 +24,7 @@ EVENTS = st.builds(TraceEvent, key=KEYS, occurred_us=TIMES_US, amount=AMOUNTS)
 
 
 def requests() -> st.SearchStrategy[list[TraceRequest]]:
-    """Requests with ids of their own."""
+    """Generate requests with distinct ids."""
     rows = st.lists(
         st.tuples(
             TIMES_US,
@@ -43,7 +43,7 @@ def requests() -> st.SearchStrategy[list[TraceRequest]]:
 
 
 def requests_table(requests: list[TraceRequest], host: str = "h") -> pa.Table:
-    """Requests as a host's Arrow table of the schema `REQUESTS`."""
+    """Return requests of one host as an Arrow table of the schema `REQUESTS`."""
     return pa.table(
         {
             "host": pa.repeat(host, len(requests)),
@@ -64,7 +64,7 @@ def requests_table(requests: list[TraceRequest], host: str = "h") -> pa.Table:
 
 
 def events_table(events: list[TraceEvent], host: str = "h") -> pa.Table:
-    """Events as a host's Arrow table of the schema `EVENTS`."""
+    """Return events of one host as an Arrow table of the schema `EVENTS`."""
     return pa.table(
         {
             "host": pa.repeat(host, len(events)),

@@ -23,9 +23,9 @@ from request_purgatory.pipeline.analysis.analysis import Analysis, analyze
 from request_purgatory.pipeline.analysis.replay_folder import ReplayFolder
 from request_purgatory.pipeline.analysis.report import write_report
 from request_purgatory.pipeline.outcomes.replay import DESIGNS, ReplaySettings
+from request_purgatory.pipeline.output_folder import OutputExistsError, output_folder
 from request_purgatory.pipeline.run import RunPlan, print_summary, run
 from request_purgatory.pipeline.spark.job_progress import step
-from request_purgatory.pipeline.traces.output_folder import OutputExistsError, output_folder
 from request_purgatory.pipeline.traces.trace_folder import Trace
 from request_purgatory.pipeline.traces.trace_reader import check_source
 from request_purgatory.pipeline.traces.workload import CASES, Workload

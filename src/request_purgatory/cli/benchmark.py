@@ -15,8 +15,8 @@ from request_purgatory.cli.failures import describe_failure
 from request_purgatory.cli.output import OutputOptions
 from request_purgatory.cli.settings_options import FieldsOf
 from request_purgatory.pipeline.analysis.report import write_report
+from request_purgatory.pipeline.output_folder import output_folder
 from request_purgatory.pipeline.spark.job_progress import step
-from request_purgatory.pipeline.traces.output_folder import output_folder
 from request_purgatory.published_benchmark.report_section import (
     benchmark_section,
     print_published,

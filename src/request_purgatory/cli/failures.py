@@ -10,6 +10,7 @@ from pyspark.errors import PySparkException
 
 from request_purgatory.cli.exit_codes import ExitCode
 from request_purgatory.errors import InvalidArgumentError
+from request_purgatory.pipeline.output_folder import OutputExistsError
 from request_purgatory.pipeline.spark.archive import ArchiveError
 from request_purgatory.pipeline.spark.host_sizes import HostTooLargeError
 from request_purgatory.pipeline.spark.java import JavaNotFoundError
@@ -18,7 +19,6 @@ from request_purgatory.pipeline.stream.checkpoint import CheckpointError
 from request_purgatory.pipeline.stream.endpoints.connector import ConnectorError
 from request_purgatory.pipeline.stream.endpoints.endpoint import EndpointError
 from request_purgatory.pipeline.traces.importers.imported_trace import TraceFormatError
-from request_purgatory.pipeline.traces.output_folder import OutputExistsError
 from request_purgatory.pipeline.traces.schema import SchemaError
 
 #: A file that Spark can't read, somewhere in a message of many lines.

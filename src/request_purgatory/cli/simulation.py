@@ -15,6 +15,7 @@ from request_purgatory.cli.failures import describe_failure
 from request_purgatory.cli.output import OutputOptions
 from request_purgatory.cli.settings_options import FieldsOf, Given
 from request_purgatory.cli.traces import Case, PurgatoryOptions
+from request_purgatory.pipeline.output_folder import output_folder
 from request_purgatory.pipeline.simulation.cluster_simulation import (
     SimulationPlan,
     run_simulation,
@@ -22,7 +23,6 @@ from request_purgatory.pipeline.simulation.cluster_simulation import (
 from request_purgatory.pipeline.simulation.extrapolation import TargetLoad
 from request_purgatory.pipeline.simulation.printing import print_simulation
 from request_purgatory.pipeline.spark.job_progress import step
-from request_purgatory.pipeline.traces.output_folder import output_folder
 from request_purgatory.pipeline.traces.workload import CASES, Workload, cluster_workload
 
 

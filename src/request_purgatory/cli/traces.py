@@ -17,6 +17,7 @@ from request_purgatory.cli.output import OutputOptions
 from request_purgatory.cli.settings_options import FieldsOf, Given
 from request_purgatory.errors import InvalidArgumentError
 from request_purgatory.pipeline.outcomes.replay import DESIGNS, ReplaySettings
+from request_purgatory.pipeline.output_folder import output_folder
 from request_purgatory.pipeline.run import (
     RunPlan,
     print_replay_rate,
@@ -27,7 +28,6 @@ from request_purgatory.pipeline.spark.job_progress import step
 from request_purgatory.pipeline.traces.importers.row_checks import TIME_UNITS
 from request_purgatory.pipeline.traces.importers.spans import KEY_KINDS
 from request_purgatory.pipeline.traces.marks import Mark
-from request_purgatory.pipeline.traces.output_folder import output_folder
 from request_purgatory.pipeline.traces.trace_folder import (
     Trace,
     import_trace,

@@ -1,4 +1,4 @@
-"""The data pipeline on Spark: traces, replay, batch outcomes, analysis, report.
+"""The data pipeline on Spark: traces, replays, batch outcomes, streams, simulations and reports.
 
-Needs the extra `[spark]`.
+Needs the optional dependencies `request-purgatory[spark]`.
 """

@@ -1,4 +1,4 @@
-"""The whole pipeline in one go: traces, replays in both designs, analyses, one report."""
+"""The whole pipeline: make or import traces, replay them in both designs, analyze, and report."""
 
 from __future__ import annotations
 
@@ -12,38 +12,34 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from request_purgatory.pipeline.analysis.analysis import (
-    Analysis,
-    Replayed,
-    analyze,
-    write_replay,
-)
+from request_purgatory.pipeline.analysis.analysis import Analysis, analyze
+from request_purgatory.pipeline.analysis.replay_folder import ReplayFolder, write_replay
 from request_purgatory.pipeline.analysis.report import write_report
-from request_purgatory.pipeline.analysis.units import ms_text, share_text
+from request_purgatory.pipeline.analysis.units import format_ms, format_share
 from request_purgatory.pipeline.outcomes.replay import ReplaySettings, replay
+from request_purgatory.pipeline.output_folder import write_json
 from request_purgatory.pipeline.spark.host_sizes import MAX_WORKER_MB, REPLAY, require_hosts_fit
 from request_purgatory.pipeline.spark.job_progress import step
-from request_purgatory.pipeline.traces.output_folder import write_json
 from request_purgatory.pipeline.traces.trace_folder import (
-    ImportSettings,
     Trace,
     import_trace,
     make_workload_trace,
 )
+from request_purgatory.pipeline.traces.trace_reader import ImportSettings
 from request_purgatory.pipeline.traces.workload import Workload
 
 
 @dataclass(frozen=True)
 class RunPlan:
-    """What a run does.
+    """The inputs and settings of a run.
 
     Attributes:
-        workloads: synthetic traces to make.
-        sources: traces to import.
-        imports: how to read them.
-        replays: the purgatories that each trace is replayed through.
-        timeouts: for what-if, in ms; chosen by trace if None.
-        max_worker_mb: what one host may take in a Python worker.
+        workloads: Synthetic traces to make.
+        sources: Traces to import.
+        imports: How to import them.
+        replays: The purgatories to replay each trace through.
+        timeouts: What-if timeouts in ms; chosen for each trace if None.
+        max_worker_mb: Memory limit for one host in a Python worker.
     """
 
     workloads: list[Workload]
@@ -55,39 +51,42 @@ class RunPlan:
 
 
 def run(spark: SparkSession, plan: RunPlan, target: Path, console: Console) -> list[Analysis]:
-    """Carry out the plan into `target`, which exists and is empty.
+    """Carry out a plan.
 
-    `traces/`, `replays/`, `analyses/` and `report.html`.
+    Args:
+        spark: The session.
+        plan: What to run.
+        target: An empty folder; `traces/`, `replays/`, `analyses/`, `report.html` and `run.json`
+            are written into it.
+        console: Shows the progress.
+
+    Returns:
+        The analysis of each trace.
     """
+    sources: list[Workload | Path] = [*plan.workloads, *plan.sources]
     names = _folder_names(
-        [workload.name for workload in plan.workloads]
-        + [source.resolve().name for source in plan.sources]
+        [
+            source.name if isinstance(source, Workload) else source.resolve().name
+            for source in sources
+        ]
     )
     analyses = []
-    sources: list[Workload | Path] = [*plan.workloads, *plan.sources]
     for name, source in zip(names, sources, strict=True):
-        folder = _made(target / "traces" / name)
+        folder = _new_folder(target / "traces" / name)
         if isinstance(source, Workload):
             with step(console, spark, f"make workload {name}: {source.requests:,} requests"):
                 trace = make_workload_trace(spark, source, folder)
         else:
             with step(console, spark, f"import {source}"):
                 trace = import_trace(spark, source, folder, plan.imports)
-        print_rows(console, trace)
+        print_row_counts(console, trace)
         replays = []
         for settings in plan.replays:
             with step(console, spark, f"replay {name}, {settings.design}"):
-                replays.append(
-                    replay_trace(
-                        spark,
-                        trace,
-                        settings,
-                        _made(target / "replays" / name / settings.design),
-                        plan.max_worker_mb,
-                    )
-                )
+                folder = _new_folder(target / "replays" / name / settings.design)
+                replays.append(replay_trace(spark, trace, settings, folder, plan.max_worker_mb))
         with step(console, spark, f"analyze {name}"):
-            folder = _made(target / "analyses" / name)
+            folder = _new_folder(target / "analyses" / name)
             analyses.append(
                 analyze(spark, trace, replays, folder, plan.timeouts, plan.max_worker_mb)
             )
@@ -103,10 +102,22 @@ def replay_trace(
     settings: ReplaySettings,
     target: Path,
     max_worker_mb: int = MAX_WORKER_MB,
-) -> Replayed:
-    """Replay a trace into a replay folder.
+) -> ReplayFolder:
+    """Replay a trace and write the replay folder.
 
-    TraceFormatError if it has no requests, HostTooLargeError if a host is too large.
+    Args:
+        spark: The session.
+        trace: The trace.
+        settings: The purgatory.
+        target: An empty folder.
+        max_worker_mb: Memory limit for one host in a Python worker.
+
+    Returns:
+        The folder.
+
+    Raises:
+        TraceFormatError: The trace has no requests.
+        HostTooLargeError: A host does not fit into a Python worker.
     """
     trace.require_requests()
     requests, events = trace.requests(spark), trace.events(spark)
@@ -115,16 +126,17 @@ def replay_trace(
     return write_replay(replayed, settings.parameters(), target)
 
 
-def print_replay_rate(console: Console, spark: SparkSession, replayed: Replayed) -> None:
-    """Tell how fast the replay itself was, without reading, shuffling and writing."""
-    sums = replayed.table(spark, "hosts").agg(F.sum("requests"), F.sum("task_seconds")).first()
+def print_replay_rate(console: Console, spark: SparkSession, folder: ReplayFolder) -> None:
+    """Print the rate of a replay, without the time for reading, shuffling and writing."""
+    sums = folder.table(spark, "hosts").agg(F.sum("requests"), F.sum("task_seconds")).first()
     assert sums is not None
-    rate = f"{sums[0]:,} requests in {sums[1]:.1f} s of tasks: {sums[0] / sums[1]:,.0f} requests/s on a core"
-    console.print(f"  [dim]{rate}[/]")
+    requests, seconds = sums
+    rate = f"{requests / seconds:,.0f} requests/s on a core"
+    console.print(f"  [dim]{requests:,} requests in {seconds:.1f} s of tasks: {rate}[/]")
 
 
-def print_rows(console: Console, trace: Trace) -> None:
-    """Tell what came in, what was rejected and why, and what went out."""
+def print_row_counts(console: Console, trace: Trace) -> None:
+    """Print a trace's rows read, written and rejected by reason, and its notes."""
     rows = ", ".join(f"{count:,} {name}" for name, count in trace.manifest["rows"].items())
     console.print(f"  [dim]{escape(rows)}[/]")
     for reason, count in trace.manifest["rejected"].items():
@@ -134,7 +146,16 @@ def print_rows(console: Console, trace: Trace) -> None:
 
 
 def print_summary(console: Console, spark: SparkSession, analyses: list[Analysis]) -> int:
-    """The run in a table; how many rows of all replays differ from the batch outcomes."""
+    """Print a table of the analyses, and the expired shares before and after marks.
+
+    Args:
+        console: Where to print.
+        spark: The session to read the analyses with.
+        analyses: One or two rows each in the table.
+
+    Returns:
+        The number of rows, over all replays, that differ from the batch outcomes.
+    """
     table = Table(title="How the requests ended", box=box.SIMPLE_HEAD, padding=(0, 1))
     table.add_column("trace", no_wrap=True, max_width=24)
     table.add_column("design", no_wrap=True)
@@ -145,8 +166,8 @@ def print_summary(console: Console, spark: SparkSession, analyses: list[Analysis
         manifest = analysis.manifest
         name = escape(manifest["trace"]["name"])
         overall = analysis.rows("summary", dimension="all")[0]
-        common = [f"{overall['requests']:,}", share_text(overall["expired_share"])]
-        common += [ms_text(overall["p50_ms"]), ms_text(overall["p99_ms"])]
+        common = [f"{overall['requests']:,}", format_share(overall["expired_share"])]
+        common += [format_ms(overall["p50_ms"]), format_ms(overall["p99_ms"])]
         if "hosts" not in manifest["tables"]:
             table.add_row(name, "batch", *common, "", "", "", "")
             continue
@@ -164,15 +185,14 @@ def print_summary(console: Console, spark: SparkSession, analyses: list[Analysis
             )
     console.print(table)
     console.print(
-        "[dim]peak: most pending on one host; differ: rows of the replay that are not as the batch computes them[/]"
+        "[dim]peak: most pending requests on one host; "
+        "differ: rows of the replay that differ from the batch outcomes[/]"
     )
     for analysis in analyses:
         if "marks" in analysis.manifest["tables"]:
             for mark in analysis.rows("marks"):
-                share = share_text(mark["expired_share"])
-                console.print(
-                    f"{mark['side']} {escape(mark['label'])}: {share} of {mark['requests']:,} requests expired"
-                )
+                expired = f"{format_share(mark['expired_share'])} of {mark['requests']:,}"
+                console.print(f"{mark['side']} {escape(mark['label'])}: {expired} requests expired")
     return differing
 
 
@@ -187,19 +207,19 @@ def _by_design(analysis: Analysis, spark: SparkSession) -> list[Row]:
 
 
 def _folder_names(names: list[str]) -> list[str]:
-    """The names, each once: a second `low` becomes `low-2`."""
+    """Return the names, made unique by a number: a second `low` becomes `low-2`."""
     taken: set[str] = set()
-    chosen = []
+    unique_names = []
     for name in names:
         number, unique = 1, name
         while unique in taken:
             number += 1
             unique = f"{name}-{number}"
         taken.add(unique)
-        chosen.append(unique)
-    return chosen
+        unique_names.append(unique)
+    return unique_names
 
 
-def _made(folder: Path) -> Path:
+def _new_folder(folder: Path) -> Path:
     folder.mkdir(parents=True)
     return folder

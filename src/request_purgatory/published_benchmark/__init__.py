@@ -1,1 +1,1 @@
-"""The published benchmark: requests at a rate, completed by a thread, through either design."""
+"""The published benchmark: requests at a target rate through either purgatory design."""

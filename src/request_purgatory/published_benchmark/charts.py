@@ -1,7 +1,4 @@
-"""The benchmarks' pictures, as SVG.
-
-The published figures redrawn, and a curve for each question.
-"""
+"""Charts of benchmark results, as SVG text: the published benchmark's figures and others."""
 
 from __future__ import annotations
 
@@ -13,12 +10,12 @@ import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter
 
-from request_purgatory.pipeline.analysis.charts import _STYLE, _figure, _svg
+from request_purgatory.pipeline.analysis.charts import STYLE, new_figure, to_svg
 
 Row = dict[str, Any]
 
-#: Ours stands out, its baseline is the same colour lighter, the rest keep their distance from both.
-_COLOURS = {
+#: Our color is the strongest and our baseline's a lighter shade of it; other sides' are distinct.
+_COLORS = {
     "request_purgatory": "#d1495b",
     "request_purgatory (manual clock)": "#e79aa5",
     "request_purgatory (0.8 design)": "#e79aa5",
@@ -32,23 +29,31 @@ _COLOURS = {
     "sched": "#8a94a3",
     "threading.Timer": "#5a6475",
 }
-#: Metrics that are sums over a run.
-PER_RUN = ("gc_seconds",)
+#: Metrics that grow with the number of requests in a run.
+_PER_RUN = ("gc_seconds",)
 
-_MARKS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*")
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*")
 
 
 def published_figure(rows: Sequence[Row], metric: str, label: str, title: str) -> str:
-    """One metric of the published benchmark against the target rate, low and high latencies side by side.
+    """Draw a metric of the published benchmark against the target rate.
+
+    Low and high latencies have a panel each.
 
     Args:
-        rows: summary rows of the question `published`; size is the rate, 0 for unthrottled, which
-            is drawn beside the axis' end.
+        rows: Rows of `results.summarize` of the question `published`. Their `size` is the rate;
+            0, no limit, is drawn beyond the highest rate.
+        metric: The metric.
+        label: Label of the vertical axis.
+        title: Text for readers who can't see the chart.
+
+    Returns:
+        SVG text.
     """
     cases = [
         case for case in ("low", "high") if any(f"case={case} " in row["case"] for row in rows)
     ]
-    with plt.rc_context(_STYLE):
+    with plt.rc_context(STYLE):
         figure, grid = plt.subplots(
             1, len(cases), sharey=True, squeeze=False, figsize=(9.0, 3.3), layout="constrained"
         )
@@ -66,7 +71,7 @@ def published_figure(rows: Sequence[Row], metric: str, label: str, title: str) -
         _lines(
             axes,
             [
-                (_per_million(row) if metric in PER_RUN else row) | {"size": row["size"] or last}
+                (_per_million(row) if metric in _PER_RUN else row) | {"size": row["size"] or last}
                 for row in chosen
             ],
         )
@@ -82,22 +87,29 @@ def published_figure(rows: Sequence[Row], metric: str, label: str, title: str) -
         axes.yaxis.set_major_formatter(FuncFormatter(_short_number))
     panels[0].set_ylabel(label)
     panels[-1].legend(frameon=False, fontsize=8.5)
-    return _svg(figure, title)
+    return to_svg(figure, title)
 
 
 def _per_million(row: Row) -> Row:
-    """A sum over a run as one for a million requests.
-
-    Runs at different rates have different lengths.
-    """
+    """Return a row with its sums over a run scaled to a million requests, as runs differ."""
     found = re.search(r"\bcount=(\d+)", row["case"])
     scale = 1e6 / int(found.group(1)) if found else 1.0
-    return row | {name: row[name] * scale for name in ("median", "least", "most")}
+    return row | {name: row[name] * scale for name in ("median", "min", "max")}
 
 
 def curve(rows: Sequence[Row], unit: str, title: str, label: str) -> str:
-    """Medians against the size, a line for each side, both axes logarithmic."""
-    figure, axes = _figure(3.4)
+    """Draw medians against the size, a line for each side, with logarithmic axes.
+
+    Args:
+        rows: Rows of `results.summarize` of one question and metric.
+        unit: Label of the vertical axis.
+        title: Text for readers who can't see the chart.
+        label: Label of the horizontal axis.
+
+    Returns:
+        SVG text.
+    """
+    figure, axes = new_figure(3.4)
     _lines(axes, rows)
     axes.set_xscale("log")
     axes.set_yscale("log")
@@ -106,7 +118,7 @@ def curve(rows: Sequence[Row], unit: str, title: str, label: str) -> str:
     axes.set_xlabel(label)
     axes.set_ylabel(unit)
     axes.legend(frameon=False, fontsize=8.5, loc="center left", bbox_to_anchor=(1.0, 0.5))
-    return _svg(figure, title)
+    return to_svg(figure, title)
 
 
 def _lines(axes: Axes, rows: Sequence[Row]) -> None:
@@ -115,22 +127,22 @@ def _lines(axes: Axes, rows: Sequence[Row]) -> None:
     )
     for number, side in enumerate(sides):
         points = sorted(
-            (row["size"], row["median"], row["least"], row["most"])
+            (row["size"], row["median"], row["min"], row["max"])
             for row in rows
             if row["side"] == side
         )
-        sizes, medians, least, most = zip(*points, strict=True)
-        colour = _COLOURS.get(side, "#8a94a3")
+        sizes, medians, lowest, highest = zip(*points, strict=True)
+        color = _COLORS.get(side, "#8a94a3")
         axes.plot(
             sizes,
             medians,
-            color=colour,
-            marker=_MARKS[number % len(_MARKS)],
+            color=color,
+            marker=_MARKERS[number % len(_MARKERS)],
             markersize=4.5,
             linewidth=1.8,
             label=side,
         )
-        axes.fill_between(sizes, least, most, color=colour, alpha=0.12, linewidth=0)
+        axes.fill_between(sizes, lowest, highest, color=color, alpha=0.12, linewidth=0)
 
 
 def _short_number(value: float, _position: int) -> str:

@@ -1,8 +1,8 @@
-"""What benchmarks measured: one record per value, in `measurements.jsonl`, and its summary.
+"""The results of benchmarks on disk: measured values, their summary, and the machine.
 
-A record is of one process that measured one side at one case: `question`, `side`, `case` (its
-parameters as text), `size` (the one that an axis shows), `metric`, `unit`, `round` and `value`.
-What could not be measured, and why, is in `not_measured.jsonl`.
+A results folder has `measurements.jsonl` with one JSON record for each value. A record says what
+was measured (`question`, `side`, `case`, `metric`, `unit`), the number that a chart's axis shows
+(`size`), the `round` and the `value`. `not_measured.jsonl` says which values are missing, and why.
 """
 
 from __future__ import annotations
@@ -16,9 +16,12 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
 from request_purgatory.errors import InvalidArgumentError
-from request_purgatory.pipeline.traces.output_folder import read_json
+from request_purgatory.pipeline.output_folder import read_json
 
 Row = dict[str, Any]
+
+#: The name of the published benchmark's records in `question`.
+PUBLISHED = "published"
 
 MEASUREMENTS_FILE = "measurements.jsonl"
 NOT_MEASURED_FILE = "not_measured.jsonl"
@@ -39,24 +42,40 @@ MEASUREMENTS = T.StructType(
     ]
 )
 
-_POINT = ("question", "case", "size", "metric", "unit", "side")
+_GROUP = ("question", "case", "size", "metric", "unit", "side")
 
 
-def read_measurements(spark: SparkSession, folder: Path) -> DataFrame:
-    """The records of a benchmark's folder.
+def require_measurements(folder: Path) -> None:
+    """Check that a folder has measured values, without reading them.
 
-    InvalidArgumentError if there is no such file, or a line is no record.
+    Raises:
+        InvalidArgumentError: It has none.
     """
-    path = folder / MEASUREMENTS_FILE
-    if not path.is_file():
+    if not (folder / MEASUREMENTS_FILE).is_file():
         raise InvalidArgumentError(
             "benchmark folder", f"a folder with {MEASUREMENTS_FILE}", str(folder)
         )
+
+
+def read_measurements(spark: SparkSession, folder: Path) -> DataFrame:
+    """Read the measured values.
+
+    Args:
+        spark: The session.
+        folder: A results folder.
+
+    Returns:
+        Rows of `MEASUREMENTS`.
+
+    Raises:
+        InvalidArgumentError: The folder has no measurements, or a line is not a valid record.
+    """
+    require_measurements(folder)
     with_corrupt = T.StructType([*MEASUREMENTS.fields, T.StructField("_corrupt", T.StringType())])
     rows = (
         spark.read.schema(with_corrupt)
         .option("columnNameOfCorruptRecord", "_corrupt")
-        .json(str(path))
+        .json(str(folder / MEASUREMENTS_FILE))
         .cache()
     )
     corrupt = (
@@ -66,24 +85,35 @@ def read_measurements(spark: SparkSession, folder: Path) -> DataFrame:
     )
     if corrupt is not None:
         raise InvalidArgumentError(
-            MEASUREMENTS_FILE, "one record a line, each with a value", corrupt[0]
+            MEASUREMENTS_FILE, "one JSON record on each line, each with a value", corrupt[0]
         )
     return rows.drop("_corrupt")
 
 
 def summarize(spark: SparkSession, folder: Path) -> DataFrame:
-    """Median, least and most of each side's rounds at each case, also kept as Parquet in the folder's `summary`."""
+    """Summarize the rounds, and write the summary as Parquet to the folder's `summary`.
+
+    Args:
+        spark: The session.
+        folder: A results folder.
+
+    Returns:
+        A row for each question, case, metric and side: `median`, `min`, `max` and number of
+        `rounds`, and `position`, which orders rows as they were first measured.
+
+    Raises:
+        InvalidArgumentError: As `read_measurements`.
+    """
     values = F.col("value")
     summary = (
         read_measurements(spark, folder)
         .withColumn("position", F.monotonically_increasing_id())
-        .groupBy(*_POINT)
+        .groupBy(*_GROUP)
         .agg(
             F.median(values).alias("median"),
-            F.min(values).alias("least"),
-            F.max(values).alias("most"),
+            F.min(values).alias("min"),
+            F.max(values).alias("max"),
             F.count(values).alias("rounds"),
-            # The order in which things were measured is the order in which tables show them.
             F.min("position").alias("position"),
         )
     )
@@ -92,21 +122,21 @@ def summarize(spark: SparkSession, folder: Path) -> DataFrame:
     return spark.read.parquet(target)
 
 
-def not_measured(folder: Path) -> list[Row]:
-    """What has no value, and why."""
+def read_not_measured(folder: Path) -> list[Row]:
+    """Return the records of missing values, each with its `reason`; none if there is no file."""
     path = folder / NOT_MEASURED_FILE
     return [json.loads(line) for line in path.read_text().splitlines()] if path.is_file() else []
 
 
-def machine(folder: Path) -> Row:
-    """The machine and the versions; empty if nothing was written of it."""
+def read_machine(folder: Path) -> Row:
+    """Return the machine and the software versions; empty if there is no file."""
     path = folder / MACHINE_FILE
     found: Row = read_json(path) if path.is_file() else {}
     return found
 
 
-def targets(folder: Path) -> list[Row]:
-    """The table of targets, if one was written."""
+def read_targets(folder: Path) -> list[Row]:
+    """Return the targets and whether they were met; none if there is no file."""
     path = folder / TARGETS_FILE
     found: list[Row] = read_json(path) if path.is_file() else []
     return found

@@ -1,17 +1,17 @@
-"""The published benchmark of request purgatories, once, in this process.
+"""One run of the published benchmark of request purgatories, in this process.
 
 Command: `python -m request_purgatory.published_benchmark.run key=value ...`
 
-One thread enqueues requests with exponentially distributed gaps, at a target rate or as fast as it
-can. Each request is watched under a few shared keys, on which nothing happens, and has a latency,
-log-normal by its median and 75th percentile; a second thread completes it when that has passed.
-What has not been completed after the timeout is expired by the purgatory's reaper. Timings are
-real, nothing is virtual.
+One thread enqueues requests, at a target rate with exponentially distributed gaps or as fast as
+possible. Each request is watched under a few keys that all requests share and that have no events.
+A second thread completes each request after its latency, which is log-normal with a given median
+and 75th percentile. The purgatory's reaper expires a request that is not complete at its timeout.
+All times are real.
 
-As in Apache Kafka's own version (TestPurgatoryPerformance): gaps and latencies are drawn
-beforehand, a request carries 100 bytes, its `try_complete` looks at the clock, and waiting for the
-next arrival goes by whole milliseconds. What differs: the second thread's queue. Java's is a
-DelayQueue, a heap; here it is a list for each millisecond, so that it costs both designs little.
+The workload is that of Apache Kafka's TestPurgatoryPerformance: gaps and latencies are drawn
+beforehand, a request carries 100 bytes, its `try_complete` reads the clock, and the enqueuing
+thread sleeps in whole milliseconds. The second thread's queue differs: Kafka uses Java's
+DelayQueue, which is a heap. A list for each millisecond costs less, for both designs.
 """
 
 from __future__ import annotations
@@ -55,22 +55,23 @@ METRICS = {
     "peak_memory_bytes": "bytes",
 }
 
-_Z75 = 0.6744897501960817  # the 75th percentile of a normal distribution, in standard deviations
-_SETTLE_S = 120.0
+_Z75 = 0.6744897501960817  # The 75th percentile of a normal distribution, in standard deviations.
+#: Time limit in seconds for pending requests to end after the last one was enqueued.
+_DRAIN_TIMEOUT_S = 120.0
 
 
 @dataclass(frozen=True)
-class Load:
-    """What a run is asked for.
+class BenchmarkRun:
+    """The parameters of one run.
 
     Attributes:
-        case: a name of CASES.
-        design: a name of DESIGNS.
-        rate: requests a second; 0 for as many as can be.
-        count: how many requests.
-        timeout_ms: of each request.
-        keys: under how many keys each request is watched, the same ones for all.
-        seed: the gaps and latencies follow from it.
+        case: A name in `CASES`.
+        design: A name in `DESIGNS`.
+        rate: Requests a second; 0 for no limit.
+        count: Number of requests.
+        timeout_ms: Timeout of each request.
+        keys: Number of keys that each request is watched under, the same for all requests.
+        seed: Determines the gaps and latencies.
     """
 
     case: str = "low"
@@ -91,10 +92,15 @@ class Load:
 
 
 class TimedRequest(DelayedOperation):
-    """A request whose condition is that a time has come.
+    """A request that can complete from a given time on.
 
-    Its attributes are set by whoever makes it: an __init__ in Python would
-    be two more calls each."""
+    The attributes are set from outside, because an `__init__` in Python would add two calls to
+    each request.
+
+    Attributes:
+        completes_at: That time, on the clock `time.monotonic`.
+        payload: Data that a request carries.
+    """
 
     __slots__ = ("completes_at", "payload")
 
@@ -102,59 +108,74 @@ class TimedRequest(DelayedOperation):
     payload: bytes
 
     def try_complete(self) -> bool:
+        """Return whether the request's time has come, and complete it if so."""
         return monotonic() >= self.completes_at and self.force_complete()
 
     def on_complete(self) -> None:
-        """There is nobody to answer."""
+        """Do nothing: no client waits for a response."""
 
 
-class Completer:
-    """The second thread: completes each request when its time has come."""
+class CompletionThread:
+    """The second thread, which completes each request after its latency.
+
+    Attributes:
+        by_ms: The requests to complete at each millisecond of the clock `time.monotonic`.
+        finished_ms: The last millisecond whose requests the thread has completed. It does not
+            read `by_ms` at this or an earlier millisecond again.
+        peak_pending: The most pending requests seen, looked at once in a millisecond.
+    """
 
     def __init__(self, purgatory: DelayedOperationPurgatory) -> None:
+        """Start the thread.
+
+        Args:
+            purgatory: The purgatory whose pending requests are counted.
+        """
         self._purgatory = purgatory
-        #: Who is to be completed at each millisecond that has not been dealt with.
         self.by_ms: defaultdict[int, list[TimedRequest]] = defaultdict(list)
-        #: The last millisecond that has.
-        self.done_ms = int(monotonic() * 1000)
-        self._stopped = False
+        self.finished_ms = int(monotonic() * 1000)
         self.peak_pending = 0
-        self._thread = threading.Thread(target=self._run, name="completer", daemon=True)
+        self._stopped = False
+        self._thread = threading.Thread(target=self._run, name="completion", daemon=True)
         self._thread.start()
 
     def _run(self) -> None:
         while not self._stopped:
             now = monotonic()
             now_ms = int(now * 1000)
-            while self.done_ms < now_ms:
-                self.done_ms += 1
-                for request in self.by_ms.pop(self.done_ms, ()):
+            while self.finished_ms < now_ms:
+                self.finished_ms += 1
+                for request in self.by_ms.pop(self.finished_ms, ()):
                     request.force_complete()
             self.peak_pending = max(self.peak_pending, self._purgatory.num_delayed)
             time.sleep(max((now_ms + 1) / 1000 - monotonic(), 0.0))
 
     def stop(self) -> None:
-        """End the thread."""
+        """End the thread and wait for it."""
         self._stopped = True
         self._thread.join(10)
 
 
-class CollectorTime:
-    """Adds up the seconds that the cyclic collector takes, while in use."""
+class GcTimer:
+    """A context manager that measures the time spent in the cyclic garbage collector.
+
+    Attributes:
+        seconds: CPU time so far.
+    """
 
     def __init__(self) -> None:
         self.seconds = 0.0
         self._began = 0.0
 
     def __call__(self, phase: str, _info: dict[str, int]) -> None:
-        """For `gc.callbacks`."""
-        # CPU time of this thread: others may run between the two calls.
+        """Handle the start or the end of a collection, as a function in `gc.callbacks`."""
+        # CPU time of this thread: other threads may run between the two calls.
         if phase == "start":
             self._began = time.thread_time()
         else:
             self.seconds += time.thread_time() - self._began
 
-    def __enter__(self) -> CollectorTime:
+    def __enter__(self) -> GcTimer:
         gc.callbacks.append(self)
         return self
 
@@ -162,79 +183,86 @@ class CollectorTime:
         gc.callbacks.remove(self)
 
 
-def measure(load: Load) -> dict[str, float]:
-    """Run the benchmark once; a value for each of METRICS.
+def measure(run: BenchmarkRun) -> dict[str, float]:
+    """Carry out a run.
 
-    RuntimeError if a request is lost or ends twice.
+    Args:
+        run: The parameters.
+
+    Returns:
+        The value of each of `METRICS`.
+
+    Raises:
+        RuntimeError: Requests were lost or ended twice, or are still pending `_DRAIN_TIMEOUT_S`
+            after the last one was enqueued.
     """
-    chance = random.Random(load.seed)
-    median_ms, p75_ms = CASES[load.case]
-    sigma = math.log(p75_ms / median_ms) / _Z75
-    # Arrays, as Java has them: the collector would walk lists of a million numbers again and again.
-    latencies = array(
-        "d", [chance.lognormvariate(math.log(median_ms / 1000), sigma) for _ in range(load.count)]
-    )
-    gaps = array(
-        "d", [chance.expovariate(load.rate) for _ in range(load.count)] if load.rate else []
-    )
-    keys = [f"key-{number}" for number in range(load.keys)]
-    purgatory = DESIGNS[load.design](f"published-{load.design}", purge_interval=1000)
-    completer = Completer(purgatory)
+    latencies, gaps = _draw(run)
+    keys = [f"key-{number}" for number in range(run.keys)]
+    purgatory = DESIGNS[run.design](f"published-{run.design}", purge_interval=1000)
+    completions = CompletionThread(purgatory)
     try:
         gc.collect()
-        with CollectorTime() as collector:
+        with GcTimer() as gc_timer:
             cpu_began = time.process_time()
             began = monotonic()
-            _enqueue(purgatory, completer, load.timeout_ms, keys, latencies, gaps)
+            _enqueue(purgatory, completions, run.timeout_ms, keys, latencies, gaps)
             enqueued = monotonic()
-            while purgatory.num_delayed:
-                if monotonic() - enqueued > _SETTLE_S:
-                    pending = purgatory.num_delayed
-                    raise RuntimeError(
-                        f"{pending} requests are pending {_SETTLE_S} s after the last one came"
-                    )
-                time.sleep(0.001)
+            _drain(purgatory, enqueued + _DRAIN_TIMEOUT_S)
             ended = monotonic()
             cpu_seconds = time.process_time() - cpu_began
         counted = purgatory.metrics()
     finally:
-        completer.stop()
+        completions.stop()
         purgatory.shutdown()
-    if counted.completions + counted.expirations != load.count:
+    if counted.completions + counted.expirations != run.count:
         raise RuntimeError(
-            f"{counted.completions} completed and {counted.expirations} expired of {load.count} requests"
+            f"{counted.completions} completed and {counted.expirations} expired "
+            f"of {run.count} requests"
         )
     return {
-        "enqueue_rate": load.count / (enqueued - began),
+        "enqueue_rate": run.count / (enqueued - began),
         "enqueue_seconds": enqueued - began,
         "total_seconds": ended - began,
         "cpu_seconds": cpu_seconds,
-        "cpu_seconds_per_million": cpu_seconds / load.count * 1e6,
-        "gc_seconds": collector.seconds,
-        "peak_pending": completer.peak_pending,
+        "cpu_seconds_per_million": cpu_seconds / run.count * 1e6,
+        "gc_seconds": gc_timer.seconds,
+        "peak_pending": completions.peak_pending,
         "completed": counted.completions,
         "expired": counted.expirations,
         "peak_memory_bytes": _peak_memory_bytes(),
     }
 
 
+def _draw(run: BenchmarkRun) -> tuple[array[float], array[float]]:
+    """Return the latencies, and the gaps between arrivals (none at an unlimited rate), in s."""
+    generator = random.Random(run.seed)
+    median_ms, p75_ms = CASES[run.case]
+    mu, sigma = math.log(median_ms / 1000), math.log(p75_ms / median_ms) / _Z75
+    # Arrays, as in Kafka's: the garbage collector would walk a list of a million numbers each time.
+    latencies = array("d", [generator.lognormvariate(mu, sigma) for _ in range(run.count)])
+    gaps = array(
+        "d", [generator.expovariate(run.rate) for _ in range(run.count)] if run.rate else []
+    )
+    return latencies, gaps
+
+
 def _enqueue(
     purgatory: DelayedOperationPurgatory,
-    completer: Completer,
+    completions: CompletionThread,
     timeout_ms: int,
     keys: list[str],
     latencies: array[float],
     gaps: array[float],
 ) -> None:
     watch = purgatory.try_complete_else_watch
-    by_ms = completer.by_ms
+    by_ms = completions.by_ms
     arrives_at = monotonic()
     for number, latency in enumerate(latencies):
         now = monotonic()
         if gaps:
             arrives_at += gaps[number]
-            # By whole milliseconds: who sleeps for each of 100,000 gaps a second measures how long
-            # sleeping takes.
+            # In whole milliseconds: a sleep for each of 100,000 gaps a second would measure the
+            # cost of sleeping.
             while arrives_at > now + 0.001:
                 time.sleep(0.001)
                 now = monotonic()
@@ -243,10 +271,25 @@ def _enqueue(
         request.payload = bytes(100)
         at_ms = int(completes_at * 1000) + 1
         by_ms[at_ms].append(request)
-        if at_ms <= completer.done_ms:
-            # That millisecond was dealt with since the look at the clock.
+        if at_ms <= completions.finished_ms:
+            # The thread has passed that millisecond since the clock was read above.
             request.force_complete()
         watch(request, keys)
+
+
+def _drain(purgatory: DelayedOperationPurgatory, deadline: float) -> None:
+    """Wait until no request is pending.
+
+    Raises:
+        RuntimeError: Requests are pending at `deadline`, a time on the clock `time.monotonic`.
+    """
+    while purgatory.num_delayed:
+        if monotonic() > deadline:
+            raise RuntimeError(
+                f"{purgatory.num_delayed} requests are still pending {_DRAIN_TIMEOUT_S} s "
+                "after the last one was enqueued"
+            )
+        time.sleep(0.001)
 
 
 def _peak_memory_bytes() -> int:
@@ -259,18 +302,25 @@ def _peak_memory_bytes() -> int:
 
 
 def main(arguments: list[str]) -> int:
-    """Measure what `key=value` arguments ask for and print the metrics as one line of JSON."""
+    """Carry out a run and print its metrics as one line of JSON.
+
+    Args:
+        arguments: Attributes of `BenchmarkRun` as `key=value`.
+
+    Returns:
+        The exit code: 0, or 2 for bad arguments.
+    """
     try:
         given = dict(argument.split("=", 1) for argument in arguments)
         fields: dict[str, Any] = {
             name: value if name in ("case", "design") else int(value)
             for name, value in given.items()
         }
-        load = Load(**fields)
+        run = BenchmarkRun(**fields)
     except (TypeError, ValueError) as error:
         print(f"{' '.join(arguments)}: {error}", file=sys.stderr)
         return 2
-    print(json.dumps(measure(load)), flush=True)
+    print(json.dumps(measure(run)), flush=True)
     return 0
 
 
@@ -278,4 +328,4 @@ if __name__ == "__main__":
     code = main(sys.argv[1:])
     if code:
         sys.exit(code)
-    os._exit(0)  # Freeing what is left is no part of the answer.
+    os._exit(0)  # Freeing the remaining objects is not part of the benchmark.

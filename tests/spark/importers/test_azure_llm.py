@@ -1,4 +1,4 @@
-"""Inference traces: service times derived from tokens."""
+"""Tests of Azure LLM inference traces, whose service times are derived from token counts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from request_purgatory.pipeline.traces.importers.azure_llm import import_azure_llm
-from request_purgatory.pipeline.traces.importers.imported import TraceFormatError
+from request_purgatory.pipeline.traces.importers.imported_trace import TraceFormatError
 from tests.spark.trace_folders import (
     ImportedRows,
     assert_written_as_read,
@@ -21,36 +21,37 @@ from tests.spark.trace_folders import (
 )
 
 HEADER = "TIMESTAMP,ContextTokens,GeneratedTokens"
-BEGUN = datetime(2023, 11, 16, 18, 17, 3, tzinfo=UTC)
+START = datetime(2023, 11, 16, 18, 17, 3, tzinfo=UTC)
 US = timedelta(microseconds=1)
 
 
 @pytest.fixture(scope="module")
 def inference(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> ImportedRows:
-    """Import files of all packings, one of them beside its packed continuation."""
+    """Import files of all compressions; two of them are of one host."""
     folder = tmp_path_factory.mktemp("inference")
     write_lines(folder / "conv.csv", [HEADER, "2023-11-16 18:17:04.0000009,0,0"])
     write_lines(folder / "code one.csv", [HEADER, "2023-11-16 18:17:05,1,2"])
     text = f"{HEADER}\r\n2023-11-16 18:17:03.9799609,1000,10\r\n2023-11-16 18:17:03.5,3,2\r\n"
     (folder / "code one.csv.gz").write_bytes(gzip.compress(text.encode()))
-    # The same columns in another order, after a byte order mark, quoted.
-    turned = (
+    # With a byte order mark, quotes, and the columns in another order.
+    reordered = (
         '\ufeff"GeneratedTokens","TIMESTAMP","ContextTokens"\n"1","2023-11-16T19:17:03+01:00","8"\n'
     )
-    (folder / "chat.csv.bz2").write_bytes(bz2.compress(turned.encode()))
+    (folder / "chat.csv.bz2").write_bytes(bz2.compress(reordered.encode()))
     return imported_rows(
         spark, folder, ms_per_context_token=0.5, ms_per_generated_token=2.0, timeout_ms=600
     )
 
 
-def test_request_is_complete_when_its_tokens_are_made(inference: ImportedRows) -> None:
-    """The seventh digit of a time's fraction is cut off, and the service time is called derived."""
+def test_request_completes_when_its_tokens_are_generated(inference: ImportedRows) -> None:
+    """Times are rounded down to microseconds, and a note says that service times are derived."""
     assert inference.format == "azure-llm"
-    assert (inference.came_in, inference.rejects) == ({"rows": 5}, [])
+    assert (inference.rows_read, inference.rejects) == ({"rows": 5}, [])
     assert inference.notes == [
-        "Service times are DERIVED, not recorded: 0.5 ms per context token + 2 ms per generated token."
+        "Service times are DERIVED, not recorded: 0.5 ms per context token + "
+        "2 ms per generated token."
     ]
-    assert [row["arrived_at"] - BEGUN for row in inference.requests] == [
+    assert [row["arrived_at"] - START for row in inference.requests] == [
         0 * US,
         500_000 * US,
         979_960 * US,
@@ -62,7 +63,7 @@ def test_request_is_complete_when_its_tokens_are_made(inference: ImportedRows) -
         assert (row["aggregate"], row["threshold"], row["quantifier"]) == ("count", 1.0, "any")
         assert row["request_type"] == "inference (derived service time)"
     assert [
-        (row["key"], row["occurred_at"] - BEGUN, row["amount"]) for row in inference.events
+        (row["key"], row["occurred_at"] - START, row["amount"]) for row in inference.events
     ] == [
         ("chat-000000001", 6000 * US, 1.0),
         ("code one-000000001", 505_500 * US, 2.0),
@@ -75,8 +76,8 @@ def test_request_is_complete_when_its_tokens_are_made(inference: ImportedRows) -
     ]
 
 
-def test_each_file_is_a_host_whose_ids_are_in_order_of_time(inference: ImportedRows) -> None:
-    """Whatever its packing; a file and its packed continuation are one host, and share no ids."""
+def test_each_file_is_a_host_with_ids_in_order_of_time(inference: ImportedRows) -> None:
+    """Files that differ only in their compression suffix are one host, with distinct ids."""
     assert [(row["host"], row["request_id"]) for row in inference.requests] == [
         ("chat", "chat-000000001"),
         ("code one", "code one-000000001"),
@@ -114,17 +115,17 @@ BAD = {
 }
 
 
-def test_every_bad_row_is_counted_and_kept(spark: SparkSession, tmp_path: Path) -> None:
-    """With the file, and the row as it was; in the trace folder as well."""
+def test_bad_rows_are_rejected_with_file_and_content(spark: SparkSession, tmp_path: Path) -> None:
+    """Each reason has its number of rows, also in the trace folder."""
     bad = [row for rows in BAD.values() for row in rows]
-    source = write_lines(tmp_path / "spoilt.csv", [HEADER, *bad, "2023-11-16 18:17:03,1,2"])
+    source = write_lines(tmp_path / "mixed.csv", [HEADER, *bad, "2023-11-16 18:17:03,1,2"])
     found = imported_rows(spark, source)
     assert found.rejected == {reason: len(rows) for reason, rows in BAD.items()}
-    assert found.came_in == {"rows": len(bad) + 1}
-    assert [row["arrived_at"] - BEGUN for row in found.requests] == [0 * US]
+    assert found.rows_read == {"rows": len(bad) + 1}
+    assert [row["arrived_at"] - START for row in found.requests] == [0 * US]
     assert len(found.events) == 1
     for reason, file, row in found.rejects:
-        assert file == "spoilt.csv"
+        assert file == "mixed.csv"
         assert (
             row
             if reason == "malformed row"
@@ -133,9 +134,11 @@ def test_every_bad_row_is_counted_and_kept(spark: SparkSession, tmp_path: Path) 
     assert_written_as_read(spark, source, tmp_path / "trace", found)
 
 
-def test_missing_column_is_named_with_the_file(spark: SparkSession, tmp_path: Path) -> None:
-    """And what the file has."""
+def test_missing_column_is_an_error(spark: SparkSession, tmp_path: Path) -> None:
+    """The message names the file, the missing column and the given ones."""
     file = write_lines(tmp_path / "code.csv", ["TIMESTAMP,ContextTokens"])
-    with pytest.raises(TraceFormatError) as told:
+    with pytest.raises(TraceFormatError) as error:
         import_azure_llm(spark, [file])
-    assert str(told.value) == f"{file}: no column GeneratedTokens; it has TIMESTAMP, ContextTokens"
+    assert str(error.value) == (
+        f"{file}: missing columns: GeneratedTokens; the file has TIMESTAMP, ContextTokens"
+    )

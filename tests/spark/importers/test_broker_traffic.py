@@ -1,4 +1,4 @@
-"""What waited in the broker, imported and replayed on Spark."""
+"""Test that traffic recorded by the broker can be imported and replayed."""
 
 from __future__ import annotations
 
@@ -10,34 +10,31 @@ from pyspark.sql import SparkSession
 from request_purgatory.broker import Cluster
 from request_purgatory.pipeline.outcomes.batch import batch_outcomes
 from request_purgatory.pipeline.outcomes.replay import replay
-from request_purgatory.pipeline.traces.trace_folder import read_trace
+from request_purgatory.pipeline.traces.trace_reader import read_trace
 from tests.broker.parity.raw import RawClient
 from tests.broker.raw_requests import fetch, produce
 from tests.spark.trace_folders import rows_of
 
 
-def test_recorded_traffic_ends_in_a_replay_as_it_did_in_the_broker(
+def test_replay_of_recorded_traffic_has_the_outcomes_of_the_broker(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """No row is set aside.
-
-    The real purgatory under virtual time and the batch say the same, and so did the broker.
-    """
+    """No row is rejected; replay, batch and the broker's metrics agree."""
     with Cluster(nodes=2, record=tmp_path / "traffic") as cluster:
         cluster.create_topic("t")
-        leader = cluster.describe("t")[0]["leader"]
-        client = RawClient(cluster.bootstrap.split(",")[leader])
+        leader = cluster.describe_topic("t")[0]["leader"]
+        client = RawClient(cluster.bootstrap_servers.split(",")[leader])
         for _ in range(20):
             assert produce(client, "t", b"x").error_code == 0
         assert fetch(client, "t", 20, max_wait_ms=30).high_watermark == 20
-        cluster.freeze(1 - leader)
+        cluster.pause_replication(1 - leader)
         assert produce(client, "t", b"late", timeout_ms=30).error_code == 7
         client.close()
         metrics = cluster.metrics()[leader]
     with read_trace(spark, tmp_path / "traffic") as trace:
         assert rows_of(trace.rejects) == []
         columns = ["host", "request_id", "request_type", "outcome"]
-        # Hosts have rows of their own.
+        # Rows without a request id are statistics of hosts.
         replayed = rows_of(
             replay(trace.requests, trace.events).where("request_id is not null").select(*columns)
         )

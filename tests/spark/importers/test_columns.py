@@ -1,4 +1,4 @@
-"""Tables with a row a request, and their times in all the ways that times are written."""
+"""Tests of tables with one row per request, with times in different notations."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ import pytest
 from pyspark.sql import SparkSession
 
 from request_purgatory.pipeline.traces.importers.columns import import_columns
-from request_purgatory.pipeline.traces.importers.imported import TraceFormatError
+from request_purgatory.pipeline.traces.importers.imported_trace import TraceFormatError
 from tests.spark.trace_folders import NOON, assert_written_as_read, imported_rows, write_lines
 
 MAPPING = {
     "host": "pod",
     "request_id": "id",
     "request_type": "path",
-    "arrived_at": "came",
-    "ended_at": "went",
+    "arrived_at": "start",
+    "ended_at": "end",
     "timeout_ms": "limit",
 }
-HEADER = "id,pod,path,came,went,limit"
+HEADER = "id,pod,path,start,end,limit"
 US = timedelta(microseconds=1)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def test_request_waits_for_its_own_answer(spark: SparkSession, tmp_path: Path) -> None:
-    """A row that never was answered has no event; what is not ASCII, and long, stays as it is."""
+    """A row without an end has no event; long text and non-ASCII text are unchanged."""
     long = "ü" * 5000
     lines = [
         HEADER,
@@ -39,7 +39,7 @@ def test_request_waits_for_its_own_answer(spark: SparkSession, tmp_path: Path) -
     found = imported_rows(spark, write_lines(tmp_path / "calls.csv", lines), columns=MAPPING)
     assert found.format == "columns"
     assert found.notes == ["A request waits for its own answer; a row without one expires."]
-    assert (found.came_in, found.rejects) == ({"rows": 3}, [])
+    assert (found.rows_read, found.rejects) == ({"rows": 3}, [])
     common = {"aggregate": "count", "threshold": 1.0, "quantifier": "any"}
     expected: list[dict[str, Any]] = [
         {
@@ -75,10 +75,10 @@ def test_request_waits_for_its_own_answer(spark: SparkSession, tmp_path: Path) -
     ]
 
 
-def test_without_hosts_and_ids_rows_are_numbered_in_order_of_arrival(
+def test_rows_without_ids_are_numbered_in_order_of_arrival(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """On one host, with one timeout; service times in ms are rounded up to the microsecond."""
+    """Without a host column there is one host; ends by service time are rounded up."""
     lines = [
         "ms,at",
         "2.5,1661169600002",
@@ -106,10 +106,10 @@ def test_without_hosts_and_ids_rows_are_numbered_in_order_of_arrival(
     ]
 
 
-def test_rows_without_ids_are_numbered_on_each_host(spark: SparkSession, tmp_path: Path) -> None:
-    """With times as numbers, timeouts of their own, and a column whose name has a semicolon."""
+def test_rows_without_ids_are_numbered_by_host(spark: SparkSession, tmp_path: Path) -> None:
+    """Times are numbers, each row has its timeout, and a column's name has a semicolon."""
     lines = [
-        "when;x,done,who,patience",
+        "when;x,done,pod,limit",
         "1000,1250.5,a,50",
         "2000,,b,60",
         "900,,a,70",
@@ -117,7 +117,7 @@ def test_rows_without_ids_are_numbered_on_each_host(spark: SparkSession, tmp_pat
         "4000,4001,d,-1",
     ]
     source = write_lines(tmp_path / "calls.csv", lines)
-    mapping = {"arrived_at": "when;x", "ended_at": "done", "host": "who", "timeout_ms": "patience"}
+    mapping = {"arrived_at": "when;x", "ended_at": "done", "host": "pod", "timeout_ms": "limit"}
     found = imported_rows(spark, source, columns=mapping, time_unit="us")
     assert found.rejected == {"end before start": 1, "negative timeout": 1}
     columns = ("host", "request_id", "timeout_ms", "arrived_at")
@@ -133,35 +133,35 @@ def test_rows_without_ids_are_numbered_on_each_host(spark: SparkSession, tmp_pat
 
 def good(
     request_id: str,
-    came: str = "2022-08-22 12:00:00",
-    went: str = "2022-08-22 12:00:01",
+    start: str = "2022-08-22 12:00:00",
+    end: str = "2022-08-22 12:00:01",
     limit: str = "9",
 ) -> str:
-    """A good row."""
-    return f"{request_id},web,/,{came},{went},{limit}"
+    """Return a good row."""
+    return f"{request_id},web,/,{start},{end},{limit}"
 
 
 BAD = {
     "malformed row": ["x,web,/,2022-08-22", good("x") + ",more"],
     "null pod": ["x1, ,/,2022-08-22,2022-08-22,9"],
     "null id": [good("")],
-    "null came": [good("x2", came="")],
-    "unparsable came": [
+    "null start": [good("x2", start="")],
+    "unparsable start": [
         *[
-            good(f"x3{text}", came=text)
+            good(f"x3{text}", start=text)
             for text in ("soon", "12:30", "T12:30", "2022", "1661169600", "2022-08-22T25:00", "now")
         ]
     ],
-    "came not of the years 1900 to 2199": [
-        good("x4", came="1899-12-31T23:59:59.999999"),
-        good("x5", came="2200-01-01"),
+    "start not of the years 1900 to 2199": [
+        good("x4", start="1899-12-31T23:59:59.999999"),
+        good("x5", start="2200-01-01"),
     ],
-    "unparsable went": [good("x6", went="never")],
-    "went not of the years 1900 to 2199": [good("x7", went="2200-01-01")],
-    # The second would be the first of its id, if it were good.
+    "unparsable end": [good("x6", end="never")],
+    "end not of the years 1900 to 2199": [good("x7", end="2200-01-01")],
+    # Without its error, the second row would be the first one of its id.
     "end before start": [
-        good("x8", went="2022-08-22 11:59:59.999999"),
-        good("twice", came="2022-08-22 11:59:58", went="2022-08-22 11:59:57"),
+        good("x8", end="2022-08-22 11:59:59.999999"),
+        good("twice", start="2022-08-22 11:59:58", end="2022-08-22 11:59:57"),
     ],
     "null limit": [good("x9", limit="")],
     "unparsable limit": [
@@ -171,29 +171,26 @@ BAD = {
     ],
     "negative timeout": [good("x13", limit="-1")],
     "repeated id": [
-        good("twice", came="2022-08-22 12:00:00.5"),
-        good("twice", went="2022-08-22 12:00:02"),
+        good("twice", start="2022-08-22 12:00:00.5"),
+        good("twice", end="2022-08-22 12:00:02"),
     ],
 }
 
 
-def test_every_bad_row_is_counted_and_kept(spark: SparkSession, tmp_path: Path) -> None:
-    """With the file, and the row as it was, in the trace folder too.
-
-    Of a repeated id the first stays.
-    """
+def test_bad_rows_are_rejected_with_file_and_content(spark: SparkSession, tmp_path: Path) -> None:
+    """Reasons are counted, also in the trace folder; a repeated id keeps its first row."""
     bad = [row for rows in BAD.values() for row in rows]
     first = good("twice")
-    source = write_lines(tmp_path / "spoilt.csv", [HEADER, *bad, first])
+    source = write_lines(tmp_path / "mixed.csv", [HEADER, *bad, first])
     found = imported_rows(spark, source, columns=MAPPING)
     assert found.rejected == {reason: len(rows) for reason, rows in BAD.items()}
-    assert found.came_in == {"rows": len(bad) + 1}
+    assert found.rows_read == {"rows": len(bad) + 1}
     assert [(row["request_id"], row["arrived_at"]) for row in found.requests] == [("twice", NOON)]
     assert [(row["key"], row["occurred_at"]) for row in found.events] == [
         ("twice", NOON + 1_000_000 * US)
     ]
     for reason, file, row in found.rejects:
-        assert file == "spoilt.csv"
+        assert file == "mixed.csv"
         assert (
             row
             if reason == "malformed row"
@@ -202,8 +199,8 @@ def test_every_bad_row_is_counted_and_kept(spark: SparkSession, tmp_path: Path) 
     assert_written_as_read(spark, source, tmp_path / "trace", found, columns=MAPPING)
 
 
-def test_service_time_that_is_no_time_is_set_aside(spark: SparkSession, tmp_path: Path) -> None:
-    """None of them ends the import, as an overflow in Spark would."""
+def test_invalid_service_times_are_rejected(spark: SparkSession, tmp_path: Path) -> None:
+    """None of them fails the import, as an overflow in Spark's arithmetic would."""
     bad = {
         "unparsable ms": ["NaN", "Infinity", "-Infinity", "1e300", "1e18", "fast"],
         "ms beyond the year 2199": ["6e12"],
@@ -219,17 +216,20 @@ def test_service_time_that_is_no_time_is_set_aside(spark: SparkSession, tmp_path
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        ({"arrival": "a"}, "names 'arrival', which is none of host, request_id"),
-        ({"ended_at": "b"}, "needs arrived_at=COLUMN"),
-        ({"arrived_at": "a"}, "needs one of ended_at=COLUMN and service_ms=COLUMN"),
-        ({"arrived_at": "a", "ended_at": "b", "service_ms": "c"}, "and not both"),
-        ({"arrived_at": "a", "ended_at": "b"}, "calls.csv: no column b; it has a, c"),
+        ({"arrival": "a"}, "unknown field 'arrival' in the mapping; known: host, request_id"),
+        ({"ended_at": "b"}, "lacks arrived_at=COLUMN"),
+        ({"arrived_at": "a"}, "lacks ended_at=COLUMN or service_ms=COLUMN"),
+        (
+            {"arrived_at": "a", "ended_at": "b", "service_ms": "c"},
+            "has both ended_at and service_ms; leave one of them out",
+        ),
+        ({"arrived_at": "a", "ended_at": "b"}, "calls.csv: missing columns: b; the file has a, c"),
     ],
 )
-def test_mapping_that_can_not_be_is_refused(
+def test_invalid_mapping_is_an_error(
     spark: SparkSession, tmp_path: Path, columns: dict[str, str], message: str
 ) -> None:
-    """With what is missing or unknown."""
+    """The message names the missing or unknown field or column."""
     file = write_lines(tmp_path / "calls.csv", ["a,c"])
     with pytest.raises(TraceFormatError, match=message):
         import_columns(spark, [file], columns=columns)

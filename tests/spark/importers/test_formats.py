@@ -1,4 +1,4 @@
-"""What all formats share: what is refused, what stays in memory, and which incidents are known."""
+"""Tests of all formats: errors, Spark's cache, and known incidents."""
 
 from __future__ import annotations
 
@@ -10,29 +10,28 @@ import pytest
 from pyspark.sql import SparkSession
 
 from request_purgatory.cli.failures import describe_failure
-from request_purgatory.pipeline.traces.importers.imported import Imported, TraceFormatError
-from request_purgatory.pipeline.traces.trace_folder import (
-    ImportSettings,
-    Mark,
-    known_incidents,
-    read_trace,
+from request_purgatory.pipeline.traces.importers.imported_trace import (
+    ImportedTrace,
+    TraceFormatError,
 )
+from request_purgatory.pipeline.traces.marks import Mark, known_incidents
+from request_purgatory.pipeline.traces.trace_reader import ImportSettings, read_trace
 from tests.model.naive_trace import TraceRequest
-from tests.spark.trace_folders import cached_tables, collected, imported, write_lines
+from tests.spark.trace_folders import cached_tables, collect_tables, import_to_folder, write_lines
 from tests.spark.trace_strategies import events_table, requests_table
 
 SPANS = "TraceID,SpanID,ParentID,PodName,OperationName,StartTimeUnixNano,EndTimeUnixNano,Duration"
 TOKENS = "TIMESTAMP,ContextTokens,GeneratedTokens"
 
 
-#: What the documentation of the Nezha trace tells of.
+#: The incident in the documentation of the Nezha trace.
 INCIDENT = Mark(
     datetime(2022, 8, 22, 5, 27, 6, tzinfo=UTC), "network delay injected (Nezha, 2022-08-22)"
 )
 
 
-def test_what_was_read_is_cached_until_its_block_ends(spark: SparkSession, tmp_path: Path) -> None:
-    """Also where the block fails; the tables can still be read after it."""
+def test_rows_are_cached_until_the_end_of_the_block(spark: SparkSession, tmp_path: Path) -> None:
+    """Also if the block raises; the tables can still be read afterwards."""
     source = write_lines(tmp_path / "calls.csv", ["at,took", "1.5,2", "2.5,", "never,2"])
     settings = ImportSettings(columns={"arrived_at": "at", "service_ms": "took"}, time_unit="s")
     cached = cached_tables(spark)
@@ -45,7 +44,7 @@ def test_what_was_read_is_cached_until_its_block_ends(spark: SparkSession, tmp_p
             assert len(cached_tables(spark) - cached) == len(trace.cached) == 1
             raise RuntimeError("in the block")
 
-    read: list[Imported] = []
+    read: list[ImportedTrace] = []
     with pytest.raises(RuntimeError, match="in the block"):
         read_and_fail()
     assert cached_tables(spark) == cached
@@ -57,27 +56,29 @@ def test_what_was_read_is_cached_until_its_block_ends(spark: SparkSession, tmp_p
     ("content", "message"),
     [
         (b"", "the file is empty"),
-        (b"at,at\n1,2\n", "column 'at' stands in the first line more than once"),
+        (b"at,at\n1,2\n", "the first line has the column 'at' more than once"),
         (b"\xff\xfe\x00\x01", "can't be read as CSV text"),
         (b"PK\x03\x04zip", "no known format has the columns|can't be read"),
     ],
 )
-def test_file_that_is_no_table_is_refused_by_name(
+def test_file_that_is_not_a_table_is_an_error(
     spark: SparkSession, tmp_path: Path, content: bytes, message: str
 ) -> None:
-    """Before Spark reads a byte."""
+    """The error names the file, before Spark reads it."""
     file = tmp_path / "odd.csv"
     file.write_bytes(content)
     with pytest.raises(TraceFormatError, match=rf"odd\.csv: .*({message})"):
         read_trace(spark, file)
 
 
-def test_formats_with_fixed_columns_take_no_mapping(spark: SparkSession, tmp_path: Path) -> None:
-    """Rather than leave it aside without a word."""
+def test_mapping_for_a_format_with_fixed_columns_is_an_error(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """The mapping is not ignored silently."""
     source = write_lines(tmp_path / "table.csv", [TOKENS, "2023-11-16 18:17:03,1,1"])
     settings = ImportSettings(format="azure-llm", columns={"arrived_at": "TIMESTAMP"})
     with pytest.raises(
-        TraceFormatError, match=r"the columns of the format azure-llm are fixed: it takes no --map"
+        TraceFormatError, match=r"the format azure-llm has fixed columns; leave out --map"
     ):
         read_trace(spark, source, settings)
 
@@ -99,7 +100,7 @@ def test_known_incident_is_a_mark_of_its_own_day(
     hours: tuple[int, ...],
     known: list[Mark],
 ) -> None:
-    """A folder's name alone does not say that the fault was in it."""
+    """The name of the folder is not enough: the incident must be within the trace's time."""
     midnight = int(datetime(2022, 8, 22, tzinfo=UTC).timestamp())
     found = [
         TraceRequest("r", (midnight + hour * 3600) * 1_000_000, 1, ["k"], "count", 1.0, "all")
@@ -110,17 +111,17 @@ def test_known_incident_is_a_mark_of_its_own_day(
         spark.createDataFrame(events_table([])),
     )
     assert (
-        known_incidents(Path("folder") / name, Imported(format, requests, events, events, {}))
+        known_incidents(Path("folder") / name, ImportedTrace(format, requests, events, events, {}))
         == known
     )
 
 
-def test_table_with_no_rows_is_a_trace_without_requests(
+def test_table_without_rows_is_a_trace_without_requests(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """Imported, and refused only where requests are needed."""
+    """It can be imported; only `require_requests` raises an error."""
     source = write_lines(tmp_path / "nezha.csv", [SPANS])
-    trace = imported(spark, source, tmp_path / "trace")
+    trace = import_to_folder(spark, source, tmp_path / "trace")
     names = ("spans in", "spans kept", "rejected", "requests out", "events out")
     assert trace.manifest["rows"] == dict.fromkeys(names, 0)
     assert (trace.manifest["rejected"], trace.marks) == ({}, [])
@@ -129,13 +130,13 @@ def test_table_with_no_rows_is_a_trace_without_requests(
         "events": trace.events(spark),
         "rejects": trace.rejects(spark),
     }
-    assert collected(tables) == {"requests": [], "events": [], "rejects": []}
+    assert collect_tables(tables) == {"requests": [], "events": [], "rejects": []}
     with pytest.raises(TraceFormatError, match="the trace has no requests"):
         trace.require_requests()
 
 
-def test_damaged_gzip_is_told_by_name(spark: SparkSession, tmp_path: Path) -> None:
-    """Also where only its end is missing; nothing stays in Spark's memory."""
+def test_damaged_gzip_is_an_error(spark: SparkSession, tmp_path: Path) -> None:
+    """The message names the file, and nothing stays in Spark's cache."""
     whole = gzip.compress(
         (SPANS + "\n" + "".join(f"t,s{i},root,f,Get,{i},{i}\n" for i in range(5_000))).encode()
     )
@@ -143,8 +144,8 @@ def test_damaged_gzip_is_told_by_name(spark: SparkSession, tmp_path: Path) -> No
     file.write_bytes(whole[: len(whole) // 2])
     cached = cached_tables(spark)
     with pytest.raises(Exception, match="cut") as failure:
-        imported(spark, file, tmp_path / "trace")
-    code, told = describe_failure(failure.value)
+        import_to_folder(spark, file, tmp_path / "trace")
+    code, message = describe_failure(failure.value)
     assert code == 2
-    assert "cut.csv.gz" in told
+    assert "cut.csv.gz" in message
     assert cached_tables(spark) == cached

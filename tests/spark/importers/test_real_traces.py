@@ -1,4 +1,4 @@
-"""The published traces, where they are at hand."""
+"""Tests of published traces, which are skipped if the files are missing."""
 
 from __future__ import annotations
 
@@ -11,36 +11,33 @@ from pyspark.sql import DataFrame, SparkSession
 
 from request_purgatory.pipeline.outcomes.batch import batch_outcomes
 from request_purgatory.pipeline.outcomes.replay import DESIGNS, ReplaySettings, replay
-from request_purgatory.pipeline.stream.endpoints.address import endpoints
+from request_purgatory.pipeline.stream.endpoints.address import parse_endpoints
 from request_purgatory.pipeline.stream.run import StreamPlan, run_stream
 from request_purgatory.pipeline.traces.schema import OUTCOMES
 from request_purgatory.pipeline.traces.trace_folder import Trace, import_trace
 
-# Half a minute of imports, replays and a stream; the rules that they follow are tested on small
-# traces.
+# These take half a minute; other tests check the same rules on small traces.
 pytestmark = pytest.mark.slow
 
 TRACES = Path(__file__).parents[3].parent / "shared" / "traces"
 
 
 def real_trace(spark: SparkSession, name: str, tmp_path_factory: pytest.TempPathFactory) -> Trace:
-    """The imported trace; the test is skipped where there is none."""
+    """Import a published trace; skip the test if its files are missing."""
     source = TRACES / name
     if not source.exists():
-        pytest.skip(
-            f"the trace {name} is not here: it is expected in ../shared/traces beside the repository"
-        )
+        pytest.skip(f"needs the trace {name} in the folder ../shared/traces beside the repository")
     return import_trace(spark, source, tmp_path_factory.mktemp(name))
 
 
 @pytest.fixture(scope="module")
 def nezha(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Trace:
-    """Spans of a shop's microservices, with a fault."""
+    """Import spans of an online shop's microservices, with an injected fault."""
     return real_trace(spark, "nezha-onlineboutique", tmp_path_factory)
 
 
-def test_nezha_spans_are_imported_once_each(nezha: Trace) -> None:
-    """Files overlap, and the repeats are counted."""
+def test_repeated_nezha_spans_are_rejected(nezha: Trace) -> None:
+    """The files overlap."""
     assert nezha.manifest["rows"] == {
         "spans in": 50_110,
         "spans kept": 49_118,
@@ -55,27 +52,27 @@ Outcome = tuple[Any, ...]
 
 
 def collected(outcomes: DataFrame) -> list[Outcome]:
-    """Return all rows of `schema.OUTCOMES`, times in UTC."""
+    """Return the rows of `schema.OUTCOMES`, with times in UTC."""
     table = outcomes.select(*OUTCOMES.names).toArrow()
     return list(zip(*[column.to_pylist() for column in table.columns], strict=True))
 
 
 @pytest.fixture(scope="module")
 def batch(spark: SparkSession, nezha: Trace) -> list[Outcome]:
-    """Compute the outcomes of all requests by the batch."""
+    """Compute the outcomes of all requests with the batch."""
     found = collected(batch_outcomes(nezha.requests(spark), nezha.events(spark)))
     assert len(set(found)) == len(found) == 27_159
     return found
 
 
 def assert_same_rows(found: list[Outcome], expected: list[Outcome]) -> None:
-    """Compare rows in any order, and show a few that only one side has."""
+    """Compare rows in any order; a failure shows rows that only one side has."""
     assert sorted(set(found) ^ set(expected), key=repr)[:5] == []
     assert len(found) == len(expected)
 
 
 def test_nezha_expires_more_after_the_injected_delay(nezha: Trace, batch: list[Outcome]) -> None:
-    """0.13 % before it and 3.76 % after it, with a timeout of a second."""
+    """With a timeout of 1 s, 0.13 % expire before the fault and 3.76 % after it."""
     arrived_at, outcome = OUTCOMES.names.index("arrived_at"), OUTCOMES.names.index("outcome")
     mark = nezha.marks[0]
     counted = Counter((row[arrived_at] < mark.at, row[outcome]) for row in batch)
@@ -94,7 +91,7 @@ def test_nezha_replay_agrees_with_batch_on_every_row(
     batch: list[Outcome],
     design: str,
 ) -> None:
-    """Through a real purgatory of either design."""
+    """Replay the trace through a purgatory of each design."""
     replayed = replay(nezha.requests(spark), nezha.events(spark), ReplaySettings(design=design))
     assert_same_rows(collected(replayed.where("kind = 'outcomes'")), batch)
 
@@ -105,11 +102,11 @@ def test_nezha_stream_agrees_with_batch_on_every_row(
     batch: list[Outcome],
     tmp_path: Path,
 ) -> None:
-    """The streaming job on the imported tables."""
-    folders = endpoints(
+    """Run the stream on the imported tables."""
+    folders = parse_endpoints(
         str(nezha.path / "requests"), str(nezha.path / "events"), str(tmp_path / "out")
     )
-    run_stream(streaming, StreamPlan(folders, tmp_path / "checkpoint", finish=True), lambda _: None)
+    run_stream(streaming, StreamPlan(folders, tmp_path / "checkpoint", drain=True), lambda _: None)
     assert_same_rows(
         collected(streaming.read.parquet(str(tmp_path / "out" / "kind=outcomes"))), batch
     )
@@ -118,7 +115,7 @@ def test_nezha_stream_agrees_with_batch_on_every_row(
 def test_azure_inference_rows_are_labelled_as_derived(
     spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """All rows of both files, and a note that nobody can miss."""
+    """Both files are imported completely, with a note about derived times."""
     trace = real_trace(spark, "azure-llm-2023", tmp_path_factory)
     assert trace.manifest["rows"]["requests out"] == 28_185
     assert trace.manifest["rejected"] == {}

@@ -1,4 +1,4 @@
-"""Tables in the pipeline's own schema: checked, not translated."""
+"""Tests of tables that are in the pipeline's schema already."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from request_purgatory.pipeline.traces.importers.imported import TraceFormatError
+from request_purgatory.pipeline.traces.importers.imported_trace import TraceFormatError
 from request_purgatory.pipeline.traces.schema import SchemaError
-from request_purgatory.pipeline.traces.trace_folder import ImportSettings, read_trace
+from request_purgatory.pipeline.traces.trace_reader import ImportSettings, read_trace
 from tests.model.naive_trace import TraceEvent, TraceRequest
 from tests.spark.trace_folders import (
     NOON_US,
@@ -40,13 +40,13 @@ REQUIRED = (
 
 
 def with_null(table: pa.Table, column: str) -> pa.Table:
-    """Return `table` with nothing but nulls in one column."""
+    """Return `table` with only nulls in one column."""
     place = table.column_names.index(column)
     return table.set_column(place, column, pa.nulls(len(table), table.column(column).type))
 
 
-def spoilt_request(request_id: str, **changed: Any) -> TraceRequest:
-    """Return a request that is good but for what is changed."""
+def bad_request(request_id: str, **changed: Any) -> TraceRequest:
+    """Return a good request with some fields changed."""
     fields: dict[str, Any] = {
         "request_id": request_id,
         "arrived_us": NOON_US,
@@ -64,21 +64,21 @@ UNTYPED = with_null(requests_table([request(3)]), "request_type")
 GOOD_EVENTS = events_table([event(0, after_us=5)])
 BAD_REQUESTS: dict[str, Sequence[pa.Table]] = {
     **{
-        f"null {name}": [with_null(requests_table([spoilt_request(f"no {name}")]), name)]
+        f"null {name}": [with_null(requests_table([bad_request(f"no {name}")]), name)]
         for name in REQUIRED
     },
     "arrived_at not of the years 1900 to 2199": [
-        requests_table([spoilt_request("late", arrived_us=FAR)])
+        requests_table([bad_request("late", arrived_us=FAR)])
     ],
-    "null watch key": [requests_table([spoilt_request("null key", watch_keys=["k", None])])],
-    # The second is of an id that a good row has as well.
+    "null watch key": [requests_table([bad_request("null key", watch_keys=["k", None])])],
+    # The second one has the id of a good row.
     "negative timeout": [
-        requests_table([spoilt_request("when", timeout_ms=-1)]),
+        requests_table([bad_request("when", timeout_ms=-1)]),
         requests_table([request(0, after_us=-1, timeout_ms=-1)]),
     ],
-    "unknown aggregate": [requests_table([spoilt_request("how", aggregate="median")])],
-    "unknown quantifier": [requests_table([spoilt_request("which", quantifier="most")])],
-    "threshold is not a number": [requests_table([spoilt_request("much", threshold=float("nan"))])],
+    "unknown aggregate": [requests_table([bad_request("how", aggregate="median")])],
+    "unknown quantifier": [requests_table([bad_request("which", quantifier="most")])],
+    "threshold is not a number": [requests_table([bad_request("much", threshold=float("nan"))])],
     "repeated request_id": [
         requests_table([request(0, after_us=1)]),
         requests_table([request(2, timeout_ms=0)]),
@@ -97,8 +97,8 @@ BAD_EVENTS: dict[str, Sequence[pa.Table]] = {
 
 
 @pytest.fixture(scope="module")
-def spoilt_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Write good rows with bad ones of each kind among them."""
+def mixed_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Write good rows and bad rows of each kind."""
     requests = [
         GOOD_REQUESTS,
         *[table for tables in BAD_REQUESTS.values() for table in tables],
@@ -110,72 +110,72 @@ def spoilt_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def spoilt(spark: SparkSession, spoilt_folder: Path) -> ImportedRows:
-    """Import good rows with bad ones of each kind among them."""
-    return imported_rows(spark, spoilt_folder)
+def mixed(spark: SparkSession, mixed_folder: Path) -> ImportedRows:
+    """Import good rows and bad rows of each kind."""
+    return imported_rows(spark, mixed_folder)
 
 
-def test_rows_that_break_a_rule_are_counted_and_kept(spoilt: ImportedRows) -> None:
-    """Of both tables, named by the table."""
-    assert spoilt.format == "recorded"
+def test_bad_rows_are_rejected_with_table_and_content(mixed: ImportedRows) -> None:
+    """Rejects of both tables have the name of their table."""
+    assert mixed.format == "recorded"
     for name, good, bad in (("requests", 4, BAD_REQUESTS), ("events", 1, BAD_EVENTS)):
         rows = {reason: sum(map(len, tables)) for reason, tables in bad.items()}
-        assert spoilt.came_in[name] == good + sum(rows.values())
+        assert mixed.rows_read[name] == good + sum(rows.values())
         counted: dict[str, int] = {}
-        for reason, source, _ in spoilt.rejects:
+        for reason, source, _ in mixed.rejects:
             if source == name:
                 counted[reason] = counted.get(reason, 0) + 1
         assert counted == rows
-    assert {source for _, source, _ in spoilt.rejects} == {"requests", "events"}
+    assert {source for _, source, _ in mixed.rejects} == {"requests", "events"}
 
 
-def test_good_rows_stay_exactly_as_they_are(spoilt: ImportedRows) -> None:
-    """Whatever lies beside them; of a repeated id the first by time stays."""
+def test_good_rows_are_unchanged(mixed: ImportedRows) -> None:
+    """Bad rows do not affect them; a repeated id keeps its first row by time."""
     assert [
-        row for row in spoilt.requests if row["request_id"] != "r0003"
+        row for row in mixed.requests if row["request_id"] != "r0003"
     ] == GOOD_REQUESTS.to_pylist()
-    assert spoilt.events == GOOD_EVENTS.to_pylist()
+    assert mixed.events == GOOD_EVENTS.to_pylist()
 
 
-def test_request_without_a_type_gets_the_usual_one(spoilt: ImportedRows) -> None:
-    """A null would stand in every table by type."""
+def test_request_without_a_type_gets_the_default_type(mixed: ImportedRows) -> None:
+    """Tables by request type have no row for null."""
     untyped = UNTYPED.to_pylist()[0]
-    assert [row for row in spoilt.requests if row["request_id"] == "r0003"] == [
+    assert [row for row in mixed.requests if row["request_id"] == "r0003"] == [
         untyped | {"request_type": "request"}
     ]
-    assert {row["request_type"] for row in spoilt.requests} == {"request", "count"}
+    assert {row["request_type"] for row in mixed.requests} == {"request", "count"}
 
 
-def test_trace_folder_reads_back_as_what_was_read(
+def test_trace_folder_has_the_imported_rows(
     spark: SparkSession,
-    spoilt_folder: Path,
-    spoilt: ImportedRows,
+    mixed_folder: Path,
+    mixed: ImportedRows,
     tmp_path: Path,
 ) -> None:
-    """Good rows and bad ones."""
-    assert_written_as_read(spark, spoilt_folder, tmp_path / "trace", spoilt)
+    """Requests, events and rejects are written and read back."""
+    assert_written_as_read(spark, mixed_folder, tmp_path / "trace", mixed)
 
 
-def test_folder_without_parquet_is_named(spark: SparkSession, tmp_path: Path) -> None:
-    """Rather than what Spark could not infer from it."""
+def test_folder_without_parquet_files_is_an_error(spark: SparkSession, tmp_path: Path) -> None:
+    """The message names the folder; Spark's own would be about schema inference."""
     source = write_recorded(tmp_path / "in", requests_table([request(0)]), events_table([]))
     (source / "events" / "part.parquet").rename(source / "events" / "part.txt")
-    with pytest.raises(TraceFormatError, match=r"in/events: no Parquet file in it"):
+    with pytest.raises(TraceFormatError, match=r"in/events: the folder has no Parquet file"):
         read_trace(spark, source)
 
 
-def test_format_asked_for_must_be_the_folders(spark: SparkSession, tmp_path: Path) -> None:
-    """One folder of the two is not enough."""
+def test_chosen_format_must_fit_the_folder(spark: SparkSession, tmp_path: Path) -> None:
+    """A recorded trace has both subfolders."""
     (tmp_path / "in" / "requests").mkdir(parents=True)
     with pytest.raises(
         TraceFormatError,
-        match="a recorded trace is a folder with the folders requests and events in it",
+        match=r"in is not a recorded trace \(a folder with the subfolders requests and events\)",
     ):
         read_trace(spark, tmp_path / "in", ImportSettings(format="recorded"))
 
 
-def test_table_of_another_schema_is_refused(spark: SparkSession, tmp_path: Path) -> None:
-    """With the folder and the difference."""
+def test_table_of_another_schema_is_an_error(spark: SparkSession, tmp_path: Path) -> None:
+    """The message names the folder and the differences."""
     for name in ("requests", "events"):
         (tmp_path / "t" / name).mkdir(parents=True)
         pq.write_table(

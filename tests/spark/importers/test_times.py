@@ -1,4 +1,4 @@
-"""Times in all the ways that traces write them."""
+"""Tests of parsing times."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from request_purgatory.pipeline.traces.importers.delimited import read_rows
-from request_purgatory.pipeline.traces.importers.imported import TIME_UNITS, parse_us
+from request_purgatory.pipeline.traces.importers.row_checks import TIME_UNITS, parse_us
+from request_purgatory.pipeline.traces.importers.table_files import read_rows
 from tests.spark.trace_folders import NOON_US, rows_of
 
-#: Texts, and the microseconds since the epoch that they stand for in the units that read them.
+#: Texts and their values in microseconds since the epoch, by unit; other units give null.
 NUMBERS: dict[str, dict[str, int]] = {
     "1.5": {"s": 1_500_000, "ms": 1500, "us": 1, "ns": 0},
     "1500": {"s": 1_500_000_000, "ms": 1_500_000, "us": 1500, "ns": 1},
     "1999": {"s": 1_999_000_000, "ms": 1_999_000, "us": 1999, "ns": 1},
     "-0.5": {"s": -500_000, "ms": -500, "us": -1, "ns": -1},
-    # As a double it would have fewer digits; larger units lead out of 64 bits.
+    # A double has fewer digits, and larger units exceed 64 bits.
     "1661145982558265576": {"us": 1_661_145_982_558_265_576, "ns": 1_661_145_982_558_265},
 }
-#: Text that says its zone, or is UTC, is read whatever the unit.
+#: ISO 8601 texts, which are parsed with every unit.
 MOMENTS = {
     "2022-08-22T05:26:22.558265999Z": 1_661_145_982_558_265,
     "2022-08-22 07:26:22.558265+02:00": 1_661_145_982_558_265,
@@ -31,8 +31,8 @@ MOMENTS = {
 NO_TIMES = ("", "soon", "12:30", "NaN", "2022-13-01")
 
 
-def test_times_are_read_to_the_microsecond(spark: SparkSession) -> None:
-    """Rounded down; a number is a time only in a unit, and text is UTC unless it names a zone."""
+def test_times_are_parsed_to_the_microsecond(spark: SparkSession) -> None:
+    """Times are rounded down; numbers need a unit, and text without a zone is UTC."""
     expected = {text: dict(numbers) for text, numbers in NUMBERS.items()}
     expected |= {text: dict.fromkeys(TIME_UNITS, us) for text, us in MOMENTS.items()}
     expected |= {text: {} for text in NO_TIMES}
@@ -45,7 +45,7 @@ def test_times_are_read_to_the_microsecond(spark: SparkSession) -> None:
 
 
 def test_typed_times_of_parquet_need_no_unit(spark: SparkSession, tmp_path: Path) -> None:
-    """In micro- and in nanoseconds, which are rounded down."""
+    """Nanoseconds are rounded down to microseconds."""
     us = pa.array([NOON_US, None], pa.timestamp("us", tz="UTC"))
     ns = pa.array([NOON_US * 1000 + 1_234_567, -1], pa.timestamp("ns", tz="UTC"))
     pq.write_table(pa.table({"at": us, "end": ns}), tmp_path / "calls.parquet")

@@ -1,4 +1,4 @@
-"""The report's pictures, as SVG."""
+"""Charts of the report, as SVG text."""
 
 from __future__ import annotations
 
@@ -18,28 +18,29 @@ from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator, PercentFormatter
 
-from request_purgatory.pipeline.analysis.units import bytes_unit, ms_text
+from request_purgatory.pipeline.analysis.units import binary_unit, format_ms
 
 Row = dict[str, Any]
 
-COMPLETED = "#2f7d6d"
-EXPIRED = "#d1495b"
-LINE = "#30507a"
-MUTED = "#8a94a3"
-GRID = "#e6e9ee"
+COMPLETED_COLOR = "#2f7d6d"
+EXPIRED_COLOR = "#d1495b"
+LINE_COLOR = "#30507a"
+MUTED_COLOR = "#8a94a3"
+GRID_COLOR = "#e6e9ee"
 
-_STYLE: Any = {
-    # Text stays text: it is searchable, and drawn in the page's own font.
+#: Matplotlib settings of every chart in a report.
+STYLE: Any = {
+    # Text stays text: readers can search for it, and it has the page's font.
     "svg.fonttype": "none",
     "font.family": "sans-serif",
     "font.size": 10,
-    "axes.edgecolor": MUTED,
+    "axes.edgecolor": MUTED_COLOR,
     "axes.labelcolor": "#3c4655",
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,
     "axes.axisbelow": True,
-    "grid.color": GRID,
+    "grid.color": GRID_COLOR,
     "xtick.color": "#5a6475",
     "ytick.color": "#5a6475",
     "legend.frameon": False,
@@ -48,22 +49,41 @@ _STYLE: Any = {
 }
 
 
-def _figure(height: float = 2.9, width: float = 9.0) -> tuple[Figure, Axes]:
-    with plt.rc_context(_STYLE):
+def new_figure(height: float = 2.9, width: float = 9.0) -> tuple[Figure, Axes]:
+    """Create a figure in the report's `STYLE`.
+
+    Args:
+        height: Inches.
+        width: Inches.
+
+    Returns:
+        The figure and its only axes.
+    """
+    with plt.rc_context(STYLE):
         figure, axes = plt.subplots(figsize=(width, height), layout="constrained")
     return figure, axes
 
 
-def _svg(figure: Figure, title: str) -> str:
+def to_svg(figure: Figure, title: str) -> str:
+    """Render a figure for embedding in a page, and close it.
+
+    Args:
+        figure: A figure in the report's `STYLE`.
+        title: Text for readers who can't see the chart.
+
+    Returns:
+        An `<svg>` element without a size of its own: the page sets the width. The same figure
+        always gives the same text.
+    """
     text = io.StringIO()
-    with plt.rc_context(_STYLE), warnings.catch_warnings():
-        # The reader's browser draws the text, with fonts of its own for what this machine's have no
-        # glyphs for.
+    with plt.rc_context(STYLE), warnings.catch_warnings():
+        # The reader's browser draws the text, so glyphs that this machine's fonts lack do not
+        # matter.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         figure.savefig(text, format="svg", metadata={"Date": None, "Title": title})
     plt.close(figure)
     svg = text.getvalue()
-    # Inside a page there is no place for a prolog, and the page gives the width.
+    # An element inside a page has no XML prolog.
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", svg, count=1)
     svg = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", svg, count=1)
@@ -82,56 +102,90 @@ def _dates(axes: Axes) -> None:
 
 
 def pending_over_time(timeline: list[Row], marks: Sequence[Row]) -> str:
-    """Requests pending at the end of each bin of time."""
-    figure, axes = _figure()
+    """Draw the pending requests over time.
+
+    Args:
+        timeline: Rows of the table `timeline`, in order of time.
+        marks: Rows of the table `marks`: a dashed line at each `at`.
+
+    Returns:
+        SVG text.
+    """
+    figure, axes = new_figure()
     times = [row["from_at"] for row in timeline]
     pending = [row["pending"] for row in timeline]
-    axes.fill_between(times, pending, step="post", color=LINE, alpha=0.18, linewidth=0)
-    axes.step(times, pending, where="post", color=LINE, linewidth=1.3)
+    axes.fill_between(times, pending, step="post", color=LINE_COLOR, alpha=0.18, linewidth=0)
+    axes.step(times, pending, where="post", color=LINE_COLOR, linewidth=1.3)
     axes.set_ylim(bottom=0)
     axes.set_ylabel("pending requests")
     axes.yaxis.set_major_locator(MaxNLocator(integer=True))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
     _mark_lines(axes, marks)
     _dates(axes)
-    return _svg(figure, "Pending requests over time")
+    return to_svg(figure, "Pending requests over time")
 
 
 def expired_over_time(timeline: list[Row], marks: Sequence[Row]) -> str:
-    """The share of the requests that arrived in each bin and expired.
+    """Draw the expired share of the requests that arrived in each bin of time.
 
-    Gaps where nothing arrived.
+    The line has a gap at each bin without arrivals.
+
+    Args:
+        timeline: Rows of the table `timeline`, in order of time.
+        marks: Rows of the table `marks`: a dashed line at each `at`.
+
+    Returns:
+        SVG text.
     """
-    figure, axes = _figure(2.5)
+    figure, axes = new_figure(2.5)
     times = [row["from_at"] for row in timeline]
     share = [
         row["expired"] / row["arrived"] if row["arrived"] else float("nan") for row in timeline
     ]
-    axes.step(times, share, where="post", color=EXPIRED, linewidth=1.3)
-    axes.plot(times, share, ".", color=EXPIRED, markersize=2)
+    axes.step(times, share, where="post", color=EXPIRED_COLOR, linewidth=1.3)
+    axes.plot(times, share, ".", color=EXPIRED_COLOR, markersize=2)
     axes.set_ylim(bottom=0)
     axes.set_ylabel("expired, by arrival")
     axes.yaxis.set_major_formatter(PercentFormatter(1.0))
     _mark_lines(axes, marks)
     _dates(axes)
-    return _svg(figure, "Share of requests that expired, over time")
+    return to_svg(figure, "Share of requests that expired, over time")
 
 
 def waiting_times(waits: list[Row], bins_per_decade: int, quantiles: dict[str, float]) -> str:
-    """Histogram of the waiting times on a log scale, completed and expired stacked, with quantiles marked."""
-    figure, axes = _figure(3.2)
+    """Draw the histogram of the waiting times on a log scale.
+
+    Completed and expired requests are stacked.
+
+    Args:
+        waits: Rows of the table `waits`, ascending.
+        bins_per_decade: Bins of these rows in each factor of ten.
+        quantiles: Labels and waits in ms: a dashed line for each wait above 0.
+
+    Returns:
+        SVG text.
+    """
+    figure, axes = new_figure(3.2)
     left = [row["from_ms"] for row in waits]
     width = [row["from_ms"] * (10 ** (1 / bins_per_decade) - 1) for row in waits]
     completed = [row["completed"] for row in waits]
     expired = [row["expired"] for row in waits]
-    axes.bar(left, completed, width, align="edge", color=COMPLETED, label="completed")
-    axes.bar(left, expired, width, align="edge", bottom=completed, color=EXPIRED, label="expired")
+    axes.bar(left, completed, width, align="edge", color=COMPLETED_COLOR, label="completed")
+    axes.bar(
+        left, expired, width, align="edge", bottom=completed, color=EXPIRED_COLOR, label="expired"
+    )
     axes.set_xscale("log")
     axes.set_xlabel("waiting time")
     axes.set_ylabel("requests")
     axes.yaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: ms_text(value)))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: format_ms(value)))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+    _mark_quantiles(axes, quantiles)
+    axes.legend(loc="upper left")
+    return to_svg(figure, "Waiting times on a log scale")
+
+
+def _mark_quantiles(axes: Axes, quantiles: dict[str, float]) -> None:
     _, top = axes.get_ylim()
     placed: dict[float, list[str]] = {}
     for name, value in quantiles.items():
@@ -140,7 +194,7 @@ def waiting_times(waits: list[Row], bins_per_decade: int, quantiles: dict[str, f
     last = 0.0
     for value, names in sorted(placed.items()):
         if value > 0:
-            # Labels that would run into one another stand on steps.
+            # Labels of close quantiles would overlap at the same height.
             level = level + 1 if value < last * 2.5 else 0
             last = value
             axes.axvline(value, color="#222", linewidth=1, linestyle=(0, (2, 2)))
@@ -152,21 +206,28 @@ def waiting_times(waits: list[Row], bins_per_decade: int, quantiles: dict[str, f
                 va="bottom",
                 fontsize=9,
             )
-    axes.legend(loc="upper left")
-    return _svg(figure, "Waiting times on a log scale")
 
 
-def expired_by_type(summary: list[Row], most: int = 12) -> str:
-    """The expired share of the request types that had any expired, the largest first."""
+def expired_by_type(summary: list[Row], max_types: int = 12) -> str:
+    """Draw the expired share by request type, the largest first.
+
+    Args:
+        summary: Rows of the table `summary` whose dimension is `request_type`. Types without
+            expired requests are left out.
+        max_types: Maximum number of types.
+
+    Returns:
+        SVG text.
+    """
     rows = [row for row in summary if row["expired"]]
     rows = sorted(rows, key=lambda row: (-row["expired_share"], -row["requests"], row["value"]))[
-        :most
+        :max_types
     ][::-1]
-    figure, axes = _figure(0.75 + 0.3 * len(rows))
+    figure, axes = new_figure(0.75 + 0.3 * len(rows))
     names = [_short(row["value"]) for row in rows]
     shares = [row["expired_share"] for row in rows]
-    axes.barh(range(len(rows)), shares, color=EXPIRED, height=0.62)
-    axes.set_yticks(range(len(rows)), names, parse_math=False)  # a name with two $ is no formula
+    axes.barh(range(len(rows)), shares, color=EXPIRED_COLOR, height=0.62)
+    axes.set_yticks(range(len(rows)), names, parse_math=False)  # or `$a$` is a formula
     axes.set_xlim(0, max(*shares, 1e-4) * 1.18)
     axes.xaxis.set_major_formatter(PercentFormatter(1.0))
     axes.grid(axis="y", visible=False)
@@ -179,45 +240,53 @@ def expired_by_type(summary: list[Row], most: int = 12) -> str:
             fontsize=9,
             color="#3c4655",
         )
-    return _svg(figure, "Share of requests that expired, by type")
+    return to_svg(figure, "Share of requests that expired, by type")
 
 
 def what_if_curve(rows: list[Row], in_use: Sequence[int]) -> str:
-    """Expired share, and memory at the peak, against the timeout."""
-    figure, axes = _figure(3.2)
+    """Draw the expired share and the peak memory against the timeout.
+
+    Args:
+        rows: Rows of the table `what_if`, in order of the timeouts.
+        in_use: The trace's own timeouts in ms: a dashed line for each.
+
+    Returns:
+        SVG text.
+    """
+    figure, axes = new_figure(3.2)
     timeouts = [max(row["timeout_ms"], 0.5) for row in rows]
     axes.plot(
         timeouts,
         [row["expired_share"] for row in rows],
         "o-",
-        color=EXPIRED,
+        color=EXPIRED_COLOR,
         markersize=4,
         label="expired",
     )
     axes.set_xscale("log")
     axes.set_ylim(bottom=0)
     axes.set_xlabel("timeout")
-    axes.set_ylabel("expired", color=EXPIRED)
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: ms_text(value)))
+    axes.set_ylabel("expired", color=EXPIRED_COLOR)
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: format_ms(value)))
     axes.yaxis.set_major_formatter(PercentFormatter(1.0))
-    with plt.rc_context(_STYLE):
+    with plt.rc_context(STYLE):
         memory = axes.twinx()
     memory.grid(visible=False)
     peak = [row["peak_bytes"] for row in rows]
-    unit, scale = bytes_unit(max(peak))
+    unit, scale = binary_unit(max(peak))
     memory.plot(
         timeouts,
         [value / scale for value in peak],
         "s--",
-        color=LINE,
+        color=LINE_COLOR,
         markersize=3.5,
         linewidth=1.2,
     )
     memory.set_ylim(bottom=0)
-    memory.set_ylabel(f"{unit} at the peak, busiest host", color=LINE)
+    memory.set_ylabel(f"{unit} at the peak, busiest host", color=LINE_COLOR)
     for timeout in set(in_use):
         axes.axvline(max(timeout, 0.5), color="#222", linewidth=1, linestyle=(0, (4, 3)))
-    return _svg(figure, "What other timeouts would have done")
+    return to_svg(figure, "Effect of other timeouts")
 
 
 def _short(name: str, longest: int = 44) -> str:

@@ -1,8 +1,8 @@
-"""Histograms that can be added up: log-linear buckets, so that a quantile's relative error is bounded over the whole range.
+"""Log-linear histograms that can be merged, with a bounded relative error over the whole range.
 
-As in HdrHistogram: below 128 every value has a bucket of its own; from there on each doubling of
-the value has 128 buckets of equal width. Where a bucket is depends on nothing but the value, so
-histograms of parts add up to that of the whole, in any order.
+The bucket layout is HdrHistogram's (http://hdrhistogram.org): each value below 128 has a bucket of
+its own; above, each doubling of the value has 128 buckets of equal width. A value's bucket depends
+on the value alone, so the histograms of parts add up to the histogram of the whole, in any order.
 """
 
 from __future__ import annotations
@@ -15,17 +15,24 @@ from request_purgatory.errors import InvalidArgumentError
 from request_purgatory.pipeline.outcomes.condition import Ints
 
 _BITS = 7
-#: Buckets to a doubling of the value.
+#: Buckets in each doubling of the value.
 BUCKETS_PER_DOUBLING = 2**_BITS
-#: How far, relative to itself, a quantile may be off: half a bucket's width.
+#: The largest relative error of a quantile: half a bucket's width.
 RELATIVE_ERROR = 0.5 / BUCKETS_PER_DOUBLING
-#: Doubles tell whole numbers apart up to here.
-_TOO_LARGE = 2**52
+#: First value out of range. A double has 53 bits for whole numbers, and `bucket_of` uses doubles.
+_LIMIT = 2**52
 
 
 def bucket_of(values: Ints) -> Ints:
-    """The bucket of each value: whole numbers from 0 to below 2**52."""
-    # The exponent of v | 1 is how many binary digits v has, and 1 for 0.
+    """Return the bucket index of each value.
+
+    Args:
+        values: Whole numbers from 0 to 2**52 - 1, any shape.
+
+    Returns:
+        Indices of the same shape.
+    """
+    # The exponent of v | 1 is the number of binary digits of v, and 1 for 0.
     digits = np.frexp((values | 1).astype(np.float64))[1].astype(np.int64)
     shift = np.maximum(digits - 1 - _BITS, 0)
     buckets: Ints = (shift << _BITS) + (values >> shift)
@@ -33,46 +40,61 @@ def bucket_of(values: Ints) -> Ints:
 
 
 def bounds_of(buckets: Ints) -> tuple[Ints, Ints]:
-    """The least value of each bucket, and the least of the next one."""
+    """Return the range of values in each bucket.
+
+    Args:
+        buckets: Bucket indices.
+
+    Returns:
+        Each bucket's least value, and the least value of the bucket after it.
+    """
     shift = np.maximum((buckets >> _BITS) - 1, 0)
     first = (buckets - (shift << _BITS)) << shift
     return first, first + (np.int64(1) << shift)
 
 
 class Histogram:
-    """How many values fell into each bucket. Values are whole numbers, from 0 to below 2**52."""
+    """Counts of values by bucket. Values are whole numbers from 0 to 2**52 - 1."""
 
     def __init__(self) -> None:
-        """An empty one."""
+        """Create an empty histogram."""
         self._counts: Ints = np.zeros(0, dtype=np.int64)
 
     @property
     def total(self) -> int:
-        """How many values there are."""
+        """The number of values counted."""
         return int(self._counts.sum())
 
     def add(self, values: Ints) -> None:
         """Count values.
 
+        Args:
+            values: One-dimensional array.
+
         Raises:
-            InvalidArgumentError: one is negative or too large.
+            InvalidArgumentError: A value is negative, or 2**52 or more.
         """
         if not len(values):
             return
         for value in (int(values.min()), int(values.max())):
-            if not 0 <= value < _TOO_LARGE:
-                raise InvalidArgumentError("value", f"from 0 to below {_TOO_LARGE}", value)
+            if not 0 <= value < _LIMIT:
+                raise InvalidArgumentError("value", f"from 0 to below {_LIMIT}", value)
         self._add(np.bincount(bucket_of(values)).astype(np.int64))
 
     def add_counts(self, buckets: Ints, counts: Ints) -> None:
-        """Add what another one's `counts` gave."""
+        """Add the result of another histogram's `counts`.
+
+        Args:
+            buckets: Bucket indices.
+            counts: The number of values in each of these buckets.
+        """
         if len(buckets):
             added = np.zeros(int(buckets.max()) + 1, dtype=np.int64)
             np.add.at(added, buckets, counts)
             self._add(added)
 
     def merge(self, other: Histogram) -> None:
-        """Add what another one counted."""
+        """Add the counts of another histogram, which stays as it is."""
         self._add(other._counts)
 
     def _add(self, counts: Ints) -> None:
@@ -85,12 +107,23 @@ class Histogram:
         self._counts = longer
 
     def counts(self) -> tuple[Ints, Ints]:
-        """The buckets that are not empty, in order, and how many values each has."""
+        """Return the indices of the non-empty buckets in ascending order, and their counts."""
         buckets = np.flatnonzero(self._counts)
         return buckets, self._counts[buckets]
 
     def quantile(self, share: float) -> float | None:
-        """The least value that at least this share of the values is not above, `RELATIVE_ERROR` off at most; None if empty."""
+        """Return a quantile, with a relative error of at most `RELATIVE_ERROR`.
+
+        Args:
+            share: From 0 to 1: 0.99 asks for the least value such that 99 % of all values are at
+                most as large.
+
+        Returns:
+            The middle of that value's bucket; None if the histogram is empty.
+
+        Raises:
+            InvalidArgumentError: `share` is outside 0 to 1.
+        """
         if not 0 <= share <= 1:
             raise InvalidArgumentError("share", "from 0 to 1", share)
         total = self.total

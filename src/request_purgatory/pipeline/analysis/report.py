@@ -1,4 +1,4 @@
-"""The report: one HTML file that needs nothing else, made from analyses."""
+"""The report: one self-contained HTML file about analyses and benchmark results."""
 
 from __future__ import annotations
 
@@ -16,16 +16,21 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from request_purgatory.pipeline.analysis import charts
-from request_purgatory.pipeline.analysis.analysis import BINS_PER_DECADE, QUANTILES, Analysis
-from request_purgatory.pipeline.analysis.units import bytes_text, ms_text, share_text
-from request_purgatory.published_benchmark.report_section import figure
+from request_purgatory.pipeline.analysis.aggregates import BINS_PER_DECADE, QUANTILES
+from request_purgatory.pipeline.analysis.analysis import Analysis
+from request_purgatory.pipeline.analysis.units import (
+    format_bytes,
+    format_ms,
+    format_number,
+    format_share,
+)
 
 Row = dict[str, Any]
 
-#: As many rows as a table of hosts or types shows; the Parquet tables have all.
-_MOST_ROWS = 40
+#: Maximum rows in a table of hosts or request types; the Parquet tables have all.
+_MAX_ROWS = 40
 
-_QUANTILE_NAMES = {"p50_ms": "p50", "p99_ms": "p99", "p999_ms": "p99.9"}
+_QUANTILE_LABELS = {"p50_ms": "p50", "p99_ms": "p99", "p999_ms": "p99.9"}
 
 
 def write_report(
@@ -35,22 +40,33 @@ def write_report(
     title: str = "Request purgatory report",
     benchmarks: Sequence[Row] = (),
 ) -> Path:
-    """Write the report of analyses and of benchmarks' sections (`bench.benchmark_section`) into the file `target`; returns it."""
+    """Write a report.
+
+    Args:
+        spark: The session to read the analyses with.
+        analyses: One section each.
+        target: The HTML file to write.
+        title: The page's title.
+        benchmarks: Ready sections, from `published_benchmark.report_section.benchmark_section`.
+
+    Returns:
+        `target`.
+    """
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
     )
     environment.filters.update(
-        number=lambda value: f"{value:,}",
-        ms=ms_text,
-        share=share_text,
-        bytes=bytes_text,
-        figure=lambda value: figure(value),
+        integer=lambda value: f"{value:,}",
+        ms=format_ms,
+        share=format_share,
+        bytes=format_bytes,
+        number=format_number,
     )
     page = environment.get_template("report.html").render(
         title=title,
-        traces=[_trace(spark, analysis) for analysis in analyses],
+        traces=[_trace_section(spark, analysis) for analysis in analyses],
         benchmarks=benchmarks,
         version=version("request-purgatory"),
         spark_version=pyspark.__version__,
@@ -60,103 +76,122 @@ def write_report(
     return target
 
 
-def _rows(table: DataFrame) -> list[Row]:
-    # By Arrow, whose times are in UTC; `collect` gives them in this machine's zone.
-    return _shown(table.toArrow().to_pylist())
+def _trace_section(spark: SparkSession, analysis: Analysis) -> Row:
+    """Return the template's values for one trace.
 
-
-def _shown(rows: list[Row]) -> list[Row]:
-    return [{name: _utc(value) for name, value in row.items()} for row in rows]
-
-
-def _utc(value: Any) -> Any:
-    return value.astimezone(UTC).replace(tzinfo=None) if isinstance(value, datetime) else value
-
-
-def _trace(spark: SparkSession, analysis: Analysis) -> Row:
-    """Everything the page says of one trace.
-
-    What is collected here is small whatever the trace's size: bins, timeouts, the
-    first hosts and types."""
+    The rows collected here are few whatever the trace's size: bins, timeouts, and the first
+    `_MAX_ROWS` hosts and types.
+    """
     manifest = analysis.manifest
     trace = manifest["trace"]
-
-    def rows(name: str) -> list[Row]:
-        return _shown(analysis.rows(name)) if name in manifest["tables"] else []
-
-    def in_order(name: str, by: str) -> list[Row]:
-        return sorted(rows(name), key=lambda row: row[by])
-
-    overall = analysis.rows("summary", dimension="all")[0]
-    summary = analysis.table(spark, "summary")
-    numbers: dict[str, int] = dict(summary.groupBy("dimension").count().collect())
-    types = _most(
-        summary.where("dimension = 'request_type'"), ["expired_share", "requests"], "value"
-    )
-    hosts = _most(summary.where("dimension = 'host'"), ["requests"], "value")
-    timeline = in_order("timeline", "from_at")
-    what_if = in_order("what_if", "timeout_ms")
-    marks = rows("marks")
-    designs: list[Row] = []
-    replayed_hosts: list[Row] = []
-    if "hosts" in manifest["tables"]:
-        hosts_table = analysis.table(spark, "hosts")
-        designs = _rows(_by_design(hosts_table))
-        replayed_hosts = _most(hosts_table, ["requests"], "host", F.desc("design"))
     in_use = sorted(set(manifest["timeout_ms"]))
-    quantiles = {
-        _QUANTILE_NAMES[name]: overall[name] for name in QUANTILES if name in _QUANTILE_NAMES
-    }
-    wheel = next(
-        (settings for settings in manifest["replays"] if settings["design"] == "wheel"), None
-    )
-    return {
+    section: Row = {
         "name": trace["name"],
         "format": trace["format"],
         "notes": trace["notes"],
+        "rows": trace["rows"],
+        "rejected": trace["rejected"],
         "parameters": ", ".join(
-            f"{name}={value}"
-            for name, value in trace["parameters"].items()
-            if value not in ({}, None)
+            f"{name}={value}" for name, value in _given(trace["parameters"]).items()
         ),
-        "timeout": " to ".join(ms_text(timeout) for timeout in in_use),
+        "settings": _settings(manifest),
+        "timeout": " to ".join(format_ms(timeout) for timeout in in_use),
         "timeouts_in_use": in_use,
-        "all": overall,
-        "agreement": rows("agreement"),
-        "marks": marks,
-        "lateness": [row for row in rows("lateness") if row["expired"]],
-        "designs": designs,
-        "replayed_hosts": replayed_hosts,
-        "hosts": hosts,
-        "hosts_number": numbers["host"],
-        "types": types,
-        "types_number": numbers["request_type"],
-        "what_if": what_if,
         "bin_ms": manifest["bin_ms"],
         "bytes_per_operation": manifest["bytes_per_operation"],
         "keys_per_request": manifest["keys_per_request"],
-        "wheel_size": wheel["wheel_size"] if wheel else "",
-        "rows": trace["rows"],
-        "rejected": trace["rejected"],
-        "settings": _settings(manifest),
-        # Markup: the pictures are ours, and everything in them that came from the trace is escaped
-        # by matplotlib.
-        "charts": {
-            "pending": Markup(charts.pending_over_time(timeline, marks)),
-            "expired": Markup(charts.expired_over_time(timeline, marks)),
-            "waits": Markup(
-                charts.waiting_times(in_order("waits", "bin"), BINS_PER_DECADE, quantiles)
-            ),
-            "what_if": Markup(charts.what_if_curve(what_if, in_use)),
-            "types": Markup(charts.expired_by_type(types))
-            if len(types) > 1 and overall["expired"]
-            else "",
-        },
+        "all": analysis.rows("summary", dimension="all")[0],
+        "marks": _optional_rows(analysis, "marks"),
+        "what_if": sorted(
+            _optional_rows(analysis, "what_if"), key=lambda row: int(row["timeout_ms"])
+        ),
+        **_summaries(spark, analysis),
+        **_replays(spark, analysis),
+    }
+    section["charts"] = _charts(analysis, section)
+    return section
+
+
+def _summaries(spark: SparkSession, analysis: Analysis) -> Row:
+    summary = analysis.table(spark, "summary")
+    totals: dict[str, int] = dict(summary.groupBy("dimension").count().collect())
+    types, hosts = (
+        summary.where(F.col("dimension") == dimension) for dimension in ("request_type", "host")
+    )
+    return {
+        "types": _top_rows(types, ["expired_share", "requests"], "value"),
+        "types_total": totals["request_type"],
+        "hosts": _top_rows(hosts, ["requests"], "value"),
+        "hosts_total": totals["host"],
     }
 
 
-def _most(table: DataFrame, by: list[str], *then: str | Column) -> list[Row]:
-    return _rows(table.orderBy(*[F.desc(name) for name in by], *then).limit(_MOST_ROWS))
+def _replays(spark: SparkSession, analysis: Analysis) -> Row:
+    manifest = analysis.manifest
+    wheel_sizes = [
+        settings["wheel_size"] for settings in manifest["replays"] if settings["design"] == "wheel"
+    ]
+    designs: list[Row] = []
+    hosts: list[Row] = []
+    if "hosts" in manifest["tables"]:
+        table = analysis.table(spark, "hosts")
+        designs = _collect(_by_design(table))
+        hosts = _top_rows(table, ["requests"], "host", F.desc("design"))
+    return {
+        "agreement": _optional_rows(analysis, "agreement"),
+        "lateness": [row for row in _optional_rows(analysis, "lateness") if row["expired"]],
+        "designs": designs,
+        "replayed_hosts": hosts,
+        "wheel_size": wheel_sizes[0] if wheel_sizes else "",
+    }
+
+
+def _charts(analysis: Analysis, section: Row) -> dict[str, Markup]:
+    # Markup is safe: these charts are our own, and matplotlib escapes the trace's names in them.
+    timeline = sorted(_optional_rows(analysis, "timeline"), key=lambda row: row["from_at"])
+    waits = sorted(_optional_rows(analysis, "waits"), key=lambda row: int(row["bin"]))
+    overall, marks, types = section["all"], section["marks"], section["types"]
+    quantiles = {
+        _QUANTILE_LABELS[name]: overall[name] for name in QUANTILES if name in _QUANTILE_LABELS
+    }
+    by_type = charts.expired_by_type(types) if len(types) > 1 and overall["expired"] else ""
+    return {
+        "pending": Markup(charts.pending_over_time(timeline, marks)),
+        "expired": Markup(charts.expired_over_time(timeline, marks)),
+        "waits": Markup(charts.waiting_times(waits, BINS_PER_DECADE, quantiles)),
+        "what_if": Markup(charts.what_if_curve(section["what_if"], section["timeouts_in_use"])),
+        "types": Markup(by_type),
+    }
+
+
+def _optional_rows(analysis: Analysis, name: str) -> list[Row]:
+    """Return a small table's rows; none if the analysis does not have the table."""
+    if name not in analysis.manifest["tables"]:
+        return []
+    return _in_utc(analysis.rows(name))
+
+
+def _top_rows(table: DataFrame, largest: list[str], *then: str | Column) -> list[Row]:
+    """Return the first `_MAX_ROWS` rows, descending by `largest`, then ordered by `then`."""
+    return _collect(table.orderBy(*[F.desc(name) for name in largest], *then).limit(_MAX_ROWS))
+
+
+def _collect(table: DataFrame) -> list[Row]:
+    # Through Arrow, whose times are in UTC; `collect` returns them in this machine's zone.
+    return _in_utc(table.toArrow().to_pylist())
+
+
+def _in_utc(rows: list[Row]) -> list[Row]:
+    """Return the rows with times in UTC and without a zone, which the page names once."""
+    return [
+        {
+            name: value.astimezone(UTC).replace(tzinfo=None)
+            if isinstance(value, datetime)
+            else value
+            for name, value in row.items()
+        }
+        for row in rows
+    ]
 
 
 def _by_design(hosts: DataFrame) -> DataFrame:
@@ -169,28 +204,31 @@ def _by_design(hosts: DataFrame) -> DataFrame:
         "tries",
         "callbacks",
         "callback_errors",
+        "task_seconds",
     )
+    peaks = ("peak_pending", "peak_queued")
     return (
         hosts.groupBy("design")
         .agg(
-            *[F.sum(name).alias(name) for name in (*sums, "task_seconds")],
-            F.max("peak_pending").alias("peak_pending"),
-            F.max("peak_queued").alias("peak_queued"),
+            *[F.sum(name).alias(name) for name in sums],
+            *[F.max(name).alias(name) for name in peaks],
         )
         .orderBy(F.desc("design"))
     )
 
 
+def _given(parameters: Row) -> Row:
+    return {name: value for name, value in parameters.items() if value not in ({}, None)}
+
+
 def _settings(manifest: Row) -> Row:
-    settings: Row = {"source": manifest["trace"]["source"], "format": manifest["trace"]["format"]}
-    settings |= {
-        name: value
-        for name, value in manifest["trace"]["parameters"].items()
-        if value not in ({}, None)
-    }
+    trace = manifest["trace"]
+    settings: Row = {"source": trace["source"], "format": trace["format"]}
+    settings |= _given(trace["parameters"])
     for replay in manifest["replays"]:
         known = {name: value for name, value in replay.items() if name not in ("design", "label")}
         if replay["design"] == "legacy":
+            # The 0.8 design has no wheel and no shards.
             known = {"purge_interval": replay["purge_interval"]}
         settings[f"replay, {replay['label']}"] = ", ".join(
             f"{name} {value}" for name, value in known.items()

@@ -1,4 +1,4 @@
-"""What if the timeout were another: the same trace under a list of timeouts."""
+"""What-if analysis: the outcomes of a trace under other timeouts."""
 
 from __future__ import annotations
 
@@ -13,30 +13,35 @@ from pyspark.sql import types as T  # noqa: N812
 
 from request_purgatory.errors import InvalidArgumentError
 from request_purgatory.pipeline.outcomes.condition import NEVER, Ints, epoch_us
-from request_purgatory.pipeline.traces.schema import LONGEST_TIMEOUT_MS
+from request_purgatory.pipeline.traces.schema import MAX_TIMEOUT_MS
 
-#: A host under one timeout. `in_vain_ms` is the time that expired requests waited, `waited_ms` that
-#: of all.
+#: One host under one timeout. `waited_ms` is the sum of all requests' waits, `expired_waited_ms`
+#: that of the expired ones.
 HOST_WHAT_IF = T.StructType(
     [
         T.StructField("host", T.StringType()),
         T.StructField("timeout_ms", T.LongType()),
         T.StructField("requests", T.LongType()),
         T.StructField("expired", T.LongType()),
-        T.StructField("in_vain_ms", T.DoubleType()),
+        T.StructField("expired_waited_ms", T.DoubleType()),
         T.StructField("waited_ms", T.DoubleType()),
         T.StructField("peak_pending", T.LongType()),
     ]
 )
 
-#: The steps of timeouts that are tried unless others are given: 1, 2, 5, 10, ... ms up to 5 hours.
+#: Default candidates for timeouts: 1, 2, 5, 10, ... ms up to about 83 minutes.
 STEPS = tuple(digit * 10**power for power in range(7) for digit in (1, 2, 5))
 
 
 def suggest_timeouts(satisfactions: DataFrame) -> list[int]:
-    """Timeouts worth trying for a trace (`batch.SATISFACTIONS`), in ms.
+    """Suggest timeouts to try for a trace.
 
-    Round steps over the span of its service times.
+    Args:
+        satisfactions: Rows of `batch.SATISFACTIONS`.
+
+    Returns:
+        The `STEPS` from the first quartile of the service times to twice their 99.95th percentile,
+        in ms, ascending; at least one.
     """
     service_ms = (F.unix_micros("satisfied_at") - F.unix_micros("arrived_at")) / 1000
     row = (
@@ -50,25 +55,27 @@ def suggest_timeouts(satisfactions: DataFrame) -> list[int]:
 
 
 def what_if(satisfactions: DataFrame, timeouts: list[int], bytes_per_operation: float) -> DataFrame:
-    """What each timeout would have done to a trace.
+    """Compute what each timeout would have done to a trace.
 
     Args:
-        satisfactions: of the schema `batch.SATISFACTIONS`.
-        timeouts: whole milliseconds, each used for every request instead of its own.
-        bytes_per_operation: what a pending request takes.
+        satisfactions: Rows of `batch.SATISFACTIONS`.
+        timeouts: Whole milliseconds; each replaces the timeout of every request in turn.
+        bytes_per_operation: Memory of one pending request.
 
     Returns:
-        A row a timeout, with `expired_share`, `in_vain_ms` (what all expired requests waited
-        together), `mean_waited_ms`, and `peak_pending` and `peak_bytes` of the host where they are
-        largest, as memory is a matter of the single process.
+        One row for each timeout, ascending: `timeout_ms`, `requests`, `expired`, `expired_share`,
+        `expired_waited_ms` (the sum over the expired requests), `mean_waited_ms`, and the
+        `peak_pending` and `peak_bytes` of the host where they are largest, as one process has to
+        hold them.
 
     Raises:
-        InvalidArgumentError: a timeout is negative or more than a trace's can be, or there is none.
+        InvalidArgumentError: `timeouts` is empty, or a timeout is negative or longer than a trace
+            may have.
     """
-    if not timeouts or min(timeouts) < 0 or max(timeouts) > LONGEST_TIMEOUT_MS:
+    if not timeouts or min(timeouts) < 0 or max(timeouts) > MAX_TIMEOUT_MS:
         raise InvalidArgumentError(
             "timeouts",
-            f"one or more numbers of milliseconds from 0 to {LONGEST_TIMEOUT_MS:,}",
+            f"one or more numbers of milliseconds from 0 to {MAX_TIMEOUT_MS:,}",
             timeouts,
         )
     hosts = satisfactions.select("host", "arrived_at", "satisfied_at").groupBy("host")
@@ -79,7 +86,7 @@ def what_if(satisfactions: DataFrame, timeouts: list[int], bytes_per_operation: 
             F.sum("requests").alias("requests"),
             F.sum("expired").alias("expired"),
             (F.sum("expired") / F.sum("requests")).alias("expired_share"),
-            F.sum("in_vain_ms").alias("in_vain_ms"),
+            F.sum("expired_waited_ms").alias("expired_waited_ms"),
             (F.sum("waited_ms") / F.sum("requests")).alias("mean_waited_ms"),
             F.max("peak_pending").alias("peak_pending"),
         )
@@ -90,8 +97,9 @@ def what_if(satisfactions: DataFrame, timeouts: list[int], bytes_per_operation: 
 
 def _host_what_if(timeouts: list[int]) -> Callable[[pa.Table], pa.Table]:
     def host_what_if(table: pa.Table) -> pa.Table:
-        arrived = np.sort(epoch_us(table.column("arrived_at")))
-        order = np.argsort(epoch_us(table.column("arrived_at")), kind="stable")
+        arrived = epoch_us(table.column("arrived_at"))
+        order = np.argsort(arrived, kind="stable")
+        arrived = arrived[order]
         satisfied = epoch_us(
             table.column("satisfied_at").fill_null(
                 pa.scalar(int(NEVER), pa.timestamp("us", tz="UTC"))
@@ -109,7 +117,7 @@ def _host_what_if(timeouts: list[int]) -> Callable[[pa.Table], pa.Table]:
                     "timeout_ms": timeout_ms,
                     "requests": len(arrived),
                     "expired": expired,
-                    "in_vain_ms": float(expired * timeout_ms),
+                    "expired_waited_ms": float(expired * timeout_ms),
                     "waited_ms": float(np.sum(ended - arrived, dtype=np.float64)) / 1000,
                     "peak_pending": peak_pending(arrived, ended),
                 }
@@ -120,15 +128,21 @@ def _host_what_if(timeouts: list[int]) -> Callable[[pa.Table], pa.Table]:
 
 
 def peak_pending(arrived: Ints, ended: Ints) -> int:
-    """The most requests that were pending at one time; one that ends when another arrives is gone by then.
+    """Return the largest number of requests that were pending at one time.
+
+    A request that ends when another arrives is not pending any more at that time.
 
     Args:
-        arrived: times of arrival, sorted.
-        ended: times of the ends, in any order. A request that ends on arrival never was pending.
+        arrived: Times of arrival, ascending.
+        ended: Times of the same requests' ends, row by row. A request that ends on arrival was
+            never pending.
+
+    Returns:
+        The number; 0 without requests.
     """
     waited = ended > arrived
     arrived, ended = arrived[waited], np.sort(ended[waited])
     if not len(arrived):
         return 0
-    gone = np.searchsorted(ended, arrived, side="right")
-    return int(np.max(np.arange(1, len(arrived) + 1) - gone))
+    ended_before = np.searchsorted(ended, arrived, side="right")
+    return int(np.max(np.arange(1, len(arrived) + 1) - ended_before))

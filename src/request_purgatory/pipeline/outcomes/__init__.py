@@ -1,1 +1,1 @@
-"""How every request of a trace ends: by vectors, or by a replay through a real purgatory."""
+"""How each request of a trace ends, computed with vectors or by a replay through a purgatory."""

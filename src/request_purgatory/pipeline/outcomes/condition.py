@@ -1,8 +1,13 @@
-"""When a trace's requests are satisfied, for many requests at once: NumPy over columns.
+"""Compute when the conditions of many requests are satisfied, with NumPy over columns.
 
-The definition is `schema`'s. Here a (request, watch key) pair finds the first event that satisfies
-it by a binary search over the key's events in order of time, all pairs at once; then a request
-takes the last or the first of its pairs.
+`traces.schema` defines the conditions. `satisfied_us` computes them in three steps, each for all
+requests at once:
+
+1. The watch keys of all requests are listed in one array: a *pair* is a request and one of its
+   watch keys, and each pair is a position in this array.
+2. `KeyEvents` sorts the events by key and time. Each pair finds the first event of its key that
+   satisfies it by binary search (`first_index`), as all three aggregates only grow over time.
+3. A request is satisfied at the last time of its pairs (`all`) or at the first one (`any`).
 """
 
 from __future__ import annotations
@@ -18,27 +23,47 @@ Ints = np.ndarray[Any, np.dtype[np.int64]]
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 Bools = np.ndarray[Any, np.dtype[np.bool_]]
 
-#: "Not satisfied by any event": later than every time.
+#: The time of what never happens: later than every other time.
 NEVER = np.int64(2**63 - 1)
 
 
 def epoch_us(column: pa.ChunkedArray) -> Ints:
-    """A timestamp column as microseconds since the epoch."""
+    """Return a timestamp column as whole microseconds since the epoch."""
     us: Ints = column.cast(pa.timestamp("us", tz="UTC")).cast(pa.int64()).to_numpy()
     return us
 
 
 class KeyEvents:
-    """The events of one host that some request watches, by key and time.
+    """The events of one host on watched keys, sorted by key, time and amount.
+
+    The events of the key with number k are those at positions `starts[k]` to `ends[k] - 1`:
+
+    >>> times = pa.array([30, 10, 20, 40], pa.timestamp("us", tz="UTC"))
+    >>> table = pa.table(
+    ...     {"key": ["b", "a", "c", "b"], "occurred_at": times, "amount": [5.0, 1.0, 1.0, 2.0]}
+    ... )
+    >>> events = KeyEvents(pa.array(["a", "b", "a"]), table)  # no request watches "c"
+    >>> events.keys.to_pylist(), events.us.tolist()
+    (['a', 'b'], [10, 30, 40])
+    >>> events.starts.tolist(), events.ends.tolist()
+    ([0, 1], [1, 3])
+    >>> events.running_totals().tolist(), events.high_watermarks().tolist()
+    ([1.0, 5.0, 7.0], [1.0, 5.0, 5.0])
 
     Attributes:
-        keys: the watched keys; a key's number is its position.
-        us: the events' times, key by key, each key's in order; those of key k are
-            `us[starts[k]:ends[k]]`.
+        keys: The distinct watch keys; the number of a key is its position.
+        us: The times of the events, in microseconds since the epoch.
+        starts: For each key, the position of its first event.
+        ends: For each key, the position after its last event.
     """
 
     def __init__(self, watch_keys: pa.Array, events: pa.Table) -> None:
-        """`watch_keys`: every request's keys in one array, repeats and all."""
+        """Sort the events.
+
+        Args:
+            watch_keys: The watch keys of all requests; a key may occur several times.
+            events: The columns key, occurred_at and amount of `schema.EVENTS`.
+        """
         self.keys = pc.unique(watch_keys)
         numbers = pc.index_in(events.column("key"), value_set=self.keys, skip_nulls=True)
         watched = pc.is_valid(numbers)
@@ -50,61 +75,80 @@ class KeyEvents:
         self.us: Ints = us[order]
         self._amount: Floats = amount[order]
         self._number: Ints = number
-        count = np.arange(len(self.keys))
-        self.starts: Ints = np.searchsorted(number, count, side="left").astype(np.int64)
-        self.ends: Ints = np.searchsorted(number, count, side="right").astype(np.int64)
+        every_key = np.arange(len(self.keys))
+        self.starts: Ints = np.searchsorted(number, every_key, side="left").astype(np.int64)
+        self.ends: Ints = np.searchsorted(number, every_key, side="right").astype(np.int64)
 
     def running_totals(self) -> Floats:
-        """Each event's running total of its key's amounts, added up in order and from zero for every key."""
+        """Return the sum of the key's amounts up to and including each event."""
         if not len(self._amount):
             return self._amount
-        whole = np.cumsum(self._amount)
-        if whole[-1] < 2**53 and np.all(self._amount == np.floor(self._amount)):
-            # Whole amounts: every sum is exact, so a key's total is a difference.
-            before = np.concatenate([[0.0], whole])[self.starts]
-            exact: Floats = whole - before[self._number]
+        total = np.cumsum(self._amount)
+        if total[-1] < 2**53 and np.all(self._amount == np.floor(self._amount)):
+            # Sums of whole amounts are exact below 2^53, so the total over all keys before a key's
+            # first event can be subtracted.
+            before = np.concatenate([[0.0], total])[self.starts]
+            exact: Floats = total - before[self._number]
             return exact
+        # Otherwise rounding depends on the first summand, so each key is summed up by itself.
         totals = np.empty_like(self._amount)
         for start, end in zip(self.starts.tolist(), self.ends.tolist(), strict=True):
-            # Key by key, because rounding depends on where a sum begins.
             np.cumsum(self._amount[start:end], out=totals[start:end])
         return totals
 
     def high_watermarks(self) -> Floats:
-        """Each event's largest amount of its key so far."""
+        """Return the largest of the key's amounts up to and including each event."""
         if not len(self._amount):
             return self._amount
+        # One running maximum serves all keys: the ranks of amounts are shifted by key, so that all
+        # ranks of a later key are above those of earlier keys.
         values, rank = np.unique(self._amount, return_inverse=True)
-        # One running maximum for all keys: a later key's ranks are all above those of an earlier
-        # one.
-        best = np.maximum.accumulate(self._number * len(values) + rank)
-        watermarks: Floats = values[best - self._number * len(values)]
+        shift = self._number * len(values)
+        watermarks: Floats = values[np.maximum.accumulate(shift + rank) - shift]
         return watermarks
 
 
 def first_index(low: Ints, high: Ints, holds: Callable[[Ints, Ints], Bools]) -> Ints:
-    """For each pair, the first index in [low, high) for which `holds`, or high: a binary search, all pairs at once.
+    """Run many binary searches at once.
+
+    Search k finds the first index from `low[k]` to `high[k] - 1` at which a predicate is true:
+
+    >>> values = np.array([1, 3, 5, 1, 9])
+    >>> wanted = np.array([4, 2, 6])
+    >>> low, high = np.array([0, 3, 0]), np.array([3, 5, 3])
+    >>> first_index(low, high, lambda searches, index: values[index] >= wanted[searches]).tolist()
+    [2, 4, 3]
 
     Args:
-        holds: given the numbers of the pairs still searched and an index for each; false up to some
-            index, true from it on.
+        low: The first index of each search.
+        high: The index after the last one of each search.
+        holds: The predicate. It gets the numbers of the searches that have not finished and one
+            index for each. Within a search it must be false up to some index, and true from then
+            on.
+
+    Returns:
+        The index that each search found, or its `high` if the predicate is true nowhere.
     """
     low = low.copy()
     high = high.copy()
-    open_pairs = np.flatnonzero(low < high)
-    while len(open_pairs):
-        middle = (low[open_pairs] + high[open_pairs]) >> 1
-        found = holds(open_pairs, middle)
-        high[open_pairs[found]] = middle[found]
-        low[open_pairs[~found]] = middle[~found] + 1
-        open_pairs = open_pairs[low[open_pairs] < high[open_pairs]]
+    unfinished = np.flatnonzero(low < high)
+    while len(unfinished):
+        middle = (low[unfinished] + high[unfinished]) >> 1
+        found = holds(unfinished, middle)
+        high[unfinished[found]] = middle[found]
+        low[unfinished[~found]] = middle[~found] + 1
+        unfinished = unfinished[low[unfinished] < high[unfinished]]
     return high
 
 
 def flat_keys(watch_keys: pa.ChunkedArray) -> tuple[pa.Array, Ints]:
-    """All requests' watch keys in one array, and how many of them are each request's.
+    """Flatten the watch keys of all requests.
 
-    Null is none.
+    Args:
+        watch_keys: A column of lists; null is an empty list.
+
+    Returns:
+        The keys of all requests in one array, and the number of keys of each request.
     """
     array = watch_keys.combine_chunks()
     if isinstance(array, pa.ChunkedArray):
@@ -115,89 +159,127 @@ def flat_keys(watch_keys: pa.ChunkedArray) -> tuple[pa.Array, Ints]:
 
 
 def satisfied_us(requests: pa.Table, events: pa.Table) -> Ints:
-    """When each request's condition first holds, whatever its timeout: microseconds since the epoch, or NEVER.
+    """Compute when each request's condition is first satisfied, regardless of its timeout.
+
+    Below, the pairs of the first two requests are satisfied at 10 (key a) and at 20 (key b). The
+    third request arrives at 25, so the first event does not count for its sum:
+
+    >>> def times(*us):
+    ...     return pa.array(us, pa.timestamp("us", tz="UTC"))
+    >>> requests = pa.table(
+    ...     {
+    ...         "arrived_at": times(0, 0, 25, 25),
+    ...         "watch_keys": [["a", "b"], ["a", "b"], ["a"], ["a"]],
+    ...         "aggregate": ["count", "count", "sum", "sum"],
+    ...         "threshold": [1.0, 1.0, 5.0, 6.0],
+    ...         "quantifier": ["all", "any", "all", "all"],
+    ...     }
+    ... )
+    >>> events = pa.table(
+    ...     {"key": ["a", "b", "a"], "occurred_at": times(10, 20, 30), "amount": [2.0, 2.0, 5.0]}
+    ... )
+    >>> [int(us) if us != NEVER else None for us in satisfied_us(requests, events)]
+    [20, 10, 30, None]
 
     Args:
-        requests, events: of one host, with the columns of `schema.REQUESTS` and `schema.EVENTS`.
-    """
-    flat, lengths = flat_keys(requests.column("watch_keys"))
-    arrived = epoch_us(requests.column("arrived_at"))
-    times = _pairs_satisfied_us(
-        requests,
-        KeyEvents(flat, events),
-        flat,
-        np.repeat(np.arange(len(lengths)), lengths),
-        arrived,
-    )
+        requests: The requests of one host, with columns of `schema.REQUESTS`.
+        events: The events of the same host, with columns of `schema.EVENTS`.
 
-    every = _equals(requests, "quantifier", "all")
-    satisfied = np.where(every, arrived, NEVER)
-    some = np.flatnonzero(lengths)
-    if len(some):
-        firsts = (np.cumsum(lengths) - lengths)[some]
-        satisfied[some] = np.where(
-            every[some], np.maximum.reduceat(times, firsts), np.minimum.reduceat(times, firsts)
+    Returns:
+        For each request the time in microseconds since the epoch, or NEVER.
+    """
+    keys, lengths = flat_keys(requests.column("watch_keys"))
+    pairs = _Pairs(requests, keys, lengths, KeyEvents(keys, events))
+    times = pairs.satisfied_us()
+
+    is_all = _equals(requests, "quantifier", "all")
+    # Without keys, `all` is satisfied at the arrival and `any` never.
+    satisfied = np.where(is_all, epoch_us(requests.column("arrived_at")), NEVER)
+    with_keys = np.flatnonzero(lengths)
+    if len(with_keys):
+        first_pair = (np.cumsum(lengths) - lengths)[with_keys]
+        satisfied[with_keys] = np.where(
+            is_all[with_keys],
+            np.maximum.reduceat(times, first_pair),
+            np.minimum.reduceat(times, first_pair),
         )
     return satisfied
 
 
-def _pairs_satisfied_us(
-    requests: pa.Table, events: KeyEvents, keys: pa.Array, request: Ints, arrived: Ints
-) -> Ints:
-    """When each (request, watch key) pair is satisfied.
+class _Pairs:
+    """The pairs of requests and watch keys, as columns with one element per pair.
 
-    `request` is each pair's row, `keys` its key.
+    A method that takes `pairs` gets positions of pairs in these columns. It returns, for each of
+    them, the position of the first event in `KeyEvents` that satisfies the pair, or the end of its
+    key's events.
     """
-    number = np.asarray(
-        pc.index_in(keys, value_set=events.keys).to_numpy(zero_copy_only=False), dtype=np.int64
-    )
-    pair_arrived = arrived[request]
-    threshold = np.asarray(requests.column("threshold").to_numpy(), dtype=np.float64)[request]
-    times = np.where(threshold <= 0, pair_arrived, NEVER)
-    start, end = events.starts[number], events.ends[number]
-    waits = threshold > 0
 
-    def since_arrival(pairs: Ints) -> Ints:
+    def __init__(
+        self, requests: pa.Table, keys: pa.Array, lengths: Ints, events: KeyEvents
+    ) -> None:
+        request = np.repeat(np.arange(len(lengths)), lengths)
+        number = np.asarray(
+            pc.index_in(keys, value_set=events.keys).to_numpy(zero_copy_only=False), dtype=np.int64
+        )
+        self._events = events
+        self._start, self._end = events.starts[number], events.ends[number]
+        self._arrived: Ints = epoch_us(requests.column("arrived_at"))[request]
+        self._threshold: Floats = np.asarray(
+            requests.column("threshold").to_numpy(), dtype=np.float64
+        )[request]
+        self._has_aggregate = {
+            name: _equals(requests, "aggregate", name)[request] for name in ("count", "sum", "max")
+        }
+
+    def satisfied_us(self) -> Ints:
+        """Return when each pair is satisfied, in microseconds since the epoch, or NEVER."""
+        times = np.where(self._threshold <= 0, self._arrived, NEVER)
+        for name, search in (("count", self._count), ("sum", self._sum), ("max", self._max)):
+            pairs = np.flatnonzero((self._threshold > 0) & self._has_aggregate[name])
+            if len(pairs):
+                index = search(pairs)
+                found = index < self._end[pairs]
+                pairs = pairs[found]
+                # The maximum may have been reached before the arrival.
+                times[pairs] = np.maximum(self._events.us[index[found]], self._arrived[pairs])
+        return times
+
+    def _since_arrival(self, pairs: Ints) -> Ints:
+        us, arrived = self._events.us, self._arrived[pairs]
         return first_index(
-            start[pairs], end[pairs], lambda at, index: events.us[index] >= pair_arrived[pairs][at]
+            self._start[pairs],
+            self._end[pairs],
+            lambda searches, index: us[index] >= arrived[searches],
         )
 
-    def settle(pairs: Ints, index: Ints) -> None:
-        found = index < end[pairs]
-        pairs = pairs[found]
-        times[pairs] = np.maximum(events.us[index[found]], pair_arrived[pairs])
+    def _count(self, pairs: Ints) -> Ints:
+        # Thresholds above the number of events can't be reached. They are limited to it plus one,
+        # so that infinite ones become integers too.
+        needed = np.minimum(np.ceil(self._threshold[pairs]), len(self._events.us) + 1)
+        return np.minimum(
+            self._since_arrival(pairs) + needed.astype(np.int64) - 1, self._end[pairs]
+        )
 
-    pairs = np.flatnonzero(waits & _equals(requests, "aggregate", "count")[request])
-    if len(pairs):
-        # Beyond the number of events a threshold is out of reach, however large; so it can be made
-        # small enough to add.
-        needed = np.minimum(np.ceil(threshold[pairs]), len(events.us) + 1).astype(np.int64)
-        settle(pairs, np.minimum(since_arrival(pairs) + needed - 1, end[pairs]))
-
-    pairs = np.flatnonzero(waits & _equals(requests, "aggregate", "sum")[request])
-    if len(pairs):
-        totals = events.running_totals()
-        first = since_arrival(pairs)
+    def _sum(self, pairs: Ints) -> Ints:
+        totals = self._events.running_totals()
+        first = self._since_arrival(pairs)
         before = np.zeros(len(pairs))
-        has_before = first > start[pairs]
+        has_before = first > self._start[pairs]
         before[has_before] = totals[first[has_before] - 1]
-        need = threshold[pairs]
-        settle(
-            pairs,
-            first_index(
-                first, end[pairs], lambda at, index: totals[index] - before[at] >= need[at]
-            ),
+        threshold = self._threshold[pairs]
+        return first_index(
+            first,
+            self._end[pairs],
+            lambda searches, index: totals[index] - before[searches] >= threshold[searches],
         )
 
-    pairs = np.flatnonzero(waits & _equals(requests, "aggregate", "max")[request])
-    if len(pairs):
-        watermarks = events.high_watermarks()
-        need = threshold[pairs]
-        settle(
-            pairs,
-            first_index(start[pairs], end[pairs], lambda at, index: watermarks[index] >= need[at]),
+    def _max(self, pairs: Ints) -> Ints:
+        watermarks, threshold = self._events.high_watermarks(), self._threshold[pairs]
+        return first_index(
+            self._start[pairs],
+            self._end[pairs],
+            lambda searches, index: watermarks[index] >= threshold[searches],
         )
-    return times
 
 
 def _equals(requests: pa.Table, column: str, value: str) -> Bools:

@@ -1,7 +1,4 @@
-"""Replay.
-
-Recorded traffic through the real purgatory, on virtual time, hosts side by side on Spark.
-"""
+"""Replay traces through real purgatories on virtual time, with the hosts in parallel on Spark."""
 
 from __future__ import annotations
 
@@ -19,12 +16,12 @@ from request_purgatory.clock import ManualClock
 from request_purgatory.errors import InvalidArgumentError
 from request_purgatory.pipeline.outcomes.condition import NEVER, Ints, epoch_us, flat_keys
 from request_purgatory.pipeline.outcomes.replay_driver import (
-    Ended,
+    EndedRequests,
     EventPart,
     HostDriver,
     RequestPart,
 )
-from request_purgatory.pipeline.spark.worker_gc import paused, settle_worker
+from request_purgatory.pipeline.spark.worker_gc import freeze_imported_objects, gc_paused
 from request_purgatory.pipeline.traces.schema import (
     COMPLETED,
     EVENTS,
@@ -43,8 +40,8 @@ WHEEL = "wheel"
 LEGACY = "legacy"
 DESIGNS = (WHEEL, LEGACY)
 
-#: One level of a host's timing wheels: how many of its buckets held tasks, sampled every
-#: `driver.SAMPLE_EVERY` arrivals.
+#: A level of a host's timing wheels. `mean_used` and `peak_used` count its buckets with tasks,
+#: sampled once in `replay_driver.SAMPLE_EVERY` arrivals.
 WHEEL_LEVEL = T.StructType(
     [
         T.StructField("tick_ms", T.LongType()),
@@ -54,10 +51,10 @@ WHEEL_LEVEL = T.StructType(
     ]
 )
 
-#: What a host's purgatory did. `peak_queued` counts the timer's entries, in the 0.8 design ended
-#: ones too; the estimate's error is E less the operations that the watcher lists held, at purges
-#: (null in the 0.8 design, which has no estimate): at all of them while what is held is at most 20
-#: times the purge interval, and less often when it is more, as counting takes its time.
+#: Statistics of a host's purgatory. `peak_queued` counts the timer's entries, which in the 0.8
+#: design include ended requests. The estimate errors are differences at purges: the purgatory's
+#: estimate of the operations in its watcher lists, less their true number. They are null in the 0.8
+#: design, which has no estimate. Not every purge is measured (`_MeasuredPurgatory`).
 HOSTS = T.StructType(
     [
         T.StructField("design", T.StringType()),
@@ -79,9 +76,9 @@ HOSTS = T.StructType(
     ]
 )
 
-#: What `replay` gives: a row a request, with `late_ms`, how long after its deadline an expired
-#: request's timeout fired, and a row a host, where `kind` is "hosts", the outcome's columns but
-#: `host` are null, and `stats` says what happened there.
+#: The result of `replay`, with two kinds of rows. `kind` is "outcomes" in one row per request, with
+#: `late_ms`, the time from an expired request's deadline to its timeout's callback. `kind` is
+#: "hosts" in one row per host, with `stats`; there the outcome's columns except `host` are null.
 REPLAYED = T.StructType(
     [
         *OUTCOMES.fields,
@@ -94,7 +91,16 @@ REPLAYED = T.StructType(
 
 @dataclass(frozen=True)
 class ReplaySettings:
-    """Which purgatory, and how it is set."""
+    """The design of the replayed purgatory and its parameters.
+
+    Attributes:
+        design: "wheel" for timing wheels, or "legacy" for the design of Kafka 0.8, which only has
+            `purge_interval`.
+        tick_ms: Tick of the finest timing wheel.
+        wheel_size: Buckets of each timing wheel.
+        purge_interval: Purge once about this many ended operations are in the watcher lists.
+        shards: Number of parts that the watch keys are spread over, each with a lock of its own.
+    """
 
     design: str = WHEEL
     tick_ms: int = 1
@@ -105,17 +111,22 @@ class ReplaySettings:
     def __post_init__(self) -> None:
         if self.design not in DESIGNS:
             raise InvalidArgumentError("design", f"one of {', '.join(DESIGNS)}", self.design)
-        # What the purgatory does not take is better told here than by every task.
+        # The purgatory checks its own arguments. Errors are raised here instead of in every task.
         self.purgatory(ManualClock()).shutdown()
 
     def parameters(self) -> dict[str, Any]:
-        """All fields, for the record."""
+        """Return all fields by name, for manifests."""
         return asdict(self)
 
     def purgatory(self, clock: ManualClock, *, measured: bool = False) -> DelayedOperationPurgatory:
-        """A purgatory of these settings, without a thread.
+        """Make a purgatory without a reaper thread.
 
-        `measured`: a wheel's keeps how far its estimate was off at purges.
+        Args:
+            clock: The clock of its timer.
+            measured: Record the errors of the purge estimate; ignored for LEGACY.
+
+        Returns:
+            The purgatory.
         """
         if self.design == LEGACY:
             return LegacyPurgatory(
@@ -136,23 +147,33 @@ _COUNTED_PER_ENDED = 20
 
 
 class _MeasuredPurgatory(DelayedOperationPurgatory):
-    """The purgatory itself.
+    """A purgatory that records the errors of its purge estimate.
 
-    Before it purges, the operations in its lists are counted to see how good the estimate was.
+    Counting the operations takes time in proportion to their number, so it has a budget. Each purge
+    adds 20 operations to the budget for each operation of the purge interval. A purge is measured
+    if the budget covers the operations that it would count. Otherwise a million operations that
+    wait for a long time would be counted again at every purge.
+
+    Attributes:
+        estimate_errors: The estimate less the number of operations in the watcher lists, at each
+            measured purge.
     """
 
     def __init__(self, name: str, **settings: Any) -> None:
         super().__init__(name, **settings)
         self.estimate_errors: list[int] = []
-        self._may_count = 0
+        self._budget = 0
 
     def purge(self) -> int:
+        """Measure the estimate, if the budget allows it, and purge.
+
+        Returns:
+            The number of removed entries.
+        """
         estimate = self._counters.estimate
-        # What is counted, all purges together, is a multiple of what has ended: otherwise a million
-        # that wait for long would be counted again and again.
-        self._may_count += _COUNTED_PER_ENDED * max(1, self.purge_interval)
-        if estimate <= self._may_count:
-            self._may_count -= estimate
+        self._budget += _COUNTED_PER_ENDED * max(1, self.purge_interval)
+        if estimate <= self._budget:
+            self._budget -= estimate
             self.estimate_errors.append(estimate - len(self.operations()))
         return super().purge()
 
@@ -160,17 +181,21 @@ class _MeasuredPurgatory(DelayedOperationPurgatory):
 def replay(
     requests: DataFrame, events: DataFrame, settings: ReplaySettings | None = None
 ) -> DataFrame:
-    """Drive a real purgatory with a trace, one per host, and tell how each request ended (`REPLAYED`).
+    """Replay each host of a trace through a real purgatory.
 
-    A task takes one host at a time; its requests and events have to fit in a Python worker's memory
-    (`host_sizes.require_hosts_fit`).
+    A task takes one host at a time. Its requests and events have to fit into a Python worker's
+    memory (`host_sizes.require_hosts_fit`).
 
     Args:
-        requests, events: of the schemas `schema.REQUESTS` and `schema.EVENTS`.
-        settings: the design and its sizes.
+        requests: Rows of `schema.REQUESTS`.
+        events: Rows of `schema.EVENTS`.
+        settings: The design and its parameters; None means the defaults.
+
+    Returns:
+        A table of the schema `REPLAYED`.
 
     Raises:
-        SchemaError: a column is missing or of another type.
+        SchemaError: A column is missing or of another type.
     """
     settings = settings or ReplaySettings()
     requests = require(requests, REQUESTS, "requests")
@@ -184,14 +209,14 @@ def replay(
 
 def _replay_host(settings: ReplaySettings) -> Callable[[pa.Table, pa.Table], pa.Table]:
     def replay_host(requests: pa.Table, events: pa.Table) -> pa.Table:
-        settle_worker()
+        freeze_imported_objects()
         if not requests.num_rows:
             return _arrow_schema().empty_table()
-        begun = time.perf_counter()
+        started = time.perf_counter()
         host = HostReplay(requests, events, settings)
         host.run()
         outcomes = host.outcomes()
-        stats = host.stats(time.perf_counter() - begun)
+        stats = host.stats(time.perf_counter() - started)
         return pa.concat_tables([outcomes, pa.Table.from_pylist([stats], schema=_arrow_schema())])
 
     return replay_host
@@ -206,12 +231,12 @@ def _arrow_schema() -> pa.Schema:
 
 def _parts(requests: pa.Table, events: pa.Table) -> tuple[RequestPart, EventPart]:
     flat, lengths = flat_keys(requests.column("watch_keys"))
-    with paused():
+    with gc_paused():
         keys = _objects(pa.chunked_array([flat, *events.column("key").chunks], flat.type))
         requests_part = RequestPart(
             arrived_us=epoch_us(requests.column("arrived_at")),
             timeouts_ms=requests.column("timeout_ms").to_numpy().tolist(),
-            watch_keys=_lists(keys[: len(flat)], lengths),
+            watch_keys=_split(keys[: len(flat)], lengths),
             aggregates=_objects(requests.column("aggregate")).tolist(),
             thresholds=requests.column("threshold").to_numpy().tolist(),
             quantifiers=_objects(requests.column("quantifier")).tolist(),
@@ -225,17 +250,17 @@ def _parts(requests: pa.Table, events: pa.Table) -> tuple[RequestPart, EventPart
 
 
 def _objects(column: pa.ChunkedArray) -> Objects:
-    """A column of strings.
+    """Return a column of strings as Python objects, with one object for all equal strings.
 
-    Equal ones become one object, which is hashed once, and found by what it is.
+    A string caches its hash, and dictionaries compare by identity first, so look-ups are fast.
     """
     encoded = column.dictionary_encode().combine_chunks()
     objects: Objects = encoded.dictionary.to_numpy(zero_copy_only=False)[encoded.indices.to_numpy()]
     return objects
 
 
-def _lists(flat: Objects, lengths: Ints) -> list[list[str]]:
-    """The elements in lists of these lengths."""
+def _split(flat: Objects, lengths: Ints) -> list[list[str]]:
+    """Return the elements of an array in lists of the given lengths."""
     if len(lengths) and (lengths == lengths[0]).all():
         lists: list[list[str]] = flat.reshape(len(lengths), lengths[0]).tolist()
         return lists
@@ -244,54 +269,75 @@ def _lists(flat: Objects, lengths: Ints) -> list[list[str]]:
 
 
 class HostReplay(HostDriver):
-    """One host's whole trace on one purgatory, and how each of its requests ended."""
+    """The replay of one host's whole trace through one purgatory.
+
+    Attributes:
+        satisfied_us: When each completed request ended, in microseconds since the epoch; NEVER for
+            the others.
+        late_us: The time from each expired request's deadline to its timeout's callback, in
+            microseconds; 0 for the others.
+    """
 
     def __init__(self, requests: pa.Table, events: pa.Table, settings: ReplaySettings) -> None:
+        """Make the purgatory.
+
+        Args:
+            requests: The host's rows of `schema.REQUESTS`, at least one.
+            events: The host's rows of `schema.EVENTS`.
+            settings: The design and its parameters.
+        """
         self._table = requests
         self._settings = settings
         self._requests, self._events = _parts(requests, events)
-        firsts = [
+        first_us = min(
             int(times.min())
             for times in (self._requests.arrived_us, self._events.occurred_us)
             if len(times)
-        ]
+        )
         clock = ManualClock()
-        super().__init__(settings.purgatory(clock, measured=True), clock, min(firsts))
-        self.satisfied: Ints = np.full(requests.num_rows, NEVER)
+        super().__init__(settings.purgatory(clock, measured=True), clock, first_us)
+        self.satisfied_us: Ints = np.full(requests.num_rows, NEVER)
         self.late_us: Ints = np.zeros(requests.num_rows, dtype=np.int64)
 
     def run(self) -> None:
         """Replay the whole trace, until every request has ended."""
         self.play(self._requests, self._events)
-        self._take(self.ended())
+        self._store(self.ended())
         self.finish()
-        self._take(self.ended())
+        self._store(self.ended())
 
-    def _take(self, ended: Ended) -> None:
+    def _store(self, ended: EndedRequests) -> None:
         completed = ~ended.expired
-        self.satisfied[ended.row[completed]] = ended.ended_us[completed]
+        self.satisfied_us[ended.row[completed]] = ended.ended_us[completed]
         self.late_us[ended.row[ended.expired]] = (ended.ended_us - ended.deadline_us)[ended.expired]
 
     def outcomes(self) -> pa.Table:
-        """How the requests ended: rows of `REPLAYED` with `kind` "outcomes"."""
+        """Return how the requests ended: rows of `REPLAYED` of the kind "outcomes"."""
         arrived = self._requests.arrived_us
         deadline = arrived + np.asarray(self._requests.timeouts_ms, dtype=np.int64) * 1000
-        completed = self.satisfied <= deadline
-        ended = np.where(completed, self.satisfied, deadline)
+        completed = self.satisfied_us <= deadline
+        ended = np.where(completed, self.satisfied_us, deadline)
         schema = _arrow_schema()
         columns = [
             *[self._table.column(name) for name in OUTCOMES.names[:4]],
             pa.array(ended, pa.timestamp("us", tz="UTC")),
             pa.array([EXPIRED, COMPLETED]).take(pa.array(completed.astype(np.int8))),
             pa.array((ended - arrived) / 1000),
-            pa.array(self.late_us / 1000, mask=self.satisfied != NEVER),
+            pa.array(self.late_us / 1000, mask=self.satisfied_us != NEVER),
             pa.nulls(len(ended), schema.field("stats").type),
             pa.repeat("outcomes", len(ended)),
         ]
         return pa.table(columns, names=schema.names).cast(schema)
 
     def stats(self, task_seconds: float) -> dict[str, Any]:
-        """What the purgatory did: a row of `REPLAYED` with `kind` "hosts"."""
+        """Return the statistics of the purgatory.
+
+        Args:
+            task_seconds: Time of the replay, by the wall clock.
+
+        Returns:
+            A row of `REPLAYED` of the kind "hosts".
+        """
         errors = getattr(self.purgatory, "estimate_errors", [])
         stats = self.counts() | {
             "design": self._settings.design,

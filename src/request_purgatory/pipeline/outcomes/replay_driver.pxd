@@ -16,16 +16,16 @@ cdef class KeyState:
     cdef double _total_before
     cdef long long _instant_us
 
-    cpdef take_in(self, double amount, long long now_us)
-    cpdef double now(self, int aggregate) except? -1
-    cpdef double since(self, int aggregate, long long now_us) except? -1
+    cpdef add(self, double amount, long long now_us)
+    cpdef double value(self, int aggregate) except? -1
+    cpdef double baseline(self, int aggregate, long long now_us) except? -1
 
 
 @cython.final
-cdef class Wait:
-    cdef readonly KeyState _key
-    cdef readonly double _since
-    cdef readonly Wait _next
+cdef class KeyWait:
+    cdef readonly KeyState key
+    cdef readonly double baseline
+    cdef readonly KeyWait next
 
 
 cdef class TraceOperation(DelayedOperation):
@@ -33,13 +33,13 @@ cdef class TraceOperation(DelayedOperation):
     cdef readonly Py_ssize_t row
     cdef readonly long long arrived_us
     cdef readonly long long deadline_us
-    cdef int _aggregate
-    cdef bint _any
-    cdef double _threshold
-    cdef Wait _waits
+    cdef int aggregate
+    cdef bint any_key
+    cdef double threshold
+    cdef KeyWait waits
 
-    @cython.locals(wait=Wait, last=Wait)
-    cpdef bint _holds(self) except -1
+    @cython.locals(wait=KeyWait, last=KeyWait)
+    cpdef bint _is_satisfied(self) except -1
 
 
 cdef class HostDriver:
@@ -55,7 +55,7 @@ cdef class HostDriver:
     cdef object _timer
     cdef SystemTimer _wheel_timer
     cdef PurgatoryCounters _counters
-    cdef Py_ssize_t _ended
+    cdef Py_ssize_t _num_ended
     cdef tuple _columns
     cdef long long[::1] _rows
     cdef long long[::1] _arrived_us
@@ -67,7 +67,7 @@ cdef class HostDriver:
     cdef Py_ssize_t _peak_pending
     cdef Py_ssize_t _peak_queued
     cdef public Py_ssize_t _samples
-    cdef public dict _used
+    cdef public dict _bucket_usage
     cdef list _timeouts
     cdef list _watched
     cdef list _aggregates
@@ -75,29 +75,31 @@ cdef class HostDriver:
     cdef list _quantifiers
 
     @cython.locals(at=Py_ssize_t)
-    cpdef _note(self, TraceOperation operation, bint expired)
+    cpdef record_end(self, TraceOperation operation, bint expired)
 
     cpdef play(self, requests, events)
-    cpdef _bind(self, requests)
+    cpdef _set_requests(self, requests)
 
     @cython.locals(
         purgatory=DelayedOperationPurgatory,
         instant=longlong,
         row=Py_ssize_t,
-        next_arrival=Py_ssize_t,
+        next_request=Py_ssize_t,
         next_event=Py_ssize_t,
         first_event=Py_ssize_t,
-        arrivals_left=Py_ssize_t,
-        events_left=Py_ssize_t,
+        num_requests=Py_ssize_t,
+        num_events=Py_ssize_t,
     )
-    cpdef _play(self, list arrivals, list arrived, list happenings, list occurred, list keys, list amounts)
+    cpdef _play_sorted(
+        self, list request_rows, list arrived_us, list event_rows, list occurred_us, list keys, list amounts
+    )
 
     @cython.locals(wake_ms=longlong, purgatory=DelayedOperationPurgatory)
-    cpdef _expire_before(self, long long instant_us)
+    cpdef _run_reaper_before(self, long long instant_us)
 
-    cpdef long long _reaper_wakes_ms(self) except? -2
-    cpdef _move_to(self, long long now_us)
-    cpdef KeyState _key(self, key)
+    cpdef long long _next_reaper_wake_ms(self) except? -2
+    cpdef _set_time(self, long long now_us)
+    cpdef KeyState _key_state(self, key)
 
     @cython.locals(operation=TraceOperation, state=KeyState, pending=Py_ssize_t, queued=Py_ssize_t)
     cpdef _arrive(self, Py_ssize_t row)

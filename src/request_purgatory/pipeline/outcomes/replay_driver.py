@@ -1,7 +1,4 @@
-"""The driver.
-
-One host's trace through a real purgatory, on virtual time, in as many parts as it comes in.
-"""
+"""Replay one host's trace through a real purgatory on virtual time, in one or several parts."""
 
 from __future__ import annotations
 
@@ -14,13 +11,13 @@ import numpy as np
 from request_purgatory._native import states
 from request_purgatory.clock import ManualClock
 from request_purgatory.pipeline.outcomes.condition import Bools, Ints
-from request_purgatory.pipeline.spark.worker_gc import paused
+from request_purgatory.pipeline.spark.worker_gc import gc_paused
 from request_purgatory.pipeline.traces.schema import AGGREGATES
 from request_purgatory.purgatory.operation import DelayedOperation
 from request_purgatory.purgatory.purgatory import DelayedOperationPurgatory
 from request_purgatory.timer.timer import SystemTimer
 
-#: Timing wheels are looked at once in this many arrivals.
+#: The usage of the timing wheels is sampled once in this many arrivals.
 SAMPLE_EVERY = 1024
 
 
@@ -28,7 +25,7 @@ SAMPLE_EVERY = 1024
 class RequestPart:
     """Requests of one host in columns, in any order.
 
-    As `schema.REQUESTS`, times in microseconds since the epoch.
+    The columns are those of `schema.REQUESTS`; times are in microseconds since the epoch.
     """
 
     arrived_us: Ints
@@ -43,7 +40,7 @@ class RequestPart:
 class EventPart:
     """Events of one host in columns, in any order.
 
-    As `schema.EVENTS`, times in microseconds since the epoch.
+    The columns are those of `schema.EVENTS`; times are in microseconds since the epoch.
     """
 
     occurred_us: Ints
@@ -52,11 +49,16 @@ class EventPart:
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
-    """Requests that have ended, in columns; times in microseconds since the epoch.
+class EndedRequests:
+    """Requests that have ended, in columns; times are in microseconds since the epoch.
 
-    `row` is that in the part that it came in. An expired request has ended when its timeout fired,
-    at the deadline or later.
+    Attributes:
+        row: The request's row in the `RequestPart` that it was in.
+        arrived_us: The arrival.
+        deadline_us: The arrival plus the timeout.
+        ended_us: The end. For an expired request it is the time of its timeout's callback, which is
+            at the deadline or later.
+        expired: Whether the request expired.
     """
 
     row: Ints
@@ -67,9 +69,10 @@ class Ended:
 
 
 class KeyState:
-    """What a key's events add up to.
+    """The aggregates of a key's events: their totals now, and before the latest event's instant.
 
-    Now, and before those of the latest instant in which it had any.
+    Aggregates are numbered by their position in `schema.AGGREGATES`: 0 is count, 1 is sum and 2 is
+    max.
     """
 
     __slots__ = ("_count", "_count_before", "_high", "_instant_us", "_total", "_total_before")
@@ -82,8 +85,8 @@ class KeyState:
         self._total_before = 0.0
         self._instant_us = -1
 
-    def take_in(self, amount: float, now_us: int) -> None:
-        """An event of this instant."""
+    def add(self, amount: float, now_us: int) -> None:
+        """Add an event that occurs at `now_us`, which is not before earlier events."""
         if self._instant_us != now_us:
             self._instant_us = now_us
             self._count_before = self._count
@@ -93,126 +96,167 @@ class KeyState:
         if amount > self._high:
             self._high = amount
 
-    # Aggregates go by their position in `schema.AGGREGATES`: 0 is count, 1 is sum, 2 is max.
-
-    def now(self, aggregate: int) -> float:
-        """Where an aggregate stands."""
+    def value(self, aggregate: int) -> float:
+        """Return the current value of an aggregate."""
         if aggregate == 0:
             return self._count
         return self._total if aggregate == 1 else self._high
 
-    def since(self, aggregate: int, now_us: int) -> float:
-        """What does not count for a request that comes in this instant, whose own events do."""
+    def baseline(self, aggregate: int, now_us: int) -> float:
+        """Return the baseline to subtract for a request arriving at `now_us`.
+
+        For count and sum it is the value before this instant, as events of the same instant count.
+        For max it is 0, as events before the arrival count too.
+        """
         if aggregate == 0:
             return self._count_before if self._instant_us == now_us else self._count
         if aggregate == 1:
             return self._total_before if self._instant_us == now_us else self._total
-        # A high watermark counts from the beginning of time.
         return 0.0
 
 
-class Wait:
-    """One key that a request waits for, and the one after it."""
+class KeyWait:
+    """A key that a request waits for, as an element of the request's linked list.
 
-    __slots__ = ("_key", "_next", "_since")
+    Attributes:
+        key: The state of the key.
+        baseline: The value to subtract from the key's aggregate (`KeyState.baseline`).
+        next: The next element, or None.
+    """
 
-    def __init__(self, key: KeyState, since: float, after: Wait | None) -> None:
-        self._key = key
-        self._since = since
-        self._next = after
+    __slots__ = ("baseline", "key", "next")
+
+    def __init__(self, key: KeyState, baseline: float, following: KeyWait | None) -> None:
+        self.key = key
+        self.baseline = baseline
+        self.next = following
 
 
 class TraceOperation(DelayedOperation):
-    """A request of a trace, waiting in the purgatory for the trace's events."""
+    """A request of a trace, which waits in the purgatory for the trace's events.
+
+    Attributes:
+        row: The request's row in its `RequestPart`.
+        arrived_us: The arrival, in microseconds since the epoch.
+        deadline_us: The arrival plus the timeout.
+        aggregate: The number of its aggregate.
+        any_key: Whether one satisfied key is enough (the quantifier "any").
+        threshold: The value that the aggregate must reach.
+        waits: The keys that are not known to be satisfied, as a linked list.
+    """
 
     __slots__ = (
-        "_aggregate",
-        "_any",
         "_host",
-        "_threshold",
-        "_waits",
+        "aggregate",
+        "any_key",
         "arrived_us",
         "deadline_us",
         "row",
+        "threshold",
+        "waits",
     )
 
-    # Set where it arrives.
+    # `HostDriver._arrive` sets these.
     row: int
     arrived_us: int
     deadline_us: int
-    _aggregate: int
-    _any: bool
-    _threshold: float
-    _waits: Wait | None
+    aggregate: int
+    any_key: bool
+    threshold: float
+    waits: KeyWait | None
 
     def __init__(self, host: HostDriver, timeout_ms: int) -> None:
         super().__init__(timeout_ms)
         self._host = host
 
     def try_complete(self) -> bool:
+        """Complete the request if its condition is satisfied and its deadline has not passed.
+
+        Returns:
+            Whether this call completed the request.
+        """
         host = self._host
         host.tries += 1
         if host.now_us > self.deadline_us:
-            # The purgatory's clock has whole ticks: it may still hold this request for the rest of
-            # the tick in which its deadline was. The trace's rule is the exact one.
+            # The timer expires requests at whole ticks, so this request is still pending in the
+            # rest of its deadline's tick. The trace's deadlines are exact to the microsecond.
             return False
-        return self._holds() and self.force_complete()
+        return self._is_satisfied() and self.force_complete()
 
-    def _holds(self) -> bool:
-        """Whether the condition does; keys that have had enough are not looked at again."""
+    def _is_satisfied(self) -> bool:
+        """Return whether the condition is satisfied, and drop satisfied keys from `waits`."""
         last = None
-        wait = self._waits
+        wait = self.waits
         while wait is not None:
-            if wait._key.now(self._aggregate) - wait._since < self._threshold:
+            if wait.key.value(self.aggregate) - wait.baseline < self.threshold:
                 last = wait
-            elif self._any:
+            elif self.any_key:
                 return True
             elif last is None:
-                self._waits = wait._next
+                self.waits = wait.next
             else:
-                last._next = wait._next
-            wait = wait._next
-        return not self._any and self._waits is None
+                last.next = wait.next
+            wait = wait.next
+        return not self.any_key and self.waits is None
 
     def on_complete(self) -> None:
+        """Record the end if the request completed; `on_expiration` records expired ones."""
         host = self._host
         host.callbacks += 1
         if self._state == states.COMPLETED:
-            host._note(self, False)
+            host.record_end(self, False)
 
     def on_expiration(self) -> None:
+        """Record the end of the expired request."""
         host = self._host
         host.callbacks += 1
-        host._note(self, True)
+        host.record_end(self, True)
 
 
-#: After every instant.
-_NO_INSTANT = 2**63 - 1
+#: A time after every instant of a trace.
+_END_OF_TIME_US = 2**63 - 1
 _AGGREGATES = {name: number for number, name in enumerate(AGGREGATES)}
 
 
 class HostDriver:
-    """One host's trace on one purgatory.
+    """Replays one host's trace through one purgatory, which has no thread of its own.
 
-    Time goes from instant to instant of the trace, in microseconds, and in between from bucket to
-    bucket of the timer. At an instant: what was due before it has expired; its events are taken in;
-    its requests arrive, and see them; the watched keys of its events are checked. What is due at
-    this very instant expires after that, as an event at the deadline still completes.
+    Time advances from instant to instant of the trace, in microseconds. Each instant has these
+    steps:
 
-    The reaper's part is played as each design's reaper would: it wakes when its timer has something
-    due, and for a purge at once, or, in the 0.8 design, when its interval has passed.
+    1. The reaper runs for all earlier times at which it would have woken up, so requests that are
+       due before the instant expire.
+    2. The instant's events are added to the state of their keys.
+    3. The instant's requests arrive, and are tried against this state.
+    4. The keys of the instant's events are checked, which completes requests that wait for them.
 
-    How requests end is noted as they do; `ended` gives it out after each part.
+    Requests that are due at this very instant expire after it, as an event at the deadline still
+    completes.
+
+    The reaper of the timing-wheel design wakes up whenever its timer or a purge is due. That of the
+    0.8 design wakes up when its timer is due and when its interval has passed.
+
+    Attributes:
+        purgatory: The purgatory.
+        clock: The clock of its timer; it starts at 0 at the trace's first whole millisecond.
+        now_us: The current time of the trace, in microseconds since the epoch.
+        tries: Number of calls of `try_complete`.
+        callbacks: Number of calls of `on_complete` and `on_expiration`.
+        arrivals: Number of requests so far.
+        events: Number of events in the parts so far.
     """
 
     def __init__(
         self, purgatory: DelayedOperationPurgatory, clock: ManualClock, first_us: int
     ) -> None:
-        """A purgatory without a thread, on that clock.
+        """Prepare a replay.
 
-        Nothing of the trace happens before `first_us`.
+        Args:
+            purgatory: A purgatory without a reaper thread.
+            clock: The clock of the purgatory's timer.
+            first_us: The time of the trace's first request or event, or an earlier one, in
+                microseconds since the epoch.
         """
-        # The virtual clock begins at the whole millisecond before the first thing that happens.
         self._origin_us = first_us // 1000 * 1000
         self.clock = clock
         self.purgatory = purgatory
@@ -223,133 +267,162 @@ class HostDriver:
         self.events = 0
         self._interval_ms = purgatory.reap_interval_ms
         self._timer = purgatory.timer
-        # The purgatory's own parts, which are asked at every instant.
+        # Internals of the purgatory that are read at every instant.
         self._wheel_timer = purgatory._wheel_timer
         self._counters = purgatory._counters
-        self._make_room(0)
+        self._allocate_results(0)
         self._keys: dict[str, KeyState] = {}
         self._peak_pending = 0
         self._peak_queued = 0
         self._samples = 0
-        # By tick: in how many buckets there were tasks, all samples together, and at most.
-        self._used: dict[int, tuple[int, int]] = {}
+        # By tick: the number of buckets with tasks, summed over all samples, and its maximum.
+        self._bucket_usage: dict[int, tuple[int, int]] = {}
         self._last_wake_ms = 0
 
-    def _make_room(self, requests: int) -> None:
-        """For the ends of so many more requests than are pending."""
-        room = self.purgatory.num_delayed + requests
-        self._ended = 0
-        self._columns = tuple(np.empty(room, dtype=np.int64) for _ in range(5))
+    def _allocate_results(self, requests: int) -> None:
+        """Allocate result columns for `requests` further completions."""
+        size = self.purgatory.num_delayed + requests
+        self._num_ended = 0
+        self._columns = tuple(np.empty(size, dtype=np.int64) for _ in range(5))
         self._rows, self._arrived_us, self._deadlines_us, self._ended_us, self._expired = (
             self._columns
         )
 
-    def _note(self, operation: TraceOperation, expired: bool) -> None:
-        at = self._ended
+    def record_end(self, operation: TraceOperation, expired: bool) -> None:
+        """Record that a request ends now; its operation calls this.
+
+        Args:
+            operation: The request.
+            expired: Whether it expired.
+        """
+        at = self._num_ended
         self._rows[at] = operation.row
         self._arrived_us[at] = operation.arrived_us
         self._deadlines_us[at] = operation.deadline_us
         self._ended_us[at] = self.now_us
         self._expired[at] = expired
-        self._ended = at + 1
+        self._num_ended = at + 1
 
-    def ended(self) -> Ended:
-        """How requests have ended in the last part, or in `finish`."""
+    def ended(self) -> EndedRequests:
+        """Return the requests that ended in the latest call of `play` or `finish`."""
         rows, arrived, deadlines, ended, expired = [
-            column[: self._ended] for column in self._columns
+            column[: self._num_ended] for column in self._columns
         ]
-        return Ended(rows, arrived, deadlines, ended, expired.astype(bool))
+        return EndedRequests(rows, arrived, deadlines, ended, expired.astype(bool))
 
     def play(self, requests: RequestPart, events: EventPart) -> None:
-        """The next part of the trace.
+        """Replay the next part of the trace.
 
-        All that happens from one instant on to another, of which nothing was in earlier parts.
+        A part has everything that happens in an interval of time, and nothing of the interval's
+        instants may be in another part.
+
+        Args:
+            requests: The requests that arrive in the interval.
+            events: The events that occur in the interval.
         """
-        arrivals = np.argsort(requests.arrived_us, kind="stable")
-        # Equal times by amount: running totals are then the same whatever order the rows came in.
-        happenings = np.lexsort((np.asarray(events.amounts, dtype=np.float64), events.occurred_us))
-        self._bind(requests)
-        self._make_room(len(arrivals))
-        with paused():
-            self._play(
-                arrivals.tolist(),
-                requests.arrived_us[arrivals].tolist(),
-                happenings.tolist(),
-                events.occurred_us[happenings].tolist(),
+        request_rows = np.argsort(requests.arrived_us, kind="stable")
+        # Events of the same time are sorted by amount, so that running totals do not depend on the
+        # order of the rows.
+        event_rows = np.lexsort((np.asarray(events.amounts, dtype=np.float64), events.occurred_us))
+        self._set_requests(requests)
+        self._allocate_results(len(request_rows))
+        with gc_paused():
+            self._play_sorted(
+                request_rows.tolist(),
+                requests.arrived_us[request_rows].tolist(),
+                event_rows.tolist(),
+                events.occurred_us[event_rows].tolist(),
                 events.keys,
                 events.amounts,
             )
-        self.events += len(happenings)
+        self.events += len(event_rows)
 
-    def _play(
+    def _play_sorted(
         self,
-        arrivals: list[int],
-        arrived: list[int],
-        happenings: list[int],
-        occurred: list[int],
+        request_rows: list[int],
+        arrived_us: list[int],
+        event_rows: list[int],
+        occurred_us: list[int],
         keys: list[str],
         amounts: list[float],
     ) -> None:
-        """`arrivals` and `happenings` are rows in order of time, `arrived` and `occurred` their times."""
+        """Replay requests and events in order of time.
+
+        Args:
+            request_rows: Rows of the requests, in order of arrival.
+            arrived_us: The arrivals of these rows.
+            event_rows: Rows of the events, in order of time.
+            occurred_us: The times of these rows.
+            keys: The events' keys, by row.
+            amounts: The events' amounts, by row.
+        """
         purgatory = self.purgatory
-        arrivals_left, events_left = len(arrivals), len(happenings)
-        next_arrival = next_event = 0
-        while next_arrival < arrivals_left or next_event < events_left:
-            instant = _NO_INSTANT
-            if next_arrival < arrivals_left:
-                instant = arrived[next_arrival]
-            if next_event < events_left and occurred[next_event] < instant:
-                instant = occurred[next_event]
-            self._expire_before(instant)
-            self._move_to(instant)
+        num_requests, num_events = len(request_rows), len(event_rows)
+        next_request = next_event = 0
+        while next_request < num_requests or next_event < num_events:
+            instant = _END_OF_TIME_US
+            if next_request < num_requests:
+                instant = arrived_us[next_request]
+            if next_event < num_events and occurred_us[next_event] < instant:
+                instant = occurred_us[next_event]
+            self._run_reaper_before(instant)
+            self._set_time(instant)
             first_event = next_event
-            while next_event < events_left and occurred[next_event] == instant:
-                row = happenings[next_event]
-                self._key(keys[row]).take_in(amounts[row], instant)
+            while next_event < num_events and occurred_us[next_event] == instant:
+                row = event_rows[next_event]
+                self._key_state(keys[row]).add(amounts[row], instant)
                 next_event += 1
-            while next_arrival < arrivals_left and arrived[next_arrival] == instant:
-                self._arrive(arrivals[next_arrival])
-                next_arrival += 1
+            while next_request < num_requests and arrived_us[next_request] == instant:
+                self._arrive(request_rows[next_request])
+                next_request += 1
             while first_event < next_event:
-                purgatory.check_and_complete(keys[happenings[first_event]])
+                purgatory.check_and_complete(keys[event_rows[first_event]])
                 first_event += 1
             if self._interval_ms is None and purgatory._purge_due(
                 self._counters.estimate - self._counters._pending()
             ):
                 purgatory.advance_clock(0)
 
-    def _bind(self, requests: RequestPart) -> None:
+    def _set_requests(self, requests: RequestPart) -> None:
         self._timeouts = requests.timeouts_ms
         self._watched = requests.watch_keys
-        # One number for each name, looked up once.
+        # Comparing numbers is faster than comparing names.
         self._aggregates = [_AGGREGATES[name] for name in requests.aggregates]
         self._thresholds = requests.thresholds
         self._quantifiers = requests.quantifiers
 
     def finish(self) -> None:
-        """After the last part: let time pass until every request has ended."""
-        self._make_room(0)
-        self._expire_before(_NO_INSTANT)
+        """Advance the time after the last part until every request has ended.
+
+        Raises:
+            RuntimeError: Requests are still pending, which is an error of this package.
+        """
+        self._allocate_results(0)
+        self._run_reaper_before(_END_OF_TIME_US)
         pending = self.purgatory.shutdown()
-        assert not pending, f"{len(pending)} requests never ended"
+        if pending:
+            raise RuntimeError(
+                f"{len(pending)} requests are pending after the last timeout, which is an error "
+                "of request-purgatory; please report it"
+            )
 
     def forget(self, keys: Iterable[str]) -> None:
-        """Drop what is known of keys that no request to come watches."""
+        """Drop the state of keys that no later request watches, to free its memory."""
         for key in keys:
             self._keys.pop(key, None)
 
-    def _expire_before(self, instant_us: int) -> None:
-        """Let the reaper do all that it does before the instant, each thing at its time."""
+    def _run_reaper_before(self, instant_us: int) -> None:
+        """Run the reaper at each time before the instant at which it would wake up."""
         purgatory = self.purgatory
-        wake_ms = self._reaper_wakes_ms()
+        wake_ms = self._next_reaper_wake_ms()
         while wake_ms >= 0 and self._origin_us + wake_ms * 1000 < instant_us:
-            self._move_to(self._origin_us + wake_ms * 1000)
+            self._set_time(self._origin_us + wake_ms * 1000)
             purgatory.advance_clock(0)
             self._last_wake_ms = wake_ms
-            wake_ms = self._reaper_wakes_ms()
+            wake_ms = self._next_reaper_wake_ms()
 
-    def _reaper_wakes_ms(self) -> int:
-        """When the reaper has something to do next; -1 for never."""
+    def _next_reaper_wake_ms(self) -> int:
+        """Return the clock's time at which the reaper wakes up next, or -1 for never."""
         if self._wheel_timer is not None and self._interval_ms is None:
             return self._wheel_timer._next_due_ms()
         due_ms: int | None = self._timer.next_expiration_ms
@@ -357,11 +430,11 @@ class HostDriver:
             return -1 if due_ms is None else due_ms
         return min(due_ms, max(self._last_wake_ms + self._interval_ms, self.clock.ceil_ms))
 
-    def _move_to(self, now_us: int) -> None:
+    def _set_time(self, now_us: int) -> None:
         self.now_us = now_us
         self.clock._move_to_ns((now_us - self._origin_us) * 1000)
 
-    def _key(self, key: str) -> KeyState:
+    def _key_state(self, key: str) -> KeyState:
         state = self._keys.get(key)
         if state is None:
             state = KeyState()
@@ -373,18 +446,17 @@ class HostDriver:
         operation.row = row
         operation.arrived_us = self.now_us
         operation.deadline_us = self.now_us + operation.delay_ms * 1000
-        operation._any = self._quantifiers[row] == "any"
-        operation._threshold = self._thresholds[row]
-        operation._aggregate = self._aggregates[row]
-        operation._waits = None
+        operation.any_key = self._quantifiers[row] == "any"
+        operation.threshold = self._thresholds[row]
+        operation.aggregate = self._aggregates[row]
+        operation.waits = None
         keys = self._watched[row]
         for key in keys or ():
-            state = self._key(key)
-            operation._waits = Wait(
-                state, state.since(operation._aggregate, self.now_us), operation._waits
+            state = self._key_state(key)
+            operation.waits = KeyWait(
+                state, state.baseline(operation.aggregate, self.now_us), operation.waits
             )
-        # A request without keys is watched under itself: no event can reach it there, as none can
-        # in the trace.
+        # A request without keys is watched under itself, a key that no event has.
         self.purgatory.try_complete_else_watch(operation, keys or [operation])
         pending = self._counters._pending()
         if pending > self._peak_pending:
@@ -397,19 +469,16 @@ class HostDriver:
         self.arrivals += 1
 
     def sample(self) -> None:
-        """Look at what is too dear to look at with every arrival.
-
-        How many of the wheels' buckets hold tasks.
-        """
+        """Count the timing wheels' buckets with tasks, which takes too long at every arrival."""
         timer = self.purgatory.timer
         if isinstance(timer, SystemTimer):
             self._samples += 1
             for tick_ms, used in timer.used_buckets():
-                total, peak = self._used.get(tick_ms, (0, 0))
-                self._used[tick_ms] = total + used, max(peak, used)
+                total, peak = self._bucket_usage.get(tick_ms, (0, 0))
+                self._bucket_usage[tick_ms] = total + used, max(peak, used)
 
     def counts(self) -> dict[str, Any]:
-        """What the purgatory did so far."""
+        """Return the counters of the purgatory and of this replay, by their column of `HOSTS`."""
         metrics = self.purgatory.metrics()
         return {
             "requests": self.arrivals,
@@ -426,14 +495,21 @@ class HostDriver:
         }
 
     def occupancy(self, wheel_size: int) -> list[dict[str, Any]]:
-        """The wheels' levels, finest first: rows of `replay.WHEEL_LEVEL`."""
+        """Return the usage of the timing wheels, the finest one first.
+
+        Args:
+            wheel_size: The number of buckets of each wheel.
+
+        Returns:
+            Rows of `replay.WHEEL_LEVEL`. The mean is over all samples; a wheel that did not exist
+            yet at a sample counts as empty.
+        """
         return [
-            # A level that did not exist yet at a sample had no bucket in use.
             {
                 "tick_ms": tick_ms,
                 "buckets": wheel_size,
                 "mean_used": total / self._samples,
                 "peak_used": peak,
             }
-            for tick_ms, (total, peak) in sorted(self._used.items())
+            for tick_ms, (total, peak) in sorted(self._bucket_usage.items())
         ]

@@ -1,1 +1,1 @@
-"""Simulated clusters, whose traces are made and replayed inside Spark tasks."""
+"""Simulated clusters: traces made and replayed inside Spark tasks, without storing them."""

@@ -1,7 +1,4 @@
-"""A simulated host: its trace is made block by block and goes through a real purgatory at once.
-
-Only sums are kept.
-"""
+"""Simulation of one host: its trace is made and replayed block by block, in bounded memory."""
 
 from __future__ import annotations
 
@@ -16,16 +13,11 @@ from request_purgatory.pipeline.analysis.histogram import Histogram
 from request_purgatory.pipeline.outcomes.condition import Ints
 from request_purgatory.pipeline.outcomes.replay import ReplaySettings
 from request_purgatory.pipeline.outcomes.replay_driver import EventPart, HostDriver, RequestPart
-from request_purgatory.pipeline.spark.worker_gc import paused
-from request_purgatory.pipeline.traces.workload import (
-    START,
-    Block,
-    Workload,
-    host_blocks,
-    host_name,
-)
+from request_purgatory.pipeline.spark.worker_gc import gc_paused
+from request_purgatory.pipeline.traces.workload import START, Workload, host_name
+from request_purgatory.pipeline.traces.workload_blocks import Block, host_blocks
 
-Part = tuple[RequestPart, EventPart]
+TracePart = tuple[RequestPart, EventPart]
 
 #: Quantiles of the waiting times, by the name of their column.
 QUANTILES = {"p50_ms": 0.5, "p90_ms": 0.9, "p99_ms": 0.99, "p999_ms": 0.999}
@@ -35,26 +27,35 @@ _NO_TIMES: Ints = np.zeros(0, dtype=np.int64)
 
 
 class Timeline:
-    """Counts by bin of time. Bins are of one width and begin at the workload's `START`."""
+    """Counts of arrivals and ends in bins of time.
+
+    All bins have the same width; the first one begins at the workload's `START`.
+    """
 
     COLUMNS = ("arrived", "completed", "expired")
 
     def __init__(self, bin_us: int) -> None:
-        """Bins of `bin_us` microseconds."""
+        """Create an empty timeline with bins of `bin_us` microseconds."""
         self._bin_us = bin_us
         self._counts: dict[str, Ints] = dict.fromkeys(self.COLUMNS, _NO_TIMES)
 
     def add(self, column: str, times_us: Ints) -> None:
-        """Count moments, in microseconds since the epoch."""
+        """Count moments.
+
+        Args:
+            column: One of `COLUMNS`.
+            times_us: Microseconds since the epoch, in any order.
+        """
         if len(times_us):
-            self._put(column, np.bincount((times_us - _START_US) // self._bin_us).astype(np.int64))
+            bins = (times_us - _START_US) // self._bin_us
+            self._add_counts(column, np.bincount(bins).astype(np.int64))
 
     def merge(self, other: Timeline) -> None:
-        """Add what another one of the same width counted."""
+        """Add the counts of another timeline with bins of the same width."""
         for column, counts in other._counts.items():
-            self._put(column, counts)
+            self._add_counts(column, counts)
 
-    def _put(self, column: str, counts: Ints) -> None:
+    def _add_counts(self, column: str, counts: Ints) -> None:
         known = self._counts[column]
         total = np.zeros(max(len(known), len(counts)), dtype=np.int64)
         total[: len(known)] += known
@@ -62,7 +63,7 @@ class Timeline:
         self._counts[column] = total
 
     def rows(self) -> list[dict[str, int]]:
-        """A row a bin that is not empty: `bin` and the `COLUMNS`."""
+        """Return `bin`, the bin's index, and the counts in `COLUMNS` for each non-empty bin."""
         columns = [self._counts[column] for column in self.COLUMNS]
         table = np.zeros((max(map(len, columns)), len(columns)), dtype=np.int64)
         for number, column in enumerate(columns):
@@ -74,26 +75,29 @@ class Timeline:
         ]
 
 
-class Ends:
-    """How requests ended.
+class OutcomeCounts:
+    """Counts of outcomes, which can be merged.
 
-    The histograms of their waits in microseconds, by outcome, and the timeline. Adds up.
+    Attributes:
+        completed: Waiting times of completed requests in microseconds.
+        expired: Waiting times of expired requests in microseconds.
+        timeline: Arrivals and ends over time.
     """
 
     def __init__(self, bin_us: int) -> None:
-        """Nothing has ended."""
+        """Create empty counts, with a timeline in bins of `bin_us` microseconds."""
         self.completed = Histogram()
         self.expired = Histogram()
         self.timeline = Timeline(bin_us)
 
-    def merge(self, other: Ends) -> None:
-        """Add another part's."""
+    def merge(self, other: OutcomeCounts) -> None:
+        """Add the counts of other requests."""
         self.completed.merge(other.completed)
         self.expired.merge(other.expired)
         self.timeline.merge(other.timeline)
 
     def waits(self) -> Histogram:
-        """Of all requests."""
+        """Return the waiting times of all requests in microseconds."""
         both = Histogram()
         both.merge(self.completed)
         both.merge(self.expired)
@@ -101,89 +105,114 @@ class Ends:
 
 
 class SimulatedHost(HostDriver):
-    """One host whose requests are counted as they end, and then gone: memory is for what is pending, however many there are.
+    """One host whose requests are counted when they end, and then dropped.
+
+    Memory depends on the number of pending requests, and not on the number of all requests.
 
     Attributes:
-        ends: what became of those that have ended, up to the last `play` or `finish`.
+        counts_by_outcome: The requests that ended until the last `play` or `finish`.
     """
 
     def __init__(self, settings: ReplaySettings, first_us: int, bin_us: int) -> None:
-        """A host on which nothing happens before `first_us`."""
+        """Create a host.
+
+        Args:
+            settings: Its purgatory.
+            first_us: No later than the first request or event, in microseconds since the epoch.
+            bin_us: Width of the timeline's bins in microseconds.
+        """
         clock = ManualClock()
         super().__init__(settings.purgatory(clock), clock, first_us)
         self._settings = settings
-        self.ends = Ends(bin_us)
+        self.counts_by_outcome = OutcomeCounts(bin_us)
         self._peak_keys = 0
-        self._waited_us = 0
-        self._longest_us = 0
-        self._latest_us = 0
+        self._total_wait_us = 0
+        self._max_wait_us = 0
+        self._max_late_us = 0
 
     def sample(self) -> None:
+        """Look at the occupied buckets, and at the number of watched keys."""
         super().sample()
         self._peak_keys = max(self._peak_keys, sum(shard.keys for shard in self.purgatory._shards))
 
     def play(self, requests: RequestPart, events: EventPart) -> None:
+        """Replay the next part of the trace, and count the requests that end in it.
+
+        Args:
+            requests: The part's requests.
+            events: The part's events.
+        """
         super().play(requests, events)
-        self.ends.timeline.add("arrived", requests.arrived_us)
-        self._count_ends()
+        self.counts_by_outcome.timeline.add("arrived", requests.arrived_us)
+        self._count_ended()
 
     def finish(self) -> None:
+        """Let time pass until every request has ended, and count these requests."""
         super().finish()
-        self._count_ends()
+        self._count_ended()
 
-    def _count_ends(self) -> None:
+    def _count_ended(self) -> None:
         ended = self.ended()
-        # By the trace's rule a request that expires has ended at its deadline, whenever the timeout
-        # fired.
-        moments = np.where(ended.expired, ended.deadline_us, ended.ended_us)
-        waits = moments - ended.arrived_us
+        # By the trace's rule an expired request ends at its deadline, even if its timeout fires
+        # later.
+        ends_us = np.where(ended.expired, ended.deadline_us, ended.ended_us)
+        waits_us = ends_us - ended.arrived_us
+        counts = self.counts_by_outcome
         for column, histogram, chosen in (
-            ("completed", self.ends.completed, ~ended.expired),
-            ("expired", self.ends.expired, ended.expired),
+            ("completed", counts.completed, ~ended.expired),
+            ("expired", counts.expired, ended.expired),
         ):
             if chosen.any():
-                self.ends.timeline.add(column, moments[chosen])
-                histogram.add(waits[chosen])
-        if len(waits):
-            self._waited_us += int(waits.sum())
-            self._longest_us = max(self._longest_us, int(waits.max()))
-            self._latest_us = max(self._latest_us, int((ended.ended_us - moments).max()))
+                counts.timeline.add(column, ends_us[chosen])
+                histogram.add(waits_us[chosen])
+        if len(waits_us):
+            self._total_wait_us += int(waits_us.sum())
+            self._max_wait_us = max(self._max_wait_us, int(waits_us.max()))
+            self._max_late_us = max(self._max_late_us, int((ended.ended_us - ends_us).max()))
 
     def row(self) -> dict[str, Any]:
-        """What happened on this host.
-
-        A row of `simulation.HOSTS`, but for its name and what it cost.
-        """
-        waits = self.ends.waits()
-        quantiles = wait_quantiles(waits, self._longest_us)
+        """Return this host's row of `tables.HOSTS`, without the host's name and CPU times."""
+        waits = self.counts_by_outcome.waits()
         return {
             "design": self._settings.design,
             **self.counts(),
             "peak_watched_keys": self._peak_keys,
-            "mean_ms": self._waited_us / waits.total / 1000 if waits.total else None,
-            **quantiles,
-            "max_ms": self._longest_us / 1000,
-            "max_late_ms": self._latest_us / 1000,
+            "mean_ms": self._total_wait_us / waits.total / 1000 if waits.total else None,
+            **wait_quantiles(waits, self._max_wait_us),
+            "max_ms": self._max_wait_us / 1000,
+            "max_late_ms": self._max_late_us / 1000,
             "wheel": self.occupancy(self._settings.wheel_size),
         }
 
 
-def wait_quantiles(waits: Histogram, longest_us: int) -> dict[str, float | None]:
-    """The `QUANTILES` of a histogram of waits in microseconds, in ms.
+def wait_quantiles(waits: Histogram, max_wait_us: int) -> dict[str, float | None]:
+    """Return the `QUANTILES` of waiting times.
 
-    None is beyond the longest wait, which is known exactly.
+    Args:
+        waits: Waiting times in microseconds.
+        max_wait_us: The longest wait, which is known exactly and which no quantile may exceed.
+
+    Returns:
+        Milliseconds by column name; None without requests.
     """
     found = {name: waits.quantile(share) for name, share in QUANTILES.items()}
     return {
-        name: None if wait_us is None else min(wait_us, longest_us) / 1000
+        name: None if wait_us is None else min(wait_us, max_wait_us) / 1000
         for name, wait_us in found.items()
     }
 
 
-def parts(blocks: Iterable[Block]) -> Iterator[Part]:
-    """A host's trace in parts for `HostDriver.play`.
+def trace_parts(blocks: Iterable[Block]) -> Iterator[TracePart]:
+    """Convert the blocks of a host's trace to parts for `HostDriver.play`.
 
-    No instant is in two, and events wait for the part that they fall into.
+    A block has the events of its own requests, and many of them occur during later blocks. A part
+    has all requests and events of a span of time: no two parts share an instant.
+
+    Args:
+        blocks: The host's blocks, in order of time.
+
+    Yields:
+        The requests and events of each part, in order of time.
     """
     arrived, occurred = _NO_TIMES, _NO_TIMES
     watched: list[list[str]] = []
@@ -191,24 +220,26 @@ def parts(blocks: Iterable[Block]) -> Iterator[Part]:
     workload: Workload | None = None
     for block in blocks:
         workload = block.workload
-        own = block.own_keys().to_numpy(zero_copy_only=False)
+        own_keys = block.own_keys().to_numpy(zero_copy_only=False)
         arrived = np.concatenate([arrived, block.arrived_us])
-        watched += _watch_keys(block, own)
+        watched += _watch_keys(block, own_keys)
         occurred = np.concatenate([occurred, block.occurred_us])
-        keys = np.concatenate([keys, own])
-        come = int(np.searchsorted(arrived, block.end_us))
+        keys = np.concatenate([keys, own_keys])
+        num_arrived = int(np.searchsorted(arrived, block.end_us))
         early = occurred < block.end_us
-        if come or early.any():
-            yield _part(workload, arrived[:come], watched[:come], occurred[early], keys[early])
-        arrived, watched = arrived[come:], watched[come:]
+        if num_arrived or early.any():
+            yield _part(
+                workload, arrived[:num_arrived], watched[:num_arrived], occurred[early], keys[early]
+            )
+        arrived, watched = arrived[num_arrived:], watched[num_arrived:]
         occurred, keys = occurred[~early], keys[~early]
     if workload is not None and len(arrived) + len(occurred):
         yield _part(workload, arrived, watched, occurred, keys)
 
 
-def _watch_keys(block: Block, own: np.ndarray[Any, np.dtype[np.object_]]) -> list[list[str]]:
+def _watch_keys(block: Block, own_keys: np.ndarray[Any, np.dtype[np.object_]]) -> list[list[str]]:
     pool = np.array([f"key-{number}" for number in range(block.workload.keys)], dtype=object)
-    lists: list[list[str]] = np.column_stack([own, pool[block.shared]]).tolist()
+    lists: list[list[str]] = np.column_stack([own_keys, pool[block.shared]]).tolist()
     return lists
 
 
@@ -218,7 +249,7 @@ def _part(
     watched: list[list[str]],
     occurred: Ints,
     keys: np.ndarray[Any, np.dtype[np.object_]],
-) -> Part:
+) -> TracePart:
     count = len(arrived)
     requests = RequestPart(
         arrived,
@@ -233,32 +264,47 @@ def _part(
 
 def simulate_host(
     workload: Workload, host: int, settings: ReplaySettings, bin_us: int
-) -> tuple[dict[str, Any], Ends]:
-    """Make one host's trace of a workload that is drawn `host_by_host`, and replay it: a row of `simulation.HOSTS`, and its ends.
+) -> tuple[dict[str, Any], OutcomeCounts]:
+    """Make one host's trace and replay it, block by block.
 
-    In memory are a block or two of requests, those that are pending, the events to come of requests
-    that have arrived, and the entries of ended ones that are not purged yet.
+    In memory are at most two blocks of requests, the pending requests, the future events of
+    requests that have arrived, and the watcher-list entries of ended requests until they are
+    purged.
+
+    Args:
+        workload: A workload that is drawn `host_by_host`.
+        host: The host's number, from 0.
+        settings: Its purgatory.
+        bin_us: Width of the timeline's bins in microseconds.
+
+    Returns:
+        A row of `tables.HOSTS`, and the counts of outcomes.
     """
-    begun = time.process_time()
-    making = 0.0
-    trace = parts(host_blocks(workload, host))
+    began = time.process_time()
+    making_s = 0.0
+    trace = trace_parts(host_blocks(workload, host))
     simulated: SimulatedHost | None = None
     while True:
         before = time.process_time()
-        with paused():
+        with gc_paused():
             part = next(trace, None)
-        making += time.process_time() - before
+        making_s += time.process_time() - before
         if part is None:
             break
         requests, events = part
         if simulated is None:
-            # No event comes before its request.
+            # No event occurs before its request arrives.
             simulated = SimulatedHost(settings, int(requests.arrived_us[0]), bin_us)
         simulated.play(requests, events)
-        # Each key has one event, and the request that it is for has arrived.
+        # Each key has one event, and only the request that it completes watches the key.
         simulated.forget(events.keys)
     assert simulated is not None
     simulated.finish()
-    spent = time.process_time() - begun
-    costs = {"make_cpu_seconds": making, "replay_cpu_seconds": spent - making}
-    return {"host": host_name(workload, host)} | simulated.row() | costs, simulated.ends
+    total_s = time.process_time() - began
+    row = {
+        "host": host_name(workload, host),
+        **simulated.row(),
+        "make_cpu_seconds": making_s,
+        "replay_cpu_seconds": total_s - making_s,
+    }
+    return row, simulated.counts_by_outcome

@@ -1,1 +1,1 @@
-"""Sessions, worker processes and what they need of the machine."""
+"""Spark sessions, Python workers, and the memory and tools that they need."""

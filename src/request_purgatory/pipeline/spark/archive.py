@@ -1,6 +1,6 @@
-"""The archive that brings this package to a cluster's Python workers.
+"""Build the archive that brings this package to the Python workers of a cluster.
 
-An environment that Spark unpacks beside each.
+The archive is a virtual environment. Spark unpacks it beside each executor (`--archives`).
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from pathlib import Path
 from urllib.parse import unquote, urlparse
 
 from request_purgatory.errors import InvalidArgumentError
-from request_purgatory.pipeline.traces.output_folder import OutputExistsError
+from request_purgatory.pipeline.output_folder import OutputExistsError
 
-_NAME = "request-purgatory"
-#: Everything but Spark itself, which a cluster has (pyproject.toml).
+_PACKAGE = "request-purgatory"
+#: The optional dependencies of `pyproject.toml` without Spark itself, which a cluster provides.
 _EXTRA = "cluster"
-#: What the driver and its workers exchange objects of: the same versions on both sides.
-_SAME = ("numpy", "pandas", "pyarrow", "protobuf")
-_ENDINGS = (".tar.gz", ".tgz")
+#: Driver and workers exchange objects of these packages, so both sides need the same versions.
+_PINNED_PACKAGES = ("numpy", "pandas", "pyarrow", "protobuf")
+_SUFFIXES = (".tar.gz", ".tgz")
 
 
 class ArchiveError(RuntimeError):
-    """The environment could not be made; the message is pip's."""
+    """pip could not install the package into the environment; carries pip's message."""
 
 
 @dataclass(frozen=True)
@@ -37,10 +37,10 @@ class Archive:
     """A packed environment.
 
     Attributes:
-        path: the file.
-        python: the interpreter that `bin/python` in it leads to, which has to be on every machine
-            that unpacks it.
-        size: bytes.
+        path: The archive file.
+        python: The interpreter that `bin/python` in the archive links to. Every machine that
+            unpacks the archive needs an interpreter at this path.
+        size: Size of the file in bytes.
     """
 
     path: Path
@@ -49,36 +49,40 @@ class Archive:
 
 
 def make_archive(target: Path, *, source: str | None = None, replace: bool = False) -> Archive:
-    """Pack an environment with this package and all that it needs on a cluster, but Spark.
+    """Pack a virtual environment with this package and its dependencies except Spark.
 
-    A new virtual environment is filled from a wheel, even if the package is installed here as an
-    editable one, and packed. It works wherever it is unpacked, by its `bin/python`; the interpreter
-    itself and the standard library are not in it.
+    pip installs a wheel into a new environment, also where this installation is an editable one.
+    The unpacked environment works in any folder, through its `bin/python`. The interpreter and the
+    standard library are not packed.
 
     Args:
-        target: the `.tar.gz` to make; it appears whole or not at all.
-        source: what pip installs the package from: a wheel, a checkout, or a requirement; what this
-            installation was made from unless given.
+        target: The `.tar.gz` file to write. It appears complete or not at all.
+        source: The wheel, checkout or requirement that pip installs the package from. None means
+            the source of this installation.
+        replace: Overwrite an existing file.
+
+    Returns:
+        The written archive.
 
     Raises:
-        InvalidArgumentError: the target's ending.
-        OutputExistsError: it is there already, and not to be replaced.
+        InvalidArgumentError: The name of `target` ends neither with `.tar.gz` nor with `.tgz`.
+        OutputExistsError: `target` is a folder, or exists and `replace` is false.
         ArchiveError: pip failed.
     """
-    if not target.name.endswith(_ENDINGS):
+    if not target.name.endswith(_SUFFIXES):
         raise InvalidArgumentError(
-            "archive", f"a file whose name ends with {' or '.join(_ENDINGS)}", str(target)
+            "archive", f"a file whose name ends with {' or '.join(_SUFFIXES)}", str(target)
         )
     target = target.absolute()
     if target.is_dir() or (target.exists() and not replace):
         raise OutputExistsError(
-            f"{target} exists already: choose another one, or --force to replace it"
+            f"{target} exists already: choose another path, or replace the file with --force"
         )
     target.parent.mkdir(parents=True, exist_ok=True)
     partial = target.with_name(f".{target.name}.partial")
     try:
         with tempfile.TemporaryDirectory(prefix="purgatory-archive-") as folder:
-            python = _fill(Path(folder) / "env", requirement(source))
+            python = _create_environment(Path(folder) / "env", requirement(source))
             _pack(Path(folder) / "env", partial)
         partial.replace(target)
     finally:
@@ -87,63 +91,63 @@ def make_archive(target: Path, *, source: str | None = None, replace: bool = Fal
 
 
 def requirement(source: str | None = None) -> str:
-    """What pip is to install.
+    """Return the requirement that pip is to install.
 
-    `source`, or what this installation was made from (PEP 610), or else this version from an index.
+    Args:
+        source: A path, a URL or a requirement. None means the source of this installation, which
+            PEP 610 records in `direct_url.json`; without such a record it means the installed
+            version from the package index.
+
+    Returns:
+        A requirement such as `request-purgatory[cluster] @ file:///checkout`.
     """
     if source is None:
-        told = distribution(_NAME).read_text("direct_url.json")
-        if told is None:
-            return f"{_NAME}[{_EXTRA}]=={version(_NAME)}"
-        source = json.loads(told)["url"]
+        direct_url = distribution(_PACKAGE).read_text("direct_url.json")
+        if direct_url is None:
+            return f"{_PACKAGE}[{_EXTRA}]=={version(_PACKAGE)}"
+        source = json.loads(direct_url)["url"]
         if urlparse(source).scheme == "file":
             source = unquote(urlparse(source).path)
     path = Path(source)
     if path.exists():
-        return f"{_NAME}[{_EXTRA}] @ {path.resolve().as_uri()}"
-    return f"{_NAME}[{_EXTRA}] @ {source}" if "://" in source else source
+        return f"{_PACKAGE}[{_EXTRA}] @ {path.resolve().as_uri()}"
+    return f"{_PACKAGE}[{_EXTRA}] @ {source}" if "://" in source else source
 
 
-def _fill(environment: Path, wanted: str) -> Path:
-    # Links, not copies: a copied interpreter does not find the libraries that lie beside the
-    # original's.
+def _create_environment(environment: Path, wanted: str) -> Path:
+    # The interpreter is linked: a copy would not find the shared libraries beside the original.
     venv.EnvBuilder(symlinks=True, with_pip=False).create(environment)
     python = environment / "bin" / "python"
     constraints = environment.with_name("constraints.txt")
     constraints.write_text(
-        "".join(f"{name}=={found}\n" for name, found in _installed().items()), encoding="utf-8"
+        "".join(f"{name}=={found}\n" for name, found in _installed_versions().items()),
+        encoding="utf-8",
     )
-    command = [
-        sys.executable,
-        "-m",
-        "pip",
-        "--disable-pip-version-check",
-        "--quiet",
-        "--python",
-        str(python),
-    ]
-    command += ["install", "--no-compile", "--constraint", str(constraints), wanted]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
+    install = ["install", "--no-compile", "--constraint", str(constraints), wanted]
+    finished = subprocess.run(
+        [*pip, "--python", str(python), *install], capture_output=True, text=True, check=False
+    )
+    if finished.returncode:
         raise ArchiveError(
-            f"pip could not install {wanted}:\n{(done.stderr or done.stdout).strip()}"
+            f"pip could not install {wanted}:\n{(finished.stderr or finished.stdout).strip()}"
         )
     return python.resolve()
 
 
-def _installed() -> dict[str, str]:
-    found = {}
-    for name in _SAME:
+def _installed_versions() -> dict[str, str]:
+    versions = {}
+    for name in _PINNED_PACKAGES:
         try:
-            found[name] = version(name)
+            versions[name] = version(name)
         except PackageNotFoundError:
             continue
-    return found
+    return versions
 
 
 def _pack(environment: Path, target: Path) -> None:
-    # Its scripts name the folder that it was made in. The least compression is five times as fast
-    # as the usual, for a tenth more.
+    # Console scripts are left out: they contain the path of the temporary folder. Compression
+    # level 1 takes a fifth of the default level's time, and the file is a tenth larger.
     with tarfile.open(target, "w:gz", compresslevel=1) as packed:
         packed.add(environment / "pyvenv.cfg", "pyvenv.cfg")
         for script in sorted((environment / "bin").glob("python*")):
@@ -157,11 +161,12 @@ def _without_owner(entry: tarfile.TarInfo) -> tarfile.TarInfo:
     return entry
 
 
-def usage(archive: Archive) -> str:
-    """How to submit with the archive, in a few lines."""
+def submit_instructions(archive: Archive) -> str:
+    """Return the `spark-submit` options for the archive, and what every executor needs."""
+    system = f"{platform.platform(terse=True).split('-')[0]} {platform.machine()}"
     return (
         f"spark-submit --archives {archive.path}#env --conf spark.pyspark.python=./env/bin/python "
         f"--conf spark.pyspark.driver.python={sys.executable} ...\n"
-        f"needed on every executor: {platform.platform(terse=True).split('-')[0]} {platform.machine()}, "
+        f"needed on every executor: {system}, "
         f"Python {platform.python_version()} at {archive.python}"
     )

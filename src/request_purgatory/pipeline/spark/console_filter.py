@@ -1,4 +1,8 @@
-"""What Spark says on the console and nobody needs."""
+"""Keep output of Spark that no user needs off the console.
+
+What Spark logs is limited by `log4j2.properties`. This module handles what is not logged by Spark:
+lines that the JVM and a helper process print to stderr themselves, and Py4J's log in Python.
+"""
 
 from __future__ import annotations
 
@@ -11,28 +15,33 @@ from contextlib import contextmanager
 
 from pyspark.sql import SparkSession
 
-#: Java's word on a flag that Spark's launcher sets, and what the helper process of a stateful query
-#: prints at each start of one.
+#: No log setting reaches these lines. The JVM prints the first one for `--add-modules
+#: jdk.incubator.vector`, which Spark's launcher always passes. The others are `print` calls in
+#: PySpark's `transform_with_state_driver_worker.py`, which runs once per start of a stateful query.
 _NOISE = re.compile(
-    rb"WARNING: Using incubator modules: |(Starting )?Streaming TransformWithState\w* Python worker\b"
+    rb"WARNING: Using incubator modules: |"
+    rb"(Starting )?Streaming TransformWithState\w* Python worker\b"
 )
 _STDERR = 2
 
 
 @contextmanager
 def without_noise() -> Iterator[None]:
-    """What processes that are started in the block write to stderr, Spark's JVM above all, is passed on without noise.
+    """Drop known noise from the stderr of processes that are started in the block.
 
-    This process's own stderr goes the same way within the block, and not afterwards.
+    The JVM inherits stderr, and PySpark's session builder can't give it another one. So stderr is
+    a pipe while the block runs. A thread copies the other lines to the real stderr until the last
+    process that inherited the pipe has ended. This process writes to the pipe within the block
+    only.
     """
     readable, writable = os.pipe()
     stderr = os.dup(_STDERR)
     os.dup2(writable, _STDERR)
     os.close(writable)
-    reader = threading.Thread(
-        target=_pass_on, args=(readable, os.dup(stderr)), name="spark-stderr", daemon=True
+    copier = threading.Thread(
+        target=_copy_lines, args=(readable, os.dup(stderr)), name="spark-stderr", daemon=True
     )
-    reader.start()
+    copier.start()
     failed = True
     try:
         yield
@@ -41,39 +50,39 @@ def without_noise() -> Iterator[None]:
         os.dup2(stderr, _STDERR)
         os.close(stderr)
         if failed:
-            # What it was is told there, and comes before what is said of it.
-            reader.join(1)
+            # The JVM's own message is printed before the error that the caller prints.
+            copier.join(1)
 
 
-def _pass_on(readable: int, stderr: int) -> None:
+def _copy_lines(readable: int, stderr: int) -> None:
     dropped = False
-    with os.fdopen(readable, "rb") as lines, os.fdopen(stderr, "wb", buffering=0) as passed:
+    with os.fdopen(readable, "rb") as lines, os.fdopen(stderr, "wb", buffering=0) as output:
         for line in lines:
-            # Some of them end with an empty line.
+            # An empty line may follow, as some of the `print` calls end with a line feed.
             dropped = _NOISE.match(line) is not None or (dropped and not line.strip())
             if not dropped:
-                passed.write(line)
+                output.write(line)
 
 
-def quiet_interrupts() -> None:
-    """Let Ctrl-C in a call to the JVM be told by its exception alone.
+def silence_py4j_interrupts() -> None:
+    """Keep Py4J from logging a traceback when Ctrl-C interrupts a call to the JVM.
 
-    Py4j logs its traceback, too.
+    The `KeyboardInterrupt` itself is still raised.
     """
     root = logging.getLogger()
-    if _is_no_interrupt not in root.filters:
-        root.addFilter(_is_no_interrupt)
+    if _is_not_interrupt not in root.filters:
+        root.addFilter(_is_not_interrupt)
 
 
-def hush(spark: SparkSession) -> None:
-    """Let Spark log nothing any more.
+def silence_spark_log(spark: SparkSession) -> None:
+    """Turn off Spark's log; no-op for Spark Connect, whose server has its own console.
 
-    Of work that is stopped in the middle, it logs all that breaks off.
+    Spark logs an error for every task and query that a stop interrupts.
     """
     context = getattr(spark, "sparkContext", None)
-    if context is not None:  # Connect's server logs on its own console.
+    if context is not None:
         context.setLogLevel("OFF")
 
 
-def _is_no_interrupt(record: logging.LogRecord) -> bool:
+def _is_not_interrupt(record: logging.LogRecord) -> bool:
     return record.msg != "KeyboardInterrupt while sending command."

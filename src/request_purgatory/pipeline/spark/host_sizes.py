@@ -1,6 +1,6 @@
-"""How large hosts are.
+"""Estimate the memory that each host of a trace takes in a Python worker, and enforce a limit.
 
-What happens on one host meets in one Python worker, and has to fit there.
+One task handles all requests and events of a host, so they have to fit into one worker.
 """
 
 from __future__ import annotations
@@ -12,30 +12,36 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from request_purgatory.errors import InvalidArgumentError
 
-#: What one host may take in a Python worker, unless a command says otherwise.
+#: The default limit of a Python worker's memory, in MiB.
 MAX_WORKER_MB = 2048
 
 _MB = 2**20
-_TOLD = 3
+#: Error messages name this many hosts or keys at most.
+_MAX_NAMED = 3
 
 
 class HostTooLargeError(ValueError):
-    """One host's rows do not fit into a Python worker.
-
-    The message names the host and says what would do.
-    """
+    """A host's rows do not fit into a Python worker; the message names the host and the remedy."""
 
 
 @dataclass(frozen=True)
-class Need:
-    """What a Python worker takes, in bytes: for itself, and for what it has of one host at a time.
+class MemoryModel:
+    """The memory that a Python worker takes for one host, in bytes, as a linear model.
 
-    They come to 8 to 70 % more than the most resident memory that was measured, with 0.2 to 3
-    million requests, names of 12 and of 60 characters, one key and three, no event and ten for each
-    request, few pending and all.
+    The estimates exceed the measured peak of resident memory by 8 to 70 %. Measured were hosts of
+    0.2 to 3 million requests, with names of 12 and 60 characters, and with few and all requests
+    pending. Each request had one or three watch keys, and no or ten events.
+
+    Attributes:
+        task: The kind of work, for messages.
+        worker: The worker without any row.
+        request: Each request.
+        watch_key: Each watch key of each request.
+        event: Each event.
+        character: Each byte of names and keys in UTF-8.
     """
 
-    what: str
+    task: str
     worker: int
     request: int
     watch_key: int
@@ -43,101 +49,130 @@ class Need:
     character: float
 
 
-BATCH = Need(
+BATCH = MemoryModel(
     "computing outcomes", worker=170 * _MB, request=120, watch_key=220, event=130, character=1.0
 )
-# As if all requests of a host were pending at once, which nobody knows before.
-REPLAY = Need("a replay", worker=170 * _MB, request=690, watch_key=360, event=160, character=2.6)
-WHAT_IF = Need("what-if", worker=170 * _MB, request=140, watch_key=0, event=0, character=0.0)
+# How many requests of a host are pending at once is unknown before the replay, so it is taken to be
+# all of them.
+REPLAY = MemoryModel(
+    "a replay", worker=170 * _MB, request=690, watch_key=360, event=160, character=2.6
+)
+WHAT_IF = MemoryModel("what-if", worker=170 * _MB, request=140, watch_key=0, event=0, character=0.0)
 
 
 def require_hosts_fit(
-    requests: DataFrame, events: DataFrame, need: Need, max_worker_mb: int
+    requests: DataFrame, events: DataFrame, model: MemoryModel, max_worker_mb: int
 ) -> None:
-    """See that every host fits into a Python worker of `max_worker_mb`; one pass over both tables.
+    """Check that every host fits into a Python worker, in one pass over both tables.
+
+    Args:
+        requests: Rows of `schema.REQUESTS`.
+        events: Rows of `schema.EVENTS`.
+        model: The memory that the work takes.
+        max_worker_mb: Limit of a worker's memory in MiB.
 
     Raises:
-        HostTooLargeError: one does not.
-        InvalidArgumentError: `max_worker_mb` is less than a worker takes without a row.
+        HostTooLargeError: A host does not fit.
+        InvalidArgumentError: `max_worker_mb` is less than a worker takes without any row.
     """
-    large = _large_hosts(requests, events, need, max_worker_mb).limit(_TOLD).collect()
+    large = _large_hosts(requests, events, model, max_worker_mb).limit(_MAX_NAMED).collect()
     if large:
         raise HostTooLargeError(
-            f"{_sizes(large)}: more than max_worker_mb={max_worker_mb:,}, and {need.what} takes a host as a whole. "
-            "Give tasks more memory, or name the hosts more finely"
+            f"{_describe(large)}: more than max_worker_mb={max_worker_mb:,}, and {model.task} "
+            "can't split a host. Give tasks more memory, or split the host into several names"
         )
 
 
 def parts_of_hosts(requests: DataFrame, events: DataFrame, max_worker_mb: int) -> dict[str, int]:
-    """In how many parts by watch key `batch.satisfactions` has to cut hosts, so that each fits into a worker of `max_worker_mb`.
+    """Count the parts that `batch.satisfactions` must split each too large host into.
 
-    One pass over both tables; a second one if a host is too large. A host that is not cut is not
-    named.
+    Hosts are split by watch key. The count takes one pass over both tables, and a second one if a
+    host is too large.
+
+    Args:
+        requests: Rows of `schema.REQUESTS`.
+        events: Rows of `schema.EVENTS`.
+        max_worker_mb: Limit of a worker's memory in MiB.
+
+    Returns:
+        The number of parts by host. Hosts that fit into a worker are not in it.
 
     Raises:
-        HostTooLargeError: a host can't be cut: requests of it watch several keys, or one key alone
-            is too large.
-        InvalidArgumentError: `max_worker_mb` is less than a worker takes without a row.
+        HostTooLargeError: A host can't be split, because a request of it watches several keys or
+            because a single key is too large.
+        InvalidArgumentError: `max_worker_mb` is less than a worker takes without any row.
     """
     large = _large_hosts(requests, events, BATCH, max_worker_mb).collect()
     if not large:
         return {}
-    several = [row for row in large if row["most_keys"] > 1]
-    if several:
+    with_several_keys = [row for row in large if row["most_keys"] > 1]
+    if with_several_keys:
         raise HostTooLargeError(
-            f"{_sizes(several[:_TOLD])}: more than max_worker_mb={max_worker_mb:,}, and it can't be cut by watch key, as it has "
-            "requests with several. Give tasks more memory, or name the hosts more finely"
+            f"{_describe(with_several_keys[:_MAX_NAMED])}: more than "
+            f"max_worker_mb={max_worker_mb:,}, and a host can't be split by watch key if a request "
+            "has several keys. Give tasks more memory, or split the host into several names"
         )
-    room = _room(BATCH, max_worker_mb)
-    named = F.col("host").isin([row["host"] for row in large])
-    by_key = _sums(requests.where(named), events.where(named), BATCH, by_key=True)
-    hot = by_key.where(F.col("bytes") > room).orderBy(F.desc("bytes")).limit(_TOLD).collect()
+    available = _available_bytes(BATCH, max_worker_mb)
+    is_large = F.col("host").isin([row["host"] for row in large])
+    by_key = _totals(requests.where(is_large), events.where(is_large), BATCH, by_key=True)
+    too_large = by_key.where(F.col("bytes") > available).orderBy(F.desc("bytes"))
+    hot = too_large.limit(_MAX_NAMED).collect()
     if hot:
         keys = ", ".join(repr(row["key"]) for row in hot)
         raise HostTooLargeError(
-            f"{_sizes(hot)} for the key {keys} alone: more than max_worker_mb={max_worker_mb:,}"
+            f"{_describe(hot)} for the key {keys} alone: more than max_worker_mb={max_worker_mb:,}"
         )
-    # Twice as many as would do if all were alike: keys are of all sizes, and fall into parts at
-    # random.
-    return {row["host"]: 2 * -(-row["bytes"] // room) for row in large}
+    # Equal parts would need half as many. But keys differ in size, and are assigned at random.
+    return {row["host"]: 2 * -(-row["bytes"] // available) for row in large}
 
 
-def _room(need: Need, max_worker_mb: int) -> int:
-    room = max_worker_mb * _MB - need.worker
-    if room <= 0:
+def _available_bytes(model: MemoryModel, max_worker_mb: int) -> int:
+    available = max_worker_mb * _MB - model.worker
+    if available <= 0:
         raise InvalidArgumentError(
             "max_worker_mb",
-            f"more than {need.worker // _MB}, which a worker takes anyway",
+            f"more than {model.worker // _MB}, which a worker takes without any row",
             max_worker_mb,
         )
-    return room
+    return available
 
 
 def _large_hosts(
-    requests: DataFrame, events: DataFrame, need: Need, max_worker_mb: int
+    requests: DataFrame, events: DataFrame, model: MemoryModel, max_worker_mb: int
 ) -> DataFrame:
-    room = _room(need, max_worker_mb)
-    return _sums(requests, events, need).where(F.col("bytes") > room).orderBy(F.desc("bytes"))
+    available = _available_bytes(model, max_worker_mb)
+    totals = _totals(requests, events, model)
+    return totals.where(F.col("bytes") > available).orderBy(F.desc("bytes"))
 
 
-def _sums(requests: DataFrame, events: DataFrame, need: Need, *, by_key: bool = False) -> DataFrame:
-    """By host, or by host and key of requests that have one.
+def _totals(
+    requests: DataFrame, events: DataFrame, model: MemoryModel, *, by_key: bool = False
+) -> DataFrame:
+    """Sum up rows and bytes by host, or by host and key.
 
-    Rows, bytes, and the most keys of a request.
+    Args:
+        requests: Rows of `schema.REQUESTS`; with `by_key`, a request counts for its first key.
+        events: Rows of `schema.EVENTS`.
+        model: The bytes of each row.
+        by_key: Group by key as well.
+
+    Returns:
+        A table with the columns host, key (with `by_key`), requests, events, most_keys (the largest
+        number of keys of one request) and bytes.
     """
     keys = F.greatest(F.coalesce(F.size("watch_keys"), F.lit(0)), F.lit(0))
-    by = [F.get("watch_keys", F.lit(0)).alias("key")] if by_key else []
-    letters = _length(F.concat_ws("", "host", "request_id", "request_type", "watch_keys"))
-    one = requests.select(
+    first_key = [F.get("watch_keys", F.lit(0)).alias("key")] if by_key else []
+    names = _octets(F.concat_ws("", "host", "request_id", "request_type", "watch_keys"))
+    of_requests = requests.select(
         "host",
-        *by,
-        _row(1, 0, keys, need.request + keys * need.watch_key + letters * need.character),
+        *first_key,
+        _row(1, 0, keys, model.request + keys * model.watch_key + names * model.character),
     )
     key = ["key"] if by_key else []
-    two = events.select(
-        "host", *key, _row(0, 1, F.lit(0), need.event + _length(F.col("key")) * need.character)
+    of_events = events.select(
+        "host", *key, _row(0, 1, F.lit(0), model.event + _octets(F.col("key")) * model.character)
     )
-    grouped = one.unionByName(two).groupBy("host", *key)
+    grouped = of_requests.unionByName(of_events).groupBy("host", *key)
     counts = [F.sum(f"row.{name}").alias(name) for name in ("requests", "events")]
     return grouped.agg(
         *counts,
@@ -156,13 +191,13 @@ def _row(requests: int, events: int, keys: Column, size: Column) -> Column:
     return F.struct(*[value.alias(name) for name, value in values.items()]).alias("row")
 
 
-def _length(text: Column) -> Column:
+def _octets(text: Column) -> Column:
     return F.coalesce(F.octet_length(text), F.lit(0))
 
 
-def _sizes(rows: list[Row]) -> str:
-    sizes = [
-        f"host {row['host']!r} has {row['requests']:,} requests and {row['events']:,} events, about {row['bytes'] / _MB:,.0f} MB"
+def _describe(rows: list[Row]) -> str:
+    return ", ".join(
+        f"host {row['host']!r} has {row['requests']:,} requests and {row['events']:,} events, "
+        f"about {row['bytes'] / _MB:,.0f} MB"
         for row in rows
-    ]
-    return ", ".join(sizes)
+    )

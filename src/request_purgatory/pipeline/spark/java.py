@@ -1,7 +1,7 @@
-"""Finds the Java that Spark needs, or says what to install.
+"""Find the Java runtime that Spark needs, or explain what to install.
 
-Uses the standard library only and imports nothing of this package, so the Makefile can run this
-very file before there is a virtual environment.
+This file uses the standard library only and imports nothing of this package: the Makefile runs it
+before a virtual environment exists.
 """
 
 from __future__ import annotations
@@ -16,8 +16,11 @@ from pathlib import Path
 
 MINIMUM_VERSION = 17
 
-_PACKAGES = {
-    "debian": "sudo apt-get install openjdk-17-jre-headless   (or default-jre-headless, if that is 17 or newer)",
+_INSTALL_COMMANDS = {
+    "debian": (
+        "sudo apt-get install openjdk-17-jre-headless   "
+        "(or default-jre-headless, if that is 17 or newer)"
+    ),
     "fedora": "sudo dnf install java-latest-openjdk-headless",
     "suse": "sudo zypper install java-21-openjdk-headless",
     "arch": "sudo pacman -S jre21-openjdk-headless",
@@ -28,13 +31,13 @@ _PACKAGES = {
 
 
 class JavaNotFoundError(RuntimeError):
-    """No Java of a version that Spark runs on."""
+    """No Java runtime of a version that Spark supports was found."""
 
 
 def java_command() -> str | None:
-    """The `java` that Spark's launcher would start.
+    """Return the path of the `java` that Spark's launcher would start, or None without one.
 
-    That of JAVA_HOME, or else the first on the PATH.
+    JAVA_HOME takes precedence over PATH, as in Spark's `bin/spark-class`.
     """
     home = os.environ.get("JAVA_HOME")
     if home:
@@ -44,24 +47,25 @@ def java_command() -> str | None:
 
 
 def java_version(command: str) -> int | None:
-    """The major version that `command -version` reports.
+    """Return the major version that `command -version` reports.
 
-    None if it can't be run or says nothing known.
+    None if the command can't be run or its output has no version.
     """
     try:
-        answer = subprocess.run(
+        output = subprocess.run(
             [command, "-version"], capture_output=True, text=True, timeout=60, check=False
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    found = re.search(r'version "(?:1\.)?(\d+)', answer.stderr + answer.stdout)
+    # Up to Java 8 the version was written "1.8".
+    found = re.search(r'version "(?:1\.)?(\d+)', output.stderr + output.stdout)
     return int(found.group(1)) if found else None
 
 
 def install_hint() -> str:
-    """What to type to install a Java that serves, on this platform."""
+    """Return the command that installs a suitable Java runtime on this platform."""
     if platform.system() != "Linux":
-        return _PACKAGES.get(
+        return _INSTALL_COMMANDS.get(
             platform.system(), f"install a Java {MINIMUM_VERSION}+ runtime and set JAVA_HOME to it"
         )
     try:
@@ -72,33 +76,36 @@ def install_hint() -> str:
         family = {"ubuntu": "debian", "rhel": "fedora", "centos": "fedora", "opensuse": "suse"}.get(
             name, name
         )
-        if family in _PACKAGES:
-            return _PACKAGES[family]
+        if family in _INSTALL_COMMANDS:
+            return _INSTALL_COMMANDS[family]
     return "; ".join(
-        f"{name}: {_PACKAGES[name]}" for name in ("debian", "fedora", "suse", "arch", "alpine")
+        f"{name}: {_INSTALL_COMMANDS[name]}"
+        for name in ("debian", "fedora", "suse", "arch", "alpine")
     )
 
 
 def require_java() -> str:
-    """The Java command to use.
+    """Return the path of a Java runtime of version 17 or newer.
 
-    JavaNotFoundError, which says what to install, if there is none of version 17 or newer.
+    Raises:
+        JavaNotFoundError: No such runtime was found; the message has the command to install one.
     """
     command = java_command()
     if command is None:
         home = os.environ.get("JAVA_HOME")
-        found = (
-            f"JAVA_HOME is {home!r}, where there is none"
+        problem = (
+            f"JAVA_HOME={home!r} has no bin/java"
             if home
-            else "none is on the PATH and JAVA_HOME is not set"
+            else "java is not on the PATH and JAVA_HOME is not set"
         )
     else:
         version = java_version(command)
         if version is not None and version >= MINIMUM_VERSION:
             return command
-        found = f"{command} is version {version}" if version else f"{command} does not run"
+        problem = f"{command} is version {version}" if version else f"{command} does not run"
     raise JavaNotFoundError(
-        f"Spark needs Java {MINIMUM_VERSION} or newer, and {found}.\nInstall it with: {install_hint()}"
+        f"Spark needs Java {MINIMUM_VERSION} or newer, but {problem}.\n"
+        f"Install it with: {install_hint()}"
     )
 
 

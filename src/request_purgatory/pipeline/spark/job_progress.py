@@ -1,4 +1,4 @@
-"""Progress of long work on the console."""
+"""Show the progress of Spark jobs on the console."""
 
 from __future__ import annotations
 
@@ -12,15 +12,20 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 
-#: How often Spark is asked how far it is.
-_LOOK_EVERY_S = 0.2
+_POLL_INTERVAL_S = 0.2
 
 
 @contextmanager
 def step(console: Console, spark: SparkSession, description: str) -> Iterator[None]:
-    """Show Spark's tasks while the block runs, and one line with the time it took at its end."""
+    """Show a progress bar of Spark's tasks while the block runs, and print its duration at the end.
+
+    Args:
+        console: Where to print; the bar is shown on a terminal only.
+        spark: The session whose tasks are counted.
+        description: The text beside the bar and in the final line.
+    """
     description = escape(description)
-    begun = time.monotonic()
+    started = time.monotonic()
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}"),
@@ -28,31 +33,35 @@ def step(console: Console, spark: SparkSession, description: str) -> Iterator[No
         TextColumn("{task.fields[tasks]}"),
         TimeElapsedColumn(),
     )
-    done = threading.Event()
+    finished = threading.Event()
     with Progress(
         *columns, console=console, transient=True, disable=not console.is_terminal
     ) as progress:
         bar = progress.add_task(description, total=None, tasks="")
-        watcher = threading.Thread(target=_watch, args=(spark, progress, bar, done), daemon=True)
-        watcher.start()
+        poller = threading.Thread(
+            target=_poll_tasks, args=(spark, progress, bar, finished), daemon=True
+        )
+        poller.start()
         try:
             yield
         finally:
-            done.set()
-            watcher.join(5)
-    console.print(f"[green]✓[/] {description} [dim]{time.monotonic() - begun:.1f} s[/]")
+            finished.set()
+            poller.join(5)
+    console.print(f"[green]✓[/] {description} [dim]{time.monotonic() - started:.1f} s[/]")
 
 
-def _watch(spark: SparkSession, progress: Progress, bar: TaskID, done: threading.Event) -> None:
+def _poll_tasks(
+    spark: SparkSession, progress: Progress, bar: TaskID, finished: threading.Event
+) -> None:
     context = getattr(spark, "sparkContext", None)
     if context is None:
-        return  # Connect's clients see no tasks of their own accord.
+        return  # A Spark Connect client has no status tracker.
     tracker = context.statusTracker()
-    while not done.wait(_LOOK_EVERY_S):
+    while not finished.wait(_POLL_INTERVAL_S):
         try:
             stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
         except Exception:
-            return  # The session is going down; the step's own error tells more.
+            return  # The session is stopping; the block raises the error that says why.
         running = [stage for stage in stages if stage is not None]
         if running:
             total = sum(stage.numTasks for stage in running)

@@ -1,7 +1,4 @@
-"""Memory, measured.
-
-What a pending request takes on the build that is installed, and what a process has taken.
-"""
+"""Measure the memory of pending operations and of this process."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ from request_purgatory.purgatory.purgatory import DelayedOperationPurgatory
 from request_purgatory.timer import SystemTimer
 
 
-class _Waiting(DelayedOperation):
+class _PendingOperation(DelayedOperation):
     __slots__ = ()
 
     def try_complete(self) -> bool:
@@ -29,35 +26,38 @@ class _Waiting(DelayedOperation):
 
 
 @contextmanager
-def traced() -> Iterator[None]:
-    """`tracemalloc` traces in the block, from a heap without garbage on.
+def tracing_memory() -> Iterator[None]:
+    """Collect garbage, then enable `tracemalloc` for the block.
 
-    If it did so before, it goes on.
+    Tracing that was enabled before stays enabled afterwards.
     """
     gc.collect()
-    tracing = tracemalloc.is_tracing()
-    if not tracing:
+    was_tracing = tracemalloc.is_tracing()
+    if not was_tracing:
         tracemalloc.start()
     try:
         yield
     finally:
-        if not tracing:
+        if not was_tracing:
             tracemalloc.stop()
 
 
 def bytes_per_pending_operation(keys: int = 1, *, operations: int = 20_000) -> float:
-    """Bytes for each pending operation that is watched under `keys` keys of its own: itself, its links, its watcher lists.
+    """Measure the memory of a pending operation that is the only one under each of its keys.
 
-    The operation's class has no attributes of its own; what a service adds comes on top, the keys
-    themselves too.
+    Counted are the operation, its links in the watcher lists and the timer, and the watcher lists
+    themselves. The keys and the attributes of a service's own operation class come on top.
 
     Args:
-        keys: watch keys an operation, at least 1.
-        operations: how many are put into a purgatory and measured with `tracemalloc`; fewer if they
-            have many keys.
+        keys: Watch keys per operation, at least 1.
+        operations: Number of operations to measure with `tracemalloc`; reduced for many keys, so
+            that there are at most `2 * operations` keys in all.
+
+    Returns:
+        The mean number of bytes per operation on the installed build, compiled or interpreted.
     """
     operations = max(1, min(operations, 2 * operations // max(keys, 1)))
-    names = [
+    keys_of_operations = [
         tuple(f"{operation}/{key}" for key in range(max(keys, 1)))
         for operation in range(operations)
     ]
@@ -65,26 +65,22 @@ def bytes_per_pending_operation(keys: int = 1, *, operations: int = 20_000) -> f
     purgatory = DelayedOperationPurgatory(
         "measured", timer=SystemTimer("measured", clock=clock), reaper=False
     )
-    with traced():
+    with tracing_memory():
         before, _ = tracemalloc.get_traced_memory()
-        for watch_keys in names:
-            purgatory.try_complete_else_watch(_Waiting(30_000), watch_keys)
+        for watch_keys in keys_of_operations:
+            purgatory.try_complete_else_watch(_PendingOperation(30_000), watch_keys)
         after, _ = tracemalloc.get_traced_memory()
         purgatory.shutdown()
     return (after - before) / operations
 
 
 def peak_memory_bytes() -> int:
-    """The most resident memory that this process has had so far.
-
-    0 where the system does not tell.
-    """
+    """Return the peak resident memory of this process in bytes, or 0 if it is unknown."""
     try:
-        # Not `ru_maxrss`, where there is this: it keeps what the process was before its `exec`,
-        # which may have been a JVM's fork.
-        for line in (
-            Path("/proc/self/status").read_text(encoding="ascii", errors="replace").splitlines()
-        ):
+        # `ru_maxrss` survives `exec`, so it may be the peak of the JVM that forked this process;
+        # VmHWM is this process's own.
+        status = Path("/proc/self/status").read_text(encoding="ascii", errors="replace")
+        for line in status.splitlines():
             if line.startswith("VmHWM:"):
                 return int(line.split()[1]) * 1024
     except OSError:

@@ -1,4 +1,4 @@
-"""The one place where Spark sessions are made."""
+"""Create Spark sessions; no other module does."""
 
 from __future__ import annotations
 
@@ -14,73 +14,71 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from request_purgatory.pipeline.spark.java import require_java
 
-#: What results depend on, and why: set whatever a cluster says.
+#: Settings that results depend on. They override a cluster's configuration.
 SETTINGS: Mapping[str, str] = {
-    # Timestamps mean UTC, whatever the machine's zone; traces are compared to the microsecond.
+    # Timestamps are UTC in every time zone; traces are compared to the microsecond.
     "spark.sql.session.timeZone": "UTC",
     # Parquet's default, INT96, is deprecated, and few other readers keep its microseconds.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-    # With column pruning, the CSV reader does not look at columns that nobody asks for, and a
-    # malformed row passes as good.
+    # With column pruning the CSV reader skips columns that are not selected, and accepts a
+    # malformed row.
     "spark.sql.csv.parser.columnPruning.enabled": "false",
-    # pandas and Arrow write timestamps of nanoseconds, which Spark reads as whole numbers or not at
-    # all.
+    # pandas and Arrow write timestamps in nanoseconds. Spark reads them as integers with this
+    # setting, and not at all without it.
     "spark.sql.legacy.parquet.nanosAsLong": "true",
 }
 
-#: What suits this work, and why; what spark-submit, a Connect server or a cluster's
-#: spark-defaults.conf say wins over it.
+#: Settings that suit this work. Those of spark-submit, of a Spark Connect server and of a cluster's
+#: spark-defaults.conf override them.
 DEFAULTS: Mapping[str, str] = {
-    # A shuffle by host must keep hosts apart: adaptive execution would join small partitions into
-    # one task, and the hosts of a small but slow replay would run one after the other.
+    # Adaptive execution would merge small partitions into one task, and that task would replay its
+    # hosts one after the other.
     "spark.sql.adaptive.coalescePartitions.enabled": "false",
-    # Few enough to be cheap on two cores, enough that a handful of hosts seldom hash to one
-    # partition.
+    # Few enough to be cheap on two cores, and enough that a few hosts rarely share a partition.
     "spark.sql.shuffle.partitions": "16",
-    # pandas only where we ask for it; when we do, by Arrow.
+    # Conversions to and from pandas use Arrow.
     "spark.sql.execution.arrow.pyspark.enabled": "true",
-    # A Python worker that raises tells its own traceback, without the JVM's hundred lines around
-    # it.
+    # An exception in a Python worker is reported by its own traceback, without the JVM's hundred
+    # lines.
     "spark.sql.pyspark.jvmStacktrace.enabled": "false",
 }
 
-#: Where Spark runs inside this process's machine, and nobody else has said anything.
+#: Settings of a session that this module starts in local mode.
 LOCAL_SETTINGS: Mapping[str, str] = {
-    # Nothing listens beyond this machine.
+    # Spark listens on the loopback interface only.
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
-    # Progress is shown by this package; the page would only occupy a port.
+    # `job_progress` shows the progress; the web page would only occupy a port.
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    # In local mode the driver's heap is the executors', too. Replays live in Python workers,
-    # outside of it.
+    # In local mode the driver's heap is also the executors' heap. Replays run in Python workers,
+    # whose memory is not part of it.
     "spark.driver.memory": "3g",
 }
 
-#: What streams add, and why. They may be set while a session is running, and stay set.
+#: Settings of streams. They can be set in a running session, and stay set.
 STREAM_SETTINGS: Mapping[str, str] = {
-    # State outside of the JVM's heap, and commits that write what has changed instead of all; maps
-    # and timers need it.
-    "spark.sql.streaming.stateStore.providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+    # RocksDB keeps state outside the JVM's heap, and map state and timers need it. With changelog
+    # checkpoints a commit writes only what changed.
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-    # A batch in Arrow is packed into one blob for each shard: larger ones make fewer blobs.
+    # Each Arrow batch becomes one blob per shard, so larger batches make fewer blobs.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
 }
 
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
 
-def stream_settings(spark: SparkSession) -> None:
-    """Set what streams need in a session.
-
-    On one machine, no more shuffle partitions than there are cores.
-    """
+def apply_stream_settings(spark: SparkSession) -> None:
+    """Apply `STREAM_SETTINGS`, and on one machine limit the shuffle partitions to the cores."""
     for name, value in STREAM_SETTINGS.items():
         spark.conf.set(name, value)
     if on_one_machine(spark):
-        # Shards are spread over these; each partition costs a state store, and a task a batch. A
-        # checkpoint keeps its number. (A cluster may have few of its cores yet when a session
-        # begins.)
+        # Shards are spread over shuffle partitions, and each partition costs a state store and a
+        # task per batch. On a cluster the number is left alone: a checkpoint fixes it, and a
+        # cluster may have only a few of its cores when a session starts.
         partitions = min(
             int(spark.conf.get("spark.sql.shuffle.partitions") or 1), parallelism(spark)
         )
@@ -88,16 +86,16 @@ def stream_settings(spark: SparkSession) -> None:
 
 
 def parallelism(spark: SparkSession) -> int:
-    """How many tasks Spark makes of what says nothing about it: on one machine, its cores."""
+    """Return Spark's default number of tasks, which is the number of cores on one machine."""
     context: Any = getattr(spark, "sparkContext", None)
     if context is not None:
         return int(context.defaultParallelism)
-    # Connect's clients are not told.
+    # Spark Connect has no such property; an unpartitioned range has the default number of tasks.
     return spark.range(0, 2**16).select(F.spark_partition_id()).distinct().count()
 
 
 def on_one_machine(spark: SparkSession) -> bool:
-    """True if the driver's machine runs all tasks, and so has all files."""
+    """Return whether Spark runs in local mode, where driver and tasks have the same files."""
     return _is_local(spark.conf.get("spark.master", "") or "")
 
 
@@ -105,11 +103,8 @@ def _is_local(master: str) -> bool:
     return master == "local" or master.startswith("local[")
 
 
-def _is_given(environment: Mapping[str, str]) -> bool:
-    """True if somebody has said where Spark runs.
-
-    Spark-submit, or the environment, or a spark-defaults.conf.
-    """
+def _has_master(environment: Mapping[str, str]) -> bool:
+    """Return whether spark-submit, the environment or spark-defaults.conf choose a master."""
     if environment.keys() & {"PYSPARK_GATEWAY_PORT", "SPARK_ENV_LOADED", "SPARK_REMOTE", "MASTER"}:
         return True
     if re.search(
@@ -133,25 +128,29 @@ def create_session(
     master: str | None = None,
     settings: Mapping[str, str] | None = None,
 ) -> SparkSession:
-    """The running session, or a new one.
+    """Return the active Spark session, or create one with the settings of this module.
 
     Args:
-        app_name: shown by cluster managers, unless spark-submit has another.
-        master: as Spark's; unless given, what spark-submit or the environment say (a Spark Connect
-            server by SPARK_REMOTE), or else `local[*]`.
-        settings: further ones of Spark's, for a new session; options for the driver's JVM are added
-            to ours.
+        app_name: Name in cluster managers; spark-submit's `--name` overrides it.
+        master: Spark master URL. None means what spark-submit or the environment choose (for Spark
+            Connect: SPARK_REMOTE), and otherwise `local[*]`.
+        settings: Further Spark settings for a new session. In local mode, JVM options in
+            `spark.driver.extraJavaOptions` are added to those of this module.
+
+    Returns:
+        The session. A session that is active already is returned unchanged.
 
     Raises:
-        JavaNotFoundError: no Java 17 or newer; says what to install.
+        JavaNotFoundError: There is no Java 17 or newer; the message has the command to install one.
     """
     active = SparkSession.getActiveSession()
     if active is not None:
         return active
     builder = SparkSession.Builder()
-    if "PYSPARK_GATEWAY_PORT" not in os.environ:  # spark-submit, which always has a name
+    # spark-submit sets this variable, and always sets a name.
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:
         builder = builder.appName(app_name)
-    if master is None and not _is_given(os.environ):
+    if master is None and not _has_master(os.environ):
         master = "local[*]"
     for name, value in (settings or {}).items():
         builder = builder.config(name, value)
@@ -168,14 +167,14 @@ def create_session(
             builder = builder.config(_JAVA_OPTIONS, " ".join(java_options).strip())
     if master is not None or not os.environ.get("SPARK_REMOTE", "").startswith("sc://"):
         require_java()
-        # Workers must run this very interpreter: another one's NumPy or Arrow, or none, would fail
-        # far from here.
+        # Workers must run this interpreter. With another one, a missing or different NumPy or Arrow
+        # would fail only when the first task runs.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     session: SparkSession = builder.getOrCreate()
-    given: dict[str, str] = session.conf.getAll
+    configured: dict[str, str] = session.conf.getAll
     for name, value in SETTINGS.items():
         session.conf.set(name, value)
     for name, value in DEFAULTS.items():
-        if name not in given:
+        if name not in configured:
             session.conf.set(name, value)
     return session

@@ -1,7 +1,4 @@
-"""Whether a cluster's Python workers can do their part.
-
-They need this package, and the folders that the driver names.
-"""
+"""Check that the Python workers of a cluster have this package and see the driver's folders."""
 
 from __future__ import annotations
 
@@ -18,51 +15,63 @@ from pyspark.sql import SparkSession
 from request_purgatory.pipeline.spark.session import on_one_machine, parallelism
 
 _PACKAGE = "request-purgatory"
-_LOOKED = "machine string, version string, sees boolean"
+_PROBE_SCHEMA = "machine string, version string, sees boolean"
 
 
 class WorkersError(RuntimeError):
-    """A worker lacks what it needs; the message names its machine and says what to do."""
+    """A worker lacks the package or a folder; the message names the machine and the remedy."""
 
 
 def require_workers(spark: SparkSession, folder: Path) -> None:
-    """See that workers have this version of the package and see the driver's `folder`, which exists.
+    """Check that workers have the driver's version of the package and see the driver's `folder`.
 
-    It takes one short job, and none where all is on one machine. On a cluster that is still
-    growing, later workers are not asked.
+    The check is one short job; local mode needs none. Workers that join the cluster later are not
+    checked.
+
+    Args:
+        spark: The session.
+        folder: An existing folder on the driver's machine.
 
     Raises:
-        WorkersError: one of them does not.
+        WorkersError: A worker lacks the package, has another version or does not see the folder.
     """
-    remote = (
-        getattr(spark, "sparkContext", None) is None
-    )  # The machine is Connect's server's, which may be another one.
-    if on_one_machine(spark) and not remote:
+    # With Spark Connect, "local" is the server's machine, which may be another one.
+    is_remote = getattr(spark, "sparkContext", None) is None
+    if on_one_machine(spark) and not is_remote:
         return
-    with tempfile.NamedTemporaryFile(prefix=".purgatory-seen-", dir=folder) as mark:
-        looked = _look_from(spark, mark.name)
-    ours = version(_PACKAGE)
-    for machine, theirs, sees in looked:
-        if theirs != ours:
-            found = f"request-purgatory {theirs}" if theirs else "no request_purgatory"
+    with tempfile.NamedTemporaryFile(prefix=".purgatory-seen-", dir=folder) as probe:
+        answers = _probe_workers(spark, probe.name)
+    driver_version = version(_PACKAGE)
+    for machine, worker_version, sees_folder in answers:
+        if worker_version != driver_version:
+            found = f"{_PACKAGE} {worker_version}" if worker_version else f"no {_PACKAGE}"
             raise WorkersError(
-                f"Spark's Python workers on {machine} have {found}, and the driver has {ours}: make an archive with "
-                "`purgatory archive env.tar.gz`, and submit with --archives env.tar.gz#env "
+                f"Spark's Python workers on {machine} have {found}, but the driver has "
+                f"{driver_version}: make an archive with `purgatory archive env.tar.gz`, and "
+                "submit with --archives env.tar.gz#env "
                 "--conf spark.pyspark.python=./env/bin/python"
             )
-        if not sees:
+        if not sees_folder:
             raise WorkersError(
-                f"{folder}: Spark's workers on {machine} do not see this folder of {socket.gethostname()}; outputs and "
-                "checkpoints have to be on storage that is mounted at the same place on all machines"
+                f"{folder}: Spark's workers on {machine} do not see this folder of "
+                f"{socket.gethostname()}; put outputs and checkpoints on storage that is mounted "
+                "at the same path on all machines"
             )
 
 
-def require_stream_helper(spark: SparkSession) -> None:
-    """See that the driver can start a stateful query's helper process, by the workers' path of their interpreter.
+def require_driver_python(spark: SparkSession) -> None:
+    """Check that the workers' path of their interpreter also exists on the driver.
+
+    Spark starts a helper process of each stateful query on the driver, by the same path. A path
+    such as `./env/bin/python` may exist beside the executors only. A Spark Connect server is not
+    checked, as the client can't know its files.
+
+    Args:
+        spark: The session.
 
     Raises:
-        WorkersError: that is a path beside the executors, and not beside the driver. (Of a Connect
-            server this is not known.)
+        WorkersError: The path does not exist on the driver; the message has the `ln` command that
+            makes it.
     """
     context = getattr(spark, "sparkContext", None)
     if context is None:
@@ -70,16 +79,27 @@ def require_stream_helper(spark: SparkSession) -> None:
     python = Path(context.pythonExec)
     if len(python.parts) > 2 and not python.exists():
         raise WorkersError(
-            f"{context.pythonExec}: no such file in {Path.cwd()}; Spark starts a stateful stream's helper by it on the driver "
-            f"as well. Lead it to the driver's own environment: ln -s {sys.prefix} {python.parents[1]}"
+            f"{context.pythonExec}: no such file in {Path.cwd()}; Spark also starts the helper "
+            "process of a stateful query on the driver by this path. Link it to the driver's "
+            f"environment: ln -s {sys.prefix} {python.parents[1]}"
         )
 
 
-def _look_from(spark: SparkSession, mark: str) -> list[tuple[str, str | None, bool]]:
+def _probe_workers(spark: SparkSession, file: str) -> list[tuple[str, str | None, bool]]:
+    """Ask the workers for their machine, their version of the package, and whether they see `file`.
+
+    Args:
+        spark: The session.
+        file: The absolute path of a new file.
+
+    Returns:
+        The distinct answers; the version is None for a worker without the package.
+    """
     package = _PACKAGE
 
-    # Nested, so that it is sent whole: a worker without the package could not look it up there.
-    def look(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    # A nested function is pickled by value. A module's function is pickled by name, which a worker
+    # without the package could not import.
+    def probe(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import importlib.metadata
         import os
         import socket
@@ -89,18 +109,17 @@ def _look_from(spark: SparkSession, mark: str) -> list[tuple[str, str | None, bo
         for _ in batches:
             continue
         try:
-            found = importlib.metadata.version(package)
+            installed = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:
-            found = None
-        # Other machines' caches of a shared folder may be a few seconds old, but what is not known
-        # yet is looked up.
+            installed = None
+        # Network file systems cache entries for some seconds; a new name is always looked up.
         row = {
             "machine": [socket.gethostname()],
-            "version": [found],
-            "sees": [os.path.exists(mark)],
+            "version": [installed],
+            "sees": [os.path.exists(file)],
         }
         yield pyarrow.RecordBatch.from_pydict(row)
 
     tasks = 2 * parallelism(spark)
-    rows = spark.range(0, tasks, 1, tasks).mapInArrow(look, _LOOKED).distinct().collect()
+    rows = spark.range(0, tasks, 1, tasks).mapInArrow(probe, _PROBE_SCHEMA).distinct().collect()
     return [(row["machine"], row["version"], row["sees"]) for row in rows]

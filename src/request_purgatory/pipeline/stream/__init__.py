@@ -1,7 +1,4 @@
-"""The rules of the purgatory as a streaming job on Spark.
-
-`delayed_operations`, and what it is made of.
-"""
+"""The rules of the purgatory as a Spark Structured Streaming job."""
 
 from request_purgatory.pipeline.stream.job import StreamSettings, delayed_operations
 

@@ -1,72 +1,107 @@
-"""What a stream's checkpoint was made with, so that it is not gone on with in another way."""
+"""The record of what a stream's checkpoint was made with.
+
+It keeps a checkpoint from being used with settings or endpoints that do not match its state.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
+from request_purgatory.pipeline.output_folder import read_json, write_json
 from request_purgatory.pipeline.stream.job import StreamSettings
 from request_purgatory.pipeline.stream.state.store import STATE_VERSION
-from request_purgatory.pipeline.traces.output_folder import read_json, write_json
 
 _FILE = "purgatory-stream.json"
-#: Where a request's state is follows from these; the others may change from one start to the next.
+#: Settings that decide where a request's state is. The others may change from start to start.
 _FIXED = ("shards", "route")
+
+#: Values that checkpoints on disk have for `ticks`: of a stream without and with an idle timeout.
+FOLDER_TICKS = "told"
+CLOCK_TICKS = "the clock's"
 
 
 class CheckpointError(ValueError):
-    """A checkpoint that can't be gone on with as asked; nothing was read or written."""
+    """A checkpoint can't be resumed as requested; nothing was read or written."""
 
 
-def require_same(folder: Path, settings: StreamSettings, endpoints: dict[str, Any]) -> None:
-    """See that a checkpoint, if there is one, was made with these settings, and note them.
+def require_compatible_checkpoint(
+    folder: Path, settings: StreamSettings, endpoints: dict[str, Any]
+) -> None:
+    """Check that a checkpoint was made with these settings and endpoints, and record them.
 
     Args:
-        folder: the checkpoint's, made if it is not there.
-        endpoints: where the stream reads and writes.
+        folder: the checkpoint, created if it does not exist.
+        settings: the stream's settings.
+        endpoints: identities of the stream's inputs and output, by name; and, as `ticks`,
+            FOLDER_TICKS or CLOCK_TICKS.
 
     Raises:
-        CheckpointError: it was made with another number of shards, another route, by a version that
-            keeps its state otherwise, or for other inputs or outputs; or it is none of ours.
+        CheckpointError: the folder is not a stream's checkpoint, or was made by a version with
+            another layout of the state; or shards, route or endpoints differ.
     """
     file = folder / _FILE
-    asked = {
+    requested = {
         "state_version": STATE_VERSION,
-        "settings": settings.parameters(),
+        "settings": _recorded(settings),
         "endpoints": endpoints,
     }
     if file.exists():
         try:
-            made: dict[str, Any] = read_json(file)
+            recorded: dict[str, Any] = read_json(file)
         except ValueError as error:
             raise CheckpointError(
-                f"{file}: damaged, not the JSON that was written ({error})"
+                f"{file}: damaged, not the JSON that was written ({error}); restore the file, or "
+                "choose another checkpoint and another output"
             ) from error
-        _compare(folder, made, asked)
+        _require_equal(folder, recorded, requested)
     elif folder.is_dir() and any(folder.iterdir()):
         raise CheckpointError(
-            f"{folder}: no checkpoint of a purgatory stream, and not empty; choose another --checkpoint"
+            f"{folder}: not a checkpoint of a purgatory stream, and not empty; choose another "
+            "--checkpoint"
         )
     folder.mkdir(parents=True, exist_ok=True)
-    write_json(file, asked)
+    write_json(file, requested)
 
 
-def _compare(folder: Path, made: dict[str, Any], asked: dict[str, Any]) -> None:
+def _recorded(settings: StreamSettings) -> dict[str, Any]:
+    """Return the settings as JSON values, under the names that checkpoints on disk have."""
+    return {
+        "shards": settings.shards,
+        "route": settings.route,
+        "delay_ms": settings.watermark_delay_ms,
+        "remember_ms": settings.key_retention_ms,
+        "max_shard_mb": settings.max_shard_mb,
+    }
+
+
+def _require_equal(folder: Path, recorded: dict[str, Any], requested: dict[str, Any]) -> None:
+    """Compare what must not change between two starts.
+
+    Raises:
+        CheckpointError: something differs; the message lists all differences.
+    """
     differences = []
-    if made["state_version"] != asked["state_version"]:
+    if recorded["state_version"] != requested["state_version"]:
         differences.append(
-            f"its state has layout {made['state_version']}, and this version reads {asked['state_version']}"
+            f"its state has layout {recorded['state_version']}, and this version reads "
+            f"{requested['state_version']}"
         )
     for name in _FIXED:
-        before, now = made["settings"][name], asked["settings"][name]
+        before, now = recorded["settings"][name], requested["settings"][name]
         if before != now:
             differences.append(f"it was made with {name}={before}, not {now}")
-    for name, now in asked["endpoints"].items():
-        before = made["endpoints"].get(name)
-        if before != now:
-            differences.append(f"its {name} was {before}, not {now}")
+    for name, now in requested["endpoints"].items():
+        before = recorded["endpoints"].get(name)
+        if before == now:
+            continue
+        if name == "ticks":
+            word = "with" if before == CLOCK_TICKS else "without"
+            differences.append(f"it was made {word} an idle timeout")
+        else:
+            differences.append(f"it was made with {name} {before!r}, not {now!r}")
     if differences:
         raise CheckpointError(
-            f"{folder}: can't be gone on with: {'; '.join(differences)}. Start with what it was made with, or anew with another "
-            "--checkpoint and --out"
+            f"{folder}: cannot resume this checkpoint: {'; '.join(differences)}. Start with what "
+            "it was made with, or choose another --checkpoint and another --out"
         )

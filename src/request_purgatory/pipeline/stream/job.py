@@ -1,10 +1,9 @@
-"""The streaming job: requests and events in, outcomes out."""
+"""The streaming job: from requests and events to outcomes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
@@ -12,34 +11,35 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
 from request_purgatory.errors import InvalidArgumentError
-from request_purgatory.pipeline.spark.worker_gc import settle_worker
+from request_purgatory.pipeline.spark.worker_gc import freeze_imported_objects
 from request_purgatory.pipeline.stream.processor import ShardProcessor
 from request_purgatory.pipeline.stream.progress import OBSERVED
 from request_purgatory.pipeline.stream.state import rows
-from request_purgatory.pipeline.traces.importers.delimited import require_parquet_columns
-from request_purgatory.pipeline.traces.importers.imported import (
+from request_purgatory.pipeline.traces.importers.row_checks import (
     CORRUPT,
     RAW,
     SOURCE,
     event_checks,
+    flag_rejects,
     request_checks,
-    set_aside,
 )
-from request_purgatory.pipeline.traces.importers.imported import REASON as REASON_COLUMN
+from request_purgatory.pipeline.traces.importers.row_checks import REASON as REASON_COLUMN
+from request_purgatory.pipeline.traces.importers.table_files import require_parquet_columns
 from request_purgatory.pipeline.traces.schema import (
     AGGREGATES,
     COMPLETED,
     EVENTS,
     EXPIRED,
-    JSON_TIMES,
+    JSON_OPTIONS,
     OUTCOMES,
     REQUESTS,
     require,
 )
 
-#: What the stream gives: outcomes, where `kind` is "outcomes"; and, where it is "late", rows of the
-#: input that were not taken in: why, and the row as JSON, the outcome's columns null.
-STREAMED = T.StructType(
+#: The job's result. An outcome has the `kind` "outcomes" and null `reason` and `row`. A late or
+#: rejected row has the `kind` "late", its reason, itself as JSON in `row`, and null in the columns
+#: of outcomes.
+RESULTS = T.StructType(
     [
         *OUTCOMES.fields,
         T.StructField("reason", T.StringType()),
@@ -59,55 +59,55 @@ _PACKED = T.StructType(
         T.StructField("blob", T.BinaryType()),
     ]
 )
-#: Spark runs a stateful operator by event time if a column is marked as watermarked, and drops that
-#: operator's late rows by that column. This one is never late: shards find what is late themselves,
-#: and say so. (pandas' times end in 2262.)
+#: The value of a column that is marked as a watermarked event time. Spark needs such a column to
+#: run a stateful operator by event time, and drops rows that are late by it. Shards find and report
+#: late rows themselves, so this one must never be late. (pandas' timestamps end in 2262.)
 _NEVER_LATE = "2261-01-01"
 _WATERMARK_MARK = "spark.watermarkDelayMs"
-#: Columns by which a source says what it knows of a row.
-_SAID = (CORRUPT, RAW, SOURCE)
+#: Optional columns in which a source describes a row; see `delayed_operations`.
+_SOURCE_COLUMNS = (CORRUPT, RAW, SOURCE)
 
 
 @dataclass(frozen=True)
 class StreamSettings:
-    """How a stream is cut into shards, and how long it waits and remembers.
+    """How a stream is divided into shards, how long it waits for rows, and what it retains.
 
     Attributes:
-        shards: parts that the state is kept in; each is worked on by one task at a time, and has to
-            fit its memory.
-        route: shards by "host"; or by "key", where each request has one watch key and a host may be
-            larger than a shard.
-        delay_ms: how far rows may be out of order: the watermark stays so far behind the latest
-            time seen in each input. A row at or before the watermark is late.
-        remember_ms: how long after its last event a key that no request watches is remembered, for
-            the `max` and `sum` of requests that come later; a key that was forgotten begins again
-            at 0.
-        max_shard_mb: what a Python worker may take for the rows that a shard looks at together,
-            besides some 200 MB that it takes anyway; what waits, and what is remembered of keys, is
-            in mapped files, and comes on top as far as there is room.
+        shards: the number of parts of the state. One task at a time works on a shard, and what the
+            shard processes at once must fit the task's memory.
+        route: how rows are assigned to shards: by host or by key. By key, each request must have
+            exactly one watch key, and a host may be larger than a shard.
+        watermark_delay_ms: how far rows may be out of order, in milliseconds. The watermark of each
+            input is this far behind its latest time; a row at or before the watermark is late.
+        key_retention_ms: how long an unwatched key is remembered after its last event, in
+            milliseconds. Later requests with `max` or `sum` need its aggregates; a forgotten key
+            starts again at 0.
+        max_shard_mb: memory in MiB for the rows that a shard processes at once. It excludes a
+            worker's own 200 MB, and the memory-mapped files of pending requests and key aggregates.
     """
 
     shards: int = 16
     route: str = BY_HOST
-    delay_ms: int = 10_000
-    remember_ms: int = 86_400_000
+    watermark_delay_ms: int = 10_000
+    key_retention_ms: int = 86_400_000
     max_shard_mb: int = 2048
 
     def __post_init__(self) -> None:
+        """Check the fields.
+
+        Raises:
+            InvalidArgumentError: a number is too small, or the route is unknown.
+        """
         if self.route not in ROUTES:
             raise InvalidArgumentError("route", f"one of {', '.join(ROUTES)}", self.route)
         for name, least in (
             ("shards", 1),
-            ("delay_ms", 0),
-            ("remember_ms", 0),
+            ("watermark_delay_ms", 0),
+            ("key_retention_ms", 0),
             ("max_shard_mb", 1),
         ):
             if getattr(self, name) < least:
                 raise InvalidArgumentError(name, f"at least {least}", getattr(self, name))
-
-    def parameters(self) -> dict[str, Any]:
-        """All fields, for the record."""
-        return asdict(self)
 
 
 def delayed_operations(
@@ -117,56 +117,62 @@ def delayed_operations(
     settings: StreamSettings | None = None,
     ticks: DataFrame | None = None,
 ) -> DataFrame:
-    """How every request of a stream ends, given a stream of events: the same rules, and the same rows, as `batch_outcomes`.
+    """Return how every request of a stream ends, by the same rules as `batch_outcomes`.
+
+    The outcomes are those of `batch_outcomes` on the same rows, row for row.
 
     Args:
-        requests: streaming, of `schema.REQUESTS`. A row that is none, as the source found, may have
-            the reason in a column `imported.CORRUPT` and itself in `imported.RAW`; a row with nulls
-            may have its Parquet file in `imported.SOURCE`, which has to have all columns.
-        events: streaming, of `schema.EVENTS`; likewise.
-        settings: see there.
-        ticks: streaming, with a column `at TIMESTAMP`: a row says that neither input has anything
-            more before that time, but for `delay_ms`. With it the watermark moves also while an
-            input is quiet.
+        requests: a streaming DataFrame of `schema.REQUESTS`. Optional columns, named by constants
+            of `row_checks`, describe a row's source. A malformed row has the reason in `CORRUPT`
+            and its text in `RAW`. A row with nulls has the path of its Parquet file in `SOURCE`,
+            and that file must have all columns.
+        events: a streaming DataFrame of `schema.EVENTS`, with the same optional columns.
+        settings: None is the defaults.
+        ticks: a streaming DataFrame with a column `at TIMESTAMP`. A row states that, apart from the
+            watermark delay, neither input will have further rows before that time. So the
+            watermark advances even while an input is quiet.
 
     Returns:
-        A streaming DataFrame of `STREAMED`. A request that completes is told once the watermark has
-        passed the event that completed it, one that expires once it has passed the deadline.
+        A streaming DataFrame of `RESULTS`. A completed request is returned once the watermark has
+        passed the event that completed it, an expired one once it has passed the deadline.
 
     Raises:
         SchemaError: a column is missing or of another type.
     """
     settings = settings or StreamSettings()
     packed = _packed_requests(
-        _required(requests, REQUESTS, "requests"), ticks, settings
-    ).unionByName(_packed_events(_required(events, EVENTS, "events"), ticks, settings))
+        _select_columns(requests, REQUESTS, "requests"), ticks, settings
+    ).unionByName(_packed_events(_select_columns(events, EVENTS, "events"), ticks, settings))
     never_late = (
         F.lit(_NEVER_LATE).cast("timestamp").alias("never_late", metadata={_WATERMARK_MARK: 0})
     )
-    watched = packed.select("*", never_late)
-    processor = ShardProcessor(remember_ms=settings.remember_ms, max_shard_mb=settings.max_shard_mb)
-    results = watched.groupBy("shard").transformWithStateInPandas(
+    marked = packed.select("*", never_late)
+    processor = ShardProcessor(
+        key_retention_ms=settings.key_retention_ms, max_shard_mb=settings.max_shard_mb
+    )
+    blobs = marked.groupBy("shard").transformWithStateInPandas(
         processor, "blob binary", "append", "eventtime"
     )
-    streamed = results.mapInArrow(_unpack, STREAMED)
-    counted = {
+    results = blobs.mapInArrow(_unpack, RESULTS)
+    is_pending_change = F.col("kind") == rows.PENDING_CHANGE
+    counts = {
         "completed": F.count_if(F.col("outcome") == COMPLETED),
         "expired": F.count_if(F.col("outcome") == EXPIRED),
         "late": F.count_if(F.col("kind") == "late"),
-        "pending_change": F.sum(F.when(F.col("kind") == rows.PENDING, F.col("waited_ms"))),
+        "pending_change": F.sum(F.when(is_pending_change, F.col("waited_ms"))),
     }
-    observed = streamed.observe(OBSERVED, *[count.alias(name) for name, count in counted.items()])
-    return observed.where(F.col("kind") != rows.PENDING)
+    observed = results.observe(OBSERVED, *[count.alias(name) for name, count in counts.items()])
+    return observed.where(~is_pending_change)
 
 
-def _required(table: DataFrame, schema: T.StructType, what: str) -> DataFrame:
-    """The columns of `schema`, and what the source says of the rows: null if it says nothing."""
+def _select_columns(table: DataFrame, schema: T.StructType, what: str) -> DataFrame:
+    """Return the columns of `schema` and `_SOURCE_COLUMNS`, null where the source has none."""
     require(table, schema, what)
-    said = [
+    optional = [
         F.col(name) if name in table.columns else F.lit(None).cast("string").alias(name)
-        for name in _SAID
+        for name in _SOURCE_COLUMNS
     ]
-    return table.select(*schema.names, *said)
+    return table.select(*schema.names, *optional)
 
 
 def _packed_requests(
@@ -174,23 +180,23 @@ def _packed_requests(
 ) -> DataFrame:
     checks = request_checks()
     if settings.route == BY_KEY:
-        checks.append(("not one watch key, where shards are by key", F.size("watch_keys") != 1))
-    flagged = _flagged(requests, checks, "arrived_at", ticks, settings)
+        checks.append(("not exactly one watch key (route by key)", F.size("watch_keys") != 1))
+    checked = _checked(requests, checks, "arrived_at", ticks, settings)
     hashes = F.transform("watch_keys", lambda key: F.xxhash64("host", key))
-    spread = F.xxhash64("host") if settings.route == BY_HOST else hashes[0]
-    arrived = F.unix_micros("arrived_at")
+    shard_hash = F.xxhash64("host") if settings.route == BY_HOST else hashes[0]
+    arrived_us = F.unix_micros("arrived_at")
     return _pack(
-        flagged,
+        checked,
         rows.REQUESTS,
-        spread,
+        shard_hash,
         settings,
         {
             "id": F.xxhash64("host", "request_id"),
             "host": F.col("host"),
             "request_id": F.col("request_id"),
             "request_type": F.coalesce("request_type", F.lit("request")),
-            "arrived_us": arrived,
-            "deadline_us": arrived + F.col("timeout_ms").cast("bigint") * 1000,
+            "arrived_us": arrived_us,
+            "deadline_us": arrived_us + F.col("timeout_ms").cast("bigint") * 1000,
             "keys": hashes,
             "aggregate": (F.array_position(F.lit(list(AGGREGATES)), F.col("aggregate")) - 1).cast(
                 "tinyint"
@@ -205,10 +211,10 @@ def _packed_requests(
 def _packed_events(
     events: DataFrame, ticks: DataFrame | None, settings: StreamSettings
 ) -> DataFrame:
-    flagged = _flagged(events, event_checks(), "occurred_at", ticks, settings)
+    checked = _checked(events, event_checks(), "occurred_at", ticks, settings)
     key = F.xxhash64("host", "key")
     return _pack(
-        flagged,
+        checked,
         rows.EVENTS,
         F.xxhash64("host") if settings.route == BY_HOST else key,
         settings,
@@ -222,27 +228,35 @@ def _packed_events(
     )
 
 
-def _flagged(
+def _checked(
     table: DataFrame,
     checks: list[tuple[str, Column]],
     time: str,
     ticks: DataFrame | None,
     settings: StreamSettings,
 ) -> DataFrame:
-    """The table with its watermark, and with the reason where a row can't be used.
+    """Return the table with its watermark, the reasons of unusable rows, and the ticks.
 
-    Ticks are rows where `is_row` is null.
+    Args:
+        table: from `_select_columns`.
+        checks: reasons, and the conditions under which they apply.
+        time: the column of event times.
+        ticks: see `delayed_operations`; they are rows whose `is_row` is null.
+        settings: the watermark's delay.
+
+    Returns:
+        The table with further columns: `is_row`, the reason, and `row`, an unusable row as text.
     """
-    names = [name for name in table.columns if name not in _SAID]
-    table = set_aside(table.withColumn("is_row", F.lit(True)), checks)
+    names = [name for name in table.columns if name not in _SOURCE_COLUMNS]
+    table = flag_rejects(table.withColumn("is_row", F.lit(True)), checks)
     table = table.withColumn(REASON_COLUMN, F.coalesce(CORRUPT, REASON_COLUMN))
     if ticks is not None:
         table = table.unionByName(ticks.select(F.col("at").alias(time)), allowMissingColumns=True)
-    # A time that can't be used must not move the watermark either.
-    table = table.withColumn("moves", F.when(F.col(REASON_COLUMN).isNull(), F.col(time)))
-    table = table.withWatermark("moves", f"{settings.delay_ms} milliseconds")
+    # The time of an unusable row must not advance the watermark.
+    table = table.withColumn("event_time", F.when(F.col(REASON_COLUMN).isNull(), F.col(time)))
+    table = table.withWatermark("event_time", f"{settings.watermark_delay_ms} milliseconds")
     as_json = F.when(
-        F.col(REASON_COLUMN).isNotNull(), F.to_json(F.struct(*names), dict(JSON_TIMES))
+        F.col(REASON_COLUMN).isNotNull(), F.to_json(F.struct(*names), dict(JSON_OPTIONS))
     )
     return table.withColumn(
         "row", F.when(F.col(CORRUPT).isNotNull(), F.col(RAW)).otherwise(as_json)
@@ -252,17 +266,26 @@ def _flagged(
 def _pack(
     table: DataFrame,
     kind: str,
-    spread: Column,
+    shard_hash: Column,
     settings: StreamSettings,
     columns: dict[str, Column],
 ) -> DataFrame:
-    # Rows that can't be used may lack what they would be spread by; any shard will tell of them.
+    """Return rows packed into blobs by shard, of `rows.PACKED_SCHEMA`.
+
+    Args:
+        table: from `_checked`.
+        kind: the kind of input.
+        shard_hash: what decides a row's shard.
+        settings: the number of shards.
+        columns: the columns of `rows.INPUT_SCHEMAS[kind]`.
+    """
+    # An unusable row may lack the columns that decide its shard. Any shard can report it.
     shard = (
-        F.when(F.col(REASON_COLUMN).isNull(), F.pmod(spread, F.lit(settings.shards)))
+        F.when(F.col(REASON_COLUMN).isNull(), F.pmod(shard_hash, F.lit(settings.shards)))
         .otherwise(0)
         .cast("int")
     )
-    known = [
+    common = [
         F.col("is_row"),
         shard.alias("shard"),
         F.col(REASON_COLUMN).alias("reason"),
@@ -270,29 +293,29 @@ def _pack(
         F.col(SOURCE),
     ]
     names = tuple((REQUESTS if kind == rows.REQUESTS else EVENTS).names)
-    wanted = table.select(*known, *[column.alias(name) for name, column in columns.items()])
+    unpacked = table.select(*common, *[column.alias(name) for name, column in columns.items()])
 
-    def packed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        settle_worker()
+    def pack_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        freeze_imported_objects()
         for batch in batches:
-            # Ticks have done their part. (A filter in Spark would be moved to before the watermark
-            # is taken.)
+            # Ticks are no longer needed once the watermark is taken. Spark would move a filter of
+            # its own to before that.
             batch = batch.filter(batch.column("is_row"))
             for file in batch.column(SOURCE).drop_null().unique().to_pylist():
                 require_parquet_columns(file, names)
             good = batch.column("reason").is_null()
-            found = [
-                *rows.pack(batch.filter(good), kind),
-                *rows.pack(batch.filter(batch.column("reason").is_valid()), rows.REJECTS),
+            blobs = [
+                *rows.pack_by_shard(batch.filter(good), kind),
+                *rows.pack_by_shard(batch.filter(batch.column("reason").is_valid()), rows.REJECTS),
             ]
-            if found:
-                yield pa.RecordBatch.from_pylist(found, rows.PACKED)
+            if blobs:
+                yield pa.RecordBatch.from_pylist(blobs, rows.PACKED_SCHEMA)
 
-    return wanted.mapInArrow(packed, _PACKED)
+    return unpacked.mapInArrow(pack_batches, _PACKED)
 
 
 def _unpack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    settle_worker()
+    freeze_imported_objects()
     for batch in batches:
         for blob in batch.column("blob").to_pylist():
             yield from rows.from_blob(blob).to_batches()

@@ -1,7 +1,4 @@
-"""A stream's progress for those who watch it.
-
-In the format that Prometheus reads, over HTTP, and as a file of JSON lines.
-"""
+"""A stream's progress as metrics: for Prometheus over HTTP, and as a file of JSON lines."""
 
 from __future__ import annotations
 
@@ -20,27 +17,27 @@ from request_purgatory.errors import InvalidArgumentError
 from request_purgatory.pipeline.stream.progress import BatchProgress
 
 _PREFIX = "purgatory_stream_"
-#: Sums over all batches: the field of `BatchProgress`, and what it is.
+#: Sums over all batches: metric name to field of `BatchProgress` and help text.
 _COUNTERS = {
     "rows_total": ("rows", "Rows read."),
     "completed_total": ("completed", "Requests that completed."),
     "expired_total": ("expired", "Requests that expired."),
-    "late_total": ("late", "Rows that were not taken in."),
+    "late_total": ("late", "Rows that were late or rejected."),
     "batch_seconds_total": ("seconds", "Seconds spent in batches, from trigger to commit."),
 }
-#: What was last known; what is not known is left out.
+#: Latest values: metric name to help text. A metric without a value yet is left out.
 _GAUGES = {
     "batch": "Number of the last batch.",
-    "pending": "Requests that wait.",
+    "pending": "Requests that have arrived and not ended.",
     "state_bytes": "Memory and files of the state store.",
     "rows_per_second": "Rows per second of the last batch that had any.",
     "batch_seconds": "Seconds that the last batch took.",
-    "watermark_timestamp_seconds": "What is before it has been settled, in seconds since 1970.",
+    "watermark_timestamp_seconds": "The watermark, in seconds since 1970.",
 }
 
 
 class StreamMetrics:
-    """All batches so far, summed up. Any thread may add and read."""
+    """Metrics of all batches since the start. Any thread may add and read."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -49,7 +46,7 @@ class StreamMetrics:
         self._latest: dict[str, Any] = {}
 
     def add(self, batch: BatchProgress) -> None:
-        """Take in a batch."""
+        """Add a batch."""
         fields = asdict(batch)
         with self._lock:
             self._batches += 1
@@ -64,28 +61,31 @@ class StreamMetrics:
                     batch.watermark
                 ).timestamp()
 
-    def text(self) -> str:
-        """In Prometheus' text format, version 0.0.4."""
+    def prometheus_text(self) -> str:
+        """Return the metrics in Prometheus' text format, version 0.0.4."""
         with self._lock:
             lines = _metric("batches_total", "counter", "Batches committed.", self._batches)
-            for name, (_, what) in _COUNTERS.items():
-                lines += _metric(name, "counter", what, self._sums[name])
-            for name, what in _GAUGES.items():
+            for name, (_, description) in _COUNTERS.items():
+                lines += _metric(name, "counter", description, self._sums[name])
+            for name, description in _GAUGES.items():
                 if name in self._latest:
-                    lines += _metric(name, "gauge", what, self._latest[name])
+                    lines += _metric(name, "gauge", description, self._latest[name])
         return "\n".join(lines) + "\n"
 
 
-def _metric(name: str, kind: str, what: str, value: float) -> list[str]:
+def _metric(name: str, kind: str, description: str, value: float) -> list[str]:
     name = _PREFIX + name
-    return [f"# HELP {name} {what}", f"# TYPE {name} {kind}", f"{name} {value}"]
+    return [f"# HELP {name} {description}", f"# TYPE {name} {kind}", f"{name} {value}"]
 
 
-def parse_address(text: str) -> tuple[str, int]:
-    """`PORT`, on loopback, or `HOST:PORT`; an IPv6 address in brackets.
+def parse_listen_address(text: str) -> tuple[str, int]:
+    """Parse `PORT`, which is on loopback, or `HOST:PORT`, with an IPv6 host in brackets.
+
+    Returns:
+        Host and port.
 
     Raises:
-        InvalidArgumentError: it is neither.
+        InvalidArgumentError: the text is neither.
     """
     host, _, port = text.rpartition(":")
     if not port.isdecimal() or int(port) > 65_535:
@@ -97,18 +97,27 @@ def parse_address(text: str) -> tuple[str, int]:
 
 @contextmanager
 def serve_metrics(metrics: StreamMetrics, host: str, port: int) -> Iterator[int]:
-    """Answer GET /metrics in the block; the port, which the system chooses for 0.
+    """Answer `GET /metrics` while the context is open.
+
+    Args:
+        metrics: what to serve.
+        host: the address to listen on.
+        port: the port; 0 lets the system choose a free one.
+
+    Yields:
+        The port.
 
     Raises:
-        InvalidArgumentError: nothing can listen there.
+        InvalidArgumentError: the address can't be listened on.
     """
 
-    class Answer(BaseHTTPRequestHandler):
+    class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
+            """Answer with the metrics, or with 404."""
             if self.path.partition("?")[0] != "/metrics":
                 self.send_error(404)
                 return
-            body = metrics.text().encode()
+            body = metrics.prometheus_text().encode()
             self.send_response(200)
             self.send_header("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
             self.send_header("Content-Length", str(len(body)))
@@ -116,14 +125,14 @@ def serve_metrics(metrics: StreamMetrics, host: str, port: int) -> Iterator[int]
             self.wfile.write(body)
 
         def log_message(self, format: str, *args: Any) -> None:
-            """A scrape is no news."""
+            """Do not write a line for each scrape."""
 
     class Server(ThreadingHTTPServer):
         daemon_threads = True
         address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
 
     try:
-        server = Server((host, port), Answer)
+        server = Server((host, port), Handler)
     except OSError as error:
         raise InvalidArgumentError(
             "metrics_listen", f"an address to listen on ({error})", f"{host}:{port}"
@@ -139,13 +148,13 @@ def serve_metrics(metrics: StreamMetrics, host: str, port: int) -> Iterator[int]
 
 
 class MetricsFile:
-    """A line of JSON for each batch, added to a file."""
+    """A file with one line of JSON for each batch."""
 
     def __init__(self, file: TextIO) -> None:
         self._file = file
 
     def add(self, batch: BatchProgress) -> None:
-        """Write a batch's line, with the time by the clock."""
+        """Append a batch's line, with the current time as `at`."""
         line = {"at": datetime.now(UTC).isoformat(timespec="milliseconds")} | asdict(batch)
         self._file.write(
             json.dumps(line | {"rows_per_second": round(batch.rows_per_second, 1)}) + "\n"
@@ -154,11 +163,14 @@ class MetricsFile:
 
 
 @contextmanager
-def metrics_file(path: Path) -> Iterator[MetricsFile]:
-    """Lines are added to what is in the file already.
+def open_metrics_file(path: Path) -> Iterator[MetricsFile]:
+    """Open a file to append lines to; create it and its folder if they do not exist.
+
+    Yields:
+        The file, which is closed with the context.
 
     Raises:
-        InvalidArgumentError: it can't be written.
+        InvalidArgumentError: the file can't be written.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

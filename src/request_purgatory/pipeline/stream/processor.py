@@ -1,4 +1,4 @@
-"""Shards as Spark runs them: their state in its state store, and one timer each."""
+"""The stateful processor: runs shards in Spark, each with its state and one timer."""
 
 from __future__ import annotations
 
@@ -12,53 +12,73 @@ import pyarrow as pa
 from pyspark.sql import types as T  # noqa: N812
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from request_purgatory.pipeline.spark.worker_gc import settle_worker
-from request_purgatory.pipeline.stream.state.rows import PENDING, from_blob, results, to_blob
-from request_purgatory.pipeline.stream.state.shard import NO_WATERMARK_US, Shard, Step
+from request_purgatory.pipeline.spark.worker_gc import freeze_imported_objects
+from request_purgatory.pipeline.stream.state.rows import (
+    PENDING_CHANGE,
+    from_blob,
+    result_rows,
+    to_blob,
+)
+from request_purgatory.pipeline.stream.state.shard import NO_WATERMARK_US, Shard, StepResult
 from request_purgatory.pipeline.stream.state.store import ShardStore
 
 _NAME = T.StructType([T.StructField("name", T.StringType())])
-#: Text, not bytes: Spark hands a byte array to Python at 50 MB/s, and text, even as base64, at 140
-#: MB/s of what is in it (its state server pickles an array byte by byte; PySpark 4.3).
+#: Blobs are base64 text, because Spark hands text to Python at 140 MB/s of decoded contents, and
+#: byte arrays at 50 MB/s: its state server pickles them byte by byte (PySpark 4.3).
 _BLOB = T.StructType([T.StructField("blob", T.StringType())])
 
 
-class StateBlobs:
+class SparkBlobStore:
     """Blobs in a map of Spark's state store."""
 
     def __init__(self, state: Any) -> None:
         self._state = state
 
     def get(self, name: str) -> bytes | None:
+        """Return a blob, or None if there is none of that name."""
         value = self._state.getValue((name,))
         return None if value is None else base64.b64decode(value[0])
 
     def put(self, name: str, blob: bytes) -> None:
+        """Store a blob, in place of one of the same name."""
         self._state.updateValue((name,), (base64.b64encode(blob).decode("ascii"),))
 
     def remove(self, name: str) -> None:
+        """Remove a blob, which exists."""
         self._state.removeKey((name,))
 
 
 class ShardProcessor(StatefulProcessor):
-    """Steps a shard whenever it has rows, or its one timer says that the watermark has reached something of it."""
+    """Steps a shard when it has rows, and when the watermark reaches its timer.
 
-    def __init__(self, *, remember_ms: int, max_shard_mb: int) -> None:
-        # One for each start of a stream, as this is made on the driver.
+    The timer is set to the event time at which something of the shard is due next.
+    """
+
+    def __init__(self, *, key_retention_ms: int, max_shard_mb: int) -> None:
+        # The driver makes one processor for each start of a stream.
         self._start = secrets.token_hex(8)
-        self._remember_ms = remember_ms
+        self._key_retention_ms = key_retention_ms
         self._max_shard_mb = max_shard_mb
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        """Called by Spark."""
-        settle_worker()
+        """Open the state; Spark calls this once in each task."""
+        freeze_imported_objects()
         self._handle = handle
         self._state = handle.getMapState("blobs", _NAME, _BLOB)
 
     def handleInputRows(
         self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any
     ) -> Iterator[pd.DataFrame]:
-        """Called by Spark with packed rows (`shard`, `kind`, `blob`) of one shard."""
+        """Step a shard that has rows.
+
+        Args:
+            key: the shard's number.
+            rows: frames of `rows.PACKED_SCHEMA`.
+            timerValues: Spark's clock and watermark.
+
+        Yields:
+            One row with a blob of results.
+        """
         inputs: dict[str, list[pa.Table]] = {}
         for frame in rows:
             for kind, blob in zip(frame["kind"], frame["blob"], strict=True):
@@ -68,35 +88,53 @@ class ShardProcessor(StatefulProcessor):
     def handleExpiredTimer(
         self, key: Any, timerValues: Any, expiredTimerInfo: Any
     ) -> Iterator[pd.DataFrame]:
-        """Called by Spark when the watermark has reached the shard's timer, after the rows of the same batch."""
+        """Step a shard whose timer the watermark has reached, after the rows of the same batch.
+
+        Args:
+            key: the shard's number.
+            timerValues: Spark's clock and watermark.
+            expiredTimerInfo: the timer.
+
+        Yields:
+            One row with a blob of results.
+        """
         yield from self._step({}, timerValues.getCurrentWatermarkInMs())
 
     def _step(self, inputs: dict[str, list[pa.Table]], watermark_ms: int) -> Iterator[pd.DataFrame]:
-        store = ShardStore(StateBlobs(self._state), copies=True)
+        store = ShardStore(SparkBlobStore(self._state), use_local_cache=True)
         shard = Shard(
-            store, remember_us=self._remember_ms * 1000, max_bytes=self._max_shard_mb * 2**20
+            store,
+            key_retention_us=self._key_retention_ms * 1000,
+            max_bytes=self._max_shard_mb * 2**20,
         )
-        # Spark begins at 1970, and means that there is no watermark yet.
-        step = shard.step(inputs, watermark_ms * 1000 if watermark_ms > 0 else NO_WATERMARK_US)
-        self._set_timer(store, step, watermark_ms)
-        self._tell_pending(store, step)
+        # Spark's watermark is 0 until there is one.
+        result = shard.step(inputs, watermark_ms * 1000 if watermark_ms > 0 else NO_WATERMARK_US)
+        self._set_timer(store, result, watermark_ms)
+        self._add_pending_change(store, result)
         store.save()
-        yield pd.DataFrame({"blob": [to_blob(pa.concat_tables(step.results).combine_chunks())]})
+        yield pd.DataFrame({"blob": [to_blob(pa.concat_tables(result.tables).combine_chunks())]})
 
-    def _tell_pending(self, store: ShardStore, step: Step) -> None:
-        """How many more requests wait than before: they add up over shards and batches.
+    def _add_pending_change(self, store: ShardStore, result: StepResult) -> None:
+        """Add a row with the change of the number of pending requests.
 
-        All that wait, first in every start.
+        The changes of all shards and batches since the start add up to the number that is pending.
+        So a shard's first step of each start counts all its pending requests as new.
         """
-        change = step.pending_change if store.head.get("start") == self._start else step.pending
+        is_first = store.head.get("start") != self._start
+        change = result.pending if is_first else result.pending_change
         store.head["start"] = self._start
-        step.results.append(results(kind=PENDING, waited_ms=pa.array([float(change)])))
+        result.tables.append(result_rows(kind=PENDING_CHANGE, waited_ms=pa.array([float(change)])))
 
-    def _set_timer(self, store: ShardStore, step: Step, watermark_ms: int) -> None:
+    def _set_timer(self, store: ShardStore, result: StepResult, watermark_ms: int) -> None:
+        """Move the shard's timer to the time at which it is due next."""
         before = store.head.get("timer_ms")
-        # Rounded up, as the watermark has whole milliseconds; and ahead of it, as that is when
-        # timers are looked at.
-        after = None if step.next_us is None else max(-(-step.next_us // 1000), watermark_ms + 1)
+        # Rounded up, because the watermark is in whole milliseconds. At least one millisecond ahead
+        # of the watermark, because Spark has already checked the timers up to it.
+        after = (
+            None
+            if result.next_due_us is None
+            else max(-(-result.next_due_us // 1000), watermark_ms + 1)
+        )
         if before == after:
             return
         if before is not None and before > watermark_ms:
@@ -106,4 +144,4 @@ class ShardProcessor(StatefulProcessor):
         store.head["timer_ms"] = after
 
     def close(self) -> None:
-        """Called by Spark."""
+        """Do nothing; Spark calls this at the end of each task."""

@@ -1,4 +1,4 @@
-"""A stream's progress, batch by batch."""
+"""A stream's progress, micro-batch by micro-batch."""
 
 from __future__ import annotations
 
@@ -15,23 +15,25 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-#: The name under which `job` observes what a batch gave.
+#: The name of the observed metrics in which `job` counts the results of a batch.
 OBSERVED = "request_purgatory"
 
 
 @dataclass(frozen=True)
 class BatchProgress:
-    """One micro-batch.
+    """The progress of one micro-batch.
 
     Attributes:
         batch: its number.
         rows: input rows.
-        seconds: how long it took, from trigger to commit.
-        watermark: in ISO 8601; what is before it has been settled.
-        completed, expired, late: what it gave.
-        pending: requests that have arrived and not ended, of the shards that had something to do
+        seconds: its duration, from trigger to commit.
+        watermark: in ISO 8601; everything before it has been processed.
+        completed: requests that completed.
+        expired: requests that expired.
+        late: rows that were late or rejected.
+        pending: requests that have arrived and not ended, in the shards that have been stepped
             since the stream was started.
-        state_bytes: memory and files of the state store, as Spark tells.
+        state_bytes: memory and files of the state store, as Spark reports them.
     """
 
     batch: int
@@ -46,12 +48,17 @@ class BatchProgress:
 
     @property
     def rows_per_second(self) -> float:
-        """Input rows per second of the whole batch."""
+        """Input rows per second, over the whole duration."""
         return self.rows / self.seconds if self.seconds else 0.0
 
     @classmethod
-    def of(cls, progress: Any, pending: int) -> BatchProgress:
-        """From Spark's `StreamingQueryProgress`, and what was pending before it."""
+    def from_spark(cls, progress: Any, pending: int) -> BatchProgress:
+        """Return the progress that Spark reports.
+
+        Args:
+            progress: a `StreamingQueryProgress`.
+            pending: the number of pending requests before this batch.
+        """
         observed = progress.observedMetrics.get(OBSERVED)
         counts = observed.asDict() if observed is not None else {}
         return cls(
@@ -68,43 +75,46 @@ class BatchProgress:
 
 
 class ProgressListener(StreamingQueryListener):
-    """Hands every batch's progress on. Called on a thread of Spark's, soon after the batch."""
+    """Passes every batch's progress to a callback, on a thread of Spark's, soon after the batch."""
 
-    def __init__(self, told: Callable[[BatchProgress], object]) -> None:
-        self._told = told
+    def __init__(self, on_batch: Callable[[BatchProgress], object]) -> None:
+        self._on_batch = on_batch
         self._pending = 0
-        #: Set once all of the query's progress has been handed on.
+        #: Set once all batches of the query have been passed on.
         self.ended = threading.Event()
 
     def onQueryStarted(self, event: Any) -> None:  # noqa: N802
-        """Called by Spark."""
+        """Begin to count pending requests from 0."""
         self._pending = 0
         self.ended.clear()
         logger.info("stream %s has started", event.id)
 
     def onQueryProgress(self, event: Any) -> None:  # noqa: N802
-        """Called by Spark."""
-        batch = BatchProgress.of(event.progress, self._pending)
+        """Pass a batch's progress on."""
+        batch = BatchProgress.from_spark(event.progress, self._pending)
         self._pending = batch.pending
-        self._told(batch)
+        self._on_batch(batch)
 
     def onQueryIdle(self, event: Any) -> None:  # noqa: N802
-        """Called by Spark."""
+        """Do nothing."""
 
     def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
-        """Called by Spark."""
+        """Set `ended`."""
         logger.info("stream %s has ended", event.id)
         self.ended.set()
 
 
 def print_batch(console: Console, batch: BatchProgress) -> None:
-    """A line for a batch that had rows or gave some."""
-    told = {"completed": batch.completed, "expired": batch.expired, "[yellow]late[/]": batch.late}
-    gave = ", ".join(f"{count:,} {what}" for what, count in told.items() if count)
-    if batch.rows or gave:
+    """Print one line for a batch that had input rows or results."""
+    counts = {"completed": batch.completed, "expired": batch.expired, "[yellow]late[/]": batch.late}
+    results = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
+    if batch.rows or results:
         rate = f"{batch.rows:,} rows in {batch.seconds:.1f} s, {batch.rows_per_second:,.0f}/s"
-        known = f"{batch.pending:,} pending, settled to {batch.watermark}, state {batch.state_bytes / 2**20:,.0f} MB"
+        state = (
+            f"{batch.pending:,} pending, watermark {batch.watermark}, "
+            f"state {batch.state_bytes / 2**20:,.0f} MB"
+        )
         console.print(
-            f"batch {batch.batch}: {rate}; {gave or 'nothing ended'} [dim]{known}[/]",
+            f"batch {batch.batch}: {rate}; {results or 'no results'} [dim]{state}[/]",
             soft_wrap=True,
         )

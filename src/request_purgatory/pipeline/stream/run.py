@@ -1,4 +1,4 @@
-"""Running a stream from one start to its end."""
+"""Running a stream from a start to its end."""
 
 from __future__ import annotations
 
@@ -12,62 +12,77 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from request_purgatory.errors import InvalidArgumentError
-from request_purgatory.pipeline.spark.session import stream_settings
-from request_purgatory.pipeline.spark.workers import require_stream_helper, require_workers
-from request_purgatory.pipeline.stream.checkpoint import require_same
-from request_purgatory.pipeline.stream.endpoints import Endpoints, quiet_ticks, told_ticks
+from request_purgatory.pipeline.spark.session import apply_stream_settings
+from request_purgatory.pipeline.spark.workers import require_driver_python, require_workers
+from request_purgatory.pipeline.stream.checkpoint import (
+    CLOCK_TICKS,
+    FOLDER_TICKS,
+    require_compatible_checkpoint,
+)
+from request_purgatory.pipeline.stream.endpoints import Endpoints, clock_ticks, folder_ticks
 from request_purgatory.pipeline.stream.job import StreamSettings, delayed_operations
 from request_purgatory.pipeline.stream.progress import BatchProgress, ProgressListener
-from request_purgatory.pipeline.traces.importers.delimited import written_path
+from request_purgatory.pipeline.traces.importers.table_files import spark_write_path
 
-#: How soon a request to stop is heard.
-_LOOK_EVERY_S = 0.5
-
-_LISTENER_LIMIT_S = 10.0
-#: Later than any deadline: requests arrive until 2199 (`imported.LAST_US`) and wait for 25 days at
-#: most.
-_END = datetime(2201, 1, 1, tzinfo=UTC)
+#: Seconds between two calls of `should_stop`.
+_POLL_INTERVAL = 0.5
+#: Seconds to wait for the progress of the last batches, which Spark reports after the query's end.
+_LISTENER_TIMEOUT = 10.0
+#: Later than any deadline: requests arrive until 2199 (`row_checks.MAX_TIME_US`) and wait for 25
+#: days at most.
+_END_OF_TIME = datetime(2201, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True)
 class StreamPlan:
-    """What a stream does.
+    """What a stream reads and writes, and when it ends.
 
     Attributes:
-        endpoints: its inputs and its output.
-        checkpoint: the folder that makes it go on where it was stopped.
+        endpoints: the inputs and the output.
+        checkpoint: the folder with the stream's position and state, from which the next start
+            resumes. It is created if it does not exist.
         settings: shards and times.
-        every_s: seconds from one micro-batch to the next; 0 as soon as the one before is done. Not
-            with `finish` or `available`.
-        available: take what is there now, in micro-batches, and stop.
-        finish: as `available`, and settle all that waits then, as nothing more is to come.
-        idle_s: for inputs whose times are the present: seconds after which nothing older is
-            expected from a quiet input.
+        trigger_interval: seconds from the start of one micro-batch to the start of the next. 0
+            starts the next one as soon as one is done. Ignored with `available_now` and `drain`.
+        available_now: process the input that is available at the start, and end. Requests that are
+            still pending stay in the checkpoint.
+        drain: process the input that is available at the start, end all pending requests, and end.
+            No further rows can be added afterwards: they would be late.
+        idle_timeout: seconds after which no older rows of a quiet input are expected. For inputs
+            whose times are the present. Without it, a quiet input holds the watermark back.
     """
 
     endpoints: Endpoints
     checkpoint: Path
     settings: StreamSettings = field(default_factory=StreamSettings)
-    every_s: float = 0.0
-    available: bool = False
-    finish: bool = False
-    idle_s: float | None = None
+    trigger_interval: float = 0.0
+    available_now: bool = False
+    drain: bool = False
+    idle_timeout: float | None = None
 
     def __post_init__(self) -> None:
-        if self.every_s < 0:
-            raise InvalidArgumentError("every_s", "at least 0 seconds", self.every_s)
-        if self.idle_s is not None and self.idle_s < 0:
-            raise InvalidArgumentError("idle_s", "at least 0 seconds", self.idle_s)
-        if not (self.finish or self.available):
-            return
-        if self.idle_s is not None:
+        """Check the fields.
+
+        Raises:
+            InvalidArgumentError: a number is negative, or fields contradict each other.
+        """
+        if self.trigger_interval < 0:
             raise InvalidArgumentError(
-                "idle_s", "for a stream that goes on, without finish or available", self.idle_s
+                "trigger_interval", "at least 0 seconds", self.trigger_interval
             )
-        for source in (self.endpoints.requests, self.endpoints.events):
-            if source.endless:
+        if self.idle_timeout is not None and self.idle_timeout < 0:
+            raise InvalidArgumentError("idle_timeout", "at least 0 seconds", self.idle_timeout)
+        if not (self.drain or self.available_now):
+            return
+        if self.idle_timeout is not None:
+            raise InvalidArgumentError(
+                "idle_timeout", "left out with available_now or drain", self.idle_timeout
+            )
+        for name in ("requests", "events"):
+            source = getattr(self.endpoints, name)
+            if source.unbounded:
                 raise InvalidArgumentError(
-                    "an input", "one that has an end, with finish or available", source
+                    name, "an input that has an end, with available_now or drain", source
                 )
 
 
@@ -78,67 +93,76 @@ def _never() -> bool:
 def run_stream(
     spark: SparkSession,
     plan: StreamPlan,
-    told: Callable[[BatchProgress], object],
-    stopped: Callable[[], object] = _never,
+    on_batch: Callable[[BatchProgress], object],
+    should_stop: Callable[[], object] = _never,
 ) -> None:
-    """Run a stream until its input ends (`available`, `finish`), it is to stop, or it fails.
+    """Run a stream until its input ends (`available_now`, `drain`), it is stopped, or it fails.
 
     Args:
-        told: called with every batch's progress, on a thread of Spark's.
-        stopped: asked twice a second; once it says something true, the query is stopped, in the
-            middle of a batch. The next start does that batch again.
+        spark: the session.
+        plan: what to run.
+        on_batch: called with every batch's progress, on a thread of Spark's.
+        should_stop: called twice a second; a true result stops the query, even in the middle of a
+            batch. The next start repeats that batch.
 
     Raises:
-        CheckpointError, EndpointError, SchemaError, TraceFormatError, WorkersError: before any row
-            is read.
-        StreamingQueryException: a batch failed; what was committed before it stays, and the next
-            start goes on from there.
+        CheckpointError: the checkpoint was made for another stream. Like the next four, before any
+            row is read.
+        EndpointError: an input or output can't be used.
+        SchemaError: an input has other columns.
+        TraceFormatError: an input folder does not exist.
+        WorkersError: Spark's workers can't run the stream.
+        StreamingQueryException: a batch failed. What was committed before remains, and the next
+            start resumes from there.
     """
-    # Both say what is wrong with inputs and output before the checkpoint is made.
-    described = plan.endpoints.described(spark)
+    # Both check inputs and output, and must do so before the checkpoint is created.
+    identities = plan.endpoints.identities(spark)
     plan.endpoints.read(spark)
-    ticks = "told" if plan.idle_s is None else "the clock's"
-    require_same(plan.checkpoint, plan.settings, described | {"ticks": ticks})
+    ticks = FOLDER_TICKS if plan.idle_timeout is None else CLOCK_TICKS
+    require_compatible_checkpoint(plan.checkpoint, plan.settings, identities | {"ticks": ticks})
     require_workers(spark, plan.checkpoint)
-    require_stream_helper(spark)
-    stream_settings(spark)
-    listener = ProgressListener(told)
+    require_driver_python(spark)
+    apply_stream_settings(spark)
+    listener = ProgressListener(on_batch)
     spark.streams.addListener(listener)
     try:
-        _run_once(spark, plan, listener, stopped)
-        if plan.finish and not stopped():
+        _run_query(spark, plan, listener, should_stop)
+        if plan.drain and not should_stop():
             (plan.checkpoint / "ticks" / "end.json").write_text(
-                json.dumps({"at": _END.isoformat()}) + "\n", encoding="utf-8"
+                json.dumps({"at": _END_OF_TIME.isoformat()}) + "\n", encoding="utf-8"
             )
-            _run_once(spark, plan, listener, stopped)
+            _run_query(spark, plan, listener, should_stop)
     finally:
         spark.streams.removeListener(listener)
 
 
-def _run_once(
-    spark: SparkSession, plan: StreamPlan, listener: ProgressListener, stopped: Callable[[], object]
+def _run_query(
+    spark: SparkSession,
+    plan: StreamPlan,
+    listener: ProgressListener,
+    should_stop: Callable[[], object],
 ) -> None:
+    """Run the query once, until it ends or is stopped."""
     requests, events = plan.endpoints.read(spark)
     ticks = (
-        told_ticks(spark, plan.checkpoint / "ticks")
-        if plan.idle_s is None
-        else quiet_ticks(spark, plan.idle_s)
+        folder_ticks(spark, plan.checkpoint / "ticks")
+        if plan.idle_timeout is None
+        else clock_ticks(spark, plan.idle_timeout)
     )
     results = delayed_operations(requests, events, settings=plan.settings, ticks=ticks)
-    trigger: dict[str, Any] = {"processingTime": f"{plan.every_s} seconds"}
-    if plan.available or plan.finish:
+    trigger: dict[str, Any] = {"processingTime": f"{plan.trigger_interval} seconds"}
+    if plan.available_now or plan.drain:
         trigger = {"availableNow": True}
     writer = plan.endpoints.out.write(results).queryName("purgatory")
     query = (
-        writer.option("checkpointLocation", written_path(plan.checkpoint.resolve()))
+        writer.option("checkpointLocation", spark_write_path(plan.checkpoint.resolve()))
         .trigger(**trigger)
         .start()
     )
     try:
-        # Not in one call: a signal's handler would wait for its end.
-        while not stopped() and not query.awaitTermination(_LOOK_EVERY_S):
+        # A single unlimited wait would keep Python from running signal handlers.
+        while not should_stop() and not query.awaitTermination(_POLL_INTERVAL):
             continue
     finally:
         query.stop()
-        # Listeners hear of batches later than the query ends.
-        listener.ended.wait(_LISTENER_LIMIT_S)
+        listener.ended.wait(_LISTENER_TIMEOUT)

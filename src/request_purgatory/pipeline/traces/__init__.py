@@ -1,1 +1,1 @@
-"""Request traces: schema, folders, workloads, importers."""
+"""Request traces: their schema, folders, synthetic workloads and importers."""

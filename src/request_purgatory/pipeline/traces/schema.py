@@ -1,33 +1,34 @@
 """The tables of the pipeline and their columns.
 
-`host` is the process whose purgatory holds the request (a broker, a pod): requests and events of
-one host meet.
+`host` is the process whose purgatory holds the request, such as a broker or a pod. A request is
+completed by events of its own host only.
 
-A request is complete when, for all (or any) of its watch keys, the aggregate of the events' amounts
-on that key and host reaches the threshold:
+A request is complete when all (or any) of its watch keys are satisfied. A watch key is satisfied
+when an aggregate of the events on this key and host reaches the request's threshold:
 
-- `count`: the number of events from the request's arrival on;
-- `sum`: the sum of their amounts, taken as the key's running total now, less that before the
-  arrival (doubles, in order of time, equal times by amount; exact for whole amounts);
-- `max`: the largest amount of all events so far, also those before the arrival (a high watermark; 0
-  without events).
+- `count`: the number of events since the request's arrival;
+- `sum`: the sum of their amounts since the arrival. It is the key's running total now, less the
+  total before the arrival. Totals are doubles, added up in order of time and, at equal times, of
+  amount. They are exact for whole amounts.
+- `max`: the largest amount of all events so far, as of a high watermark. Events before the arrival
+  count too; without events it is 0.
 
-An event at the arrival instant counts; one at exactly the deadline completes; a later one does not.
-A key that has reached its threshold has done so for good. With no keys, `all` holds at once and
-`any` never does.
+An event at the instant of the arrival counts. An event at exactly the deadline completes the
+request; a later one does not. A key that has reached the threshold stays satisfied. Without watch
+keys, `all` is satisfied at once and `any` never is.
 """
 
 from __future__ import annotations
 
 from pyspark.sql import DataFrame
-from pyspark.sql import types as T  # noqa: N812 - as Spark's own documentation imports it
+from pyspark.sql import types as T  # noqa: N812 - as in Spark's documentation
 
 AGGREGATES = ("count", "sum", "max")
 QUANTIFIERS = ("all", "any")
-#: For Spark's JSON writers, which would cut times to milliseconds.
-JSON_TIMES = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"}
-#: `timeout_ms` is an INT.
-LONGEST_TIMEOUT_MS = 2**31 - 1
+#: Options of Spark's JSON writers, whose default format drops microseconds.
+JSON_OPTIONS = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"}
+#: The largest `timeout_ms`, whose column is an INT.
+MAX_TIMEOUT_MS = 2**31 - 1
 COMPLETED = "completed"
 EXPIRED = "expired"
 
@@ -66,7 +67,7 @@ OUTCOMES = T.StructType(
     ]
 )
 
-#: What an import could not use: the input table, why, the file, and the row as JSON.
+#: Rows that an import rejected: the reason, the file, and the row as JSON (malformed ones as text).
 REJECTS = T.StructType(
     [
         T.StructField("reason", T.StringType()),
@@ -77,15 +78,22 @@ REJECTS = T.StructType(
 
 
 class SchemaError(ValueError):
-    """A table's columns are not the ones that are needed."""
+    """A table lacks required columns or has them in other types."""
 
 
 def require(table: DataFrame, schema: T.StructType, what: str) -> DataFrame:
-    """`table` with exactly the columns of `schema`, in its order.
+    """Select the columns of `schema` from `table`, in the schema's order.
+
+    Args:
+        table: A table that may have further columns.
+        schema: The required columns and types.
+        what: The table's name in error messages.
+
+    Returns:
+        The table with exactly these columns.
 
     Raises:
-        SchemaError: a column is missing or of another type; names each, and what it should be.
-            Further columns are dropped.
+        SchemaError: A column is missing or of another type; the message lists every difference.
     """
     given = {field.name: field.dataType for field in table.schema}
     problems = []

@@ -1,13 +1,8 @@
-"""Traces on disk.
-
-Requests and events in Parquet, what was set aside, and where it all came from.
-"""
+"""Trace folders: requests, events and rejects in Parquet, with a manifest in JSON."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -15,143 +10,46 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from request_purgatory.errors import InvalidArgumentError
+from request_purgatory.pipeline.output_folder import read_json, write_json
 from request_purgatory.pipeline.spark.workers import require_workers
-from request_purgatory.pipeline.traces.importers import azure_llm, spans
-from request_purgatory.pipeline.traces.importers.azure_llm import import_azure_llm
-from request_purgatory.pipeline.traces.importers.columns import import_columns
-from request_purgatory.pipeline.traces.importers.delimited import (
-    PARQUET_ENDING,
-    header,
-    parquet_schema,
-    read_written,
-    trace_files,
-    written_path,
-)
-from request_purgatory.pipeline.traces.importers.imported import (
-    TIME_UNITS,
-    Imported,
+from request_purgatory.pipeline.traces.importers.imported_trace import (
+    ImportedTrace,
     TraceFormatError,
 )
-from request_purgatory.pipeline.traces.importers.recorded import import_recorded, is_recorded
-from request_purgatory.pipeline.traces.importers.spans import KEY_KINDS, import_spans
-from request_purgatory.pipeline.traces.output_folder import read_json, write_json
-from request_purgatory.pipeline.traces.schema import (
-    EVENTS,
-    LONGEST_TIMEOUT_MS,
-    REQUESTS,
-    require,
+from request_purgatory.pipeline.traces.importers.table_files import (
+    read_spark_table,
+    spark_write_path,
 )
-from request_purgatory.pipeline.traces.workload import Workload, workload_trace
+from request_purgatory.pipeline.traces.marks import Mark, known_incidents
+from request_purgatory.pipeline.traces.schema import EVENTS, REQUESTS, require
+from request_purgatory.pipeline.traces.trace_reader import ImportSettings, read_trace
+from request_purgatory.pipeline.traces.workload import Workload
+from request_purgatory.pipeline.traces.workload_blocks import workload_trace
 
-FORMATS = ("spans", "azure-llm", "columns", "recorded")
 _MANIFEST = "trace.json"
 
 
-@dataclass(frozen=True)
-class Mark:
-    """A moment that reports compare before and after: a deployment, an injected fault.
-
-    Attributes:
-        at: when, with a time zone.
-        label: what happened.
-    """
-
-    at: datetime
-    label: str
-
-    @classmethod
-    def parse(cls, text: str) -> Mark:
-        """`TIME` or `TIME=LABEL`, the time as ISO 8601, UTC unless it names a zone.
-
-        InvalidArgumentError otherwise.
-        """
-        moment, _, label = text.partition("=")
-        try:
-            at = datetime.fromisoformat(moment.strip())
-        except ValueError:
-            raise InvalidArgumentError(
-                "mark", "TIME or TIME=LABEL with an ISO 8601 time", text
-            ) from None
-        return cls(at if at.tzinfo else at.replace(tzinfo=UTC), label.strip() or "mark")
-
-
-#: Published traces whose documentation tells of an incident, by a word of the folder's name and the
-#: day of the trace.
-_KNOWN_INCIDENTS = (
-    (
-        "nezha",
-        Mark(
-            datetime(2022, 8, 22, 5, 27, 6, tzinfo=UTC),
-            "network delay injected (Nezha, 2022-08-22)",
-        ),
-    ),
-)
-
-
-@dataclass(frozen=True)
-class ImportSettings:
-    """How to read a trace.
-
-    Attributes:
-        format: one of `FORMATS`; found out from the files' columns unless given.
-        columns: our field names to the input's columns.
-        time_unit: of numeric times; the format's usual one unless given.
-        timeout_ms: every request's timeout; the format's default unless given.
-        keys: for spans, what requests watch, one of `KEY_KINDS`.
-        ms_per_context_token, ms_per_generated_token: for inference traces, the costs that service
-            times are derived from.
-    """
-
-    format: str | None = None
-    columns: Mapping[str, str] = field(default_factory=dict)
-    time_unit: str | None = None
-    timeout_ms: int | None = None
-    keys: str = "children"
-    ms_per_context_token: float | None = None
-    ms_per_generated_token: float | None = None
-    marks: tuple[Mark, ...] = ()
-
-    def __post_init__(self) -> None:
-        if self.format is not None and self.format not in FORMATS:
-            raise InvalidArgumentError("format", f"one of {', '.join(FORMATS)}", self.format)
-        if self.time_unit is not None and self.time_unit not in TIME_UNITS:
-            raise InvalidArgumentError(
-                "time_unit", f"one of {', '.join(TIME_UNITS)}", self.time_unit
-            )
-        if self.keys not in KEY_KINDS:
-            raise InvalidArgumentError("keys", f"one of {', '.join(KEY_KINDS)}", self.keys)
-        if self.timeout_ms is not None and not 0 <= self.timeout_ms <= LONGEST_TIMEOUT_MS:
-            raise InvalidArgumentError(
-                "timeout_ms", f"from 0 to {LONGEST_TIMEOUT_MS:,}", self.timeout_ms
-            )
-        for name in ("ms_per_context_token", "ms_per_generated_token"):
-            cost = getattr(self, name)
-            if cost is not None and not 0 <= cost < float("inf"):
-                raise InvalidArgumentError(
-                    name, "a finite number of milliseconds, not negative", cost
-                )
-
-    def chosen(self, *names: str) -> dict[str, Any]:
-        """Those of the named settings that were given."""
-        return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
-
-
 def read_manifest(folder: Path, what: str, file: str, hint: str) -> dict[str, Any]:
-    """What the folder says of itself in `file`.
+    """Read the JSON file that describes a folder.
 
-    TraceFormatError, with what to do instead, if it is none of ours.
+    Args:
+        folder: The folder.
+        what: The kind of folder with its article, for the message.
+        file: The name of the JSON file.
+        hint: How to make such a folder, for the message.
+
+    Returns:
+        The content of the file.
+
+    Raises:
+        TraceFormatError: The folder has no such file, or the file is damaged.
     """
     try:
         content: dict[str, Any] = read_json(folder / file)
     except (FileNotFoundError, NotADirectoryError):
-        raise TraceFormatError(
-            f"{folder}: no {what}, as there is no {file} in it; {hint}"
-        ) from None
+        raise TraceFormatError(f"{folder} is not {what} (no {file} in it); {hint}") from None
     except ValueError as error:
-        raise TraceFormatError(
-            f"{folder / file}: damaged, not the JSON that was written ({error})"
-        ) from error
+        raise TraceFormatError(f"{folder / file}: not valid JSON ({error})") from error
     return content
 
 
@@ -159,50 +57,58 @@ class Trace:
     """A trace folder: `requests/`, `events/` and `rejects/` in Parquet, and `trace.json`.
 
     Attributes:
-        path: the folder.
-        manifest: what `trace.json` says: name, source, format, parameters, rows, rejects by reason,
-            notes, marks.
+        path: The folder.
+        manifest: The content of `trace.json`: name, source, format, parameters, rows, rejected
+            (number of rows by reason), notes and marks.
     """
 
     def __init__(self, path: Path) -> None:
-        """Open the folder; TraceFormatError if it is none."""
+        """Open a folder.
+
+        Raises:
+            TraceFormatError: The folder is not a trace folder.
+        """
         self.path = path
         self.manifest = read_manifest(
             path,
-            "trace folder",
+            "a trace folder",
             _MANIFEST,
             "make one with `purgatory import` or `purgatory workload`",
         )
 
     @property
     def name(self) -> str:
-        """Shown in reports."""
+        """Name of the trace in reports."""
         return str(self.manifest["name"])
 
     @property
     def marks(self) -> list[Mark]:
-        """The moments to compare before and after."""
+        """Moments that reports compare before and after."""
         return [
             Mark(datetime.fromisoformat(mark["at"]), mark["label"])
             for mark in self.manifest["marks"]
         ]
 
     def requests(self, spark: SparkSession) -> DataFrame:
-        """The requests (`schema.REQUESTS`)."""
+        """Return the requests (`schema.REQUESTS`)."""
         return require(
-            read_written(spark, self.path / "requests"), REQUESTS, f"{self.path}/requests"
+            read_spark_table(spark, self.path / "requests"), REQUESTS, f"{self.path}/requests"
         )
 
     def events(self, spark: SparkSession) -> DataFrame:
-        """The events (`schema.EVENTS`)."""
-        return require(read_written(spark, self.path / "events"), EVENTS, f"{self.path}/events")
+        """Return the events (`schema.EVENTS`)."""
+        return require(read_spark_table(spark, self.path / "events"), EVENTS, f"{self.path}/events")
 
     def rejects(self, spark: SparkSession) -> DataFrame:
-        """What the import could not use (`schema.REJECTS`)."""
-        return read_written(spark, self.path / "rejects")
+        """Return the rows that the import rejected (`schema.REJECTS`)."""
+        return read_spark_table(spark, self.path / "rejects")
 
     def require_requests(self) -> None:
-        """TraceFormatError if there is nothing to replay."""
+        """Check that there is something to replay.
+
+        Raises:
+            TraceFormatError: The trace has no requests; the message has the reasons for rejections.
+        """
         if not self.manifest["rows"]["requests out"]:
             rejected = ", ".join(
                 f"{count} {reason}" for reason, count in self.manifest["rejected"].items()
@@ -213,81 +119,28 @@ class Trace:
             )
 
 
-def read_trace(
-    spark: SparkSession,
-    source: Path,
-    settings: ImportSettings | None = None,
-) -> Imported:
-    """Read a trace of any known format, without writing it anywhere.
-
-    The columns are checked now; the rows are read when Spark computes one of the data frames. Use
-    the result as a context manager, or call its `unpersist`, to drop what Spark caches of it.
-
-    Args:
-        spark: The session to read with.
-        source: A file, or a folder of files.
-        settings: How to read it; the defaults unless given.
-
-    Returns:
-        Requests, events and rejects as data frames, and the format that was found. Rows that can't
-        be used are in `rejects` with the reason; none is dropped silently.
-
-    Raises:
-        TraceFormatError: The input is not of the format, or of none that is known; names the file.
-        SchemaError: A recorded trace lacks a column.
-    """
-    settings = settings or ImportSettings()
-    found = settings.format or detect_format(source, settings.columns)
-    timeout = settings.chosen("timeout_ms")
-    if found in ("azure-llm", "recorded") and (settings.columns or settings.time_unit):
-        raise TraceFormatError(
-            f"{source}: the columns of the format {found} are fixed: it takes no --map and no --time-unit"
-        )
-    if found == "recorded":
-        if not is_recorded(source):
-            raise TraceFormatError(
-                f"{source}: a recorded trace is a folder with the folders requests and events in it"
-            )
-        return import_recorded(spark, source)
-    files = trace_files(source)
-    if found == "azure-llm":
-        costs = settings.chosen("ms_per_context_token", "ms_per_generated_token")
-        return import_azure_llm(spark, files, **timeout, **costs)
-    unit = settings.chosen("time_unit")
-    if found == "spans":
-        unknown = sorted(set(settings.columns) - set(spans.COLUMNS))
-        if unknown:
-            raise TraceFormatError(
-                f"the mapping names {unknown[0]!r}, which is none of {', '.join(spans.COLUMNS)}"
-            )
-        return import_spans(
-            spark, files, columns=settings.columns, keys=settings.keys, **timeout, **unit
-        )
-    return import_columns(spark, files, columns=settings.columns, **timeout, **unit)
-
-
 def import_trace(
     spark: SparkSession,
     source: Path,
     target: Path,
     settings: ImportSettings | None = None,
 ) -> Trace:
-    """Write what `read_trace` reads into the trace folder `target`, which exists and is empty.
+    """Read a trace with `read_trace` and write it as a trace folder.
 
-    Rows that can't be used go to `rejects/` with the reason and are counted. None is dropped
-    silently.
+    Unusable rows are written to `rejects/` with the reason, and counted in the manifest.
 
     Args:
         spark: The session to read and write with.
         source: A file, or a folder of files.
-        target: The folder to write into.
-        settings: How to read the source; the defaults unless given.
+        target: The folder to write into, which exists and is empty.
+        settings: How to read the source; None means the defaults.
 
     Returns:
         The trace folder.
 
     Raises:
-        TraceFormatError: The input is not of the format, or of none that is known; names the file.
+        TraceFormatError: The input is not of the format, or of no known format; the message names
+            the file.
         SchemaError: A recorded trace lacks a column.
     """
     settings = settings or ImportSettings()
@@ -300,42 +153,28 @@ def import_trace(
                 "name": source.resolve().name,
                 "source": source.name,
                 "format": imported.format,
-                "parameters": settings.chosen("columns", "time_unit", "timeout_ms", "keys"),
+                "parameters": settings.non_default("columns", "time_unit", "timeout_ms", "keys"),
                 "marks": [{"at": mark.at.isoformat(), "label": mark.label} for mark in marks],
             },
         )
 
 
-def known_incidents(source: Path, trace: Imported) -> list[Mark]:
-    """Return the incidents that a published trace's documentation tells of.
+def make_workload_trace(spark: SparkSession, workload: Workload, target: Path) -> Trace:
+    """Write a synthetic workload as a trace folder.
 
     Args:
-        source: What `trace` was read from; published traces are known by its name.
-        trace: A trace that was read.
+        spark: The session to write with.
+        workload: The workload.
+        target: The folder to write into, which exists and is empty.
 
     Returns:
-        The incidents that fall into the time of the trace: on other days, there were others.
+        The trace folder.
     """
-    if trace.format != "spans":
-        return []
-    name = source.resolve().name.lower()
-    marks = [mark for word, mark in _KNOWN_INCIDENTS if word in name]
-    if not marks:
-        return []
-    arrived_us = F.unix_micros("arrived_at")
-    span = trace.requests.agg(F.min(arrived_us), F.max(arrived_us)).first()
-    if span is None or span[0] is None:
-        return []
-    return [mark for mark in marks if span[0] <= mark.at.timestamp() * 1_000_000 <= span[1]]
-
-
-def make_workload_trace(spark: SparkSession, workload: Workload, target: Path) -> Trace:
-    """Write a synthetic workload as a trace folder; `target` exists and is empty."""
     requests, events = workload_trace(spark, workload)
     rejects = spark.createDataFrame([], "reason string, source string, row string")
     return _write(
         target,
-        Imported("workload", requests, events, rejects, {}),
+        ImportedTrace("workload", requests, events, rejects, {}),
         {
             "name": f"workload {workload.name}",
             "source": "synthetic",
@@ -347,47 +186,26 @@ def make_workload_trace(spark: SparkSession, workload: Workload, target: Path) -
     )
 
 
-def detect_format(source: Path, columns: Mapping[str, str]) -> str:
-    """Which of `FORMATS` the files' columns are of.
-
-    TraceFormatError, which lists the columns, if of none.
-    """
-    if is_recorded(source):
-        return "recorded"
-    if columns:
-        return "spans" if "span_id" in columns else "columns"
-    file = trace_files(source)[0]
-    names = parquet_schema(file).names if file.name.endswith(PARQUET_ENDING) else header(file)
-    if set(spans.COLUMNS.values()) <= set(names):
-        return "spans"
-    if set(azure_llm.COLUMNS) <= set(names):
-        return "azure-llm"
-    raise TraceFormatError(
-        f"{file}: no known format has the columns {', '.join(names)}; say which is which, for example "
-        f"--map arrived_at={names[0]} --map ended_at=..."
-    )
-
-
-def _write(target: Path, imported: Imported, manifest: dict[str, Any]) -> Trace:
+def _write(target: Path, imported: ImportedTrace, manifest: dict[str, Any]) -> Trace:
     require_workers(imported.requests.sparkSession, target)
-    imported.requests.write.parquet(written_path(target / "requests"))
-    imported.events.write.parquet(written_path(target / "events"))
-    imported.rejects.write.parquet(written_path(target / "rejects"))
+    imported.requests.write.parquet(spark_write_path(target / "requests"))
+    imported.events.write.parquet(spark_write_path(target / "events"))
+    imported.rejects.write.parquet(spark_write_path(target / "rejects"))
     rows, rejected = _count(imported, target)
     manifest |= {"rows": rows, "rejected": rejected, "notes": imported.notes}
     write_json(target / _MANIFEST, manifest)
     return Trace(target)
 
 
-def _count(imported: Imported, target: Path) -> tuple[dict[str, int], dict[str, int]]:
-    """Count what came in and what was written, all in one job.
+def _count(imported: ImportedTrace, target: Path) -> tuple[dict[str, int], dict[str, int]]:
+    """Count the rows that were read and written, in one job.
 
     Returns:
-        The rows of each table, and those that were rejected, by reason.
+        The number of rows of each table, and the number of rejected rows by reason.
     """
     spark = imported.requests.sparkSession
     requests, events, rejects = (
-        read_written(spark, target / name) for name in ("requests", "events", "rejects")
+        read_spark_table(spark, target / name) for name in ("requests", "events", "rejects")
     )
     tables = {
         f"{name} in" if "kept" not in name else name: table for name, table in imported.rows.items()
@@ -399,7 +217,7 @@ def _count(imported: Imported, target: Path) -> tuple[dict[str, int], dict[str, 
         for name, table in tables.items()
     ]
     named.append(rejects.select(F.lit("rejected").alias("table"), "reason"))
-    # One row a table and a reason: as many as there are checks.
+    # The result has one row per table and reason, and there are few reasons.
     counts = (
         reduce(DataFrame.unionByName, named)
         .groupBy("table", "reason")

@@ -1,66 +1,53 @@
-"""The published workload: Poisson arrivals, log-normal service times, reproducible from a seed."""
+"""Synthetic workloads: Poisson arrivals and log-normal service times, reproducible from a seed.
+
+`CASES` has the two published workloads. `workload_blocks` draws the rows.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-from pyspark.sql import DataFrame, SparkSession
-
 from request_purgatory.errors import InvalidArgumentError
-from request_purgatory.pipeline.spark.session import parallelism
-from request_purgatory.pipeline.traces.schema import EVENTS, LONGEST_TIMEOUT_MS, REQUESTS
+from request_purgatory.pipeline.traces.schema import MAX_TIMEOUT_MS
 
-#: Arrivals are drawn in blocks of this many, each from (seed, block) alone; so no partitioning
-#: changes a row.
-BLOCK = 65_536
-
-#: As many where hosts are drawn apart: a host's trace is made block by block, and few of them are
-#: in memory.
-HOST_BLOCK = 8_192
+#: Start of synthetic traces.
+START = datetime(2024, 1, 1, tzinfo=UTC)
 
 #: Distance of a normal distribution's 75th percentile from its median, in standard deviations.
 _Z75 = 0.6744897501960817
 
-#: The key of the random stream that the blocks' lengths come from; no block has this number.
-_LENGTHS = 2**64 - 1
-
-_US = 1_000_000
-
-#: Workloads end before the calendar does.
-_LONGEST_S = 100 * 365 * 86_400
+#: Longer workloads could exceed the range of timestamps.
+_MAX_DURATION_S = 100 * 365 * 86_400
 
 
 @dataclass(frozen=True)
 class Workload:
-    """A synthetic trace: how it is made, and so what it holds.
+    """The parameters of a synthetic trace.
 
-    Each request waits for one event of its own (its acknowledgement) and is watched under
-    `shared_keys` more keys out of a pool, on which nothing happens: what completed stays there
-    until it is purged, as in the benchmark that Kafka's purgatory was published with.
+    Each request waits for one event on a key of its own, its acknowledgement. It is also watched
+    under `shared_keys` keys of a pool, on which no event occurs. So a completed request stays in
+    the watcher lists of these keys until it is purged. The benchmark that Kafka's purgatory was
+    published with has the same design.
 
     Attributes:
-        name: shown in reports.
-        median_ms, p75_ms: the service time's log-normal distribution, by its median and 75th
-            percentile.
-        requests: how many.
-        rate: arrivals a second, over all hosts.
-        hosts: how many processes the requests are spread over, evenly at random.
-        keys: size of a host's pool of shared keys.
-        shared_keys: under how many of them each request is watched, 0 for none.
-        timeout_ms: each request's timeout.
-        amount: bytes of each event.
-        seed: everything random follows from it.
-        host_by_host: give every host a Poisson process of its own with an equal share of the
-            requests and of the rate, drawn from (seed, host, block): so one host's trace is made
-            without the others', in blocks. Otherwise all arrivals are one process, and each goes to
-            a host at random.
+        name: Name in reports.
+        median_ms: Median of the service times, which are log-normal.
+        p75_ms: 75th percentile of the service times.
+        requests: Number of requests, over all hosts.
+        rate: Arrivals per second, over all hosts.
+        hosts: Number of processes that the requests are spread over, uniformly at random.
+        keys: Size of each host's pool of shared keys.
+        shared_keys: Number of shared keys that each request is watched under, 0 for none.
+        timeout_ms: Timeout of every request.
+        amount: Amount of each event, in bytes.
+        seed: Seed of all random numbers.
+        host_by_host: Draw every host as a Poisson process of its own, with an equal share of the
+            requests and of the rate, from (seed, host, block). So a host's trace can be made in
+            blocks and without those of other hosts. Otherwise all arrivals are one process, and
+            each is assigned to a random host.
     """
 
     name: str = "low"
@@ -87,17 +74,17 @@ class Workload:
             raise InvalidArgumentError(
                 "requests", f"a multiple of the hosts ({self.hosts:,})", self.requests
             )
-        if self.timeout_ms > LONGEST_TIMEOUT_MS:
-            raise InvalidArgumentError(
-                "timeout_ms", f"at most {LONGEST_TIMEOUT_MS:,}", self.timeout_ms
-            )
+        if self.timeout_ms > MAX_TIMEOUT_MS:
+            raise InvalidArgumentError("timeout_ms", f"at most {MAX_TIMEOUT_MS:,}", self.timeout_ms)
         if self.seed >= 2**64:
             raise InvalidArgumentError("seed", "below 2**64", self.seed)
         if not (self.rate > 0 and math.isfinite(self.rate)):
-            raise InvalidArgumentError("rate", "a positive number of requests a second", self.rate)
-        if self.requests / self.rate > _LONGEST_S:
             raise InvalidArgumentError(
-                "rate", f"enough for {self.requests:,} requests in a hundred years", self.rate
+                "rate", "a positive number of requests per second", self.rate
+            )
+        if self.requests / self.rate > _MAX_DURATION_S:
+            raise InvalidArgumentError(
+                "rate", f"enough for {self.requests:,} requests in 100 years", self.rate
             )
         if not 0 < self.median_ms < self.p75_ms:
             raise InvalidArgumentError(
@@ -111,10 +98,7 @@ class Workload:
 
     @property
     def expected_expired_share(self) -> float:
-        """The share of requests that expire, by the distribution.
-
-        That of service times beyond the timeout.
-        """
+        """Expected share of requests that expire: the probability of a service time > timeout."""
         if self.timeout_ms == 0:
             return 1.0
         z = (math.log(self.timeout_ms) - math.log(self.median_ms)) / self.sigma
@@ -122,10 +106,7 @@ class Workload:
 
     @property
     def expected_wait_ms(self) -> float:
-        """The mean time that a request waits, by the distribution.
-
-        The service time or the timeout, whichever is less.
-        """
+        """Expected wait of a request: the mean of min(service time, timeout), in ms."""
         if self.timeout_ms == 0:
             return 0.0
         z = (math.log(self.timeout_ms) - math.log(self.median_ms)) / self.sigma
@@ -137,253 +118,50 @@ class Workload:
 
     @property
     def expected_service_ms(self) -> float:
-        """The mean service time, by the distribution."""
+        """Mean of the service time's distribution, in ms."""
         return self.median_ms * math.exp(self.sigma**2 / 2)
 
     def parameters(self) -> dict[str, Any]:
-        """All fields, for the record."""
+        """Return all fields by name, for manifests."""
         return asdict(self)
 
 
-#: The two published cases: with 20/60 ms about 8 % of the requests run into the timeout of 200 ms,
-#: with 200/400 ms half of them.
+#: The two published workloads. With service times of 20 ms (median) and 60 ms (75th percentile),
+#: about 8 % of the requests reach the timeout of 200 ms; with 200 and 400 ms, half of them.
 LOW_TIMEOUT = Workload(name="low", median_ms=20.0, p75_ms=60.0)
 HIGH_TIMEOUT = Workload(name="high", median_ms=200.0, p75_ms=400.0)
 CASES = {case.name: case for case in (LOW_TIMEOUT, HIGH_TIMEOUT)}
 
 
 def cluster_workload(
-    case: Workload, *, hosts: int, requests_per_host: int, rate_per_host: float, **chosen: Any
+    case: Workload, *, hosts: int, requests_per_host: int, rate_per_host: float, **overrides: Any
 ) -> Workload:
-    """A workload like `case` whose hosts are drawn apart, so many requests and arrivals a second on each of them.
+    """Scale a workload to a cluster whose hosts are drawn independently (`host_by_host`).
 
     Args:
-        chosen: other fields of `Workload`.
+        case: The workload to take the other fields from.
+        hosts: Number of hosts.
+        requests_per_host: Number of requests of each host.
+        rate_per_host: Arrivals per second on each host.
+        overrides: Other fields of `Workload` that differ from `case`.
+
+    Returns:
+        The workload of the whole cluster.
 
     Raises:
-        InvalidArgumentError: a field is outside what is allowed.
+        InvalidArgumentError: A field is outside its range.
     """
     if not (rate_per_host > 0 and math.isfinite(rate_per_host)):
         raise InvalidArgumentError(
-            "rate_per_host", "a positive number of requests a second", rate_per_host
+            "rate_per_host", "a positive number of requests per second", rate_per_host
         )
     for name, value in (("hosts", hosts), ("requests_per_host", requests_per_host)):
         if value < 1:
             raise InvalidArgumentError(name, "at least 1", value)
     requests, rate = hosts * requests_per_host, hosts * rate_per_host
-    return replace(case, hosts=hosts, requests=requests, rate=rate, host_by_host=True, **chosen)
-
-
-#: When synthetic traces begin.
-START = datetime(2024, 1, 1, tzinfo=UTC)
-
-
-def workload_trace(
-    spark: SparkSession, workload: Workload, *, partitions: int | None = None
-) -> tuple[DataFrame, DataFrame]:
-    """The workload's requests and events, of the schemas `REQUESTS` and `EVENTS`.
-
-    One pass each, no shuffle, and the same rows whatever the number of partitions. A longer
-    workload of the same seed begins with the shorter one's requests.
-
-    Args:
-        partitions: how many tasks make it; Spark's default parallelism unless given, and never more
-            than there are blocks.
-    """
-    make: Callable[[int], Block]
-    if workload.host_by_host:
-        per_host = _block_count(workload)
-        blocks = workload.hosts * per_host
-
-        def make(number: int) -> Block:
-            host, block = divmod(number, per_host)
-            return _host_block(workload, host, block, _block_bounds_s(workload, block + 1, host))
-    else:
-        blocks = _block_count(workload)
-        bounds_s = _block_bounds_s(workload, blocks)
-
-        def make(number: int) -> Block:
-            return _draw_block(workload, number, bounds_s[number], bounds_s[number + 1])
-
-    partitions = min(blocks, partitions or parallelism(spark))
-    numbers = spark.range(0, blocks, 1, partitions)
-
-    def requests(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for number in _blocks(batches):
-            yield make(number).requests()
-
-    def events(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for number in _blocks(batches):
-            yield make(number).events()
-
-    return numbers.mapInArrow(requests, REQUESTS), numbers.mapInArrow(events, EVENTS)
-
-
-def host_blocks(workload: Workload, host: int) -> Iterator[Block]:
-    """One host's trace of a workload that is drawn `host_by_host`, in blocks in the order of their arrivals.
-
-    A block's events may be any time after its requests, also after those of later blocks.
-    """
-    blocks = _block_count(workload)
-    bounds_s = _block_bounds_s(workload, blocks, host)
-    for block in range(blocks):
-        yield _host_block(workload, host, block, bounds_s)
+    return replace(case, hosts=hosts, requests=requests, rate=rate, host_by_host=True, **overrides)
 
 
 def host_name(workload: Workload, host: int) -> str:
-    """What the traces call a host, by its number."""
+    """Return the name of a host, with leading zeros so that names sort by number."""
     return f"host-{host:0{len(str(workload.hosts - 1))}d}"
-
-
-def _block_count(workload: Workload) -> int:
-    """How many blocks there are: in all, or of each host where those are drawn apart."""
-    if workload.host_by_host:
-        return -(-workload.requests // workload.hosts // HOST_BLOCK)
-    return -(-workload.requests // BLOCK)
-
-
-def _block_bounds_s(
-    workload: Workload, blocks: int, host: int | None = None
-) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """Where the blocks begin, in seconds from the trace's begin, and where the last one ends."""
-    size, rate = (
-        (BLOCK, workload.rate) if host is None else (HOST_BLOCK, workload.rate / workload.hosts)
-    )
-    lengths = _stream(workload.seed, _LENGTHS, host).gamma(size, 1 / rate, blocks)
-    return np.concatenate([[0.0], np.cumsum(lengths)])
-
-
-def _host_block(
-    workload: Workload, host: int, block: int, bounds_s: np.ndarray[Any, np.dtype[np.float64]]
-) -> Block:
-    return _draw_block(workload, block, bounds_s[block], bounds_s[block + 1], host)
-
-
-def _blocks(batches: Iterator[pa.RecordBatch]) -> Iterator[int]:
-    for batch in batches:
-        yield from batch.column(0).to_pylist()
-
-
-def _stream(seed: int, stream: int, host: int | None = None) -> np.random.Generator:
-    # The counter's highest word tells the hosts apart, and no draw comes so far as to move it.
-    counter = np.array([0, 0, 0, 0 if host is None else host + 1], dtype=np.uint64)
-    return np.random.Generator(
-        np.random.Philox(key=np.array([seed, stream], dtype=np.uint64), counter=counter)
-    )
-
-
-@dataclass(frozen=True)
-class Block:
-    """The draws of one block, as arrays with an element a request.
-
-    Attributes:
-        workload: whose block it is.
-        end_us: no request of a later block arrives before it, nor one of this block after it;
-            microseconds since the epoch.
-        arrived_us: when the requests arrive, in order.
-        service_us: how long after that each one's event comes.
-        hosts, ids: each request's host and id.
-        shared: the numbers of the shared keys that each request watches.
-    """
-
-    workload: Workload
-    end_us: int
-    arrived_us: np.ndarray[Any, np.dtype[np.int64]]
-    service_us: np.ndarray[Any, np.dtype[np.int64]]
-    hosts: pa.StringArray
-    ids: pa.StringArray
-    shared: np.ndarray[Any, np.dtype[np.int64]]
-
-    @property
-    def occurred_us(self) -> np.ndarray[Any, np.dtype[np.int64]]:
-        """When each request's event happens."""
-        return self.arrived_us + self.service_us
-
-    def requests(self) -> pa.RecordBatch:
-        """Rows of `REQUESTS`."""
-        workload = self.workload
-        count = len(self.arrived_us)
-        keys = 1 + workload.shared_keys
-        names = pc.binary_join_element_wise(
-            "key", pa.array(np.arange(workload.keys)).cast(pa.string()), "-"
-        )
-        flat = pa.concat_arrays([self.own_keys(), names])
-        # Each row of `flat`'s positions: the request's own key, then its shared ones.
-        positions = np.column_stack([np.arange(count), count + self.shared]).ravel()
-        watch_keys = pa.ListArray.from_arrays(
-            pa.array(np.arange(0, count * keys + 1, keys), pa.int32()),
-            flat.take(pa.array(positions)),
-        )
-        return _batch(
-            {
-                "host": self.hosts,
-                "request_id": self.ids,
-                "request_type": pa.repeat(workload.name, count),
-                "arrived_at": _timestamps(self.arrived_us),
-                "timeout_ms": pa.repeat(pa.scalar(workload.timeout_ms, pa.int32()), count),
-                "watch_keys": watch_keys,
-                "aggregate": pa.repeat("count", count),
-                "threshold": pa.repeat(1.0, count),
-                "quantifier": pa.repeat("any", count),
-            }
-        )
-
-    def events(self) -> pa.RecordBatch:
-        """Rows of `EVENTS`."""
-        return _batch(
-            {
-                "host": self.hosts,
-                "key": self.own_keys(),
-                "occurred_at": _timestamps(self.occurred_us),
-                "amount": pa.repeat(float(self.workload.amount), len(self.arrived_us)),
-            }
-        )
-
-    def own_keys(self) -> pa.StringArray:
-        """The key that each request alone watches, and its event is of."""
-        return pc.binary_join_element_wise("ack", self.ids, "-")
-
-
-def _draw_block(
-    workload: Workload, block: int, start_s: float, end_s: float, host: int | None = None
-) -> Block:
-    size, requests = (
-        (BLOCK, workload.requests)
-        if host is None
-        else (HOST_BLOCK, workload.requests // workload.hosts)
-    )
-    draw = _stream(workload.seed, block, host)
-    # Given when the block's last arrival comes, those before it are uniform: together exactly a
-    # Poisson process.
-    arrived_s = np.append(np.sort(draw.uniform(start_s, end_s, size - 1)), end_s)
-    service_ms = draw.lognormal(math.log(workload.median_ms), workload.sigma, size)
-    host_numbers = draw.integers(0, workload.hosts, size) if host is None else None
-    shared = draw.integers(0, workload.keys, (size, workload.shared_keys))
-    # Every draw is of the whole block, and cut afterwards: the last block's rows do not depend on
-    # where the workload ends.
-    count = min(size, requests - block * size)
-    if host_numbers is None:
-        hosts = pa.repeat(host_name(workload, host or 0), count)
-    else:
-        hosts = pa.array([host_name(workload, number) for number in range(workload.hosts)]).take(
-            pa.array(host_numbers[:count])
-        )
-    numbers = pa.array(np.arange(block * size, block * size + count)).cast(pa.string())
-    start_us = int(START.timestamp()) * _US
-    return Block(
-        workload=workload,
-        end_us=start_us + math.floor(end_s * _US),
-        arrived_us=start_us + np.floor(arrived_s[:count] * _US).astype(np.int64),
-        service_us=np.ceil(service_ms[:count] * 1000).astype(np.int64),
-        hosts=hosts,
-        ids=pc.utf8_lpad(numbers, 12, "0"),
-        shared=shared[:count],
-    )
-
-
-def _timestamps(us: np.ndarray[Any, np.dtype[np.int64]]) -> pa.Array:
-    return pa.array(us, pa.timestamp("us", tz="UTC"))
-
-
-def _batch(columns: dict[str, pa.Array]) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))

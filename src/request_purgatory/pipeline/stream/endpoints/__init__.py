@@ -1,7 +1,4 @@
-"""What a stream reads and writes: folders, Kafka's topics, a load made up.
-
-And the ticks that move its watermark.
-"""
+"""A stream's inputs and outputs: folders, Kafka topics, generated load; and its ticks."""
 
 from request_purgatory.pipeline.stream.endpoints.endpoint import (
     EndpointError,
@@ -20,7 +17,7 @@ from request_purgatory.pipeline.stream.endpoints.kafka import (
     KafkaSource,
 )
 from request_purgatory.pipeline.stream.endpoints.rate import RateSource
-from request_purgatory.pipeline.stream.endpoints.ticks import quiet_ticks, told_ticks
+from request_purgatory.pipeline.stream.endpoints.ticks import clock_ticks, folder_ticks
 
 __all__ = [
     "FORMATS",
@@ -34,6 +31,6 @@ __all__ = [
     "RateSource",
     "Sink",
     "Source",
-    "quiet_ticks",
-    "told_ticks",
+    "clock_ticks",
+    "folder_ticks",
 ]

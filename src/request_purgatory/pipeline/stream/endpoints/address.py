@@ -1,4 +1,4 @@
-"""Addresses: inputs and outputs as one writes them on a command line."""
+"""Addresses: inputs and outputs of a stream as text, as on the command line."""
 
 from __future__ import annotations
 
@@ -20,22 +20,26 @@ from request_purgatory.pipeline.stream.endpoints.rate import RateSource
 
 KAFKA = "kafka://"
 RATE = "rate://"
-#: Two letters at least: one is a drive.
+#: At least two letters, because a single one is a drive of Windows.
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 
-_FORMS = f"a folder of this machine, {KAFKA}HOST:PORT[,HOST:PORT]/TOPIC"
-_RATE_FORM = f"{RATE}ROWS_PER_SECOND[?hosts=N&keys=N]"
+_KAFKA_FORM = f"{KAFKA}HOST:PORT[,HOST:PORT]/TOPIC"
+_SINK_FORMS = f"a local folder, or {_KAFKA_FORM}"
+_SOURCE_FORMS = f"a local folder, {_KAFKA_FORM}, or {RATE}ROWS_PER_SECOND[?hosts=N&keys=N]"
 
 
 @dataclass(frozen=True)
 class AddressOptions:
-    """What goes for all addresses of a kind.
+    """Options that apply to all addresses of a kind.
 
     Attributes:
-        format: of files; see `FolderSource`.
-        files_per_batch: of each input folder.
-        rows_per_batch: of each input topic.
-        kafka_options: as `KafkaCluster.options`, in pairs.
+        format: the format of all files: parquet, or json with one row in each line.
+        files_per_batch: the largest number of new files of an input folder in one micro-batch;
+            unlimited by default.
+        rows_per_batch: the largest number of messages of an input topic in one micro-batch;
+            unlimited by default.
+        kafka_options: options of Kafka's clients as pairs of name and value, such as
+            security.protocol=SSL.
     """
 
     format: str = "parquet"
@@ -44,35 +48,46 @@ class AddressOptions:
     kafka_options: Sequence[tuple[str, str]] = field(default=(), repr=False)
 
 
-def is_kafka(address: str) -> bool:
-    """Whether this is a topic's address."""
+def is_kafka_address(address: str) -> bool:
+    """Return whether an address is a topic's."""
     return address.startswith(KAFKA)
 
 
-def endpoints(
+def parse_endpoints(
     requests: str, events: str, out: str, options: AddressOptions | None = None
 ) -> Endpoints:
-    """What three addresses name: folders, `kafka://HOST:PORT[,HOST:PORT]/TOPIC`, and of inputs `rate://ROWS_PER_SECOND`.
+    """Return the endpoints that three addresses name.
 
-    A rate may go on with `?hosts=N&keys=N`, and that of requests with `timeout_ms=N`: see
-    `RateSource`.
+    An address is a path of a folder, or `kafka://HOST:PORT[,HOST:PORT]/TOPIC`. An input may also be
+    a generated load, `rate://ROWS_PER_SECOND`, with parameters such as `?hosts=4&keys=1000`, and
+    for requests `timeout_ms`: see `RateSource`.
+
+    Args:
+        requests: the address of the input of requests.
+        events: the address of the input of events.
+        out: the address of the output.
+        options: None is the defaults.
 
     Raises:
-        InvalidArgumentError: an address is none of these, or an option is for a kind that is not
-            among them.
+        InvalidArgumentError: an address has none of these forms, or an option is given for a kind
+            of address that does not occur.
     """
     options = options or AddressOptions()
-    topic_in = is_kafka(requests) or is_kafka(events)
-    folder_in = not (_SCHEME.match(requests) and _SCHEME.match(events))
-    # Values of Kafka's options are nobody's business: one may be a password.
-    _require(
+    has_topic_input = is_kafka_address(requests) or is_kafka_address(events)
+    has_folder_input = not (_SCHEME.match(requests) and _SCHEME.match(events))
+    _require_use(
         "kafka_option",
+        # Only the names: a value may be a password.
         [name for name, _ in options.kafka_options],
-        topic_in or is_kafka(out),
-        f"for a {KAFKA} address",
+        has_topic_input or is_kafka_address(out),
+        f"used with a {KAFKA} address",
     )
-    _require("rows_per_batch", options.rows_per_batch, topic_in, f"for a {KAFKA} input")
-    _require("files_per_batch", options.files_per_batch, folder_in, "for an input that is a folder")
+    _require_use(
+        "rows_per_batch", options.rows_per_batch, has_topic_input, f"used with a {KAFKA} input"
+    )
+    _require_use(
+        "files_per_batch", options.files_per_batch, has_folder_input, "used with an input folder"
+    )
     return Endpoints(
         _source("requests", requests, options, ("hosts", "keys", "timeout_ms")),
         _source("events", events, options, ("hosts", "keys")),
@@ -80,39 +95,40 @@ def endpoints(
     )
 
 
-def _require(name: str, value: object, has_use: bool, use: str) -> None:
-    if value and not has_use:
-        raise InvalidArgumentError(name, use, value)
+def _require_use(name: str, value: object, is_used: bool, requirement: str) -> None:
+    if value and not is_used:
+        raise InvalidArgumentError(name, requirement, value)
 
 
-def _source(name: str, address: str, options: AddressOptions, rates: tuple[str, ...]) -> Source:
-    if is_kafka(address):
+def _source(
+    name: str, address: str, options: AddressOptions, rate_parameters: tuple[str, ...]
+) -> Source:
+    if is_kafka_address(address):
         cluster, topic = _topic(name, address, options)
         return KafkaSource(cluster, topic, options.rows_per_batch)
     if address.startswith(RATE):
-        return _rate(name, address, rates)
+        return _rate(name, address, rate_parameters)
     return FolderSource(
-        _folder(name, address, f"{_FORMS}, or {_RATE_FORM}"),
-        options.format,
-        options.files_per_batch,
+        _folder(name, address, _SOURCE_FORMS), options.format, options.files_per_batch
     )
 
 
 def _sink(address: str, options: AddressOptions) -> Sink:
-    if is_kafka(address):
+    if is_kafka_address(address):
         return KafkaSink(*_topic("out", address, options))
-    return FolderSink(_folder("out", address, _FORMS), options.format)
+    return FolderSink(_folder("out", address, _SINK_FORMS), options.format)
 
 
 def _topic(name: str, address: str, options: AddressOptions) -> tuple[KafkaCluster, str]:
     servers, slash, topic = address.removeprefix(KAFKA).partition("/")
     if not (servers and slash and topic):
-        raise InvalidArgumentError(name, f"{KAFKA}HOST:PORT[,HOST:PORT]/TOPIC", address)
+        raise InvalidArgumentError(name, _KAFKA_FORM, address)
     return KafkaCluster(servers, dict(options.kafka_options)), topic
 
 
-def _rate(name: str, address: str, allowed: tuple[str, ...]) -> RateSource:
-    requirement = f"{RATE}ROWS_PER_SECOND, and maybe ? and {', '.join(f'{each}=N' for each in allowed)} with & between them"
+def _rate(name: str, address: str, parameters: tuple[str, ...]) -> RateSource:
+    query = "&".join(f"{each}=N" for each in parameters)
+    requirement = f"{RATE}ROWS_PER_SECOND[?{query}] with whole numbers"
     parts = urlsplit(address)
     try:
         numbers = (
@@ -123,7 +139,7 @@ def _rate(name: str, address: str, allowed: tuple[str, ...]) -> RateSource:
         rate = int(parts.netloc)
     except ValueError:
         raise InvalidArgumentError(name, requirement, address) from None
-    if parts.path.strip("/") or parts.fragment or not set(numbers) <= set(allowed):
+    if parts.path.strip("/") or parts.fragment or not set(numbers) <= set(parameters):
         raise InvalidArgumentError(name, requirement, address)
     return RateSource(rate, **numbers)
 

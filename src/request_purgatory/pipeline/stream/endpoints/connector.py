@@ -1,12 +1,10 @@
-"""Spark's Kafka connector, which Spark does not come with.
-
-Which one it is, and sessions that have it.
-"""
+"""Spark's Kafka connector, which Spark does not include, and sessions that have it."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 from py4j.java_gateway import JavaPackage
 from pyspark.errors import PySparkRuntimeError
@@ -16,7 +14,7 @@ from pyspark.sql import SparkSession
 from request_purgatory.errors import InvalidArgumentError
 from request_purgatory.pipeline.spark.session import create_session
 
-#: Instead of a connector: the cluster, or Spark's configuration, has it.
+#: In place of a connector: the cluster or Spark's configuration provides it.
 PROVIDED = "provided"
 
 _SPARK_SQL = re.compile(r"spark-sql_(\d+(?:\.\d+)*)-(.+)\.jar")
@@ -24,14 +22,19 @@ _COORDINATES = re.compile(r"[^:\s]+:[^:\s]+:[^:\s]+")
 
 
 class ConnectorError(RuntimeError):
-    """Spark's Kafka connector is not there, and could not be had."""
+    """Spark's Kafka connector is missing, and could not be downloaded."""
 
 
-def connector_of_spark() -> str:
-    """The Maven coordinates of the connector for the Spark that is installed: of its version and its Scala's.
+def spark_jvm(spark: SparkSession) -> Any:
+    """Return the driver's JVM as a Py4J view; PySpark has no public access to it."""
+    return spark.sparkContext._jvm  # noqa: SLF001
+
+
+def default_connector() -> str:
+    """Return the Maven coordinates of the connector for the installed Spark and its Scala.
 
     Raises:
-        ConnectorError: Spark's own jar, whose name tells both, is not where it should be.
+        ConnectorError: Spark's own jar, whose name has both versions, was not found.
     """
     jars = Path(_find_spark_home()) / "jars"
     found = [
@@ -39,30 +42,30 @@ def connector_of_spark() -> str:
     ]
     if len(found) != 1:
         raise ConnectorError(
-            f"{jars}: {len(found)} jars spark-sql_SCALA-VERSION.jar, where one tells which Kafka connector fits"
+            f"{jars}: expected one jar spark-sql_SCALA-VERSION.jar, found {len(found)}; name the "
+            "connector with --kafka-connector GROUP:ARTIFACT:VERSION"
         )
     scala, version = found[0].groups()
     return f"org.apache.spark:spark-sql-kafka-0-10_{scala}:{version}"
 
 
 def connector_settings(connector: str | None) -> dict[str, str]:
-    """Spark's settings for a session with the connector.
+    """Return Spark's settings for a session with the connector.
 
     Args:
-        connector: Maven coordinates, or paths of jars, with commas between them; `PROVIDED`; None
-            for that of Spark's version.
+        connector: Maven coordinates or paths of jars, with commas between them; `PROVIDED`; or None
+            for `default_connector()`.
 
     Raises:
-        InvalidArgumentError: something else, or a jar that is not there.
-        ConnectorError: as `connector_of_spark`.
+        InvalidArgumentError: the text has none of these forms, or a jar does not exist.
     """
     if connector == PROVIDED:
         return {}
     packages, jars = [], []
-    for part in (connector or connector_of_spark()).split(","):
+    for part in (connector or default_connector()).split(","):
         if part.endswith(".jar"):
             if not Path(part).is_file():
-                raise InvalidArgumentError("kafka_connector", "of jars that are there", part)
+                raise InvalidArgumentError("kafka_connector", "an existing jar", part)
             jars.append(str(Path(part).resolve()))
         elif _COORDINATES.fullmatch(part):
             packages.append(part)
@@ -74,28 +77,35 @@ def connector_settings(connector: str | None) -> dict[str, str]:
     return {name: value for name, value in settings.items() if value}
 
 
-def session_with_connector(connector: str | None = None) -> SparkSession:
-    """A session as `create_session` makes it, with the connector, which Spark fetches from Maven Central and keeps.
+def create_kafka_session(connector: str | None = None) -> SparkSession:
+    """Return a session like that of `create_session`, with Spark's Kafka connector.
+
+    Spark downloads the connector from Maven Central, and keeps it for later sessions.
+
+    Args:
+        connector: see `connector_settings`, whose errors are raised, too.
 
     Raises:
-        InvalidArgumentError: as `connector_settings`.
-        ConnectorError: it could not be had; or Spark runs already, without it.
+        ConnectorError: the connector could not be downloaded, or Spark is already running without
+            it.
+        PySparkRuntimeError: Spark did not start for another reason.
     """
     settings = connector_settings(connector)
-    advice = "; name another one, or jars, with --kafka-connector"
     try:
         spark = create_session(settings=settings)
     except PySparkRuntimeError as error:
         if "spark.jars.packages" not in settings or error.getCondition() != "JAVA_GATEWAY_EXITED":
             raise
         raise ConnectorError(
-            f"Spark did not start with its Kafka connector {settings['spark.jars.packages']}: see above which file could not be "
-            f"had, and from where{advice}"
+            "Spark did not start with its Kafka connector "
+            f"{settings['spark.jars.packages']}: the lines above name the file that could not be "
+            "downloaded, and from where; name another connector, or jars, with --kafka-connector"
         ) from error
-    provider = spark.sparkContext._jvm.org.apache.spark.sql.kafka010.KafkaSourceProvider  # type: ignore[union-attr]
+    provider = spark_jvm(spark).org.apache.spark.sql.kafka010.KafkaSourceProvider
     if isinstance(provider, JavaPackage):
         spark.stop()
         raise ConnectorError(
-            f"this Spark runs without its Kafka connector: start it with --packages {connector_of_spark()}, or the like{advice}"
+            "this Spark runs without its Kafka connector: start it with --packages "
+            f"{default_connector()}, or name another connector, or jars, with --kafka-connector"
         )
     return spark

@@ -1,4 +1,4 @@
-"""What any input and output of a stream can do."""
+"""The interfaces of a stream's inputs and outputs."""
 
 from __future__ import annotations
 
@@ -12,72 +12,83 @@ from request_purgatory.pipeline.traces.schema import EVENTS, REQUESTS
 
 
 class EndpointError(ValueError):
-    """An input or output of a stream that is not there or can't be used; the message names it.
+    """An input or output of a stream does not exist or can't be used; the message names it.
 
     Nothing was read or written.
     """
 
 
 class Source(Protocol):
-    """An input, requests or events."""
+    """An input: requests or events."""
 
     @property
-    def endless(self) -> bool:
-        """Whether there is no such thing as all that is there now."""
+    def unbounded(self) -> bool:
+        """Whether the input has no end, so that `available_now` and `drain` make no sense."""
         ...
 
-    def described(self, spark: SparkSession) -> str:
-        """Which rows these are, for the checkpoint's record.
+    def identity(self, spark: SparkSession) -> str:
+        """Return a text that identifies the rows, for the checkpoint's record.
 
-        The same of the same ones, however they are reached.
+        It is the same for the same rows, however they are reached. Checkpoints on disk have these
+        texts.
         """
         ...
 
     def read(self, spark: SparkSession, schema: T.StructType) -> DataFrame:
-        """The rows as a stream: the columns of `schema`, and maybe `importers.imported.CORRUPT` and `RAW` of rows that are none.
+        """Return the rows as a streaming DataFrame.
+
+        It has the columns of `schema`, and optionally those in which a source describes malformed
+        rows; see `job.delayed_operations`.
 
         Raises:
-            EndpointError, TraceFormatError, SchemaError: the input is not there, or is something
-                else.
+            EndpointError: the input does not exist.
+            TraceFormatError: the input does not exist, or is of another format.
+            SchemaError: the input has other columns.
         """
         ...
 
 
 class Sink(Protocol):
-    """An output, for rows of `job.STREAMED`."""
+    """An output, for rows of `job.RESULTS`."""
 
     @property
-    def places(self) -> tuple[str, str]:
-        """Where outcomes are, and where late rows are, for the user."""
+    def locations(self) -> tuple[str, str]:
+        """Where outcomes and where late rows are written, as text for the user."""
         ...
 
-    def described(self, spark: SparkSession) -> str:
-        """As a source's."""
+    def identity(self, spark: SparkSession) -> str:
+        """Return a text that identifies the output, like that of a source."""
         ...
 
     def write(self, results: DataFrame) -> Any:
-        """A stream writer, whose checkpoint and trigger are not set yet."""
+        """Return a `DataStreamWriter`, which still needs a checkpoint and a trigger."""
         ...
 
 
 @dataclass(frozen=True)
 class Endpoints:
-    """All that a stream reads and writes. Any kinds go together."""
+    """Everything that a stream reads and writes; all kinds can be combined.
+
+    Attributes:
+        requests: the input of requests.
+        events: the input of events.
+        out: the output.
+    """
 
     requests: Source
     events: Source
     out: Sink
 
-    def described(self, spark: SparkSession) -> dict[str, str]:
-        """For the checkpoint's record.
+    def identities(self, spark: SparkSession) -> dict[str, str]:
+        """Return the identities of all three by name, for the checkpoint's record.
 
-        Raises:
-            EndpointError: one of them is not there.
+        Raises `EndpointError` if one of them does not exist.
         """
-        return {
-            name: getattr(self, name).described(spark) for name in ("requests", "events", "out")
-        }
+        return {name: getattr(self, name).identity(spark) for name in ("requests", "events", "out")}
 
     def read(self, spark: SparkSession) -> tuple[DataFrame, DataFrame]:
-        """Requests and events as streams; raises what `Source.read` raises."""
+        """Return requests and events as streaming DataFrames.
+
+        Raises what `Source.read` raises.
+        """
         return self.requests.read(spark, REQUESTS), self.events.read(spark, EVENTS)

@@ -1,4 +1,4 @@
-"""Folders of Parquet or JSON files."""
+"""Folders of Parquet or JSON files as a stream's inputs and output."""
 
 from __future__ import annotations
 
@@ -13,76 +13,97 @@ from pyspark.sql import types as T  # noqa: N812
 
 from request_purgatory.errors import InvalidArgumentError
 from request_purgatory.pipeline.stream.endpoints.json_rows import read_json_rows
-from request_purgatory.pipeline.traces.importers.delimited import spark_path, written_path
-from request_purgatory.pipeline.traces.importers.imported import SOURCE, TraceFormatError
-from request_purgatory.pipeline.traces.schema import JSON_TIMES, require
+from request_purgatory.pipeline.traces.importers.imported_trace import TraceFormatError
+from request_purgatory.pipeline.traces.importers.row_checks import SOURCE
+from request_purgatory.pipeline.traces.importers.table_files import (
+    spark_read_path,
+    spark_write_path,
+)
+from request_purgatory.pipeline.traces.schema import JSON_OPTIONS, require
 
 FORMATS = ("parquet", "json")
 
 
 @dataclass(frozen=True)
 class FolderSource:
-    """A folder that files are added to.
+    """A folder to which files are added.
 
-    A file is read once, whole: write it elsewhere and move it in.
+    Each file is read once and completely, so it must be written elsewhere and moved into the
+    folder.
 
     Attributes:
-        folder: where they are.
-        format: one of `FORMATS`; JSON has a row a line.
-        files_per_batch: how many new files one micro-batch takes at most; all unless given.
+        folder: the folder.
+        format: one of `FORMATS`; a JSON file has one row in each line.
+        files_per_batch: the largest number of new files in one micro-batch; None is unlimited.
     """
 
     folder: Path
     format: str = "parquet"
     files_per_batch: int | None = None
-    endless = False
+    unbounded = False
 
     def __post_init__(self) -> None:
+        """Check the fields.
+
+        Raises:
+            InvalidArgumentError: the format is unknown, or `files_per_batch` is less than 1.
+        """
         _check_format(self.format)
         if self.files_per_batch is not None and self.files_per_batch < 1:
             raise InvalidArgumentError("files_per_batch", "at least 1", self.files_per_batch)
 
-    def described(self, spark: SparkSession) -> str:  # noqa: ARG002 - a folder is where it is
-        """The folder and the format."""
-        return _described(self.folder, self.format)
-
-    def read(self, spark: SparkSession, schema: T.StructType) -> DataFrame:
-        """The rows as a stream.
+    def require_folder(self) -> None:
+        """Check that the folder exists.
 
         Raises:
-            TraceFormatError: the folder is not there.
-            SchemaError: the Parquet files that are there already lack a column, or have another
-                type.
+            TraceFormatError: the folder does not exist.
         """
         if not self.folder.is_dir():
-            raise TraceFormatError(f"{self.folder}: no folder of {self.format} files to read")
+            raise TraceFormatError(
+                f"{self.folder}: no such folder; create it before the stream starts"
+            )
+
+    def identity(self, spark: SparkSession) -> str:  # noqa: ARG002 - the same in every session
+        """Return the folder and the format as text."""
+        return _identity(self.folder, self.format)
+
+    def read(self, spark: SparkSession, schema: T.StructType) -> DataFrame:
+        """Return the rows as a streaming DataFrame.
+
+        Raises:
+            TraceFormatError: the folder does not exist.
+            SchemaError: Parquet files that exist lack a column, or have one of another type.
+        """
+        self.require_folder()
         reader = spark.readStream
         if self.files_per_batch is not None:
             reader = reader.option("maxFilesPerTrigger", self.files_per_batch)
         if self.format == "json":
-            # As text, so that a line that is no row can be told as it stands.
-            lines = reader.text(spark_path(self.folder)).select(
+            # Read as text, so that a malformed line can be reported unchanged. A file may begin
+            # with a byte order mark.
+            lines = reader.text(spark_read_path(self.folder)).select(
                 F.ltrim("value", F.lit("\ufeff")).alias("value")
             )
             return read_json_rows(lines.where(F.trim("value") != ""), schema)
         if any(self.folder.rglob("*.parquet")):
-            require(spark.read.parquet(spark_path(self.folder)), schema, str(self.folder))
-        # A site's settings could make Spark go on without what it can't read.
+            require(spark.read.parquet(spark_read_path(self.folder)), schema, str(self.folder))
+        # Fail on unreadable files even if spark-defaults.conf says to skip them.
         reader = reader.option("ignoreCorruptFiles", "false").option("ignoreMissingFiles", "false")
-        rows = reader.schema(schema).parquet(spark_path(self.folder))
-        # Spark reads nulls where a file has no such column.
-        a_null = reduce(Column.__or__, [F.col(name).isNull() for name in schema.names])
+        rows = reader.schema(schema).parquet(spark_read_path(self.folder))
+        # Spark returns nulls for a column that a file lacks. So a row with nulls names its file,
+        # whose columns are then checked.
+        has_null = reduce(Column.__or__, [F.col(name).isNull() for name in schema.names])
         return rows.select(
-            *schema.names, F.when(a_null, F.col("_metadata.file_path")).alias(SOURCE)
+            *schema.names, F.when(has_null, F.col("_metadata.file_path")).alias(SOURCE)
         )
 
 
 @dataclass(frozen=True)
 class FolderSink:
-    """A folder with folders `kind=outcomes` and `kind=late`, in which each row is exactly once.
+    """A folder with the subfolders `kind=outcomes` and `kind=late`, which have each row once.
 
     Attributes:
-        folder: where they are, or will be.
+        folder: the folder, created if it does not exist.
         format: one of `FORMATS`.
     """
 
@@ -90,26 +111,27 @@ class FolderSink:
     format: str = "parquet"
 
     def __post_init__(self) -> None:
+        """Check the format."""
         _check_format(self.format)
 
     @property
-    def places(self) -> tuple[str, str]:
-        """The two folders."""
+    def locations(self) -> tuple[str, str]:
+        """The two subfolders."""
         return f"{self.folder}/kind=outcomes", f"{self.folder}/kind=late"
 
-    def described(self, spark: SparkSession) -> str:  # noqa: ARG002 - a folder is where it is
-        """The folder and the format."""
-        return _described(self.folder, self.format)
+    def identity(self, spark: SparkSession) -> str:  # noqa: ARG002 - the same in every session
+        """Return the folder and the format as text."""
+        return _identity(self.folder, self.format)
 
     def write(self, results: DataFrame) -> Any:
-        """The output as a stream writer."""
+        """Return a `DataStreamWriter`, which still needs a checkpoint and a trigger."""
         writer = (
             results.writeStream.format(self.format)
-            .option("path", written_path(self.folder.resolve()))
+            .option("path", spark_write_path(self.folder.resolve()))
             .partitionBy("kind")
         )
         if self.format == "json":
-            writer = writer.options(**JSON_TIMES)
+            writer = writer.options(**JSON_OPTIONS)
         return writer.outputMode("append")
 
 
@@ -118,5 +140,5 @@ def _check_format(name: str) -> None:
         raise InvalidArgumentError("format", f"one of {', '.join(FORMATS)}", name)
 
 
-def _described(folder: Path, kind: str) -> str:
-    return f"{folder.resolve()} ({kind})"
+def _identity(folder: Path, format_name: str) -> str:
+    return f"{folder.resolve()} ({format_name})"

@@ -1,4 +1,4 @@
-"""Kafka's topics, by Spark's own connector. Values are rows as JSON."""
+"""Kafka topics as a stream's inputs and output, by Spark's own connector; values are JSON rows."""
 
 from __future__ import annotations
 
@@ -13,141 +13,163 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
 from request_purgatory.errors import InvalidArgumentError
+from request_purgatory.pipeline.stream.endpoints.connector import spark_jvm
 from request_purgatory.pipeline.stream.endpoints.endpoint import EndpointError
 from request_purgatory.pipeline.stream.endpoints.json_rows import read_json_rows, to_json_row
 
 LATE_SUFFIX = ".late"
 
-#: Options of Spark's source that may be given; all others are Kafka's own. Kafka's have no capital
+#: Options of Spark's source that may be given. All others are Kafka's, whose names have no capital
 #: letters.
-_SPARKS = ("startingOffsets", "startingTimestamp", "minPartitions", "groupIdPrefix")
-#: Kafka's options that are not for the user to set, and why.
-_REFUSED = {
-    "bootstrap.servers": "in the address of the topic",
-    "transactional.id": "left out: Spark's sink knows no transactions",
-    "acks": "left out: all of a partition's replicas have to have a row before Spark goes on",
+_SPARK_OPTIONS = ("startingOffsets", "startingTimestamp", "minPartitions", "groupIdPrefix")
+#: Kafka's options that may not be given, and what to do instead.
+_FORBIDDEN_OPTIONS = {
+    "bootstrap.servers": "given in the topic's address",
+    "transactional.id": "left out: Spark's sink does not support transactions",
+    "acks": "left out: Spark may go on only when all in-sync replicas have a row",
 }
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _SERVER = re.compile(r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):\d{1,5}")
-#: For the first question, in ms. Kafka's own default lets a wrong port look like a stream that has
-#: nothing to do.
-_ANSWER_WITHIN_MS = {"request.timeout.ms": "10000", "default.api.timeout.ms": "15000"}
+#: Timeouts of the check before the start. With Kafka's own defaults a wrong port would look like a
+#: stream without input.
+_CHECK_TIMEOUTS = {"request.timeout.ms": "10000", "default.api.timeout.ms": "15000"}
 
 
 @dataclass(frozen=True)
 class KafkaCluster:
-    """Brokers, and how to talk to them.
+    """A Kafka cluster, and the options of its clients.
 
     Attributes:
-        servers: `host:port`, with commas between them.
-        options: of Kafka's consumers and producers, such as `security.protocol`; and of Spark's
-            source those of `_SPARKS`.
+        servers: bootstrap servers, as `host:port` with commas between them.
+        options: options of Kafka's consumers and producers, such as `security.protocol`; and of
+            Spark's source `startingOffsets`, `startingTimestamp`, `minPartitions` and
+            `groupIdPrefix`.
     """
 
     servers: str
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
+        """Check the fields.
+
+        Raises:
+            InvalidArgumentError: a server is not HOST:PORT, or an option is unknown or forbidden.
+        """
         if not all(_SERVER.fullmatch(server) for server in self.servers.split(",")):
             raise InvalidArgumentError(
-                "servers", "HOST:PORT, with commas between them", self.servers
+                "servers", "HOST:PORT, with commas between several", self.servers
             )
         for name in self.options:
-            if name in _REFUSED:
+            if name in _FORBIDDEN_OPTIONS:
                 raise InvalidArgumentError(
-                    f"the Kafka option {name}", _REFUSED[name], self.options[name]
+                    f"the Kafka option {name}", _FORBIDDEN_OPTIONS[name], self.options[name]
                 )
-            if name != name.lower() and name not in _SPARKS:
+            if name != name.lower() and name not in _SPARK_OPTIONS:
                 raise InvalidArgumentError(
-                    "a Kafka option", f"one of Kafka's, or of {', '.join(_SPARKS)}", name
+                    "a Kafka option", f"one of Kafka's, or of {', '.join(_SPARK_OPTIONS)}", name
                 )
 
     def kafka_options(self) -> dict[str, str]:
-        """For a client of Kafka's."""
-        kafkas = {name: value for name, value in self.options.items() if name not in _SPARKS}
-        return {"bootstrap.servers": self.servers, **kafkas}
+        """Return the options of a Kafka client."""
+        options = {
+            name: value for name, value in self.options.items() if name not in _SPARK_OPTIONS
+        }
+        return {"bootstrap.servers": self.servers, **options}
 
-    def spark_options(self, **more: str) -> dict[str, str]:
-        """For Spark's reader or writer.
-
-        Kafka's options under the names that Spark has for them, `more` below the user's.
-        """
-        return {**more, **{f"kafka.{name}": value for name, value in self.kafka_options().items()}}
-
-    def require_topics(self, jvm: Any, *topics: str) -> str:
-        """The cluster's id, if it answers and has these topics.
+    def spark_options(self, **defaults: str) -> dict[str, str]:
+        """Return Kafka's options for Spark's reader or writer, under the names that Spark requires.
 
         Args:
-            jvm: Spark's, by Py4J, or any with Kafka's clients.
+            defaults: further options, which the user's override.
+        """
+        options = {f"kafka.{name}": value for name, value in self.kafka_options().items()}
+        return {**defaults, **options}
+
+    def require_topics(self, jvm: Any, *topics: str) -> str:
+        """Check that the cluster answers and has these topics.
+
+        Args:
+            jvm: Spark's JVM, or any other with Kafka's clients, by Py4J.
+            topics: names.
+
+        Returns:
+            The cluster's id.
 
         Raises:
-            EndpointError: it does not, or has not.
+            EndpointError: the cluster does not answer, or a topic does not exist.
         """
         config = jvm.java.util.HashMap()
-        for name, value in {**_ANSWER_WITHIN_MS, **self.kafka_options()}.items():
+        for name, value in {**_CHECK_TIMEOUTS, **self.kafka_options()}.items():
             config.put(name, value)
         try:
             admin = jvm.org.apache.kafka.clients.admin.AdminClient.create(config)
             try:
                 cluster = admin.describeCluster().clusterId().get()
-                there = admin.listTopics().names().get()
-                missing = [topic for topic in topics if not there.contains(topic)]
+                existing = admin.listTopics().names().get()
+                missing = [topic for topic in topics if not existing.contains(topic)]
             finally:
                 admin.close()
         except Py4JJavaError as error:
             raise EndpointError(
-                f"kafka://{self.servers}: {_innermost(error.java_exception)}"
+                f"kafka://{self.servers}: {_root_cause(error.java_exception)}"
             ) from error
         if missing:
             raise EndpointError(
-                f"kafka://{self.servers}: no topic {', '.join(missing)}, or no right to see it; make it first"
+                f"kafka://{self.servers}: no topic {', '.join(missing)}, or no permission to "
+                "describe it; create it before the stream starts"
             )
         return str(cluster)
 
 
 @dataclass(frozen=True)
 class KafkaSource:
-    """A topic whose values are rows as JSON, one a message. Keys and headers are not looked at.
+    """A topic whose values are JSON rows, one for each message. Keys and headers are ignored.
 
-    With a new checkpoint it is read from its beginning, or from `startingOffsets`; with another one
-    from where that was. Messages that were deleted before they were read end the stream.
+    A new checkpoint starts at the earliest message, or at `startingOffsets`. An existing one
+    resumes where it stopped. Messages that Kafka has deleted before they were read end the stream
+    with an error.
 
     Attributes:
-        cluster: where it is.
+        cluster: the topic's cluster.
         topic: its name.
-        rows_per_batch: how many messages one micro-batch takes at most, of all partitions together;
-            all unless given.
+        rows_per_batch: the largest number of messages in one micro-batch, over all partitions; None
+            is unlimited.
     """
 
     cluster: KafkaCluster
     topic: str
     rows_per_batch: int | None = None
-    endless = False
+    unbounded = False
 
     def __post_init__(self) -> None:
+        """Check the fields.
+
+        Raises:
+            InvalidArgumentError: the name is not a topic's, or `rows_per_batch` is less than 1.
+        """
         _check_topic(self.topic)
         if self.rows_per_batch is not None and self.rows_per_batch < 1:
             raise InvalidArgumentError("rows_per_batch", "at least 1", self.rows_per_batch)
 
-    def described(self, spark: SparkSession) -> str:
-        """The topic and the cluster's own id, as brokers come and go.
+    def identity(self, spark: SparkSession) -> str:
+        """Return the topic and the cluster's id, which stays when brokers change, as text.
 
-        EndpointError if they are not there.
+        Raises `EndpointError` if they can't be reached.
         """
-        cluster = self.cluster.require_topics(spark.sparkContext._jvm, self.topic)
+        cluster = self.cluster.require_topics(spark_jvm(spark), self.topic)
         return f"topic {self.topic} of Kafka cluster {cluster}"
 
     def read(self, spark: SparkSession, schema: T.StructType) -> DataFrame:
-        """The rows as a stream; what is no JSON of the table is told as `read_json_rows` says."""
+        """Return the rows as a streaming DataFrame; see `read_json_rows` for malformed ones."""
         options = self.cluster.spark_options(
             **{
                 "startingOffsets": "earliest",
                 "failOnDataLoss": "true",
-                # Rows of transactions that were taken back are no rows.
+                # Messages of aborted transactions are not rows.
                 "kafka.isolation.level": "read_committed",
                 **{
                     name: self.cluster.options[name]
-                    for name in _SPARKS
+                    for name in _SPARK_OPTIONS
                     if name in self.cluster.options
                 },
             }
@@ -160,20 +182,21 @@ class KafkaSource:
 
 @dataclass(frozen=True)
 class KafkaSink:
-    """A topic for outcomes, and one for late rows, whose name is the same with `.late` behind it.
+    """A topic for outcomes, and one for late rows, named like the first with the suffix `.late`.
 
-    Values are rows of `job.STREAMED` as JSON, and keys their hosts. Each row is there at least
+    Values are rows of `job.RESULTS` as JSON, and keys their hosts. Each row is written at least
     once: after a failure a batch is written again, with the same rows.
 
     Attributes:
-        cluster: where they are.
-        topic: the name of the first.
+        cluster: the topics' cluster.
+        topic: the name of the topic for outcomes.
     """
 
     cluster: KafkaCluster
     topic: str
 
     def __post_init__(self) -> None:
+        """Check the topics' names."""
         _check_topic(self.topic)
         _check_topic(self.late_topic)
 
@@ -183,25 +206,25 @@ class KafkaSink:
         return self.topic + LATE_SUFFIX
 
     @property
-    def places(self) -> tuple[str, str]:
-        """The two topics."""
+    def locations(self) -> tuple[str, str]:
+        """The addresses of the two topics."""
         return (
             f"kafka://{self.cluster.servers}/{self.topic}",
             f"kafka://{self.cluster.servers}/{self.late_topic}",
         )
 
-    def described(self, spark: SparkSession) -> str:
-        """As a source's."""
-        cluster = self.cluster.require_topics(spark.sparkContext._jvm, self.topic, self.late_topic)
+    def identity(self, spark: SparkSession) -> str:
+        """Return the topic and the cluster's id, like that of a source."""
+        cluster = self.cluster.require_topics(spark_jvm(spark), self.topic, self.late_topic)
         return f"topic {self.topic} of Kafka cluster {cluster}"
 
     def write(self, results: DataFrame) -> Any:
-        """The output as a stream writer."""
-        late = F.col("kind") == "late"
+        """Return a `DataStreamWriter`, which still needs a checkpoint and a trigger."""
+        is_late = F.col("kind") == "late"
         messages = results.select(
             F.coalesce("host", F.get_json_object("row", "$.host")).alias("key"),
             to_json_row(results.columns).alias("value"),
-            F.when(late, F.lit(self.late_topic)).otherwise(F.lit(self.topic)).alias("topic"),
+            F.when(is_late, F.lit(self.late_topic)).otherwise(F.lit(self.topic)).alias("topic"),
         )
         return (
             messages.writeStream.format("kafka")
@@ -215,8 +238,8 @@ def _check_topic(name: str) -> None:
         raise InvalidArgumentError("topic", "up to 249 letters, digits, '.', '_' and '-'", name)
 
 
-def _innermost(exception: Any) -> str:
-    """What a Java exception says that others were wrapped around."""
+def _root_cause(exception: Any) -> str:
+    """Return class and message of the Java exception that others wrap."""
     while exception.getCause() is not None:
         exception = exception.getCause()
     return f"{exception.getClass().getSimpleName()}: {exception.getMessage()}"

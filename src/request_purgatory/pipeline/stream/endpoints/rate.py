@@ -1,4 +1,4 @@
-"""A load that is made up: requests and events of the present, at a rate."""
+"""A generated load: requests and events of the present, at a constant rate."""
 
 from __future__ import annotations
 
@@ -9,54 +9,66 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
 from request_purgatory.errors import InvalidArgumentError
-from request_purgatory.pipeline.traces.schema import LONGEST_TIMEOUT_MS
+from request_purgatory.pipeline.traces.schema import MAX_TIMEOUT_MS
 
 REQUEST_TYPE = "rate"
 
 
 @dataclass(frozen=True)
 class RateSource:
-    """Rows of Spark's rate source, which counts them from 0 and gives them the times of the clock.
+    """Rows of Spark's rate source, which numbers rows from 0 and gives them the clock's times.
 
-    Row n is a function of n, by xxhash64, and of its time, which follows from n and the stream's
-    first start. That start is in the checkpoint: a batch that is read again has the same rows, and
-    those of the time while the stream was down come at once when it starts again. A stream with a
-    new checkpoint counts from 0 again.
+    Host and key of row n are hashes of n (xxhash64), and its time follows from n and the stream's
+    first start. That start is in the checkpoint. So a batch that is read again has the same rows,
+    and after a downtime the rows of that time arrive at once. A stream with a new checkpoint starts
+    from 0 again.
 
     Attributes:
-        rows_per_second: how many.
-        hosts: hosts that the rows are spread over.
-        keys: watch keys of a host. A request waits for one event on one of them.
-        timeout_ms: of each request.
+        rows_per_second: the rate.
+        hosts: number of hosts.
+        keys: number of watch keys of each host. A request waits for one event on one of them.
+        timeout_ms: the timeout of each request.
     """
 
     rows_per_second: int
     hosts: int = 8
     keys: int = 1000
     timeout_ms: int = 30_000
-    endless = True
+    unbounded = True
 
     def __post_init__(self) -> None:
+        """Check the fields.
+
+        Raises:
+            InvalidArgumentError: a number is out of range.
+        """
         for name in ("rows_per_second", "hosts", "keys"):
             if getattr(self, name) < 1:
                 raise InvalidArgumentError(name, "at least 1", getattr(self, name))
-        if not 0 <= self.timeout_ms <= LONGEST_TIMEOUT_MS:
-            raise InvalidArgumentError(
-                "timeout_ms", f"from 0 to {LONGEST_TIMEOUT_MS}", self.timeout_ms
-            )
+        if not 0 <= self.timeout_ms <= MAX_TIMEOUT_MS:
+            raise InvalidArgumentError("timeout_ms", f"from 0 to {MAX_TIMEOUT_MS}", self.timeout_ms)
 
-    def described(self, spark: SparkSession) -> str:  # noqa: ARG002 - it is the same everywhere
-        """All that the rows follow from."""
-        return f"{self.rows_per_second} rows/s on {self.hosts} hosts with {self.keys} keys each, timeout {self.timeout_ms} ms"
+    def identity(self, spark: SparkSession) -> str:  # noqa: ARG002 - the same in every session
+        """Return all fields as text."""
+        return (
+            f"{self.rows_per_second} rows/s on {self.hosts} hosts with {self.keys} keys each, "
+            f"timeout {self.timeout_ms} ms"
+        )
 
     def read(self, spark: SparkSession, schema: T.StructType) -> DataFrame:
-        """The rows as a stream, of either table."""
+        """Return the rows as a streaming DataFrame.
+
+        Args:
+            spark: the session.
+            schema: `schema.REQUESTS` or `schema.EVENTS`.
+        """
         rows = spark.readStream.format("rate").option("rowsPerSecond", self.rows_per_second).load()
-        # Row n of requests and row n of events have nothing to do with each other.
+        # The second column differs between requests and events. As a salt it makes row n of the one
+        # independent of row n of the other.
         table = F.lit(schema.names[1])
-        key = F.concat(F.lit("key-"), _spread(self.keys, F.lit("key"), table))
+        key = F.concat(F.lit("key-"), _hash_below(self.keys, F.lit("key"), table))
         columns = {
-            "host": F.concat(F.lit("host-"), _spread(self.hosts, F.lit("host"), table)),
+            "host": F.concat(F.lit("host-"), _hash_below(self.hosts, F.lit("host"), table)),
             "request_id": F.concat(F.lit("request-"), F.col("value").cast("string")),
             "request_type": F.lit(REQUEST_TYPE),
             "arrived_at": F.col("timestamp"),
@@ -72,5 +84,6 @@ class RateSource:
         return rows.select(*[columns[name].alias(name) for name in schema.names])
 
 
-def _spread(count: int, *salt: Column) -> Column:
+def _hash_below(count: int, *salt: Column) -> Column:
+    """Return a hash of the row's number and the salt, from 0 to `count - 1`, as text."""
     return F.pmod(F.xxhash64(*salt, "value"), F.lit(count)).cast("string")

@@ -1,6 +1,7 @@
-"""Ticks.
+"""Ticks: rows with a time before which no further input is expected.
 
-Rows that say up to which time all has come, so that the watermark moves on a quiet stream.
+Spark's watermark follows the rows of an input, and does not advance while the input is quiet. Ticks
+are added to both inputs to advance it.
 """
 
 from __future__ import annotations
@@ -10,21 +11,38 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from request_purgatory.pipeline.traces.importers.delimited import spark_path
+from request_purgatory.pipeline.traces.importers.table_files import spark_read_path
 
 
-def quiet_ticks(spark: SparkSession, idle_s: float) -> DataFrame:
-    """Ticks for inputs whose times are the present: what happened `idle_s` seconds ago has come by now.
+def clock_ticks(spark: SparkSession, idle_timeout: float) -> DataFrame:
+    """Return ticks that follow the clock, one each second.
 
-    So the watermark follows the clock while nothing comes, and requests expire on a quiet stream.
+    They let requests expire on a quiet stream. They are for inputs whose times are the present.
+
+    Args:
+        spark: the session.
+        idle_timeout: how many seconds a tick is behind the clock.
+
+    Returns:
+        A streaming DataFrame with the column `at TIMESTAMP`.
     """
     seconds = (
         spark.readStream.format("rate").option("rowsPerSecond", 1).option("numPartitions", 1).load()
     )
-    return seconds.select((F.col("timestamp") - F.expr(f"interval {idle_s} seconds")).alias("at"))
+    return seconds.select(
+        (F.col("timestamp") - F.expr(f"interval {idle_timeout} seconds")).alias("at")
+    )
 
 
-def told_ticks(spark: SparkSession, folder: Path) -> DataFrame:
-    """Ticks from a folder of JSON files with rows `{"at": ...}`."""
+def folder_ticks(spark: SparkSession, folder: Path) -> DataFrame:
+    """Return ticks from a folder of JSON files with rows `{"at": ...}`.
+
+    Args:
+        spark: the session.
+        folder: created if it does not exist.
+
+    Returns:
+        A streaming DataFrame with the column `at TIMESTAMP`.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    return spark.readStream.schema("at TIMESTAMP").json(spark_path(folder))
+    return spark.readStream.schema("at TIMESTAMP").json(spark_read_path(folder))

@@ -1,4 +1,4 @@
-"""Tables as NumPy columns."""
+"""Arrow tables as NumPy columns."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import pyarrow as pa
 from request_purgatory.pipeline.outcomes.condition import Bools, Ints
 
 
-def column(table: pa.Table, name: str) -> np.ndarray[Any, Any]:
-    """A column without nulls, not copied where Arrow's layout is NumPy's and it is in one piece.
+def numpy_column(table: pa.Table, name: str) -> np.ndarray[Any, Any]:
+    """Return a column without nulls as an array, which must not be written to.
 
-    Not to be written to.
+    Nothing is copied if the column is in one chunk and NumPy has the same layout.
     """
     chunks = table.column(name)
     array = chunks.chunk(0) if chunks.num_chunks == 1 else chunks.combine_chunks()
@@ -22,8 +22,17 @@ def column(table: pa.Table, name: str) -> np.ndarray[Any, Any]:
     return np.asarray(array.to_numpy(zero_copy_only=False))
 
 
-def find(ordered: Ints, wanted: Ints) -> tuple[Ints, Bools]:
-    """Where each of `wanted` is in `ordered`, and whether it is there at all."""
+def find_sorted(ordered: Ints, wanted: Ints) -> tuple[Ints, Bools]:
+    """Look values up in a sorted array.
+
+    Args:
+        ordered: ascending values.
+        wanted: values to look up, in any order.
+
+    Returns:
+        For each wanted value a valid position in `ordered` (0 if that is empty), and whether the
+        value is at that position.
+    """
     at = np.searchsorted(ordered, wanted)
     if not len(ordered):
         return at, np.zeros(len(wanted), dtype=bool)
@@ -31,24 +40,24 @@ def find(ordered: Ints, wanted: Ints) -> tuple[Ints, Bools]:
     return inside, ordered[inside] == wanted
 
 
-class Columns:
-    """A table without nulls as arrays of the same length.
+class ColumnTable:
+    """A table without nulls, held as arrays of equal length.
 
-    A subclass is a dataclass with a field for each of its columns.
+    A subclass is a dataclass with one field for each column of its `SCHEMA`, in the same order.
     """
 
     SCHEMA: ClassVar[pa.Schema]
 
     @classmethod
-    def of(cls, table: pa.Table) -> Self:
-        """From a table of the schema; not to be written to."""
-        return cls(*[column(table, name) for name in cls.SCHEMA.names])
+    def from_table(cls, table: pa.Table) -> Self:
+        """Return a view of an Arrow table of the schema; its arrays must not be written to."""
+        return cls(*[numpy_column(table, name) for name in cls.SCHEMA.names])
 
     @classmethod
-    def joined(cls, parts: list[Self]) -> Self:
-        """The rows of all parts, in their order."""
+    def concat(cls, parts: list[Self]) -> Self:
+        """Return the rows of all parts, in their order."""
         if not parts:
-            return cls.of(cls.SCHEMA.empty_table())
+            return cls.from_table(cls.SCHEMA.empty_table())
         return cls(
             *[np.concatenate([getattr(part, name) for part in parts]) for name in cls.SCHEMA.names]
         )
@@ -56,10 +65,14 @@ class Columns:
     def __len__(self) -> int:
         return len(getattr(self, self.SCHEMA.names[0]))
 
-    def table(self) -> pa.Table:
-        """A table of the schema."""
+    def to_table(self) -> pa.Table:
+        """Return an Arrow table of the schema."""
         return pa.table([getattr(self, name) for name in self.SCHEMA.names], schema=self.SCHEMA)
 
-    def where(self, chosen: Bools | Ints) -> Self:
-        """Copies of some of the rows, by a mask or by their positions."""
-        return type(self)(*[getattr(self, name)[chosen] for name in self.SCHEMA.names])
+    def take(self, rows: Bools | Ints) -> Self:
+        """Return copies of some rows.
+
+        Args:
+            rows: a mask, or positions.
+        """
+        return type(self)(*[getattr(self, name)[rows] for name in self.SCHEMA.names])

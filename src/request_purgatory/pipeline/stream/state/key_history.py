@@ -1,4 +1,4 @@
-"""What a shard remembers of its keys from one step to the next."""
+"""The aggregates of a shard's watch keys, from one step to the next."""
 
 from __future__ import annotations
 
@@ -7,82 +7,103 @@ from collections.abc import Callable
 import numpy as np
 
 from request_purgatory.pipeline.outcomes.condition import Bools, Ints
-from request_purgatory.pipeline.stream.state.columns import find
-from request_purgatory.pipeline.stream.state.compaction import absorbed
-from request_purgatory.pipeline.stream.state.keys import KeyTable
+from request_purgatory.pipeline.stream.state.columns import find_sorted
+from request_purgatory.pipeline.stream.state.compaction import segments_to_merge
+from request_purgatory.pipeline.stream.state.keys import KeyAggregates
 from request_purgatory.pipeline.stream.state.store import ShardStore
 
 KIND = "keys"
 
 
-class KeyRecords:
-    """The keys' aggregates in segments, each in the order of the keys; what a newer segment says of a key counts.
+class KeyHistory:
+    """The keys' aggregates in segments sorted by key; a newer segment overrides an older one.
 
-    A key that a request watches is kept. One that nobody watches is kept for `remember_us` after
-    its last event, and longer until its segment's turn comes.
+    A key that a pending request watches is retained. Any other key is retained for `retention_us`
+    after its last event, and longer until its segment is merged or expires.
     """
 
-    def __init__(self, store: ShardStore, remember_us: int) -> None:
+    def __init__(self, store: ShardStore, retention_us: int) -> None:
         self._store = store
-        self._remember_us = remember_us
+        self._retention_us = retention_us
 
-    def lookup(self, keys: Ints) -> tuple[KeyTable, Bools]:
-        """The aggregates of distinct keys, in their order, and which of them are remembered."""
-        found = KeyTable.unknown(keys)
-        known = np.zeros(len(keys), dtype=bool)
-        for segment in reversed(self._store.segments(KIND)):
-            missing = np.flatnonzero(~known)
-            if not len(missing):
-                break
-            table = KeyTable.of(self._store.read_segment(KIND, segment))
-            at, there = find(table.key, keys[missing])
-            found.put(missing[there], table.where(at[there]))
-            known[missing[there]] = True
-        return found, known
-
-    def put(
-        self, keys: KeyTable, had_record: Bools, watched: Callable[[Ints], Bools], watermark_us: int
-    ) -> None:
-        """Note the aggregates of keys that had events.
+    def lookup(self, keys: Ints) -> tuple[KeyAggregates, Bools]:
+        """Look the aggregates of keys up.
 
         Args:
-            had_record: which of them are remembered: what is remembered has to stay true.
-            watched: which of some keys requests watch; it may say so of others, too.
+            keys: distinct keys, in ascending order.
+
+        Returns:
+            Their aggregates, in the same order, and which of the keys are stored.
         """
-        if not self._remember_us:
-            keys = keys.where(had_record | watched(keys.key))
-        forget_us = watermark_us - self._remember_us
+        found = KeyAggregates.without_events(keys)
+        stored = np.zeros(len(keys), dtype=bool)
+        for segment in reversed(self._store.segments(KIND)):
+            missing = np.flatnonzero(~stored)
+            if not len(missing):
+                break
+            table = KeyAggregates.from_table(self._store.read_segment(KIND, segment))
+            at, there = find_sorted(table.key, keys[missing])
+            found.set_rows(missing[there], table.take(at[there]))
+            stored[missing[there]] = True
+        return found, stored
+
+    def update(
+        self,
+        keys: KeyAggregates,
+        stored: Bools,
+        watched: Callable[[Ints], Bools],
+        watermark_us: int,
+    ) -> None:
+        """Store the aggregates of keys that had events, and forget keys past their retention.
+
+        Args:
+            keys: their aggregates after these events.
+            stored: which of these keys `lookup` found: their rows must be overridden.
+            watched: returns which of some keys pending requests watch; a key that is not watched
+                any more may be among them.
+            watermark_us: the time up to which events are included.
+        """
+        if not self._retention_us:
+            keys = keys.take(stored | watched(keys.key))
+        forget_us = watermark_us - self._retention_us
         segments = self._store.segments(KIND)
-        merged = absorbed(segments, len(keys)) if len(keys) else []
+        merged = segments_to_merge(segments, len(keys)) if len(keys) else []
         if len(merged) < len(segments) and segments[0]["last_us"] <= forget_us:
-            self._forget_oldest(watched, watermark_us)
+            self._expire_oldest_segment(watched, watermark_us)
         if not merged:
-            self._add(keys)
+            self._add_segment(keys)
             return
-        whole = len(merged) == len(segments)
-        parts = [KeyTable.of(self._store.read_segment(KIND, segment)) for segment in merged]
+        merges_all = len(merged) == len(segments)
+        parts = [
+            KeyAggregates.from_table(self._store.read_segment(KIND, segment)) for segment in merged
+        ]
         for segment in merged:
             self._store.drop_segment(KIND, segment)
-        rows = KeyTable.joined([*parts, keys])
-        rows = rows.where(np.argsort(rows.key, kind="stable"))
-        newest = np.append(rows.key[1:] != rows.key[:-1], True)
-        if whole:
-            # Nothing older is left that would count in its place.
-            newest &= (rows.last_us > forget_us) | watched(rows.key)
-        self._add(rows.where(newest))
+        rows = KeyAggregates.concat([*parts, keys])
+        rows = rows.take(np.argsort(rows.key, kind="stable"))
+        kept = np.append(rows.key[1:] != rows.key[:-1], True)
+        if merges_all:
+            # A key may be forgotten only here: no older segment is left whose row would count
+            # instead.
+            kept &= (rows.last_us > forget_us) | watched(rows.key)
+        self._add_segment(rows.take(kept))
 
-    def _add(
-        self, keys: KeyTable, *, first: bool = False, look_again_us: int | None = None
+    def _add_segment(
+        self, keys: KeyAggregates, *, as_oldest: bool = False, last_us: int | None = None
     ) -> None:
         if len(keys):
-            last_us = int(keys.last_us.max()) if look_again_us is None else look_again_us
+            last_us = int(keys.last_us.max()) if last_us is None else last_us
             self._store.add_segment(
-                KIND, first=first, known={"last_us": last_us}, rows=keys.table()
+                KIND, as_oldest=as_oldest, metadata={"last_us": last_us}, rows=keys.to_table()
             )
 
-    def _forget_oldest(self, watched: Callable[[Ints], Bools], watermark_us: int) -> None:
-        """All of the oldest segment but what is watched, which is looked at again when as much time has passed."""
+    def _expire_oldest_segment(self, watched: Callable[[Ints], Bools], watermark_us: int) -> None:
+        """Reduce the oldest segment to its watched keys.
+
+        The rest is dated `watermark_us`, so it is not examined again before another `retention_us`
+        has passed.
+        """
         segment = self._store.segments(KIND)[0]
-        keys = KeyTable.of(self._store.read_segment(KIND, segment))
+        keys = KeyAggregates.from_table(self._store.read_segment(KIND, segment))
         self._store.drop_segment(KIND, segment)
-        self._add(keys.where(watched(keys.key)), first=True, look_again_us=watermark_us)
+        self._add_segment(keys.take(watched(keys.key)), as_oldest=True, last_us=watermark_us)

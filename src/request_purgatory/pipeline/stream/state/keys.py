@@ -1,7 +1,4 @@
-"""What a shard knows of its watch keys.
-
-How many events, their total and their largest amount, now and event by event.
-"""
+"""Aggregates of watch keys: as they are stored, and event by event within a step."""
 
 from __future__ import annotations
 
@@ -11,11 +8,11 @@ import numpy as np
 import pyarrow as pa
 
 from request_purgatory.pipeline.outcomes.condition import Floats, Ints
-from request_purgatory.pipeline.stream.state.columns import Columns, find
+from request_purgatory.pipeline.stream.state.columns import ColumnTable, find_sorted
 
-#: A key's aggregates as of its last event: how many events it has had, their total and their
-#: largest amount.
-KEYS = pa.schema(
+#: A key's aggregates as of its last event, at `last_us`: the number of its events, and the total
+#: and the maximum of their amounts.
+KEY_SCHEMA = pa.schema(
     {
         "key": pa.int64(),
         "count": pa.int64(),
@@ -27,10 +24,10 @@ KEYS = pa.schema(
 
 
 @dataclass
-class KeyTable(Columns):
-    """Aggregates of keys, in the order of the keys."""
+class KeyAggregates(ColumnTable):
+    """Rows of `KEY_SCHEMA` as arrays, by ascending key."""
 
-    SCHEMA = KEYS
+    SCHEMA = KEY_SCHEMA
 
     key: Ints
     count: Ints
@@ -39,8 +36,12 @@ class KeyTable(Columns):
     last_us: Ints
 
     @classmethod
-    def unknown(cls, keys: Ints) -> KeyTable:
-        """Keys that have had no events."""
+    def without_events(cls, keys: Ints) -> KeyAggregates:
+        """Return the aggregates of keys that have had no events.
+
+        Args:
+            keys: in ascending order.
+        """
         zeros = np.zeros(len(keys))
         return cls(
             keys,
@@ -50,74 +51,96 @@ class KeyTable(Columns):
             np.full(len(keys), -(2**62)),
         )
 
-    def put(self, at: Ints, other: KeyTable) -> None:
-        """Take over another table's aggregates, row by row, at these positions."""
-        for name in KEYS.names[1:]:
+    def set_rows(self, at: Ints, other: KeyAggregates) -> None:
+        """Copy another table's aggregates, row by row, into the rows at the positions `at`."""
+        for name in KEY_SCHEMA.names[1:]:
             getattr(self, name)[at] = getattr(other, name)
 
 
-class EventRun:
-    """The events of one stretch of time, by key and time, on top of what was known of their keys.
+class KeyedEvents:
+    """The events of one step, grouped by key and sorted by time, with running aggregates.
 
     Attributes:
-        keys: the keys' aggregates before these events; those of key k are at `starts[k]` to
-            `ends[k]`.
-        us: the events' times.
-        values: after each event, the key's count, running total and high watermark, by the position
-            in `schema.AGGREGATES`.
+        initial: the aggregates of the keys before these events. The events of the key
+            `initial.key[k]` are at the positions `starts[k]` to `ends[k]` (exclusive).
+        starts: first position of each key's events.
+        ends: position after each key's last event; equal to `starts` for a key without events.
+        us: times of the events, in microseconds since the epoch.
+        running: for each of `schema.AGGREGATES` the value that the event's key has after it: the
+            count, the total or the maximum.
     """
 
-    def __init__(self, key: Ints, us: Ints, amount: Floats, keys: KeyTable) -> None:
-        """`keys`: every key of the events, and others."""
-        number, _ = find(keys.key, key)
-        # Equal times by amount, so that totals do not depend on the order in which rows came in.
+    def __init__(self, key: Ints, us: Ints, amount: Floats, initial: KeyAggregates) -> None:
+        """Sort events, and compute their running aggregates.
+
+        Args:
+            key: the key of each event.
+            us: the time of each event.
+            amount: the amount of each event.
+            initial: the aggregates of all keys in `key`, and maybe of others.
+        """
+        number, _ = find_sorted(initial.key, key)
+        # Events of equal time are sorted by amount, so that totals do not depend on the order in
+        # which rows were read.
         order = np.lexsort((amount, us, number))
         number, self.us, amount = number[order], us[order], amount[order]
-        self.keys = keys
-        count = np.arange(len(keys.key))
-        self.starts: Ints = np.searchsorted(number, count, side="left")
-        self.ends: Ints = np.searchsorted(number, count, side="right")
+        self.initial = initial
+        numbers = np.arange(len(initial.key))
+        self.starts: Ints = np.searchsorted(number, numbers, side="left")
+        self.ends: Ints = np.searchsorted(number, numbers, side="right")
         position = np.arange(len(number))
-        counts = keys.count[number] + (position - self.starts[number] + 1)
-        self.values: list[Floats] = [
+        counts = initial.count[number] + (position - self.starts[number] + 1)
+        self.running: list[Floats] = [
             counts.astype(np.float64),
-            self._totals(number, amount),
-            np.maximum(self._highs(number, amount), keys.high[number]),
+            self._running_totals(number, amount),
+            np.maximum(_running_maxima(number, amount), initial.high[number]),
         ]
 
-    def _totals(self, number: Ints, amount: Floats) -> Floats:
-        base = self.keys.total
+    def _running_totals(self, number: Ints, amount: Floats) -> Floats:
+        base = self.initial.total
         if not len(amount):
             return amount
-        whole = np.cumsum(amount)
-        used = base[number]
+        sums = np.cumsum(amount)
+        bases = base[number]
         if (
-            whole[-1] + used.max() < 2**53
+            sums[-1] + bases.max() < 2**53
             and np.all(amount == np.floor(amount))
-            and np.all(used == np.floor(used))
+            and np.all(bases == np.floor(bases))
         ):
-            # Whole amounts: every sum is exact, in whatever order.
-            before = np.concatenate([[0.0], whole])[self.starts]
-            exact: Floats = whole - before[number] + used
+            # Doubles add whole numbers below 2^53 exactly, in any order. So a key's total is a
+            # difference of two sums over all keys.
+            before = np.concatenate([[0.0], sums])[self.starts]
+            exact: Floats = sums - before[number] + bases
             return exact
         totals = np.empty_like(amount)
         for at in np.unique(number).tolist():
             start, end = self.starts[at], self.ends[at]
-            # One by one from what was there, as rounding depends on the order.
+            # Added one by one to the key's stored total, because rounding depends on the order.
             totals[start:end] = np.cumsum(np.concatenate([[base[at]], amount[start:end]]))[1:]
         return totals
 
-    def _highs(self, number: Ints, amount: Floats) -> Floats:
-        if not len(amount):
-            return amount
-        distinct, rank = np.unique(amount, return_inverse=True)
-        best = np.maximum.accumulate(number * len(distinct) + rank)
-        highs: Floats = distinct[best - number * len(distinct)]
-        return highs
+    def final(self) -> KeyAggregates:
+        """Return the aggregates after these events, of the keys that had events."""
+        touched = np.flatnonzero(self.ends > self.starts)
+        last = self.ends[touched] - 1
+        count, total, high = (values[last] for values in self.running)
+        return KeyAggregates(
+            self.initial.key[touched], count.astype(np.int64), total, high, self.us[last]
+        )
 
-    def after(self) -> KeyTable:
-        """The aggregates after these events of the keys that had any."""
-        known = np.flatnonzero(self.ends > self.starts)
-        last = self.ends[known] - 1
-        count, total, high = (values[last] for values in self.values)
-        return KeyTable(self.keys.key[known], count.astype(np.int64), total, high, self.us[last])
+
+def _running_maxima(number: Ints, amount: Floats) -> Floats:
+    """Return the running maximum of each group of events.
+
+    One pass over all groups: a later group's ranks are all above those of an earlier one.
+
+    Args:
+        number: the group of each event, ascending.
+        amount: the amount of each event.
+    """
+    if not len(amount):
+        return amount
+    distinct, rank = np.unique(amount, return_inverse=True)
+    best = np.maximum.accumulate(number * len(distinct) + rank)
+    maxima: Floats = distinct[best - number * len(distinct)]
+    return maxima

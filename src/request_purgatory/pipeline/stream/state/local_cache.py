@@ -1,4 +1,7 @@
-"""Copies of a shard's tables on the executor's own disk, to be read in place instead of through the state store."""
+"""A cache of a shard's tables on the executor's own disk.
+
+Reading a memory-mapped file in place is cheaper than reading through Spark's state store.
+"""
 
 from __future__ import annotations
 
@@ -13,29 +16,31 @@ import pyarrow as pa
 logger = logging.getLogger(__name__)
 
 
-class Copies:
-    """Uncompressed tables in files that are mapped into memory.
+class LocalCache:
+    """Uncompressed Arrow tables in memory-mapped files, one folder per shard.
 
-    The state store has everything; what is here only spares reading it. A name stands for one
-    content for ever, so a copy is never out of date, and one that is missing is made anew: after a
-    restart, on another executor, or when the disk is full.
+    The state store holds the same tables; the cache only saves reading them from there. A name is
+    never used for other contents, so an entry is never stale. A missing entry is written again:
+    after a restart, on another executor, or when the disk was full.
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     @classmethod
-    def of_worker(cls, lineage: str) -> Copies | None:
-        """In the folder that Spark gives its Python workers and removes with the executor; None without one.
+    def for_shard(cls, lineage: str) -> LocalCache | None:
+        """Return a shard's cache on this executor, or None outside of a Spark worker.
+
+        It is in a folder that Spark gives its Python workers and removes with the executor.
 
         Args:
-            lineage: the shard's, which no other shard of any stream has.
+            lineage: the shard's random id, unique over all streams.
         """
         local = os.environ.get("SPARK_LOCAL_DIRS")
         return cls(Path(local.split(",")[0]) / "request-purgatory" / lineage) if local else None
 
     def get(self, name: str) -> pa.Table | None:
-        """The table of that name, if there is a copy."""
+        """Return the table `name`, or None if it is missing or damaged."""
         try:
             with pa.memory_map(str(self._folder / name)) as file:
                 return pa.ipc.open_stream(file).read_all()
@@ -43,8 +48,8 @@ class Copies:
             return None
 
     def put(self, name: str, table: pa.Table) -> None:
-        """Make a copy, if the disk takes it."""
-        # Another attempt at the same step may be writing, too.
+        """Write a table; log a warning if the disk refuses it."""
+        # Another attempt at the same step may be writing the same name: the rename is atomic.
         unfinished = self._folder / f"{name}.{secrets.token_hex(4)}"
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
@@ -56,21 +61,19 @@ class Copies:
             unfinished.rename(self._folder / name)
         except OSError as error:
             logger.warning(
-                "no copy of a shard's state in %s, so it is read from the state store: %s",
+                "cannot cache a shard's state in %s, reading it from the state store instead: %s",
                 self._folder,
                 error,
             )
 
-    def keep(self, names: Iterable[str]) -> None:
-        """Remove all other copies.
-
-        What is not used any longer, and what an attempt that failed has left.
-        """
+    def retain_only(self, names: Iterable[str]) -> None:
+        """Remove all other files: entries no longer used, and leftovers of failed attempts."""
         wanted = set(names)
         try:
             for file in list(os.scandir(self._folder)):
                 if file.name not in wanted:
                     os.unlink(file.path)
         except OSError:
-            # Not there, or another attempt has removed it: nothing is lost either way.
-            logger.debug("copies in %s were not tidied", self._folder, exc_info=True)
+            # The folder does not exist, or another attempt removed the file first. Either way
+            # nothing is lost.
+            logger.debug("could not remove old files from %s", self._folder, exc_info=True)

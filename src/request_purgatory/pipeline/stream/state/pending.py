@@ -1,39 +1,54 @@
-"""The requests of a shard that wait."""
+"""The pending requests of a shard: those that have arrived and not ended."""
 
 from __future__ import annotations
 
 import base64
 import zlib
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from request_purgatory.pipeline.outcomes.condition import NEVER, Bools, Ints
-from request_purgatory.pipeline.stream.state.columns import column, find
-from request_purgatory.pipeline.stream.state.compaction import absorbed
-from request_purgatory.pipeline.stream.state.keys import EventRun
-from request_purgatory.pipeline.stream.state.pairs import Pairs, Rows
-from request_purgatory.pipeline.stream.state.rows import REQUEST_ROWS, RESULT_ROWS, results
+from request_purgatory.pipeline.stream.state.columns import find_sorted, numpy_column
+from request_purgatory.pipeline.stream.state.compaction import segments_to_merge
+from request_purgatory.pipeline.stream.state.keys import KeyedEvents
+from request_purgatory.pipeline.stream.state.pairs import Pairs
+from request_purgatory.pipeline.stream.state.rows import (
+    REQUEST_SCHEMA,
+    RESULT_SCHEMA,
+    result_rows,
+)
 from request_purgatory.pipeline.stream.state.store import Segment, ShardStore
 from request_purgatory.pipeline.traces.schema import COMPLETED, EXPIRED
 
 KIND = "pending"
-#: A request that waits: `left` counts the keys it still waits for, `latest_us` is when the last of
-#: the others was satisfied.
-PENDING = pa.schema(
-    [field for field in REQUEST_ROWS if field.name not in ("id", "keys", "aggregate", "threshold")]
+#: A pending request: `left` is the number of keys that are not satisfied yet, `latest_us` is when
+#: the last of the others was satisfied.
+PENDING_SCHEMA = pa.schema(
+    [
+        field
+        for field in REQUEST_SCHEMA
+        if field.name not in ("id", "keys", "aggregate", "threshold")
+    ]
     + [pa.field("left", pa.int32()), pa.field("latest_us", pa.int64())]
 )
+#: Later than every deadline.
+NO_DEADLINE_US = 2**63 - 1
+
+_NO_ROWS = np.array([], dtype=np.int64)
 
 
 class Generation:
-    """Requests that were accepted, or looked at last, together.
+    """Requests that were accepted, or last changed, in the same step.
 
-    A row that has ended is only marked so.
+    A request that ends is not removed, only its bit in `alive` is cleared.
 
     Attributes:
-        alive: which of the requests wait.
+        requests: of `PENDING_SCHEMA`.
+        pairs: the (request, key) pairs that are not satisfied yet.
+        alive: which of the requests are pending.
     """
 
     def __init__(self, requests: pa.Table, pairs: Pairs) -> None:
@@ -41,104 +56,132 @@ class Generation:
         self.pairs = pairs
         self.alive: Bools = np.ones(requests.num_rows, dtype=bool)
 
+    @staticmethod
+    def empty() -> Generation:
+        """Return a generation of no requests."""
+        return Generation(PENDING_SCHEMA.empty_table(), Pairs.concat([]))
+
     @classmethod
-    def of(cls, requests: pa.Table) -> Generation:
-        """New requests (`REQUEST_ROWS`)."""
+    def from_requests(cls, requests: pa.Table) -> Generation:
+        """Return a generation of new requests.
+
+        Args:
+            requests: of `rows.REQUEST_SCHEMA`.
+        """
         columns = {
-            name: requests.column(name) for name in PENDING.names if name in REQUEST_ROWS.names
+            name: requests.column(name)
+            for name in PENDING_SCHEMA.names
+            if name in REQUEST_SCHEMA.names
         }
         columns["left"] = pa.compute.list_value_length(requests.column("keys")).cast(pa.int32())
         columns["latest_us"] = requests.column("arrived_us")
         return cls(
-            pa.table([columns[name] for name in PENDING.names], schema=PENDING),
-            Pairs.of_requests(requests),
+            pa.table([columns[name] for name in PENDING_SCHEMA.names], schema=PENDING_SCHEMA),
+            Pairs.from_requests(requests),
         )
 
     @classmethod
-    def joined(cls, parts: list[Generation]) -> Generation:
-        """The rows of some generations in one."""
+    def concat(cls, parts: list[Generation]) -> Generation:
+        """Return the requests of all parts as one generation, its pairs sorted by need."""
         firsts = np.cumsum([0] + [part.requests.num_rows for part in parts])
         for part, first in zip(parts, firsts.tolist(), strict=False):
             part.pairs.request = part.pairs.request + np.int32(first)
         table = (
-            pa.concat_tables([part.requests for part in parts]) if parts else PENDING.empty_table()
+            pa.concat_tables([part.requests for part in parts])
+            if parts
+            else PENDING_SCHEMA.empty_table()
         )
-        return cls(table.combine_chunks(), Pairs.joined([part.pairs for part in parts]).ordered())
+        pairs = Pairs.concat([part.pairs for part in parts])
+        return cls(table.combine_chunks(), pairs.sorted_by_need())
 
-    def rest(self) -> Generation:
-        """The requests that wait."""
+    def only_alive(self) -> Generation:
+        """Return a generation of the pending requests alone."""
         if self.alive.all():
             return Generation(self.requests, self.pairs)
         return Generation(
-            self.requests.filter(pa.array(self.alive)), self.pairs.of_some(self.alive)
+            self.requests.filter(pa.array(self.alive)), self.pairs.of_requests(self.alive)
         )
 
     def first_deadline_us(self) -> int:
-        """The first one of a request that waits."""
-        return int(column(self.requests, "deadline_us")[self.alive].min())
+        """Return the earliest deadline of a pending request, of which there must be one."""
+        return int(numpy_column(self.requests, "deadline_us")[self.alive].min())
 
     def settle(
         self, satisfied: Ints, times: Ints, watermark_us: int, *, new: bool = False
     ) -> tuple[pa.Table, Generation]:
-        """End what is completed by its pairs, or expired once the watermark is reached.
+        """End the requests that these pairs complete, or whose deadline the watermark has reached.
+
+        A request with `all` completes when its last key is satisfied, one with `any` when the first
+        is. Both may complete at their deadline, but not later.
+
+        Example: three requests arrived at 0 us. `a` waits for all of the keys x and y, `b` for any
+        of them, `c` for z. The pairs (a, x) and (b, x) are satisfied at 30 us; the watermark is
+        at 60 us.
+
+        | request | deadline_us | left | met_us | result |
+        |---|--:|--:|--:|---|
+        | a | 100 | 2 - 1 = 1 | never | stays pending, with the pair (a, y) and left = 1 |
+        | b | 100 | 2 - 1 = 1 | 30 | completed at 30 us |
+        | c | 50 | 1 | never | expired at 50 us |
 
         Args:
-            satisfied, times: some of the pairs, and when they were satisfied.
-            new: whether these requests are looked at for the first time.
+            satisfied: positions of satisfied pairs.
+            times: when each was satisfied, in microseconds since the epoch.
+            watermark_us: deadlines up to this time have passed.
+            new: whether the requests arrive in this step; then those without keys are examined,
+                too.
 
         Returns:
-            The outcomes (`RESULT_ROWS`), and the requests that wait for fewer keys than before,
-            which are not here any longer.
+            The outcomes (`rows.RESULT_SCHEMA`), and a generation of the requests that stay pending
+            with fewer keys. Both are no longer alive in this generation.
         """
-        waiting = self.alive[self.pairs.request[satisfied]]
-        satisfied, times = satisfied[waiting], times[waiting]
+        is_alive = self.alive[self.pairs.request[satisfied]]
+        satisfied, times = satisfied[is_alive], times[is_alive]
         request = self.pairs.request[satisfied]
-        due = self.alive & (column(self.requests, "deadline_us") <= watermark_us)
+        affected = self.alive & (numpy_column(self.requests, "deadline_us") <= watermark_us)
         if new:
-            due |= column(self.requests, "left") == 0
-        due[request] = True
-        rows = np.flatnonzero(due)
+            affected |= numpy_column(self.requests, "left") == 0
+        affected[request] = True
+        rows = np.flatnonzero(affected)
         if not len(rows):
-            return RESULT_ROWS.empty_table(), Generation(PENDING.empty_table(), Pairs.joined([]))
+            return RESULT_SCHEMA.empty_table(), Generation.empty()
         chosen = self.requests.take(pa.array(rows)).combine_chunks()
         at = np.searchsorted(rows, request)
-        left = (column(chosen, "left") - np.bincount(at, minlength=len(rows))).astype(np.int32)
-        latest = column(chosen, "latest_us").copy()
-        np.maximum.at(latest, at, times)
-        first = np.full(len(rows), NEVER)
-        np.minimum.at(first, at, times)
-        ended_at = np.where(column(chosen, "every"), np.where(left == 0, latest, NEVER), first)
+        left = (numpy_column(chosen, "left") - np.bincount(at, minlength=len(rows))).astype(
+            np.int32
+        )
+        latest_us = numpy_column(chosen, "latest_us").copy()
+        np.maximum.at(latest_us, at, times)
+        first_us = np.full(len(rows), NEVER)
+        np.minimum.at(first_us, at, times)
+        all_met_us = np.where(left == 0, latest_us, NEVER)
+        met_us = np.where(numpy_column(chosen, "every"), all_met_us, first_us)
 
-        deadline = column(chosen, "deadline_us")
-        completed = ended_at <= deadline
-        ended = completed | (deadline <= watermark_us)
+        deadline_us = numpy_column(chosen, "deadline_us")
+        completed = met_us <= deadline_us
+        ended = completed | (deadline_us <= watermark_us)
         outcomes = _outcomes(
             chosen.filter(pa.array(ended)),
-            np.where(completed, ended_at, deadline)[ended],
+            np.where(completed, met_us, deadline_us)[ended],
             completed[ended],
         )
         self.alive[rows] = False
-        return outcomes, self._fewer_keys(chosen, rows, ~ended, left, latest, satisfied)
+        if ended.all():
+            return outcomes, Generation.empty()
+        changed = _with_columns(chosen, left=left, latest_us=latest_us).filter(pa.array(~ended))
+        return outcomes, Generation(changed, self._unsatisfied_pairs(rows[~ended], satisfied))
 
-    def _fewer_keys(
-        self, chosen: pa.Table, rows: Ints, stays: Bools, left: Rows, latest: Ints, satisfied: Ints
-    ) -> Generation:
-        if not stays.any():
-            return Generation(PENDING.empty_table(), Pairs.joined([]))
-        for name, values in (("left", left), ("latest_us", latest)):
-            field = PENDING.field(name)
-            chosen = chosen.set_column(
-                PENDING.get_field_index(name), field, pa.array(values, field.type)
-            )
-        moved = np.zeros(len(self.alive), dtype=bool)
-        moved[rows[stays]] = True
-        waits = np.ones(len(self.pairs), dtype=bool)
-        waits[satisfied] = False
-        return Generation(chosen.filter(pa.array(stays)), self.pairs.where(waits).of_some(moved))
+    def _unsatisfied_pairs(self, rows: Ints, satisfied: Ints) -> Pairs:
+        """Return the pairs of the requests `rows` without the `satisfied` ones."""
+        is_open = np.ones(len(self.pairs), dtype=bool)
+        is_open[satisfied] = False
+        chosen = np.zeros(len(self.alive), dtype=bool)
+        chosen[rows] = True
+        return self.pairs.take(is_open).of_requests(chosen)
 
 
-class KeptGeneration(Generation):
-    """A generation in the shard's store: what is not needed is not read."""
+class StoredGeneration(Generation):
+    """A generation in the shard's store, of which only the tables that are used are read."""
 
     def __init__(self, store: ShardStore, segment: Segment) -> None:
         self._store = store
@@ -146,17 +189,17 @@ class KeptGeneration(Generation):
 
     @cached_property
     def requests(self) -> pa.Table:
-        """Of `PENDING`."""
+        """The requests, of `PENDING_SCHEMA`."""
         return self._store.read_segment(KIND, self.segment)
 
     @cached_property
     def pairs(self) -> Pairs:  # type: ignore[override]
-        """In order."""
-        return Pairs.of(self._store.read_segment(KIND, self.segment, "pairs"))
+        """The pairs, sorted by need."""
+        return Pairs.from_table(self._store.read_segment(KIND, self.segment, "pairs"))
 
     @cached_property
     def alive(self) -> Bools:  # type: ignore[override]
-        """Which of the requests wait."""
+        """Which of the requests are pending."""
         count = self.segment["stored"]
         if not self.segment["alive"]:
             return np.ones(count, dtype=bool)
@@ -165,8 +208,8 @@ class KeptGeneration(Generation):
         )
         return np.unpackbits(bits, count=count).astype(bool)
 
-    def note(self) -> None:
-        """What has ended, in what is known of the segment."""
+    def save_alive(self) -> None:
+        """Write `alive` and what follows from it into the segment's entry."""
         self.segment["alive"] = base64.b64encode(
             zlib.compress(np.packbits(self.alive).tobytes(), 1)
         ).decode("ascii")
@@ -174,102 +217,132 @@ class KeptGeneration(Generation):
         self.segment["deadline_us"] = self.first_deadline_us()
 
 
-class Pending:
-    """All requests of a shard that wait.
+class PendingRequests:
+    """All pending requests of a shard, in generations.
 
-    Generations, of which a step reads what it needs, and writes few.
+    A step reads only the generations that its events or its watermark may change, and writes few.
     """
 
     def __init__(self, store: ShardStore) -> None:
         self._store = store
-        self._generations = [KeptGeneration(store, segment) for segment in store.segments(KIND)]
+        self._generations = [StoredGeneration(store, segment) for segment in store.segments(KIND)]
 
     @property
     def count(self) -> int:
-        """How many wait."""
+        """The number of pending requests."""
         return sum(segment["rows"] for segment in self._store.segments(KIND))
 
     @property
     def first_deadline_us(self) -> int:
-        """Nothing expires before; 2**63 - 1 if nothing waits."""
+        """The earliest deadline; NO_DEADLINE_US if nothing is pending."""
         return min(
-            (segment["deadline_us"] for segment in self._store.segments(KIND)), default=2**63 - 1
+            (segment["deadline_us"] for segment in self._store.segments(KIND)),
+            default=NO_DEADLINE_US,
         )
 
     def watched(self, keys: Ints) -> Bools:
-        """Which of some keys requests wait for; also some that they have waited for."""
+        """Return which of some keys are watched by a pending request.
+
+        A key is also included if the only requests that watch it have ended, as long as their
+        generation is stored.
+        """
         found = np.zeros(len(keys), dtype=bool)
         for segment in self._store.segments(KIND):
-            ordered = column(self._store.read_segment(KIND, segment, "pairs"), "key")
-            found |= find(ordered, keys)[1]
+            ordered = numpy_column(self._store.read_segment(KIND, segment, "pairs"), "key")
+            found |= find_sorted(ordered, keys)[1]
         return found
 
-    def settle(self, new: Generation, run: EventRun, watermark_us: int) -> list[pa.Table]:
-        """Take new requests in, and end all that the events of `run` or the watermark end.
+    def settle(self, new: Generation, events: KeyedEvents, watermark_us: int) -> list[pa.Table]:
+        """Add new requests, and end all requests that the events or the watermark end.
 
-        Their outcomes.
+        Args:
+            new: the requests that arrive in this step.
+            events: the events of this step.
+            watermark_us: deadlines up to this time have passed.
+
+        Returns:
+            The outcomes, as tables of `rows.RESULT_SCHEMA`.
         """
-        outcomes, young = [], []
+        outcomes, remainders = [], []
         if new.requests.num_rows:
-            times = new.pairs.arrive(run, column(new.requests, "arrived_us"))
+            times = new.pairs.find_satisfied_new(events, numpy_column(new.requests, "arrived_us"))
             satisfied = np.flatnonzero(times != NEVER)
-            told, fewer_keys = new.settle(satisfied, times[satisfied], watermark_us, new=True)
-            outcomes.append(told)
-            young += [new.rest(), fewer_keys]
+            ended, fewer_keys = new.settle(satisfied, times[satisfied], watermark_us, new=True)
+            outcomes.append(ended)
+            remainders += [new.only_alive(), fewer_keys]
         for generation in self._generations:
-            satisfied, times = generation.pairs.satisfied(run) if len(run.us) else (_NONE, _NONE)
+            satisfied, times = (
+                generation.pairs.find_satisfied(events) if len(events.us) else (_NO_ROWS, _NO_ROWS)
+            )
             if len(satisfied) or generation.segment["deadline_us"] <= watermark_us:
-                told, fewer_keys = generation.settle(satisfied, times, watermark_us)
-                outcomes.append(told)
-                young.append(fewer_keys)
-                self._keep(generation, young)
-        self._add([part for part in young if part.requests.num_rows])
+                ended, fewer_keys = generation.settle(satisfied, times, watermark_us)
+                outcomes.append(ended)
+                remainders += [fewer_keys, self._save_or_dissolve(generation)]
+        self._add_generation([part for part in remainders if part.requests.num_rows])
         return [table for table in outcomes if table.num_rows]
 
-    def _keep(self, generation: KeptGeneration, young: list[Generation]) -> None:
-        """With what has ended marked so.
+    def _save_or_dissolve(self, generation: StoredGeneration) -> Generation:
+        """Save which requests are alive, or drop a generation of which fewer than half are.
 
-        A generation of which less than half waits goes into the youngest one.
+        Returns:
+            The requests that are still alive in a dropped generation; otherwise none.
         """
         count = int(generation.alive.sum())
         if 2 * count >= len(generation.alive):
-            generation.note()
-            return
-        if count:
-            young.append(generation.rest())
+            generation.save_alive()
+            return Generation.empty()
+        remainder = generation.only_alive() if count else Generation.empty()
         self._store.drop_segment(KIND, generation.segment)
+        return remainder
 
-    def _add(self, young: list[Generation]) -> None:
-        rows = sum(part.requests.num_rows for part in young)
+    def _add_generation(self, parts: list[Generation]) -> None:
+        """Store the requests of all parts as one generation, merged with stored ones if due."""
+        rows = sum(part.requests.num_rows for part in parts)
         if not rows:
             return
-        for segment in absorbed(self._store.segments(KIND), rows):
-            young.append(KeptGeneration(self._store, segment).rest())
+        for segment in segments_to_merge(self._store.segments(KIND), rows):
+            parts.append(StoredGeneration(self._store, segment).only_alive())
             self._store.drop_segment(KIND, segment)
-        joined = Generation.joined(young)
-        known = {
-            "stored": joined.requests.num_rows,
-            "deadline_us": joined.first_deadline_us(),
+        merged = Generation.concat(parts)
+        metadata = {
+            "stored": merged.requests.num_rows,
+            "deadline_us": merged.first_deadline_us(),
             "alive": None,
         }
-        self._store.add_segment(KIND, known=known, rows=joined.requests, pairs=joined.pairs.table())
+        self._store.add_segment(
+            KIND, metadata=metadata, rows=merged.requests, pairs=merged.pairs.to_table()
+        )
 
 
-_NONE = np.array([], dtype=np.int64)
+def _with_columns(table: pa.Table, **columns: np.ndarray[Any, Any]) -> pa.Table:
+    """Return a table of `PENDING_SCHEMA` with some columns replaced."""
+    for name, values in columns.items():
+        field = PENDING_SCHEMA.field(name)
+        table = table.set_column(
+            PENDING_SCHEMA.get_field_index(name), field, pa.array(values, field.type)
+        )
+    return table
 
 
-def _outcomes(requests: pa.Table, ended_at: Ints, completed: Bools) -> pa.Table:
+def _outcomes(requests: pa.Table, ended_us: Ints, completed: Bools) -> pa.Table:
+    """Return the outcomes of ended requests, of `rows.RESULT_SCHEMA`.
+
+    Args:
+        requests: of `PENDING_SCHEMA`.
+        ended_us: when each ended, in microseconds since the epoch.
+        completed: whether each completed; the others expired.
+    """
     if not requests.num_rows:
-        return RESULT_ROWS.empty_table()
-    arrived = column(requests, "arrived_us")
-    moment = pa.timestamp("us", tz="UTC")
-    return results(
+        return RESULT_SCHEMA.empty_table()
+    arrived_us = numpy_column(requests, "arrived_us")
+    timestamp = pa.timestamp("us", tz="UTC")
+    return result_rows(
         kind="outcomes",
         host=requests.column("host"),
         request_id=requests.column("request_id"),
         request_type=requests.column("request_type"),
-        arrived_at=pa.array(arrived, moment),
-        ended_at=pa.array(ended_at, moment),
+        arrived_at=pa.array(arrived_us, timestamp),
+        ended_at=pa.array(ended_us, timestamp),
         outcome=pa.array([EXPIRED, COMPLETED]).take(pa.array(completed.astype(np.int64))),
-        waited_ms=pa.array((ended_at - arrived) / 1000),
+        waited_ms=pa.array((ended_us - arrived_us) / 1000),
     )

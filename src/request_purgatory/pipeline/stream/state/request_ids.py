@@ -1,4 +1,4 @@
-"""The ids of requests that are not to be used again yet."""
+"""The ids of accepted requests, which no other request may use before their deadlines."""
 
 from __future__ import annotations
 
@@ -6,36 +6,47 @@ import numpy as np
 import pyarrow as pa
 
 from request_purgatory.pipeline.outcomes.condition import Ints
-from request_purgatory.pipeline.stream.state.columns import column, find
-from request_purgatory.pipeline.stream.state.compaction import absorbed
+from request_purgatory.pipeline.stream.state.columns import find_sorted, numpy_column
+from request_purgatory.pipeline.stream.state.compaction import segments_to_merge
 from request_purgatory.pipeline.stream.state.store import ShardStore
 
 KIND = "ids"
-IDS = pa.schema({"id": pa.int64(), "until_us": pa.int64()})
+ID_SCHEMA = pa.schema({"id": pa.int64(), "until_us": pa.int64()})
 #: Before every time.
-NEVER_TAKEN = -(2**62)
+NOT_RESERVED_US = -(2**62)
 
 
-class TakenIds:
-    """Each accepted request's id until its deadline, whether it waits or has ended.
+class RequestIds:
+    """Ids that are reserved until their request's deadline, even if the request ends earlier.
 
-    Segments in the order of the ids.
+    They are stored in segments sorted by id, each with the latest deadline in its metadata
+    (`until_us`).
     """
 
     def __init__(self, store: ShardStore) -> None:
         self._store = store
 
-    def until_us(self, ids: Ints) -> Ints:
-        """Until when each id is taken; NEVER_TAKEN if it is not."""
-        until: Ints = np.full(len(ids), NEVER_TAKEN)
+    def reserved_until_us(self, ids: Ints) -> Ints:
+        """Return until when each id is reserved; NOT_RESERVED_US if it is free.
+
+        Args:
+            ids: hashes of host and request_id.
+        """
+        until: Ints = np.full(len(ids), NOT_RESERVED_US)
         for segment in self._store.segments(KIND):
             table = self._store.read_segment(KIND, segment)
-            at, there = find(column(table, "id"), ids)
-            until[there] = np.maximum(until[there], column(table, "until_us")[at[there]])
+            at, there = find_sorted(numpy_column(table, "id"), ids)
+            until[there] = np.maximum(until[there], numpy_column(table, "until_us")[at[there]])
         return until
 
-    def put(self, ids: Ints, until_us: Ints, watermark_us: int) -> None:
-        """Note ids, and forget those that are free."""
+    def reserve(self, ids: Ints, until_us: Ints, watermark_us: int) -> None:
+        """Reserve free ids, and remove reservations that the watermark has passed.
+
+        Args:
+            ids: hashes of host and request_id, each once.
+            until_us: the deadline of each.
+            watermark_us: reservations up to this time are over.
+        """
         for segment in list(self._store.segments(KIND)):
             if segment["until_us"] <= watermark_us:
                 self._store.drop_segment(KIND, segment)
@@ -43,14 +54,14 @@ class TakenIds:
         ids, until_us = ids[ahead], until_us[ahead]
         if not len(ids):
             return
-        for segment in absorbed(self._store.segments(KIND), len(ids)):
+        for segment in segments_to_merge(self._store.segments(KIND), len(ids)):
             table = self._store.read_segment(KIND, segment)
             self._store.drop_segment(KIND, segment)
-            old = column(table, "until_us")
+            old = numpy_column(table, "until_us")
             kept = old > watermark_us
-            ids = np.concatenate([ids, column(table, "id")[kept]])
+            ids = np.concatenate([ids, numpy_column(table, "id")[kept]])
             until_us = np.concatenate([until_us, old[kept]])
-        # What is free is not here, so no id is here twice.
+        # Only live reservations are left, so no id occurs twice.
         order = np.argsort(ids)
-        rows = pa.table([ids[order], until_us[order]], schema=IDS)
-        self._store.add_segment(KIND, known={"until_us": int(until_us.max())}, rows=rows)
+        rows = pa.table([ids[order], until_us[order]], schema=ID_SCHEMA)
+        self._store.add_segment(KIND, metadata={"until_us": int(until_us.max())}, rows=rows)

@@ -1,7 +1,8 @@
-"""Rows on their way through the stream: packed by shard into blobs, so that Spark moves and hands over few rows instead of many.
+"""Rows between Spark and the shards, packed into blobs.
 
-Spark passes the rows of `transformWithStateInPandas` through Python one at a time. A blob is one
-row of Spark's and any number of ours: a batch in Arrow's IPC format.
+Spark passes the rows of `transformWithStateInPandas` through Python one at a time. So the rows of a
+batch are packed by shard: one row of Spark's holds a blob, an Arrow IPC stream of any number of
+rows.
 """
 
 from __future__ import annotations
@@ -13,21 +14,19 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-#: The three kinds of input.
+#: The three kinds of input. Segments of the first two are stored under these names.
 REQUESTS = "requests"
 EVENTS = "events"
 REJECTS = "rejects"
 
-#: The kind of a result that is no row of the output: how many more requests wait than before, in
-#: `waited_ms`.
-PENDING = "pending"
+#: The kind of a result row that is not written to the output: `waited_ms` holds by how much the
+#: shard's number of pending requests has changed.
+PENDING_CHANGE = "pending"
 
-_KEYS = pa.list_(pa.int64())
-
-#: A request as a shard keeps it before its arrival has been reached: times in microseconds since
-#: the epoch; `id` is a hash of host and request_id, `keys` are hashes of host and watch key;
-#: `aggregate` is a position in `schema.AGGREGATES`; `every` is the quantifier `all`.
-REQUEST_ROWS = pa.schema(
+#: A request that a shard stores until the watermark reaches its arrival: times in microseconds
+#: since the epoch; `id` is a hash of host and request_id, `keys` are hashes of host and watch key;
+#: `aggregate` is an index into `schema.AGGREGATES`; `every` is whether the quantifier is `all`.
+REQUEST_SCHEMA = pa.schema(
     {
         "id": pa.int64(),
         "host": pa.string(),
@@ -35,26 +34,32 @@ REQUEST_ROWS = pa.schema(
         "request_type": pa.string(),
         "arrived_us": pa.int64(),
         "deadline_us": pa.int64(),
-        "keys": _KEYS,
+        "keys": pa.list_(pa.int64()),
         "aggregate": pa.int8(),
         "threshold": pa.float64(),
         "every": pa.bool_(),
     }
 )
-EVENT_ROWS = pa.schema({"key": pa.int64(), "us": pa.int64(), "amount": pa.float64()})
+#: An event that a shard stores until the watermark reaches its time; `key` is a hash of host and
+#: key.
+EVENT_SCHEMA = pa.schema({"key": pa.int64(), "us": pa.int64(), "amount": pa.float64()})
 
-#: With what a late row is told by, which a shard does not keep.
-REQUEST_INPUT = REQUEST_ROWS.append(pa.field("watch_keys", pa.list_(pa.string())))
-EVENT_INPUT = EVENT_ROWS.append(pa.field("host", pa.string())).append(
+#: With the original names, which only the report of a late row needs; a shard does not store them.
+REQUEST_INPUT_SCHEMA = REQUEST_SCHEMA.append(pa.field("watch_keys", pa.list_(pa.string())))
+EVENT_INPUT_SCHEMA = EVENT_SCHEMA.append(pa.field("host", pa.string())).append(
     pa.field("event_key", pa.string())
 )
-REJECT_INPUT = pa.schema({"reason": pa.string(), "row": pa.string()})
+REJECT_INPUT_SCHEMA = pa.schema({"reason": pa.string(), "row": pa.string()})
 
-INPUTS = {REQUESTS: REQUEST_INPUT, EVENTS: EVENT_INPUT, REJECTS: REJECT_INPUT}
+INPUT_SCHEMAS = {
+    REQUESTS: REQUEST_INPUT_SCHEMA,
+    EVENTS: EVENT_INPUT_SCHEMA,
+    REJECTS: REJECT_INPUT_SCHEMA,
+}
 
-#: What a shard gives: outcomes, with `reason` and `row` null, and rows that came late or were
-#: refused, with nothing else.
-RESULT_ROWS = pa.schema(
+#: What a shard returns: outcomes, with null `reason` and `row`; and late or rejected rows, with
+#: null in all columns but `reason`, `row` and `kind`.
+RESULT_SCHEMA = pa.schema(
     {
         "host": pa.string(),
         "request_id": pa.string(),
@@ -70,14 +75,14 @@ RESULT_ROWS = pa.schema(
 )
 
 #: A blob on its way to its shard.
-PACKED = pa.schema({"shard": pa.int32(), "kind": pa.string(), "blob": pa.binary()})
+PACKED_SCHEMA = pa.schema({"shard": pa.int32(), "kind": pa.string(), "blob": pa.binary()})
 
-# Half the size of LZ4's, as quickly: it is bytes that the way through the state store costs.
+# Half the size of LZ4's output at the same speed; the state store's cost is in its bytes.
 _COMPRESSION = pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd", compression_level=1))
 
 
 def to_blob(table: pa.Table | pa.RecordBatch) -> bytes:
-    """A table in Arrow's IPC format."""
+    """Return a table as an Arrow IPC stream, compressed with zstd."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema, options=_COMPRESSION) as writer:
         writer.write(table)
@@ -86,16 +91,24 @@ def to_blob(table: pa.Table | pa.RecordBatch) -> bytes:
 
 
 def from_blob(blob: bytes) -> pa.Table:
-    """The table that `to_blob` wrote."""
+    """Return the table that `to_blob` was given."""
     with pa.ipc.open_stream(blob) as reader:
         return reader.read_all()
 
 
-def pack(batch: pa.RecordBatch, kind: str) -> Iterator[dict[str, Any]]:
-    """The rows of a batch, which has a column `shard` besides those of `INPUTS[kind]`, as a packed row for each shard."""
+def pack_by_shard(batch: pa.RecordBatch, kind: str) -> Iterator[dict[str, Any]]:
+    """Pack a batch's rows into one blob for each shard.
+
+    Args:
+        batch: rows of `INPUT_SCHEMAS[kind]`, with a column `shard` besides.
+        kind: the kind of input.
+
+    Yields:
+        Rows of `PACKED_SCHEMA`, by ascending shard.
+    """
     shards = batch.column("shard").to_numpy()
     order = np.argsort(shards, kind="stable")
-    rows = batch.select(INPUTS[kind].names).take(pa.array(order))
+    rows = batch.select(INPUT_SCHEMAS[kind].names).take(pa.array(order))
     shards = shards[order]
     starts = (
         np.flatnonzero(np.concatenate([[True], shards[1:] != shards[:-1]]))
@@ -110,20 +123,26 @@ def pack(batch: pa.RecordBatch, kind: str) -> Iterator[dict[str, Any]]:
         }
 
 
-def late_rows(kind: str, late: pa.Table, reason: str) -> pa.Table:
-    """Rows of an input that are not taken in, as rows of `RESULT_ROWS`."""
-    names = [name for name in late.schema.names if name not in ("id", "keys", "key")]
-    texts = [json.dumps(row, ensure_ascii=False) for row in late.select(names).to_pylist()]
+def late_rows(kind: str, rows: pa.Table, reason: str) -> pa.Table:
+    """Return input rows that a shard refuses, as rows of `RESULT_SCHEMA`.
+
+    Args:
+        kind: the kind of input.
+        rows: of `INPUT_SCHEMAS[kind]`.
+        reason: an adjective, such as "late".
+    """
+    names = [name for name in rows.schema.names if name not in ("id", "keys", "key")]
+    texts = [json.dumps(row, ensure_ascii=False) for row in rows.select(names).to_pylist()]
     reasons = pa.repeat(f"{reason} {kind.removesuffix('s')}", len(texts))
-    return results(kind="late", reason=reasons, row=pa.array(texts, pa.string()))
+    return result_rows(kind="late", reason=reasons, row=pa.array(texts, pa.string()))
 
 
-def results(*, kind: str, **columns: Any) -> pa.Table:
-    """Rows of `RESULT_ROWS`, null where no column is given."""
+def result_rows(*, kind: str, **columns: Any) -> pa.Table:
+    """Return rows of `RESULT_SCHEMA`, null in the columns that are not given."""
     count = len(next(iter(columns.values())))
     columns["kind"] = pa.repeat(kind, count)
     arrays = [
         columns[field.name] if field.name in columns else pa.nulls(count, field.type)
-        for field in RESULT_ROWS
+        for field in RESULT_SCHEMA
     ]
-    return pa.table(arrays, names=RESULT_ROWS.names).cast(RESULT_ROWS)
+    return pa.table(arrays, names=RESULT_SCHEMA.names).cast(RESULT_SCHEMA)

@@ -1,9 +1,9 @@
-"""One shard of a stream: the requests and events of some hosts or keys, taken in as they come and settled as the watermark moves.
+"""One shard of a stream: the requests and events of some hosts or keys.
 
-Nothing is decided before the watermark has passed it: then all that happened up to that moment is
-known, and it is worked through in the order of its times, whatever the order in which it came and
-the batches it came in. That is why the outcomes do not depend on micro-batches, and are those of
-the batch job.
+A shard stores rows until the watermark reaches them, and decides nothing earlier. Once the
+watermark has passed a moment, everything that happened up to it is known, and is processed in order
+of time. So the outcomes equal those of the batch job, and depend neither on the order of the rows
+nor on micro-batches.
 """
 
 from __future__ import annotations
@@ -14,113 +14,133 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from request_purgatory.pipeline.stream.state.columns import column
-from request_purgatory.pipeline.stream.state.key_history import KeyRecords
-from request_purgatory.pipeline.stream.state.keys import EventRun
-from request_purgatory.pipeline.stream.state.pending import Generation, Pending
-from request_purgatory.pipeline.stream.state.request_ids import TakenIds
+from request_purgatory.pipeline.outcomes.condition import Bools, Ints
+from request_purgatory.pipeline.stream.state.columns import numpy_column
+from request_purgatory.pipeline.stream.state.key_history import KeyHistory
+from request_purgatory.pipeline.stream.state.keys import KeyedEvents
+from request_purgatory.pipeline.stream.state.pending import (
+    NO_DEADLINE_US,
+    Generation,
+    PendingRequests,
+)
+from request_purgatory.pipeline.stream.state.request_ids import RequestIds
 from request_purgatory.pipeline.stream.state.rows import (
-    EVENT_ROWS,
+    EVENT_SCHEMA,
     EVENTS,
     REJECTS,
-    REQUEST_ROWS,
+    REQUEST_SCHEMA,
     REQUESTS,
     late_rows,
-    results,
+    result_rows,
 )
 from request_purgatory.pipeline.stream.state.store import ShardStore
 
 #: Before every time.
 NO_WATERMARK_US = -(2**62)
 
-
-#: What a Python worker takes for each byte of the rows that a shard looks at together, with all
-#: that is made of them on the way; measured as 15 with 100,000 to 400,000 requests and as many
-#: events.
+#: Bytes that a Python worker takes for each byte of the rows of one step, including everything that
+#: is computed from them; measured as 15 with 100,000 to 400,000 requests and as many events.
 _MEMORY_FACTOR = 16
 
 
 class ShardTooLargeError(MemoryError):
-    """A shard's rows do not fit the memory that a worker may use."""
+    """The rows of one step of a shard do not fit the memory that a worker may use."""
 
 
 @dataclass
-class Step:
-    """What one step of a shard gave.
+class StepResult:
+    """The result of one step of a shard.
 
     Attributes:
-        results: tables of `rows.RESULT_ROWS`.
-        next_us: when, in event time, there is something to do without further rows; None if never.
-        pending: requests that have arrived and not ended.
-        pending_change: how many more than before the step.
+        tables: results, of `rows.RESULT_SCHEMA`.
+        next_due_us: the event time at which the shard must be stepped again even without further
+            rows, in microseconds since the epoch; None if never.
+        pending: the number of requests that have arrived and not ended.
+        pending_change: by how much the step has changed that number.
     """
 
-    results: list[pa.Table] = field(default_factory=list)
-    next_us: int | None = None
+    tables: list[pa.Table] = field(default_factory=list)
+    next_due_us: int | None = None
     pending: int = 0
     pending_change: int = 0
 
 
 class Shard:
-    """A shard's state, and what a batch of rows and a watermark do to it."""
+    """The rules that advance a shard's stored state by rows and a watermark."""
 
-    def __init__(self, store: ShardStore, *, remember_us: int, max_bytes: int) -> None:
-        """A shard with the state that is in `store`.
+    def __init__(self, store: ShardStore, *, key_retention_us: int, max_bytes: int) -> None:
+        """Open a shard.
 
         Args:
-            remember_us: how long after its last event a key that nobody watches is remembered.
-            max_bytes: what the rows of one step may take.
+            store: the shard's state.
+            key_retention_us: how long after its last event the aggregates of a key that no request
+                watches are stored.
+            max_bytes: the memory that the rows of one step may take.
         """
         self._store = store
-        self._remember_us = remember_us
+        self._key_retention_us = key_retention_us
         self._max_bytes = max_bytes
 
-    def step(self, inputs: dict[str, list[pa.Table]], watermark_us: int) -> Step:
-        """Take rows in (`rows.INPUTS`), and settle all that happened up to the watermark.
+    def step(self, inputs: dict[str, list[pa.Table]], watermark_us: int) -> StepResult:
+        """Add rows, and process everything that happened up to the watermark.
+
+        Args:
+            inputs: by kind, tables of `rows.INPUT_SCHEMAS`.
+            watermark_us: microseconds since the epoch, or NO_WATERMARK_US.
+
+        Returns:
+            Outcomes, late rows, and what is pending.
 
         Raises:
-            ShardTooLargeError: what has to be looked at together does not fit into `max_bytes`.
+            ShardTooLargeError: the rows that must be in memory at once do not fit `max_bytes`.
         """
-        step = Step()
-        self._require_fit([table for tables in inputs.values() for table in tables])
+        result = StepResult()
+        self._require_memory([table for tables in inputs.values() for table in tables])
         for table in inputs.get(REJECTS, ()):
-            step.results.append(
-                results(kind="late", reason=table.column("reason"), row=table.column("row"))
+            result.tables.append(
+                result_rows(kind="late", reason=table.column("reason"), row=table.column("row"))
             )
-        requests = self._take_in(REQUESTS, REQUEST_ROWS, "arrived_us", inputs, watermark_us, step)
-        events = self._take_in(EVENTS, EVENT_ROWS, "us", inputs, watermark_us, step)
-        pending = Pending(self._store)
+        self._add_rows(REQUESTS, REQUEST_SCHEMA, "arrived_us", inputs, watermark_us, result)
+        requests = self._take_reached(REQUESTS, REQUEST_SCHEMA, "arrived_us", watermark_us)
+        self._add_rows(EVENTS, EVENT_SCHEMA, "us", inputs, watermark_us, result)
+        events = self._take_reached(EVENTS, EVENT_SCHEMA, "us", watermark_us)
+        pending = PendingRequests(self._store)
         before = pending.count
         if requests.num_rows or events.num_rows or pending.first_deadline_us <= watermark_us:
-            self._settle(pending, requests, events, watermark_us, step)
-        step.pending = pending.count
-        step.pending_change = step.pending - before
-        step.next_us = self._next_us(pending)
-        return step
+            self._settle(pending, requests, events, watermark_us, result)
+        result.pending = pending.count
+        result.pending_change = result.pending - before
+        result.next_due_us = self._next_due_us(pending)
+        return result
 
-    # -- what comes
+    # -- rows that the watermark has not reached
 
-    def _take_in(
+    def _add_rows(
         self,
         kind: str,
         schema: pa.Schema,
         time: str,
         inputs: dict[str, list[pa.Table]],
         watermark_us: int,
-        step: Step,
-    ) -> pa.Table:
-        """Rows that the watermark has reached, out of those that are kept.
-
-        New ones are kept until it does.
-        """
+        result: StepResult,
+    ) -> None:
+        """Store the new rows of a kind; those that are late become results."""
         new = inputs.get(kind)
-        if new:
-            table = pa.concat_tables(new).combine_chunks()
-            late = column(table, time) <= watermark_us
-            if late.any():
-                step.results.append(late_rows(kind, table.filter(pa.array(late)), "late"))
-                table = table.filter(pa.array(~late))
-            self._keep(kind, table.select(schema.names), time)
+        if not new:
+            return
+        table = pa.concat_tables(new).combine_chunks()
+        late = numpy_column(table, time) <= watermark_us
+        if late.any():
+            result.tables.append(late_rows(kind, table.filter(pa.array(late)), "late"))
+            table = table.filter(pa.array(~late))
+        self._store_rows(kind, table.select(schema.names), time)
+
+    def _take_reached(self, kind: str, schema: pa.Schema, time: str, watermark_us: int) -> pa.Table:
+        """Return the stored rows that the watermark has reached, and remove them from the store.
+
+        Raises:
+            ShardTooLargeError: they do not fit the memory.
+        """
         reached = []
         for segment in [
             segment for segment in self._store.segments(kind) if segment["first_us"] <= watermark_us
@@ -129,82 +149,112 @@ class Shard:
             self._store.drop_segment(kind, segment)
             if segment["last_us"] > watermark_us:
                 passed = pc.less_equal(table.column(time), watermark_us)
-                self._keep(kind, table.filter(pc.invert(passed)), time)
+                self._store_rows(kind, table.filter(pc.invert(passed)), time)
                 table = table.filter(passed)
             reached.append(table)
-            self._require_fit(reached)
+            self._require_memory(reached)
         return pa.concat_tables(reached).combine_chunks() if reached else schema.empty_table()
 
-    def _keep(self, kind: str, table: pa.Table, time: str) -> None:
+    def _store_rows(self, kind: str, table: pa.Table, time: str) -> None:
         if table.num_rows:
             span = pc.min_max(table.column(time)).as_py()
             self._store.add_segment(
-                kind, known={"first_us": span["min"], "last_us": span["max"]}, rows=table
+                kind, metadata={"first_us": span["min"], "last_us": span["max"]}, rows=table
             )
 
-    def _require_fit(self, tables: list[pa.Table]) -> None:
+    def _require_memory(self, tables: list[pa.Table]) -> None:
+        """Check that tables can be processed together.
+
+        Raises:
+            ShardTooLargeError: they can't.
+        """
         size = _MEMORY_FACTOR * sum(table.nbytes for table in tables)
         if size > self._max_bytes:
             rows = sum(table.num_rows for table in tables)
             raise ShardTooLargeError(
-                f"one shard has {rows:,} rows to look at together, which take about {size:,} bytes of memory, and may take "
-                f"{self._max_bytes:,} bytes (max_shard_mb): use more shards, or, if a single "
-                "host is that large and each request has one watch key, shards by key"
+                f"a shard has {rows:,} rows to process at once, which need about {size:,} bytes of "
+                f"memory, more than the {self._max_bytes:,} bytes of max_shard_mb: use more "
+                "shards, or, if a single host is that large and each request has one watch key, "
+                "route by key"
             )
 
-    # -- what happened
+    # -- rows that the watermark has reached
 
     def _settle(
-        self, pending: Pending, requests: pa.Table, events: pa.Table, watermark_us: int, step: Step
+        self,
+        pending: PendingRequests,
+        requests: pa.Table,
+        events: pa.Table,
+        watermark_us: int,
+        result: StepResult,
     ) -> None:
-        requests = self._admit(requests, watermark_us, step)
-        records = KeyRecords(self._store, self._remember_us)
-        key = column(events, "key")
-        new = Generation.of(requests)
-        before, had_record = records.lookup(np.unique(np.concatenate([key, new.pairs.key])))
-        run = EventRun(key, column(events, "us"), column(events, "amount"), before)
-        step.results += pending.settle(new, run, watermark_us)
-        records.put(run.after(), had_record[run.ends > run.starts], pending.watched, watermark_us)
+        """Process requests and events up to the watermark."""
+        requests = self._accept(requests, watermark_us, result)
+        history = KeyHistory(self._store, self._key_retention_us)
+        key = numpy_column(events, "key")
+        new = Generation.from_requests(requests)
+        initial, stored = history.lookup(np.unique(np.concatenate([key, new.pairs.key])))
+        keyed = KeyedEvents(
+            key, numpy_column(events, "us"), numpy_column(events, "amount"), initial
+        )
+        result.tables += pending.settle(new, keyed, watermark_us)
+        history.update(
+            keyed.final(), stored[keyed.ends > keyed.starts], pending.watched, watermark_us
+        )
 
-    def _admit(self, requests: pa.Table, watermark_us: int, step: Step) -> pa.Table:
-        """The requests in the order of their arrivals, without those whose id was taken by one that came before them, and whose
-        deadline they came before."""
+    def _accept(self, requests: pa.Table, watermark_us: int, result: StepResult) -> pa.Table:
+        """Return arriving requests in order of arrival, without those whose id is still reserved.
+
+        An id is reserved from the arrival of a request to its deadline. The refused requests are
+        results.
+        """
         if not requests.num_rows:
             return requests
-        # Equal times in an order that does not depend on batches either.
+        # Ties are broken by columns of the rows, so that the order does not depend on batches.
         requests = requests.sort_by(
             [("arrived_us", "ascending"), ("request_id", "ascending"), ("deadline_us", "ascending")]
         )
-        taken = TakenIds(self._store)
-        ids, arrived, deadlines = (
-            column(requests, name) for name in ("id", "arrived_us", "deadline_us")
+        reserved = RequestIds(self._store)
+        ids, arrived_us, deadline_us = (
+            numpy_column(requests, name) for name in ("id", "arrived_us", "deadline_us")
         )
-        until = taken.until_us(ids)
-        repeated = arrived <= until
-        _, inverse, count = np.unique(ids, return_inverse=True, return_counts=True)
-        several = np.flatnonzero(count[inverse] > 1)
-        if len(several):
-            latest: dict[int, int] = {}
-            for row in several.tolist():
-                number = int(ids[row])
-                last = latest.get(number, int(until[row]))
-                repeated[row] = arrived[row] <= last
-                latest[number] = last if repeated[row] else int(deadlines[row])
+        repeated = _repeated(ids, arrived_us, deadline_us, reserved.reserved_until_us(ids))
         if repeated.any():
-            step.results.append(
+            result.tables.append(
                 late_rows(REQUESTS, requests.filter(pa.array(repeated)), "repeated")
             )
             requests = requests.filter(pa.array(~repeated))
-        taken.put(ids[~repeated], deadlines[~repeated], watermark_us)
+        reserved.reserve(ids[~repeated], deadline_us[~repeated], watermark_us)
         return requests.combine_chunks()
 
-    # -- what comes next
-
-    def _next_us(self, pending: Pending) -> int | None:
-        moments: list[int] = [
+    def _next_due_us(self, pending: PendingRequests) -> int | None:
+        """Return the time of the earliest stored row or deadline; None without any."""
+        times: list[int] = [
             segment["first_us"]
             for kind in (REQUESTS, EVENTS)
             for segment in self._store.segments(kind)
         ]
-        first = min([*moments, pending.first_deadline_us])
-        return None if first == 2**63 - 1 else first
+        first = min([*times, pending.first_deadline_us])
+        return None if first == NO_DEADLINE_US else first
+
+
+def _repeated(ids: Ints, arrived_us: Ints, deadline_us: Ints, reserved_until_us: Ints) -> Bools:
+    """Return which requests arrive while their id is reserved by an earlier one.
+
+    Args:
+        ids: the requests' ids, in order of arrival.
+        arrived_us: their arrivals.
+        deadline_us: their deadlines.
+        reserved_until_us: until when requests of earlier steps reserve these ids.
+    """
+    repeated: Bools = arrived_us <= reserved_until_us
+    _, inverse, count = np.unique(ids, return_inverse=True, return_counts=True)
+    # Requests whose id occurs several times in this step are checked one after the other.
+    several = np.flatnonzero(count[inverse] > 1)
+    reserved: dict[int, int] = {}
+    for row in several.tolist():
+        number = int(ids[row])
+        until = reserved.get(number, int(reserved_until_us[row]))
+        repeated[row] = arrived_us[row] <= until
+        reserved[number] = until if repeated[row] else int(deadline_us[row])
+    return repeated

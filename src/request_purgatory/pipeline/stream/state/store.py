@@ -1,7 +1,4 @@
-"""Where a shard keeps its state.
-
-Named blobs, of which a step reads and writes only those it needs.
-"""
+"""A shard's stored state: named blobs, of which a step reads and writes only those it needs."""
 
 from __future__ import annotations
 
@@ -11,57 +8,72 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from request_purgatory.pipeline.stream.state.local_cache import Copies
+from request_purgatory.pipeline.stream.state.local_cache import LocalCache
 from request_purgatory.pipeline.stream.state.rows import from_blob, to_blob
 
-#: The layout of a shard's state. A checkpoint of another one is refused when the stream starts.
+#: The layout of a shard's state: names of blobs, keys of the head and of segments, and columns of
+#: tables. A checkpoint of another version is refused when the stream starts.
 STATE_VERSION = 2
 _HEAD = "head"
 _ROWS = "rows"
 
+#: The head's entry for a segment: `number`, `step` (id of the attempt that wrote it), `rows`,
+#: `parts` (names of its tables), and the metadata given to `ShardStore.add_segment`.
 Segment = dict[str, Any]
 
 
-class Blobs(Protocol):
+class BlobStore(Protocol):
     """A small key-value store: a dictionary, or Spark's state store."""
 
-    def get(self, name: str) -> bytes | None: ...
-    def put(self, name: str, blob: bytes) -> None: ...
-    def remove(self, name: str) -> None: ...
+    def get(self, name: str) -> bytes | None:
+        """Return a blob, or None if there is none of that name."""
+        ...
+
+    def put(self, name: str, blob: bytes) -> None:
+        """Store a blob, in place of one of the same name."""
+        ...
+
+    def remove(self, name: str) -> None:
+        """Remove a blob, which exists."""
+        ...
 
 
-class MemoryBlobs:
+class MemoryBlobStore:
     """Blobs in a dictionary."""
 
     def __init__(self) -> None:
-        self.kept: dict[str, bytes] = {}
+        self.blobs: dict[str, bytes] = {}
 
     def get(self, name: str) -> bytes | None:
-        return self.kept.get(name)
+        """Return a blob, or None if there is none of that name."""
+        return self.blobs.get(name)
 
     def put(self, name: str, blob: bytes) -> None:
-        self.kept[name] = blob
+        """Store a blob, in place of one of the same name."""
+        self.blobs[name] = blob
 
     def remove(self, name: str) -> None:
-        del self.kept[name]
+        """Remove a blob, which exists."""
+        del self.blobs[name]
 
 
 class ShardStore:
-    """Segments of tables, and a few numbers: what a shard keeps from one step to the next.
+    """What a shard keeps from one step to the next: segments of tables, and a head.
 
-    A segment is written once, and dropped when its rows have had their time or go into a larger
-    one: so what a step writes does not depend on how much is waiting.
+    A segment is a set of tables that is written once. It is dropped when its rows are no longer
+    needed or are merged into a larger segment. So the amount that a step writes does not depend on
+    the amount that is stored.
 
     Attributes:
-        head: the numbers; what is JSON may be added.
+        head: a JSON object with the list of segments; values of the caller's own may be added.
     """
 
-    def __init__(self, blobs: Blobs, *, copies: bool = False) -> None:
-        """The store as the last `save` left it.
+    def __init__(self, blobs: BlobStore, *, use_local_cache: bool = False) -> None:
+        """Load the head that the last `save` wrote.
 
         Args:
-            copies: keep copies of tables on this machine's disk, in a folder of Spark's, and read
-                those.
+            blobs: where everything is stored.
+            use_local_cache: also keep the tables in a `LocalCache`, and read them from there.
         """
         self._blobs = blobs
         head = blobs.get(_HEAD)
@@ -70,15 +82,12 @@ class ShardStore:
             if head is None
             else json.loads(head)
         )
-        self._copies = Copies.of_worker(self.head["lineage"]) if copies else None
-        # A step that failed has used the same numbers.
-        self._step = secrets.token_hex(4)
+        self._cache = LocalCache.for_shard(self.head["lineage"]) if use_local_cache else None
+        # A failed attempt at this step has used the same segment numbers for other contents.
+        self._attempt = secrets.token_hex(4)
 
     def segments(self, kind: str) -> list[Segment]:
-        """What is known of the segments of a kind, from the oldest to the newest.
-
-        Rows, and what `add_segment` was told.
-        """
+        """Return the entries of the segments of a kind, from the oldest to the newest."""
         found: list[Segment] = self.head["segments"].get(kind, [])
         return found
 
@@ -86,64 +95,71 @@ class ShardStore:
         self,
         kind: str,
         *,
-        first: bool = False,
-        known: dict[str, Any] | None = None,
+        as_oldest: bool = False,
+        metadata: dict[str, Any] | None = None,
         **parts: pa.Table,
     ) -> None:
-        """Keep a segment, as the newest or as the `first`, if it has rows.
+        """Store a segment, as the newest of its kind unless `as_oldest`; no-op without rows.
 
         Args:
-            known: what is to be told of it.
-            parts: its tables; its number of rows is that of the part `rows`.
+            kind: what the segment is of.
+            as_oldest: put it before all others of its kind.
+            metadata: JSON values to add to its entry.
+            parts: its tables; the number of its rows is that of the part `rows`.
         """
         count = parts[_ROWS].num_rows
         if not count:
             return
         segment = {
             "number": self.head["next"],
-            "step": self._step,
+            "step": self._attempt,
             "rows": count,
             "parts": list(parts),
-            **(known or {}),
+            **(metadata or {}),
         }
         self.head["next"] += 1
         for part, table in parts.items():
             table = table.combine_chunks()
             self._blobs.put(_blob_name(kind, segment, part), to_blob(table))
-            if self._copies is not None:
-                self._copies.put(_copy_name(segment, part), table)
+            if self._cache is not None:
+                self._cache.put(_cache_name(segment, part), table)
         segments = self.head["segments"].setdefault(kind, [])
-        segments.insert(0 if first else len(segments), segment)
+        segments.insert(0 if as_oldest else len(segments), segment)
 
     def read_segment(self, kind: str, segment: Segment, part: str = _ROWS) -> pa.Table:
-        """One of a segment's tables, in one piece."""
-        if self._copies is not None:
-            copy = self._copies.get(_copy_name(segment, part))
-            if copy is not None:
-                return copy
+        """Return one of a segment's tables.
+
+        Raises:
+            RuntimeError: the state store no longer has it.
+        """
+        if self._cache is not None:
+            cached = self._cache.get(_cache_name(segment, part))
+            if cached is not None:
+                return cached
         blob = self._blobs.get(_blob_name(kind, segment, part))
         if blob is None:
             raise RuntimeError(
-                f"the state store has lost {part} of segment {segment['number']} of {kind}"
+                f"the state store has lost part {part!r} of segment {segment['number']} of "
+                f"{kind!r}; start again with a new checkpoint and a new output"
             )
         table = from_blob(blob)
-        if self._copies is not None:
-            self._copies.put(_copy_name(segment, part), table)
+        if self._cache is not None:
+            self._cache.put(_cache_name(segment, part), table)
         return table
 
     def drop_segment(self, kind: str, segment: Segment) -> None:
-        """Forget a segment."""
+        """Remove a segment."""
         for part in segment["parts"]:
             self._blobs.remove(_blob_name(kind, segment, part))
         self.head["segments"][kind].remove(segment)
 
     def save(self) -> None:
-        """Keep the head, after everything else."""
+        """Write the head; call it last, after all segments of the step."""
         self._blobs.put(_HEAD, json.dumps(self.head, separators=(",", ":")).encode())
-        if self._copies is not None:
-            kept = [segment for segments in self.head["segments"].values() for segment in segments]
-            self._copies.keep(
-                _copy_name(segment, part) for segment in kept for part in segment["parts"]
+        if self._cache is not None:
+            live = [segment for segments in self.head["segments"].values() for segment in segments]
+            self._cache.retain_only(
+                _cache_name(segment, part) for segment in live for part in segment["parts"]
             )
 
 
@@ -151,5 +167,5 @@ def _blob_name(kind: str, segment: Segment, part: str) -> str:
     return f"{kind}-{segment['number']}-{part}"
 
 
-def _copy_name(segment: Segment, part: str) -> str:
+def _cache_name(segment: Segment, part: str) -> str:
     return f"{segment['number']}-{segment['step']}-{part}"

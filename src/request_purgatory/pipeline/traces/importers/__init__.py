@@ -1,1 +1,1 @@
-"""Formats of request traces, each turned into requests and events."""
+"""Importers: each turns one format of request traces into requests and events."""

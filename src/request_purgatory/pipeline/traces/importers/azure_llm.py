@@ -1,29 +1,31 @@
-"""The Azure LLM inference traces.
+"""Import the Azure LLM inference traces.
 
-Arrivals and token counts of a production service, without service times.
+They have the arrivals and token counts of a production service, but no service times. Source:
+https://github.com/Azure/AzurePublicDataset.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from pyspark.sql import SparkSession, Window
+from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812
 
-from request_purgatory.pipeline.traces.importers.delimited import malformed, read_rows
-from request_purgatory.pipeline.traces.importers.imported import (
+from request_purgatory.pipeline.traces.importers.imported_trace import ImportedTrace
+from request_purgatory.pipeline.traces.importers.row_checks import (
     CORRUPT,
-    LAST_US,
+    MAX_TIME_US,
     RAW,
     SOURCE,
-    Imported,
-    good_rows,
-    later_us,
+    accepted_rows,
+    add_ms,
+    flag_rejects,
+    malformed_check,
     parse_us,
     rejected_rows,
-    set_aside,
     time_checks,
 )
+from request_purgatory.pipeline.traces.importers.table_files import read_rows
 
 COLUMNS = ("TIMESTAMP", "ContextTokens", "GeneratedTokens")
 
@@ -35,19 +37,25 @@ def import_azure_llm(
     timeout_ms: int = 10_000,
     ms_per_context_token: float = 0.25,
     ms_per_generated_token: float = 30.0,
-) -> Imported:
-    """Requests and events of inference traces; each file is a host.
+) -> ImportedTrace:
+    """Import inference traces; each file is a host.
 
-    A request arrives at its row's time and is complete when its tokens are made. The trace does not
-    say when that was: the service time is *derived*, from a cost for each token, and labelled so.
+    A request arrives at its row's `TIMESTAMP`, and is complete when its tokens are generated. The
+    trace does not record that time. It is *derived* from a cost per token, and labelled as derived.
 
     Args:
-        timeout_ms: every request's timeout.
-        ms_per_context_token, ms_per_generated_token: the costs; the defaults are of the order that
-            a large model's prompt processing and token-by-token generation have.
+        spark: The session to read with.
+        files: The files to read.
+        timeout_ms: Timeout of every request.
+        ms_per_context_token: Milliseconds per token of the prompt.
+        ms_per_generated_token: Milliseconds per generated token. Both defaults are of a large
+            model's order of magnitude.
+
+    Returns:
+        The trace.
 
     Raises:
-        TraceFormatError: a file lacks a column or can't be read.
+        TraceFormatError: A file lacks a column or can't be read.
     """
     rows = read_rows(spark, files, COLUMNS)
     context, generated = (F.col(name).cast("string").try_cast("bigint") for name in COLUMNS[1:])
@@ -61,37 +69,25 @@ def import_azure_llm(
         CORRUPT,
         *COLUMNS,
         arrived_us.alias("arrived_us"),
-        later_us(arrived_us, service_ms).alias("ended_us"),
+        add_ms(arrived_us, service_ms).alias("ended_us"),
         context.alias("context"),
         generated.alias("generated"),
     )
-    flagged = set_aside(
+    flagged = flag_rejects(
         parsed,
         [
-            malformed(),
+            malformed_check(),
             *[(f"null {name}", F.col(name).isNull()) for name in COLUMNS],
             *time_checks("TIMESTAMP", F.col("arrived_us")),
             ("unparsable ContextTokens", F.col("context").isNull()),
             ("unparsable GeneratedTokens", F.col("generated").isNull()),
             ("negative ContextTokens", F.col("context") < 0),
             ("negative GeneratedTokens", F.col("generated") < 0),
-            ("too many tokens", F.col("ended_us").isNull() | (F.col("ended_us") > LAST_US)),
+            ("too many tokens", F.col("ended_us").isNull() | (F.col("ended_us") > MAX_TIME_US)),
         ],
     ).persist()
-    host = F.regexp_replace(SOURCE, r"\.csv(\.gz|\.bz2)?$|\.parquet$", "")
-    # The rows have no ids. Numbered in order of time they get the same ones at every import; by
-    # host, because two files may be of one (code.csv and code.csv.gz).
-    number = F.row_number().over(
-        Window.partitionBy(host).orderBy("arrived_us", "context", "generated")
-    )
-    good = good_rows(flagged).select(
-        host.alias("host"),
-        F.concat_ws("-", host, F.lpad(number.cast("string"), 9, "0")).alias("request_id"),
-        "arrived_us",
-        "ended_us",
-        "generated",
-    )
-    requests = good.select(
+    accepted = _with_request_ids(accepted_rows(flagged))
+    requests = accepted.select(
         "host",
         "request_id",
         F.lit("inference (derived service time)").alias("request_type"),
@@ -102,21 +98,41 @@ def import_azure_llm(
         F.lit(1.0).alias("threshold"),
         F.lit("any").alias("quantifier"),
     )
-    events = good.select(
+    events = accepted.select(
         "host",
         F.col("request_id").alias("key"),
         F.timestamp_micros("ended_us").alias("occurred_at"),
         F.col("generated").cast("double").alias("amount"),
     )
-    return Imported(
+    return ImportedTrace(
         format="azure-llm",
         requests=requests,
         events=events,
         rejects=rejected_rows(flagged),
         rows={"rows": flagged},
         notes=[
-            f"Service times are DERIVED, not recorded: {ms_per_context_token:g} ms per context token + "
-            f"{ms_per_generated_token:g} ms per generated token."
+            f"Service times are DERIVED, not recorded: {ms_per_context_token:g} ms per context "
+            f"token + {ms_per_generated_token:g} ms per generated token."
         ],
         cached=[flagged],
+    )
+
+
+def _with_request_ids(rows: DataFrame) -> DataFrame:
+    """Add request ids, the row numbers of each host in order of time, equal at every import.
+
+    Files such as code.csv and code.csv.gz are of one host, and their rows are numbered together.
+
+    Returns:
+        `rows` with `host`, the file's name without suffixes, and `request_id`.
+    """
+    host = F.regexp_replace(SOURCE, r"\.csv(\.gz|\.bz2)?$|\.parquet$", "")
+    in_order = Window.partitionBy(host).orderBy("arrived_us", "context", "generated")
+    number = F.lpad(F.row_number().over(in_order).cast("string"), 9, "0")
+    return rows.select(
+        host.alias("host"),
+        F.concat_ws("-", host, number).alias("request_id"),
+        "arrived_us",
+        "ended_us",
+        "generated",
     )

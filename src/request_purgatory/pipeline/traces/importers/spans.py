@@ -1,4 +1,4 @@
-"""Span tables: who called whom, from when to when."""
+"""Import span tables of distributed traces: a row per call, with its caller, start and end."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from request_purgatory.pipeline.traces.importers.delimited import malformed, read_rows
-from request_purgatory.pipeline.traces.importers.imported import (
+from request_purgatory.pipeline.traces.importers.imported_trace import ImportedTrace
+from request_purgatory.pipeline.traces.importers.row_checks import (
     CORRUPT,
     RAW,
     REASON,
     SOURCE,
-    Imported,
-    good_rows,
-    mark_repeats,
+    accepted_rows,
+    flag_rejects,
+    flag_repeats,
+    malformed_check,
     parse_us,
-    quoted,
     rejected_rows,
-    set_aside,
+    text_or_null,
     time_checks,
 )
+from request_purgatory.pipeline.traces.importers.table_files import read_rows
 
-#: Our names for what a span table has to tell, and the columns that hold it unless a mapping says
-#: otherwise.
+#: The fields of a span, and the columns that hold them unless a mapping names others.
 COLUMNS: Mapping[str, str] = {
     "trace_id": "TraceID",
     "span_id": "SpanID",
@@ -36,10 +36,15 @@ COLUMNS: Mapping[str, str] = {
     "end": "EndTimeUnixNano",
 }
 
-#: The parent of spans that have none.
+#: `parent_id` of spans without a parent.
 ROOT = "root"
 
 KEY_KINDS = ("children", "operations")
+
+_WAITS = {
+    "children": "the end of each of its child spans",
+    "operations": "one end of each (service, operation) that its child spans are of",
+}
 
 
 def import_spans(
@@ -50,63 +55,39 @@ def import_spans(
     time_unit: str = "ns",
     timeout_ms: int = 1000,
     keys: str = "children",
-) -> Imported:
-    """Requests and events of a span table.
+) -> ImportedTrace:
+    """Import a span table.
 
-    A request is a span with children: it arrives when the span starts, on the service that it ran
-    in, and is complete once all its children have ended. Each child's end is an event on that host.
+    A request is a span with children. It arrives when the span starts, on the host that is the
+    span's service, and is complete once all its children have ended. The end of each child is an
+    event on that host. For example:
+
+        span  parent  service  start  end        request  host   arrived_at  watch_keys
+        s1    root    front    0      90    ->   s1       front  0           [s2, s3]
+        s2    s1      cart     2      20         event           occurred_at
+        s3    s1      ads      3      95         s2       front  20
+                                                 s3       front  95
 
     Args:
-        columns: column names for the keys of `COLUMNS`, where they differ.
-        time_unit: of `start` and `end`, one of `TIME_UNITS`.
-        timeout_ms: every request's timeout.
-        keys: "children" watches the child spans themselves; "operations" the distinct (service,
-            operation) pairs of the children, for contention on few keys: then the first end of each
-            pair completes its part.
+        spark: The session to read with.
+        files: The files to read.
+        columns: The columns of fields in `COLUMNS`, where they differ from it.
+        time_unit: Unit of `start` and `end`, one of `row_checks.TIME_UNITS`.
+        timeout_ms: Timeout of every request.
+        keys: "children" watches the child spans themselves. "operations" watches the distinct
+            (service, operation) pairs of the children, for contention on few keys; the first end
+            of each pair satisfies its key.
+
+    Returns:
+        The trace.
 
     Raises:
-        TraceFormatError: a file lacks a column or can't be read.
+        TraceFormatError: A file lacks a column or can't be read.
     """
     names = {**COLUMNS, **(columns or {})}
-    rows = read_rows(spark, files, names.values())
-    text = {
-        ours: F.nullif(F.trim(F.col(quoted(theirs)).cast("string")), F.lit(""))
-        for ours, theirs in names.items()
-    }
-    spans = rows.select(
-        SOURCE,
-        RAW,
-        CORRUPT,
-        *[
-            text[name].alias(name)
-            for name in ("trace_id", "span_id", "parent_id", "service", "operation")
-        ],
-        parse_us(rows, names["start"], time_unit).alias("start_us"),
-        parse_us(rows, names["end"], time_unit).alias("end_us"),
-        text["start"].isNull().alias("no_start"),
-        text["end"].isNull().alias("no_end"),
-    )
-    flagged = set_aside(
-        spans,
-        [
-            malformed(),
-            *[
-                (f"null {names[name]}", F.col(name).isNull())
-                for name in ("span_id", "parent_id", "service", "operation")
-            ],
-            (f"null {names['start']}", F.col("no_start")),
-            (f"null {names['end']}", F.col("no_end")),
-            *time_checks(names["start"], F.col("start_us")),
-            *time_checks(names["end"], F.col("end_us")),
-            ("end before start", F.col("end_us") < F.col("start_us")),
-        ],
-    )
-    flagged = mark_repeats(
-        flagged, ["span_id"], f"repeated {names['span_id']}", [SOURCE, "start_us", "end_us", RAW]
-    )
-    flagged = flagged.drop("no_start", "no_end", CORRUPT).persist()
-    good = good_rows(flagged).drop(REASON)
-    pairs = _children_with_parents(good, keys)
+    flagged = _flagged_spans(read_rows(spark, files, names.values()), names, time_unit).persist()
+    accepted = accepted_rows(flagged).drop(REASON)
+    pairs = _children_with_parents(accepted, keys)
     requests = (
         pairs.groupBy("request_id", "host", "request_type", "arrived_us")
         .agg(F.array_sort(F.collect_set("key")).alias("watch_keys"))
@@ -125,24 +106,72 @@ def import_spans(
     events = pairs.select(
         "host", "key", F.timestamp_micros("end_us").alias("occurred_at"), F.lit(1.0).alias("amount")
     )
-    return Imported(
+    return ImportedTrace(
         format="spans",
         requests=requests,
         events=events,
         rejects=rejected_rows(flagged),
-        rows={"spans": flagged, "spans kept": good},
+        rows={"spans": flagged, "spans kept": accepted},
         notes=[f"A request is a span with children; it waits for {_WAITS[keys]}."],
         cached=[flagged],
     )
 
 
-_WAITS = {
-    "children": "the end of each of its child spans",
-    "operations": "one end of each (service, operation) that its child spans are of",
-}
+def _flagged_spans(rows: DataFrame, names: Mapping[str, str], time_unit: str) -> DataFrame:
+    """Parse the rows and flag the bad ones.
+
+    Args:
+        rows: The input's rows.
+        names: The input's column for each field of `COLUMNS`.
+        time_unit: Unit of `start` and `end`.
+
+    Returns:
+        A table with `start_us` and `end_us`, the other fields of `COLUMNS`, `SOURCE`, `RAW` and
+        `REASON`.
+    """
+    ids = ("trace_id", "span_id", "parent_id", "service", "operation")
+    spans = rows.select(
+        SOURCE,
+        RAW,
+        CORRUPT,
+        *[text_or_null(names[field]).alias(field) for field in ids],
+        parse_us(rows, names["start"], time_unit).alias("start_us"),
+        parse_us(rows, names["end"], time_unit).alias("end_us"),
+        text_or_null(names["start"]).isNull().alias("no_start"),
+        text_or_null(names["end"]).isNull().alias("no_end"),
+    )
+    flagged = flag_rejects(
+        spans,
+        [
+            malformed_check(),
+            *[
+                (f"null {names[field]}", F.col(field).isNull())
+                for field in ("span_id", "parent_id", "service", "operation")
+            ],
+            (f"null {names['start']}", F.col("no_start")),
+            (f"null {names['end']}", F.col("no_end")),
+            *time_checks(names["start"], F.col("start_us")),
+            *time_checks(names["end"], F.col("end_us")),
+            ("end before start", F.col("end_us") < F.col("start_us")),
+        ],
+    )
+    flagged = flag_repeats(
+        flagged, ["span_id"], f"repeated {names['span_id']}", [SOURCE, "start_us", "end_us", RAW]
+    )
+    return flagged.drop("no_start", "no_end", CORRUPT)
 
 
 def _children_with_parents(spans: DataFrame, keys: str) -> DataFrame:
+    """Join each child span to its parent.
+
+    Args:
+        spans: The accepted spans.
+        keys: One of `KEY_KINDS`.
+
+    Returns:
+        A row per child whose parent is in `spans`: the parent as request_id, host, request_type and
+        arrived_us, and the child as key and end_us.
+    """
     parents = spans.select(
         F.col("span_id").alias("request_id"),
         F.col("service").alias("host"),

@@ -1,4 +1,4 @@
-"""Small traces, replayed and analysed, for the tests of the later parts."""
+"""Small traces and their analyses, for tests of analyses and reports."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from pyspark.sql import SparkSession
 
 from request_purgatory.pipeline.analysis.analysis import Analysis, analyze
 from request_purgatory.pipeline.outcomes.replay import DESIGNS, ReplaySettings
+from request_purgatory.pipeline.output_folder import write_json
 from request_purgatory.pipeline.run import replay_trace
-from request_purgatory.pipeline.traces.output_folder import write_json
 from request_purgatory.pipeline.traces.trace_folder import Trace
 from tests.model.naive_trace import TraceEvent, TraceRequest
 from tests.spark.trace_folders import write_recorded
 from tests.spark.trace_strategies import events_table, requests_table
 
 
-def made(folder: Path) -> Path:
-    """The folder, new."""
+def new_folder(folder: Path) -> Path:
+    """Make a folder and return it."""
     folder.mkdir(parents=True)
     return folder
 
@@ -31,7 +31,7 @@ def write_trace(
     name: str = "tiny",
 ) -> Trace:
     """Write the trace folder of one host, without Spark."""
-    write_recorded(made(folder), requests_table(requests, host), events_table(events, host))
+    write_recorded(new_folder(folder), requests_table(requests, host), events_table(events, host))
     manifest = {
         "name": name,
         "source": name,
@@ -46,30 +46,30 @@ def write_trace(
     return Trace(folder)
 
 
-def analysis_of(
+def replay_and_analyze(
     spark: SparkSession,
     trace: Trace,
     folder: Path,
     designs: Sequence[str] = DESIGNS,
     timeouts: Sequence[int] | None = (1, 3, 1000),
 ) -> Analysis:
-    """Replay a trace and analyse it.
+    """Replay a trace and analyze it.
 
     Args:
         spark: The session.
         trace: The trace.
-        folder: Where `replays/`, a folder for each design, and `analysis/` are made.
-        designs: The purgatories that it is replayed through.
-        timeouts: For what-if; chosen by the trace if None.
+        folder: The folder to make `replays/DESIGN/` and `analysis/` in.
+        designs: The designs to replay it in.
+        timeouts: What-if timeouts in ms; chosen for the trace if None.
 
     Returns:
         The analysis.
     """
     settings = [ReplaySettings(design=design) for design in designs]
     replays = [
-        replay_trace(spark, trace, chosen, made(folder / "replays" / chosen.design))
+        replay_trace(spark, trace, chosen, new_folder(folder / "replays" / chosen.design))
         for chosen in settings
     ]
     return analyze(
-        spark, trace, replays, made(folder / "analysis"), list(timeouts) if timeouts else None
+        spark, trace, replays, new_folder(folder / "analysis"), list(timeouts) if timeouts else None
     )

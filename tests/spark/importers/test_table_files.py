@@ -1,4 +1,4 @@
-"""Files as raw rows: whatever they and their columns are called."""
+"""Tests of reading CSV and Parquet files as raw rows."""
 
 from __future__ import annotations
 
@@ -11,18 +11,14 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from request_purgatory.pipeline.traces.importers.delimited import (
-    header,
+from request_purgatory.pipeline.traces.importers.imported_trace import TraceFormatError
+from request_purgatory.pipeline.traces.importers.row_checks import CORRUPT, RAW, SOURCE
+from request_purgatory.pipeline.traces.importers.table_files import (
+    csv_header,
     parquet_schema,
     read_rows,
-    spark_path,
+    spark_read_path,
     trace_files,
-)
-from request_purgatory.pipeline.traces.importers.imported import (
-    CORRUPT,
-    RAW,
-    SOURCE,
-    TraceFormatError,
 )
 from tests.spark.trace_folders import rows_of, write_lines
 
@@ -38,26 +34,21 @@ ODD_NAMES = [
 ]
 
 
-def test_files_of_odd_names_are_read_as_they_are_called(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    """No name is a pattern, and rows know their files by the same names.
-
-    Folders may be called anything, too.
-    """
+def test_file_names_are_not_patterns(spark: SparkSession, tmp_path: Path) -> None:
+    """Files and folders may have any names, and each row has its file's name unchanged."""
     folder = tmp_path / "[old] {runs} *"
     for number, name in enumerate(ODD_NAMES):
         write_lines(folder / name, ["n", str(number)])
-    # What a pattern would match.
-    write_lines(folder / "x.csv", ["n", "not asked for"])
+    # If "[x].csv" were a pattern, it would match this file.
+    write_lines(folder / "x.csv", ["n", "not listed"])
     found = rows_of(read_rows(spark, [folder / name for name in ODD_NAMES], ["n"]), "n", SOURCE)
     assert [(row["n"], row[SOURCE]) for row in found] == [
         (str(number), name) for number, name in enumerate(ODD_NAMES)
     ]
 
 
-def test_columns_of_odd_names_do_not_harm_the_others(spark: SparkSession, tmp_path: Path) -> None:
-    """Names apart by case alone, no name, Spark's own hidden column, those of this pipeline's, and with backticks."""
+def test_columns_may_have_any_names(spark: SparkSession, tmp_path: Path) -> None:
+    """Also names that differ by case, that Spark or this package uses, and names with backticks."""
     file = write_lines(
         tmp_path / "odd.csv", [",a,A,_metadata,_corrupt,_source,`b`.c", "0,1,2,3,4,5,6"]
     )
@@ -68,23 +59,23 @@ def test_columns_of_odd_names_do_not_harm_the_others(spark: SparkSession, tmp_pa
             "_source": "5",
             "`b`.c": "6",
             SOURCE: "odd.csv",
-            RAW: '{"":"0","a":"1","A":"2","_metadata":"3","_corrupt":"4","_source":"5","`b`.c":"6"}',
+            RAW: (
+                '{"":"0","a":"1","A":"2","_metadata":"3","_corrupt":"4","_source":"5","`b`.c":"6"}'
+            ),
             CORRUPT: None,
         }
     ]
 
 
-def test_no_row_is_lost_to_quotes_line_ends_or_junk(spark: SparkSession, tmp_path: Path) -> None:
-    """Rows with too few or too many fields are told as they stand.
-
-    Blank lines, also before the first, are no rows.
-    """
+def test_malformed_rows_are_kept_as_text(spark: SparkSession, tmp_path: Path) -> None:
+    """Rows with too few or too many fields are in `CORRUPT`; blank lines are not rows."""
     file = tmp_path / "mixed.csv"
     file.write_bytes(
-        b'\xef\xbb\xbf\r\n\r\n"n","m"\r\n1,"a ""b"", c"\r\n\r\n2\r3,x,y\n\x00\xff\n"4,\n5,"two\nlines"\n6,\xfe\n'
+        b'\xef\xbb\xbf\r\n\r\n"n","m"\r\n1,"a ""b"", c"\r\n\r\n2\r3,x,y\n\x00\xff\n'
+        b'"4,\n5,"two\nlines"\n6,\xfe\n'
     )
     rows = rows_of(read_rows(spark, [file], ["n", "m"]))
-    # The last closes what its line did not open.
+    # The last one has a quote that was opened in the line before.
     assert sorted(row[CORRUPT] for row in rows if row[CORRUPT] is not None) == [
         "\x00�",
         '"4,',
@@ -96,16 +87,16 @@ def test_no_row_is_lost_to_quotes_line_ends_or_junk(spark: SparkSession, tmp_pat
     assert good == {"1": 'a "b", c', "5": "two", "6": "�"}
 
 
-def test_packing_and_order_of_columns_make_no_difference(
+def test_files_may_differ_in_compression_and_order_of_columns(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """Each by its own first line; with a byte order mark, quotes, and line ends of either kind."""
+    """Each file is read by its own header; byte order marks and line ends may differ."""
     text = '\ufeffat,"took, ms"\r\n"1","2"\r\n3,4\n'.encode()
     contents = {
         "plain.csv": text,
         "packed.csv.gz": gzip.compress(text),
         "packed.csv.bz2": bz2.compress(text),
-        "turned.csv": b'more,"took, ms",at\nx,4,3\n,2,1\n',
+        "reordered.csv": b'more,"took, ms",at\nx,4,3\n,2,1\n',
     }
     for name, content in contents.items():
         (tmp_path / name).write_bytes(content)
@@ -118,27 +109,25 @@ def test_packing_and_order_of_columns_make_no_difference(
 
 
 @pytest.mark.parametrize("name", ["_hidden.csv", ".hidden.csv.gz"])
-def test_file_that_spark_would_pass_over_is_refused(tmp_path: Path, name: str) -> None:
-    """It would seem to have no rows."""
+def test_hidden_file_is_an_error(tmp_path: Path, name: str) -> None:
+    """Spark would skip the file, and the trace would have no rows."""
     (tmp_path / name).write_bytes(b"a\n1\n")
-    with pytest.raises(
-        TraceFormatError, match=rf"{name}: Spark takes files .* for hidden ones; rename it"
-    ):
+    with pytest.raises(TraceFormatError, match=rf"{name}: Spark skips files .*; rename the file"):
         trace_files(tmp_path / name)
 
 
-def test_file_with_a_colon_in_its_name_is_refused(tmp_path: Path) -> None:
-    """Also where it is one of many."""
+def test_file_name_with_a_colon_is_an_error(tmp_path: Path) -> None:
+    """The error names the file, also if it is one of several."""
     write_lines(tmp_path / "a.csv", ["a"])
     write_lines(tmp_path / "05:27.csv", ["a"])
     with pytest.raises(
-        TraceFormatError, match=r"05:27\.csv: Hadoop, .* takes none with ':' in its name"
+        TraceFormatError, match=r"05:27\.csv: .*\(Hadoop\) can't read files with ':' in their names"
     ):
         trace_files(tmp_path)
 
 
-def test_csv_files_of_a_folder_come_before_its_parquet_files(tmp_path: Path) -> None:
-    """In order of name; folders, hidden files and others are left out."""
+def test_csv_files_of_a_folder_take_precedence_over_parquet_files(tmp_path: Path) -> None:
+    """Files are sorted by name; folders, hidden files and other files are left out."""
     for name in ("b.csv.gz", "a.csv", "c.csv.bz2", "d.parquet", "_SUCCESS", ".e.csv", "LICENSE"):
         (tmp_path / name).touch()
     (tmp_path / "folder.csv").mkdir()
@@ -148,14 +137,15 @@ def test_csv_files_of_a_folder_come_before_its_parquet_files(tmp_path: Path) -> 
     assert [file.name for file in trace_files(tmp_path)] == ["d.parquet"]
     (tmp_path / "d.parquet").unlink()
     with pytest.raises(
-        TraceFormatError, match=r"no CSV \(\.csv, .*\) and no Parquet \(\.parquet\) file in it"
+        TraceFormatError,
+        match=r"has neither CSV files \(\.csv, .*\) nor Parquet files \(\.parquet\)",
     ):
         trace_files(tmp_path)
 
 
 @pytest.mark.parametrize("name", ["LICENSE", "table.txt", "table.csv.zip"])
-def test_file_of_another_ending_is_refused(tmp_path: Path, name: str) -> None:
-    """With the endings that there are."""
+def test_file_of_another_type_is_an_error(tmp_path: Path, name: str) -> None:
+    """The message lists the supported suffixes."""
     (tmp_path / name).touch()
     with pytest.raises(TraceFormatError, match=rf"{name}: neither CSV .* nor Parquet"):
         trace_files(tmp_path / name)
@@ -171,22 +161,15 @@ def test_file_of_another_ending_is_refused(tmp_path: Path, name: str) -> None:
         ("long.csv", b"a" * 200_000),
     ],
 )
-def test_first_line_that_can_not_be_read_is_told_with_the_file(
-    tmp_path: Path, name: str, content: bytes
-) -> None:
-    """Whatever is wrong with it."""
+def test_unreadable_header_is_an_error(tmp_path: Path, name: str, content: bytes) -> None:
+    """The message names the file."""
     (tmp_path / name).write_bytes(content)
     with pytest.raises(TraceFormatError, match=rf"{name}: can't be read as CSV text \("):
-        header(tmp_path / name)
+        csv_header(tmp_path / name)
 
 
-def test_parquet_files_that_do_not_fit_together_are_refused(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    """Of a column that only some have Spark would make nulls.
-
-    How Arrow stores strings is no difference.
-    """
+def test_parquet_files_must_have_the_same_columns(spark: SparkSession, tmp_path: Path) -> None:
+    """A missing column would become nulls; Arrow's kinds of strings count as the same type."""
     one, same, typed, lacking, junk = (
         tmp_path / f"{name}.parquet" for name in ("one", "same", "typed", "lacking", "junk")
     )
@@ -201,14 +184,14 @@ def test_parquet_files_that_do_not_fit_together_are_refused(
         ("x", 1),
         ("y", 2),
     ]
-    for file, told in [
+    for file, message in [
         (typed, f"{typed}: column b is string, but int64 in {one}"),
-        (lacking, f"{lacking}: no column b; it has a"),
+        (lacking, f"{lacking}: missing columns: b; the file has a"),
         (junk, f"{junk}: can't be read as Parquet"),
     ]:
-        with pytest.raises(TraceFormatError) as refused:
+        with pytest.raises(TraceFormatError) as error:
             read_rows(spark, [one, file], ["a", "b"])
-        assert str(refused.value).startswith(told)
+        assert str(error.value).startswith(message)
     with pytest.raises(TraceFormatError, match="can't be read as Parquet"):
         parquet_schema(junk)
 
@@ -216,9 +199,9 @@ def test_parquet_files_that_do_not_fit_together_are_refused(
 def test_path_for_spark_is_absolute_and_literal(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """What comes before a colon is no protocol then."""
+    """Patterns are escaped, and the text before a colon is not a protocol."""
     monkeypatch.chdir(tmp_path)
     assert (
-        spark_path(Path("a:b/[c]*?{d}\\.csv"))
+        spark_read_path(Path("a:b/[c]*?{d}\\.csv"))
         == f"file://{tmp_path}/a:b/\\[c\\]\\*\\?\\{{d\\}}\\\\.csv"
     )

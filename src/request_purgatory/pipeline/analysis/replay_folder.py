@@ -1,0 +1,117 @@
+"""Replay folders, the output of `purgatory replay`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from request_purgatory.pipeline.outcomes.replay import HOSTS
+from request_purgatory.pipeline.output_folder import write_json
+from request_purgatory.pipeline.spark.workers import require_workers
+from request_purgatory.pipeline.traces.importers.table_files import (
+    read_spark_table,
+    spark_write_path,
+)
+from request_purgatory.pipeline.traces.schema import OUTCOMES
+from request_purgatory.pipeline.traces.trace_folder import read_manifest
+
+_MANIFEST = "replay.json"
+
+
+@dataclass(frozen=True)
+class ReplayFolder:
+    """A replay on disk.
+
+    The folder has two Parquet tables, `outcomes/` (`schema.OUTCOMES` and `late_ms`) and `hosts/`
+    (`host` and `replay.HOSTS`), and the purgatory's settings in `replay.json`.
+
+    Attributes:
+        path: The folder.
+        label: The replay's name in an analysis; the purgatory's design if None.
+    """
+
+    path: Path
+    label: str | None = None
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The purgatory's settings, read from `replay.json`.
+
+        Raises:
+            TraceFormatError: The folder is not a replay folder.
+        """
+        return read_manifest(
+            self.path, "a replay folder", _MANIFEST, "make one with `purgatory replay`"
+        )
+
+    @property
+    def name(self) -> str:
+        """The label, or the purgatory's design if there is none."""
+        return self.label or str(self.settings["design"])
+
+    def table(self, spark: SparkSession, name: str) -> DataFrame:
+        """Return one of the tables.
+
+        Args:
+            spark: The session.
+            name: `outcomes` or `hosts`.
+        """
+        return read_spark_table(spark, self.path / name)
+
+
+def write_replay(replayed: DataFrame, settings: dict[str, Any], target: Path) -> ReplayFolder:
+    """Compute a replay and write it to a replay folder.
+
+    Args:
+        replayed: The result of `replay.replay`.
+        settings: The purgatory's settings.
+        target: An empty folder.
+
+    Returns:
+        The folder, without a label.
+    """
+    require_workers(replayed.sparkSession, target)
+    # The replay runs once, for both tables. Its rows do not have to stay in memory for that.
+    replayed = replayed.persist(StorageLevel.DISK_ONLY)
+    outcomes = replayed.where(F.col("kind") == "outcomes").select(*OUTCOMES.names, "late_ms")
+    outcomes.write.parquet(spark_write_path(target / "outcomes"))
+    hosts = replayed.where(F.col("kind") == "hosts").select("host", "stats.*")
+    hosts.select("host", *HOSTS.names).write.parquet(spark_write_path(target / "hosts"))
+    replayed.unpersist()
+    write_json(target / _MANIFEST, settings)
+    return ReplayFolder(target)
+
+
+def label_replays(replays: list[ReplayFolder]) -> list[ReplayFolder]:
+    """Give each replay a label that no other one has.
+
+    A label is the design, followed by the settings in which replays of that design differ, and by
+    a number where the settings are equal: `wheel tick_ms=1`, `wheel tick_ms=5`, `wheel tick_ms=5
+    #2`.
+
+    Args:
+        replays: Replays of one trace.
+
+    Returns:
+        The same folders with labels, in the same order.
+    """
+    labels: list[str] = []
+    labelled = []
+    for replay in replays:
+        settings = replay.settings
+        same_design = [
+            other.settings for other in replays if other.settings["design"] == settings["design"]
+        ]
+        differing = [
+            key for key in settings if any(other[key] != settings[key] for other in same_design)
+        ]
+        label = " ".join([settings["design"], *[f"{key}={settings[key]}" for key in differing]])
+        labels.append(label)
+        number = labels.count(label)
+        labelled.append(ReplayFolder(replay.path, label if number == 1 else f"{label} #{number}"))
+    return labelled

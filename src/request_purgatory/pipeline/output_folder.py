@@ -1,0 +1,82 @@
+"""Output folders that appear complete or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+#: A file that marks a folder as made by `output_folder`, which may replace it.
+_MARKER = ".purgatory"
+
+
+class OutputExistsError(FileExistsError):
+    """The output exists already and may not be replaced."""
+
+
+@contextmanager
+def output_folder(target: Path, *, replace: bool = False) -> Iterator[Path]:
+    """Make a folder to write into, and rename it to `target` at the end of the block.
+
+    Until then the folder is beside `target`, under a hidden name. If the block raises, the folder
+    is removed and an earlier `target` is left untouched. If `target` is a symbolic link, the folder
+    that it links to is made or replaced, and the link stays.
+
+    Args:
+        target: The folder to make; missing parents are made too.
+        replace: Replace an existing folder, if it is empty or was made by this function.
+
+    Yields:
+        The folder to write into.
+
+    Raises:
+        OutputExistsError: `target` exists, and `replace` is false or does not apply to it.
+    """
+    target = target.resolve()
+    if target.exists():
+        if not replace:
+            raise OutputExistsError(
+                f"{target} exists already: choose another --out, or replace it with --force"
+            )
+        if not target.is_dir() or (not (target / _MARKER).exists() and any(target.iterdir())):
+            raise OutputExistsError(
+                f"{target} was not made by purgatory, so it is not replaced: choose another --out"
+            )
+    partial = target.with_name(f".{target.name}.partial-{os.getpid()}")
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(parents=True)
+    try:
+        yield partial
+        (partial / _MARKER).touch()
+        if target.exists():
+            _replace_folder(target, partial)
+        else:
+            partial.rename(target)
+    except BaseException:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise
+
+
+def _replace_folder(target: Path, replacement: Path) -> None:
+    old = target.with_name(f".{target.name}.replaced-{os.getpid()}")
+    target.rename(old)
+    try:
+        replacement.rename(target)
+    except BaseException:
+        old.rename(target)
+        raise
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def write_json(path: Path, content: Any) -> None:
+    """Write `content` to a file as indented JSON in UTF-8."""
+    path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def read_json(path: Path) -> Any:
+    """Return the content of a JSON file in UTF-8."""
+    return json.loads(path.read_text(encoding="utf-8"))

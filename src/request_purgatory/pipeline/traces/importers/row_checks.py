@@ -1,0 +1,196 @@
+"""Check rows while they are imported: parse their values, and keep the bad ones as rejects.
+
+An importer reads rows with the columns `SOURCE`, `RAW` and `CORRUPT` (`table_files.read_rows`).
+`flag_rejects` and `flag_repeats` add `REASON`, which is null for good rows. `accepted_rows` and
+`rejected_rows` then separate the two kinds.
+
+A check is a pair: the reason for a rejection, and a boolean column that is true for rejected rows.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812 - as in Spark's documentation
+
+from request_purgatory.pipeline.traces.schema import AGGREGATES, QUANTIFIERS
+
+Check = tuple[str, Column]
+
+# Columns beside those of the input, under names that an input is unlikely to have.
+#: The name of the row's file.
+SOURCE = "_purgatory_source"
+#: The row as JSON, or as text if it is malformed.
+RAW = "_purgatory_raw"
+#: The text of a malformed row, null for others.
+CORRUPT = "_purgatory_corrupt"
+#: The reason for a rejection, null for good rows.
+REASON = "_purgatory_reason"
+
+_US_PER_UNIT = {"s": 1_000_000.0, "ms": 1_000.0, "us": 1.0, "ns": 0.001}
+TIME_UNITS = ("iso", *_US_PER_UNIT)
+
+#: Accepted times, in microseconds since the epoch: the years 1900 to 2199. Others are mistakes,
+#: most often of the unit. Their deadlines may exceed the range of timestamps in Python or Spark.
+MIN_TIME_US = -2_208_988_800_000_000
+MAX_TIME_US = 7_258_118_400_000_000 - 1
+
+#: Longer durations, in ms, would overflow 64-bit microseconds.
+_MAX_DURATION_MS = 1e15
+
+
+def flag_rejects(table: DataFrame, checks: list[Check]) -> DataFrame:
+    """Add the column `REASON`: the reason of the first check that is true, else null.
+
+    Args:
+        table: Any table.
+        checks: Checks in order of precedence. A null does not reject the row.
+
+    Returns:
+        `table` with the column `REASON`.
+    """
+    reason = F.coalesce(*[F.when(is_bad, F.lit(reason)) for reason, is_bad in checks])
+    return table.withColumn(REASON, reason)
+
+
+def flag_repeats(table: DataFrame, keys: list[str], reason: str, order: list[str]) -> DataFrame:
+    """Set `REASON` for good rows whose `keys` occurred in an earlier good row.
+
+    Args:
+        table: Rows with `RAW` and `REASON`.
+        keys: The columns that must be unique among the good rows.
+        reason: The value for `REASON`.
+        order: The columns that rows are sorted by to find the first one.
+
+    Returns:
+        `table` with `REASON` set in the second and further rows.
+    """
+    # One window over all rows reads the files once. Rejected rows get partitions of their own, by
+    # the hash of their text. Without it, those with null keys would all be in one partition.
+    apart = F.when(F.col(REASON).isNotNull(), F.xxhash64(RAW))
+    number = F.row_number().over(Window.partitionBy(*keys, apart).orderBy(*order))
+    return table.withColumn(REASON, F.coalesce(REASON, F.when(number > 1, F.lit(reason))))
+
+
+def accepted_rows(table: DataFrame) -> DataFrame:
+    """Return the rows without a `REASON`."""
+    return table.where(F.col(REASON).isNull())
+
+
+def rejected_rows(table: DataFrame) -> DataFrame:
+    """Return the rows with a `REASON`, as rows of `schema.REJECTS`."""
+    return table.where(F.col(REASON).isNotNull()).select(
+        F.col(REASON).alias("reason"), F.col(SOURCE).alias("source"), F.col(RAW).alias("row")
+    )
+
+
+def quote_column(name: str) -> str:
+    """Return a column's name quoted for expressions, so that it may have any characters."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def text_or_null(column: str) -> Column:
+    """Return a column as text without surrounding blanks, null where it is empty."""
+    return F.nullif(F.trim(F.col(quote_column(column)).cast("string")), F.lit(""))
+
+
+def parse_us(table: DataFrame, column: str, unit: str) -> Column:
+    """Parse a column of times.
+
+    Timestamps and ISO 8601 text are parsed with every unit; text without a zone is UTC.
+
+    Args:
+        table: The table with the column.
+        column: The column's name.
+        unit: The unit of numbers since the epoch, one of `TIME_UNITS`. With "iso", numbers are not
+            times.
+
+    Returns:
+        Whole microseconds since the epoch, rounded down; null where the value is not a time.
+    """
+    kind = dict(table.dtypes)[column]
+    value = F.col(quote_column(column))
+    if kind.startswith(("timestamp", "date")):
+        return F.unix_micros(value.cast("timestamp"))
+    text = value.cast("string")
+    # Spark would also parse a year alone, although "2022" may be a number of ms, and a time of day,
+    # as one of the current day.
+    moment = F.when(text.rlike(r"^\s*\d{4}-\d"), F.unix_micros(F.try_to_timestamp(text)))
+    if unit == "iso":
+        return moment
+    if unit == "ns":
+        # Nanoseconds since the epoch have more digits than a double holds.
+        number = F.floor(
+            text.try_cast("decimal(38,6)") / F.lit(1000).cast("decimal(10,0)")
+        ).try_cast("bigint")
+    else:
+        scale = F.lit(int(_US_PER_UNIT[unit])).cast("decimal(10,0)")
+        number = F.floor(text.try_cast("decimal(28,9)") * scale).try_cast("bigint")
+    return F.coalesce(number, moment)
+
+
+def add_ms(time_us: Column, duration_ms: Column) -> Column:
+    """Add a duration to a time, without the overflow that would fail Spark's whole query.
+
+    Args:
+        time_us: Whole microseconds since the epoch.
+        duration_ms: Milliseconds, as a double.
+
+    Returns:
+        Whole microseconds since the epoch, rounded up; null for a duration that is null, not a
+        number or too long.
+    """
+    return time_us + F.when(F.abs(duration_ms) < _MAX_DURATION_MS, F.ceil(duration_ms * 1000))
+
+
+def time_checks(name: str, time_us: Column) -> list[Check]:
+    """Return the checks of a time: that it was parsed, and is in the accepted years.
+
+    Args:
+        name: The column's name, for the reasons.
+        time_us: The result of `parse_us`.
+    """
+    return [
+        (f"unparsable {name}", time_us.isNull()),
+        (f"{name} not of the years 1900 to 2199", ~time_us.between(MIN_TIME_US, MAX_TIME_US)),
+    ]
+
+
+def malformed_check() -> Check:
+    """Return the check that a row has as many fields as its file has columns."""
+    return "malformed row", F.col(CORRUPT).isNotNull()
+
+
+def request_checks() -> list[Check]:
+    """Return the checks of the rows of `schema.REQUESTS`."""
+    required = (
+        "host",
+        "request_id",
+        "arrived_at",
+        "timeout_ms",
+        "watch_keys",
+        "aggregate",
+        "threshold",
+        "quantifier",
+    )
+    return [
+        *[(f"null {name}", F.col(name).isNull()) for name in required],
+        *time_checks("arrived_at", F.unix_micros("arrived_at")),
+        ("null watch key", F.exists("watch_keys", lambda key: key.isNull())),
+        ("negative timeout", F.col("timeout_ms") < 0),
+        ("unknown aggregate", ~F.col("aggregate").isin(*AGGREGATES)),
+        ("unknown quantifier", ~F.col("quantifier").isin(*QUANTIFIERS)),
+        ("threshold is not a number", F.isnan("threshold")),
+    ]
+
+
+def event_checks() -> list[Check]:
+    """Return the checks of the rows of `schema.EVENTS`."""
+    return [
+        *[
+            (f"null {name}", F.col(name).isNull())
+            for name in ("host", "key", "occurred_at", "amount")
+        ],
+        *time_checks("occurred_at", F.unix_micros("occurred_at")),
+        ("amount is not a finite number", F.isnan("amount") | (F.abs("amount") == float("inf"))),
+        ("negative amount", F.col("amount") < 0),
+    ]

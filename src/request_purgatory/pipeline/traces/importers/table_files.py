@@ -1,0 +1,310 @@
+"""Read CSV and Parquet files as raw rows that keep the name of their file.
+
+Spark treats paths as patterns and skips some files silently. This module checks files first, and
+escapes paths for Spark.
+"""
+
+from __future__ import annotations
+
+import bz2
+import csv
+import gzip
+import json
+import os
+import re
+import zlib
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache, reduce
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import types as T  # noqa: N812
+
+from request_purgatory.pipeline.traces.importers.imported_trace import TraceFormatError
+from request_purgatory.pipeline.traces.importers.row_checks import (
+    CORRUPT,
+    RAW,
+    SOURCE,
+    quote_column,
+)
+
+CSV_SUFFIXES = (".csv", ".csv.gz", ".csv.bz2")
+PARQUET_SUFFIX = ".parquet"
+#: The key of the table's schema, as JSON, in the footers of Parquet files that Spark wrote.
+_SPARK_SCHEMA = b"org.apache.spark.sql.parquet.row.metadata"
+_OPENERS: Mapping[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open}
+
+
+def trace_files(path: Path) -> list[Path]:
+    """Return the files of a trace.
+
+    Args:
+        path: A CSV or Parquet file, or a folder.
+
+    Returns:
+        The file itself; or the CSV files of the folder, and without any its Parquet files, in order
+        of name. Hidden files, whose names begin with "." or "_", are left out.
+
+    Raises:
+        TraceFormatError: The path does not exist, has no such file, or has a file that Spark can't
+            read under its name.
+    """
+    if not path.exists():
+        raise TraceFormatError(f"{path}: no such file or folder")
+    if path.is_file():
+        if not path.name.endswith((*CSV_SUFFIXES, PARQUET_SUFFIX)):
+            raise TraceFormatError(
+                f"{path}: neither CSV ({', '.join(CSV_SUFFIXES)}) nor Parquet ({PARQUET_SUFFIX})"
+            )
+        files = [path]
+        if path.name.startswith((".", "_")):
+            raise TraceFormatError(
+                f"{path}: Spark skips files whose names begin with '.' or '_'; rename the file"
+            )
+    else:
+        visible = sorted(
+            file
+            for file in path.iterdir()
+            if file.is_file() and not file.name.startswith((".", "_"))
+        )
+        files = [file for file in visible if file.name.endswith(CSV_SUFFIXES)]
+        files = files or [file for file in visible if file.name.endswith(PARQUET_SUFFIX)]
+    for file in files:
+        if ":" in file.name:
+            raise TraceFormatError(
+                f"{file}: Spark's file system layer (Hadoop) can't read files with ':' in their "
+                "names; rename the file"
+            )
+    if not files:
+        raise TraceFormatError(
+            f"{path}: the folder has neither CSV files ({', '.join(CSV_SUFFIXES)}) nor Parquet "
+            f"files ({PARQUET_SUFFIX})"
+        )
+    return files
+
+
+def csv_header(file: Path) -> list[str]:
+    """Return the column names of a CSV file, from its first line that is not blank.
+
+    Raises:
+        TraceFormatError: The file is empty or not text, or has two columns of the same name.
+    """
+    try:
+        # "utf-8-sig" accepts a byte order mark, and the csv module needs newline="". Bytes that are
+        # not UTF-8 are replaced here as Spark replaces them; only in the header they are an error.
+        with _OPENERS.get(file.suffix, open)(
+            file, "rt", encoding="utf-8-sig", errors="replace", newline=""
+        ) as text:
+            names = next(
+                (row for row in csv.reader(text) if "".join(row).strip() or len(row) > 1), None
+            )
+    except (OSError, EOFError, zlib.error, csv.Error) as error:
+        raise TraceFormatError(f"{file}: can't be read as CSV text ({error})") from error
+    if not names:
+        raise TraceFormatError(
+            f"{file}: the file is empty; expected a first line with the columns' names"
+        )
+    if any("\ufffd" in name or "\0" in name for name in names):
+        raise TraceFormatError(f"{file}: can't be read as CSV text (its first line is not UTF-8)")
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if repeated:
+        raise TraceFormatError(
+            f"{file}: the first line has the column {repeated[0]!r} more than once"
+        )
+    return names
+
+
+def require_columns(file: Path, given: Iterable[str], required: Iterable[str]) -> None:
+    """Check the columns of a file.
+
+    Args:
+        file: The file, for the message.
+        given: The names of the file's columns.
+        required: The names of the columns that it must have.
+
+    Raises:
+        TraceFormatError: A required column is missing.
+    """
+    given = list(given)
+    missing = [name for name in required if name not in given]
+    if missing:
+        raise TraceFormatError(
+            f"{file}: missing columns: {', '.join(missing)}; the file has {', '.join(given)}"
+        )
+
+
+def parquet_schema(file: Path) -> pa.Schema:
+    """Return the columns of a Parquet file and their types.
+
+    Raises:
+        TraceFormatError: The file is not a Parquet file.
+    """
+    try:
+        return pq.read_schema(file)
+    except (OSError, ValueError) as error:
+        raise TraceFormatError(f"{file}: can't be read as Parquet ({error})") from error
+
+
+@lru_cache(maxsize=4096)
+def require_parquet_columns(location: str, required: tuple[str, ...]) -> None:
+    """Check the columns of a Parquet file; names match in any case, as in Spark.
+
+    Args:
+        location: The file's URL, as in Spark's `_metadata.file_path`.
+        required: The names of the columns that it must have.
+
+    Raises:
+        TraceFormatError: A required column is missing, or the file is not a Parquet file.
+    """
+    file = Path(url2pathname(urlsplit(location).path))
+    given = parquet_schema(file).names
+    folded = {name.lower() for name in given}
+    require_columns(file, given, [name for name in required if name.lower() not in folded])
+
+
+def spark_read_path(path: Path) -> str:
+    """Return the URL of a local path for Spark's readers, which treat `*`, `[` and `{` as patterns.
+
+    The URL is absolute: in a relative path, Spark takes the text before a colon for a protocol.
+    """
+    return re.sub(r"([\\*?\[\]{}])", r"\\\1", spark_write_path(path))
+
+
+def spark_write_path(path: Path) -> str:
+    """Return the URL of a local path for Spark's writers, which know no patterns.
+
+    `file://` chooses mounted file systems, also where a cluster has another default.
+    """
+    return f"file://{os.path.abspath(path)}"
+
+
+def read_spark_table(spark: SparkSession, folder: Path) -> DataFrame:
+    """Read a table that Spark wrote in Parquet.
+
+    Given a folder only, Spark would start a job to read the schema from a footer. So the driver
+    reads the footer itself. Files of other writers have no such schema, and Spark infers it.
+
+    Args:
+        spark: The session.
+        folder: The folder with the table's files.
+
+    Returns:
+        The table.
+    """
+    reader = spark.read
+    file = min(folder.glob(f"*{PARQUET_SUFFIX}"), default=None)
+    try:
+        schema = (pq.read_metadata(file).metadata or {}).get(_SPARK_SCHEMA) if file else None
+    except (OSError, ValueError):
+        schema = None  # Spark's reader raises the error for a damaged file.
+    if schema:
+        reader = reader.schema(T.StructType.fromJson(json.loads(schema)))
+    return reader.parquet(spark_read_path(folder))
+
+
+def read_rows(spark: SparkSession, files: list[Path], required: Iterable[str]) -> DataFrame:
+    """Read the rows of CSV or Parquet files.
+
+    Args:
+        spark: The session.
+        files: Files of one kind, as `trace_files` returns them.
+        required: The names of the columns to read.
+
+    Returns:
+        A table with the `required` columns, `SOURCE`, `RAW` and `CORRUPT`. All columns of CSV are
+        text. A CSV row with too few or too many fields has its text in `CORRUPT`.
+
+    Raises:
+        TraceFormatError: A file lacks a required column or can't be read, or a column has different
+            types in two files.
+    """
+    required = list(dict.fromkeys(required))
+    if files[0].name.endswith(PARQUET_SUFFIX):
+        return _read_parquet(spark, files, required)
+    # Files of one folder may have their columns in different orders. Spark would use the order of
+    # the first file for all.
+    by_header: dict[tuple[str, ...], list[Path]] = defaultdict(list)
+    for file in files:
+        names = csv_header(file)
+        require_columns(file, names, required)
+        by_header[tuple(names)].append(file)
+    return reduce(
+        DataFrame.unionByName,
+        [_read_csv(spark, group, names, required) for names, group in by_header.items()],
+    )
+
+
+def _read_csv(
+    spark: SparkSession, files: list[Path], names: tuple[str, ...], required: list[str]
+) -> DataFrame:
+    # The columns are read under generated names. The file's own may differ by case only, which
+    # Spark can't distinguish, or have characters that it can't parse.
+    plain = [f"c{number}" for number in range(len(names))]
+    rows = (
+        spark.read.schema(
+            T.StructType([T.StructField(name, T.StringType()) for name in (*plain, CORRUPT)])
+        )
+        .option("header", True)
+        .option("mode", "PERMISSIVE")
+        .option("columnNameOfCorruptRecord", CORRUPT)
+        .option("escape", '"')  # RFC 4180 doubles quotes
+        .csv([spark_read_path(file) for file in files])
+    )
+    whole = F.to_json(
+        F.struct(*[F.col(ours).alias(theirs) for ours, theirs in zip(plain, names, strict=True)])
+    )
+    wanted = [F.col(plain[names.index(name)]).alias(name) for name in required]
+    return rows.select(*wanted, _file_name(), F.coalesce(CORRUPT, whole).alias(RAW), CORRUPT)
+
+
+def _read_parquet(spark: SparkSession, files: list[Path], required: list[str]) -> DataFrame:
+    first: dict[str, tuple[Path, pa.DataType]] = {}
+    for file in files:
+        schema = parquet_schema(file)
+        require_columns(file, schema.names, required)
+        for name in required:
+            kind = _storage_type(schema.field(name).type)
+            other, known = first.setdefault(name, (file, kind))
+            if kind != known:
+                raise TraceFormatError(f"{file}: column {name} is {kind}, but {known} in {other}")
+    rows = spark.read.parquet(*[spark_read_path(file) for file in files])
+    whole = F.to_json(F.struct(*[F.col(quote_column(name)) for name in rows.columns]))
+    wanted = [
+        _without_nanoseconds(F.col(quote_column(name)), first[name][1]).alias(name)
+        for name in required
+    ]
+    return rows.select(
+        *wanted, _file_name(), whole.alias(RAW), F.lit(None).cast("string").alias(CORRUPT)
+    )
+
+
+def _storage_type(kind: pa.DataType) -> pa.DataType:
+    """Return the type in Parquet, which has neither Arrow's dictionaries nor its large strings."""
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    return pa.string() if pa.types.is_large_string(kind) or pa.types.is_string_view(kind) else kind
+
+
+def _without_nanoseconds(column: Column, kind: pa.DataType) -> Column:
+    """Return a column of nanosecond timestamps as Spark timestamps, rounded down to microseconds.
+
+    Spark has no such type, and reads them as integers (`nanosAsLong`). Other columns are returned
+    unchanged.
+    """
+    if not (pa.types.is_timestamp(kind) and kind.unit == "ns"):
+        return column
+    return F.timestamp_micros(
+        F.floor(column.cast("decimal(20,0)") / F.lit(1000).cast("decimal(4,0)")).cast("bigint")
+    )
+
+
+def _file_name() -> Column:
+    # Spark encodes the name for a URL, except for "+", which `url_decode` would turn into a blank.
+    return F.url_decode(F.replace("_metadata.file_name", F.lit("+"), F.lit("%2B"))).alias(SOURCE)
