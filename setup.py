@@ -1,13 +1,15 @@
-"""Compiles the core with Cython; everything else about the package is in pyproject.toml.
+"""Compiles the core with Cython; pyproject.toml has everything else about the package.
 
-The sources are plain Python with a `.pxd` beside each, and run as they stand where nothing was
-compiled. Switches, by environment variables:
+The sources are plain Python with a `.pxd` file beside each. Without a compiler they run
+interpreted. Environment variables:
 
-    REQUEST_PURGATORY_BUILD=interpreted   compile nothing REQUEST_PURGATORY_BUILD=compiled      a
-    failing compiler fails the installation, instead of leaving the core interpreted
-    REQUEST_PURGATORY_BUILD=sanitized     as compiled, with C assertions and sanitizers, into
-    folders of its own under build/ REQUEST_PURGATORY_SANITIZERS=...      those sanitizers:
-    address,undefined unless given; ThreadSanitizer (thread) stands alone
+    REQUEST_PURGATORY_BUILD
+        interpreted   Compile nothing.
+        compiled      Fail if the compiler fails, instead of leaving the core interpreted.
+        sanitized     As compiled, with C assertions and sanitizers, into a folder under build/.
+    REQUEST_PURGATORY_SANITIZERS
+        The sanitizers of a sanitized build; address,undefined by default. ThreadSanitizer
+        (thread) can't be combined with others.
 """
 
 from __future__ import annotations
@@ -21,62 +23,76 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
 PACKAGE = Path("src/request_purgatory")
-# The headers in C.
+# The folder of the C headers.
 NATIVE = PACKAGE / "_native"
 BUILDS = ("", "interpreted", "compiled", "sanitized")
 BUILD = os.environ.get("REQUEST_PURGATORY_BUILD", "")
 SANITIZERS = os.environ.get("REQUEST_PURGATORY_SANITIZERS", "address,undefined")
 
-# Modules whose objects the cyclic collector does not track, and how many freed ones are kept for
-# use again (Cython can do that for classes without a base only). Cython takes these two directives
-# on a class only, and there only by way of an import that does not exist where Cython is not
-# installed.
-UNTRACKED = {"timer/task.py": 0, "purgatory/watch.py": 1024}
-TRACKED = (
+MODULES = (
     "_native/primitives.pyx",
     "_native/parker.py",
     "_native/collector_hooks.pyx",
+    "_native/class_signatures.pyx",
     "clock.py",
     "metrics.py",
-    "timer/sleepers.py",
+    "timer/task.py",
+    "timer/sleeping_threads.py",
     "timer/bucket.py",
     "timer/delay_queue.py",
     "timer/wheel.py",
     "timer/timer.py",
     "purgatory/operation.py",
+    "purgatory/watch.py",
     "purgatory/watch_table.py",
     "purgatory/purge_backlog.py",
+    "purgatory/core.py",
     "purgatory/purgatory.py",
     "purgatory/hold.py",
     "purgatory/legacy.py",
     "aio/loop_handle.py",
-    "aio/hold.py",
     "pipeline/outcomes/replay_driver.py",
 )
 
 DIRECTIVES = {
     "language_level": 3,
-    # The `.pxd` files say what is typed; annotations are for readers and mypy, and allow what C
-    # types do not.
+    # The `.pxd` files declare the C types. Annotations are for readers and mypy, and allow values
+    # that C types do not.
     "annotation_typing": False,
-    # Plain method descriptors, which CPython calls by its shortest way.
+    # Plain method descriptors: a call costs some 10 ns less than that of Cython's own functions.
     "binding": False,
+    # Argument Clinic's format is the one that `inspect.signature` reads. It has no annotations.
     "embedsignature": True,
+    "embedsignature.format": "clinic",
     "auto_pickle": False,
     "boundscheck": False,
     "wraparound": False,
     "initializedcheck": False,
-    # No module needs the interpreter lock for what is right: see docs/design.md, "Free-threaded
-    # Python".
+    # No module relies on the GIL: see docs/design.md, "Free-threaded Python".
     "freethreading_compatible": True,
+}
+
+# Further directives of single modules. As directives of a class, the first two would need an import
+# of Cython at run time.
+MODULE_DIRECTIVES: dict[str, dict[str, Any]] = {
+    # The cyclic collector does not track these objects. (Cython supports a free list only for
+    # classes without a base.)
+    "timer/task.py": {"no_gc": True},
+    "purgatory/watch.py": {"no_gc": True, "freelist": 1024},
+    # PurgatoryMetrics is a Python class: its methods have signatures without embedded ones.
+    "metrics.py": {"embedsignature": False},
 }
 
 
 def extension(source: str) -> Extension:
-    """The extension module of one source file."""
+    """Return the extension module of one source file.
+
+    Args:
+        source: The file's path below the package.
+    """
     options: dict[str, Any] = {}
     if os.name != "nt":
-        # Python's own flags ask for debug information, which is most of a wheel's size.
+        # Python's own flags add debug information, which would be most of a wheel's size.
         options["extra_compile_args"] = ["-O3", "-g0"]
     if BUILD == "sanitized":
         sanitize = f"-fsanitize={SANITIZERS}"
@@ -96,38 +112,45 @@ def extension(source: str) -> Extension:
 
 
 def extensions() -> list[Extension]:
-    """The compiled modules, as C; none where Cython fails and is allowed to."""
+    """Translate the sources to C.
+
+    Returns:
+        The extension modules.
+    """
     from Cython.Build import cythonize
     from Cython.Compiler import Options
 
     Options.get_directive_defaults().update(no_gc=False, freelist=0)
-    options: dict[str, Any] = {"build_dir": "build/cython", "include_path": ["src"]}
-    modules = []
-    for source, kept in UNTRACKED.items():
-        untracked = DIRECTIVES | {"no_gc": True, "freelist": kept}
-        modules += cythonize([extension(source)], compiler_directives=untracked, **options)
-    modules += cythonize(
-        [extension(source) for source in TRACKED], compiler_directives=DIRECTIVES, **options
-    )
-    return list(modules)
+    modules: list[Extension] = []
+    for source in MODULES:
+        modules += cythonize(
+            [extension(source)],
+            compiler_directives=DIRECTIVES | MODULE_DIRECTIVES.get(source, {}),
+            build_dir="build/cython",
+            include_path=["src"],
+        )
+    return modules
 
 
 def warn(error: BaseException) -> None:
-    """Say on the console why the core stays interpreted."""
+    """Print to stderr why the core stays interpreted."""
     print(
-        f"request-purgatory: the core could not be compiled and stays interpreted, several times slower: {error}",
+        "request-purgatory: the core could not be compiled and stays interpreted, several times "
+        f"slower: {error}",
         file=sys.stderr,
     )
     print(
-        "request-purgatory: a C compiler is needed, on Debian and Ubuntu: apt-get install gcc python3-dev",
+        "request-purgatory: install a C compiler; on Debian and Ubuntu: "
+        "apt-get install gcc python3-dev",
         file=sys.stderr,
     )
 
 
 class BuildCompiled(build_ext):
-    """`build_ext` that leaves the core interpreted if it can't be compiled: all modules or none."""
+    """A `build_ext` that compiles all modules, or none if the compiler fails."""
 
     def run(self) -> None:
+        """Compile the modules; leave the core interpreted if that fails and is allowed to."""
         try:
             super().run()
         except Exception as error:
@@ -137,7 +160,7 @@ class BuildCompiled(build_ext):
             self.remove()
 
     def remove(self) -> None:
-        """Take away what was built before the failure: half a core would not fit together."""
+        """Delete the modules built before the failure: compiled and interpreted ones don't mix."""
         for module in self.extensions:
             for path in {
                 Path(self.get_ext_fullpath(module.name)),
@@ -150,9 +173,8 @@ class BuildCompiled(build_ext):
 def main() -> None:
     """Run setuptools."""
     if BUILD not in BUILDS:
-        sys.exit(
-            f"REQUEST_PURGATORY_BUILD must be one of {', '.join(filter(None, BUILDS))}, got {BUILD!r}"
-        )
+        known = ", ".join(filter(None, BUILDS))
+        sys.exit(f"REQUEST_PURGATORY_BUILD must be one of {known}, got {BUILD!r}")
     modules: list[Extension] = []
     if BUILD != "interpreted":
         try:
@@ -163,8 +185,7 @@ def main() -> None:
             warn(error)
     options: dict[str, dict[str, Any]] = {"build_ext": {"parallel": os.cpu_count() or 1}}
     if BUILD == "sanitized":
-        # setuptools does not see that flags differ, and would take what another build has left for
-        # its own.
+        # setuptools does not compare compiler flags, and would reuse another build's objects.
         options["build"] = {"build_base": f"build/{BUILD}-{SANITIZERS.replace(',', '-')}"}
     setup(ext_modules=modules, cmdclass={"build_ext": BuildCompiled}, options=options)
 

@@ -126,11 +126,11 @@ def _operations(side: str, count: int, keys: int) -> int:
 
 def _system_timer(kept: list[object]) -> int:
     timer = SystemTimer("benchmark")
-    timer.call_later(_DELAY_MS, no_op).cancel()
+    timer.call_later_ms(_DELAY_MS, no_op).cancel()
 
     def add(kept: list[object]) -> None:
         for index in range(len(kept)):
-            kept[index] = timer.call_later(_DELAY_MS, no_op)
+            kept[index] = timer.call_later_ms(_DELAY_MS, no_op)
 
     grown = _growth(kept, add)
     if timer.size != len(kept):

@@ -55,10 +55,10 @@ def measure(side: str, count: int) -> dict[str, float]:
 
 def _system_timer(delays: list[int], handles: list[object], clock: Clock | None = None) -> int:
     timer = SystemTimer("benchmark", clock=clock)
-    call_later = timer.call_later
+    call_later_ms = timer.call_later_ms
     start_ns = ns_after_gc()
     for index, delay in enumerate(delays):
-        handles[index] = call_later(delay, no_op)
+        handles[index] = call_later_ms(delay, no_op)
     elapsed_ns = perf_counter_ns() - start_ns
     if timer.size != len(delays):
         raise RuntimeError(f"expected {len(delays)} pending timers, got {timer.size}")

@@ -70,7 +70,7 @@ def _check_none_pending(pending: int) -> None:
 
 def _system_timer(delays: list[int]) -> int:
     timer = SystemTimer("benchmark")
-    handles = _shuffled([timer.call_later(delay, no_op) for delay in delays])
+    handles = _shuffled([timer.call_later_ms(delay, no_op) for delay in delays])
     start_ns = ns_after_gc()
     for handle in handles:
         handle.cancel()

@@ -123,9 +123,9 @@ def measure(
 
 def _system_timer(work: _Work, clock: Clock | None = None) -> list[int]:
     timer = SystemTimer("benchmark", clock=clock)
-    call_later = timer.call_later
+    call_later_ms = timer.call_later_ms
     for delay in work.pending:
-        call_later(delay, no_op)
+        call_later_ms(delay, no_op)
     cycled = work.cycled
     elapsed_ns = []
     ns_after_gc()
@@ -133,7 +133,7 @@ def _system_timer(work: _Work, clock: Clock | None = None) -> list[int]:
         start_ns = perf_counter_ns()
         for _ in range(work.repeats):
             for delay in cycled:
-                handle = call_later(delay, no_op)
+                handle = call_later_ms(delay, no_op)
                 handle.cancel()
             timer.advance_clock(0)
         elapsed_ns.append(perf_counter_ns() - start_ns)

@@ -89,7 +89,7 @@ def _system_timer(delays: list[int], callback: _Callback) -> int:
     clock = ManualClock()
     timer = SystemTimer("benchmark", clock=clock)
     for delay in delays:
-        timer.call_later(delay, callback)
+        timer.call_later_ms(delay, callback)
     now_ms = 0
     start_ns = ns_after_gc()
     while (next_ms := timer.next_expiration_ms) is not None:

@@ -18,7 +18,7 @@ from request_purgatory import (
 )
 from tests.support import leftovers
 from tests.support.profiles import PROFILE, load_all_constants, reproducing
-from tests.support.thread_group import Crew
+from tests.support.thread_group import ThreadGroup
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -107,7 +107,7 @@ def make_wheel_purgatory(clock: ManualClock) -> Iterator[MakePurgatory]:
 
     yield make
     for purgatory, timer in made:
-        purgatory.shutdown()
+        purgatory.close()
         timer.shutdown()
 
 
@@ -122,7 +122,7 @@ def make_legacy_purgatory(clock: ManualClock) -> Iterator[MakePurgatory]:
 
     yield make
     for purgatory in made:
-        purgatory.shutdown()
+        purgatory.close()
 
 
 @pytest.fixture(params=["wheel", "legacy"])
@@ -139,11 +139,11 @@ def purgatory(make_purgatory: MakePurgatory) -> DelayedOperationPurgatory:
 
 
 @pytest.fixture
-def crew() -> Iterator[Crew]:
+def thread_group() -> Iterator[ThreadGroup]:
     """Threads that must have ended, without an error, when the test ends."""
-    crew = Crew()
-    yield crew
-    crew.join()
+    thread_group = ThreadGroup()
+    yield thread_group
+    thread_group.join()
 
 
 @pytest.fixture(params=[None, 1e-6], ids=["usual switching", "constant switching"])

@@ -91,7 +91,7 @@ def _use_in_child(state: RoundState, pending: Sequence[Any]) -> int:
             return 7
         if not _new_task_runs(state):
             return 8
-    return 10 if purgatory.shutdown() else 0
+    return 10 if purgatory.close() else 0
 
 
 def _prepare(probe: Probe) -> Probe:
@@ -119,7 +119,7 @@ def _new_operation_expires(state: RoundState) -> bool:
 
 def _new_task_runs(state: RoundState) -> bool:
     ran: list[int] = []
-    state.timer.call_later(1, ran.append, 1)
+    state.timer.call_later_ms(1, ran.append, 1)
     deadline = time.monotonic() + _CHILD_S / 3
     while not ran and time.monotonic() < deadline:
         if state.manual_clock is not None:

@@ -17,7 +17,6 @@ from benchmarks.soak.probe import (
     Probe,
     QuorumProbe,
     TimedProbe,
-    record_quorum_end,
 )
 from benchmarks.soak.round_state import RoundState
 from benchmarks.soak.timer_worker import TimerWorker
@@ -31,7 +30,7 @@ _CALLBACKS = {
     for kind in (Probe, TimedProbe, FaultyProbe, ChainedProbe, QuorumProbe)
     for name in ("on_complete", "on_expiration", "on_cancellation")
     if (method := kind.__dict__.get(name)) is not None
-} | {record_quorum_end.__code__}
+}
 #: Functions that are not interrupted, because only they know what they record.
 _PROTECTED = {
     TimerWorker.record_run.__code__,

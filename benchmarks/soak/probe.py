@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 
-from request_purgatory import Clock, DelayedFutures, DelayedOperation, TimerTask
+from request_purgatory import Clock, DelayedOperation, TimerTask
+from request_purgatory.purgatory.quorum import QuorumOperation
 
 # The attribute `calls` of a probe has an octal digit for each call, the first one in the highest
 # digit. One int is recorded faster than a list.
@@ -140,20 +141,23 @@ class ChainedProbe(Probe):
         self.cause(self.key)
 
 
-class QuorumProbe(DelayedFutures):
-    """Delayed futures that record their callbacks. Their `on_done` is `record_quorum_end`."""
+class QuorumProbe(QuorumOperation):
+    """The operation behind `gather`, which records its callbacks."""
 
     __slots__ = ("calls",)
 
     calls: int
 
+    def on_complete(self) -> None:
+        self.calls = self.calls << 3 | COMPLETE
+        super().on_complete()
+
     def on_expiration(self) -> None:
         self.calls = self.calls << 3 | EXPIRATION
 
-
-def record_quorum_end(quorum: QuorumProbe) -> None:
-    """Record that a quorum's end was reported."""
-    quorum.calls = quorum.calls << 3 | (CANCELLATION if quorum.outcome == "cancelled" else COMPLETE)
+    def on_cancellation(self) -> None:
+        self.calls = self.calls << 3 | CANCELLATION
+        super().on_cancellation()
 
 
 class EventCondition:

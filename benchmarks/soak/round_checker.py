@@ -126,7 +126,7 @@ class RoundChecker:
                 if handle is not None
                 and handle.delay_ms < LONG_MS
                 and number not in known
-                and handle._callback is not None
+                and handle.callback is not None
             ]
         return due
 
@@ -279,7 +279,7 @@ class RoundChecker:
                     f"thread {worker.number}: shutdown returned handle {twice[0]}, which had ended"
                 )
             for outcome, count in ends.items():
-                self.ended["call_later", outcome] += count
+                self.ended["call_later_ms", outcome] += count
 
     def _check_tasks(self) -> None:
         returned = Counter(map(id, self._state.returned_tasks))

@@ -136,7 +136,7 @@ class RoundState:
     def close(self, part: int) -> None:
         """Shut down the purgatory (0), the timer (1) or the executor (2) during a round."""
         if part == 0:
-            self.purgatory.shutdown()
+            self.purgatory.close()
             self.shutdowns += 1
         elif part == 1:
             self.returned_tasks += self.timer.shutdown()
@@ -146,7 +146,7 @@ class RoundState:
 
     def close_all(self) -> None:
         """Shut down the rest, after the threads have ended the round."""
-        self.purgatory.shutdown()
+        self.purgatory.close()
         if self.executor is not None:
             self.executor.shutdown_and_wait()
         self.returned_tasks += self.timer.shutdown()

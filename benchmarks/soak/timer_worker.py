@@ -18,7 +18,7 @@ class TimerWorker:
     Only the worker's thread makes and cancels them. Any thread that advances the timer runs them.
 
     Attributes:
-        handles: The handles of `SystemTimer.call_later`, in order of their numbers.
+        handles: The handles of `SystemTimer.call_later_ms`, in order of their numbers.
         ran: The numbers of the handles that ran.
         cancelled_handles: The numbers of the handles that were cancelled.
         early: The numbers of the handles that ran before their time.
@@ -33,7 +33,7 @@ class TimerWorker:
         """Prepare for a round."""
         self.state = state
         self.timer = state.timer
-        self._call_later = state.timer.call_later
+        self._call_later = state.timer.call_later_ms
         self.handles: list[Any] = []
         self.ran: list[int] = []
         self.cancelled_handles: list[int] = []

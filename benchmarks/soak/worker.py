@@ -20,7 +20,6 @@ from benchmarks.soak.probe import (
     Probe,
     QuorumProbe,
     TimedProbe,
-    record_quorum_end,
 )
 from benchmarks.soak.round_state import RoundState
 from benchmarks.soak.timer_worker import TimerWorker
@@ -31,6 +30,7 @@ from request_purgatory import (
     SystemTimer,
     TimerClosedError,
 )
+from request_purgatory.purgatory.hold import HoldFuture
 
 #: Number of calls that a closed purgatory or timer rejects before a thread leaves the round.
 _REFUSALS = 25
@@ -258,7 +258,7 @@ class Worker(TimerWorker):
 
     def read_counts(self) -> None:
         _event, key = next(self._checks)
-        assert self.purgatory.watched_under(key) >= 0
+        assert self.purgatory.num_watchers(key) >= 0
         assert self.purgatory.num_delayed >= 0
 
     def purge(self) -> None:
@@ -291,7 +291,7 @@ class Worker(TimerWorker):
     def wait_for_quorum(self) -> None:
         needed, of = next(self._sizes)
         answers: list[Future[Any]] = [Future() for _ in range(of)]
-        op = QuorumProbe(LONG_MS, answers, record_quorum_end, needed=needed)  # type: ignore[arg-type]
+        op = QuorumProbe(tuple(answers), needed, LONG_MS, HoldFuture())
         op.calls = 0
         self.probes.append(op)
         try:
@@ -338,7 +338,7 @@ class Worker(TimerWorker):
         op.purgatory = purgatory
         purgatory.try_complete_else_watch(op, [1, 2])
         timer = SystemTimer("soak-cycle")
-        timer.call_later(LONG_MS, timer.add, op)
+        timer.call_later_ms(LONG_MS, timer.add, op)
         self.cycles += (weakref.ref(purgatory), weakref.ref(timer))
 
     def collect(self) -> None:

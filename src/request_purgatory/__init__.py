@@ -21,19 +21,19 @@ from request_purgatory.errors import (
 )
 from request_purgatory.metrics import PurgatoryMetrics
 from request_purgatory.purgatory.legacy import LegacyPurgatory
-from request_purgatory.purgatory.operation import DelayedOperation
+from request_purgatory.purgatory.operation import DelayedOperation, Outcome
 from request_purgatory.purgatory.purgatory import DelayedOperationPurgatory
-from request_purgatory.purgatory.quorum import DelayedFutures
+from request_purgatory.purgatory.quorum import Quorum, QuorumFailedError, QuorumTimeoutError
 from request_purgatory.timer import SystemTimer, TimerHandle, TimerTask
 
 __compiled__ = primitives.COMPILED
 
 if __compiled__:
     importlib.import_module("request_purgatory._native.collector_hooks")
+    importlib.import_module("request_purgatory._native.class_signatures")
 
 __all__ = [
     "Clock",
-    "DelayedFutures",
     "DelayedOperation",
     "DelayedOperationPurgatory",
     "InterruptedUseError",
@@ -45,9 +45,13 @@ __all__ = [
     "NotInitializedError",
     "NotificationLoopError",
     "OperationCancelledError",
+    "Outcome",
     "PurgatoryClosedError",
     "PurgatoryError",
     "PurgatoryMetrics",
+    "Quorum",
+    "QuorumFailedError",
+    "QuorumTimeoutError",
     "SystemTimer",
     "TaskInUseError",
     "TimerClosedError",

@@ -5,11 +5,11 @@ from request_purgatory._native cimport primitives
 cdef class Clock:
     cdef object __weakref__
 
-    cpdef long long _read_ns(self) except? -1
+    cpdef long long read_ns(self) except? -1
 
 
 cdef class MonotonicClock(Clock):
-    cpdef long long _read_ns(self) except? -1
+    cpdef long long read_ns(self) except? -1
 
 
 cdef class ManualClock(Clock):
@@ -17,5 +17,5 @@ cdef class ManualClock(Clock):
     cdef long long _now_ns
     cdef list _sleepers
 
-    cpdef long long _read_ns(self) except? -1
-    cpdef _move_to_ns(self, long long now_ns)
+    cpdef long long read_ns(self) except? -1
+    cpdef set_now_ns(self, long long now_ns)

@@ -1,9 +1,8 @@
-"""The one module that knows what time it is.
+"""Clocks: the only module that reads the time.
 
-Everything else is handed a clock. A clock counts nanoseconds from an origin of its own; timers work
-in whole milliseconds and ask for two readings: `now_ms`, rounded down, for "has that moment come?",
-and `ceil_ms`, rounded up, for "when does a delay that starts now end?". With both, a delay is never
-cut short by the part of a millisecond that rounding throws away.
+All other code is given a clock. A clock counts nanoseconds from its own origin. Timers work in
+whole milliseconds and use two readings. `now_ms`, rounded down, decides whether a time has passed.
+`ceil_ms`, rounded up, is the start of a new delay. So rounding never shortens a delay.
 """
 
 from __future__ import annotations
@@ -16,56 +15,57 @@ from request_purgatory.errors import InvalidArgumentError, whole_number
 
 NS_PER_MS = 1_000_000
 
-#: How far a clock can count: 292 years of nanoseconds fit 64 bits.
+#: The largest time of a clock: 292 years, whose nanoseconds fit 64 bits.
 MAX_NOW_MS = (2**63 - 1) // NS_PER_MS
 
 
 class Clock:
-    """What timers need of a clock. Any thread may read it.
+    """The base class of clocks. Any thread may read a clock.
 
-    Subclasses give `now_ns` and `wait_until`.
+    Subclasses override `now_ns` and `wait_until`.
     """
 
     __slots__ = ("__weakref__",)
 
     @property
     def now_ns(self) -> int:
-        """Nanoseconds since the clock's origin; never goes back."""
+        """Nanoseconds since the clock's origin; never decreases."""
         raise NotImplementedError
 
     @property
     def now_ms(self) -> int:
-        """Whole milliseconds that have passed since the clock's origin."""
-        return primitives.floor_ms(self._read_ns())
+        """Milliseconds since the clock's origin, rounded down."""
+        return primitives.floor_ms(self.read_ns())
 
     @property
     def ceil_ms(self) -> int:
-        """The first whole millisecond that is not in the past."""
-        return primitives.ceil_ms(self._read_ns())
+        """Milliseconds since the clock's origin, rounded up."""
+        return primitives.ceil_ms(self.read_ns())
 
-    def _read_ns(self) -> int:
-        """`now_ns` by a way that compiled code takes without a look-up.
-
-        It is read at every operation.
-        """
+    def read_ns(self) -> int:
+        """Return `now_ns`; compiled code calls this, at every operation, without a look-up."""
         return self.now_ns
 
     def wait_until(self, parker: Parker, until_ms: int | None) -> None:
-        """Park until this clock reads `until_ms`, or until somebody unparks the parker.
+        """Park until this clock reads `until_ms`, or until another thread unparks the parker.
 
-        May return early: the caller looks at the clock and at what it waits for, and waits again.
+        It may return early: callers check the clock and their condition, and wait again.
 
         Args:
-            parker: Where to sleep. No lock is held meanwhile.
-            until_ms: Whole milliseconds on this clock; None is without a limit.
+            parker: Where to sleep. The caller holds no lock.
+            until_ms: Whole milliseconds on this clock; None waits without a limit.
+
+        Raises:
+            NotImplementedError: The subclass does not override it.
         """
         raise NotImplementedError
 
 
 def check_range(clock: Clock) -> None:
-    """InvalidArgumentError if the clock reads what timers can't count from.
+    """Check that the clock reads from 0 to 292 years.
 
-    Less than 0, or beyond 292 years.
+    Raises:
+        InvalidArgumentError: It reads less or more.
     """
     now_ns = clock.now_ns
     if not 0 <= now_ns <= MAX_NOW_MS * NS_PER_MS:
@@ -81,25 +81,30 @@ class MonotonicClock(Clock):
 
     __slots__ = ()
 
+    def __repr__(self) -> str:
+        return "<MonotonicClock>"
+
     @property
     def now_ns(self) -> int:
+        """Nanoseconds since the machine's arbitrary origin."""
         return primitives.monotonic_ns()
 
-    def _read_ns(self) -> int:
+    def read_ns(self) -> int:
+        """Return `now_ns`."""
         return primitives.monotonic_ns()
 
     def wait_until(self, parker: Parker, until_ms: int | None) -> None:
+        """Park until this clock reads `until_ms`, or until another thread unparks the parker."""
         parker.park(
             None if until_ms is None else (until_ms * NS_PER_MS - primitives.monotonic_ns()) / 1e9
         )
 
 
 class ManualClock(Clock):
-    """A clock that stands still until it is told to move: for tests, and for replaying traces.
+    """A clock that only moves when a program advances it: for tests, and for replaying traces.
 
-    Threads that sleep on it (a purgatory's clock thread, say) are woken whenever it moves, so
-    timeouts can be tested without waiting for them. Any thread may move it; two that do so at once
-    are put in order.
+    Each move wakes the threads that sleep on the clock, such as a purgatory's clock thread. So
+    tests of timeouts do not have to wait. Any thread may advance the clock.
 
     >>> clock = ManualClock(now_ms=100)
     >>> clock.advance(50)
@@ -110,8 +115,15 @@ class ManualClock(Clock):
     __slots__ = ("_lock", "_now_ns", "_sleepers")
 
     def __init__(self, now_ms: int = 0) -> None:
-        """Start at `now_ms` (whole milliseconds, not negative; InvalidArgumentError otherwise)."""
-        # One float let in here would make every later reading a float.
+        """Create a clock that reads `now_ms`.
+
+        Args:
+            now_ms: Whole milliseconds, from 0 to 292 years.
+
+        Raises:
+            InvalidArgumentError: `now_ms` is not a whole number, or out of range.
+        """
+        # A float here would make every later reading a float.
         now_ms = whole_number("now_ms", now_ms)
         if not 0 <= now_ms <= MAX_NOW_MS:
             raise InvalidArgumentError(
@@ -121,17 +133,27 @@ class ManualClock(Clock):
         self._now_ns = now_ms * NS_PER_MS
         self._sleepers: list[Parker] = []
 
+    def __repr__(self) -> str:
+        return f"<ManualClock now_ms={self.now_ms}>"
+
     @property
     def now_ns(self) -> int:
+        """Nanoseconds since the clock's origin."""
         return self._now_ns
 
-    def _read_ns(self) -> int:
+    def read_ns(self) -> int:
+        """Return `now_ns`."""
         return self._now_ns
 
     def advance(self, ms: int) -> None:
-        """Move forward by `ms` whole milliseconds.
+        """Advance the clock.
 
-        InvalidArgumentError if negative, not a whole number, or beyond 292 years.
+        Args:
+            ms: Whole milliseconds, at least 0.
+
+        Raises:
+            InvalidArgumentError: `ms` is negative or not a whole number, or the clock would pass
+                292 years.
         """
         if type(ms) is not int:
             ms = whole_number("ms", ms)
@@ -147,16 +169,20 @@ class ManualClock(Clock):
             self._wake_sleepers()
 
     def advance_to_ns(self, now_ns: int) -> None:
-        """Move to `now_ns`, whole nanoseconds since the origin.
+        """Advance the clock to `now_ns`.
 
-        InvalidArgumentError if that is in the past.
+        Args:
+            now_ns: Whole nanoseconds since the origin, not less than the current time.
+
+        Raises:
+            InvalidArgumentError: `now_ns` is in the past, not a whole number, or beyond 292 years.
         """
         if type(now_ns) is not int:
             now_ns = whole_number("now_ns", now_ns)
         with self._lock:
             if now_ns < self._now_ns:
                 raise InvalidArgumentError(
-                    "now_ns", f"at least {self._now_ns}, where the clock is", now_ns
+                    "now_ns", f"at least {self._now_ns}, the current time", now_ns
                 )
             if now_ns > MAX_NOW_MS * NS_PER_MS:
                 raise InvalidArgumentError(
@@ -166,18 +192,20 @@ class ManualClock(Clock):
         if self._sleepers:
             self._wake_sleepers()
 
-    def _move_to_ns(self, now_ns: int) -> None:
-        """`advance_to_ns` for who alone moves the clock, and only ahead.
+    def set_now_ns(self, now_ns: int) -> None:
+        """Set the clock to `now_ns` without a check or a lock.
 
-        A replay does it at every instant.
+        For a replay, which sets the clock at every instant, never to an earlier time, and is its
+        only user.
         """
         self._now_ns = now_ns
         if self._sleepers:
             self._wake_sleepers()
 
     def wait_until(self, parker: Parker, until_ms: int | None) -> None:
-        # Registered before the look at the time: a move after that look finds the parker here. So
-        # no move is missed.
+        """Park until this clock reads `until_ms`, or until another thread unparks the parker."""
+        # Register before reading the time: a move after that reading finds the parker. So no move
+        # is missed.
         with self._lock:
             self._sleepers.append(parker)
         try:

@@ -1,4 +1,4 @@
-"""The errors this package raises: one small tree, each carrying the values that were wrong."""
+"""The exceptions of this package, each with the values that caused it."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import operator
 
 
 class PurgatoryError(Exception):
-    """Base of every error that this package raises on purpose."""
+    """Base class of the exceptions of this package."""
 
 
 class InvalidArgumentError(PurgatoryError, ValueError):
-    """An argument is outside what is allowed.
+    """An argument has a value that is not allowed.
 
     Attributes:
-        name: the argument's name.
-        requirement: what it must be.
-        value: what was given.
+        name: The argument's name.
+        requirement: What the argument must be.
+        value: The value that was given.
     """
 
     def __init__(self, name: str, requirement: str, value: object) -> None:
@@ -29,21 +29,34 @@ class InvalidArgumentError(PurgatoryError, ValueError):
 
 
 def whole_number(name: str, value: object, requirement: str = "a whole number (an int)") -> int:
-    """`value` as an int, or InvalidArgumentError that names it: floats and bools are refused."""
+    """Return `value` as an int.
+
+    Args:
+        name: The argument's name, for the error message.
+        value: The argument. Floats and bools are refused.
+        requirement: What the argument must be, for the error message.
+
+    Raises:
+        InvalidArgumentError: `value` is not a whole number.
+    """
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise InvalidArgumentError(name, requirement, value)
     return operator.index(value)
 
 
 class TaskInUseError(PurgatoryError, RuntimeError):
-    """A task or an operation was handed to a second timer or purgatory while the first still has it."""
+    """A task or operation was added to a second timer or purgatory while the first still has it."""
 
 
 class NotInitializedError(PurgatoryError, RuntimeError):
-    """A subclass of TimerTask or DelayedOperation does not call `super().__init__(delay_ms)`."""
+    """A subclass of TimerTask or DelayedOperation does not call its base's `__init__`.
+
+    Attributes:
+        kind: The name of the subclass.
+    """
 
     def __init__(self, kind: str) -> None:
-        super().__init__(f"{kind}.__init__ has to call super().__init__(delay_ms), and did not")
+        super().__init__(f"{kind}.__init__ did not call super().__init__(...): add that call")
         self.kind = kind
 
     def __reduce__(self) -> tuple[type[NotInitializedError], tuple[str]]:
@@ -51,11 +64,16 @@ class NotInitializedError(PurgatoryError, RuntimeError):
 
 
 class NotCompletedError(PurgatoryError, RuntimeError):
-    """`try_complete` returned a true value although it did not complete the operation."""
+    """`try_complete` returned a true value although it did not complete the operation.
+
+    Attributes:
+        kind: The name of the operation's class.
+    """
 
     def __init__(self, kind: str) -> None:
         super().__init__(
-            f"{kind}.try_complete returned a true value without completing the operation: return self.force_complete()"
+            f"{kind}.try_complete returned a true value without completing the operation: "
+            "return self.force_complete()"
         )
         self.kind = kind
 
@@ -64,7 +82,12 @@ class NotCompletedError(PurgatoryError, RuntimeError):
 
 
 class NotificationLoopError(PurgatoryError, RuntimeError):
-    """A condition notifies its own watch key whenever it is looked at, so that looking would never end."""
+    """A condition notifies its own watch key each time it is checked, which would never end.
+
+    Attributes:
+        cause: The check that notified itself, such as "the check of watch key 3".
+        times: The number of notifications in a row.
+    """
 
     def __init__(self, cause: str, times: int) -> None:
         super().__init__(f"{cause} caused an event for itself {times} times in a row")
@@ -76,15 +99,15 @@ class NotificationLoopError(PurgatoryError, RuntimeError):
 
 
 class InterruptedUseError(PurgatoryError, RuntimeError):
-    """A signal handler or finalizer used what its own thread was in the middle of changing.
+    """A signal handler or finalizer used an object that its own thread was changing.
 
-    On the interpreted build only.
+    Only the interpreted build raises this.
     """
 
     def __init__(self) -> None:
         super().__init__(
-            "a signal handler or finalizer interrupted this thread inside of the interpreted core, and can't use it: "
-            "let another thread do it, or install the compiled build"
+            "a signal handler or finalizer interrupted this thread inside of the interpreted core, "
+            "and can't use it: let another thread do it, or install the compiled build"
         )
 
     def __reduce__(self) -> tuple[type[InterruptedUseError], tuple[()]]:
@@ -92,11 +115,11 @@ class InterruptedUseError(PurgatoryError, RuntimeError):
 
 
 class OperationCancelledError(PurgatoryError, RuntimeError):
-    """The operation that somebody waits for was cancelled: its key is gone, or it was cancelled itself.
+    """The operation that the caller waits for was cancelled, alone or with its watch key.
 
     Attributes:
-        name: the purgatory's name.
-        operation: the operation.
+        name: The purgatory's name.
+        operation: The operation.
     """
 
     def __init__(self, name: str, operation: object) -> None:
@@ -109,7 +132,11 @@ class OperationCancelledError(PurgatoryError, RuntimeError):
 
 
 class TimerClosedError(PurgatoryError, RuntimeError):
-    """The timer has been shut down and takes no more tasks."""
+    """The timer has been shut down and accepts no tasks.
+
+    Attributes:
+        name: The timer's name.
+    """
 
     def __init__(self, name: str) -> None:
         super().__init__(f"timer {name!r} has been shut down")
@@ -120,7 +147,11 @@ class TimerClosedError(PurgatoryError, RuntimeError):
 
 
 class PurgatoryClosedError(PurgatoryError, RuntimeError):
-    """The purgatory has been shut down: it holds nothing and takes nothing."""
+    """The purgatory has been shut down and accepts no operations.
+
+    Attributes:
+        name: The purgatory's name.
+    """
 
     def __init__(self, name: str) -> None:
         super().__init__(f"purgatory {name!r} has been shut down")

@@ -18,15 +18,15 @@ cdef class PurgatoryCounters:
     cdef readonly long long max_late_ms
     cdef readonly long long max_callback_ms
 
-    cpdef begin(self)
+    cpdef reset(self)
     cpdef primitives.CoreLock fork_lock(self)
-    cdef long long _pending(self) noexcept
-    cpdef long long enter(self) except? -1
-    cpdef long long end(self, int state, long long waited_ms) except? -1
-    cpdef end_at_once(self, int state)
+    cdef long long pending_unlocked(self) noexcept
+    cpdef long long count_entered(self) except? -1
+    cpdef long long count_ended(self, int state, long long waited_ms) except? -1
+    cpdef count_ended_at_once(self, int state)
     cdef void _count_end(self, int state) noexcept
 
-    cpdef callbacks_ran(self, long long late_ms, long long took_ms)
+    cpdef record_callback_times(self, long long late_ms, long long took_ms)
 
     @cython.locals(bucket=Py_ssize_t)
-    cpdef read(self, Py_ssize_t purgatory_size)
+    cpdef snapshot(self, Py_ssize_t purgatory_size)

@@ -1,4 +1,4 @@
-"""What a purgatory counts."""
+"""The counters of a purgatory."""
 
 from __future__ import annotations
 
@@ -7,30 +7,33 @@ from dataclasses import dataclass
 
 from request_purgatory._native import primitives, states
 
-#: Buckets of the waiting-time histogram: bucket i counts waits below 2**i ms (and not below
-#: 2**(i-1)), the last one the rest.
+#: Buckets of the waiting-time histogram: bucket i counts waits from 2**(i-1) up to but not
+#: including 2**i ms, the last bucket all longer ones.
 WAIT_BUCKETS = 32
 
 
 @dataclass(frozen=True, slots=True)
 class PurgatoryMetrics:
-    """One consistent reading of a purgatory's counters.
+    """One consistent snapshot of a purgatory's counters.
 
     Attributes:
-        purgatory_size: entries in all watcher lists; an operation may be counted once a key, and
-            after its end.
-        num_delayed_operations: operations pending, exactly.
-        estimated_operations: the estimate E of the operations that the lists hold, ended or not.
-        completions, expirations, cancellations: ends so far, of each kind; each operation is in one
-            of them once.
-        purges: how often the watcher lists were purged; `purged_entries` is what went.
-        callback_errors: exceptions raised by operations' code and contained here.
-        max_late_ms: how late, at most, an operation's time-out came after its delay; 0 on a
-            ManualClock, which jumps.
-        max_callback_ms: how long, at most, the callbacks of one took. Without an executor, other
-            time-outs wait for them.
-        wait_histogram_ms: how many operations waited less than 2**i ms but not less than 2**(i-1),
-            for i = 0, 1, ...
+        purgatory_size: The entries in all watcher lists. An operation may be counted once per key,
+            and after its end until the next purge.
+        num_delayed_operations: The exact number of pending operations.
+        estimated_operations: The estimated number of operations in the watcher lists, ended or
+            not.
+        completions, expirations, cancellations: The operations that ended in each way; each
+            operation is counted once, in one of them.
+        purges: The number of purges of the watcher lists.
+        purged_entries: The number of entries that purges removed.
+        callback_errors: The number of exceptions that operations' code raised and the purgatory
+            logged.
+        max_late_ms: The largest delay of an expiration behind its deadline; 0 on a ManualClock,
+            whose time jumps.
+        max_callback_ms: The longest run of one expiration's callbacks. Without an executor, other
+            expirations wait for them.
+        wait_histogram_ms: The number of operations that waited from 2**(i-1) up to but not
+            including 2**i ms, for i = 0, 1, ...
     """
 
     purgatory_size: int
@@ -47,7 +50,11 @@ class PurgatoryMetrics:
     wait_histogram_ms: tuple[int, ...]
 
     def by_kafka_name(self) -> dict[str, int]:
-        """The counters under the names that Kafka's broker gives them, or gives the like."""
+        """Return the counters by metric name, in the style of Kafka's broker.
+
+        Returns:
+            The first two names are those of Kafka's `DelayedOperationPurgatory` metrics.
+        """
         return {
             "PurgatorySize": self.purgatory_size,
             "NumDelayedOperations": self.num_delayed_operations,
@@ -62,9 +69,14 @@ class PurgatoryMetrics:
 
 
 class PurgatoryCounters:
-    """The counters of one purgatory, exact whatever threads count.
+    """The counters of one purgatory. Thread-safe: each change is made under one lock.
 
-    Each change is made under one lock.
+    Attributes:
+        entered, completed, expired, cancelled: The operations that entered, and that ended in each
+            way.
+        estimate: The estimated number of operations in the watcher lists, ended or not.
+        since_purge: The operations that entered since the last purge.
+        purges, purged, callback_errors, max_late_ms, max_callback_ms: As in `PurgatoryMetrics`.
     """
 
     __slots__ = (
@@ -84,10 +96,10 @@ class PurgatoryCounters:
     )
 
     def __init__(self) -> None:
-        self.begin()
+        self.reset()
 
-    def begin(self) -> None:
-        """Begin at nothing, with a lock of its own."""
+    def reset(self) -> None:
+        """Set all counters to 0, with a new lock."""
         self._lock = primitives.CoreLock()
         self._waits = array("q", [0]) * WAIT_BUCKETS
         self.entered = 0
@@ -103,52 +115,69 @@ class PurgatoryCounters:
         self.max_callback_ms = 0
 
     def fork_lock(self) -> primitives.CoreLock:
-        """Return the lock, which a fork holds."""
+        """Return the lock, which a fork has to hold."""
         return self._lock
 
     @property
     def pending(self) -> int:
-        """Operations that entered and have not ended."""
+        """The number of operations that entered and have not ended."""
         self._lock.acquire()
-        pending = self._pending()
+        pending = self.pending_unlocked()
         self._lock.release()
         return pending
 
     @property
     def unpurged(self) -> int:
-        """E - pending: about how many operations ended without leaving the watcher lists."""
+        """About how many ended operations are still in the watcher lists: estimate - pending."""
         self._lock.acquire()
-        unpurged = self.estimate - self._pending()
+        unpurged = self.estimate - self.pending_unlocked()
         self._lock.release()
         return unpurged
 
-    def _pending(self) -> int:
+    def pending_unlocked(self) -> int:
+        """Return `pending`; the caller holds the lock, or is the only thread."""
         return self.entered - self.completed - self.expired - self.cancelled
 
-    def enter(self) -> int:
-        """One operation is about to be watched; the new `unpurged`."""
+    def count_entered(self) -> int:
+        """Count an operation that is about to be watched.
+
+        Returns:
+            The new value of `unpurged`.
+        """
         self._lock.acquire()
         self.entered += 1
         self.estimate += 1
         self.since_purge += 1
-        unpurged = self.estimate - self._pending()
+        unpurged = self.estimate - self.pending_unlocked()
         self._lock.release()
         return unpurged
 
-    def end(self, state: int, waited_ms: int) -> int:
-        """One operation that entered has ended; the new `unpurged`."""
+    def count_ended(self, state: int, waited_ms: int) -> int:
+        """Count the end of an operation that entered.
+
+        Args:
+            state: How it ended, as in `states`.
+            waited_ms: How long it was pending.
+
+        Returns:
+            The new value of `unpurged`.
+        """
         bucket = primitives.bit_length(waited_ms)
         if bucket >= 32:  # WAIT_BUCKETS: a constant for the compiler, too
             bucket = 31
         self._lock.acquire()
         self._waits[bucket] += 1
         self._count_end(state)
-        unpurged = self.estimate - self._pending()
+        unpurged = self.estimate - self.pending_unlocked()
         self._lock.release()
         return unpurged
 
-    def end_at_once(self, state: int) -> None:
-        """One operation ended before it entered."""
+    def count_ended_at_once(self, state: int) -> None:
+        """Count an operation that ended before it was watched.
+
+        Args:
+            state: How it ended, as in `states`.
+        """
         self._lock.acquire()
         self.entered += 1
         self._waits[0] += 1
@@ -164,27 +193,32 @@ class PurgatoryCounters:
             self.cancelled += 1
 
     def begin_purge(self) -> None:
-        """E becomes the number pending: what has ended is about to be dropped."""
+        """Set the estimate to `pending`: the purge is about to remove the ended operations."""
         self._lock.acquire()
-        self.estimate = self._pending()
+        self.estimate = self.pending_unlocked()
         self.since_purge = 0
         self._lock.release()
 
     def end_purge(self, dropped: int) -> None:
-        """A purge dropped `dropped` entries."""
+        """Count a purge that removed `dropped` entries."""
         self._lock.acquire()
         self.purges += 1
         self.purged += dropped
         self._lock.release()
 
-    def callback_failed(self) -> None:
-        """An operation's code raised, and was contained."""
+    def count_callback_error(self) -> None:
+        """Count an exception that an operation's code raised."""
         self._lock.acquire()
         self.callback_errors += 1
         self._lock.release()
 
-    def callbacks_ran(self, late_ms: int, took_ms: int) -> None:
-        """An operation timed out `late_ms` after its delay, and its callbacks took so long."""
+    def record_callback_times(self, late_ms: int, took_ms: int) -> None:
+        """Record an expiration.
+
+        Args:
+            late_ms: How long after its deadline the operation expired.
+            took_ms: How long its callbacks ran.
+        """
         self._lock.acquire()
         if late_ms > self.max_late_ms:
             self.max_late_ms = late_ms
@@ -192,13 +226,17 @@ class PurgatoryCounters:
             self.max_callback_ms = took_ms
         self._lock.release()
 
-    def read(self, purgatory_size: int) -> PurgatoryMetrics:
-        """All counters at one moment."""
+    def snapshot(self, purgatory_size: int) -> PurgatoryMetrics:
+        """Return all counters, as of one moment.
+
+        Args:
+            purgatory_size: The number of entries in all watcher lists.
+        """
         waits = [0] * WAIT_BUCKETS
         self._lock.acquire()
         for bucket in range(WAIT_BUCKETS):
             waits[bucket] = self._waits[bucket]
-        pending = self._pending()
+        pending = self.pending_unlocked()
         estimate = self.estimate
         completed, expired, cancelled = self.completed, self.expired, self.cancelled
         purges, purged, callback_errors = self.purges, self.purged, self.callback_errors

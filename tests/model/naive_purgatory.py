@@ -1,4 +1,4 @@
-"""What a purgatory does, of either design, in a few flat lists and with no thread but the caller's."""
+"""A model of both purgatory designs: a few flat lists, and no threads."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from request_purgatory import InvalidArgumentError, PurgatoryClosedError
 from tests.model.naive_timer import NS_PER_MS
 from tests.support.requests import Fault
 
-#: What a request's own code raises, and what its deeds do where the purgatory refuses them.
+#: The exceptions of a request's own code, and of its actions that the purgatory refuses.
 RAISED = (Fault, PurgatoryClosedError, InvalidArgumentError)
 
 Event: TypeAlias = tuple[Literal["event"], str, int]
@@ -20,46 +20,45 @@ Other: TypeAlias = (
     | tuple[Literal["purge"]]
     | tuple[Literal["watch"], "Plan"]
 )
-#: What a request brings about inside its tries and callbacks; a request by its number, modulo how
-#: many there are.
-Deed: TypeAlias = Event | End | Other
+#: An action of a request inside its tries and callbacks; requests by number, modulo their count.
+Action: TypeAlias = Event | End | Other
 
 
 @dataclass(eq=False)
 class Plan:
-    """How a request behaves. The model's request and the real one are made from the same plan.
+    """The behaviour of a request; the model's request and the real one have the same plan.
 
-    It is satisfied once the level of all (or any) of its keys is at least `needs`.
+    Its condition holds once the level of all (or any) of its keys is at least `needs`.
 
     Attributes:
-        meddling: what one of its tries brings about, from the inside.
-        meddling_try: the number of that try; an event concerns the try that is running.
-        chain: what its completion brings about, from on_complete.
-        parting: what its cancellation brings about, from on_cancellation.
-        failing_tries: the numbers of its tries that raise, the first one being 1.
-        failing_callbacks: those of "complete", "expiration" and "cancellation" that raise.
+        inner_action: The action of one of its tries, from the inside.
+        inner_action_try: The number of that try; an event concerns the try that is running.
+        completion_action: The action of its `on_complete`.
+        cancellation_action: The action of its `on_cancellation`.
+        failing_tries: The numbers of its tries that raise, counted from 1.
+        failing_callbacks: Those of "complete", "expiration" and "cancellation" that raise.
     """
 
     keys: list[str]
     delay_ms: int
     needs: int
     every_key: bool
-    meddling: Deed | None = None
-    meddling_try: int = 1
-    chain: Deed | None = None
-    parting: Deed | None = None
+    inner_action: Action | None = None
+    inner_action_try: int = 1
+    completion_action: Action | None = None
+    cancellation_action: Action | None = None
     failing_tries: frozenset[int] = frozenset()
     failing_callbacks: frozenset[str] = frozenset()
 
     def satisfied(self, level: Counter[str]) -> bool:
-        """Whether the condition holds."""
+        """Return True if the condition holds."""
         quantifier = all if self.every_key else any
         return quantifier(level[key] >= self.needs for key in self.keys)
 
 
 @dataclass(eq=False)
 class NaiveRequest:
-    """The model's side of a request."""
+    """The model's request."""
 
     plan: Plan
     outcome: str | None = None
@@ -73,7 +72,7 @@ class NaiveRequest:
 
 
 class NaivePurgatory:
-    """Watcher lists are one list of (key, request), the timer is a scan over all requests."""
+    """A model in which one list of (key, request) pairs holds all watchers and timers."""
 
     def __init__(self, *, legacy: bool, tick_ms: int, purge_interval: int, now_ms: int) -> None:
         self.legacy = legacy
@@ -82,7 +81,9 @@ class NaivePurgatory:
         self.now_ns = now_ms * NS_PER_MS
         self.level: Counter[str] = Counter()
         self.entries: list[tuple[str, NaiveRequest]] = []
-        self.queue: list[NaiveRequest] = []  # 0.8's, with what has ended in it too
+        self.queue: list[
+            NaiveRequest
+        ] = []  # The 0.8 design's delay queue, which keeps ended requests
         self.ends: Counter[str] = Counter()
         self.entered = 0
         self.estimate = 0
@@ -90,19 +91,19 @@ class NaivePurgatory:
         self.purges = 0
         self.callback_errors = 0
         self.is_closed = False
-        #: All requests that it was ever given, in their order.
+        #: All requests that were ever added, in order.
         self.given: list[NaiveRequest] = []
 
-    # -- what is there
+    # -- queries
 
     @property
     def pending(self) -> list[NaiveRequest]:
-        """Those that wait; what is about to be cancelled may have left the lists before."""
+        """Return the pending requests; one about to be cancelled may have left the lists."""
         return [request for request in self.given if request.entered and request.outcome is None]
 
     @property
     def requests(self) -> list[NaiveRequest]:
-        """Those in the lists, each once."""
+        """Return the requests in the lists, each once."""
         return list(dict.fromkeys(request for _, request in self.entries))
 
     @property
@@ -112,7 +113,7 @@ class NaivePurgatory:
     def watchers(self, key: str) -> list[NaiveRequest]:
         return [request for watched, request in self.entries if watched == key]
 
-    # -- what is done to it
+    # -- operations
 
     def watch(self, request: NaiveRequest) -> bool:
         """As try_complete_else_watch; raises the request's own Fault."""
@@ -124,7 +125,7 @@ class NaivePurgatory:
         try:
             completed = self.attempt(request)
         except RAISED:
-            self.cancel_untold(request)
+            self.cancel_without_callback(request)
             self.leave(request)
             raise
         if request.outcome is not None:
@@ -173,7 +174,7 @@ class NaivePurgatory:
         return completed
 
     def advance(self, now_ns: int) -> None:
-        """The clock moves, what is due expires, and a purge happens if it is time for one."""
+        """Advance the clock, expire due requests, and purge if a purge is due."""
         self.now_ns = now_ns
         now_ms = now_ns // NS_PER_MS
         for request in self.pending:
@@ -193,7 +194,7 @@ class NaivePurgatory:
             self.purge()
 
     def purge(self) -> int:
-        """As purge.
+        """As the real `purge`.
 
         The new design leaves a request that ends inside its own try to the check that tries it.
         """
@@ -215,7 +216,7 @@ class NaivePurgatory:
         return self.cancel_all(watchers)
 
     def discard(self, request: NaiveRequest) -> bool:
-        """As discard."""
+        """As the real `discard`."""
         if not request.met:
             raise InvalidArgumentError("operation", "one of this purgatory", request)
         cancelled = self.cancel_all([request])
@@ -223,15 +224,15 @@ class NaivePurgatory:
         return bool(cancelled)
 
     def shutdown(self, order: list[NaiveRequest]) -> list[NaiveRequest]:
-        """As shutdown, in an order that the real one does not promise."""
+        """As the real `shutdown`, in a given order, as the real one promises none."""
         self.is_closed = True
         self.entries = []
         self.queue = []
         return self.cancel_all(order)
 
-    def perform(self, deed: Deed) -> None:
-        """Do what a request does inside its tries and callbacks."""
-        match deed:
+    def perform(self, action: Action) -> None:
+        """Do what a request's plan says for its tries and callbacks."""
+        match action:
             case ("event", key, amount):
                 self.event(key, amount)
             case ("complete", number):
@@ -247,10 +248,10 @@ class NaivePurgatory:
             case ("watch", plan):
                 self.watch(NaiveRequest(plan))
 
-    # -- how a request goes on
+    # -- the life of a request
 
     def attempt(self, request: NaiveRequest) -> bool:
-        """Try; and again, if an event came meanwhile that would have tried it."""
+        """Try the request; try again if an event happened meanwhile that would have tried it."""
         if request.outcome is not None:
             return False
         if request.trying:
@@ -279,8 +280,8 @@ class NaivePurgatory:
             raise Fault
         if plan.satisfied(self.level):
             return self.end(request, "completed")
-        if plan.meddling is not None and request.tries == plan.meddling_try:
-            self.perform(plan.meddling)
+        if plan.inner_action is not None and request.tries == plan.inner_action_try:
+            self.perform(plan.inner_action)
         return False
 
     def end(self, request: NaiveRequest, outcome: str) -> bool:
@@ -289,24 +290,28 @@ class NaivePurgatory:
         request.outcome = outcome
         self.ends[outcome] += request.met
         if outcome == "cancelled":
-            self.call(request, "cancellation", request.plan.parting)
+            self.call(request, "cancellation", request.plan.cancellation_action)
             return True
         try:
-            self.call(request, "complete", request.plan.chain if outcome == "completed" else None)
+            self.call(
+                request,
+                "complete",
+                request.plan.completion_action if outcome == "completed" else None,
+            )
         finally:
             if outcome == "expired":
                 self.call(request, "expiration")
         return True
 
-    def call(self, request: NaiveRequest, callback: str, deed: Deed | None = None) -> None:
+    def call(self, request: NaiveRequest, callback: str, action: Action | None = None) -> None:
         request.calls.append(callback)
-        if deed is not None:
-            self.perform(deed)
+        if action is not None:
+            self.perform(action)
         if callback in request.plan.failing_callbacks:
             raise Fault
 
-    def cancel_untold(self, request: NaiveRequest) -> None:
-        """The caller has the exception, so there is no callback."""
+    def cancel_without_callback(self, request: NaiveRequest) -> None:
+        """Cancel without a callback, as the caller gets the exception."""
         if request.outcome is None:
             request.outcome = "cancelled"
             self.ends["cancelled"] += 1

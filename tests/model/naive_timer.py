@@ -9,14 +9,14 @@ NS_PER_MS = 1_000_000
 
 
 class NaiveTimer:
-    """Every pending task in one list, sorted by the tick it is due at."""
+    """A model with all pending tasks in one list, sorted by the tick at which they are due."""
 
     def __init__(self, tick_ms: int) -> None:
         self.tick_ms = tick_ms
         self.pending: list[tuple[int, Hashable]] = []
 
     def add(self, name: Hashable, now_ns: int, delay_ms: int) -> bool:
-        """Pend, or pend anew; False if it is due at once."""
+        """Add or move a task; False if it is due at once."""
         self.cancel(name)
         if delay_ms <= 0:
             return False
@@ -26,16 +26,16 @@ class NaiveTimer:
         return True
 
     def cancel(self, name: Hashable) -> bool:
-        """Forget it; True if it was pending."""
+        """Remove a task; True if it was pending."""
         before = len(self.pending)
         self.pending = [entry for entry in self.pending if entry[1] != name]
         return len(self.pending) < before
 
     def due_ms(self, name: Hashable) -> int | None:
-        """When it is due; None if it is not pending."""
+        """Return when the task is due; None if it is not pending."""
         return next((due_ms for due_ms, pending in self.pending if pending == name), None)
 
     @property
     def first_due_ms(self) -> int | None:
-        """When the next one is due; None if nothing is pending."""
+        """Return when the next task is due; None if no task is pending."""
         return self.pending[0][0] if self.pending else None

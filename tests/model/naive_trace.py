@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class TraceRequest:
-    """A request; times in whole microseconds."""
+    """A request of a trace; times in whole microseconds."""
 
     request_id: str
     arrived_us: int
@@ -31,7 +31,7 @@ class TraceEvent:
 
 
 def aggregate_at(request: TraceRequest, key: str, events: list[TraceEvent], now_us: int) -> float:
-    """Where the request's aggregate of one key stands at a moment."""
+    """Return the request's aggregate for one key at a given time."""
     seen = [event for event in events if event.key == key and event.occurred_us <= now_us]
     since = [event for event in seen if event.occurred_us >= request.arrived_us]
     if request.aggregate == "count":
@@ -42,7 +42,7 @@ def aggregate_at(request: TraceRequest, key: str, events: list[TraceEvent], now_
 
 
 def outcome(request: TraceRequest, events: list[TraceEvent]) -> tuple[str, int]:
-    """("completed" or "expired", the microsecond at which it ended)."""
+    """Return ("completed" or "expired", the microsecond at which the request ended)."""
     deadline_us = request.arrived_us + request.timeout_ms * 1000
     moments = {request.arrived_us} | {event.occurred_us for event in events}
     for now_us in sorted(moments):

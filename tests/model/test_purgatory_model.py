@@ -26,7 +26,7 @@ from request_purgatory import (
     ManualClock,
     SystemTimer,
 )
-from tests.model.naive_purgatory import Deed, NaivePurgatory, NaiveRequest, Plan
+from tests.model.naive_purgatory import Action, NaivePurgatory, NaiveRequest, Plan
 from tests.model.naive_timer import NS_PER_MS
 from tests.support.profiles import examples
 from tests.support.requests import Fault
@@ -39,7 +39,7 @@ NUMBERS = st.integers(0, 100)
 DELAYS = st.one_of(
     st.integers(-1, 3), st.integers(1, 100), st.integers(1, 2 * HOUR_MS), st.just(YEAR_MS)
 )
-#: Of requests that do nothing but wait.
+#: Plans of requests that only wait.
 PLAIN_PLANS = st.builds(
     Plan,
     keys=st.lists(KEYS, min_size=1, max_size=2),
@@ -48,7 +48,7 @@ PLAIN_PLANS = st.builds(
     every_key=st.booleans(),
 )
 EVENTS = st.tuples(st.just("event"), KEYS, st.integers(1, 3))
-DEEDS = st.one_of(
+ACTIONS = st.one_of(
     EVENTS,
     EVENTS,
     st.tuples(st.sampled_from(["complete", "cancel", "discard"]), NUMBERS),
@@ -62,10 +62,10 @@ PLANS = st.builds(
     delay_ms=DELAYS,
     needs=st.integers(1, 12),
     every_key=st.booleans(),
-    meddling=st.one_of(st.none(), DEEDS),
-    meddling_try=st.integers(1, 4),
-    chain=st.one_of(st.none(), st.none(), DEEDS),
-    parting=st.one_of(st.none(), st.none(), DEEDS),
+    inner_action=st.one_of(st.none(), ACTIONS),
+    inner_action_try=st.integers(1, 4),
+    completion_action=st.one_of(st.none(), st.none(), ACTIONS),
+    cancellation_action=st.one_of(st.none(), st.none(), ACTIONS),
     failing_tries=st.one_of(
         st.just(frozenset()), st.just(frozenset()), st.frozensets(st.integers(1, 5), max_size=2)
     ),
@@ -78,7 +78,7 @@ PLANS = st.builds(
 
 
 class PlannedRequest(DelayedOperation):
-    """The real side of a request: behaves by its plan."""
+    """The real purgatory's request, which follows its plan."""
 
     def __init__(self, world: PurgatoryMachine, plan: Plan) -> None:
         super().__init__(plan.delay_ms)
@@ -97,31 +97,31 @@ class PlannedRequest(DelayedOperation):
                 raise Fault
             if self.plan.satisfied(self.world.level):
                 return self.force_complete()
-            if self.plan.meddling is not None and self.tries == self.plan.meddling_try:
-                self.world.perform(self.plan.meddling)
+            if self.plan.inner_action is not None and self.tries == self.plan.inner_action_try:
+                self.world.perform(self.plan.inner_action)
             return False
         finally:
             self.inside = False
 
     def on_complete(self) -> None:
-        self.call("complete", self.plan.chain if self.outcome == "completed" else None)
+        self.call("complete", self.plan.completion_action if self.outcome == "completed" else None)
 
     def on_expiration(self) -> None:
         self.call("expiration")
 
     def on_cancellation(self) -> None:
-        self.call("cancellation", self.plan.parting)
+        self.call("cancellation", self.plan.cancellation_action)
 
-    def call(self, callback: str, deed: Deed | None = None) -> None:
+    def call(self, callback: str, action: Action | None = None) -> None:
         self.calls.append(callback)
-        if deed is not None:
-            self.world.perform(deed)
+        if action is not None:
+            self.world.perform(action)
         if callback in self.plan.failing_callbacks:
             raise Fault
 
 
 class PurgatoryMachine(RuleBasedStateMachine):
-    """Both purgatories are told the same; afterwards every request and every counter must agree."""
+    """Applies each step to both purgatories and compares every request and counter."""
 
     legacy = False
 
@@ -149,22 +149,22 @@ class PurgatoryMachine(RuleBasedStateMachine):
             legacy=self.legacy, tick_ms=tick_ms, purge_interval=purge_interval, now_ms=now_ms
         )
         self.level: Counter[str] = Counter()
-        #: All requests that the real one was ever given, in their order; `model.given` are theirs.
+        #: All requests that the real purgatory was ever given, in order, as `model.given`.
         self.given: list[PlannedRequest] = []
 
     def event(self, key: str, amount: int) -> int:
-        """On the real side only: the world changes, and then the purgatory is told."""
+        """Change a level and notify the real purgatory only."""
         self.level[key] += amount
         return self.real.check_and_complete(key)
 
     def enter(self, plan: Plan) -> bool:
-        """On the real side only: one more request."""
+        """Add a request to the real purgatory only."""
         self.given.append(PlannedRequest(self, plan))
         return self.real.try_complete_else_watch(self.given[-1], plan.keys)
 
-    def perform(self, deed: Deed) -> None:
-        """On the real side only: what a request does inside its tries and callbacks."""
-        match deed:
+    def perform(self, action: Action) -> None:
+        """Do what a request's plan says, on the real side only."""
+        match action:
             case ("event", key, amount):
                 self.event(key, amount)
             case ("complete", number):
@@ -181,7 +181,7 @@ class PurgatoryMachine(RuleBasedStateMachine):
                 self.enter(plan)
 
     def both(self, real: Callable[[], object], model: Callable[[], object]) -> None:
-        """Do it on both sides: the same result, or a Fault from both."""
+        """Call both sides; both have to return the same, or raise Fault."""
         results = []
         for act in (real, model):
             try:
@@ -197,7 +197,7 @@ class PurgatoryMachine(RuleBasedStateMachine):
         return self.given[number], self.model.given[number]
 
     def numbers(self, requests: list[DelayedOperation] | list[NaiveRequest]) -> list[int]:
-        """Requests of either side, as their places among all."""
+        """Return requests of either side as their numbers."""
         places = {
             id(request): number
             for given in (self.given, self.model.given)
@@ -205,7 +205,7 @@ class PurgatoryMachine(RuleBasedStateMachine):
         }
         return sorted(places[id(request)] for request in requests)
 
-    # -- what both are told
+    # -- steps
 
     @rule(plan=PLANS)
     def watch(self, plan: Plan) -> None:
@@ -265,7 +265,7 @@ class PurgatoryMachine(RuleBasedStateMachine):
     @invariant()
     def agrees(self) -> None:
         real, model = self.real, self.model
-        real.check()
+        real._check_invariants()
         for number, (request, expected) in enumerate(zip(self.given, model.given, strict=True)):
             found = (request.outcome, request.calls, request.tries)
             assert found == (expected.outcome, expected.calls, expected.tries), (
@@ -275,7 +275,7 @@ class PurgatoryMachine(RuleBasedStateMachine):
         assert real.num_delayed == len(model.pending)
         assert real.watched == model.watched
         for key in "abcde":
-            assert real.watched_under(key) == len(model.watchers(key))
+            assert real.num_watchers(key) == len(model.watchers(key))
         assert self.numbers(real.operations()) == self.numbers(model.requests)
         metrics = real.metrics()
         assert metrics.completions == model.ends["completed"]
@@ -286,18 +286,17 @@ class PurgatoryMachine(RuleBasedStateMachine):
         assert metrics.callback_errors == model.callback_errors
         assert sum(metrics.wait_histogram_ms) == sum(model.ends.values())
         if not self.legacy:
-            assert real.timer.size == real.num_delayed, "what has ended is still in the timer"
+            assert real.timer.size == real.num_delayed, "an ended operation is still in the timer"
 
     @invariant()
     def keeps_its_promises(self) -> None:
-        """What the contract says of every request, whatever the model thinks."""
+        """Check the contract of each request without the model."""
         for request in self.given:
             ended_by = [call for call in request.calls if call != "expiration"]
             assert len(ended_by) <= 1
             if request.outcome is None:
                 assert request.calls == []
-                # An event's check may have met a try that raised; but for that, no event is ever
-                # missed.
+                # A check after an event may have met a try that raised. Otherwise no event is lost.
                 assert request.plan.failing_tries or not request.plan.satisfied(self.level)
             elif request.outcome != "cancelled":
                 assert ended_by == ["complete"]
@@ -308,7 +307,7 @@ class PurgatoryMachine(RuleBasedStateMachine):
             return
         order = [self.model.given[self.given.index(request)] for request in self.real.operations()]
         self.both(
-            lambda: self.numbers(self.real.shutdown()),
+            lambda: self.numbers(self.real.close()),
             lambda: self.numbers(self.model.shutdown(order)),
         )
         self.agrees()
@@ -317,7 +316,7 @@ class PurgatoryMachine(RuleBasedStateMachine):
 
 
 class LegacyPurgatoryMachine(PurgatoryMachine):
-    """The same for the 0.8 design."""
+    """PurgatoryMachine for the design of Kafka 0.8."""
 
     legacy = True
 
@@ -326,11 +325,11 @@ class LegacyPurgatoryMachine(PurgatoryMachine):
 @pytest.mark.parametrize(
     "machine", [PurgatoryMachine, LegacyPurgatoryMachine], ids=["wheel", "legacy"]
 )
-def test_purgatory_does_what_a_naive_one_does(
+def test_purgatory_agrees_with_the_model(
     machine: type[PurgatoryMachine], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Outcomes, callbacks, tries, results, lists and counters are the model's after every step."""
+    """After each step outcomes, callbacks, tries, results, lists and counters are the model's."""
     caplog.set_level(
         logging.CRITICAL, "request_purgatory"
-    )  # Thousands of faults, all meant: formatting them takes longest.
+    )  # Thousands of intended faults, whose formatting takes most of the time.
     run_state_machine_as_test(machine, settings=examples(200, stateful_step_count=30))

@@ -19,8 +19,7 @@ DELAYS = st.one_of(
     st.integers(1, HOUR_MS),
     st.integers(1, 20 * YEAR_MS),
 )
-# What a task does when it runs, by the number of the other task that it does it to (modulo how many
-# there are).
+# The action of a task when it runs: the number is that of another task, modulo their count.
 DEEDS = st.lists(
     st.one_of(
         st.tuples(st.just("add"), DELAYS, st.just(0)),
@@ -34,7 +33,7 @@ DEEDS = st.lists(
 
 
 class Chore(TimerTask):
-    """A task that tells the machine when it runs."""
+    """A task that reports its runs to the machine."""
 
     def __init__(
         self, machine: TimerMachine, number: int, delay_ms: int, deeds: list[tuple[str, int, int]]
@@ -49,7 +48,7 @@ class Chore(TimerTask):
 
 
 class TimerMachine(RuleBasedStateMachine):
-    """Both timers are told the same. The model is asked at every run whether it is time for it."""
+    """Applies each step to both timers; the model checks the time of every run."""
 
     @initialize(
         tick_ms=st.sampled_from([1, 1, 2, 7, 50, 1000]),
@@ -67,7 +66,7 @@ class TimerMachine(RuleBasedStateMachine):
         self.started = 0
         self.stepping = False
 
-    # -- what both are told
+    # -- steps
 
     def pend(self, chore: Chore, delay_ms: int) -> None:
         chore.delay_ms = delay_ms
@@ -135,7 +134,7 @@ class TimerMachine(RuleBasedStateMachine):
 
     @rule(number=st.integers(0, 200), delay_ms=st.one_of(st.integers(1, 100), DELAYS))
     def add_again(self, number: int, delay_ms: int) -> None:
-        """Moves a pending one; starts one anew that ran or was cancelled."""
+        """Add a task again: a pending one moves, an ended one starts anew."""
         if self.chores:
             self.pend(self.chores[number % len(self.chores)], delay_ms)
 
@@ -148,7 +147,7 @@ class TimerMachine(RuleBasedStateMachine):
         assert came_due or not something_due, "advance_clock says that nothing came due"
         first_due_ms = self.model.first_due_ms
         assert first_due_ms is None or first_due_ms > self.clock.now_ms, (
-            f"what was due at {first_due_ms} did not run"
+            f"the task due at {first_due_ms} did not run"
         )
 
     @rule(ms=st.one_of(st.integers(0, 5), st.integers(0, 1000), st.just(HOUR_MS), st.just(YEAR_MS)))
@@ -158,15 +157,12 @@ class TimerMachine(RuleBasedStateMachine):
 
     @rule(ms=st.one_of(st.integers(1, 50), st.just(HOUR_MS)))
     def move_the_clock_only(self, ms: int) -> None:
-        """The timer finds out later: tasks may be added and cancelled in between."""
+        """Advance the clock without the timer, so that tasks are added and cancelled in between."""
         self.clock.advance(ms)
 
     @rule(ms=st.integers(0, 50), at_most=st.integers(1, 4))
     def run_some(self, ms: int, at_most: int) -> None:
-        """As an event loop does.
-
-        What is left is due, and can be cancelled and moved all the same.
-        """
+        """Run some due tasks, as an event loop does; the others can be cancelled and moved."""
         self.clock.advance(ms)
         before = self.started
         more = self.timer.run_due(at_most)
@@ -183,7 +179,7 @@ class TimerMachine(RuleBasedStateMachine):
 
     @rule(steps=st.integers(1, 40))
     def step_from_bucket_to_bucket(self, steps: int) -> None:
-        """As a clock thread does, which wakes when there is something to do."""
+        """Advance to the next bucket, as a clock thread does."""
         self.advance_clock()
         self.stepping = True
         for _ in range(steps):
@@ -206,7 +202,7 @@ class TimerMachine(RuleBasedStateMachine):
         next_ms = self.timer.next_expiration_ms
         assert (next_ms is None) == (first_due_ms is None)
         if next_ms is not None and first_due_ms is not None:
-            # What is due already, and was left by `run_some`, is due now.
+            # Due tasks that `run_some` did not run are due now.
             assert next_ms <= max(first_due_ms, self.clock.now_ms), (
                 "the clock thread would oversleep"
             )

@@ -25,7 +25,7 @@ from request_purgatory import (
 )
 from request_purgatory.purgatory import purge_backlog
 from request_purgatory.purgatory.watch import Watch, WatcherList
-from request_purgatory.purgatory.watch_table import WatcherLists
+from request_purgatory.purgatory.watch_table import WatchShard
 from tests.support.profiles import examples
 from tests.support.requests import Request
 
@@ -33,7 +33,7 @@ NUMBERS = st.integers(0, 200)
 
 
 class Odd:
-    """A key whose hash can be had only some of the time."""
+    """A key whose hash is available at some times only."""
 
     def __init__(self) -> None:
         self.failing = False
@@ -45,26 +45,26 @@ class Odd:
 
 
 class OneShard(RuleBasedStateMachine):
-    """The lists of one shard, beside a dict of lists of the watches' numbers."""
+    """Compares one shard's lists with a dict of lists of watch numbers."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.lists = WatcherLists(3)
+        self.lists = WatchShard(3)
         self.odd = Odd()
         self.keys: list[Hashable] = ["a", "b", 1, (1, None), self.odd, 1.0]
-        #: By the key's place above; 1 and 1.0 are one key to a dict.
+        #: Lists by the key's index above; 1 and 1.0 are one key to a dict.
         self.model: dict[int, list[int]] = {}
-        #: The odd key's list was emptied while it had no hash, and could not leave the map.
+        #: True if the odd key's list was emptied while the key had no hash, and stayed in the map.
         self.left_behind = False
         self.operations: list[Request] = []
-        #: Of each operation the watch that was made last, which is chained to the others.
+        #: The newest watch of each operation, which is chained to the others.
         self.chains: list[Watch | None] = []
         self.watches: list[Watch] = []
         self.owners: list[int] = []
         self.walks: list[tuple[list[Watch], list[int]]] = []
 
     def numbers(self) -> set[int]:
-        """Return the numbers of the watches that are in a list."""
+        """Return the numbers of the watches in a list."""
         return {number for numbers in self.model.values() for number in numbers}
 
     def is_lost(self, place: int) -> bool:
@@ -72,14 +72,14 @@ class OneShard(RuleBasedStateMachine):
         return self.keys[place] is self.odd and self.odd.failing
 
     def forget(self, number: int) -> None:
-        """Take a watch out of the model."""
+        """Remove a watch from the model."""
         for place, numbers in list(self.model.items()):
             if number in numbers:
                 numbers.remove(number)
                 if not numbers:
                     del self.model[place]
                     assert self.watches[number].watchers.removed, (
-                        "whoever has the list would add to it"
+                        "a thread that has the list would add to it"
                     )
                     self.left_behind = self.left_behind or self.is_lost(place)
 
@@ -113,7 +113,7 @@ class OneShard(RuleBasedStateMachine):
 
     @rule()
     def leave_the_odd_keys_list_behind(self) -> None:
-        """Empty it while the key has no hash; it can be looked up again afterwards."""
+        """Empty the odd key's list while the key has no hash."""
         self.odd.failing = False
         self.watch(4, None)
         self.odd.failing = True
@@ -126,7 +126,7 @@ class OneShard(RuleBasedStateMachine):
         """Let the odd key have a hash, or none."""
         self.odd.failing = failing
 
-    # -- taking out
+    # -- removing
 
     @precondition(lambda self: self.watches)
     @rule(number=NUMBERS)
@@ -139,7 +139,7 @@ class OneShard(RuleBasedStateMachine):
     @precondition(lambda self: self.operations)
     @rule(number=NUMBERS)
     def drop_all_of_an_operation(self, number: int) -> None:
-        """Take out all that an operation watches, along its chain, from the newest on."""
+        """Remove all watches of an operation, from the newest on."""
         number %= len(self.operations)
         watch = self.chains[number]
         for met in reversed([each for each, owner in enumerate(self.owners) if owner == number]):
@@ -151,7 +151,7 @@ class OneShard(RuleBasedStateMachine):
 
     @rule(place=st.integers(0, 5))
     def remove(self, place: int) -> None:
-        """Take out a key with all who watch it."""
+        """Remove a key with all its watchers."""
         if self.is_lost(place):
             with pytest.raises(ValueError, match="no hash"):
                 self.lists.remove(self.keys[place])
@@ -172,7 +172,7 @@ class OneShard(RuleBasedStateMachine):
 
     @rule(place=st.integers(0, 5))
     def begin_a_walk(self, place: int) -> None:
-        """Take the watches of a key, to look at them when others have come and gone."""
+        """Take the watches of a key, to compare them after later changes."""
         if not self.is_lost(place):
             numbers = self.model.get(2 if place == 5 else place, [])
             self.walks.append((self.lists.watches(self.keys[place]), list(numbers)))
@@ -180,7 +180,7 @@ class OneShard(RuleBasedStateMachine):
     @precondition(lambda self: self.walks)
     @rule()
     def end_a_walk(self) -> None:
-        """Find every watch of the walk's beginning, and no operation where it was taken out since."""
+        """Check that the walk's watches are unchanged; removed ones have no operation."""
         watches, numbers = self.walks.pop(0)
         here = self.numbers()
         assert watches == [self.watches[number] for number in numbers]
@@ -194,9 +194,10 @@ class OneShard(RuleBasedStateMachine):
     def agrees(self) -> None:
         """Keys, lists, their order, counts."""
         lists, model = self.lists, self.model
-        assert lists.watched == sum(map(len, model.values()))
-        assert lists.keys == len(model) + self.left_behind
-        found = Counter(map(id, lists.operations()))
+        assert lists.size == sum(map(len, model.values()))
+        assert lists.num_keys == len(model) + self.left_behind
+        watches = [watch for each in lists.lists() for watch in lists.watches_of(each)]
+        found = Counter(id(lists.operation_of(watch)) for watch in watches)
         assert found == Counter(map(id, self.owners_of(list(self.numbers()))))
         for place, key in enumerate(self.keys):
             if self.is_lost(place):
@@ -212,14 +213,14 @@ class OneShard(RuleBasedStateMachine):
         for number, watch in enumerate(self.watches):
             assert (watch.operation is None) == (number not in self.numbers())
         if not self.left_behind:
-            lists.check()
+            lists.check_invariants()
 
     def agrees_with_list(self, watchers: WatcherList, numbers: list[int]) -> None:
-        """Compare one list."""
+        """Compare one list with the model's."""
         watches = [self.watches[number] for number in numbers]
         assert (watchers.size, watchers.shard) == (len(numbers), 3)
         assert self.lists.watches_of(watchers) == watches
-        assert self.lists.first(watchers) is (watches[0] if len(watches) == 1 else None)
+        assert self.lists.only_watch(watchers) is (watches[0] if len(watches) == 1 else None)
         assert all(watch.watchers is watchers for watch in watches)
 
 
@@ -232,7 +233,7 @@ class Purging(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.few = purge_backlog._FEW
+        self.few = purge_backlog._MIN_SHRINK_LENGTH
         self.requests: list[Request] = []
         self.chosen: list[list[str]] = []
         self.model: dict[str, list[int]] = {key: [] for key in "abcdef"}
@@ -240,8 +241,8 @@ class Purging(RuleBasedStateMachine):
 
     @initialize(shards=st.sampled_from([1, 2, 512]), few=st.sampled_from([0, 1, 3, 1000]))
     def begin(self, shards: int, few: int) -> None:
-        """Make an empty purgatory that purges when asked to, and remembers few or many of what has ended."""
-        purge_backlog._FEW = self.few_chosen = self.most = few
+        """Make an empty purgatory that purges on request."""
+        purge_backlog._MIN_SHRINK_LENGTH = self.few_chosen = self.most = few
         self.clock = ManualClock()
         timer = SystemTimer("model", clock=self.clock)
         self.purgatory = DelayedOperationPurgatory(
@@ -257,7 +258,7 @@ class Purging(RuleBasedStateMachine):
         return self.requests[number].is_completed
 
     def remember(self, number: int) -> None:
-        """Leave an ended operation to the purge."""
+        """Record an ended operation for the next purge."""
         if self.is_watched(number):
             self.remembered.append(number)
             if len(self.remembered) > self.most:
@@ -269,7 +270,7 @@ class Purging(RuleBasedStateMachine):
         for key, numbers in self.model.items():
             self.model[key] = [each for each in numbers if each != number]
 
-    # -- what happens to operations
+    # -- operations
 
     @rule(
         keys=st.lists(st.sampled_from("abcdef"), min_size=1, max_size=5),
@@ -295,14 +296,14 @@ class Purging(RuleBasedStateMachine):
     @precondition(lambda self: self.requests)
     @rule(numbers=st.lists(NUMBERS, min_size=1, max_size=8))
     def get_ready(self, numbers: list[int]) -> None:
-        """Let the next check of some complete them."""
+        """Let the next check complete some operations."""
         for number in numbers:
             self.requests[number % len(self.requests)].ready = True
 
     @precondition(lambda self: self.requests)
     @rule(numbers=st.lists(NUMBERS, min_size=1, max_size=8), cancelled=st.booleans())
     def end(self, numbers: list[int], cancelled: bool) -> None:
-        """End some where no list is looked at."""
+        """End some operations without checking a list."""
         for each in numbers:
             number = each % len(self.requests)
             request = self.requests[number]
@@ -313,7 +314,7 @@ class Purging(RuleBasedStateMachine):
 
     @rule(ms=st.sampled_from([1, 400, 1000]))
     def expire(self, ms: int) -> None:
-        """Let time pass, and some of them run out of it."""
+        """Advance the clock, so that some operations expire."""
         before = [number for number in range(len(self.requests)) if not self.has_ended(number)]
         self.clock.advance(ms)
         self.purgatory.advance_clock(0)
@@ -324,7 +325,7 @@ class Purging(RuleBasedStateMachine):
     @precondition(lambda self: self.requests)
     @rule(number=NUMBERS)
     def discard(self, number: int) -> None:
-        """End one and take it out of every list at once."""
+        """End one operation and remove it from every list at once."""
         number %= len(self.requests)
         had_ended = self.has_ended(number)
         assert self.purgatory.discard(self.requests[number]) is not had_ended
@@ -332,7 +333,7 @@ class Purging(RuleBasedStateMachine):
             self.remember(number)
         self.drop(number)
 
-    # -- what happens to keys
+    # -- keys
 
     @rule(key=st.sampled_from("abcdef"))
     def check_key(self, key: str) -> None:
@@ -356,7 +357,7 @@ class Purging(RuleBasedStateMachine):
 
     @rule(key=st.sampled_from("abcdef"))
     def cancel_for_key(self, key: str) -> None:
-        """Cancel those that watch a key, which goes with its list."""
+        """Cancel a key's watchers and remove its list."""
         numbers = self.model[key]
         cancelled = [number for number in dict.fromkeys(numbers) if not self.has_ended(number)]
         found = self.purgatory.cancel_for_key(key)
@@ -367,7 +368,7 @@ class Purging(RuleBasedStateMachine):
 
     @rule()
     def purge(self) -> None:
-        """Take out all that has ended, and nothing else."""
+        """Purge; all ended operations are removed, and nothing else."""
         ended = [
             number
             for numbers in self.model.values()
@@ -383,18 +384,18 @@ class Purging(RuleBasedStateMachine):
 
     @invariant()
     def agrees(self) -> None:
-        """Lists, counts, and that nothing that has ended is forgotten."""
+        """Compare lists and counts, and check that no ended operation is forgotten."""
         purgatory = self.purgatory
-        purgatory.check()
+        purgatory._check_invariants()
         for key, numbers in self.model.items():
-            assert purgatory.watched_under(key) == len(numbers)
-            shard = purgatory._shards[hash(key) % len(purgatory._shards)]
+            assert purgatory.num_watchers(key) == len(numbers)
+            shard = purgatory._table.shard_of(key)
             found = [shard.operation_of(watch) for watch in shard.watches(key)]
             assert found == [self.requests[number] for number in numbers]
         assert purgatory.watched == sum(map(len, self.model.values()))
         pending = [request for request in self.requests if not request.is_completed]
         assert purgatory.num_delayed == len(pending)
-        assert len(purgatory._unpurged) == len(self.remembered)
+        assert len(purgatory._backlog) == len(self.remembered)
         left = {
             number
             for number in range(len(self.requests))
@@ -403,20 +404,20 @@ class Purging(RuleBasedStateMachine):
         assert left <= set(self.remembered)
 
     def teardown(self) -> None:
-        """Shut down: nothing is left."""
-        purge_backlog._FEW = self.few
+        """Shut down; nothing is left."""
+        purge_backlog._MIN_SHRINK_LENGTH = self.few
         if hasattr(self, "purgatory"):
             pending = {id(request) for request in self.requests if not request.is_completed}
-            assert {id(request) for request in self.purgatory.shutdown()} == pending
-            assert (self.purgatory.watched, len(self.purgatory._unpurged)) == (0, 0)
+            assert {id(request) for request in self.purgatory.close()} == pending
+            assert (self.purgatory.watched, len(self.purgatory._backlog)) == (0, 0)
 
 
 @pytest.mark.explore
 @pytest.mark.parametrize("machine", [OneShard, Purging], ids=["lists", "purge"])
-def test_watcher_lists_are_as_dicts_and_lists_have_it(
+def test_watcher_lists_agree_with_the_model(
     machine: type[RuleBasedStateMachine], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Who watches what in which order, and what a purge takes out, after every step."""
+    """After each step, watchers, their order and purged operations are the model's."""
     caplog.set_level(
         logging.CRITICAL, "request_purgatory"
     )  # Keys that can't be looked up are logged.

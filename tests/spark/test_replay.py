@@ -124,7 +124,7 @@ def test_measuring_the_estimate_has_a_bounded_cost() -> None:
         operation.force_complete()
         purgatory.purge()
     assert getattr(purgatory, "estimate_errors", None) == [0, 0]
-    assert len(purgatory.shutdown()) == 880
+    assert len(purgatory.close()) == 880
 
 
 def test_wheel_occupancy_is_sampled_by_level() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 import request_purgatory
 from request_purgatory import ManualClock, SystemTimer
-from request_purgatory.purgatory.watch_table import WatcherLists
+from request_purgatory.purgatory.watch_table import WatchShard
 
 #: Marks tests that replace a lock of the core.
 interpreted_only = pytest.mark.skipif(
@@ -27,8 +27,8 @@ class InterleavedClock(ManualClock):
 
     interrupt: Callable[[], object] | None = None
 
-    def _read_ns(self) -> int:
-        now_ns = super()._read_ns()
+    def read_ns(self) -> int:
+        now_ns = super().read_ns()
         interrupt, self.interrupt = self.interrupt, None
         if interrupt is not None:
             interrupt()
@@ -73,7 +73,7 @@ class InterleavedLock:
         self.release()
 
 
-def interleave_lists(lists: WatcherLists) -> InterleavedLock:
+def interleave_lists(lists: WatchShard) -> InterleavedLock:
     """Give a shard's watcher lists a lock that the test can come before, and return it."""
     lock = InterleavedLock()
     lists._lock = lock  # type: ignore[assignment]

@@ -8,7 +8,7 @@ from request_purgatory import ManualClock
 from request_purgatory._native.parker import Parker
 
 
-class SleeperClock(ManualClock):
+class SleepRecordingClock(ManualClock):
     """A manual clock that records every sleep.
 
     Attributes:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 
-class Crew:
+class ThreadGroup:
     """Starts threads, and checks that all of them end without an error."""
 
     def __init__(self, time_limit: float = 30.0) -> None:

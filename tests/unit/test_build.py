@@ -1,4 +1,4 @@
-"""Which build of the core is loaded: asserted, not assumed."""
+"""The loaded build of the core is the expected one."""
 
 from __future__ import annotations
 
@@ -11,31 +11,33 @@ from pathlib import Path
 import pytest
 
 import request_purgatory
-import request_purgatory.timer.wheel
 from request_purgatory import InvalidArgumentError, TimerTask
 from request_purgatory._native import primitives, states
 
 CORE = (
     *("clock", "metrics", "_native.parker", "_native.primitives"),
-    *("purgatory.hold", "purgatory.legacy", "purgatory.operation", "purgatory.purgatory"),
+    *(
+        "purgatory.core",
+        "purgatory.hold",
+        "purgatory.legacy",
+        "purgatory.operation",
+        "purgatory.purgatory",
+    ),
     *("purgatory.purge_backlog", "purgatory.watch", "purgatory.watch_table"),
     *(
         "timer.bucket",
         "timer.delay_queue",
-        "timer.sleepers",
+        "timer.sleeping_threads",
         "timer.task",
         "timer.timer",
         "timer.wheel",
     ),
-    *("aio.hold", "aio.loop_handle"),
+    "aio.loop_handle",
 )
 
 
 def test_every_module_is_of_the_expected_build() -> None:
-    """REQUEST_PURGATORY_EXPECT names the build, as all targets of the Makefile set it.
-
-    Without it, one build for all will do.
-    """
+    """REQUEST_PURGATORY_EXPECT names the build; without it, all modules have to be of one build."""
     found = "compiled" if request_purgatory.__compiled__ else "interpreted"
     expected = os.environ.get("REQUEST_PURGATORY_EXPECT", found)
     suffixes = {"interpreted": (".py",), "compiled": tuple(EXTENSION_SUFFIXES)}[expected]
@@ -46,12 +48,12 @@ def test_every_module_is_of_the_expected_build() -> None:
     assert request_purgatory.__compiled__ == (expected == "compiled")
 
 
-def test_numbers_that_are_written_twice_agree() -> None:
-    """Compiled code has some constants from `.pxd` and `.h` files."""
+def test_constants_of_both_builds_agree() -> None:
+    """Compiled code reads some constants from `.pxd` and `.h` files."""
     names = re.findall(r"^    ([A-Z_]+) = (\d+)$", source("_native/states.pxd"), re.MULTILINE)
     assert len(names) == 8
     assert all(getattr(states, name) == int(number) for name, number in names)
-    assert (primitives.LIMIT, primitives.MAX_DELAY_MS, primitives.DEEPEST) == (
+    assert (primitives.LIMIT, primitives.MAX_DELAY_MS, primitives.MAX_CHECK_DEPTH) == (
         2**62 - 1,
         10_000 * 31_557_600_000,
         20,
@@ -59,7 +61,7 @@ def test_numbers_that_are_written_twice_agree() -> None:
 
 
 @pytest.mark.parametrize("number", [0, 1, -1, 2**31, -(2**40), primitives.LIMIT, -primitives.LIMIT])
-def test_delays_of_any_size_are_kept_or_cut(number: int) -> None:
+def test_delays_of_any_size_are_kept_or_clamped(number: int) -> None:
     """The compiled core's numbers have 64 bits."""
     if number > primitives.MAX_DELAY_MS:
         with pytest.raises(InvalidArgumentError, match=f"got {number}$"):
@@ -74,7 +76,7 @@ def test_delays_of_any_size_are_kept_or_cut(number: int) -> None:
 
 
 def source(name: str) -> str:
-    """A source file of the package, from the checkout or where it was installed."""
+    """Return a source file of the package, from the checkout or from where it was installed."""
     for folder in (
         Path(__file__).parents[2] / "src" / "request_purgatory",
         Path(request_purgatory.__file__).parent,

@@ -15,19 +15,27 @@ from request_purgatory import (
 )
 from request_purgatory._native.parker import Parker
 from request_purgatory.clock import MAX_NOW_MS, NS_PER_MS
-from tests.support.sleeping_threads import SleeperClock
-from tests.support.thread_group import Crew
+from tests.support.sleeping_threads import SleepRecordingClock
+from tests.support.thread_group import ThreadGroup
 from tests.support.whole_numbers import Index
 
 
 def test_manual_clock_stands_still() -> None:
-    """Until it is moved."""
+    """Only the program advances it."""
     clock = ManualClock(100)
     assert (clock.now_ms, clock.ceil_ms, clock.now_ns) == (100, 100, 100_000_000)
     clock.advance(0)
     assert clock.now_ms == 100
     clock.advance(50)
     assert clock.now_ms == 150
+
+
+def test_clocks_have_a_repr() -> None:
+    """A manual clock shows its time, too."""
+    clock = ManualClock(7)
+    clock.advance(3)
+    assert repr(clock) == "<ManualClock now_ms=10>"
+    assert repr(MonotonicClock()) == "<MonotonicClock>"
 
 
 @pytest.mark.parametrize(
@@ -42,19 +50,19 @@ def test_manual_clock_stands_still() -> None:
     ],
 )
 def test_milliseconds_are_rounded_down_and_up(now_ns: int, now_ms: int, ceil_ms: int) -> None:
-    """`now_ms` asks what has come, `ceil_ms` when what starts now ends."""
+    """`now_ms` decides what has passed, `ceil_ms` when a delay starts."""
     clock = ManualClock()
     clock.advance_to_ns(now_ns)
     assert (clock.now_ms, clock.ceil_ms) == (now_ms, ceil_ms)
 
 
 def test_manual_clock_never_goes_back() -> None:
-    """The message says where it is; staying is allowed."""
+    """The message has the current time; moving by nothing is allowed."""
     clock = ManualClock(5)
     clock.advance_to_ns(5_000_000)
     with pytest.raises(
         InvalidArgumentError,
-        match="now_ns must be at least 5000000, where the clock is, got 4999999",
+        match="now_ns must be at least 5000000, the current time, got 4999999",
     ):
         clock.advance_to_ns(4_999_999)
     with pytest.raises(InvalidArgumentError, match="ms must be at least 0, got -1"):
@@ -68,7 +76,7 @@ def test_manual_clock_never_goes_back() -> None:
 
 
 def test_manual_clock_ends_after_292_years() -> None:
-    """It goes to the end, and says so instead of passing it."""
+    """It reaches the end and refuses to pass it."""
     clock = ManualClock(MAX_NOW_MS - 1)
     with pytest.raises(InvalidArgumentError, match=r"such that the clock does not pass .* got 2"):
         clock.advance(2)
@@ -82,7 +90,7 @@ def test_manual_clock_ends_after_292_years() -> None:
 
 @pytest.mark.parametrize("ms", [0.5, 2.0, "1", None, True])
 def test_manual_clock_takes_whole_numbers_only(ms: object) -> None:
-    """A float would make every later reading one, and the wheel's slots with it."""
+    """A float would make all later readings floats, and the wheel's slots, too."""
     clock = ManualClock()
     with pytest.raises(InvalidArgumentError, match="ms must be"):
         clock.advance(ms)  # type: ignore[arg-type]
@@ -94,8 +102,7 @@ def test_manual_clock_takes_whole_numbers_only(ms: object) -> None:
 
 
 def test_manual_clock_takes_any_whole_number_type() -> None:
-    """NumPy's, say: the clock's own readings stay ints."""
-
+    """NumPy's integers, for example: the clock's own readings stay ints."""
     clock = ManualClock(Index(7))  # type: ignore[arg-type]
     clock.advance(Index(7))  # type: ignore[arg-type]
     assert (clock.now_ms, type(clock.now_ns)) == (14, int)
@@ -104,8 +111,10 @@ def test_manual_clock_takes_any_whole_number_type() -> None:
     assert (ahead.now_ns, type(ahead.now_ns)) == (7, int)
 
 
-def test_threads_that_move_one_clock_lose_no_move(crew: Crew, switching: None) -> None:
-    """The moves are put in order."""
+def test_threads_that_move_one_clock_lose_no_move(
+    thread_group: ThreadGroup, switching: None
+) -> None:
+    """Concurrent moves are serialized."""
     clock = ManualClock()
 
     def move() -> None:
@@ -113,43 +122,43 @@ def test_threads_that_move_one_clock_lose_no_move(crew: Crew, switching: None) -
             clock.advance(1)
 
     for _ in range(4):
-        crew.start(move)
-    crew.join()
+        thread_group.start(move)
+    thread_group.join()
     assert clock.now_ms == 2_000
 
 
-@pytest.mark.parametrize("move", ["advance", "advance_to_ns", "_move_to_ns"])
-def test_move_wakes_every_sleeper(crew: Crew, move: str) -> None:
-    """Each looks whether its time has come."""
-    clock = SleeperClock()
+@pytest.mark.parametrize("move", ["advance", "advance_to_ns", "set_now_ns"])
+def test_move_wakes_every_sleeper(thread_group: ThreadGroup, move: str) -> None:
+    """Each sleeping thread checks whether its time has come."""
+    clock = SleepRecordingClock()
 
     def sleep(until_ms: int | None) -> None:
         clock.wait_until(Parker(), until_ms)
 
     for until_ms in (5, 6, None):
-        crew.start(sleep, until_ms)
+        thread_group.start(sleep, until_ms)
     clock.wait_for_sleep(3)
     getattr(clock, move)(1)
-    crew.join()
+    thread_group.join()
 
 
-@pytest.mark.parametrize("move", ["advance_to_ns", "_move_to_ns"])
-def test_clock_that_nobody_sleeps_on_moves_too(move: str) -> None:
-    """To the nanosecond."""
+@pytest.mark.parametrize("move", ["advance_to_ns", "set_now_ns"])
+def test_clock_without_sleeping_threads_moves_too(move: str) -> None:
+    """It moves to the exact nanosecond."""
     clock = ManualClock()
     getattr(clock, move)(1_500_001)
     assert (clock.now_ns, clock.now_ms, clock.ceil_ms) == (1_500_001, 1, 2)
 
 
-def test_manual_clock_does_not_sleep_towards_the_past(crew: Crew) -> None:
-    """What has come needs no waiting."""
+def test_manual_clock_does_not_sleep_towards_the_past(thread_group: ThreadGroup) -> None:
+    """Waiting for a time that has passed returns at once."""
     clock = ManualClock(5)
     clock.wait_until(Parker(), 5)
     clock.wait_until(Parker(), 4)
 
 
 def test_monotonic_clock_is_the_machines() -> None:
-    """In nanoseconds, and in milliseconds rounded both ways."""
+    """It reads nanoseconds, and milliseconds rounded both ways."""
     clock = MonotonicClock()
     before = time.monotonic_ns()
     now_ns, now_ms, ceil_ms = clock.now_ns, clock.now_ms, clock.ceil_ms
@@ -165,17 +174,19 @@ def test_monotonic_clock_does_not_sleep_towards_the_past() -> None:
 
 
 @pytest.mark.parametrize("until_ms", [None, 10_000 * 31_557_600_000])
-def test_monotonic_clock_sleeps_until_unparked(crew: Crew, until_ms: int | None) -> None:
-    """However far away the time is: 10,000 years are more than a lock can wait for."""
+def test_monotonic_clock_sleeps_until_unparked(
+    thread_group: ThreadGroup, until_ms: int | None
+) -> None:
+    """The time may be 10,000 years away, longer than a lock can wait."""
     parker = Parker()
-    crew.start(MonotonicClock().wait_until, parker, until_ms)
+    thread_group.start(MonotonicClock().wait_until, parker, until_ms)
     parker.unpark()
-    crew.join()
+    thread_group.join()
     assert not parker.has_token
 
 
-def test_clock_of_ones_own_gives_now_ns_and_the_rest_follows() -> None:
-    """The base class rounds."""
+def test_user_defined_clock_needs_only_now_ns() -> None:
+    """The base class computes the milliseconds."""
 
     class Fixed(Clock):
         @property
@@ -191,7 +202,7 @@ def test_clock_of_ones_own_gives_now_ns_and_the_rest_follows() -> None:
 
 @pytest.mark.parametrize("now_ns", [-1, MAX_NOW_MS * NS_PER_MS + 1, 10**30])
 def test_timer_refuses_a_clock_that_it_can_not_count_from(now_ns: int) -> None:
-    """Less than 0, or beyond 292 years; the message has the reading."""
+    """A reading below 0 or beyond 292 years is refused; the message has it."""
 
     class Fixed(Clock):
         @property

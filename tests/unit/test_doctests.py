@@ -20,11 +20,11 @@ MODULES = [
 
 @pytest.mark.parametrize("name", MODULES)
 def test_examples(name: str) -> None:
-    """Of every module that runs without Spark."""
+    """The examples of each module that does not need Spark pass."""
     assert doctest.testmod(importlib.import_module(name)).failed == 0
 
 
 def test_there_are_examples() -> None:
-    """Compiled classes show theirs, too."""
+    """Docstrings of compiled classes have examples, too."""
     attempted = sum(doctest.testmod(importlib.import_module(name)).attempted for name in MODULES)
     assert attempted >= 20, f"only {attempted} examples were found"

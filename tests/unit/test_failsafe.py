@@ -1,4 +1,4 @@
-"""Logging what was contained, where logging fails as well."""
+"""Logging of caught exceptions, also if logging itself fails."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ logger = logging.getLogger("tests.contained")
 
 
 class Broken:
-    """A stream that can't be written."""
+    """A stream that can't be written to."""
 
     def write(self, text: str) -> None:
         raise OSError
@@ -33,15 +33,15 @@ def refuse(error: type[BaseException]) -> logging.Filter:
 
 @pytest.fixture
 def refusing(request: pytest.FixtureRequest) -> Iterator[object]:
-    """Make the application's filter raise what the test is parametrized with."""
+    """Make the application's filter raise the test's parameter."""
     chosen = refuse(request.param)
     logger.addFilter(chosen)
     yield request.param
     logger.removeFilter(chosen)
 
 
-def test_what_was_contained_is_logged_with_its_traceback(caplog: pytest.LogCaptureFixture) -> None:
-    """As every error."""
+def test_caught_exception_is_logged_with_its_traceback(caplog: pytest.LogCaptureFixture) -> None:
+    """As any logged exception."""
     log_contained(logger, Fault("reason"), "%s raised", "it")
     assert "it raised" in caplog.text
     assert "Fault: reason" in caplog.text
@@ -53,26 +53,24 @@ def test_what_was_contained_is_logged_with_its_traceback(caplog: pytest.LogCaptu
 def test_logging_that_fails_leaves_one_line_on_stderr(
     refusing: type[BaseException], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """And raises nothing."""
+    """It raises no exception."""
     log_contained(logger, Fault(), "%s raised", "it")
-    assert (
-        capsys.readouterr().err
-        == f"tests.contained: '%s raised': raised Fault, and logging it raised {refusing.__name__}\n"
-    )
+    expected = f"raised Fault, and logging it raised {refusing.__name__}"
+    assert capsys.readouterr().err == f"tests.contained: '%s raised': {expected}\n"
 
 
 @pytest.mark.parametrize("refusing", [ZeroDivisionError], indirect=True)
-def test_stderr_that_fails_too_is_the_end_of_it(
+def test_failing_stderr_is_ignored(
     refusing: type[BaseException], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No place is left; the work that was under way goes on."""
+    """The exception is suppressed, and the caller continues."""
     with monkeypatch.context() as patch:
         patch.setattr(sys, "stderr", Broken())
         log_contained(logger, Fault(), "%s raised", "it")
 
 
 @pytest.mark.parametrize("refusing", [KeyboardInterrupt, SystemExit], indirect=True)
-def test_exit_while_logging_is_not_contained(refusing: type[BaseException]) -> None:
-    """The program is to end."""
+def test_exit_while_logging_propagates(refusing: type[BaseException]) -> None:
+    """KeyboardInterrupt and SystemExit propagate."""
     with pytest.raises(refusing):
         log_contained(logger, Fault(), "%s raised", "it")

@@ -1,4 +1,4 @@
-"""The plugin that finds what a test left behind, in a pytest of its own and on two workers."""
+"""The plugin that finds leftovers of tests, run in a separate pytest and on two workers."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ _UNCLOSED_FIXTURE = """
 
 _FILES = {"conftest": _CONFTEST, "test_all": _TESTS, "test_unclosed": _UNCLOSED_FIXTURE}
 
-# What the message says of each test that leaves something.
+# A pattern of the message for each test that has a leftover.
 _MESSAGES = {
     "test_thread": r"thread 'left' of test_all\.wait, now at .*test_all.py:\d+; left by this",
     "test_process": r"process \d+: sleep 600; left by this test",
@@ -179,7 +179,7 @@ _MESSAGES = {
     "test_wider_scope_unclosed": r"left by the fixture never_closed of scope module",
 }
 
-# By the name of the test; its children are failures and errors.
+# Test cases by name; their children are failures and errors.
 Results = dict[str, ElementTree.Element]
 
 
@@ -209,7 +209,7 @@ def results(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 @pytest.mark.parametrize("name", _MESSAGES)
 def test_leftover_is_an_error_at_teardown(results: Results, name: str) -> None:
-    """The test itself has passed, and the message says what is left."""
+    """The test itself passed, and the message names the leftover."""
     (error,) = results[name]
     assert error.tag == "error"
     assert "failed on teardown" in error.attrib["message"]
@@ -228,8 +228,8 @@ def test_leftover_is_an_error_at_teardown(results: Results, name: str) -> None:
         "test_socket_of_a_wider_loop",
     ],
 )
-def test_without_leftovers_passes(results: Results, name: str) -> None:
-    """Also what is going, what a fixture of a wider scope owns, and a test of another tier."""
+def test_without_leftovers_the_test_passes(results: Results, name: str) -> None:
+    """Ending threads, resources of wider fixtures and tests of other tiers are no leftovers."""
     assert list(results[name]) == []
 
 

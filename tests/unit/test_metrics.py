@@ -1,4 +1,4 @@
-"""What a purgatory counts."""
+"""The counters of a purgatory."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from request_purgatory._native import states
 from request_purgatory.metrics import WAIT_BUCKETS, PurgatoryCounters
 from tests.conftest import MakePurgatory
 from tests.support.requests import Request, fail
-from tests.support.thread_group import Crew
+from tests.support.thread_group import ThreadGroup
 
 
 def test_counters_have_kafkas_names(
     make_wheel_purgatory: MakePurgatory, clock: ManualClock
 ) -> None:
-    """One of everything, and the number of each."""
+    """Each counter has its own value and name."""
     purgatory = make_wheel_purgatory(purge_interval=0)
     requests = [Request(delay_ms) for delay_ms in (1_000, 1_000, 1_000, 10, 10, 500, 500)]
     requests[3].during["complete"] = fail
@@ -44,7 +44,7 @@ def test_counters_have_kafkas_names(
 
 
 def test_new_purgatory_has_counted_nothing(purgatory: DelayedOperationPurgatory) -> None:
-    """All zeros."""
+    """All counters are 0."""
     metrics = purgatory.metrics()
     assert set(metrics.by_kafka_name().values()) == {0}
     assert metrics.wait_histogram_ms == (0,) * WAIT_BUCKETS
@@ -52,7 +52,7 @@ def test_new_purgatory_has_counted_nothing(purgatory: DelayedOperationPurgatory)
 
 
 def test_reading_does_not_change_afterwards(purgatory: DelayedOperationPurgatory) -> None:
-    """It is of one moment."""
+    """It is a snapshot."""
     before = purgatory.metrics()
     purgatory.try_complete_else_watch(Request(), ["a"])
     assert before.num_delayed_operations == 0
@@ -67,7 +67,7 @@ def test_reading_does_not_change_afterwards(purgatory: DelayedOperationPurgatory
 def test_waits_are_counted_by_powers_of_two(
     purgatory: DelayedOperationPurgatory, clock: ManualClock, waited_ms: int, bucket: int
 ) -> None:
-    """Bucket i is below 2**i ms; the last one takes the rest."""
+    """Bucket i counts waits below 2**i ms; the last one counts all longer ones."""
     request = Request(10**13)
     clock.advance(3)
     purgatory.try_complete_else_watch(request, ["a"])
@@ -77,16 +77,16 @@ def test_waits_are_counted_by_powers_of_two(
     assert (histogram[bucket], sum(histogram)) == (1, 1)
 
 
-def test_request_that_never_waited_is_in_the_first_bucket(
+def test_request_completed_at_once_is_in_the_first_bucket(
     purgatory: DelayedOperationPurgatory,
 ) -> None:
-    """Satisfied at the first try."""
+    """It is completed by its first try."""
     purgatory.try_complete_else_watch(Request(ready=True), ["a"])
     assert purgatory.metrics().wait_histogram_ms[0] == 1
 
 
 def test_purged_entries_are_counted(make_wheel_purgatory: MakePurgatory) -> None:
-    """All purges together."""
+    """The counter sums over all purges."""
     purgatory = make_wheel_purgatory()
     for keys in (["a", "b", "c"], ["a"]):
         request = Request()
@@ -100,7 +100,7 @@ def test_purged_entries_are_counted(make_wheel_purgatory: MakePurgatory) -> None
 def test_watched_counts_entries_and_num_delayed_operations(
     make_wheel_purgatory: MakePurgatory,
 ) -> None:
-    """An operation counts once a key, and in the first until it is met or purged."""
+    """An operation counts once per key until it is removed from the lists."""
     purgatory = make_wheel_purgatory()
     request = Request()
     purgatory.try_complete_else_watch(request, ["a", "b", "b"])
@@ -123,22 +123,24 @@ def test_watched_counts_entries_and_num_delayed_operations(
     )
 
 
-def test_counters_are_exact_whatever_threads_count(crew: Crew, switching: None) -> None:
-    """No count is lost, and no reading is torn."""
+def test_counters_are_exact_whatever_threads_count(
+    thread_group: ThreadGroup, switching: None
+) -> None:
+    """No count is lost, and each snapshot is consistent."""
     counters = PurgatoryCounters()
 
     def count(state: int) -> None:
         for _ in range(1_000):
-            counters.enter()
-            counters.end(state, 1)
-            counters.callback_failed()
-            reading = counters.read(0)
+            counters.count_entered()
+            counters.count_ended(state, 1)
+            counters.count_callback_error()
+            reading = counters.snapshot(0)
             assert 0 <= reading.num_delayed_operations <= 3
 
     for state in (states.COMPLETED, states.EXPIRED, states.CANCELLED):
-        crew.start(count, state)
-    crew.join()
-    reading = counters.read(0)
+        thread_group.start(count, state)
+    thread_group.join()
+    reading = counters.snapshot(0)
     assert (reading.completions, reading.expirations, reading.cancellations) == (
         1_000,
         1_000,

@@ -1,4 +1,4 @@
-"""Sleeping and being woken, without a lock around either."""
+"""The parker: sleeping and waking without a lock."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import threading
 import pytest
 
 from request_purgatory._native.parker import Parker
-from tests.support.thread_group import Crew
+from tests.support.thread_group import ThreadGroup
 
 
 def test_wake_up_before_the_sleep_ends_it_at_once() -> None:
-    """One token, however often it was put there."""
+    """There is one token, however often it was added."""
     parker = Parker()
     parker.unpark()
     parker.unpark()
@@ -22,20 +22,20 @@ def test_wake_up_before_the_sleep_ends_it_at_once() -> None:
 
 @pytest.mark.parametrize("timeout", [0, -1, -1e9, 0.001])
 def test_sleep_ends_with_its_time(timeout: float) -> None:
-    """False says that nobody woke it; a time in the past only looks."""
+    """It returns False; a timeout of 0 or less does not sleep."""
     assert not Parker().park(timeout)
 
 
-def test_sleep_longer_than_a_lock_can_wait(crew: Crew) -> None:
-    """It is cut, and the caller looks again."""
+def test_sleep_longer_than_a_lock_can_wait(thread_group: ThreadGroup) -> None:
+    """The timeout is limited, and the caller waits again."""
     parker = Parker()
-    crew.start(parker.park, 1e300)
+    thread_group.start(parker.park, 1e300)
     parker.unpark()
-    crew.join()
+    thread_group.join()
 
 
-def test_threads_that_wake_at_once_leave_one_token(crew: Crew, switching: None) -> None:
-    """None of them fails because another one was quicker."""
+def test_concurrent_wake_ups_leave_one_token(thread_group: ThreadGroup, switching: None) -> None:
+    """No thread fails because another one was first."""
     parker = Parker()
     woken = []
 
@@ -48,12 +48,12 @@ def test_threads_that_wake_at_once_leave_one_token(crew: Crew, switching: None) 
             woken.append(parker.park(0.01))
 
     done = threading.Event()
-    sleeper = crew.start(sleep)
-    threads = [crew.start(wake) for _ in range(4)]
+    sleeper = thread_group.start(sleep)
+    threads = [thread_group.start(wake) for _ in range(4)]
     for thread in threads:
         thread.join(20)
     done.set()
     parker.unpark()
     sleeper.join(20)
-    crew.join()
+    thread_group.join()
     assert any(woken)

@@ -1,4 +1,4 @@
-"""The profiles hold for every test, and what an exploration finds can be run again."""
+"""The Hypothesis profiles apply to every test, and print how to repeat a failure."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tests.support.profiles import examples, reproducing
 TESTS = Path(__file__).resolve().parents[1]
 
 
-def test_settings_are_made_by_the_profiles_alone() -> None:
-    """A test with settings of its own would drop the multiplier, or look at the same examples for ever."""
+def test_only_the_profiles_make_settings() -> None:
+    """Settings of a test's own would bypass the multiplier, or repeat the same examples."""
     own = re.compile(
         r"\bderandomize\b|\bmax_examples\b|^from hypothesis import .*\bsettings\b", re.MULTILINE
     )
@@ -27,7 +27,7 @@ def test_settings_are_made_by_the_profiles_alone() -> None:
 def test_exploring_multiplies_the_examples(
     profile: str, count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By the profile's number, or by a test's own."""
+    """It multiplies the profile's number, or the test's own."""
     monkeypatch.setattr(profiles, "PROFILE", profile)
     assert examples(30).max_examples == count
     assert examples(30, times=2).max_examples == min(count, 60)
@@ -41,8 +41,8 @@ def test_exploring_multiplies_the_examples(
         ("tests/a.py::test_b[x]@spark", "tests/a.py::test_b[x]"),
     ],
 )
-def test_failing_test_is_named_in_one_command(test: str, name: str) -> None:
-    """As a shell takes it, and then make's shell."""
+def test_failing_test_is_repeated_by_one_command(test: str, name: str) -> None:
+    """The command is quoted for a shell, and for make."""
     (command,) = reproducing([test], 7)
     make, target, seed, arguments = shlex.split(command)
     assert (make, target, seed) == ("make", "explore", "SEED=7")

@@ -1,1 +1,1 @@
-"""Private parts: locks, clock reading, states, forks, and what the cyclic collector sees."""
+"""Internals: locks, clock reading, states, forks, and integration with the cyclic collector."""

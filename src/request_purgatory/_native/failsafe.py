@@ -1,4 +1,4 @@
-"""How what user code raises is logged where nobody else can be told."""
+"""Logging that never raises, for exceptions of user code that no caller could handle."""
 
 from __future__ import annotations
 
@@ -7,26 +7,27 @@ import sys
 
 
 def warn(logger: logging.Logger, message: str, *args: object) -> None:
-    """Log a warning, and raise nothing of logging's own."""
+    """Log a warning; suppress exceptions that logging raises."""
     _log(logger, logging.WARNING, None, message, args)
 
 
 def log_contained(
     logger: logging.Logger, error: BaseException, message: str, *args: object
 ) -> None:
-    """Log an exception that was contained, and raise none of logging's own.
+    """Log an exception that was caught; suppress exceptions that logging raises.
 
-    A `repr` may raise, as may a filter of the application's, and at the recursion limit every call
-    does. One line goes to stderr then.
+    A `repr` or one of the application's filters may raise. At the recursion limit every call does.
+    Then one line is written to stderr instead.
 
     Args:
-        logger: The logger of the module that contained the exception.
-        error: What was raised.
+        logger: The logger of the module that caught the exception.
+        error: The exception.
         message: The message, with %-placeholders.
         args: The message's arguments.
 
     Raises:
-        KeyboardInterrupt, SystemExit: The program is to end.
+        KeyboardInterrupt: Logging raised it.
+        SystemExit: Logging raised it.
     """
     _log(logger, logging.ERROR, error, message, args)
 
@@ -49,4 +50,4 @@ def _log(
                 f"{logger.name}: {message!r}: {cause}logging it raised {type(failure).__name__}\n"
             )
         except Exception:
-            pass  # No place is left to report it at; the caller's work must go on.
+            pass  # Nowhere is left to report it; the caller's work must go on.

@@ -1,8 +1,8 @@
-"""What a child process that `os.fork` makes finds of its parent's timers and purgatories.
+"""Resets timers and purgatories in child processes that `os.fork` creates.
 
-Of the parent's threads only the one that forked goes on in the child. So there nobody advances a
-clock, sleeps, or will ever give back a lock. Whatever has locks or threads registers here, and
-begins anew in each child. `logging`, `random` and `threading` do the same.
+Of the parent's threads, only the one that forked continues in the child. So in the child no thread
+advances a clock, sleeps, or will ever release a lock that was held. Objects with locks or threads
+register here and are reset in each child. `logging`, `random` and `threading` do the same.
 """
 
 from __future__ import annotations
@@ -18,48 +18,48 @@ from request_purgatory._native import primitives
 
 
 class Forkable(Protocol):
-    """What has locks that a fork may find held."""
+    """An object with locks that another thread may hold during a fork."""
 
     def _fork_locks(self) -> Iterable[primitives.CoreLock]:
-        """Return the locks under which the parts that a child looks at change."""
+        """Return the locks that guard the fields that a child reads."""
         ...
 
-    def _renew_locks(self) -> None:
-        """Take fresh locks, in a child."""
+    def _reinit_locks(self) -> None:
+        """Replace all locks by new ones, in a child."""
         ...
 
-    def _begin_in_child(self) -> None:
-        """Leave to the parent what is the parent's; everything in the child has fresh locks now."""
+    def _reset_in_child(self) -> None:
+        """Drop what belongs to the parent; all objects in the child have new locks by now."""
         ...
 
 
 _forkables: set[weakref.ref[Any]] = set()
 _one_at_a_time = threading.Lock()
 _held: list[primitives.CoreLock] = []
-_collects = False
+_gc_was_enabled = False
 
 
-def begin_anew_in_children(thing: Forkable) -> None:
-    """Have `thing` begin anew in each process that is forked from this one, as long as it exists."""
-    _forkables.add(weakref.ref(thing, _forkables.discard))
+def register_for_forks(forkable: Forkable) -> None:
+    """Reset `forkable` in each process that is forked from this one, for as long as it exists."""
+    _forkables.add(weakref.ref(forkable, _forkables.discard))
 
 
 def _living() -> list[Forkable]:
-    return [thing for reference in list(_forkables) if (thing := reference()) is not None]
+    return [found for reference in list(_forkables) if (found := reference()) is not None]
 
 
 def _before() -> None:
-    global _collects
+    global _gc_was_enabled
     if not primitives.FORKS_HOLD_LOCKS:
         return
-    # A thread that is inside a lock would leave half a change to the child: it is waited for.
-    # Nothing may start the collector until the locks are free, as finalizers are user code.
+    # Wait for threads that hold a lock: each would leave half a change to the child. The cyclic
+    # collector stays off until the locks are released, as finalizers are user code.
     _one_at_a_time.acquire()
-    locks = [lock for thing in _living() for lock in thing._fork_locks()]
-    _collects = gc.isenabled()
+    locks = [lock for forkable in _living() for lock in forkable._fork_locks()]
+    _gc_was_enabled = gc.isenabled()
     gc.disable()
     for lock in locks:
-        primitives.hold(lock)
+        primitives.acquire_for_fork(lock)
     _held.extend(locks)
 
 
@@ -67,28 +67,28 @@ def _after_in_parent() -> None:
     if not primitives.FORKS_HOLD_LOCKS:
         return
     for lock in _held:
-        primitives.let_go(lock)
+        primitives.release_after_fork(lock)
     _end()
 
 
 def _after_in_child() -> None:
-    things = _living()
-    for thing in things:
-        thing._renew_locks()
+    forkables = _living()
+    for forkable in forkables:
+        forkable._reinit_locks()
     if primitives.FORKS_HOLD_LOCKS:
         _end()
-    for thing in things:
-        thing._begin_in_child()
+    for forkable in forkables:
+        forkable._reset_in_child()
 
 
 def _end() -> None:
     _held.clear()
-    if _collects:
+    if _gc_was_enabled:
         gc.enable()
     _one_at_a_time.release()
 
 
-if hasattr(os, "register_at_fork"):  # Not on Windows, which does not fork.
+if hasattr(os, "register_at_fork"):  # Windows has no fork.
     os.register_at_fork(
         before=_before, after_in_parent=_after_in_parent, after_in_child=_after_in_child
     )

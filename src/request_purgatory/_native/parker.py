@@ -1,4 +1,4 @@
-"""A place for a thread to sleep that neither a signal nor a finalizer can tear."""
+"""A place for a thread to sleep that stays consistent if a signal or finalizer interrupts it."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import threading
 
 
 class Parker:
-    """Lets one thread sleep until another one wakes it, or until some time has passed.
+    """Lets one thread sleep until another thread wakes it, or until a timeout.
 
-    A parker holds one token or none. `unpark` puts the token there and `park` takes it, so a
-    wake-up that comes before the sleep ends the sleep at once, and none is lost. This is the
-    interface of Java's `LockSupport`.
+    A parker holds one token or none. `unpark` adds the token and `park` takes it. So a wake-up
+    before the sleep ends the sleep at once, and none is lost. This is the interface of Java's
+    `LockSupport`.
 
-    Each step is one call of a C primitive, and no lock is held between two of them. So an
-    exception that a signal handler raises, or a finalizer that the collector runs, finds nothing
-    half done. (`threading.Condition` is Python code that holds a lock.)
+    Each step is one call of a C primitive, and no lock is held between two steps. So if a signal
+    handler raises, or the cyclic collector runs a finalizer, no step is left half done.
+    (`threading.Condition` is Python code that holds a lock.)
 
     >>> parker = Parker()
     >>> parker.unpark()
@@ -32,10 +32,10 @@ class Parker:
         self._gate.acquire()
 
     def park(self, timeout: float | None) -> bool:
-        """Take the token, and sleep until it is there.
+        """Take the token; sleep until there is one.
 
         Args:
-            timeout: Seconds to wait at most; 0 or less only looks, None waits without a limit.
+            timeout: Seconds to wait at most; 0 or less does not wait, None waits without a limit.
 
         Returns:
             True if there was a token, False if the time ran out.
@@ -44,16 +44,16 @@ class Parker:
             return self._gate.acquire()
         if timeout <= 0:
             return self._gate.acquire(blocking=False)
-        # A lock can't be waited for any longer; callers look again whatever ended the sleep.
+        # A lock has a longest timeout. Callers check their condition whatever ended the sleep.
         return self._gate.acquire(timeout=min(timeout, threading.TIMEOUT_MAX))
 
     def unpark(self) -> None:
-        """Put the token there, from any thread; no-op if it is there already."""
+        """Add the token, from any thread; no-op if there is one."""
         if self._gate.locked():
             try:
                 self._gate.release()
-            except RuntimeError:  # pragma: no cover - only a race comes here
-                pass  # Another thread released it between the look and this.
+            except RuntimeError:  # pragma: no cover - needs a race
+                pass  # Another thread released it after the check.
 
     @property
     def has_token(self) -> bool:

@@ -1,13 +1,15 @@
-/* Faults on purpose, in the sanitized build alone: they prove that `make sanitize` can fail.
+/* Planted faults, in the sanitized build only: they prove that `make sanitize` can fail.
 
-   REQUEST_PURGATORY_PLANT in the environment names one, and the core commits it whenever it takes a lock:
+   The environment variable REQUEST_PURGATORY_PLANT names one of these faults. The core then commits
+   it each time it acquires a lock:
 
        leak      memory that nothing refers to                         LeakSanitizer
        freed     a read of freed memory                                AddressSanitizer
-       shift     a shift by more bits than there are                   UndefinedBehaviorSanitizer
+       shift     a shift by more bits than the number has              UndefinedBehaviorSanitizer
        race      a counter that threads change without the GIL         ThreadSanitizer
 
-   So the very modules in which nothing was found show that each fault would have been. */
+   So the sanitizers are known to find each kind of fault in the modules in which they found
+   none. */
 #ifndef REQUEST_PURGATORY_PLANTED_H
 #define REQUEST_PURGATORY_PLANTED_H
 
@@ -34,15 +36,15 @@ static void rp_plant_freed(void)
     (void)block[0];
 }
 
-/* Not a signed overflow: Python's own flags have -fwrapv, with which that is no undefined behaviour. */
+/* Not a signed overflow: Python's compiler flags have -fwrapv, which defines that behaviour. */
 static void rp_plant_shift(void)
 {
     volatile int number = 1, bits = 40;
     number = number << bits;
 }
 
-/* The thread stays without the GIL for a while. Taking the GIL puts its write in order before what others write later, and
-   ThreadSanitizer reports only what nothing puts in order. */
+/* The thread stays without the GIL for a while. Acquiring the GIL orders its write before later
+   writes of other threads, and ThreadSanitizer reports only unordered accesses. */
 static void rp_plant_race(void)
 {
     static int number;
@@ -69,7 +71,7 @@ static void rp_plant(void)
     else if (!strcmp(fault, "race"))
         rp_plant_race();
     else
-        Py_FatalError("request_purgatory: REQUEST_PURGATORY_PLANT names no fault that can be planted");
+        Py_FatalError("REQUEST_PURGATORY_PLANT must be leak, freed, shift or race");
 }
 
 #endif

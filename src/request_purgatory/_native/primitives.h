@@ -1,4 +1,5 @@
-/* Locks, time and whole numbers for the compiled core. Included by every compiled module that uses them. */
+/* Locks, time and whole numbers for the compiled core. Each compiled module that uses them includes
+   this file. */
 #ifndef REQUEST_PURGATORY_NATIVE_H
 #define REQUEST_PURGATORY_NATIVE_H
 
@@ -12,9 +13,10 @@
 
 /* ---- locks
 
-   With the interpreter lock held, code that calls nothing cannot be interrupted, so a flag is enough, which is a load and two
-   stores instead of two atomic operations or of calls into Python. The flag is found taken only where a holder gave the interpreter lock up, which is when a watch key's own __hash__ or __eq__ runs
-   Python code inside a dict: then the other thread waits until the flag is free. */
+   While a thread holds the GIL, code that makes no calls can't be interrupted. So a flag is enough
+   as a lock: one load and two stores, instead of two atomic operations or of calls into Python. A
+   thread finds the flag set only if its holder released the GIL. That happens when a watch key's own
+   __hash__ or __eq__ runs Python code inside a dict. Then the thread waits for the flag. */
 
 #ifdef Py_GIL_DISABLED
 
@@ -61,59 +63,62 @@ static inline void rp_lock_release(rp_lock *lock)
 {
 #ifdef REQUEST_PURGATORY_ASSERT
     if (!lock->held)
-        Py_FatalError("request_purgatory: a lock is released that nobody holds");
+        Py_FatalError("request_purgatory: released a lock that is not held");
 #endif
     lock->held = 0;
 }
 
 #endif
 
-/* The lock of an object's own fields. Under it nothing is called, so the interpreter lock is enough where there is one; otherwise
-   objects share 64 mutexes. The mutexes belong to the module that includes this, so only one module may lock objects: operation. */
+/* The lock of an object's own fields. Nothing is called under it, so the GIL is enough where there
+   is one. Otherwise objects share 64 mutexes. These belong to the module that includes this file, so
+   only one module may lock objects: operation. */
 
 #ifdef Py_GIL_DISABLED
-static PyMutex rp_thing_locks[64];
-#define rp_thing_lock(thing) (&rp_thing_locks[((size_t)(thing) >> 5) & 63])
-#define rp_lock_thing(thing) PyMutex_Lock(rp_thing_lock(thing))
-#define rp_unlock_thing(thing) PyMutex_Unlock(rp_thing_lock(thing))
+static PyMutex rp_object_locks[64];
+#define rp_object_lock(target) (&rp_object_locks[((size_t)(target) >> 5) & 63])
+#define rp_lock_object(target) PyMutex_Lock(rp_object_lock(target))
+#define rp_unlock_object(target) PyMutex_Unlock(rp_object_lock(target))
 #else
-#define rp_lock_thing(thing) ((void)0)
-#define rp_unlock_thing(thing) ((void)0)
+#define rp_lock_object(target) ((void)0)
+#define rp_unlock_object(target) ((void)0)
 #endif
 
-/* ---- forks: with the interpreter lock nothing is half done when another thread forks; the locks of things have to be made free in
-   the child by the module that has them. */
+/* ---- forks
+
+   With the GIL, no change is half done when another thread forks. Without it, the module that locks
+   objects has to reset their mutexes in the child. */
 
 #ifdef Py_GIL_DISABLED
 #define RP_FORKS_HOLD_LOCKS 1
-#define rp_renew_locks() ((void)memset(rp_thing_locks, 0, sizeof rp_thing_locks))
+#define rp_reinit_locks() ((void)memset(rp_object_locks, 0, sizeof rp_object_locks))
 #else
 #define RP_FORKS_HOLD_LOCKS 0
-#define rp_renew_locks() ((void)0)
+#define rp_reinit_locks() ((void)0)
 #endif
 
-/* ---- what the cyclic collector sees: collector.pyx has the story
+/* ---- the cyclic collector: collector_hooks.pyx explains why objects are untracked
 
-   Free-threaded builds have no generations that hiding could save work in, and from 3.14 on there are no full collections that
-   would find what is hidden. */
+   Free-threaded builds have no generations, so untracking would save no work there. From 3.14 on
+   there are no full collections that would track the objects again. */
 
 #if defined(Py_GIL_DISABLED) || PY_VERSION_HEX >= 0x030E0000
-#define RP_HIDES 0
-#define rp_hide(thing) ((void)0)
-#define rp_show(thing) ((void)0)
+#define RP_GC_UNTRACKS 0
+#define rp_gc_untrack(target) ((void)0)
+#define rp_gc_track(target) ((void)0)
 #else
-#define RP_HIDES 1
-#define rp_hide(thing) PyObject_GC_UnTrack(thing)
-static inline void rp_show(PyObject *thing)
+#define RP_GC_UNTRACKS 1
+#define rp_gc_untrack(target) PyObject_GC_UnTrack(target)
+static inline void rp_gc_track(PyObject *target)
 {
-    if (PyObject_IS_GC(thing) && !PyObject_GC_IsTracked(thing))
-        PyObject_GC_Track(thing);
+    if (PyObject_IS_GC(target) && !PyObject_GC_IsTracked(target))
+        PyObject_GC_Track(target);
 }
 #endif
 
-/* ---- a look-up that holds what it found, whatever other threads take out of the dict */
+/* ---- a dict look-up that returns a strong reference, safe against threads that change the dict */
 
-static inline PyObject *rp_look_up(PyObject *mapping, PyObject *key)
+static inline PyObject *rp_dict_get(PyObject *mapping, PyObject *key)
 {
     PyObject *found;
 #if PY_VERSION_HEX >= 0x030D0000
@@ -128,7 +133,7 @@ static inline PyObject *rp_look_up(PyObject *mapping, PyObject *key)
     return found == NULL ? Py_NewRef(Py_None) : found;
 }
 
-/* ---- time: the clock of time.monotonic_ns, without its call and its int */
+/* ---- time: the clock of time.monotonic_ns, without its Python call and int */
 
 static inline long long rp_monotonic_ns(void)
 {
@@ -141,19 +146,21 @@ static inline long long rp_monotonic_ns(void)
 #endif
 }
 
-/* Of times that are not negative. */
+/* For times that are not negative. */
 #define rp_floor_ms(ns) ((ns) / 1000000)
 #define rp_ceil_ms(ns) (((ns) + 999999) / 1000000)
 
-/* Of seconds that 64 bits of milliseconds can hold. */
-#define rp_whole_ms(seconds) ((long long)((seconds) * 1000))
+/* For seconds whose milliseconds fit 64 bits. */
+#define rp_seconds_to_ms(seconds) ((long long)((seconds) * 1000))
 
-/* ---- threads: stacks are apart by pages at least, so what 32 bits keep of an address tells them apart */
+/* ---- threads: idents are addresses at least a page apart, so 32 bits of them differ */
 
-#define rp_thread_mark() ((unsigned int)(PyThread_get_thread_ident() >> 12))
+#define rp_thread_tag() ((unsigned int)(PyThread_get_thread_ident() >> 12))
 
-/* ---- how many checks a thread is inside of, and whether it has postponed any; these belong to the module that includes this, so only
-   one module may use them: purgatory */
+/* ---- the number of nested checks on a thread, and whether it has postponed any
+
+   These variables belong to the module that includes this file, so only one module may use them:
+   purgatory. */
 
 #if defined(_MSC_VER)
 #define RP_THREAD_LOCAL static __declspec(thread)
@@ -163,8 +170,8 @@ static inline long long rp_monotonic_ns(void)
 RP_THREAD_LOCAL int rp_depth;
 RP_THREAD_LOCAL int rp_postponed;
 #define rp_set_postponed(value) ((void)(rp_postponed = (value)))
-#define rp_deeper() (++rp_depth)
-#define rp_shallower() ((void)--rp_depth)
+#define rp_enter_check() (++rp_depth)
+#define rp_leave_check() ((void)--rp_depth)
 
 /* ---- whole numbers */
 

@@ -1,4 +1,4 @@
-# Declarations of native.pyx, inlined where they are used.
+# The functions of primitives.pyx, inlined where they are used.
 cimport cython
 
 cdef extern from "primitives.h":
@@ -10,28 +10,28 @@ cdef extern from "primitives.h":
     long long rp_clamp(object number) except? -1
     long long rp_floor_ms(long long ns) noexcept
     long long rp_ceil_ms(long long ns) noexcept
-    long long rp_whole_ms(double seconds) noexcept
+    long long rp_seconds_to_ms(double seconds) noexcept
     int rp_bit_length(long long number) noexcept
-    unsigned int rp_thread_mark() noexcept
-    void rp_lock_thing(object thing) noexcept
-    void rp_unlock_thing(object thing) noexcept
-    object rp_look_up(dict mapping, object key)
-    void rp_hide(object thing) noexcept
-    void rp_show(object thing) noexcept
-    void rp_renew_locks() noexcept
-    int rp_deeper() noexcept
-    void rp_shallower() noexcept
+    unsigned int rp_thread_tag() noexcept
+    void rp_lock_object(object target) noexcept
+    void rp_unlock_object(object target) noexcept
+    object rp_dict_get(dict mapping, object key)
+    void rp_gc_untrack(object target) noexcept
+    void rp_gc_track(object target) noexcept
+    void rp_reinit_locks() noexcept
+    int rp_enter_check() noexcept
+    void rp_leave_check() noexcept
     void rp_set_postponed(int value) noexcept
     int rp_postponed
     bint FORKS_HOLD_LOCKS "RP_FORKS_HOLD_LOCKS"
-    bint HIDES "RP_HIDES"
+    bint GC_UNTRACKS "RP_GC_UNTRACKS"
     long long LIMIT "RP_LIMIT"
     long long MAX_DELAY_MS "RP_MAX_DELAY_MS"
 
 
 cdef enum:
     COMPILED = 1
-    DEEPEST = 20
+    MAX_CHECK_DEPTH = 20
 
 
 @cython.final
@@ -49,15 +49,15 @@ cdef inline long long monotonic_ns() noexcept:
     return rp_monotonic_ns()
 
 
-cdef inline unsigned int thread_mark() noexcept:
-    return rp_thread_mark()
+cdef inline unsigned int thread_tag() noexcept:
+    return rp_thread_tag()
 
 
 cdef inline long long clamp(object number) except? -1:
     return rp_clamp(number)
 
 
-# Of what is not negative, so that the compiler has to divide by a constant and nothing else.
+# For numbers that are not negative: the compiler emits one division by a constant.
 cdef inline long long floor_ms(long long ns) noexcept:
     return rp_floor_ms(ns)
 
@@ -66,32 +66,32 @@ cdef inline long long ceil_ms(long long ns) noexcept:
     return rp_ceil_ms(ns)
 
 
-cdef inline long long whole_ms(double seconds) noexcept:
-    return rp_whole_ms(seconds)
+cdef inline long long seconds_to_ms(double seconds) noexcept:
+    return rp_seconds_to_ms(seconds)
 
 
 cdef inline int bit_length(long long number) noexcept:
     return rp_bit_length(number)
 
 
-cdef inline void lock(object thing) noexcept:
-    rp_lock_thing(thing)
+cdef inline void lock_object(object target) noexcept:
+    rp_lock_object(target)
 
 
-cdef inline void unlock(object thing) noexcept:
-    rp_unlock_thing(thing)
+cdef inline void unlock_object(object target) noexcept:
+    rp_unlock_object(target)
 
 
-cdef inline object look_up(dict mapping, object key):
-    return rp_look_up(mapping, key)
+cdef inline object dict_get(dict mapping, object key):
+    return rp_dict_get(mapping, key)
 
 
-cdef inline int deeper() noexcept:
-    return rp_deeper()
+cdef inline int enter_check() noexcept:
+    return rp_enter_check()
 
 
-cdef inline void shallower() noexcept:
-    rp_shallower()
+cdef inline void leave_check() noexcept:
+    rp_leave_check()
 
 
 cdef inline void set_postponed(bint value) noexcept:
@@ -102,13 +102,13 @@ cdef inline bint has_postponed() noexcept:
     return rp_postponed
 
 
-cdef inline void renew_locks() noexcept:
-    rp_renew_locks()
+cdef inline void reinit_locks() noexcept:
+    rp_reinit_locks()
 
 
-cdef inline void hide(object thing) noexcept:
-    rp_hide(thing)
+cdef inline void gc_untrack(object target) noexcept:
+    rp_gc_untrack(target)
 
 
-cdef inline void show(object thing) noexcept:
-    rp_show(thing)
+cdef inline void gc_track(object target) noexcept:
+    rp_gc_track(target)

@@ -1,9 +1,8 @@
-"""The few things that compiled code does in another way than Python can: this is the interpreted one.
+"""The primitives that differ between the two builds; this is the interpreted version.
 
-The core is one source, plain Python, that Cython compiles as it stands. `primitives.pyx` takes this
-module's place then: with the interpreter lock around it, C needs no other lock for a handful of
-loads and stores, and reads the clock without a call into Python. Everything else has one text for
-both builds.
+The core is one source in plain Python, which Cython compiles unchanged. Then `primitives.pyx` takes
+the place of this module. Under the GIL, C needs no further lock for a few loads and stores, and it
+reads the clock without a call into Python. All other modules have one text for both builds.
 """
 
 from __future__ import annotations
@@ -20,62 +19,61 @@ Value = TypeVar("Value")
 
 __all__ = [
     "COMPILED",
-    "DEEPEST",
     "FORKS_HOLD_LOCKS",
-    "HIDES",
+    "GC_UNTRACKS",
     "LIMIT",
+    "MAX_CHECK_DEPTH",
     "MAX_DELAY_MS",
     "CoreLock",
+    "acquire_for_fork",
     "bit_length",
     "ceil_ms",
     "clamp",
-    "deeper",
+    "dict_get",
+    "enter_check",
     "floor_ms",
+    "gc_track",
+    "gc_untrack",
     "has_postponed",
-    "hide",
-    "hold",
-    "let_go",
-    "lock",
-    "look_up",
+    "leave_check",
+    "lock_object",
     "monotonic_ns",
-    "renew_locks",
+    "reinit_locks",
+    "release_after_fork",
+    "seconds_to_ms",
     "set_postponed",
-    "shallower",
-    "show",
-    "thread_mark",
-    "unlock",
-    "whole_ms",
+    "thread_tag",
+    "unlock_object",
 ]
 
 COMPILED = False
 
-#: Whether a fork may find another thread inside of a lock, half way through a change.
+#: True if another thread may hold a lock, half way through a change, during a fork.
 FORKS_HOLD_LOCKS = True
 
-#: How many checks may be inside of one another on a thread. Each takes up to six frames of Python's
-#: 1,000, interpreted.
-DEEPEST = 20
+#: The largest number of nested checks on a thread. Interpreted, each takes up to six of the 1,000
+#: frames of Python's recursion limit.
+MAX_CHECK_DEPTH = 20
 
-#: Whether `hide` hides anything.
-HIDES = False
+#: True if `gc_untrack` has an effect.
+GC_UNTRACKS = False
 
-#: What `clamp` cuts at: sums of two such numbers fit 64 bits.
+#: The bound of `clamp`: the sum of two such numbers fits 64 bits.
 LIMIT = 2**62 - 1
 
-#: The longest delay a timer takes: 10,000 years. Far beyond use, and every sum with it still fits
-#: 64 bits.
+#: The longest delay a timer takes: 10,000 years. Every sum with it fits 64 bits.
 MAX_DELAY_MS = 10_000 * 31_557_600_000
 
-#: The threads that are inside of a lock.
-_inside: set[int] = set()
+#: The threads that hold a CoreLock.
+_holders: set[int] = set()
 
 
 class CoreLock:
-    """A lock for a handful of loads and stores.
+    """A lock for a few loads and stores.
 
-    No thread ever holds two. So one that asks for a second was interrupted inside of the first, by
-    a signal handler or a finalizer of the collector's: it would wait for itself, or find a change
-    half done, and is refused. Compiled, neither can come between.
+    No thread ever holds two. A thread that acquires a second one was interrupted while it held the
+    first, by a signal handler or by a finalizer of the cyclic collector. It would deadlock, or see
+    a change half done: `acquire` raises instead. The compiled build can't be interrupted there.
     """
 
     __slots__ = ("_lock",)
@@ -84,71 +82,74 @@ class CoreLock:
         self._lock = threading.Lock()
 
     def acquire(self) -> None:
-        """Wait for the lock.
+        """Acquire the lock; wait until it is free.
 
         Raises:
-            InterruptedUseError: this thread was interrupted inside of a lock.
+            InterruptedUseError: This thread was interrupted while it held a CoreLock.
         """
         thread = get_ident()
-        if thread in _inside:
+        if thread in _holders:
             raise InterruptedUseError
-        _inside.add(thread)
+        _holders.add(thread)
         self._lock.acquire()
 
     def release(self) -> None:
-        """Give the lock back."""
+        """Release the lock."""
         self._lock.release()
-        _inside.discard(get_ident())
+        _holders.discard(get_ident())
 
 
-# Held for a handful of loads and stores and never while anything else is called, so objects can
-# share them: 64 keep threads apart, and cost an object nothing. (A lock of its own costs 100
-# bytes.)
+# Locks that objects share, as each is held for a few loads and stores without any call. 64 keep
+# threads apart and cost no memory per object. (A lock of its own costs an object 100 bytes.)
 _LOCKS = tuple(CoreLock() for _ in range(64))
 
 
-def lock(thing: object) -> None:
-    """Take the lock, shared with other objects, that guards this object's own fields."""
-    _LOCKS[id(thing) >> 5 & 63].acquire()
+def lock_object(target: object) -> None:
+    """Acquire the lock that guards the object's own fields; other objects share it."""
+    _LOCKS[id(target) >> 5 & 63].acquire()
 
 
-def unlock(thing: object) -> None:
-    """Give back what `lock` took."""
-    _LOCKS[id(thing) >> 5 & 63].release()
+def unlock_object(target: object) -> None:
+    """Release the lock that `lock_object` acquired."""
+    _LOCKS[id(target) >> 5 & 63].release()
 
 
-def hold(lock: CoreLock) -> None:
-    """Acquire a lock, one of several, for the time of a fork."""
-    if get_ident() in _inside:
+def acquire_for_fork(lock: CoreLock) -> None:
+    """Acquire a lock, one of several, for the time of a fork.
+
+    Raises:
+        InterruptedUseError: This thread was interrupted while it held a CoreLock.
+    """
+    if get_ident() in _holders:
         raise InterruptedUseError
     lock._lock.acquire()
 
 
-def let_go(lock: CoreLock) -> None:
-    """Release what `hold` acquired."""
+def release_after_fork(lock: CoreLock) -> None:
+    """Release a lock that `acquire_for_fork` acquired."""
     lock._lock.release()
 
 
-def renew_locks() -> None:
-    """Make the locks of `lock` free in a forked child, where who held one is no more."""
+def reinit_locks() -> None:
+    """Replace the locks of `lock_object` in a forked child, where their holders don't exist."""
     global _LOCKS
     _LOCKS = tuple(CoreLock() for _ in _LOCKS)
-    _inside.clear()
+    _holders.clear()
 
 
-def hide(thing: object) -> None:
-    """Keep an object from the cyclic collector until its next full collection (compiled.
+def gc_untrack(target: object) -> None:
+    """Untrack an object by the cyclic collector until its next full collection.
 
-    `collector.pyx`).
+    Only the compiled build does so; `collector_hooks.pyx` explains it.
     """
 
 
-def show(thing: object) -> None:
-    """End what `hide` began."""
+def gc_track(target: object) -> None:
+    """Track an object that `gc_untrack` untracked."""
 
 
-def thread_mark() -> int:
-    """Return a number that tells this thread from others that run now, in 32 bits."""
+def thread_tag() -> int:
+    """Return a 32-bit number that differs between threads that run at the same time."""
     return get_ident() >> 12 & 0xFFFFFFFF
 
 
@@ -160,52 +161,60 @@ class _Depth(threading.local):
 _depth = _Depth()
 
 
-def deeper() -> int:
-    """Count one more check that this thread is inside of; how many there are."""
+def enter_check() -> int:
+    """Count a check that this thread enters.
+
+    Returns:
+        The number of nested checks on this thread, with the new one.
+    """
     _depth.value += 1
     return _depth.value
 
 
-def shallower() -> None:
-    """Count one less."""
+def leave_check() -> None:
+    """Count a check that this thread leaves."""
     _depth.value -= 1
 
 
-def look_up(mapping: dict[Key, Value], key: Key) -> Value | None:
-    """Return what a dict has for a key, or None, whatever other threads take out of it meanwhile."""
+def dict_get(mapping: dict[Key, Value], key: Key) -> Value | None:
+    """Return `mapping.get(key)`, safe against other threads that change the dict.
+
+    Returns:
+        The value, or None.
+    """
     return mapping.get(key)
 
 
 def set_postponed(value: bool) -> None:
-    """Note whether this thread has checks to make that came too deep."""
+    """Record whether this thread has postponed checks because they were nested too deep."""
     _depth.postponed = value
 
 
 def has_postponed() -> bool:
-    """Return what `set_postponed` noted."""
+    """Return the last value of `set_postponed` on this thread."""
     return _depth.postponed
 
 
 def clamp(number: int) -> int:
-    """`number`, or what is nearest to it between -LIMIT and LIMIT."""
+    """Return `number`, limited to the range from -LIMIT to LIMIT."""
     return max(-LIMIT, min(number, LIMIT))
 
 
 def floor_ms(ns: int) -> int:
-    """Nanoseconds as whole milliseconds, rounded down."""
+    """Return nanoseconds as whole milliseconds, rounded down."""
     return ns // 1_000_000
 
 
 def ceil_ms(ns: int) -> int:
-    """Nanoseconds as whole milliseconds, rounded up."""
+    """Return nanoseconds as whole milliseconds, rounded up."""
     return -(-ns // 1_000_000)
 
 
-def whole_ms(seconds: float) -> int:
-    """The milliseconds that have passed after so many seconds; of what 64 bits can hold."""
+def seconds_to_ms(seconds: float) -> int:
+    """Return seconds as whole milliseconds, rounded towards 0; the result has to fit 64 bits."""
     return int(seconds * 1000)
 
 
 def bit_length(number: int) -> int:
-    """Bits of a number that is not negative; 0 for 0."""
+    """Return the number of bits of a number that is not negative; 0 for 0."""
     return number.bit_length()

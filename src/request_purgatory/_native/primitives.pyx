@@ -1,19 +1,26 @@
-"""The compiled build's `native`: see native.py, whose place this takes, and primitives.h."""
+"""The compiled version of primitives.py, whose place it takes; see there, and primitives.h."""
 
 
 cdef class CoreLock:
-    """A lock for a handful of loads and stores. Its methods are C only."""
+    """A lock for a few loads and stores. Its methods can be called from C only."""
 
 
-def hold(CoreLock lock):
+def acquire_for_fork(CoreLock lock):
     """Acquire a lock for the time of a fork."""
     lock.acquire()
 
 
-def let_go(CoreLock lock):
-    """Release what `hold` acquired."""
+def release_after_fork(CoreLock lock):
+    """Release a lock that `acquire_for_fork` acquired."""
     lock.release()
 
 
-# In C these are constants, which have no names in Python.
-globals().update(COMPILED=True, DEEPEST=DEEPEST, FORKS_HOLD_LOCKS=bool(FORKS_HOLD_LOCKS), HIDES=HIDES, LIMIT=LIMIT, MAX_DELAY_MS=MAX_DELAY_MS)
+# C constants have no names in Python: define them.
+globals().update(
+    COMPILED=True,
+    FORKS_HOLD_LOCKS=bool(FORKS_HOLD_LOCKS),
+    GC_UNTRACKS=GC_UNTRACKS,
+    LIMIT=LIMIT,
+    MAX_CHECK_DEPTH=MAX_CHECK_DEPTH,
+    MAX_DELAY_MS=MAX_DELAY_MS,
+)

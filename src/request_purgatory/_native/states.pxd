@@ -1,4 +1,4 @@
-# The numbers of states.py; a test compares the two.
+# The constants of states.py; a test compares the two.
 cdef enum:
     PENDING = 0
     COMPLETED = 1

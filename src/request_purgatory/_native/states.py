@@ -1,17 +1,17 @@
-"""How an operation stands. Compiled code has these numbers from `states.pxd`, as constants."""
+"""The states of an operation. Compiled code has them as constants, from `states.pxd`."""
 
 from __future__ import annotations
 
-# An operation leaves PENDING once, and never comes back.
+# An operation leaves PENDING once, and never returns to it.
 PENDING = 0
 COMPLETED = 1
 EXPIRED = 2
 CANCELLED = 3
 
-# Whether somebody is inside its try_complete, and whether that has to be called again because of an
-# event meanwhile.
+# The try state: whether a thread is inside `try_complete`, and whether the call has to be repeated
+# because of an event that happened meanwhile.
 IDLE = 0
 TRYING = 1
 TRY_AGAIN = 2
-# As TRY_AGAIN, where the event came out of the try itself.
+# As TRY_AGAIN, and the `try_complete` call itself caused the event.
 TRY_AGAIN_FOR_ITSELF = 3

@@ -1,52 +1,53 @@
-"""The operation behind a waiter on an event loop. Compiled, too."""
+"""The future of a request that is held on an event loop."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Any, TypeVar
 
-from request_purgatory.aio.waiting import end_unanswered
-from request_purgatory.purgatory.hold import HeldCondition, timeout_to_ms
-from request_purgatory.timer.task import MAX_DELAY_MS
+from request_purgatory.purgatory.hold import wrap_error
+from request_purgatory.purgatory.operation import DelayedOperation
 
-if TYPE_CHECKING:
-    from request_purgatory.aio.waiting import Waiting
+T = TypeVar("T")
 
 
-class HeldRequest(HeldCondition):
-    """What `Purgatory.hold` puts into the purgatory.
+class HoldFuture(asyncio.Future[T]):
+    """A future whose cancellation takes its operation out of the purgatory.
 
-    A condition, and whoever waits for its value.
+    Attributes:
+        operation: What ends the future.
+        discard: Called with the operation when the future is cancelled; returns True if that call
+            ended the operation.
     """
 
-    __slots__ = ("waiting",)
+    # Set by the purgatory: an `__init__` in Python would be one more call for each request.
+    __slots__ = ("discard", "operation")
 
-    def __init__(self, until: Callable[[], object], timeout: float | None) -> None:
-        super().__init__(until, MAX_DELAY_MS if timeout is None else timeout_to_ms(timeout))
-        self.waiting: Waiting | None = None
+    operation: DelayedOperation
+    discard: Callable[[DelayedOperation], bool]
 
-    def on_complete(self) -> None:
-        waiting = self._leave()
-        if waiting is None or waiting.done():
+    def cancel(self, msg: Any | None = None) -> bool:
+        """Cancel the future and its operation, which leaves every watcher list and the timer.
+
+        Returns:
+            False if the future was done.
+        """
+        if not super().cancel(msg):
+            return False
+        self.discard(self.operation)
+        return True
+
+    def answer(self, value: Any, error: BaseException | None) -> None:
+        """End the future with a value or an error; no-op if it was cancelled."""
+        if self.done():
             return
-        error = self._error
-        if isinstance(error, (StopIteration, asyncio.CancelledError)):
-            # In whoever waits these would mean something else: the end of a generator, a cancelled
-            # task.
-            self._error = RuntimeError(f"the condition raised {error!r}")
-            self._error.__cause__ = error
-        self._answer(waiting)
+        if error is None:
+            self.set_result(value)
+        elif isinstance(error, (StopIteration, asyncio.CancelledError)):
+            self.set_exception(wrap_error(error))
+        else:
+            self.set_exception(error)
 
-    def on_cancellation(self) -> None:
-        waiting = self._leave()
-        if waiting is not None:
-            end_unanswered(waiting, self)
-
-    def _leave(self) -> Waiting | None:
-        # Whoever keeps the future need not keep the condition, and the two need not keep one
-        # another for the collector to find.
-        waiting = self.waiting
-        self.waiting = None
-        self._until = None
-        return waiting
+    def disown(self) -> None:
+        """Do nothing: a forked child closes the purgatory, which ends its futures."""

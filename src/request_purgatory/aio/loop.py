@@ -1,4 +1,4 @@
-"""Event loops whose timers are on the timing wheel: O(1) to set, gone when they are cancelled."""
+"""Event loops with their timers on a timing wheel: setting and cancelling a timer is O(1)."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, Any, TypeVarTuple
 
 from request_purgatory.aio.loop_clock import clock_of
-from request_purgatory.aio.loop_handle import HandleTask, call_at, drop_all
+from request_purgatory.aio.loop_handle import HandleTask, schedule_handle, shutdown_and_release
 from request_purgatory.timer.task import MAX_DELAY_MS
 from request_purgatory.timer.timer import SystemTimer
 
 Ts = TypeVarTuple("Ts")
 
-#: 10,000 years in seconds: what is further ahead than a timer can count, infinity above all, is
-#: left to the loop's own heap.
+#: 10,000 years in seconds. Later times, such as infinity, are beyond a timer's range and stay in
+#: the loop's own heap.
 _HORIZON = MAX_DELAY_MS / 1000
-_LONG_AGO = -_HORIZON
+_EARLIEST = -_HORIZON
 
-# Looked up once: they are called for every timer.
+# Looked up once, as they are called for every timer.
 _cancel_handle = asyncio.Handle.cancel
 _new_handle: Callable[[type[WheelHandle]], WheelHandle] = object.__new__
 
-# Whether asyncio's handles consist of what they have consisted of since Python 3.7. If a new
-# version adds to that, its own `__init__` makes them.
+# True if asyncio's handles have the fields that they have had since Python 3.7. If a new version
+# adds fields, handles are made by its own `__init__`.
 _SLOTS_KNOWN = {*asyncio.Handle.__slots__, *asyncio.TimerHandle.__slots__} == {
     *(
         "_callback",
@@ -44,16 +44,19 @@ _SLOTS_KNOWN = {*asyncio.Handle.__slots__, *asyncio.TimerHandle.__slots__} == {
 
 
 class WheelHandle(asyncio.TimerHandle):
-    """What `call_later` and `call_at` return.
+    """The handle that `call_later` and `call_at` return.
 
-    As the standard loop's, and cancelling it leaves nothing behind in the wheel.
+    It behaves as the standard loop's handle. Cancelling it also removes it from the wheel.
+
+    Attributes:
+        wheel_task: The handle's task in the wheel; None if the handle is not in the wheel.
     """
 
-    __slots__ = ("_task",)
+    __slots__ = ("wheel_task",)
 
-    _task: HandleTask | None
-    # asyncio's own, not documented: when it is due, whether it is in the loop's heap, and where it
-    # was made, in debug mode.
+    wheel_task: HandleTask | None
+    # asyncio's undocumented fields: among them when the handle is due, whether it is in the loop's
+    # heap, and, in debug mode, where it was created.
     _when: float
     _scheduled: bool
     _source_traceback: list[Any] | None
@@ -71,25 +74,32 @@ class WheelHandle(asyncio.TimerHandle):
         context: Context | None = None,
     ) -> None:
         super().__init__(when, callback, args, loop, context)
-        if self._source_traceback:
-            del self._source_traceback[-1]
-        self._task = None
+        self.drop_last_frame()
+        self.wheel_task = None
 
     def cancel(self) -> None:
-        """Call it off. O(1)."""
-        task = self._task
-        if task is not None:
-            self._task = None
-            task.cancel()
-        elif not self._cancelled:
-            self._loop._timer_handle_cancelled(self)
+        """Cancel the call, in O(1)."""
+        task = self.wheel_task
+        if task is None:
+            super().cancel()
+            return
+        self.wheel_task = None
+        task.cancel()
         _cancel_handle(self)
+
+    def drop_last_frame(self) -> None:
+        """Remove the last frame of the traceback to where the handle was created, if it has one.
+
+        In debug mode, each function between the program and the handle removes its own frame.
+        """
+        if self._source_traceback:
+            del self._source_traceback[-1]
 
 
 if TYPE_CHECKING:
 
     class _Loop(asyncio.SelectorEventLoop):
-        """What the mix-in uses of a loop in the standard library, beyond the documented."""
+        """The undocumented members of the standard library's loops that the mix-in uses."""
 
         _scheduled: list[asyncio.TimerHandle]
         _debug: bool
@@ -105,28 +115,29 @@ else:
 
 
 class TimingWheelTimers(_Loop):
-    """Puts the timers of an asyncio event loop on a timing wheel: mix it in before a loop class of the standard library.
+    """A mix-in that puts an asyncio event loop's timers on a timing wheel.
 
-    The wheel keeps what is not due. What is due at a loop's round goes to the loop's own heap,
-    which is empty otherwise, and the loop takes it from there: so timers run in the same order and
-    at the same instants as they would without the wheel, to the standard loop's resolution.
-    Cancelled timers do not wait in a heap for their time.
+    List it before a loop class of the standard library. The wheel holds the timers that are not
+    due. Each iteration of the loop moves due timers to the loop's own heap, which is otherwise
+    empty, and the loop runs them from there. So timers run in the same order and at the same times
+    as without the wheel, to the standard loop's resolution. Cancelled timers do not stay in a heap.
 
-    It rests on three things that `asyncio.BaseEventLoop` has had since 3.4, though they are not
-    documented: `_scheduled`, the heap; `_process_events`, which a round calls between waiting and
-    looking at the heap; and `TimerHandle._scheduled`, true while in it.
+    The mix-in relies on three undocumented members that asyncio has had since Python 3.4:
+    `BaseEventLoop._scheduled`, the heap; `BaseEventLoop._process_events`, which an iteration calls
+    after waiting and before it reads the heap; and `TimerHandle._scheduled`, true while a handle is
+    in the heap.
     """
 
     def __init__(self, *args: Any, **options: Any) -> None:
-        # Made for the first timer, as it reads the time: a subclass may set what its `time` needs
-        # after its own construction.
+        # Created for the first timer, because it reads the loop's time: a subclass may set the
+        # fields that its `time` needs after its own construction.
         self._wheel: SystemTimer | None = None
-        self._wheel_due: list[WheelHandle] = []
-        # The one entry of ours in the loop's heap, for the next bucket that is not empty, so that
-        # the loop wakes for it.
-        self._alarm: WheelHandle | None = None
-        self._alarm_at = math.inf
-        # Last: a class of the loop's may set timers while it is made.
+        self._due_handles: list[WheelHandle] = []
+        # The mix-in's only entry in the loop's heap: wakes the loop for the next bucket that is not
+        # empty.
+        self._wakeup: WheelHandle | None = None
+        self._wakeup_at = math.inf
+        # Last, because the loop's own `__init__` may set timers.
         super().__init__(*args, **options)
 
     def call_later(
@@ -136,12 +147,25 @@ class TimingWheelTimers(_Loop):
         *args: *Ts,
         context: Context | None = None,
     ) -> WheelHandle:
-        """As the standard loop's."""
+        """Call `callback(*args)` after `delay`, as the standard loop's `call_later`.
+
+        Args:
+            delay: Seconds.
+            callback: What to call.
+            args: The callback's positional arguments.
+            context: The context to call it in; a copy of the current one by default.
+
+        Returns:
+            A handle whose `cancel()` cancels the call.
+
+        Raises:
+            TypeError: `delay` is None.
+        """
         if delay is None:
             raise TypeError("delay must not be None")
         handle = self.call_at(self.time() + delay, callback, *args, context=context)
-        if handle._source_traceback:
-            del handle._source_traceback[-1]
+        if self._debug:
+            handle.drop_last_frame()
         return handle
 
     def call_at(
@@ -151,10 +175,20 @@ class TimingWheelTimers(_Loop):
         *args: *Ts,
         context: Context | None = None,
     ) -> WheelHandle:
-        """As the standard loop's.
+        """Call `callback(*args)` at `when`, as the standard loop's `call_at`.
+
+        Args:
+            when: Seconds on the clock of `loop.time()`.
+            callback: What to call.
+            args: The callback's positional arguments.
+            context: The context to call it in; a copy of the current one by default.
+
+        Returns:
+            A handle whose `cancel()` cancels the call.
 
         Raises:
-            InvalidArgumentError: at the first timer, if the loop's time is negative or beyond 292
+            TypeError: `when` is None.
+            InvalidArgumentError: At the first timer, if the loop's time is negative or beyond 292
                 years.
         """
         if when is None:
@@ -166,10 +200,9 @@ class TimingWheelTimers(_Loop):
                 self._check_thread()
                 self._check_callback(callback, "call_at")
             handle = WheelHandle(when, callback, args, self, context)
-            if handle._source_traceback:
-                del handle._source_traceback[-1]
+            handle.drop_last_frame()
         else:
-            # What WheelHandle(...) makes, without its two calls: a fifth of a timer's cost.
+            # As WheelHandle(...), without its calls of `__init__`: a fifth of a timer's cost.
             handle = _new_handle(WheelHandle)
             handle._callback = callback
             handle._args = args
@@ -180,84 +213,92 @@ class TimingWheelTimers(_Loop):
             handle._scheduled = False
             handle._repr = None
             handle._source_traceback = None
-        if not _LONG_AGO < when < _HORIZON:  # NaN is not either.
-            self._to_heap(handle)
+        if not _EARLIEST < when < _HORIZON:  # False for NaN, too.
+            self._push_to_loop_heap(handle)
             return handle
         wheel = self._wheel
         if wheel is None:
             wheel = self._make_wheel()
-        due = self._wheel_due
-        handle._task = call_at(wheel, when, due, handle)
+        due = self._due_handles
+        handle.wheel_task = schedule_handle(wheel, when, due, handle)
         if due and due[-1] is handle:
-            # Due in this millisecond: it was appended at once. (What else may be there is for
-            # `_look`, inside of which this may be called, by a finalizer.)
+            # Due in this millisecond, and appended at once. (Other handles in the list are for
+            # `_collect_due`: a finalizer may call this method inside of that one.)
             del due[-1]
-            self._to_heap(handle)
-        elif when < self._alarm_at:
-            self._set_alarm(when)
+            self._push_to_loop_heap(handle)
+        elif when < self._wakeup_at:
+            self._schedule_wakeup(when)
         return handle
 
     def _make_wheel(self) -> SystemTimer:
-        """Return the wheel, which was not there a moment ago."""
+        """Create the wheel.
+
+        Returns:
+            The loop's wheel.
+        """
         wheel = SystemTimer("event loop", clock=clock_of(self))
-        if self._wheel is None:  # A finalizer may have set a timer meanwhile, and have made it.
+        if self._wheel is None:  # A finalizer may have set a timer, and created it, meanwhile.
             self._wheel = wheel
         return self._wheel
 
-    def _to_heap(self, handle: WheelHandle) -> None:
-        handle._task = None
+    def _push_to_loop_heap(self, handle: WheelHandle) -> None:
+        handle.wheel_task = None
         heapq.heappush(self._scheduled, handle)
         handle._scheduled = True
 
-    def _set_alarm(self, when: float) -> None:
-        if self._alarm is not None:
-            self._alarm.cancel()
-        self._alarm = alarm = WheelHandle(when, self._look, (), self)
-        self._alarm_at = when
-        self._to_heap(alarm)
+    def _schedule_wakeup(self, when: float) -> None:
+        if self._wakeup is not None:
+            self._wakeup.cancel()
+        self._wakeup = wakeup = WheelHandle(when, self._collect_due, (), self)
+        self._wakeup_at = when
+        self._push_to_loop_heap(wakeup)
 
     def _process_events(self, event_list: Any) -> None:
         super()._process_events(event_list)
-        # A wake-up for something else costs no look at the clock while nothing is in the wheel.
-        if self._alarm is not None and self.time() + self._clock_resolution >= self._alarm_at:
-            self._look()
+        # Without timers in the wheel an iteration does not read the clock.
+        if self._wakeup is not None and self.time() + self._clock_resolution >= self._wakeup_at:
+            self._collect_due()
 
-    def _look(self) -> None:
-        """Move what is due from the wheel to the loop's heap, and see to the next alarm.
+    def _collect_due(self) -> None:
+        """Move due handles from the wheel to the loop's heap, and schedule the next wake-up.
 
-        An alarm's own callback, too: should it come due between a round's two looks at the clock,
-        nothing has been moved in that round, and it is now.
+        It is also the wake-up's own callback. The loop reads the clock twice in an iteration. If
+        the wake-up is due at the second reading only, that iteration has moved no handles yet, and
+        this call does.
         """
         wheel = self._wheel
         if wheel is None or self.is_closed():
             return
         wheel.advance_clock(0)
-        due = self._wheel_due
+        due = self._due_handles
         handles = due[:]
-        del due[: len(handles)]  # A finalizer may have come between, and left it as it was.
+        del due[: len(handles)]  # Only those: a finalizer may have appended a handle since.
         for handle in handles:
-            self._to_heap(handle)
+            self._push_to_loop_heap(handle)
         next_ms = wheel.next_expiration_ms
         if next_ms is None:
-            self._alarm_at = math.inf
-            alarm, self._alarm = self._alarm, None
-            if alarm is not None:
-                alarm.cancel()
-        elif self._alarm is None or not self._alarm._scheduled or next_ms / 1000 != self._alarm_at:
-            self._set_alarm(next_ms / 1000)
+            self._wakeup_at = math.inf
+            wakeup, self._wakeup = self._wakeup, None
+            if wakeup is not None:
+                wakeup.cancel()
+        elif (
+            self._wakeup is None or not self._wakeup._scheduled or next_ms / 1000 != self._wakeup_at
+        ):
+            self._schedule_wakeup(next_ms / 1000)
 
     def close(self) -> None:
-        """As the standard loop's; timers that are pending are dropped."""
+        """Close the loop, as the standard loop's `close`, and drop pending timers."""
         super().close()
         if self._wheel is not None:
-            drop_all(self._wheel)
-            self._alarm = None
+            shutdown_and_release(self._wheel)
+            self._wakeup = None
 
 
 class TimingWheelEventLoop(TimingWheelTimers, asyncio.SelectorEventLoop):
-    """The standard loop with its timers on a timing wheel: `asyncio.timeout`, `wait_for`, `sleep` and all that is built on them.
+    """The standard selector event loop with its timers on a timing wheel.
 
-    `asyncio.Runner(loop_factory=TimingWheelEventLoop)`, and from Python 3.12 on
+    `asyncio.timeout`, `wait_for`, `sleep` and all code that uses them then use the wheel. Run it
+    with `asyncio.Runner(loop_factory=TimingWheelEventLoop)`, or, from Python 3.12 on, with
     `asyncio.run(main(), loop_factory=TimingWheelEventLoop)`.
 
     >>> with asyncio.Runner(loop_factory=TimingWheelEventLoop) as runner:

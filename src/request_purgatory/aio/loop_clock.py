@@ -1,8 +1,9 @@
-"""An event loop's time as a clock."""
+"""A clock that reads an event loop's time."""
 
 from __future__ import annotations
 
 import asyncio
+from asyncio import _get_running_loop as running_loop
 from typing import Any
 
 from request_purgatory._native.parker import Parker
@@ -10,9 +11,9 @@ from request_purgatory.clock import Clock, MonotonicClock
 
 
 class LoopClock(Clock):
-    """`loop.time()` to the microsecond, for loops that keep a time of their own.
+    """`loop.time()` to the microsecond, for loops with their own time.
 
-    Uvloop's, or a test's virtual one.
+    Such as uvloop, or a test's loop with virtual time.
     """
 
     __slots__ = ("_loop",)
@@ -22,26 +23,33 @@ class LoopClock(Clock):
 
     @property
     def now_ns(self) -> int:
-        return self._read_ns()
+        """Nanoseconds since the origin of `loop.time()`."""
+        return self.read_ns()
 
-    def _read_ns(self) -> int:
-        # Rounded: at 1.005 s the loop may say 1.00499999, and where time stands still (a virtual
-        # loop's) it would never be 1,005 ms.
+    def read_ns(self) -> int:
+        """Return `now_ns`."""
+        # Rounded: at 1.005 s the loop may return 1.00499999. In virtual time, which stands still,
+        # it would never be 1,005 ms.
         return round(self._loop.time() * 1e6) * 1000
 
     def wait_until(self, parker: Parker, until_ms: int | None) -> None:  # noqa: ARG002
-        """Refused: a loop's clock is waited for by the loop (RuntimeError)."""
-        raise RuntimeError("nobody sleeps on an event loop's clock: the loop calls when it is time")
+        """Refuse to wait: the loop itself waits, and calls back in time.
+
+        Raises:
+            RuntimeError: Always.
+        """
+        raise RuntimeError("a thread can't sleep on an event loop's clock: use the loop's timers")
 
 
-#: The event loop that runs on this thread, or None.
-running_loop = asyncio._get_running_loop
+__all__ = ["LoopClock", "clock_of", "running_loop"]
 
 
 def clock_of(loop: asyncio.AbstractEventLoop) -> Clock:
-    """The clock that agrees with `loop.time()`.
+    """Return a clock that agrees with `loop.time()`.
 
-    The machine's monotonic one, read by C, where the loop uses that.
+    Returns:
+        A MonotonicClock, which compiled code reads in C, if the loop's time is asyncio's own; a
+        LoopClock otherwise.
     """
     time: Any = getattr(type(loop), "time", None)
     return (

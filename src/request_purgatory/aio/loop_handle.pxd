@@ -10,11 +10,11 @@ cdef class HandleTask(TimerTask):
     cdef public object handle
 
     cpdef bint cancel(self) except -1
-    cdef _forget(self)
+    cdef release(self)
 
 
 @cython.locals(task=HandleTask, now_ms=longlong)
-cpdef HandleTask call_at(SystemTimer timer, double when, list due, handle)
+cpdef HandleTask schedule_handle(SystemTimer timer, double when, list due, handle)
 
 @cython.locals(handle_task=HandleTask)
-cpdef drop_all(SystemTimer timer)
+cpdef shutdown_and_release(SystemTimer timer)

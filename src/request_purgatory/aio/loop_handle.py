@@ -1,4 +1,4 @@
-"""A timer of an event loop, in the wheel."""
+"""An event loop's timers, as tasks of a `SystemTimer`. Compiled."""
 
 from __future__ import annotations
 
@@ -10,9 +10,13 @@ from request_purgatory.timer.timer import SystemTimer
 
 
 class HandleTask(TimerTask):
-    """The place in the wheel of something that is to be appended to a list when its time has come: a handle of an event loop.
+    """A task that appends an event loop's handle to a list when the handle is due.
 
-    Unlike a `TimerHandle` it is tracked by the cyclic collector, as its handle refers to it.
+    Unlike a `TimerHandle`, the cyclic collector tracks it, as handle and task refer to one another.
+
+    Attributes:
+        due: The list to append to; None once the task ran or was cancelled.
+        handle: The handle; None once the task ran or was cancelled.
     """
 
     __slots__ = ("due", "handle")
@@ -21,48 +25,59 @@ class HandleTask(TimerTask):
     handle: Any
 
     def run(self) -> None:
+        """Append the handle to the list of due handles."""
         due = self.due
         handle = self.handle
-        self._forget()
+        self.release()
         if due is not None:
             due.append(handle)
 
     def cancel(self) -> bool:
-        cancelled = self._unlink()
-        self._forget()
+        """Remove the task from the timer, in O(1).
+
+        Returns:
+            True if the task was pending.
+        """
+        cancelled = self.remove_from_timer()
+        self.release()
         return cancelled
 
-    def _forget(self) -> None:
-        # Handle and task refer to one another only while the timer is pending.
+    def release(self) -> None:
+        """Drop the handle: handle and task refer to one another only while the task is pending."""
         self.due = None
         self.handle = None
 
 
-def drop_all(timer: SystemTimer) -> None:
-    """Shut a timer down that has no other tasks than these.
+def shutdown_and_release(timer: SystemTimer) -> None:
+    """Shut down a timer that has only HandleTasks.
 
-    Nothing of theirs is left for the cyclic collector.
+    This breaks the cycles of tasks and handles, so that the cyclic collector has nothing to find.
     """
     for task in timer.shutdown():
         handle_task = cast("HandleTask", task)
-        handle_task._forget()
+        handle_task.release()
 
 
-def call_at(timer: SystemTimer, when: float, due: list[Any], handle: Any) -> HandleTask:
-    """Append `handle` to `due` in the millisecond in which the timer's clock says `when`; at once if that is not ahead.
+def schedule_handle(timer: SystemTimer, when: float, due: list[Any], handle: Any) -> HandleTask:
+    """Append `handle` to `due` in the millisecond of `when`, or at once if that has passed.
 
     Args:
-        when: seconds, less than 10,000 years.
+        timer: The timer, on the event loop's clock.
+        when: Seconds on that clock, less than 10,000 years.
+        due: The list of due handles.
+        handle: The event loop's handle.
+
+    Returns:
+        The task, for cancelling.
 
     Raises:
-        TimerClosedError: the timer was shut down.
+        TimerClosedError: The timer has been shut down.
     """
-    task = HandleTask.__new__(HandleTask)
-    if not primitives.COMPILED:
-        task._begin(0)
+    # Compiled, this skips `__init__`, as all fields are set below.
+    task = HandleTask.__new__(HandleTask) if primitives.COMPILED else HandleTask(0)
     task.due = due
     task.handle = handle
-    now_ms = primitives.floor_ms(timer.clock._read_ns())
-    task._delay_ms = primitives.whole_ms(when) - now_ms
-    timer._add(task, now_ms)
+    now_ms = primitives.floor_ms(timer.clock.read_ns())
+    task.timer_delay_ms = primitives.seconds_to_ms(when) - now_ms
+    timer.add_from(task, now_ms)
     return task

@@ -7,28 +7,37 @@ import contextvars
 import math
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable
+from datetime import timedelta
 from types import TracebackType
-from typing import Any
+from typing import Literal, TypeVar
 
 from request_purgatory._native import primitives
-from request_purgatory._native.forks import begin_anew_in_children
-from request_purgatory.aio.hold import HeldRequest
+from request_purgatory._native.forks import register_for_forks
+from request_purgatory.aio.hold import HoldFuture
 from request_purgatory.aio.loop_clock import clock_of, running_loop
 from request_purgatory.aio.sweep import Sweep
-from request_purgatory.aio.waiting import Waiting, checked_keys, end_unanswered
-from request_purgatory.errors import InvalidArgumentError, PurgatoryClosedError, whole_number
+from request_purgatory.errors import (
+    InvalidArgumentError,
+    PurgatoryClosedError,
+    whole_number,
+)
 from request_purgatory.metrics import PurgatoryMetrics
-from request_purgatory.purgatory.operation import DelayedOperation
-from request_purgatory.purgatory.purgatory import DelayedOperationPurgatory
+from request_purgatory.purgatory.core import PurgatoryCore, checked_keys, raise_last
+from request_purgatory.purgatory.hold import HoldOperation, timeout_to_ms
+from request_purgatory.purgatory.operation import DelayedOperation, Outcome
+from request_purgatory.purgatory.quorum import FutureLike, Quorum, QuorumOperation
 from request_purgatory.timer.timer import SystemTimer
+
+T = TypeVar("T")
 
 
 class Purgatory:
-    """Holds asyncio's waiters until their condition is met or their time runs out, and ends each exactly once.
+    """Holds requests of asyncio until their condition holds or their timeout expires.
 
-    Without a thread: conditions, callbacks and the clock run on the event loop that the block was
-    entered on, and the loop has one timer for the whole purgatory, at the next bucket that is not
-    empty. Every method belongs to that loop's thread, but `notify_threadsafe`.
+    It has no thread: conditions, callbacks and the clock run on the event loop of its `async with`
+    block. The loop has one timer for the whole purgatory, at the next bucket that is not empty.
+    Every method belongs to that loop's thread, except `notify_threadsafe`. The methods have the
+    names and errors of `request_purgatory.DelayedOperationPurgatory`.
 
     >>> import asyncio
     >>> async def main():
@@ -40,9 +49,10 @@ class Purgatory:
     ...         loop = asyncio.get_running_loop()
     ...         loop.call_soon(ack, "broker-2")
     ...         loop.call_soon(ack, "broker-3")
-    ...         print(await purgatory.hold(["orders-0"], until=lambda: len(acks) >= 2 and sorted(acks), timeout=5))
+    ...         ready = lambda: len(acks) >= 2 and sorted(acks)
+    ...         print(await purgatory.hold(["orders-0"], until=ready, timeout=5))
     ...         try:
-    ...             await purgatory.hold(["orders-0"], until=lambda: len(acks) >= 3, timeout=0.02)
+    ...             await purgatory.hold(["orders-0"], until=lambda: len(acks) > 2, timeout=0.02)
     ...         except TimeoutError as error:
     ...             print(error)
     >>> asyncio.run(main())
@@ -51,21 +61,28 @@ class Purgatory:
     """
 
     def __init__(
-        self, name: str = "aio", *, tick_ms: int = 1, purge_interval: int = 1000, batch: int = 1000
+        self,
+        name: str = "purgatory",
+        *,
+        tick_ms: int = 1,
+        purge_interval: int = 1000,
+        batch: int = 1000,
+        on_end: Callable[[DelayedOperation], object] | None = None,
     ) -> None:
-        """A purgatory for one `async with` block.
+        """Make a purgatory for one `async with` block.
 
         Args:
-            name: shown in errors and logs.
-            tick_ms: resolution of timeouts in whole milliseconds; by the loop's time a timeout is
+            name: Shown in errors and logs.
+            tick_ms: Resolution of timeouts in whole milliseconds. By the loop's time a timeout is
                 never early, and late by less than a tick plus what the loop is busy with.
-            purge_interval: purge the watcher lists once about this many ended operations are in
-                them.
-            batch: how many operations one `notify`, or one moment at which many time out, runs
-                before the loop has its turn.
+            purge_interval: Purge the watch table once about this many ended operations are in it.
+            batch: The number of operations that one `notify`, or one instant at which many expire,
+                runs before the loop runs other tasks.
+            on_end: Called with each operation that has ended, after its callbacks, by the thread
+                that ended it. It must not raise.
 
         Raises:
-            InvalidArgumentError: tick_ms or batch below 1, or purge_interval below 0.
+            InvalidArgumentError: tick_ms or batch is below 1, or purge_interval below 0.
         """
         if whole_number("batch", batch) < 1:
             raise InvalidArgumentError("batch", "at least 1", batch)
@@ -77,16 +94,18 @@ class Purgatory:
         self.batch = batch
         self._tick_ms = tick_ms
         self._purge_interval = purge_interval
-        self._core: DelayedOperationPurgatory | None = None
+        self._on_end = on_end
+        self._core: PurgatoryCore | None = None
         # The keys that are being notified; those whose turn is now, and those that wait for the
         # loop's next round.
         self._sweeps: dict[Hashable, Sweep] = {}
         self._turn: deque[Sweep] = deque()
         self._rest: deque[Sweep] = deque()
         self._sweeping = False
-        # The keys that other threads have notified and the loop has not come to.
+        # The keys that other threads have notified and the loop has not handled yet.
         self._posted: set[Hashable] = set()
-        self._waitings: dict[int, Waiting] = {}
+        # The futures of `wait`, by the ids of their operations.
+        self._waiting: dict[int, HoldFuture[Outcome]] = {}
         self._in_child = False
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_ms: float = math.inf
@@ -97,19 +116,19 @@ class Purgatory:
                 f"purgatory {self.name!r} was entered before: make a new one for each block"
             )
         self._loop = asyncio.get_running_loop()
-        # What times out does so in the context of the block, not in that of whoever happened to set
-        # the alarm.
+        # Operations expire in the context of the block, not in that of the caller that happened to
+        # set the alarm.
         self._context = contextvars.copy_context()
         self._timer = SystemTimer(self.name, tick_ms=self._tick_ms, clock=clock_of(self._loop))
-        self._core = DelayedOperationPurgatory(
+        self._core = PurgatoryCore(
             self.name,
             timer=self._timer,
             purge_interval=self._purge_interval,
             shards=1,
             reaper=False,
+            on_end=self._operation_ended,
         )
-        self._core.end_listener = self._operation_ended
-        begin_anew_in_children(self)
+        register_for_forks(self)
         return self
 
     async def __aexit__(
@@ -120,127 +139,225 @@ class Purgatory:
     ) -> None:
         self.close()
 
-    # -- waiting
+    # -- requests as futures
 
     def hold(
-        self, keys: Iterable[Hashable], *, until: Callable[[], object], timeout: float | None
-    ) -> asyncio.Future[Any]:
-        """Wait until a condition holds: `value = await purgatory.hold(...)`.
+        self,
+        keys: Iterable[Hashable],
+        *,
+        until: Callable[[], T | Literal[False] | None],
+        timeout: float | timedelta | None = None,
+        not_yet: object = ...,
+    ) -> asyncio.Future[T]:
+        """Wait for a condition: `value = await purgatory.hold(...)`.
 
-        `until` is called now, and whenever one of `keys` is notified, until it returns a true
-        value. Cancelling whoever awaits this, or the future itself, takes the request out at once.
+        `until` is called now, and whenever one of `keys` is notified. The wait goes on while it
+        returns a falsy value, or only `not_yet` if that is given. Cancelling the awaiting task, or
+        the future itself, takes the request out at once.
 
         Args:
-            keys: one or more watch keys, anything hashable.
-            until: the condition; it must not block.
-            timeout: seconds, not negative; rounded up to whole milliseconds. None waits for ever.
+            keys: One or more watch keys.
+            until: The condition; it must not block.
+            timeout: Seconds or a timedelta, not negative, rounded up to whole milliseconds. None
+                waits without a limit.
+            not_yet: The only value, by identity, that means that there is no answer yet. With
+                `not_yet=None`, 0 and "" are answers. The default stands for every falsy value.
 
         Returns:
-            A future for the first true value that `until` returns. It raises TimeoutError when time
-            runs out; what `until` raised, if it raises; PurgatoryClosedError when the block is
-            left; OperationCancelledError after `cancel_for_key`.
+            A future of the first answer. It raises TimeoutError after `timeout`, what `until`
+            raised, OperationCancelledError after `cancel_for_key`, and PurgatoryClosedError where
+            the block was left.
 
         Raises:
-            InvalidArgumentError: no key, or a timeout that is no number of seconds, negative, or
-                beyond 10,000 years.
-            PurgatoryClosedError: after the block; RuntimeError before it, and on another loop or
-                thread than the block's.
+            InvalidArgumentError: There is no key, `until` is not callable, or the timeout is
+                negative or not a finite number.
+            PurgatoryClosedError: The block was left.
+            RuntimeError: The block was not entered, or on another loop or thread.
         """
         core = self._core
         if core is None or core.is_closed or running_loop() is not self._loop:
             core = self._here()  # Raises.
-        keys = checked_keys(keys)
-        request = HeldRequest(until, timeout)
-        request.waiting = waiting = Waiting(loop=self._loop)
-        waiting.purgatory = core
-        waiting.operation = request
-        core.try_complete_else_watch(request, keys)
-        if not waiting.done():
-            self._await_alarm(core, request)
-        return waiting
+        keys = _unique_keys(keys)
+        future: HoldFuture[T] = HoldFuture(loop=self._loop)
+        operation = HoldOperation(until, timeout_to_ms(timeout), future, not_yet)
+        future.operation = operation
+        future.discard = core.discard
+        core.try_complete_else_watch(operation, keys)
+        if not future.done():
+            self._set_alarm_for(core, operation)
+        return future
 
-    def wait(self, operation: DelayedOperation, keys: Iterable[Hashable]) -> asyncio.Future[str]:
-        """Wait for an operation of a class of yours: `outcome = await purgatory.wait(operation, keys)`.
+    def gather(
+        self,
+        futures: Iterable[FutureLike],
+        *,
+        quorum: int | None = None,
+        timeout: float | timedelta | None = None,
+    ) -> asyncio.Future[Quorum]:
+        """Wait until a quorum of futures has succeeded.
 
-        Its methods are called on the loop, as `DelayedOperationPurgatory` calls them, and it may be
-        ended by any thread. Cancelling whoever awaits this cancels the operation.
+        A future succeeds with a result, and fails with an exception or by being cancelled.
+        Cancelling the returned future leaves the others alone.
+
+        Args:
+            futures: Futures and tasks of this loop.
+            quorum: The number of futures that have to succeed; all of them unless given.
+            timeout: As for `hold`.
 
         Returns:
-            A future for the operation's outcome: "completed", "expired", or "cancelled". It raises
-            PurgatoryClosedError when the block is left.
+            A future of the Quorum: which futures succeeded, failed and are missing. It raises
+            QuorumFailedError as soon as too many futures have failed, QuorumTimeoutError after
+            `timeout`, and otherwise what the future of `hold` raises.
 
         Raises:
-            InvalidArgumentError: no key.
-            TaskInUseError: the operation is or was in a purgatory.
-            PurgatoryClosedError: after the block; RuntimeError before it, and on another loop or
-                thread than the block's.
-            Exception: what the operation's own code raises in its first try; the operation has
+            InvalidArgumentError: The quorum is negative or more than there are futures, or the
+                timeout is negative or not a finite number.
+            PurgatoryClosedError: The block was left.
+            RuntimeError: The block was not entered, or on another loop or thread.
+        """
+        core = self._here()
+        future: HoldFuture[Quorum] = HoldFuture(loop=self._loop)
+        operation = QuorumOperation(tuple(futures), quorum, timeout_to_ms(timeout), future)
+        future.operation = operation
+        future.discard = core.discard
+        operation.watch_in(core)
+        if not future.done():
+            self._set_alarm_for(core, operation)
+        return future
+
+    # -- requests as operations
+
+    def wait(
+        self, operation: DelayedOperation, keys: Iterable[Hashable]
+    ) -> asyncio.Future[Outcome]:
+        """Wait for an operation's end: `outcome = await purgatory.wait(operation, keys)`.
+
+        The operation's methods are called on the loop, as DelayedOperationPurgatory calls them. Any
+        thread may end it. Cancelling the awaiting task cancels the operation.
+
+        Args:
+            operation: One that has not been in a purgatory.
+            keys: One or more watch keys.
+
+        Returns:
+            A future of the outcome. It raises PurgatoryClosedError where the block was left.
+
+        Raises:
+            InvalidArgumentError: There is no key.
+            TaskInUseError: The operation is or was in a purgatory.
+            PurgatoryClosedError: The block was left.
+            RuntimeError: The block was not entered, or on another loop or thread.
+            BaseException: What the operation's own code raises in its first try; the operation has
                 ended then.
         """
         core = self._here()
-        keys = checked_keys(keys)
-        waiting = Waiting(loop=self._loop)
-        waiting.purgatory = core
-        waiting.operation = operation
-        # Before it is tried: from then on any thread may end it, and looks for the waiter once its
-        # callbacks have run.
+        keys = _unique_keys(keys)
+        future: HoldFuture[Outcome] = HoldFuture(loop=self._loop)
+        future.operation = operation
+        future.discard = core.discard
+        # Before the first try: from then on any thread may end the operation, and looks up the
+        # future once the callbacks have run.
         new = operation._purgatory is None
         ended_before = operation.is_completed
         if new:
-            self._waitings[id(operation)] = waiting
+            self._waiting[id(operation)] = future
         try:
             core.try_complete_else_watch(operation, keys)
         except BaseException:
             if new:
-                self._waitings.pop(id(operation), None)
+                self._waiting.pop(id(operation), None)
             raise
         if ended_before:
-            # Its callbacks ran before it came here, and nobody will report its end once more.
-            self._operation_ended(operation)
-        self._await_alarm(core, operation)
-        return waiting
+            # Its callbacks ran before it was handed over, and its end is not reported again.
+            self._answer_wait(operation)
+        self._set_alarm_for(core, operation)
+        return future
 
     def try_complete_else_watch(
-        self, operation: DelayedOperation, keys: Iterable[Hashable]
+        self, operation: DelayedOperation, watch_keys: Iterable[Hashable]
     ) -> bool:
-        """`wait` for an operation that answers by itself, in its `on_complete`: nobody awaits it, and there is no future.
+        """Try the operation; if its condition is false, watch it under every key until it ends.
 
-        Returns and raises as `DelayedOperationPurgatory.try_complete_else_watch` does; RuntimeError
-        before the block, and on another loop or thread than the block's.
+        For an operation that answers in its own `on_complete`; `wait` makes a future of its end.
+
+        Args:
+            operation: One that has not been in a purgatory.
+            watch_keys: One or more keys.
+
+        Returns:
+            True if this call completed the operation.
+
+        Raises:
+            RuntimeError: The block was not entered, or on another loop or thread. All other errors
+                as of DelayedOperationPurgatory.
         """
         core = self._here()
-        completed = core.try_complete_else_watch(operation, keys)
-        self._await_alarm(core, operation)
+        completed = core.try_complete_else_watch(operation, watch_keys)
+        self._set_alarm_for(core, operation)
         return completed
 
+    def renew(self, operation: DelayedOperation, timeout: float | timedelta | None) -> bool:
+        """Restart the timeout of a pending operation, as of a lease that is renewed. O(1).
+
+        Args:
+            operation: One of this purgatory.
+            timeout: The new timeout from now on, as for `hold`.
+
+        Returns:
+            False if the operation has ended.
+
+        Raises:
+            InvalidArgumentError: The operation belongs to another purgatory, or the timeout is
+                negative or not a finite number.
+            RuntimeError: The block was not entered, or on another loop or thread.
+        """
+        core = self._here()
+        renewed = core.renew(operation, timeout)
+        self._set_alarm_for(core, operation)
+        return renewed
+
     def _operation_ended(self, operation: DelayedOperation) -> None:
-        """Called by whoever ended an operation, on any thread, after its callbacks."""
-        waiting = self._waitings.pop(id(operation), None)
-        if waiting is None:
+        """Answer `wait` and call `on_end`; called by the thread that ended the operation."""
+        self._answer_wait(operation)
+        if self._on_end is not None:
+            self._on_end(operation)
+
+    def _answer_wait(self, operation: DelayedOperation) -> None:
+        future = self._waiting.pop(id(operation), None)
+        if future is None:
             return
         if running_loop() is self._loop:
-            _tell(waiting, operation)
+            self._answer(future, operation)
             return
         try:
-            self._loop.call_soon_threadsafe(_tell, waiting, operation)
+            self._loop.call_soon_threadsafe(self._answer, future, operation)
         except RuntimeError:
-            # A loop that is closed has nobody left who could be told.
+            # A closed loop has no task left that waits.
             if not self._loop.is_closed():
                 raise
+
+    def _answer(self, future: HoldFuture[Outcome], operation: DelayedOperation) -> None:
+        if operation.outcome == "cancelled" and self.is_closed:
+            future.answer(None, PurgatoryClosedError(self.name))
+        else:
+            future.answer(operation.outcome, None)
 
     # -- events
 
     def notify(self, key: Hashable) -> None:
-        """Try the operations that watch `key`, in the order in which they came: call it after a change that conditions depend on.
+        """Try the requests that watch `key`, in the order of their arrival.
 
-        At most `batch` of them before this returns; the loop runs the rest in its next rounds. A
-        further call meanwhile makes those that were tried before it be tried again, once. Called by
-        a condition or a callback, it returns at once, and the key's turn comes after the present
-        one. After the block nothing waits for events, and they are ignored.
+        Call it after a change that conditions depend on. At most `batch` requests are tried before
+        it returns; the loop tries the rest in its next rounds. A further call meanwhile has the
+        requests that were tried before it tried again, once. Called by a condition or a callback,
+        it returns at once, and the key is handled after the present one. After the block it does
+        nothing.
 
         Raises:
-            RuntimeError: before the block, and on another thread than the loop's, where
-                `notify_threadsafe` is the one to call.
+            RuntimeError: The block was not entered, or on another thread than the loop's, which has
+                to call `notify_threadsafe`.
+            NotificationLoopError, KeyboardInterrupt, SystemExit: As of
+                `DelayedOperationPurgatory.check_and_complete`.
         """
         core = self._core
         if core is None or core.is_closed:
@@ -248,13 +365,14 @@ class Purgatory:
             return
         if running_loop() is not self._loop:
             raise RuntimeError(
-                f"purgatory {self.name!r} belongs to its loop's thread: call notify_threadsafe from others"
+                f"purgatory {self.name!r} belongs to its loop's thread: "
+                "call notify_threadsafe from other threads"
             )
         sweep = self._sweeps.get(key)
         if sweep is not None:
             sweep.again = sweep.begun
             return
-        count = core.watched_under(key)
+        count = core.num_watchers(key)
         if not count:
             return
         if self._sweeping or count > self.batch:
@@ -262,13 +380,13 @@ class Purgatory:
             if not self._sweeping:
                 self._sweep(core, self.batch)
             return
-        # The usual case, without a sweep to remember how far it came.
+        # The usual case, without a sweep to remember the position in the list.
         self._sweeping = True
         try:
             core.check_and_complete(key)
         except BaseException:
-            # The program is to end, or so it seems: if not, nobody who watches the key has missed
-            # the event.
+            # The program may go on all the same. Then no request that watches the key may have
+            # missed the event.
             self._sweeping = False
             self._plan(core, key)
             self._put_off(core)
@@ -277,12 +395,78 @@ class Purgatory:
         if self._turn:
             self._sweep(core, self.batch - count)
 
-    def _plan(self, core: DelayedOperationPurgatory, key: Hashable) -> None:
+    def notify_many(self, keys: Iterable[Hashable]) -> None:
+        """Call `notify` for each of `keys`, once for a key that is given twice.
+
+        Raises:
+            InvalidArgumentError: `keys` is one string.
+            BaseException: What `notify` raised, once all keys were notified.
+        """
+        raise_last(self.notify, checked_keys("keys", keys, at_least=0))
+
+    def notify_threadsafe(self, key: Hashable) -> None:
+        """Have the loop call `notify` soon, from any thread; once for all calls until then.
+
+        After the block it does nothing.
+
+        Raises:
+            RuntimeError: The block was not entered.
+        """
+        if self._entered().is_closed:
+            return
+        # The loop removes the key before it looks, so it sees what changed before this call.
+        if key in self._posted and not self._loop.is_closed():
+            return
+        try:
+            self._posted.add(key)
+            self._loop.call_soon_threadsafe(self._notify_posted, key)
+        except BaseException as error:
+            # Also after a signal handler's exception: the next call posts the key again.
+            self._posted.discard(key)
+            if not (isinstance(error, RuntimeError) and self._loop.is_closed()):
+                raise
+
+    def _notify_posted(self, key: Hashable) -> None:
+        self._posted.discard(key)
+        if not self.is_closed:
+            self.notify(key)
+
+    def check_and_complete(self, key: Hashable) -> int:
+        """Try all operations that watch `key` now, however many they are.
+
+        The low level under `notify`, for callers that need the count: the loop runs nothing else
+        meanwhile.
+
+        Returns:
+            The number of operations that this call completed.
+
+        Raises:
+            RuntimeError: The block was not entered, or on another loop or thread.
+        """
+        core = self._entered()
+        if running_loop() is not self._loop:
+            core = self._here()  # Raises.
+        return core.check_and_complete(key)
+
+    def cancel_for_key(self, key: Hashable) -> list[DelayedOperation]:
+        """Cancel the operations that watch `key`, for a key that no longer exists.
+
+        The futures of `hold` raise OperationCancelledError.
+
+        Returns:
+            The operations that this call cancelled; none after the block.
+
+        Raises:
+            RuntimeError: The block was not entered.
+        """
+        return self._entered().cancel_for_key(key)
+
+    def _plan(self, core: PurgatoryCore, key: Hashable) -> None:
         self._sweeps[key] = sweep = Sweep(core, key)
         self._turn.append(sweep)
 
-    def _sweep(self, core: DelayedOperationPurgatory, left: int) -> None:
-        """Go on with the keys whose turn it is, until `left` operations have been tried."""
+    def _sweep(self, core: PurgatoryCore, left: int) -> None:
+        """Try the operations of the keys in turn, until `left` operations have been tried."""
         turn = self._turn
         self._sweeping = True
         try:
@@ -297,66 +481,27 @@ class Purgatory:
             if turn:
                 self._put_off(core)
 
-    def _put_off(self, core: DelayedOperationPurgatory) -> None:
-        """Leave to the loop's next round what is left of this turn."""
+    def _put_off(self, core: PurgatoryCore) -> None:
+        """Leave the rest of this turn to the loop's next round."""
         if not core.is_closed:
             if not self._rest:
                 self._loop.call_soon(self._next_round, core)
             self._rest.extend(self._turn)
         self._turn.clear()
 
-    def _next_round(self, core: DelayedOperationPurgatory) -> None:
+    def _next_round(self, core: PurgatoryCore) -> None:
         self._turn.extend(self._rest)
         self._rest.clear()
         self._sweep(core, self.batch)
 
-    def notify_threadsafe(self, key: Hashable) -> None:
-        """`notify`, from any thread: the loop does it soon, once for all calls with that key until then.
-
-        After the block nothing waits for events, and they are ignored.
-
-        Raises:
-            RuntimeError: before the block.
-        """
-        if self._entered().is_closed:
-            return
-        # What changed before a key was posted is seen when the loop comes to it: it takes the key
-        # out before it looks.
-        if key in self._posted and not self._loop.is_closed():
-            return
-        try:
-            self._posted.add(key)
-            self._loop.call_soon_threadsafe(self._notify_posted, key)
-        except BaseException as error:
-            # Whatever it was, a signal handler's exception for instance: the next call posts the
-            # key again.
-            self._posted.discard(key)
-            if not (isinstance(error, RuntimeError) and self._loop.is_closed()):
-                raise
-
-    def _notify_posted(self, key: Hashable) -> None:
-        self._posted.discard(key)
-        if not self.is_closed:
-            self.notify(key)
-
-    def cancel_for_key(self, key: Hashable) -> list[DelayedOperation]:
-        """Cancel the operations that watch `key`, which is gone; those that this call cancelled.
-
-        Whoever awaits a `hold` gets OperationCancelledError. After the block there are none.
-
-        Raises:
-            RuntimeError: before the block.
-        """
-        return self._entered().cancel_for_key(key)
-
     # -- the clock
 
-    def _await_alarm(self, core: DelayedOperationPurgatory, operation: DelayedOperation) -> None:
-        """See to it that the loop calls when an operation's time has come, or its bucket's, if that is earlier than all else."""
-        if operation._bucket is not None and operation._expiration_ms < self._alarm_ms:
-            self._set_alarm(operation._expiration_ms)
+    def _set_alarm_for(self, core: PurgatoryCore, operation: DelayedOperation) -> None:
+        """Set the alarm earlier if the operation's bucket is the first that falls due."""
+        if operation.timer_list is not None and operation.timer_expiration_ms < self._alarm_ms:
+            self._set_alarm(operation.timer_expiration_ms)
         if core._purge_requested:
-            core.purge_if_due()
+            core._purge_if_due()
 
     def _set_alarm(self, now_ms: float) -> None:
         if self._alarm is not None:
@@ -374,10 +519,10 @@ class Purgatory:
             return
         try:
             self._timer.run_due(self.batch)
-            core.purge_if_due()
+            core._purge_if_due()
         finally:
             next_ms = self._timer.next_expiration_ms
-            # What ran may have put something in, and set an alarm for it; or closed the purgatory.
+            # What ran may have added an operation and set an alarm for it, or closed the purgatory.
             if next_ms is not None and next_ms < self._alarm_ms and not core.is_closed:
                 self._set_alarm(next_ms)
 
@@ -390,49 +535,62 @@ class Purgatory:
 
     @property
     def num_delayed(self) -> int:
-        """Exactly how many operations are pending."""
+        """The exact number of pending operations."""
         return 0 if self._core is None else self._core.num_delayed
 
     @property
     def watched(self) -> int:
-        """Entries in all watcher lists. O(keys)."""
+        """The number of entries in all watcher lists. O(keys)."""
         return 0 if self._core is None else self._core.watched
 
-    @property
-    def alarms(self) -> int:
-        """How many timers the purgatory has on the loop.
-
-        1 while anything is pending or was a moment ago, else 0.
-        """
-        return 0 if self._alarm is None else 1
+    def num_watchers(self, key: Hashable) -> int:
+        """Return the number of entries in the watcher list of `key`. O(1)."""
+        return 0 if self._core is None else self._core.num_watchers(key)
 
     def metrics(self) -> PurgatoryMetrics:
-        """The counters at this moment; RuntimeError before the block."""
+        """Return one consistent reading of the counters.
+
+        Raises:
+            RuntimeError: The block was not entered.
+        """
         return self._entered().metrics()
 
-    def check(self) -> None:
-        """Assert every invariant. O(watched)."""
+    def __repr__(self) -> str:
+        if self._core is None:
+            state = "not entered"
+        elif self.is_closed:
+            state = "closed"
+        else:
+            state = f"pending={self.num_delayed}"
+        return f"<{type(self).__module__}.{type(self).__name__} {self.name!r} {state}>"
+
+    def _check_invariants(self) -> None:
+        """Assert every invariant. For tests: O(watched)."""
         core = self._entered()
-        core.check()
+        core._check_invariants()
         assert self._alarm is None or not self._alarm.cancelled(), "the alarm was cancelled"
         next_ms = self._timer.next_expiration_ms
         assert next_ms is None or core.is_closed or self._alarm is not None, (
             "something is pending and no alarm is set"
         )
-        assert len(self._waitings) <= core.num_delayed, "a waiter of an ended operation is kept"
+        assert len(self._waiting) <= core.num_delayed, "the future of an ended operation is kept"
 
     # -- the end
 
     def close(self) -> list[DelayedOperation]:
-        """What leaving the block does; may be repeated.
+        """Close the purgatory and cancel every pending operation, as leaving the block does.
 
-        The operations that were pending; who waits gets PurgatoryClosedError.
+        The futures of `hold` and `wait` raise PurgatoryClosedError. Events that come later are
+        ignored.
+
+        Returns:
+            The operations that this call cancelled; none if the purgatory was closed before.
         """
         core = self._core
         if core is None or core.is_closed:
             return []
         try:
-            return core.shutdown()
+            return core.close()
         finally:
             self._timer.shutdown()
             self._sweeps.clear()
@@ -441,28 +599,30 @@ class Purgatory:
                 self._turn.clear()
             self._set_alarm(math.inf)
 
-    def _here(self) -> DelayedOperationPurgatory:
+    def _here(self) -> PurgatoryCore:
         core = self._opened()
         if running_loop() is not self._loop:
             raise RuntimeError(
-                f"purgatory {self.name!r} belongs to the running loop on which its block was entered"
+                f"purgatory {self.name!r} belongs to the loop on which its block was entered, "
+                "and to that loop's thread"
             )
         return core
 
-    def _opened(self) -> DelayedOperationPurgatory:
+    def _opened(self) -> PurgatoryCore:
         core = self._entered()
         if core.is_closed:
             raise PurgatoryClosedError(self.name)
         return core
 
-    def _entered(self) -> DelayedOperationPurgatory:
+    def _entered(self) -> PurgatoryCore:
         if self._core is None:
             raise RuntimeError(
                 f"purgatory {self.name!r} has not been entered: use it inside `async with`"
             )
         if self._in_child:
             raise RuntimeError(
-                f"purgatory {self.name!r} belongs to a loop of the parent process: make one on this process's own"
+                f"purgatory {self.name!r} belongs to a loop of the parent process: "
+                "make a new one in this process"
             )
         return self._core
 
@@ -471,23 +631,21 @@ class Purgatory:
     def _fork_locks(self) -> list[primitives.CoreLock]:
         return []
 
-    def _renew_locks(self) -> None:
-        """The core's are its own matter."""
+    def _reinit_locks(self) -> None:
+        """Do nothing: the core has the locks."""
 
-    def _begin_in_child(self) -> None:
-        """Refuse from here on: a loop does not run on in a child."""
+    def _reset_in_child(self) -> None:
+        """Refuse every later use: an event loop does not run on in a forked child."""
         self._in_child = True
-        self._waitings.clear()
+        self._waiting.clear()
         self._posted.clear()
         if self._core is not None:
-            self._core._begin_in_child()  # Whether its own turn comes sooner or later: before the end, which tells of it.
+            # Before `close`, whether or not the core was reset by itself already.
+            self._core._reset_in_child()
         self.close()
 
 
-def _tell(waiting: Waiting, operation: DelayedOperation) -> None:
-    if waiting.done():
-        return
-    if operation.outcome == "cancelled" and waiting.purgatory.is_closed:
-        end_unanswered(waiting, operation)
-    else:
-        waiting.set_result(operation.outcome)
+def _unique_keys(keys: Iterable[Hashable]) -> list[Hashable]:
+    """Return watch keys as a list, each once; InvalidArgumentError as `checked_keys`."""
+    found = checked_keys("keys", keys)
+    return found if len(found) == 1 else list(dict.fromkeys(found))

@@ -213,7 +213,7 @@ def measure(run: BenchmarkRun) -> dict[str, float]:
         counted = purgatory.metrics()
     finally:
         completions.stop()
-        purgatory.shutdown()
+        purgatory.close()
     if counted.completions + counted.expirations != run.count:
         raise RuntimeError(
             f"{counted.completions} completed and {counted.expirations} expired "

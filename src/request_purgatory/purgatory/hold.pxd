@@ -1,10 +1,12 @@
 from request_purgatory._native cimport states
-from request_purgatory.purgatory.operation cimport DelayedOperation
+from request_purgatory.purgatory.operation cimport DelayedOperation, OperationHost
 
 
-cdef class HeldCondition(DelayedOperation):
+cdef class HoldOperation(DelayedOperation):
+    cdef readonly object future
     cdef public object _until
     cdef public object _value
+    cdef object _not_yet
     cdef public object _error
 
-    cpdef _answer(self, future)
+    cdef _detach(self)

@@ -1,91 +1,211 @@
-"""What the operations behind `hold` have in common.
-
-Compiled, as it is made, tried and ended for each of them.
-"""
+"""The operation behind `hold`, for threads and for asyncio, and the future of threads."""
 
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable
+from concurrent.futures import CancelledError, Future
+from datetime import timedelta
 from types import CoroutineType
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from request_purgatory._native import states
-from request_purgatory.errors import InvalidArgumentError
+from request_purgatory.errors import (
+    InvalidArgumentError,
+    OperationCancelledError,
+    PurgatoryClosedError,
+)
 from request_purgatory.purgatory.operation import DelayedOperation
 from request_purgatory.timer.task import MAX_DELAY_MS
 
+T = TypeVar("T")
+
 
 class Answerable(Protocol):
-    """A future of `concurrent.futures` or of `asyncio`."""
+    """The future of a held request, of threads or of asyncio."""
 
-    def set_result(self, result: Any, /) -> None: ...
-    def set_exception(self, exception: BaseException, /) -> None: ...
+    def answer(self, value: Any, error: BaseException | None) -> None:
+        """End the future with a value or an error; no-op if it was cancelled."""
+
+    def disown(self) -> None:
+        """Cancel a forked child's copy of the future; its callbacks are not called."""
 
 
-def timeout_to_ms(timeout: float) -> int:
-    """Seconds as whole milliseconds, rounded up.
+def timeout_to_ms(timeout: float | timedelta | None) -> int:
+    """Return a timeout as whole milliseconds.
 
-    InvalidArgumentError if negative, not a number or beyond 10,000 years.
+    Args:
+        timeout: Seconds or a timedelta, not negative; None stands for 10,000 years.
+
+    Returns:
+        Milliseconds, rounded up.
+
+    Raises:
+        InvalidArgumentError: The timeout is negative, not a number or beyond 10,000 years.
     """
+    if timeout is None:
+        return MAX_DELAY_MS
+    seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
     if (
-        isinstance(timeout, bool)
-        or not isinstance(timeout, (int, float))
-        or not 0 <= timeout <= MAX_DELAY_MS / 1000
+        isinstance(seconds, bool)
+        or not isinstance(seconds, (int, float))
+        or not 0 <= seconds <= MAX_DELAY_MS / 1000
     ):
         raise InvalidArgumentError(
-            "timeout", "a number of seconds, not negative and at most 10,000 years", timeout
+            "timeout", "seconds or a timedelta, not negative and at most 10,000 years", timeout
         )
-    # 0.07 * 1000 is 70.00000000000001, of which nobody asked for the last: less than half a
-    # microsecond is not rounded up.
-    return math.ceil(timeout * 1000 - 0.0005)
+    # 0.07 * 1000 is 70.00000000000001. Less than half a microsecond is not rounded up.
+    return math.ceil(seconds * 1000 - 0.0005)
 
 
-class HeldCondition(DelayedOperation):
-    """Waits until a condition has a true value, which is its answer.
+class HoldOperation(DelayedOperation):
+    """Waits until a condition returns an answer, which ends a future.
 
-    Subclasses say who is answered.
+    Attributes:
+        future: The future, of threads or of asyncio; None once the operation has ended.
     """
 
-    __slots__ = ("_error", "_until", "_value")
+    __slots__ = ("_error", "_not_yet", "_until", "_value", "future")
 
-    def __init__(self, until: Callable[[], object], delay_ms: int) -> None:
+    def __init__(
+        self,
+        until: Callable[[], object],
+        timeout_ms: int,
+        future: Answerable,
+        not_yet: object = ...,
+    ) -> None:
         if not callable(until):
             raise InvalidArgumentError("until", "callable", until)
-        super().__init__(delay_ms)
+        super().__init__(timeout_ms)
+        self.future: Answerable | None = future
         self._until: Callable[[], object] | None = until
+        self._not_yet = not_yet
         self._value: object = None
         self._error: BaseException | None = None
 
     def try_complete(self) -> bool:
+        """Complete if the condition has an answer, or raises.
+
+        Returns:
+            True if this call ended the operation.
+
+        Raises:
+            InvalidArgumentError: Kept as the condition's error if it returns a coroutine.
+            KeyboardInterrupt: Raised by the condition.
+            SystemExit: Raised by the condition.
+        """
         until = self._until
         if until is None:
             return False
         try:
             value = until()
-            if not value:
+            if value is self._not_yet or (self._not_yet is ... and not value):
                 return False
             if type(value) is CoroutineType:
                 value.close()
                 raise InvalidArgumentError(
-                    "until", "a plain function, as nobody awaits what it returns", until
+                    "until", "a plain function, because its result is not awaited", until
                 )
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:
-            # Whoever waits has to hear of it, and now: a condition that raises is not going to
-            # become true.
+            # The caller of `hold` learns of it now: a condition that raises does not become true.
             self._error = error
             return self.force_complete()
         self._value = value
         return self.force_complete()
 
-    def _answer(self, future: Answerable) -> None:
+    def on_complete(self) -> None:
+        """End the future with the answer, the condition's error or a TimeoutError."""
+        future = self._detach()
+        if future is None:
+            return
         if self._state == states.EXPIRED:
-            future.set_exception(
-                TimeoutError(f"the condition did not hold within {self.delay_ms} ms")
+            future.answer(
+                None, TimeoutError(f"the condition did not hold within {self.timeout_ms} ms")
             )
-        elif self._error is None:
-            future.set_result(self._value)
         else:
-            future.set_exception(self._error)
+            future.answer(self._value, self._error)
+
+    def on_cancellation(self) -> None:
+        """End the future with the reason, unless its owner cancelled it."""
+        future = self._detach()
+        if future is None:
+            return
+        purgatory = self._purgatory
+        name = "" if purgatory is None else purgatory.name
+        if purgatory is not None and purgatory.is_closed:
+            future.answer(None, PurgatoryClosedError(name))
+        else:
+            future.answer(None, OperationCancelledError(name, self))
+
+    def _detach(self) -> Answerable | None:
+        # Whoever keeps the future need not keep the condition, and future and operation need not
+        # keep one another alive until the collector finds them.
+        future = self.future
+        self.future = None
+        self._until = None
+        return future
+
+    def abandon_in_child(self) -> None:
+        """End in a forked child, and cancel the copy of the future."""
+        DelayedOperation.abandon_in_child(self)
+        future = self._detach()
+        if future is not None:
+            future.disown()
+
+
+def wrap_error(error: BaseException) -> RuntimeError:
+    """Wrap a condition's error that would mean something else where the future raises it.
+
+    Returns:
+        A RuntimeError with the error as its cause.
+    """
+    wrapped = RuntimeError(f"the condition raised {error!r}")
+    wrapped.__cause__ = error
+    return wrapped
+
+
+class HoldFuture(Future[T]):
+    """A future of threads whose cancellation takes its operation out of the purgatory.
+
+    Attributes:
+        operation: What ends the future.
+        discard: Called with the operation when the future is cancelled; returns True if that call
+            ended the operation.
+    """
+
+    operation: DelayedOperation
+    discard: Callable[[DelayedOperation], bool]
+
+    def cancel(self) -> bool:
+        """Cancel the future and its operation, which leaves every watcher list and the timer.
+
+        Returns:
+            False if the future was done.
+        """
+        if not super().cancel():
+            return False
+        self.discard(self.operation)
+        return True
+
+    def answer(self, value: Any, error: BaseException | None) -> None:
+        """End the future with a value or an error; no-op if it was cancelled."""
+        # Of a cancelled future this informs `concurrent.futures.wait` and `as_completed`, which
+        # `cancel` alone does not.
+        if not self.set_running_or_notify_cancel():
+            return
+        if error is None:
+            self.set_result(value)
+        elif isinstance(error, (StopIteration, CancelledError)):
+            self.set_exception(wrap_error(error))
+        else:
+            self.set_exception(error)
+
+    def disown(self) -> None:
+        """Cancel a forked child's copy of the future; its callbacks are not called."""
+        # `Future` has no public way to do this with a fresh lock. It has had these attributes since
+        # Python 3.2.
+        vars(self).update(_condition=threading.Condition(), _waiters=[], _done_callbacks=[])
+        super().cancel()

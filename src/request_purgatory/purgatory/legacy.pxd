@@ -4,10 +4,10 @@ from request_purgatory._native cimport primitives, states
 from request_purgatory.clock cimport Clock
 from request_purgatory.purgatory.operation cimport DelayedOperation
 from request_purgatory.purgatory.purgatory cimport DelayedOperationPurgatory
-from request_purgatory.timer.sleepers cimport Sleeper, Sleepers
+from request_purgatory.timer.sleeping_threads cimport SleepingThread, SleepingThreads
 from request_purgatory.timer.task cimport TimerTask
 from request_purgatory.purgatory.watch cimport Watch, WatcherList
-from request_purgatory.purgatory.watch_table cimport WatcherLists
+from request_purgatory.purgatory.watch_table cimport WatchShard
 
 
 cdef class DelayQueueTimer:
@@ -15,10 +15,10 @@ cdef class DelayQueueTimer:
     cdef readonly Clock clock
     cdef public Py_ssize_t callback_errors
     cdef object _lock
-    cdef readonly Sleepers _sleepers
+    cdef readonly SleepingThreads _sleepers
     cdef list _heap
     cdef long long _added
-    cdef bint _woken
+    cdef bint _wake_requested
     cdef bint _closed
     cdef object __weakref__
 
@@ -28,7 +28,7 @@ cdef class DelayQueueTimer:
     @cython.locals(task=TimerTask)
     cpdef advance_clock(self, timeout_ms)
 
-    @cython.locals(sleeper=Sleeper, give_up_ms=longlong, until_ms=longlong, others=bint)
+    @cython.locals(sleeper=SleepingThread, give_up_ms=longlong, until_ms=longlong, others=bint)
     cdef bint _wait(self, timeout_ms) except -1
 
     cdef bint _is_due(self) except -1
@@ -48,7 +48,7 @@ cdef class LegacyPurgatory(DelayedOperationPurgatory):
 
     cpdef purge(self)
 
-    cdef _leave_to_purge(self, DelayedOperation operation)
+    cdef _defer_purge(self, DelayedOperation operation)
 
-    @cython.locals(dropped=Py_ssize_t, shard=WatcherLists, watchers=WatcherList, watch=Watch, operation=DelayedOperation)
+    @cython.locals(dropped=Py_ssize_t, shard=WatchShard, watchers=WatcherList, watch=Watch, operation=DelayedOperation)
     cdef _drop_ended(self)

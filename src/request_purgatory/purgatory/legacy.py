@@ -1,4 +1,4 @@
-"""The request purgatory of Apache Kafka 0.8, kept as the baseline that the timing wheel is measured against.
+"""The request purgatory of Apache Kafka 0.8, the baseline for the timing wheel.
 
 Its delay queue holds every request, completed ones too, until they come out at their deadline or a
 purge scans for them. With a high rate of requests that complete long before their timeout, the
@@ -12,19 +12,19 @@ import logging
 import threading
 
 from request_purgatory._native import primitives, states
-from request_purgatory._native.forks import begin_anew_in_children
+from request_purgatory._native.forks import register_for_forks
 from request_purgatory.clock import Clock, MonotonicClock
 from request_purgatory.errors import TimerClosedError
 from request_purgatory.purgatory.operation import DelayedOperation
 from request_purgatory.purgatory.purgatory import DelayedOperationPurgatory
-from request_purgatory.timer.sleepers import Sleeper, Sleepers
+from request_purgatory.timer.sleeping_threads import SleepingThread, SleepingThreads
 from request_purgatory.timer.task import TimerTask, whole_ms
 
 logger = logging.getLogger(__name__)
 
 
 class DelayQueueTimer:
-    """A delay queue with one entry for every request: the 0.8 design's timer, for `LegacyPurgatory` only.
+    """The 0.8 design's timer: a delay queue with one entry for every request.
 
     Cancelling removes nothing. What has ended meanwhile is skipped when it comes out, or dropped by
     `purge`. Any thread may call every method.
@@ -35,14 +35,14 @@ class DelayQueueTimer:
         self.clock: Clock = clock if clock is not None else MonotonicClock()
         self.callback_errors = 0
         self._lock = threading.Lock()
-        self._sleepers = Sleepers()
+        self._sleepers = SleepingThreads()
         # The number in the middle keeps equal deadlines in order of arrival, and tasks from being
         # compared.
         self._heap: list[tuple[int, int, TimerTask]] = []
         self._added = 0
-        self._woken = False
+        self._wake_requested = False
         self._closed = False
-        begin_anew_in_children(self)
+        register_for_forks(self)
 
     @property
     def size(self) -> int:
@@ -66,18 +66,25 @@ class DelayQueueTimer:
         with self._lock:
             if self._closed:
                 raise TimerClosedError(self.name)
-            task._expiration_ms = self.clock.ceil_ms + delay_ms
+            task.timer_expiration_ms = self.clock.ceil_ms + delay_ms
             self._added += 1
-            entry = (task._expiration_ms, self._added, task)
+            entry = (task.timer_expiration_ms, self._added, task)
             heapq.heappush(self._heap, entry)
-            too_late = task._expiration_ms < self._sleepers.first_ms
+            too_late = task.timer_expiration_ms < self._sleepers.earliest_ms
         if too_late:
-            self._sleepers.wake()
+            self._sleepers.wake_all()
 
     def advance_clock(self, timeout_ms: int | None) -> bool:
         """Wait up to `timeout_ms` for the next deadline, then run what is due.
 
-        As `SystemTimer.advance_clock`.
+        Args:
+            timeout_ms: Whole milliseconds; 0 does not wait, None waits without a limit.
+
+        Returns:
+            True if a task fell due.
+
+        Raises:
+            TimerClosedError: After `shutdown`.
         """
         if self._closed:
             raise TimerClosedError(self.name)
@@ -101,54 +108,62 @@ class DelayQueueTimer:
             del task
 
     def _wait(self, timeout_ms: int | None) -> bool:
-        """Sleep until something is due; True if it is. As `SystemTimer._wait`."""
+        """Sleep until a task is due.
+
+        Returns:
+            True if one is; False if the time ran out or the sleep was ended.
+        """
         give_up_ms = primitives.LIMIT if timeout_ms is None else self.clock.ceil_ms + timeout_ms
         with self._lock:
-            spare = self._sleepers.take()
-        sleeper = Sleeper() if spare is None else spare
+            spare = self._sleepers.take_free()
+        sleeper = SleepingThread() if spare is None else spare
         if spare is None:
             with self._lock:
-                self._sleepers.join(sleeper)
+                self._sleepers.add(sleeper)
         try:
             while True:
                 sleeper.park(0)
                 with self._lock:
                     if self._is_due():
                         return True
-                    if self._woken or self._closed or self.clock.now_ms >= give_up_ms:
-                        self._woken = False
+                    if self._wake_requested or self._closed or self.clock.now_ms >= give_up_ms:
+                        self._wake_requested = False
                         return False
                     until_ms = give_up_ms
                     if self._heap and self._heap[0][0] < until_ms:
                         until_ms = self._heap[0][0]
-                    self._sleepers.enter(sleeper, until_ms)
+                    self._sleepers.sleep_until(sleeper, until_ms)
                 self.clock.wait_until(sleeper, None if until_ms >= primitives.LIMIT else until_ms)
         finally:
             with self._lock:
-                others = self._sleepers.leave(sleeper)
+                others = self._sleepers.release(sleeper)
             if others:
-                self._sleepers.wake()
+                self._sleepers.wake_all()
 
     def _fork_locks(self) -> list[primitives.CoreLock]:
         return []
 
-    def _renew_locks(self) -> None:
+    def _reinit_locks(self) -> None:
         self._lock = threading.Lock()
 
-    def _begin_in_child(self) -> None:
+    def _reset_in_child(self) -> None:
         """Forget the threads that slept here."""
-        self._sleepers = Sleepers()
-        self._woken = False
+        self._sleepers = SleepingThreads()
+        self._wake_requested = False
 
-    def _tasks(self) -> list[TimerTask]:
-        """Every task, for a forked child and its purgatories."""
+    def pending_tasks(self) -> list[TimerTask]:
+        """Return every task, for a forked child and its purgatories."""
         return [entry[2] for entry in self._heap]
 
     def _is_due(self) -> bool:
         return bool(self._heap) and self._heap[0][0] <= self.clock.now_ms
 
     def purge(self) -> int:
-        """Scan the whole queue and drop the operations that have ended; how many went."""
+        """Scan the whole queue and drop the operations that have ended.
+
+        Returns:
+            The number of entries that were dropped.
+        """
         with self._lock:
             # Kept until the lock is free: what is dropped may have finalizers.
             heap = self._heap
@@ -160,16 +175,20 @@ class DelayQueueTimer:
     def wake(self) -> None:
         """End the sleep of a thread in `advance_clock`; if none sleeps, the next one's."""
         with self._lock:
-            self._woken = True
-        self._sleepers.wake()
+            self._wake_requested = True
+        self._sleepers.wake_all()
 
     def shutdown(self) -> list[TimerTask]:
-        """Empty the queue and return what was in it and had not ended."""
+        """Empty the queue.
+
+        Returns:
+            The tasks that had not ended.
+        """
         with self._lock:
             self._closed = True
             heap = self._heap
             self._heap = []
-        self._sleepers.wake()
+        self._sleepers.wake_all()
         return [entry[2] for entry in heap if not _has_ended(entry[2])]
 
     def check(self) -> None:
@@ -201,7 +220,7 @@ class LegacyPurgatory(DelayedOperationPurgatory):
 
     def __init__(
         self,
-        name: str,
+        name: str = "purgatory",
         *,
         clock: Clock | None = None,
         purge_interval: int = 1000,
@@ -216,26 +235,30 @@ class LegacyPurgatory(DelayedOperationPurgatory):
     #: 0.8's reaper looked at its request counter this often, and at every deadline.
     reap_interval_ms = 200
 
-    def _begin_in_child(self) -> None:
-        DelayedOperationPurgatory._begin_in_child(self)
+    def _reset_in_child(self) -> None:
+        DelayedOperationPurgatory._reset_in_child(self)
         self.delay_queue.purge()
 
-    def _purge_due(self, unpurged: int) -> bool:  # noqa: ARG002 - 0.8 had no estimate, it counted what was added
+    def _purge_due(self, unpurged: int) -> bool:  # noqa: ARG002 - 0.8 counts additions
         return self._counters.since_purge >= max(self.purge_interval, 1)
 
     def _request_purge(self) -> None:
         """0.8's reaper found out by itself."""
 
     def purge(self) -> int:
-        """Scan the delay queue and every watcher list for ended requests; how many entries went."""
+        """Scan the delay queue and every watcher list for ended requests.
+
+        Returns:
+            The number of entries that were dropped.
+        """
         return self.delay_queue.purge() + DelayedOperationPurgatory.purge(self)
 
-    def _leave_to_purge(self, operation: DelayedOperation) -> None:
-        """0.8's purge found out by itself."""
+    def _defer_purge(self, operation: DelayedOperation) -> None:
+        """Do nothing: 0.8's purge scans every list."""
 
     def _drop_ended(self) -> int:
         dropped = 0
-        for shard in self._shards:
+        for shard in self._table.shards:
             for watchers in shard.lists():
                 for watch in shard.watches_of(watchers):
                     operation = shard.operation_of(watch)
@@ -252,10 +275,14 @@ class LegacyPurgatory(DelayedOperationPurgatory):
         """Entries in all watcher lists and in the delay queue."""
         return super().watched + self.delay_queue.size
 
-    def shutdown(self) -> list[DelayedOperation]:
-        """As `DelayedOperationPurgatory.shutdown`."""
+    def close(self) -> list[DelayedOperation]:
+        """Close the purgatory and cancel every pending operation.
+
+        Returns:
+            The operations that this call cancelled.
+        """
         try:
-            return super().shutdown()
+            return super().close()
         finally:
             # Also where a cancellation raised an exit: nothing is left pending then either.
             self.delay_queue.shutdown()

@@ -5,9 +5,12 @@ from request_purgatory.timer.task cimport TimerTask
 from request_purgatory.purgatory.watch cimport Watch
 
 
-cdef class Keeper:
-    cdef public object end_listener
+cdef class OperationHost:
+    cdef readonly str name
+    cdef readonly object on_end
 
+    cpdef bint try_complete_else_watch(self, DelayedOperation operation, watch_keys) except -1
+    cpdef Py_ssize_t check_and_complete(self, key) except -1
     cpdef _operation_ended(self, DelayedOperation operation, int state)
     cpdef _callback_failed(self, DelayedOperation operation, error)
     cpdef long long _now_ms(self) except? -1
@@ -15,7 +18,7 @@ cdef class Keeper:
 
 
 cdef class DelayedOperation(TimerTask):
-    cdef readonly Keeper _purgatory
+    cdef readonly OperationHost _purgatory
     cdef readonly Watch _watches
     cdef readonly long long _entered_ms
     cdef readonly signed char _state
@@ -24,20 +27,23 @@ cdef class DelayedOperation(TimerTask):
 
     cpdef bint force_complete(self) except -1
     cpdef bint cancel(self) except -1
-    cpdef _disown(self)
-    cpdef bint _expire(self) except -1
+    cpdef abandon_in_child(self)
+    cpdef bint _expire(self, long long now_ms) except -1
 
-    @cython.locals(purgatory=Keeper)
-    cdef _answered(self)
+    @cython.locals(purgatory=OperationHost)
+    cdef _notify_end(self)
 
-    @cython.locals(purgatory=Keeper)
-    cpdef bint _end(self, int state) except -1
+    @cython.locals(purgatory=OperationHost)
+    cpdef bint _end(self, int state, long long now_ms) except -1
 
-    @cython.locals(purgatory=Keeper, completed=bint, again=bint, tries_for_itself=int, mark=cython.uint)
+    @cython.locals(pending=bint)
+    cpdef bint _renew(self, long long now_ms, object timeout_ms) except -1
+
+    @cython.locals(purgatory=OperationHost, completed=bint, again=bint, self_notifications=int, mark=cython.uint)
     cpdef bint _try(self) except -1
 
     @cython.locals(state=int)
-    cdef int _enter(self, long long now_ms) except -1
+    cdef int _mark_watched(self, long long now_ms) except -1
 
     @cython.locals(new=bint)
-    cdef bint _meet(self, Keeper purgatory) except -1
+    cdef bint _attach(self, OperationHost purgatory) except -1

@@ -1,104 +1,137 @@
-"""A delayed operation: a request that can't be answered yet."""
+"""A delayed operation: a request that cannot be answered yet."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Iterable
+from typing import Literal, TypeAlias
 
 from request_purgatory._native import primitives, states
 from request_purgatory.errors import NotCompletedError, NotificationLoopError
 from request_purgatory.purgatory.watch import Watch
-from request_purgatory.timer.task import TimerTask
+from request_purgatory.timer.task import TimerTask, whole_ms
+
+#: How an operation ended.
+Outcome: TypeAlias = Literal["completed", "expired", "cancelled"]
 
 #: How often in a row a try may cause an event for its own operation.
-_MOST_TRIES_FOR_ITSELF = 1000
+_MAX_SELF_NOTIFICATIONS = 1000
 
-_OUTCOMES = (None, "completed", "expired", "cancelled")
+_OUTCOMES: tuple[Outcome | None, ...] = (None, "completed", "expired", "cancelled")
 
 
-def _renew_locks() -> None:
-    """Make the locks that operations share free in a forked child, where who held one is no more."""
-    primitives.renew_locks()
+def _reinit_locks() -> None:
+    """Free the locks that operations share, in a forked child: their holders are gone there."""
+    primitives.reinit_locks()
 
 
 if hasattr(os, "register_at_fork"):  # Not on Windows, which does not fork.
-    os.register_at_fork(after_in_child=_renew_locks)
+    os.register_at_fork(after_in_child=_reinit_locks)
 
 
-class Keeper:
-    """What an operation knows of the purgatory that holds it."""
+class OperationHost:
+    """The interface of a purgatory to the operations in it.
 
-    __slots__ = ("end_listener",)
+    Operations and the futures made of them call nothing else. Private, as its methods belong to the
+    purgatory's own machinery; docs/design.md, "The host interface", lists them.
 
-    #: Called with each operation that has ended, by the thread that ended it, after its callbacks;
-    #: must not raise.
-    end_listener: Callable[[DelayedOperation], object] | None
+    Attributes:
+        name: The purgatory's name.
+        on_end: Called with each operation that has ended, after its callbacks, by the thread that
+            ended it; must not raise. None calls nothing.
+    """
+
+    __slots__ = ("name", "on_end")
+
+    name: str
+    on_end: Callable[[DelayedOperation], object] | None
+
+    @property
+    def is_closed(self) -> bool:
+        """True once the purgatory was closed."""
+        raise NotImplementedError
+
+    def try_complete_else_watch(
+        self, operation: DelayedOperation, watch_keys: Iterable[Hashable]
+    ) -> bool:
+        """Try the operation; if its condition is false, watch it under every key."""
+        raise NotImplementedError
+
+    def check_and_complete(self, key: Hashable) -> int:
+        """Try the operations that watch `key`."""
+        raise NotImplementedError
 
     def _operation_ended(self, operation: DelayedOperation, state: int) -> None:
-        """An operation of this purgatory has left PENDING for `state`."""
+        """Count an operation of this purgatory that has left PENDING for `state`."""
         raise NotImplementedError
 
     def _callback_failed(self, operation: DelayedOperation, error: BaseException) -> None:
-        """An operation's own code raised where nobody else can be told."""
+        """Log and count what an operation's own code raised where no caller can be told."""
         raise NotImplementedError
 
     def _now_ms(self) -> int:
-        """Whole milliseconds on the clock that times operations out."""
+        """Return whole milliseconds on the clock that times operations out."""
         raise NotImplementedError
 
     def _callbacks_ran(self, operation: DelayedOperation, began_ms: int) -> None:
-        """The timer has ended an operation, which it came to at `began_ms`, and its callbacks have run."""
+        """Measure the callbacks of an operation that the timer ended, from `began_ms` on."""
         raise NotImplementedError
 
 
 class DelayedOperation(TimerTask):
-    """A request that waits until its condition holds or its time runs out; subclass it.
+    """A request that waits until its condition holds or its timeout expires; subclass it.
 
-    `try_complete` and `on_complete` are yours to write; `on_expiration` and `on_cancellation` may
-    be. An operation ends exactly once, as completed, expired or cancelled, whatever threads race
-    for it. An operation is used once, in one purgatory. Any thread may call `force_complete` and
-    `cancel`.
+    Write `try_complete` and `on_complete`, and `on_expiration` and `on_cancellation` where they are
+    needed. An operation ends exactly once, as completed, expired or cancelled, whichever threads
+    race for it. An operation is used once, in one purgatory. Any thread may call `force_complete`
+    and `cancel`.
 
-    Subclasses that declare `__slots__` save memory; those with an `__init__` of their own call
-    `super().__init__(delay_ms)`.
+    Subclasses that declare `__slots__` save memory. Those with an `__init__` of their own call
+    `super().__init__(timeout_ms)`.
 
     >>> class Ack(DelayedOperation):
     ...     def try_complete(self):
     ...         return self.force_complete()
     ...     def on_complete(self):
     ...         print("answered")
-    >>> Ack(500).force_complete()
+    >>> Ack(timeout_ms=500).force_complete()
     answered
     True
     """
 
     __slots__ = ("_entered_ms", "_purgatory", "_state", "_trier", "_try_state", "_watches")
 
-    # The state and the try state change under `primitives.lock(self)`, which is held for a handful
-    # of loads and stores.
+    # The state, the try state and the deadline (`_entered_ms`, `timer_delay_ms`) change under
+    # `primitives.lock_object(self)`, which is held for a few loads and stores.
 
-    def __init__(self, delay_ms: int) -> None:
-        """`delay_ms`: whole milliseconds until it expires.
+    def __init__(self, timeout_ms: int) -> None:
+        """Make an operation that no purgatory has yet.
 
-        0 or less expires as soon as one try has failed.
+        Args:
+            timeout_ms: Whole milliseconds until the operation expires. 0 or less expires as soon as
+                one try has failed.
         """
-        self._begin(delay_ms)
-        if not primitives.COMPILED:  # A constant: compiled, they begin as this.
+        self._init_task("timeout_ms", timeout_ms)
+        if not primitives.COMPILED:  # A constant: compiled, the fields begin with these values.
             self._state = states.PENDING
             self._try_state = states.IDLE
             self._trier = 0  # the thread that is inside a try
             self._entered_ms = 0
-            self._purgatory: Keeper | None = None
+            self._purgatory: OperationHost | None = None
             self._watches: Watch | None = None  # the first of a chain
 
-    # -- yours to write
+    # -- to be written by subclasses
 
     def try_complete(self) -> bool:
-        """If the condition holds, `return self.force_complete()`; otherwise return False.
+        """Return `self.force_complete()` if the condition holds, else False.
 
-        Called by any thread that brings an event, but never by two at a time for one operation. A
-        try that causes an event for its own operation is repeated, up to 1,000 times in a row.
-        NotCompletedError is raised for a true value of an operation that is still pending.
+        Called by any thread that brings an event, but never by two threads at a time for one
+        operation. A try that causes an event for its own operation is repeated, up to 1,000 times
+        in a row. NotCompletedError is raised where a true value is returned and the operation is
+        still pending.
+
+        Returns:
+            True if this call ended the operation.
         """
         raise NotImplementedError
 
@@ -107,66 +140,75 @@ class DelayedOperation(TimerTask):
         raise NotImplementedError
 
     def on_expiration(self) -> None:
-        """Called once after `on_complete` when the timeout ended the operation."""
+        """Act on the timeout. Called once after `on_complete` when the operation expired."""
 
     def on_cancellation(self) -> None:
-        """Called once, instead of `on_complete`, when the operation was cancelled: nobody answered the request.
+        """Act on the cancellation. Called once, in place of `on_complete`: there is no answer.
 
-        Not called where `try_complete_else_watch` raises: its caller has been told by that.
+        Not called where `try_complete_else_watch` raises, because its caller gets the error.
         """
 
     # -- the operation's end
 
     @property
+    def timeout_ms(self) -> int:
+        """The timeout in whole milliseconds, as given or as last renewed."""
+        return self.timer_delay_ms
+
+    @property
     def is_completed(self) -> bool:
-        """True once the operation has ended, however it did."""
+        """True once the operation has ended in any way."""
         return self._state != states.PENDING
 
     @property
-    def outcome(self) -> str | None:
-        """ "completed", "expired" or "cancelled"; None while it is pending."""
+    def outcome(self) -> Outcome | None:
+        """How the operation ended; None while it is pending."""
         return _OUTCOMES[self._state]
 
     def force_complete(self) -> bool:
         """End the operation as completed and call `on_complete`.
 
-        True for the one caller that ended it.
-
         What `on_complete` raises reaches the caller; the operation has ended all the same.
+
+        Returns:
+            True for the one caller that ended the operation.
         """
-        if not self._end(states.COMPLETED):
+        if not self._end(states.COMPLETED, 0):
             return False
         try:
             self.on_complete()
         finally:
-            self._answered()
+            self._notify_end()
         return True
 
     def cancel(self) -> bool:
-        """End the operation unanswered and call `on_cancellation`.
+        """End the operation without an answer and call `on_cancellation`.
 
-        True for the one caller that ended it.
+        Returns:
+            True for the one caller that ended the operation.
         """
-        if not self._end(states.CANCELLED):
+        if not self._end(states.CANCELLED, 0):
             return False
         try:
             self.on_cancellation()
         finally:
-            self._answered()
+            self._notify_end()
         return True
 
     def run(self) -> None:
-        """Called by the timer when time has run out.
+        """Expire; called by the timer. The purgatory logs and counts what the callbacks raise.
 
-        What the callbacks raise is logged and counted by the purgatory.
+        Raises:
+            KeyboardInterrupt: Raised by a callback.
+            SystemExit: Raised by a callback.
         """
         purgatory = self._purgatory
         if purgatory is None:
-            self._expire()  # Alone on a timer, which contains what it raises.
+            self._expire(primitives.LIMIT)  # Alone on a timer, which contains what this raises.
             return
         began_ms = purgatory._now_ms()
         try:
-            if not self._expire():
+            if not self._expire(began_ms):
                 return
         except (KeyboardInterrupt, SystemExit):
             raise
@@ -175,24 +217,26 @@ class DelayedOperation(TimerTask):
         purgatory._callbacks_ran(self, began_ms)
 
     def drop(self) -> None:
-        """End as cancelled.
-
-        The timer's executor will not run the expiration that it had accepted.
-        """
+        """End as cancelled: the timer's executor dropped the expiration that it had accepted."""
         self.cancel()
 
-    def _disown(self) -> None:
-        """End in a forked child, and tell nobody: the request is the parent's to answer."""
+    def abandon_in_child(self) -> None:
+        """End in a forked child without a callback: the parent answers the request."""
         if self._state == states.PENDING:
             self._state = states.CANCELLED
-        self._unlink()
+        self.remove_from_timer()
 
-    def _expire(self) -> bool:
-        """End as expired.
+    def _expire(self, now_ms: int) -> bool:
+        """End as expired and call both callbacks, even if the first one raises.
 
-        Both callbacks are called, even if the first one raises. True for the caller that did it.
+        Args:
+            now_ms: The clock's reading. An operation whose deadline is later was renewed, and stays
+                pending.
+
+        Returns:
+            True for the one caller that ended the operation.
         """
-        if not self._end(states.EXPIRED):
+        if not self._end(states.EXPIRED, now_ms):
             return False
         try:
             self.on_complete()
@@ -200,62 +244,92 @@ class DelayedOperation(TimerTask):
             try:
                 self.on_expiration()
             finally:
-                self._answered()
+                self._notify_end()
         return True
 
-    def _answered(self) -> None:
-        """The operation has ended and its callbacks have run."""
+    def _notify_end(self) -> None:
+        """Call the purgatory's `on_end`: the operation has ended and its callbacks have run."""
         purgatory = self._purgatory
-        if purgatory is not None and purgatory.end_listener is not None:
-            purgatory.end_listener(self)
+        if purgatory is not None and purgatory.on_end is not None:
+            purgatory.on_end(self)
 
-    def _end(self, state: int) -> bool:
-        """Leave PENDING for `state`, then the timer and the purgatory's counts.
+    def _end(self, state: int, now_ms: int) -> bool:
+        """Leave PENDING for `state`, then leave the timer and the purgatory's counts.
 
-        True for the one caller that did it.
+        The order matters: a callback that learns of the end finds `num_delayed` without this
+        operation.
 
-        The order matters: whoever is told of the end, by a callback, finds `num_delayed` without
-        this operation.
+        Args:
+            state: COMPLETED, EXPIRED or CANCELLED.
+            now_ms: For EXPIRED, the clock's reading, which is compared with the deadline.
+
+        Returns:
+            True for the one caller that ended the operation.
         """
-        primitives.lock(self)
-        if self._state != states.PENDING:
-            primitives.unlock(self)
+        primitives.lock_object(self)
+        if self._state != states.PENDING or (
+            state == states.EXPIRED and now_ms < self._entered_ms + self.timer_delay_ms
+        ):
+            primitives.unlock_object(self)
             return False
         self._state = state
         purgatory = self._purgatory if self._entered_ms >= 0 else None
-        primitives.unlock(self)
-        self._unlink()
+        primitives.unlock_object(self)
+        self.remove_from_timer()
         if purgatory is not None:
             purgatory._operation_ended(self, state)
         return True
 
+    def _renew(self, now_ms: int, timeout_ms: int) -> bool:
+        """Move the deadline to `timeout_ms` after `now_ms`.
+
+        Returns:
+            False if the operation has ended, or has not been counted in yet.
+        """
+        timeout_ms = whole_ms("timeout_ms", timeout_ms)
+        primitives.lock_object(self)
+        pending = self._state == states.PENDING and self._entered_ms >= 0
+        if pending:
+            self._entered_ms = now_ms
+            self.timer_delay_ms = timeout_ms
+        primitives.unlock_object(self)
+        return pending
+
     # -- one try at a time
 
     def _try(self) -> bool:
-        """`try_complete`, never two at a time; True if this call's try ended the operation.
+        """Call `try_complete`, never in two threads at a time.
 
-        A thread that finds a try running does not wait: it leaves a note, and the thread that is
-        trying tries again before it goes. So an event is never lost, and no thread holds a lock, or
-        waits for one, while a condition is looked at. That also makes it safe for a try to cause an
+        A thread that finds a try running does not wait. It leaves a note, and the thread that is
+        trying tries again before it leaves. So an event is never lost, and no thread holds a lock,
+        or waits for one, while a condition is evaluated. For the same reason a try may cause an
         event for its own operation.
+
+        Returns:
+            True if this call's try ended the operation.
+
+        Raises:
+            NotCompletedError: `try_complete` returned a true value without completing.
+            NotificationLoopError: The try causes an event for its own operation without end.
+            BaseException: What `try_complete` raised in the last try.
         """
-        mark = primitives.thread_mark()
-        primitives.lock(self)
+        mark = primitives.thread_tag()
+        primitives.lock_object(self)
         if self._state != states.PENDING:
-            primitives.unlock(self)
+            primitives.unlock_object(self)
             return False
         if self._try_state != states.IDLE:
             if self._trier != mark:
                 self._try_state = states.TRY_AGAIN
             elif self._try_state == states.TRYING:
                 self._try_state = states.TRY_AGAIN_FOR_ITSELF
-            primitives.unlock(self)
+            primitives.unlock_object(self)
             return False
         self._try_state = states.TRYING
         self._trier = mark
-        primitives.unlock(self)
+        primitives.unlock_object(self)
         leaving: BaseException | None = None
-        tries_for_itself = 0
+        self_notifications = 0
         while True:
             completed = False
             error: BaseException | None = None
@@ -267,22 +341,22 @@ class DelayedOperation(TimerTask):
                         raise NotCompletedError(type(self).__name__)
             except BaseException as raised:
                 error = raised
-            primitives.lock(self)
+            primitives.lock_object(self)
             again = self._try_state != states.TRYING and self._state == states.PENDING
             if again and self._try_state == states.TRY_AGAIN_FOR_ITSELF:
-                tries_for_itself += 1
-                again = tries_for_itself < _MOST_TRIES_FOR_ITSELF
+                self_notifications += 1
+                again = self_notifications < _MAX_SELF_NOTIFICATIONS
             self._try_state = states.TRYING if again else states.IDLE
-            primitives.unlock(self)
+            primitives.unlock_object(self)
             if isinstance(error, (KeyboardInterrupt, SystemExit)):
-                # The program is to end, but not before another thread's event was looked at: it may
-                # go on all the same.
+                # The program is to end, but may also go on. So another thread's event is looked at
+                # first.
                 leaving = error
                 error = None
             if not again:
                 break
             if error is not None:
-                # The next try decides; this one's error is not swallowed for that.
+                # The next try decides the result; this error is logged and not lost.
                 purgatory = self._purgatory
                 assert purgatory is not None, "only a purgatory tries"
                 purgatory._callback_failed(self, error)
@@ -290,36 +364,40 @@ class DelayedOperation(TimerTask):
             raise leaving
         if error is not None:
             raise error
-        if tries_for_itself == _MOST_TRIES_FOR_ITSELF and self._state == states.PENDING:
-            raise NotificationLoopError(f"{type(self).__name__}.try_complete", tries_for_itself)
+        if self_notifications == _MAX_SELF_NOTIFICATIONS and self._state == states.PENDING:
+            raise NotificationLoopError(f"{type(self).__name__}.try_complete", self_notifications)
         return completed
 
-    def _meet(self, purgatory: Keeper) -> bool:
-        """Note whose operation this is; False if it has been another one's.
+    def _attach(self, purgatory: OperationHost) -> bool:
+        """Make the operation belong to a purgatory, which does not count its end yet.
 
-        Its end is not the purgatory's to be told of yet.
+        Returns:
+            False if the operation has belonged to a purgatory before.
         """
-        primitives.lock(self)
+        primitives.lock_object(self)
         new = self._purgatory is None
         if new:
             self._entered_ms = -1
             self._purgatory = purgatory
-        primitives.unlock(self)
+        primitives.unlock_object(self)
         return new
 
-    def _enter(self, now_ms: int) -> int:
-        """From here on the purgatory is told of the end.
+    def _mark_watched(self, now_ms: int) -> int:
+        """Have the purgatory count the end from now on.
 
-        The state at that moment, which it has to count if it is an end.
+        Returns:
+            The state at this moment. If it is an end, the caller has to count it.
         """
-        primitives.lock(self)
+        primitives.lock_object(self)
         self._entered_ms = now_ms
         state = self._state
-        primitives.unlock(self)
+        primitives.unlock_object(self)
         return state
 
     def _is_in_use(self) -> bool:
         return self._purgatory is not None
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} delay_ms={self.delay_ms} {self.outcome or 'pending'}>"
+        return (
+            f"<{type(self).__name__} timeout_ms={self.timer_delay_ms} {self.outcome or 'pending'}>"
+        )

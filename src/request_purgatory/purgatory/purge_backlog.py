@@ -1,49 +1,50 @@
-"""What a purge has to take out of the watcher lists."""
+"""The operations that a purge has to remove from the watch table."""
 
 from __future__ import annotations
 
 from request_purgatory._native import primitives
 from request_purgatory.purgatory.operation import DelayedOperation
-from request_purgatory.purgatory.watch_table import WatcherLists
+from request_purgatory.purgatory.watch_table import WatchTable
 
-#: So many ended operations are remembered before somebody looks whether they still have to be.
-_FEW = 1000
+#: The backlog is first shrunk when it is longer than this.
+_MIN_SHRINK_LENGTH = 1000
 
 
-class Unpurged:
-    """The operations that have ended elsewhere than in a check of their only key, and so may still be watched.
+class PurgeBacklog:
+    """Operations that have ended and may still be watched.
 
-    With these remembered, a purge costs what it drops; it need not walk the lists along all that is
+    An operation that ends in a check of its only key is removed there. Every other one is
+    remembered here, so a purge costs what it removes and need not walk the lists past all that is
     pending. Any thread may call every method.
     """
 
-    __slots__ = ("_most", "_operations", "_shards")
+    __slots__ = ("_max_length", "_operations", "_table")
 
-    def __init__(self, shards: list[WatcherLists]) -> None:
-        """`shards`: where the operations are watched."""
-        self._shards = shards
+    def __init__(self, table: WatchTable) -> None:
+        """Make an empty backlog of the operations that are watched in `table`."""
+        self._table = table
         self._operations: list[DelayedOperation] = []
-        self._most = _FEW
+        self._max_length = _MIN_SHRINK_LENGTH
 
-    def begin(self) -> None:
-        """Remember nothing: the watcher lists are empty."""
+    def clear(self) -> None:
+        """Forget all operations, for a table that is empty."""
         operations, self._operations = self._operations, []
-        if primitives.HIDES:
+        if primitives.GC_UNTRACKS:
             for operation in operations:
-                primitives.show(operation)
+                primitives.gc_track(operation)
 
     def __len__(self) -> int:
         return len(self._operations)
 
-    def remember(self, operation: DelayedOperation) -> None:
+    def add(self, operation: DelayedOperation) -> None:
         """Leave an operation that has ended to the next purge, if it is still watched."""
         if not self._is_watched(operation):
-            if primitives.HIDES:
-                primitives.show(operation)
+            if primitives.GC_UNTRACKS:
+                primitives.gc_track(operation)
             return
         self._operations.append(operation)
-        if len(self._operations) > self._most:
-            self._forget_met()
+        if len(self._operations) > self._max_length:
+            self._drop_already_removed()
 
     def _is_watched(self, operation: DelayedOperation) -> bool:
         watch = operation._watches
@@ -53,27 +54,31 @@ class Unpurged:
             watch = watch.sibling
         return False
 
-    def _forget_met(self) -> None:
-        """Forget those that checks have taken out meanwhile.
+    def _drop_already_removed(self) -> None:
+        """Forget the operations that checks have removed from their lists meanwhile.
 
-        With a large purge interval they would stay for long.
+        With a large purge interval they would stay for a long time.
         """
         operations = self._operations
-        still: list[DelayedOperation] = []
+        kept: list[DelayedOperation] = []
         for _ in range(len(operations)):
             try:
                 operation = operations.pop()
             except IndexError:
                 break  # Another thread purges.
             if self._is_watched(operation):
-                still.append(operation)
-            elif primitives.HIDES:
-                primitives.show(operation)
-        operations += still
-        self._most = max(_FEW, 2 * len(still))
+                kept.append(operation)
+            elif primitives.GC_UNTRACKS:
+                primitives.gc_track(operation)
+        operations += kept
+        self._max_length = max(_MIN_SHRINK_LENGTH, 2 * len(kept))
 
-    def drop(self) -> int:
-        """Take all that were remembered out of their watcher lists; how many entries went."""
+    def purge(self) -> int:
+        """Remove all remembered operations from their lists.
+
+        Returns:
+            The number of entries that were removed.
+        """
         dropped = 0
         operations = self._operations
         for _ in range(len(operations)):
@@ -81,20 +86,7 @@ class Unpurged:
                 operation = operations.pop()
             except IndexError:
                 break  # Another thread purges, too.
-            dropped += self.drop_watches(operation)
-            if primitives.HIDES:
-                primitives.show(operation)
-        return dropped
-
-    def drop_watches(self, operation: DelayedOperation) -> int:
-        """Take one operation out of every watcher list; from how many."""
-        dropped = 0
-        watch = operation._watches
-        while watch is not None:
-            watchers = watch.watchers
-            assert watchers is not None, "a watch was chained before it was in a list"
-            shard = self._shards[watchers.shard]
-            if shard.drop(watch):
-                dropped += 1
-            watch = watch.sibling
+            dropped += self._table.drop_watches(operation)
+            if primitives.GC_UNTRACKS:
+                primitives.gc_track(operation)
         return dropped

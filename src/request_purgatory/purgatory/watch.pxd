@@ -9,8 +9,8 @@ cdef class Watch:
     cdef readonly TimerTask operation
     cdef readonly WatcherList watchers
     cdef readonly Watch sibling
-    cdef readonly Watch _prev
-    cdef readonly Watch _next
+    cdef readonly Watch prev
+    cdef readonly Watch next
 
     cdef void begin(self, TimerTask operation, Watch sibling) noexcept
 

@@ -1,18 +1,18 @@
 cimport cython
 
-from request_purgatory._native cimport primitives
+from request_purgatory._native cimport primitives, states
+from request_purgatory.purgatory.operation cimport DelayedOperation
 from request_purgatory.purgatory.watch cimport Watch, WatcherList
-from request_purgatory.timer.task cimport TimerTask
 
 
 @cython.final
-cdef class WatcherLists:
+cdef class WatchShard:
     cdef readonly int index
     cdef dict _lists
     cdef primitives.CoreLock _lock
 
     @cython.locals(watch=Watch, watchers=WatcherList, lock=primitives.CoreLock)
-    cpdef Watch watch(self, object key, TimerTask operation, Watch sibling)
+    cpdef Watch watch(self, object key, DelayedOperation operation, Watch sibling)
 
     @cython.locals(made=WatcherList, watchers=WatcherList)
     cdef WatcherList _add_list(self, object key)
@@ -29,16 +29,34 @@ cdef class WatcherLists:
     cpdef list watches_of(self, WatcherList watchers)
 
     @cython.locals(watch=Watch)
-    cpdef Watch first(self, WatcherList watchers)
+    cpdef Watch only_watch(self, WatcherList watchers)
 
-    @cython.locals(operation=TimerTask)
-    cpdef TimerTask operation_of(self, Watch watch)
+    @cython.locals(operation=DelayedOperation)
+    cpdef DelayedOperation operation_of(self, Watch watch)
 
     @cython.locals(watchers=WatcherList, lock=primitives.CoreLock)
     cpdef bint drop(self, Watch watch) except -1
 
-    @cython.locals(watchers=WatcherList, watch=Watch, operation=TimerTask)
+    @cython.locals(watchers=WatcherList, watch=Watch, operation=DelayedOperation)
     cpdef list remove(self, object key)
 
-    @cython.locals(watchers=WatcherList, watch=Watch, operation=TimerTask)
+    @cython.locals(watchers=WatcherList, watch=Watch, operation=DelayedOperation)
     cpdef list remove_all(self)
+
+
+@cython.final
+cdef class WatchTable:
+    cdef readonly list shards
+    cdef Py_hash_t _num_shards
+
+    @cython.locals(shards=list)
+    cpdef WatchShard shard_of(self, object key)
+
+    @cython.locals(shard=WatchShard)
+    cpdef watch(self, DelayedOperation operation, keys)
+
+    @cython.locals(dropped=Py_ssize_t, watch=Watch, watchers=WatcherList, shard=WatchShard)
+    cpdef Py_ssize_t drop_watches(self, DelayedOperation operation) except -1
+
+    @cython.locals(watchers=WatcherList)
+    cpdef Py_ssize_t num_watchers(self, object key) except -1

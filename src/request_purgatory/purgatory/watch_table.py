@@ -1,44 +1,45 @@
-"""The watcher lists of one shard: who waits for which key."""
+"""The watch table: which operations watch which key."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Hashable
-from typing import TYPE_CHECKING
 
-from request_purgatory._native import primitives
+from request_purgatory._native import primitives, states
+from request_purgatory.purgatory.operation import DelayedOperation
 from request_purgatory.purgatory.watch import Watch, WatcherList
-
-if TYPE_CHECKING:
-    from request_purgatory.purgatory.operation import DelayedOperation
 
 logger = logging.getLogger(__name__)
 
 
-class WatcherLists:
+class WatchShard:
     """The watcher lists of the keys that hash to one shard.
 
-    The shard's lock guards the links of its lists and the map's changes. It is held for a handful
-    of loads and stores, and for the map's work when a key comes or goes, which may call the key's
-    `__hash__` and `__eq__`; never while an operation's code runs, and nothing that the collector
-    counts is made under it. What is taken out is given to the caller, and freed when the lock is
-    free: its finalizers are user code.
+    The shard's lock guards the links of its lists and the changes of the map. It is held for a few
+    loads and stores, and for the map's work when a key is added or removed, which may call the
+    key's `__hash__` and `__eq__`. It is never held while an operation's code runs, and nothing that
+    the cyclic collector counts is made under it. What is removed is returned to the caller and
+    freed after the lock is released, because finalizers are user code.
     """
 
     __slots__ = ("_lists", "_lock", "index")
 
     def __init__(self, index: int = 0) -> None:
-        """The shard that is `index` of its purgatory."""
+        """Make the shard that has this index in its table."""
         self.index = index
         self._lock = primitives.CoreLock()
         self._lists: dict[Hashable, WatcherList] = {}
 
     def watch(self, key: Hashable, operation: DelayedOperation, sibling: Watch | None) -> Watch:
-        """Append the operation to the key's list; its watch, chained to `sibling`."""
+        """Append the operation to the list of `key`.
+
+        Returns:
+            The new watch, chained to `sibling`.
+        """
         watch = Watch.__new__(Watch)
         watch.begin(operation, sibling)
         lock = self._lock
-        watchers = primitives.look_up(self._lists, key)
+        watchers = primitives.dict_get(self._lists, key)
         while True:
             if watchers is None:
                 watchers = self._add_list(key)
@@ -51,66 +52,69 @@ class WatcherLists:
             watchers = None
 
     def _add_list(self, key: Hashable) -> WatcherList:
-        """The key's list, a new one if there is none."""
+        """Return the list of `key`, a new one if there is none."""
         made = WatcherList.__new__(WatcherList)
         made.begin(key, self.index)
         self._lock.acquire()
         try:
             watchers = self._lists.setdefault(key, made)
-            if (
-                watchers.removed
-            ):  # Left here by a key whose __hash__ or __eq__ raised while the list was to leave.
+            if watchers.removed:
+                # The key's __hash__ or __eq__ raised when this list should have left the map.
                 self._lists[key] = watchers = made
         finally:
             self._lock.release()
         return watchers
 
     def get(self, key: Hashable) -> WatcherList | None:
-        """The key's list; None if nobody watches the key."""
-        return primitives.look_up(self._lists, key)
+        """Return the list of `key`; None if nothing watches the key."""
+        return primitives.dict_get(self._lists, key)
 
     def watches(self, key: Hashable) -> list[Watch]:
-        """The watches of a key, in the order in which they came."""
-        watchers = primitives.look_up(self._lists, key)
+        """Return the watches of `key` in the order of their arrival."""
+        watchers = primitives.dict_get(self._lists, key)
         return [] if watchers is None else self.watches_of(watchers)
 
     def watches_of(self, watchers: WatcherList) -> list[Watch]:
-        """The watches of one of this shard's lists, in the order in which they came."""
+        """Return the watches of one of this shard's lists in the order of their arrival."""
         watches: list[Watch] = []
         self._lock.acquire()
         try:
             watch = watchers.head
             while watch is not None:
                 watches.append(watch)
-                watch = watch._next
+                watch = watch.next
         finally:
             self._lock.release()
         return watches
 
-    def first(self, watchers: WatcherList) -> Watch | None:
-        """The only watch of one of this shard's lists; None if there are more, or none."""
+    def only_watch(self, watchers: WatcherList) -> Watch | None:
+        """Return the watch of a list that has exactly one; None for any other list."""
         self._lock.acquire()
         watch = watchers.head if watchers.size == 1 else None
         self._lock.release()
         return watch
 
     def lists(self) -> list[WatcherList]:
-        """The lists of all keys."""
+        """Return the lists of all keys."""
         return list(self._lists.values())
 
     def operation_of(self, watch: Watch) -> DelayedOperation | None:
-        """The operation of one of this shard's watches; None if it was taken out."""
+        """Return the operation of one of this shard's watches; None if the watch was removed."""
         self._lock.acquire()
-        operation = watch.operation
+        operation: DelayedOperation | None = watch.operation
         self._lock.release()
         return operation
 
     def drop(self, watch: Watch) -> bool:
-        """Take one of this shard's watches out of its list, and the list out of the map with the last one. False if it is out."""
+        """Remove one of this shard's watches from its list, and a list that is empty then.
+
+        Returns:
+            False if the watch was removed before.
+        """
         watchers = watch.watchers
         lock = self._lock
         lock.acquire()
-        operation = watch.operation  # Lives until the lock is free.
+        operation = watch.operation  # Kept alive until the lock is released.
         if operation is None or watchers is None:
             lock.release()
             return False
@@ -119,8 +123,8 @@ class WatcherLists:
             lock.release()
             return True
         watchers.removed = True
-        # A watch keeps its list. With the key, an operation that is a key would keep itself. It
-        # lives until the lock is free.
+        # A watch keeps its list alive. An operation that is its own key would keep itself alive by
+        # the list's key. The key lives until the lock is released.
         key, watchers.key = watchers.key, None
         failed: Exception | None = None
         try:
@@ -130,15 +134,21 @@ class WatcherLists:
         finally:
             lock.release()
         if failed is not None:
-            # The key's own __hash__ or __eq__. It stays in the map with an empty list, until it is
-            # watched again or all goes.
+            # Raised by the key's own __hash__ or __eq__. The map keeps an empty list of the key
+            # until the key is watched again or the table is emptied.
             logger.error(
-                "watch key %s can't be looked up any more", type(key).__name__, exc_info=failed
+                "the __hash__ or __eq__ of a watch key of type %s raises: its list stays",
+                type(key).__name__,
+                exc_info=failed,
             )
         return True
 
     def remove(self, key: Hashable) -> list[DelayedOperation]:
-        """Take the key out of the map; the operations of its list."""
+        """Remove `key`.
+
+        Returns:
+            The operations that watched it.
+        """
         operations: list[DelayedOperation] = []
         for watch in self.watches(key):
             operation = self.operation_of(watch)
@@ -147,9 +157,12 @@ class WatcherLists:
         return operations
 
     def remove_all(self) -> list[DelayedOperation]:
-        """Empty the shard; the operations of all lists, one that watches several keys several times.
+        """Empty the shard.
 
-        For a purgatory that is closed: whoever still comes to watch takes itself out again.
+        For a purgatory that is closed: an operation that is watched later is removed by its caller.
+
+        Returns:
+            The operations of all lists, once for each key.
         """
         operations: list[DelayedOperation] = []
         for watchers in self.lists():
@@ -161,8 +174,8 @@ class WatcherLists:
                 self._lock.release()
                 if operation is not None:
                     operations.append(operation)
-            watchers.key = None  # As in `drop`; the map has the key yet.
-        # Not key by key: a key may have a __hash__ that raises by now.
+            watchers.key = None  # As in `drop`; the map still has the key.
+        # Not key by key: a key's __hash__ may raise by now.
         self._lists.clear()
         return operations
 
@@ -171,32 +184,107 @@ class WatcherLists:
         return self._lock
 
     def renew_lock(self) -> None:
-        """Take a fresh lock, in a forked child."""
+        """Replace the lock by a fresh one, in a forked child."""
         self._lock = primitives.CoreLock()
 
-    def operations(self) -> list[DelayedOperation]:
-        """The entries of all lists, ended operations that nobody has met yet among them."""
-        watches = [watch for watchers in self.lists() for watch in self.watches_of(watchers)]
-        found = [self.operation_of(watch) for watch in watches]
-        return [operation for operation in found if operation is not None]
-
     @property
-    def watched(self) -> int:
+    def size(self) -> int:
         """The number of entries of all lists."""
-        return sum([watchers.size for watchers in self.lists()])
+        return sum(watchers.size for watchers in self.lists())
 
     @property
-    def keys(self) -> int:
+    def num_keys(self) -> int:
         """The number of keys that have a list."""
         return len(self._lists)
 
-    def check(self) -> None:
-        """Assert that the lists are in order, and none of them is empty."""
+    def check_invariants(self) -> None:
+        """Assert that the lists are in order and none of them is empty."""
         for key, watchers in self._lists.items():
-            assert watchers.head is not None, (
-                f"the empty watcher list of {key!r} was left in the map"
-            )
-            assert not watchers.removed, (
-                f"the watcher list of {key!r} is in the map although it was removed"
-            )
-            watchers.check()
+            assert watchers.head is not None, f"the empty watcher list of {key!r} is in the map"
+            assert not watchers.removed, f"the removed watcher list of {key!r} is in the map"
+            watchers.check_invariants()
+
+
+class WatchTable:
+    """Keys spread over shards by hash; each shard has its watcher lists and one lock.
+
+    Kafka's purgatory has 512 such shards (KAFKA-6915). Any thread may call every method.
+    """
+
+    __slots__ = ("_num_shards", "shards")
+
+    def __init__(self, num_shards: int) -> None:
+        """Make a table of `num_shards` empty shards."""
+        self._num_shards = num_shards
+        self.shards = [WatchShard(index) for index in range(num_shards)]
+
+    def shard_of(self, key: Hashable) -> WatchShard:
+        """Return the shard that has the watcher list of `key`."""
+        shards = self.shards
+        return shards[hash(key) % self._num_shards]
+
+    def watch(
+        self, operation: DelayedOperation, keys: list[Hashable] | tuple[Hashable, ...]
+    ) -> None:
+        """Watch the operation under each key, until it has ended."""
+        for key in keys:
+            if operation._state != states.PENDING:
+                break
+            shard = self.shard_of(key)
+            operation._watches = shard.watch(key, operation, operation._watches)
+
+    def drop_watches(self, operation: DelayedOperation) -> int:
+        """Remove one operation from every watcher list.
+
+        Returns:
+            The number of lists that had it.
+        """
+        dropped = 0
+        watch = operation._watches
+        while watch is not None:
+            watchers = watch.watchers
+            assert watchers is not None, "a watch was chained before it was in a list"
+            shard = self.shards[watchers.shard]
+            if shard.drop(watch):
+                dropped += 1
+            watch = watch.sibling
+        return dropped
+
+    def num_watchers(self, key: Hashable) -> int:
+        """Return the number of entries in the watcher list of `key`."""
+        watchers = self.shard_of(key).get(key)
+        return 0 if watchers is None else watchers.size
+
+    def remove_all(self) -> list[DelayedOperation]:
+        """Empty the table.
+
+        Returns:
+            The operations of all lists, once for each key.
+        """
+        return [operation for shard in self.shards for operation in shard.remove_all()]
+
+    def operations(self) -> list[DelayedOperation]:
+        """Return the operations of all lists, each once, ended ones included."""
+        found: dict[int, DelayedOperation] = {}
+        for shard in self.shards:
+            for watchers in shard.lists():
+                for watch in shard.watches_of(watchers):
+                    operation = shard.operation_of(watch)
+                    if operation is not None:
+                        found[id(operation)] = operation
+        return list(found.values())
+
+    @property
+    def num_keys(self) -> int:
+        """The number of keys that have a list."""
+        return sum(shard.num_keys for shard in self.shards)
+
+    @property
+    def size(self) -> int:
+        """The number of entries of all lists of all shards."""
+        return sum(shard.size for shard in self.shards)
+
+    def check_invariants(self) -> None:
+        """Assert that every shard is in order."""
+        for shard in self.shards:
+            shard.check_invariants()

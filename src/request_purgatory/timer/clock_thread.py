@@ -13,18 +13,18 @@ logger = logging.getLogger(__name__)
 
 
 class ClockThread:
-    """Calls `advance` over and over until stopped; `advance` does the sleeping.
+    """A daemon thread that calls `advance` until it is stopped; `advance` does the sleeping.
 
-    A daemon, so a program that forgets to shut its purgatory down still ends.
+    As a daemon it does not keep a program alive that does not shut its purgatory down.
     """
 
     def __init__(self, name: str, advance: Callable[[], object], wake: Callable[[], None]) -> None:
-        """A thread that `start` starts.
+        """Create the thread without starting it.
 
         Args:
             name: The thread's name.
-            advance: What to call.
-            wake: Must end a sleep in `advance`.
+            advance: Called in a loop.
+            wake: Called by `stop` to end a sleep in `advance`.
         """
         self._advance = advance
         self._wake = wake
@@ -33,7 +33,7 @@ class ClockThread:
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
-        """Start, unless that was done or it was stopped; any thread may call this."""
+        """Start the thread unless it was started or stopped before; any thread may call this."""
         with self._starting:
             if self._thread.ident is None and not self._stopped:
                 self._thread.start()
@@ -45,17 +45,20 @@ class ClockThread:
             except (PurgatoryClosedError, TimerClosedError):
                 return
             except BaseException:
-                # Callbacks are contained where they run; what still arrives here (a SystemExit
-                # raised by one, say) must not silently end every timeout of the process.
+                # The timer logs what callbacks raise. What still arrives here, such as a callback's
+                # SystemExit, must not silently end all timeouts of the process.
                 logger.exception("%s: advancing the clock raised", self._thread.name)
 
     def stop(self, join_timeout: float = 10.0) -> bool:
-        """End the thread; True once it has ended.
+        """Stop the thread and wait for its end.
 
-        Called from the thread itself it only asks, and returns False.
+        Called from the thread itself, it only requests the stop.
 
         Args:
-            join_timeout: seconds to wait for a callback that is still running.
+            join_timeout: Seconds to wait for a callback that is still running.
+
+        Returns:
+            True if the thread has ended.
         """
         with self._starting:
             self._stopped = True
@@ -63,8 +66,8 @@ class ClockThread:
             return False
         deadline = time.monotonic() + join_timeout
         while self._thread.is_alive() and time.monotonic() < deadline:
-            # Again and again, because a wake-up may reach another thread that sleeps on the same
-            # timer, or come between this thread's look at `_stopped` and its sleep.
+            # Repeatedly: the wake-up may reach another thread that sleeps on the same timer, or
+            # the thread may have read `_stopped` before and sleep after it.
             self._wake()
             self._thread.join(0.02)
         if self._thread.is_alive():

@@ -8,12 +8,20 @@ cdef class DelayQueue:
     cdef list _heap
     cdef Py_ssize_t _length
 
-    @cython.locals(heap=list, place=Py_ssize_t, above=Py_ssize_t, parent=Bucket)
+    @cython.locals(heap=list, index=Py_ssize_t, parent_index=Py_ssize_t, parent=Bucket)
     cpdef push(self, Bucket bucket, long long expiration_ms)
 
-    @cython.locals(heap=list, length=Py_ssize_t, place=Py_ssize_t, below=Py_ssize_t, last=Bucket, child=Bucket, other=Bucket,
-                   expiration_ms=longlong)
-    cdef _drop_first(self)
+    @cython.locals(
+        heap=list,
+        length=Py_ssize_t,
+        index=Py_ssize_t,
+        child_index=Py_ssize_t,
+        last=Bucket,
+        child=Bucket,
+        sibling=Bucket,
+        expiration_ms=longlong,
+    )
+    cdef _pop_first(self)
 
     @cython.locals(bucket=Bucket)
     cpdef Bucket head(self)

@@ -1,6 +1,6 @@
-"""The delay queue: which bucket comes due next.
+"""The delay queue: finds the bucket that is due next.
 
-It holds buckets, never tasks, so it stays small.
+It holds buckets, not tasks, so it stays small.
 """
 
 from __future__ import annotations
@@ -11,20 +11,24 @@ from request_purgatory.timer.bucket import Bucket
 
 
 class DelayQueue:
-    """A heap of the buckets that have an expiration, at most one entry a bucket.
+    """A binary heap of buckets by expiration, with at most one entry per bucket.
 
-    A timer with a million pending tasks has some tens of buckets here: that is what makes the
-    wheel's insertion O(1) although the clock still knows exactly how long it may sleep. Not safe by
-    itself: callers hold the timer's lock.
+    A timer with a million pending tasks has some tens of buckets here. So inserting a task into the
+    wheel is O(1), and the clock still knows exactly how long it may sleep. Not thread-safe: callers
+    hold the timer's lock.
 
-    With room for all buckets from the beginning no change needs memory, so none can fail half way
-    and leave the lock held. (`heapq` works on lists that grow and shrink.)
+    The heap has room for all buckets from the start. So no change allocates memory, and none can
+    fail half way with the lock held. (`heapq` works on lists that grow and shrink.)
     """
 
     __slots__ = ("_heap", "_length")
 
     def __init__(self, capacity: int = 0) -> None:
-        """An empty queue with room for so many buckets; more make it grow."""
+        """Create an empty queue.
+
+        Args:
+            capacity: The number of buckets to reserve room for; the queue grows beyond it.
+        """
         self._heap: list[Bucket | None] = [None] * capacity
         self._length = 0
 
@@ -32,23 +36,28 @@ class DelayQueue:
         return self._length
 
     def push(self, bucket: Bucket, expiration_ms: int) -> None:
-        """Enter a bucket that is not in the queue."""
+        """Add a bucket that is not in the queue.
+
+        Args:
+            bucket: The bucket; its `expiration_ms` is set.
+            expiration_ms: When the bucket is due.
+        """
         heap = self._heap
-        place = self._length
-        if place == len(heap):
+        index = self._length
+        if index == len(heap):
             heap.append(None)
         bucket.expiration_ms = expiration_ms
-        self._length = place + 1
-        while place > 0:
-            above = (place - 1) >> 1
-            parent: Any = heap[above]
+        self._length = index + 1
+        while index > 0:
+            parent_index = (index - 1) >> 1
+            parent: Any = heap[parent_index]
             if parent.expiration_ms <= expiration_ms:
                 break
-            heap[place] = parent
-            place = above
-        heap[place] = bucket
+            heap[index] = parent
+            index = parent_index
+        heap[index] = bucket
 
-    def _drop_first(self) -> None:
+    def _pop_first(self) -> None:
         heap = self._heap
         length = self._length - 1
         self._length = length
@@ -57,48 +66,56 @@ class DelayQueue:
         if length == 0:
             return
         expiration_ms = last.expiration_ms
-        place = 0
-        below = 1
-        while below < length:
-            child: Any = heap[below]
-            if below + 1 < length:
-                other: Any = heap[below + 1]
-                if other.expiration_ms < child.expiration_ms:
-                    child = other
-                    below += 1
+        index = 0
+        child_index = 1
+        while child_index < length:
+            child: Any = heap[child_index]
+            if child_index + 1 < length:
+                sibling: Any = heap[child_index + 1]
+                if sibling.expiration_ms < child.expiration_ms:
+                    child = sibling
+                    child_index += 1
             if expiration_ms <= child.expiration_ms:
                 break
-            heap[place] = child
-            place = below
-            below = 2 * place + 1
-        heap[place] = last
+            heap[index] = child
+            index = child_index
+            child_index = 2 * index + 1
+        heap[index] = last
 
     def head(self) -> Bucket | None:
-        """The next bucket that has tasks.
+        """Find the next bucket that has tasks.
 
-        Those that cancelling emptied are dropped here, so nobody wakes for them.
+        Buckets that cancellations emptied are dropped from the queue here, so no thread wakes for
+        them.
+
+        Returns:
+            The bucket, which stays in the queue; None if no bucket has tasks.
         """
         while self._length > 0:
             bucket: Any = self._heap[0]
             if bucket.head is not None:
                 return bucket  # type: ignore[no-any-return]
-            self._drop_first()
+            self._pop_first()
             bucket.expiration_ms = -1
         return None
 
     def poll(self, now_ms: int) -> Bucket | None:
-        """Take the next non-empty bucket out if it is due at `now_ms`.
+        """Remove the next bucket that has tasks, if it is due.
 
-        Its `expiration_ms` is left for the caller.
+        Args:
+            now_ms: The time on the timer's clock.
+
+        Returns:
+            The bucket, whose `expiration_ms` still says when it was due; None if none is due.
         """
         bucket = self.head()
         if bucket is None or bucket.expiration_ms > now_ms:
             return None
-        self._drop_first()
+        self._pop_first()
         return bucket
 
     def check(self) -> None:
-        """Assert the heap's order and that no bucket is in it twice."""
+        """Assert the heap order, and that each bucket is in the queue at most once."""
         heap = [bucket for bucket in self._heap[: self._length] if bucket is not None]
         assert len(heap) == self._length, "a place in the delay queue has no bucket"
         assert len({id(bucket) for bucket in heap}) == len(heap), (

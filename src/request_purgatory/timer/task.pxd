@@ -18,47 +18,46 @@ cdef class TaskList:
 
     @cython.final
     @cython.locals(tail=TimerTask)
-    cdef void _link(self, TimerTask task) noexcept
+    cdef void link(self, TimerTask task) noexcept
 
     @cython.final
     @cython.locals(before=TimerTask, after=TimerTask)
-    cdef void _unlink(self, TimerTask task) noexcept
+    cdef void unlink(self, TimerTask task) noexcept
 
     @cython.final
     @cython.locals(pending=PendingTasks, found=bint)
-    cdef bint take_out(self, TimerTask task) noexcept
+    cdef bint remove_if_linked(self, TimerTask task) noexcept
 
 
 cdef class TimerTask:
-    cdef long long _delay_ms
-    cdef public long long _expiration_ms
-    cdef readonly TaskList _bucket
-    cdef readonly TimerTask _prev
-    cdef readonly TimerTask _next
+    cdef readonly long long timer_delay_ms
+    cdef public long long timer_expiration_ms
+    cdef readonly TaskList timer_list
+    cdef readonly TimerTask timer_prev
+    cdef readonly TimerTask timer_next
 
-    cpdef _disown(self)
+    cpdef abandon_in_child(self)
     cpdef bint cancel(self) except -1
 
     @cython.final
-    cdef _begin(self, object delay_ms)
+    cdef _init_task(self, str name, object delay_ms)
 
     @cython.final
-    cdef _require_init(self)
+    cdef require_init(self)
 
     @cython.final
     @cython.locals(bucket=TaskList)
-    cdef bint _unlink(self) noexcept
+    cdef bint remove_from_timer(self) noexcept
 
 
 cdef class TimerHandle(TimerTask):
-    cdef readonly object _callback
-    cdef readonly tuple _args
+    cdef readonly object callback
+    cdef readonly tuple args
 
     cpdef bint cancel(self) except -1
 
-    @cython.final
     @cython.locals(args=tuple)
-    cdef _fire(self)
+    cpdef run(self)
 
     @cython.final
-    cdef void _forget(self) noexcept
+    cdef void _drop_references(self) noexcept

@@ -1,6 +1,6 @@
-"""A timer's task.
+"""Timer tasks, and the linked list that holds them.
 
-It carries its own links, so putting it into a bucket or taking it out allocates nothing.
+A task carries its own links: putting it into a bucket or taking it out allocates no memory.
 """
 
 from __future__ import annotations
@@ -21,9 +21,17 @@ MAX_DELAY_MS = primitives.MAX_DELAY_MS
 
 
 def whole_ms(name: str, value: object) -> int:
-    """`value` as whole milliseconds, or InvalidArgumentError that names it (floats and bools are refused).
+    """Return `value` as whole milliseconds.
 
-    What is far below zero comes out as a number that is far below zero.
+    Args:
+        name: The argument's name, for the error message.
+        value: The argument. Floats and bools are refused.
+
+    Returns:
+        Milliseconds. Values far below zero are raised to -2**62 + 1.
+
+    Raises:
+        InvalidArgumentError: `value` is not a whole number, or is more than 10,000 years.
     """
     ms = primitives.clamp(
         value if type(value) is int else whole_number(name, value, "whole milliseconds (an int)")
@@ -34,9 +42,12 @@ def whole_ms(name: str, value: object) -> int:
 
 
 class PendingTasks:
-    """What all buckets of one timer share: the lock that guards every link, and the number of tasks linked.
+    """The state that all buckets of one timer share.
 
-    One lock a timer, held for a few list operations and never while a task runs.
+    Attributes:
+        lock: Guards every link of the timer. Held for a few list operations, never while a task
+            runs.
+        count: The number of linked tasks.
     """
 
     __slots__ = ("count", "lock")
@@ -47,13 +58,13 @@ class PendingTasks:
 
 
 class TaskList:
-    """A doubly linked list through the tasks themselves: what a task knows of the bucket it is in.
+    """An intrusive doubly linked list of tasks.
 
-    Not safe by itself, but for `take_out`: callers hold `pending.lock`.
+    Only `remove_if_linked` is thread-safe. Callers of the other methods hold `pending.lock`.
 
     Attributes:
-        pending: shared by all lists of the timer.
-        head, tail: the first and the last task.
+        pending: The state shared by all lists of the timer.
+        head, tail: The first and the last task.
     """
 
     __slots__ = ("head", "pending", "tail")
@@ -63,88 +74,107 @@ class TaskList:
         self.head: TimerTask | None = None
         self.tail: TimerTask | None = None
 
-    def _link(self, task: TimerTask) -> None:
-        """Put a task that is in no list at the end."""
+    def link(self, task: TimerTask) -> None:
+        """Append a task that is in no list."""
         tail = self.tail
-        task._bucket = self
-        task._prev = tail
+        task.timer_list = self
+        task.timer_prev = tail
         if tail is None:
             self.head = task
         else:
-            tail._next = task
+            tail.timer_next = task
         self.tail = task
 
-    def _unlink(self, task: TimerTask) -> None:
-        """Take out a task that is in this list."""
-        before = task._prev
-        after = task._next
+    def unlink(self, task: TimerTask) -> None:
+        """Remove a task that is in this list."""
+        before = task.timer_prev
+        after = task.timer_next
         if before is None:
             self.head = after
         else:
-            before._next = after
-            task._prev = None
+            before.timer_next = after
+            task.timer_prev = None
         if after is None:
             self.tail = before
         else:
-            after._prev = before
-            task._next = None
-        task._bucket = None
+            after.timer_prev = before
+            task.timer_next = None
+        task.timer_list = None
 
-    def take_out(self, task: TimerTask) -> bool:
-        """Take a task out of this list and its timer, under the timer's lock.
+    def remove_if_linked(self, task: TimerTask) -> bool:
+        """Remove a task from this list and from the timer's count, under the timer's lock.
 
-        False if it is not in this list (any more).
+        Returns:
+            False if the task is not in this list, or no longer.
         """
         pending = self.pending
         pending.lock.acquire()
-        found = task._bucket is self
+        found = task.timer_list is self
         if found:
-            self._unlink(task)
+            self.unlink(task)
             pending.count -= 1
         pending.lock.release()
         return found
 
 
 class TimerTask:
-    """Something to run once its delay has passed: subclass it and write `run`.
+    """A task that a timer runs after a delay: subclass it and override `run`.
 
-    A task is in at most one timer at a time. It may be added again once it ran or was cancelled,
-    and adding it while it is pending moves it. Any thread may add or cancel it.
+    A task is in at most one timer at a time. It may be added again after it ran or was cancelled.
+    Adding a pending task moves it. Any thread may add or cancel a task.
+
+    Attributes:
+        timer_list: The bucket that holds the task; None while the task is not pending.
+        timer_prev, timer_next: The task's neighbours in that bucket.
+        timer_expiration_ms: When the task is due, on the timer's clock, rounded up to a tick.
+        timer_delay_ms: The delay that the timer reads; `delay_ms` is its checked form.
+
+    The `timer_` attributes belong to the timer and change under the timer's lock: read them only
+    in diagnostics, and do not set them.
     """
 
-    __slots__ = ("_bucket", "_delay_ms", "_expiration_ms", "_next", "_prev")
+    __slots__ = ("timer_delay_ms", "timer_expiration_ms", "timer_list", "timer_next", "timer_prev")
 
-    # In the compiled build tasks are not tracked by the cyclic collector: a million of them would
-    # cost more in its passes than all the timer's work. A bucket shows the collector what its tasks
-    # refer to (`collector.pyx`).
+    # In the compiled build the cyclic collector does not track tasks: its passes over a million of
+    # them would cost more than all of the timer's work. A bucket reports to the collector what its
+    # tasks refer to (`_native/collector_hooks.pyx`).
 
     def __init__(self, delay_ms: int) -> None:
-        self._begin(delay_ms)
+        """Create a task that is in no timer.
 
-    def _begin(self, delay_ms: int) -> None:
-        # Called by the subclasses' __init__ directly: `super().__init__` makes an object and looks
-        # the method up.
-        self._delay_ms = whole_ms("delay_ms", delay_ms)
-        # These belong to the timer and change only under its lock. 0, as which it begins when
-        # compiled, is no time of a task: it means that no `__init__` was called.
-        self._expiration_ms = -1
-        if not primitives.COMPILED:  # A constant: compiled, they begin as this.
-            self._bucket: TaskList | None = None
-            self._prev: TimerTask | None = None
-            self._next: TimerTask | None = None
+        Args:
+            delay_ms: Whole milliseconds from `SystemTimer.add` to `run`.
+
+        Raises:
+            InvalidArgumentError: `delay_ms` is not a whole number, or is more than 10,000 years.
+        """
+        self._init_task("delay_ms", delay_ms)
+
+    def _init_task(self, name: str, delay_ms: int) -> None:
+        # Subclasses call this instead of `super().__init__`, which would create a `super` object
+        # and look the method up.
+        self.timer_delay_ms = whole_ms(name, delay_ms)
+        # 0, the value of the field before any `__init__` ran in the compiled build, is never the
+        # expiration of a task: `require_init` recognizes a missing `__init__` by that.
+        self.timer_expiration_ms = -1
+        if not primitives.COMPILED:  # A constant. Compiled fields start as None by themselves.
+            self.timer_list: TaskList | None = None
+            self.timer_prev: TimerTask | None = None
+            self.timer_next: TimerTask | None = None
 
     @property
     def delay_ms(self) -> int:
         """Whole milliseconds from `SystemTimer.add` to `run`; 0 or less runs at once.
 
-        May be set between two uses.
+        It may be set between two uses.
 
         Raises:
-            InvalidArgumentError: set to what is not a whole number, or to more than 10,000 years.
-            TaskInUseError: set on an operation that is or was in a purgatory, which would not look
-                at it.
+            InvalidArgumentError: Set to a value that is not a whole number, or to more than 10,000
+                years.
+            TaskInUseError: Set on an operation that is or was in a purgatory, which would ignore
+                the change.
         """
-        return self._delay_ms
+        return self.timer_delay_ms
 
     @delay_ms.setter
     def delay_ms(self, delay_ms: int) -> None:
@@ -152,85 +182,136 @@ class TimerTask:
             raise TaskInUseError(
                 f"{self!r} is in use: its delay_ms can't be changed to {delay_ms!r} now"
             )
-        self._delay_ms = whole_ms("delay_ms", delay_ms)
+        self.timer_delay_ms = whole_ms("delay_ms", delay_ms)
 
     def _is_in_use(self) -> bool:
-        """Return True where a change of `delay_ms` would never be looked at.
+        """Return True if a change of `delay_ms` would have no effect.
 
-        A task's own is read when it is added again.
+        A task's delay is read each time the task is added, so a change always has one.
         """
         return False
 
-    def _require_init(self) -> None:
-        """Raise NotInitializedError unless `TimerTask.__init__` was called."""
+    def require_init(self) -> None:
+        """Check that `TimerTask.__init__` was called.
+
+        For this package only: the compiled build has this method in C only.
+
+        Raises:
+            NotInitializedError: A subclass overrides `__init__` and does not call it.
+        """
         if primitives.COMPILED:
-            if self._expiration_ms == 0:
+            if self.timer_expiration_ms == 0:
                 raise NotInitializedError(type(self).__name__)
-        elif not hasattr(self, "_expiration_ms"):
+        elif not hasattr(self, "timer_expiration_ms"):
             raise NotInitializedError(type(self).__name__)
 
     def __copy__(self) -> NoReturn:
-        """Refuse: a copy would share the original's place in the timer and in the watcher lists."""
+        """Refuse to be copied: a copy would share the original's links in timer and purgatory.
+
+        Raises:
+            TypeError: Always.
+        """
         raise TypeError(f"{type(self).__name__} can't be copied: it may be pending")
 
     def __deepcopy__(self, memo: object) -> NoReturn:
-        """Refuse, as `__copy__`."""
+        """Refuse to be copied, as `__copy__`."""
         self.__copy__()
 
     def __reduce__(self) -> NoReturn:
-        """Refuse to be pickled, for the same reason."""
+        """Refuse to be pickled, for the same reason.
+
+        Raises:
+            TypeError: Always.
+        """
         raise TypeError(f"{type(self).__name__} can't be pickled: it may be pending")
 
     def run(self) -> None:
-        """Called once by the timer, on the thread that advances its clock or on its executor.
+        """Do the task's work. Override this.
 
-        Yours to write.
+        The timer calls it once, on the thread that advances the clock or on the timer's executor.
+
+        Raises:
+            NotImplementedError: The subclass does not override it.
         """
         raise NotImplementedError
 
     def drop(self) -> None:
-        """Called instead of `run` when the timer's executor was shut down with this task in its queue. Does nothing."""
+        """Handle the loss of the task by its executor; the default does nothing.
 
-    def _disown(self) -> None:
-        """Called in a forked child instead of `run`: the parent runs it."""
+        Called instead of `run` if the timer's executor was shut down with this task in its queue.
+        """
+
+    def abandon_in_child(self) -> None:
+        """Handle a fork; the default does nothing.
+
+        Called in the child process instead of `run`: the parent process runs the task.
+        """
 
     def cancel(self) -> bool:
-        """Take the task out of its timer, in O(1).
+        """Remove the task from its timer, in O(1).
 
-        True if it was pending there, so that it will not run.
+        Returns:
+            True if the task was pending and will not run; False otherwise.
         """
-        return self._unlink()
+        return self.remove_from_timer()
 
-    def _unlink(self) -> bool:
-        bucket = self._bucket
+    def remove_from_timer(self) -> bool:
+        """Remove the task from its timer, as `TimerTask.cancel`.
+
+        For this package only: the compiled build has this method in C only.
+
+        Returns:
+            True if the task was pending.
+        """
+        bucket = self.timer_list
         while bucket is not None:
-            if bucket.take_out(self):
+            if bucket.remove_if_linked(self):
                 return True
-            # The clock moved it to a bucket of a finer wheel, or another thread took it, before we
-            # had the lock.
-            bucket = self._bucket
+            # Before this thread had the lock, the clock moved the task to a bucket of a finer
+            # wheel, or another thread removed it.
+            bucket = self.timer_list
         return False
+
+    def __repr__(self) -> str:
+        kind = type(self).__name__
+        if not primitives.COMPILED and not hasattr(self, "timer_list"):
+            return f"<{kind} not initialized>"
+        state = "not pending" if self.timer_list is None else "pending"
+        return f"<{kind} delay_ms={self.timer_delay_ms} {state}>"
 
 
 class TimerHandle(TimerTask):
-    """What `SystemTimer.call_later` returns: one callback, and `cancel()` to call it off."""
+    """The handle of one callback, as `SystemTimer.call_later_ms` returns it.
 
-    __slots__ = ("_args", "_callback")
+    Attributes:
+        callback: What to call; None after the call or `cancel()`.
+        args: The callback's positional arguments; None after the call or `cancel()`.
+    """
+
+    __slots__ = ("args", "callback")
 
     def __init__(
         self, delay_ms: int, callback: Callable[..., object], args: tuple[Any, ...]
     ) -> None:
-        self._begin(delay_ms)
-        self._callback: Callable[..., object] | None = callback
-        self._args: tuple[Any, ...] | None = args
+        """Create a handle that is in no timer.
+
+        Args:
+            delay_ms: Whole milliseconds from `SystemTimer.add` to the call.
+            callback: What to call.
+            args: The callback's positional arguments.
+
+        Raises:
+            InvalidArgumentError: `delay_ms` is not a whole number, or is more than 10,000 years.
+        """
+        self._init_task("delay_ms", delay_ms)
+        self.callback: Callable[..., object] | None = callback
+        self.args: tuple[Any, ...] | None = args
 
     def run(self) -> None:
-        self._fire()
-
-    def _fire(self) -> None:
-        callback = self._callback
-        args = self._args
-        self._forget()
+        """Call the callback, once."""
+        callback = self.callback
+        args = self.args
+        self._drop_references()
         if callback is not None:
             if args:
                 callback(*args)
@@ -238,18 +319,25 @@ class TimerHandle(TimerTask):
                 callback()
 
     def cancel(self) -> bool:
-        if not self._unlink():
+        """Cancel the call, in O(1).
+
+        Returns:
+            True if the call was pending and will not happen; False otherwise.
+        """
+        if not self.remove_from_timer():
             return False
-        self._forget()
+        self._drop_references()
         return True
 
-    def _forget(self) -> None:
-        # A handle is often kept long after it fired; what its callback refers to need not be.
-        self._callback = None
-        self._args = None
+    def _drop_references(self) -> None:
+        # A program often keeps a handle long after the call; the callback and its arguments can be
+        # freed now.
+        self.callback = None
+        self.args = None
 
     def __repr__(self) -> str:
+        state = "not pending" if self.timer_list is None else "pending"
         if primitives.COMPILED and primitives.FORKS_HOLD_LOCKS:
-            # On free threads another one may be about to free the callback.
-            return f"<TimerHandle delay_ms={self.delay_ms}>"
-        return f"<TimerHandle delay_ms={self.delay_ms} callback={self._callback!r}>"
+            # On free threads another thread may free the callback at this moment.
+            return f"<TimerHandle delay_ms={self.timer_delay_ms} {state}>"
+        return f"<TimerHandle delay_ms={self.timer_delay_ms} callback={self.callback!r} {state}>"

@@ -4,7 +4,7 @@ from request_purgatory._native cimport primitives
 from request_purgatory.clock cimport Clock
 from request_purgatory.timer.bucket cimport Bucket
 from request_purgatory.timer.delay_queue cimport DelayQueue
-from request_purgatory.timer.sleepers cimport Sleeper, Sleepers
+from request_purgatory.timer.sleeping_threads cimport SleepingThread, SleepingThreads
 from request_purgatory.timer.task cimport PendingTasks, TaskList, TimerHandle, TimerTask
 from request_purgatory.timer.wheel cimport TimingWheel
 
@@ -19,37 +19,45 @@ cdef class SystemTimer:
     cdef primitives.CoreLock _lock
     cdef readonly DelayQueue _queue
     cdef readonly TimingWheel _wheel
-    cdef TimingWheel _top
+    cdef TimingWheel _coarsest
     cdef readonly Bucket _due
-    cdef readonly Sleepers _sleepers
-    cdef bint _woken
+    cdef readonly SleepingThreads _sleepers
+    cdef bint _wake_requested
     cdef bint _closed
     cdef readonly object _clock_thread
-    cdef bint _unstarted
+    cdef bint _starts_with_first_task
     cdef object __weakref__
 
     @cython.locals(bucket=TaskList)
     cpdef add(self, TimerTask task)
 
     @cython.locals(handle=TimerHandle, now_ns=longlong)
-    cdef TimerHandle _call_later(self, object delay_ms, object callback, tuple args)
+    cdef TimerHandle _call_later_ms(self, object delay_ms, object callback, tuple args)
 
     @cython.locals(now_ms=longlong, expiration_ms=longlong)
-    cpdef long long _next_due_ms(self) except? -2
+    cpdef long long peek_expiration_ms(self) except? -2
 
     @cython.locals(bucket=Bucket)
-    cdef long long _next_ms(self) except? -2
+    cdef long long _next_bucket_ms(self) except? -2
 
-    @cython.locals(expiration_ms=longlong, wheel=TimingWheel, top=TimingWheel, too_late=bint, lock=primitives.CoreLock, bucket=Bucket, delay_ms=longlong)
-    cdef _add(self, TimerTask task, long long start_ms)
+    @cython.locals(
+        expiration_ms=longlong,
+        wheel=TimingWheel,
+        top=TimingWheel,
+        wakes_too_late=bint,
+        lock=primitives.CoreLock,
+        bucket=Bucket,
+        delay_ms=longlong,
+    )
+    cdef add_from(self, TimerTask task, long long start_ms)
 
     cdef _wake_sleepers(self)
 
     @cython.locals(lock=primitives.CoreLock, top=TimingWheel, overflow=TimingWheel)
-    cdef _make_room(self, long long start_ms, long long expiration_ms)
+    cdef _add_overflow_wheels(self, long long start_ms, long long expiration_ms)
 
     @cython.locals(wheel=TimingWheel, next_ms=longlong)
-    cdef _catch_up(self, long long now_ms)
+    cdef _skip_idle_time(self, long long now_ms)
 
     @cython.locals(came_due=bint)
     cpdef advance_clock(self, timeout_ms)
@@ -59,25 +67,40 @@ cdef class SystemTimer:
     @cython.locals(task=TimerTask)
     cdef _run_due(self, Py_ssize_t at_most)
 
-    @cython.locals(lock=primitives.CoreLock, sleepers=Sleepers, sleeper=Sleeper, until_ms=longlong, give_up_ms=longlong, others=bint)
+    @cython.locals(
+        lock=primitives.CoreLock,
+        sleepers=SleepingThreads,
+        sleeper=SleepingThread,
+        until_ms=longlong,
+        give_up_ms=longlong,
+        others=bint,
+    )
     cdef bint _wait(self, timeout_ms) except -1
 
-    @cython.locals(now_ms=longlong, wheel=TimingWheel, due=Bucket, came_due=bint, bucket=Bucket, task=TimerTask, after=TimerTask)
-    cdef bint _collect(self) except -1
+    @cython.locals(
+        now_ms=longlong,
+        wheel=TimingWheel,
+        due=Bucket,
+        came_due=bint,
+        bucket=Bucket,
+        task=TimerTask,
+        after=TimerTask,
+    )
+    cdef bint _collect_due(self) except -1
 
-    cdef TimerTask _take_due(self)
+    cdef TimerTask _pop_due(self)
 
-    cdef _start(self, TimerTask task)
+    cdef _execute(self, TimerTask task)
 
     @cython.locals(handle=TimerHandle)
-    cpdef _run(self, TimerTask task)
+    cpdef _run_task(self, TimerTask task)
 
     cpdef wake(self)
 
-    cpdef list _buckets(self)
+    cpdef list all_buckets(self)
 
     @cython.locals(bucket=Bucket)
-    cpdef list _tasks(self)
+    cpdef list pending_tasks(self)
 
     @cython.locals(bucket=Bucket, task=TimerTask)
     cdef list _drain(self)

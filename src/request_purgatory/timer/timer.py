@@ -11,71 +11,103 @@ from typing import Any, Protocol
 
 from request_purgatory._native import primitives
 from request_purgatory._native.failsafe import log_contained
-from request_purgatory._native.forks import begin_anew_in_children
+from request_purgatory._native.forks import register_for_forks
 from request_purgatory.clock import Clock, MonotonicClock, check_range
 from request_purgatory.errors import TaskInUseError, TimerClosedError, whole_number
 from request_purgatory.timer.bucket import Bucket
 from request_purgatory.timer.clock_thread import ClockThread
 from request_purgatory.timer.delay_queue import DelayQueue
-from request_purgatory.timer.sleepers import Sleeper, Sleepers
+from request_purgatory.timer.sleeping_threads import SleepingThread, SleepingThreads
 from request_purgatory.timer.task import PendingTasks, TimerHandle, TimerTask, whole_ms
-from request_purgatory.timer.wheel import TimingWheel, most_buckets
+from request_purgatory.timer.wheel import TimingWheel, max_buckets
 
 logger = logging.getLogger(__name__)
 
 
 class Timer(Protocol):
-    """What a purgatory needs of a timer.
+    """The interface of a purgatory's timer; `SystemTimer` documents each member.
 
-    `SystemTimer` is the one to use; `legacy` has the 0.8 design's.
+    Use `SystemTimer`. `LegacyPurgatory` brings the timer of Kafka 0.8's design.
     """
 
     @property
-    def clock(self) -> Clock: ...
+    def clock(self) -> Clock:
+        """The clock that the timer runs on."""
+        ...
+
     @property
-    def size(self) -> int: ...
+    def size(self) -> int:
+        """The number of pending tasks."""
+        ...
+
     @property
-    def next_expiration_ms(self) -> int | None: ...
-    def add(self, task: TimerTask) -> None: ...
-    def advance_clock(self, timeout_ms: int | None) -> bool: ...
-    def wake(self) -> None: ...
-    def shutdown(self) -> list[TimerTask]: ...
-    def check(self) -> None: ...
+    def next_expiration_ms(self) -> int | None:
+        """When `advance_clock` next has work; None if no task is pending."""
+        ...
+
+    def add(self, task: TimerTask) -> None:
+        """Run `task` after its delay."""
+        ...
+
+    def advance_clock(self, timeout_ms: int | None) -> bool:
+        """Wait up to `timeout_ms` for due tasks, and run them."""
+        ...
+
+    def wake(self) -> None:
+        """End the sleep of a thread in `advance_clock`."""
+        ...
+
+    def shutdown(self) -> list[TimerTask]:
+        """Cancel all pending tasks and return them."""
+        ...
+
+    def pending_tasks(self) -> list[TimerTask]:
+        """Return all pending tasks, while no other thread uses the timer."""
+        ...
+
+    def check(self) -> None:
+        """Assert every invariant of the timer."""
+        ...
 
 
 class SystemTimer:
-    """Runs tasks when their delay has passed; O(1) to add and to cancel, whatever the number pending.
+    """Runs tasks after a delay; adding and cancelling are O(1) for any number of pending tasks.
 
-    Somebody has to advance the clock. `with SystemTimer(...)` and `start` have a thread of the
-    timer's own do it; a `DelayedOperationPurgatory` has its reaper; event loops and tests call
-    `advance_clock` themselves. Every method may be called from any thread, from inside a task too,
-    also while the clock is advancing.
-
-    One lock guards the wheel. It is held for a handful of loads and stores, never while a task
-    runs, the clock is read, somebody sleeps, or anything is made that the collector counts (its
-    passes run finalizers, which are user code).
+    A thread has to advance the clock. `with SystemTimer(...)` and `start` start one. A
+    `DelayedOperationPurgatory` has its reaper thread. Event loops and tests call `advance_clock`
+    themselves. Any thread may call every method, also from inside a task and while the clock
+    advances.
 
     >>> import threading
     >>> with SystemTimer("example") as timer:
     ...     fired = threading.Event()
-    ...     handle = timer.call_later(30, fired.set)
+    ...     handle = timer.call_later_ms(30, fired.set)
     ...     fired.wait(timeout=10)
     True
 
-    A task never runs before its delay has passed, and at most one tick plus scheduling after it.
-    Tasks of one tick run in no promised order. A task that raises is logged and counted in
-    `callback_errors`, and the next one runs.
+    A task never runs before its delay has passed. It is late by at most one tick plus scheduling.
+    Tasks of one tick run in any order. An exception that a task raises is logged and counted in
+    `callback_errors`, and the next task runs.
 
     >>> from request_purgatory.clock import ManualClock
     >>> clock = ManualClock()
     >>> timer = SystemTimer("example", clock=clock)
-    >>> handle = timer.call_later(30, print, "30 ms have passed")
+    >>> handle = timer.call_later_ms(30, print, "30 ms have passed")
     >>> timer.size, timer.next_expiration_ms
     (1, 20)
     >>> clock.advance(30)
     >>> timer.advance_clock(0)
     30 ms have passed
     True
+
+    One lock guards the wheel, for a few loads and stores at a time. The timer never holds it while
+    a task runs, the clock is read, or a thread sleeps. Nor does it create objects under the lock:
+    that could start the cyclic collector, which runs finalizers, which are user code.
+
+    Attributes:
+        name: Shown in errors and logs.
+        clock: The clock that the timer runs on.
+        callback_errors: The number of exceptions that tasks raised.
     """
 
     def __init__(
@@ -87,20 +119,20 @@ class SystemTimer:
         clock: Clock | None = None,
         executor: Executor | None = None,
     ) -> None:
-        """A timer that stands at its clock's present.
+        """Create a timer whose wheel starts at the clock's current time.
 
         Args:
-            name: shown in errors and logs.
-            tick_ms: resolution in whole milliseconds, at least 1.
-            wheel_size: buckets per wheel, at least 2.
-            clock: where the time comes from, from 0 to 292 years; a MonotonicClock unless given.
-            executor: runs the tasks; without one, the thread that advances the clock does. A task
-                that it does not accept runs on that thread; of one that it drops, `TimerTask.drop`
-                is called.
+            name: Shown in errors and logs.
+            tick_ms: The resolution in whole milliseconds, at least 1.
+            wheel_size: Buckets per wheel, at least 2.
+            clock: The source of time, from 0 to 292 years; a MonotonicClock by default.
+            executor: Runs the tasks; by default the thread that advances the clock does. A task
+                that the executor refuses runs on that thread. If the executor drops a task, the
+                timer calls `TimerTask.drop`.
 
         Raises:
-            InvalidArgumentError: tick_ms or wheel_size below its minimum, or a clock that reads
-                less than 0 or too much.
+            InvalidArgumentError: `tick_ms` or `wheel_size` is below its minimum, or the clock reads
+                less than 0 or more than 292 years.
         """
         self.name = name
         self.clock: Clock = clock if clock is not None else MonotonicClock()
@@ -112,7 +144,7 @@ class SystemTimer:
         self._lock = self._pending.lock
         tick_ms = whole_ms("tick_ms", tick_ms)
         wheel_size = whole_number("wheel_size", wheel_size)
-        self._queue = DelayQueue(most_buckets(tick_ms, wheel_size))
+        self._queue = DelayQueue(max_buckets(tick_ms, wheel_size))
         self._wheel = TimingWheel(
             tick_ms,
             wheel_size,
@@ -120,289 +152,355 @@ class SystemTimer:
             self._pending,
             self._queue,
         )
-        self._top = self._wheel  # the coarsest level there is
-        # Tasks whose time has come wait here, still linked, until each is started: so one that is
-        # cancelled meanwhile does not run, and `size` stays exact.
+        self._coarsest = self._wheel
+        # Due tasks stay linked here until each is executed. So a task that is cancelled meanwhile
+        # does not run, and `size` stays exact.
         self._due = Bucket(self._pending)
-        self._sleepers = Sleepers()
-        self._woken = False
+        self._sleepers = SleepingThreads()
+        self._wake_requested = False
         self._closed = False
         self._clock_thread: ClockThread | None = None
-        self._unstarted = False
-        begin_anew_in_children(self)
+        self._starts_with_first_task = False
+        register_for_forks(self)
+
+    def __repr__(self) -> str:
+        closed = " closed" if self._closed else ""
+        return f"<SystemTimer {self.name!r} size={self.size}{closed}>"
 
     @property
     def size(self) -> int:
-        """Exactly how many tasks are pending."""
+        """The exact number of pending tasks."""
         return self._pending.count
 
     @property
     def tick_ms(self) -> int:
-        """The resolution."""
+        """The resolution in whole milliseconds."""
         return self._wheel.tick_ms
 
     @property
     def next_expiration_ms(self) -> int | None:
-        """When, on the clock, `advance_clock` next has something to do; None if nothing is pending.
+        """When `advance_clock` next has work, on the timer's clock; None if no task is pending.
 
-        The time of the next bucket that has tasks: those of a coarse wheel are then moved to a
-        finer one, so this may be before the first task is due.
+        This is when the next bucket with tasks is due. The tasks of a coarse bucket then move to a
+        finer wheel, so the time may be earlier than that of the first task.
         """
-        expiration_ms = self._next_due_ms()
+        expiration_ms = self.peek_expiration_ms()
         return None if expiration_ms < 0 else expiration_ms
 
-    def _next_due_ms(self) -> int:
-        """`next_expiration_ms`, or -1, by a way that compiled code takes without a look-up.
+    def peek_expiration_ms(self) -> int:
+        """Return `next_expiration_ms` as an int; compiled code calls this without a look-up.
 
-        Replays ask at every instant.
+        A replay calls it at every instant.
+
+        Returns:
+            Milliseconds on the timer's clock; -1 if no task is pending.
         """
-        now_ms = primitives.floor_ms(self.clock._read_ns())
+        now_ms = primitives.floor_ms(self.clock.read_ns())
         self._lock.acquire()
-        expiration_ms = now_ms if self._due.head is not None else self._next_ms()
+        expiration_ms = now_ms if self._due.head is not None else self._next_bucket_ms()
         self._lock.release()
         return expiration_ms
 
-    def _next_ms(self) -> int:
-        """When the next bucket that has tasks comes due; -1 if there is none. The lock is held."""
+    def _next_bucket_ms(self) -> int:
+        """Return when the next bucket with tasks is due, or -1. The caller holds the lock."""
         bucket = self._queue.head()
         return -1 if bucket is None else bucket.expiration_ms
 
     def add(self, task: TimerTask) -> None:
-        """Run `task` in `task.delay_ms` from now; a delay of 0 or less runs it at once.
+        """Run `task` after `task.delay_ms`; a delay of 0 or less runs it at once.
 
         A pending task is moved.
 
+        Args:
+            task: A task that is in no timer, or pending in this one.
+
         Raises:
-            TimerClosedError: after `shutdown`.
-            TaskInUseError: the task is pending in another timer.
-            NotInitializedError: the task's class does not call `super().__init__(delay_ms)`.
+            TimerClosedError: The timer has been shut down.
+            TaskInUseError: The task is pending in another timer.
+            NotInitializedError: The task's class does not call `super().__init__(delay_ms)`.
         """
-        task._require_init()
-        bucket = task._bucket
+        task.require_init()
+        bucket = task.timer_list
         while bucket is not None and not self._closed:
             if not isinstance(bucket, Bucket) or bucket.pending is not self._pending:
                 raise TaskInUseError(f"{task!r} is pending in another timer than {self.name!r}")
-            bucket.take_out(task)
-            bucket = task._bucket
-        self._add(task, primitives.ceil_ms(self.clock._read_ns()))
+            bucket.remove_if_linked(task)
+            bucket = task.timer_list
+        self.add_from(task, primitives.ceil_ms(self.clock.read_ns()))
 
-    def call_later(self, delay_ms: int, callback: Callable[..., object], *args: Any) -> TimerHandle:
-        """Call `callback(*args)` in `delay_ms` whole milliseconds.
+    def call_later_ms(
+        self, delay_ms: int, callback: Callable[..., object], *args: Any
+    ) -> TimerHandle:
+        """Call `callback(*args)` after `delay_ms`; a delay of 0 or less calls it at once.
 
-        The handle's `cancel()` calls it off.
+        Args:
+            delay_ms: Whole milliseconds (asyncio's `call_later` takes seconds).
+            callback: What to call.
+            args: The callback's positional arguments.
+
+        Returns:
+            A handle whose `cancel()` cancels the call.
 
         Raises:
-            TimerClosedError: after `shutdown`.
-            InvalidArgumentError: `delay_ms` is not a whole number or beyond 10,000 years.
+            TimerClosedError: The timer has been shut down.
+            InvalidArgumentError: `delay_ms` is not a whole number, or is more than 10,000 years.
         """
-        return self._call_later(delay_ms, callback, args)
+        return self._call_later_ms(delay_ms, callback, args)
 
-    def _call_later(
+    def _call_later_ms(
         self, delay_ms: int, callback: Callable[..., object], args: tuple[Any, ...]
     ) -> TimerHandle:
-        # TimerHandle.__init__ by hand: a call of the type packs its arguments into a tuple and
-        # takes them out again.
+        # This inlines TimerHandle.__init__: a call of the type would pack its arguments into a
+        # tuple and unpack them again.
         handle = TimerHandle.__new__(TimerHandle)
         if type(delay_ms) is int:
-            handle._delay_ms = primitives.clamp(delay_ms)
-            if handle._delay_ms > primitives.MAX_DELAY_MS:
+            handle.timer_delay_ms = primitives.clamp(delay_ms)
+            if handle.timer_delay_ms > primitives.MAX_DELAY_MS:
                 whole_ms("delay_ms", delay_ms)
         else:
-            handle._delay_ms = whole_ms("delay_ms", delay_ms)
-        if not primitives.COMPILED:  # A constant: compiled, they begin as this.
-            handle._expiration_ms = 0
-            handle._bucket = None
-            handle._prev = None
-            handle._next = None
-        handle._callback = callback
-        handle._args = args
-        if self._is_monotonic:  # noqa: SIM108 - an expression of both would be a Python int for the compiler
+            handle.timer_delay_ms = whole_ms("delay_ms", delay_ms)
+        if not primitives.COMPILED:  # A constant. Compiled fields start so by themselves.
+            handle.timer_expiration_ms = 0
+            handle.timer_list = None
+            handle.timer_prev = None
+            handle.timer_next = None
+        handle.callback = callback
+        handle.args = args
+        # Not a conditional expression, whose type would be a Python int for the compiler.
+        if self._is_monotonic:  # noqa: SIM108
             now_ns = primitives.monotonic_ns()
         else:
-            now_ns = self.clock._read_ns()
-        self._add(handle, primitives.ceil_ms(now_ns))
+            now_ns = self.clock.read_ns()
+        self.add_from(handle, primitives.ceil_ms(now_ns))
         return handle
 
-    def _add(self, task: TimerTask, start_ms: int) -> None:
-        """Link a task that is in no bucket, its delay counted from `start_ms`.
+    def add_from(self, task: TimerTask, start_ms: int) -> None:
+        """Add a task that is in no bucket, with its delay counted from `start_ms`.
 
-        What has no delay runs.
+        For this package only: the compiled build has this method in C only.
+
+        Example: tick 1 ms, wheels of 20 buckets, no task pending. The wheel's clock still stands at
+        0 although `start_ms` is 1000, as no thread had a reason to advance it. A task of 30 ms is
+        due at 1030, beyond the finest wheel's [0, 20).
+
+        1. `_add_overflow_wheels` moves the wheel's clock to 999, as no task is in between. The
+           finest wheel now covers [999, 1019), so 1030 needs the second level: 20 ms per bucket,
+           [980, 1380).
+        2. Under the lock, the wheel links the task into the bucket of [1020, 1040) and enters that
+           bucket into the delay queue for 1020: then its tasks move to the finest wheel.
+        3. A thread that sleeps until its time limit at 5000, say, is woken: it has to collect the
+           bucket at 1020.
+
+        Args:
+            task: The task; a task without a delay runs at once.
+            start_ms: The current time on the timer's clock, rounded up.
+
+        Raises:
+            TimerClosedError: The timer has been shut down.
         """
-        delay_ms = task._delay_ms
+        delay_ms = task.timer_delay_ms
         if delay_ms <= 0:
             if self._closed:
                 raise TimerClosedError(self.name)
-            self._start(task)
+            self._execute(task)
             return
         wheel = self._wheel
         expiration_ms = start_ms + delay_ms
         if wheel.tick_ms > 1:
             expiration_ms = wheel.round_up(expiration_ms)
-        top = self._top
+        top = self._coarsest
         if expiration_ms >= top.current_ms + top.interval_ms:
-            self._make_room(start_ms, expiration_ms)
+            self._add_overflow_wheels(start_ms, expiration_ms)
         lock = self._lock
         lock.acquire()
         if self._closed:
             lock.release()
             raise TimerClosedError(self.name)
-        if task._bucket is not None:
+        if task.timer_list is not None:
             lock.release()
-            self.add(task)  # Another thread added it meanwhile: this one moves it.
+            self.add(task)  # Another thread has added it since: move it.
             return
         if start_ms > wheel.current_ms + wheel.tick_ms:
-            self._catch_up(start_ms - 1)
-        task._expiration_ms = expiration_ms
+            self._skip_idle_time(start_ms - 1)
+        task.timer_expiration_ms = expiration_ms
         if not wheel.add(task):
-            # The clock has been advanced past it since it was read: due, and still pending until it
-            # is started.
-            self._due._link(task)
+            # Another thread has advanced the wheel past the task since the clock was read: the task
+            # is due, and stays pending until it is executed.
+            self._due.link(task)
         else:
-            # A coarse bucket has to be looked at before its tasks are due.
-            bucket: Any = task._bucket
+            # A coarse bucket has to be collected before its tasks are due.
+            bucket: Any = task.timer_list
             expiration_ms = bucket.expiration_ms
         self._pending.count += 1
-        too_late = expiration_ms < self._sleepers.first_ms
+        wakes_too_late = expiration_ms < self._sleepers.earliest_ms
         lock.release()
-        if too_late:
+        if wakes_too_late:
             self._wake_sleepers()
 
     def _wake_sleepers(self) -> None:
-        self._sleepers.wake()
-        if self._unstarted:
-            assert self._clock_thread is not None, "a timer without a thread has none to start"
+        """Wake the threads that sleep in `advance_clock`; in a forked child, start the first."""
+        self._sleepers.wake_all()
+        if self._starts_with_first_task:
+            assert self._clock_thread is not None, "the timer has no clock thread to start"
             self._clock_thread.start()
-            self._unstarted = False
+            self._starts_with_first_task = False
 
-    def _make_room(self, start_ms: int, expiration_ms: int) -> None:
-        """Put levels on top until they reach `expiration_ms`."""
+    def _add_overflow_wheels(self, start_ms: int, expiration_ms: int) -> None:
+        """Add coarser wheels until the coarsest covers `expiration_ms`."""
         lock = self._lock
         lock.acquire()
-        self._catch_up(start_ms - 1)
-        top = self._top
+        self._skip_idle_time(start_ms - 1)
+        top = self._coarsest
         while expiration_ms >= top.current_ms + top.interval_ms:
             lock.release()
-            # Not under the lock: making objects may start the collector.
+            # Without the lock, as creating objects may start the cyclic collector.
             overflow = top.make_overflow()
             lock.acquire()
-            if self._top is top:
+            if self._coarsest is top:
                 top.set_overflow(overflow)
-                self._top = overflow
-            top = self._top
+                self._coarsest = overflow
+            top = self._coarsest
         lock.release()
 
-    def _catch_up(self, now_ms: int) -> None:
-        """Move the wheel's clock towards `now_ms` where no task is in between, so that a timer that idled for an hour does
-        not put a short delay into a coarse bucket. The lock is held."""
+    def _skip_idle_time(self, now_ms: int) -> None:
+        """Move the wheel's clock to `now_ms` if no task is due by then.
+
+        Without this, a timer that was idle for an hour would put a short delay into a coarse
+        bucket. The caller holds the lock.
+        """
         wheel = self._wheel
         if now_ms >= wheel.current_ms + wheel.tick_ms:
-            next_ms = self._next_ms()
+            next_ms = self._next_bucket_ms()
             if next_ms < 0 or next_ms > now_ms:
                 wheel.advance(now_ms)
 
     def advance_clock(self, timeout_ms: int | None) -> bool:
-        """Wait up to `timeout_ms` for the next bucket, then run what is due, all of it.
+        """Wait up to `timeout_ms` for the next bucket, then run all due tasks.
 
         Args:
-            timeout_ms: whole milliseconds on the timer's clock; 0 only looks, None waits until
-                there is something.
+            timeout_ms: Whole milliseconds on the timer's clock; 0 does not wait, None waits without
+                a limit.
 
         Returns:
-            True if a bucket came due; False if the time ran out, or `wake` or `shutdown` ended the
+            True if a bucket was due; False if the time ran out, or `wake` or `shutdown` ended the
             wait.
 
         Raises:
-            TimerClosedError: after `shutdown`.
+            TimerClosedError: The timer has been shut down.
         """
         if self._closed:
             raise TimerClosedError(self.name)
-        came_due = self._collect()
+        came_due = self._collect_due()
         if not came_due and (timeout_ms is None or timeout_ms > 0):
             came_due = self._wait(timeout_ms)
         self._run_due(-1)
         return came_due
 
     def run_due(self, at_most: int) -> bool:
-        """Run what is due now, at most so many tasks; True if more is due.
+        """Run due tasks, at most `at_most` of them, without waiting.
 
-        What is left stays pending, and `next_expiration_ms`
-        is now.
+        For callers that have other work in between, such as an event loop. The remaining due tasks
+        stay pending, and `next_expiration_ms` is the current time.
 
-        For a host that has other things to do in between: an event loop.
+        Args:
+            at_most: The largest number of tasks to run.
+
+        Returns:
+            True if more tasks are due.
 
         Raises:
-            TimerClosedError: after `shutdown`.
+            TimerClosedError: The timer has been shut down.
         """
         if self._closed:
             raise TimerClosedError(self.name)
-        self._collect()
+        self._collect_due()
         self._run_due(at_most)
         return self._due.head is not None
 
     def _run_due(self, at_most: int) -> None:
-        """Start the due tasks; all of them if `at_most` is negative."""
-        task = self._take_due() if at_most != 0 else None
+        """Execute due tasks; all of them if `at_most` is negative."""
+        task = self._pop_due() if at_most != 0 else None
         while task is not None:
-            self._start(task)
-            # The last reference to the task may go here, and its finalizer is user code: not under
-            # the lock.
+            self._execute(task)
+            # This may free the task, whose finalizer is user code: release it without the lock.
             task = None
             at_most -= 1
             if at_most != 0:
-                task = self._take_due()
+                task = self._pop_due()
 
     def _wait(self, timeout_ms: int | None) -> bool:
-        """Sleep until something is due; True if it is."""
+        """Sleep until a task is due, `wake` or `shutdown` is called, or `timeout_ms` have passed.
+
+        Example: thread A calls this at 0 with `timeout_ms=100`; the only task is due at 60.
+
+        1. A registers under the lock that it sleeps until 60, then sleeps on the clock.
+        2. At 10 thread B adds a task due at 30. As 30 is before 60, B wakes A (`add_from`).
+        3. A collects nothing at 10, registers that it sleeps until 30, and sleeps again.
+        4. At 30 A collects the bucket and returns True. Other threads that sleep on this timer may
+           have relied on A's 60: A wakes them, and each registers its next time itself.
+
+        Whether B adds its task before or after A registers, no wake-up is lost: A reads the next
+        expiration and registers in one step under the lock, and an unpark before the sleep ends it
+        at once.
+
+        Returns:
+            True if tasks are due.
+        """
         give_up_ms = primitives.LIMIT
         if timeout_ms is not None:
-            give_up_ms = primitives.ceil_ms(self.clock._read_ns()) + primitives.clamp(timeout_ms)
+            give_up_ms = primitives.ceil_ms(self.clock.read_ns()) + primitives.clamp(timeout_ms)
         lock = self._lock
         sleepers = self._sleepers
         lock.acquire()
-        sleeper = sleepers.take()
+        sleeper = sleepers.take_free()
         lock.release()
         if sleeper is None:
-            sleeper = Sleeper()  # Not under the lock: making objects may start the collector.
+            # Without the lock, as creating objects may start the cyclic collector.
+            sleeper = SleepingThread()
             lock.acquire()
-            sleepers.join(sleeper)
+            sleepers.add(sleeper)
             lock.release()
         try:
             while True:
-                # Whoever wakes a sleeper has made its change before; the look below comes after
-                # both.
+                # Clear an earlier wake-up. Its cause was stored before it, so the checks below see
+                # that cause.
                 sleeper.park(0)
                 lock.acquire()
-                if self._woken or self._closed:
-                    self._woken = False
+                if self._wake_requested or self._closed:
+                    self._wake_requested = False
                     lock.release()
                     return False
                 if self._due.head is not None:
-                    # Its time was over when it came, after this thread last collected.
+                    # Added after this thread last collected, and due already.
                     lock.release()
                     return True
-                until_ms = self._next_ms()
+                until_ms = self._next_bucket_ms()
                 if until_ms < 0 or give_up_ms < until_ms:
                     until_ms = give_up_ms
-                # From here on whoever adds something that is due before `until_ms` wakes this
-                # thread, asleep already or not.
-                sleepers.enter(sleeper, until_ms)
+                # From here on a thread that adds a task due before `until_ms` wakes this thread,
+                # even if this thread does not sleep yet.
+                sleepers.sleep_until(sleeper, until_ms)
                 lock.release()
                 self.clock.wait_until(sleeper, None if until_ms >= primitives.LIMIT else until_ms)
-                if self._collect():
+                if self._collect_due():
                     return True
-                if primitives.floor_ms(self.clock._read_ns()) >= give_up_ms:
-                    self._woken = False
+                if primitives.floor_ms(self.clock.read_ns()) >= give_up_ms:
+                    self._wake_requested = False
                     return False
         finally:
             lock.acquire()
-            others = sleepers.leave(sleeper)
+            others = sleepers.release(sleeper)
             lock.release()
             if others:
-                sleepers.wake()
+                sleepers.wake_all()
 
-    def _collect(self) -> bool:
-        """Move every task that is due at the clock's present to `_due`; True if there are any."""
-        now_ms = primitives.floor_ms(self.clock._read_ns())
+    def _collect_due(self) -> bool:
+        """Move every task that is due at the clock's current time to `_due`.
+
+        Returns:
+            True if a bucket was due, or `_due` held tasks already.
+        """
+        now_ms = primitives.floor_ms(self.clock.read_ns())
         wheel = self._wheel
         due = self._due
         self._lock.acquire()
@@ -412,26 +510,30 @@ class SystemTimer:
             came_due = True
             wheel.advance(bucket.expiration_ms)
             bucket.expiration_ms = -1
-            # The whole chain at once, which is less work than one by one.
+            # Detach the whole chain at once, which is cheaper than unlinking each task.
             task = bucket.head
             bucket.head = None
             bucket.tail = None
             while task is not None:
-                after = task._next
-                # `_bucket` goes from the old one to the new one in one step: whoever cancels looks
-                # there without the lock, and would take None for "not pending".
-                task._prev = None
-                task._next = None
+                after = task.timer_next
+                # `timer_list` changes from the old bucket to the new one in one step: `cancel`
+                # reads it without the lock, and would take None for "not pending".
+                task.timer_prev = None
+                task.timer_next = None
                 if not wheel.add(task):
-                    due._link(task)
+                    due.link(task)
                 task = after
             bucket = self._queue.poll(now_ms)
         wheel.advance(now_ms)
         self._lock.release()
         return came_due
 
-    def _take_due(self) -> TimerTask | None:
-        """The next due task, now no longer pending."""
+    def _pop_due(self) -> TimerTask | None:
+        """Remove the next due task.
+
+        Returns:
+            The task, which is no longer pending; None if none is due.
+        """
         self._lock.acquire()
         task = self._due.pop_first()
         if task is not None:
@@ -439,35 +541,38 @@ class SystemTimer:
         self._lock.release()
         return task
 
-    def _start(self, task: TimerTask) -> None:
+    def _execute(self, task: TimerTask) -> None:
+        """Run the task on this thread, or hand it to the executor.
+
+        Raises:
+            KeyboardInterrupt, SystemExit: The task or the executor raised it.
+        """
         executor = self._executor
         if executor is None:
-            self._run(task)
+            self._run_task(task)
             return
         try:
-            accepted = executor.submit(self._run, task)
-        except BaseException as error:  # It was shut down, its queue is full: whatever it raises, the task must not be lost.
+            accepted = executor.submit(self._run_task, task)
+        except BaseException as error:
+            # The executor was shut down, or its queue is full, say. The task must not be lost.
             log_contained(
                 logger,
                 error,
-                "timer %r: the executor refused %r: it runs on the clock's thread",
+                "timer %r: the executor refused %r, which runs on the clock's thread instead",
                 self.name,
                 task,
             )
-            self._run(task)
+            self._run_task(task)
             if isinstance(error, (KeyboardInterrupt, SystemExit)):
                 raise
             return
-        # An executor of somebody's own may return what it likes.
-        watch = getattr(accepted, "add_done_callback", None)
-        if watch is not None:
-            watch(partial(self._left_executor, task))
+        # A user-defined executor may return an object that is not a future.
+        add_done_callback = getattr(accepted, "add_done_callback", None)
+        if add_done_callback is not None:
+            add_done_callback(partial(self._on_executor_done, task))
 
-    def _left_executor(self, task: TimerTask, accepted: Future[object]) -> None:
-        """Called by the executor when it is done with a task.
-
-        An executor that is shut down may drop what it had accepted.
-        """
+    def _on_executor_done(self, task: TimerTask, accepted: Future[object]) -> None:
+        """Call `task.drop()` if the executor was shut down before it ran the task."""
         if accepted.cancelled():
             logger.warning("timer %r: the executor dropped %r, which will not run", self.name, task)
             try:
@@ -475,37 +580,46 @@ class SystemTimer:
             except Exception as error:
                 log_contained(logger, error, "timer %r: %r raised", self.name, task)
 
-    def _run(self, task: TimerTask) -> None:
+    def _run_task(self, task: TimerTask) -> None:
+        """Run the task; log and count the exception that it raises.
+
+        Raises:
+            KeyboardInterrupt: The task raised it.
+            SystemExit: The task raised it.
+        """
         try:
             if type(task) is TimerHandle:
                 handle = task
-                handle._fire()
+                handle.run()
             else:
                 task.run()
         except (KeyboardInterrupt, SystemExit):
             raise
-        except BaseException as error:  # asyncio's CancelledError is none of Exception's
+        except BaseException as error:  # asyncio.CancelledError is not an Exception.
             self._lock.acquire()
             self.callback_errors += 1
             self._lock.release()
             log_contained(logger, error, "timer %r: %r raised", self.name, task)
 
     def wake(self) -> None:
-        """End the sleep of a thread in `advance_clock`; if none sleeps, the next one's."""
+        """End the sleep of a thread in `advance_clock`; if none sleeps, the next call returns."""
         self._lock.acquire()
-        self._woken = True
+        self._wake_requested = True
         self._lock.release()
-        self._sleepers.wake()
+        self._sleepers.wake_all()
 
     def shutdown(self) -> list[TimerTask]:
-        """Cancel what is pending and return it; wake who sleeps.
+        """Cancel all pending tasks, wake sleeping threads and stop the clock thread.
 
-        To `add` later raises TimerClosedError. May be repeated.
+        A later `add` raises TimerClosedError. A second `shutdown` has no effect.
+
+        Returns:
+            The tasks that were pending and will not run.
         """
         self._lock.acquire()
         self._closed = True
         self._lock.release()
-        self._sleepers.wake()
+        self._sleepers.wake_all()
         try:
             if self._clock_thread is not None:
                 self._clock_thread.stop()
@@ -514,15 +628,13 @@ class SystemTimer:
         return drained
 
     def start(self) -> None:
-        """Run by itself from now on: a thread advances the clock until `shutdown`.
+        """Start a thread that advances the clock until `shutdown`; `with` does this too.
 
-        What `with` does.
-
-        A process that is forked has no such thread: the timer is empty there, and a thread starts
-        with its first task.
+        A forked child process does not inherit the thread. There the timer is empty, and a new
+        thread starts with the first task.
 
         Raises:
-            TimerClosedError: after `shutdown`.
+            TimerClosedError: The timer has been shut down.
         """
         if self._closed:
             raise TimerClosedError(self.name)
@@ -550,41 +662,48 @@ class SystemTimer:
     def _fork_locks(self) -> list[primitives.CoreLock]:
         return [self._lock]
 
-    def _renew_locks(self) -> None:
+    def _reinit_locks(self) -> None:
         self._lock = self._pending.lock = primitives.CoreLock()
 
-    def _begin_in_child(self) -> None:
-        """Forget the threads that slept here.
+    def _reset_in_child(self) -> None:
+        """Forget the parent's sleeping threads.
 
-        What runs by itself begins empty: its tasks are run in the parent.
+        A timer that has a clock thread drops its tasks: the parent process runs them.
         """
-        self._sleepers = Sleepers()
-        self._woken = False
+        self._sleepers = SleepingThreads()
+        self._wake_requested = False
         if self._clock_thread is not None:
-            # Started by the first task: a child that never uses the timer gets no thread.
+            # The first task starts the thread: a child that never uses the timer has none.
             self._clock_thread = self._make_clock_thread()
-            self._unstarted = True
-            self._sleepers.expect(primitives.LIMIT)
+            self._starts_with_first_task = True
+            self._sleepers.wake_before(primitives.LIMIT)
             for task in self._drain():
-                task._disown()
+                task.abandon_in_child()
 
-    def _buckets(self) -> list[Bucket]:
-        """Every bucket, of the coarsest wheel first; what is due comes last."""
+    def all_buckets(self) -> list[Bucket]:
+        """Return every bucket, those of the coarsest wheel first and the one of due tasks last."""
         return [
             *[bucket for wheel in reversed(list(self._wheel)) for bucket in wheel.buckets],
             self._due,
         ]
 
-    def _tasks(self) -> list[TimerTask]:
-        """Every task, for a forked child and its purgatories: nobody else may be at work."""
-        return [task for bucket in self._buckets() for task in bucket.tasks()]
+    def pending_tasks(self) -> list[TimerTask]:
+        """Return all pending tasks, while no other thread uses the timer.
+
+        For a forked child process, where the purgatory has to abandon the parent's operations.
+        """
+        return [task for bucket in self.all_buckets() for task in bucket.tasks()]
 
     def _drain(self) -> list[TimerTask]:
-        """Unlink every task."""
+        """Unlink every task.
+
+        Returns:
+            The tasks.
+        """
         drained: list[TimerTask] = []
-        # Once closed no bucket gets a task but from another one, above it, by a thread that is
-        # advancing the clock: so from the coarsest wheel down, each is met.
-        for bucket in self._buckets():
+        # After `shutdown`, tasks only move from a bucket to a finer one, by a thread that advances
+        # the clock. So going from the coarsest wheel to the finest finds every task.
+        for bucket in self.all_buckets():
             while True:
                 self._lock.acquire()
                 task = bucket.pop_first()
@@ -593,28 +712,30 @@ class SystemTimer:
                 self._lock.release()
                 if task is None:
                     break
-                if primitives.HIDES:
-                    primitives.show(task)
-                drained.append(task)  # Not under the lock: it may find no memory.
+                if primitives.GC_UNTRACKS:
+                    primitives.gc_track(task)
+                drained.append(task)  # Without the lock, as this may raise MemoryError.
         return drained
 
     def __del__(self) -> None:
-        # A timer that is dropped with tasks pending: bucket and tasks refer to one another, and in
-        # the compiled build nobody else takes that apart.
-        if getattr(self, "_wheel", None) is not None:  # It is if the arguments were refused.
+        # Buckets and pending tasks refer to one another, and the compiled build's tasks are not
+        # tracked by the cyclic collector: break the cycles here.
+        if getattr(self, "_wheel", None) is not None:  # None if `__init__` raised.
             self._drain()
 
     def used_buckets(self) -> list[tuple[int, int]]:
-        """(tick_ms, buckets that hold tasks) of each wheel that exists, finest first."""
+        """Return (tick_ms, number of buckets that hold tasks) of each wheel, finest first."""
         return [(wheel.tick_ms, wheel.used_buckets) for wheel in self._wheel]
 
     def check(self) -> None:
-        """Assert every invariant of the timer.
+        """Assert every invariant of the timer, in O(pending tasks).
 
-        For tests and for hunting bugs, while no other thread is at work: O(pending).
+        For tests and debugging, while no other thread uses the timer.
         """
         held = self._wheel.check() + self._due.check()
         assert held == self._pending.count, (
             f"{held} tasks are linked but {self._pending.count} are counted"
         )
-        assert next(reversed(list(self._wheel))) is self._top, "the coarsest wheel is not the top"
+        assert max(self._wheel, key=lambda wheel: wheel.tick_ms) is self._coarsest, (
+            "`_coarsest` is not the coarsest wheel"
+        )

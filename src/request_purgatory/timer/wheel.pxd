@@ -14,12 +14,19 @@ cdef class TimingWheel:
     cdef readonly PendingTasks pending
     cdef readonly DelayQueue queue
     cdef readonly list buckets
-    cdef readonly TimingWheel _overflow
+    cdef readonly TimingWheel overflow_wheel
 
     @cython.locals(tick_ms=longlong)
     cpdef long long round_up(self, long long expiration_ms) noexcept
 
-    @cython.locals(expiration_ms=longlong, slot=longlong, tick_ms=longlong, wheel=TimingWheel, overflow=TimingWheel, bucket=Bucket)
+    @cython.locals(
+        expiration_ms=longlong,
+        slot=longlong,
+        tick_ms=longlong,
+        wheel=TimingWheel,
+        overflow=TimingWheel,
+        bucket=Bucket,
+    )
     cpdef bint add(self, TimerTask task) except -1
 
     @cython.locals(wheel=TimingWheel)

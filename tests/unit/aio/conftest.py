@@ -10,5 +10,5 @@ from tests.unit.aio.virtual import VirtualLoop, VirtualWheelLoop, run
 
 @pytest.fixture(params=[VirtualLoop, VirtualWheelLoop], ids=["heap", "wheel"])
 def play(request: pytest.FixtureRequest) -> Scenario:
-    """Runs a scenario on a loop in virtual time, with and without wheel timers."""
+    """Return a function that runs a scenario on a virtual loop, with and without wheel timers."""
     return lambda scenario: run(scenario, request.param)

@@ -16,29 +16,27 @@ from request_purgatory.aio import TimingWheelEventLoop
 
 
 class Policy(asyncio.DefaultEventLoopPolicy):
-    """Makes loops with wheel timers."""
+    """A policy that creates loops with wheel timers."""
 
     _loop_factory = TimingWheelEventLoop
 
 
 def with_wheel(module_name: str) -> unittest.TestSuite:
-    """The module's tests, with every standard loop that they make replaced."""
+    """Return a module's tests, with every standard loop replaced by one with wheel timers."""
     asyncio.SelectorEventLoop = TimingWheelEventLoop  # type: ignore[misc]
     asyncio.EventLoop = TimingWheelEventLoop  # type: ignore[attr-defined]  # Its name from 3.13 on.
     asyncio.set_event_loop_policy(Policy())
     module = importlib.import_module(f"test.test_asyncio.{module_name}")
     if hasattr(module, "tearDownModule"):
-        # It resets the policy, which is what is under test here; the process ends afterwards
-        # anyway.
+        # Without the reset of the policy, which is under test here; the process ends afterwards.
         del module.tearDownModule
     return unittest.defaultTestLoader.loadTestsFromModule(module)
 
 
 def main(names: list[str]) -> int:
-    """0 if all tests of all modules passed."""
+    """Run the tests of some modules; return 0 if all passed."""
     warnings.simplefilter("ignore", DeprecationWarning)
-    # Where the tests run in the background it is ignored, and tests of runners wait for it for
-    # ever.
+    # A background process ignores SIGINT, and tests of runners would wait for it without end.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     suite = unittest.TestSuite(with_wheel(name) for name in names)
     made_before = asyncio.new_event_loop()

@@ -40,6 +40,6 @@ async def opened(**options: Any) -> AsyncIterator[Purgatory]:
     """A purgatory whose invariants hold before and after its end."""
     async with Purgatory("test", **options) as purgatory:
         yield purgatory
-        purgatory.check()
-    assert (purgatory.num_delayed, purgatory.watched, purgatory.alarms) == (0, 0, 0)
-    purgatory.check()
+        purgatory._check_invariants()
+    assert (purgatory.num_delayed, purgatory.watched, purgatory._alarm) == (0, 0, None)
+    purgatory._check_invariants()

@@ -11,8 +11,8 @@ import pytest
 
 ROOT = Path(__file__).parents[3]
 
-#: Those that set timers; test_events has the loops' own, test_base_events looks into the standard
-#: loop's heap. Two of them take eight seconds each, more than all others together.
+#: The modules that set timers. Not test_events, which tests the standard loops, nor
+#: test_base_events, which reads the standard loop's heap. Two modules take eight seconds each.
 MODULES = [
     "test_timeouts",
     "test_waitfor",
@@ -27,7 +27,7 @@ MODULES = [
 
 @pytest.mark.parametrize("module", MODULES)
 def test_cpythons_own_tests_pass(module: str) -> None:
-    """Where Python was installed with them."""
+    """Skipped if Python was installed without them."""
     if (
         importlib.util.find_spec("test") is None
         or importlib.util.find_spec("test.test_asyncio") is None

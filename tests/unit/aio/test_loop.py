@@ -68,7 +68,7 @@ plans = st.lists(
 def history(
     loop_type: type[VirtualLoop], plan: list[dict[str, Any]], until: float
 ) -> list[tuple[object, float]]:
-    """What ran, and when, on a loop that was given this to do."""
+    """Run a plan of timers on a loop and return what ran, and when."""
     loop = loop_type()
     began = loop.time()
     found: list[tuple[object, float]] = []
@@ -107,20 +107,20 @@ def history(
 def test_timers_run_in_the_same_order_and_at_the_same_times(
     plan: list[dict[str, Any]], until: float
 ) -> None:
-    """Whatever is set, cancelled and set again inside callbacks, and however long those take."""
+    """Callbacks set, cancel and reset timers, and take any time."""
     for number, action in enumerate(plan):
-        # Timers of exactly one instant run in no promised order.
+        # Timers of the same instant run in any order.
         action["delay"] += number * 1e-8
         if action["then"] is not None:
             action["then"] += (number + 1) * 3e-7
     expected = history(VirtualLoop, plan, until)
     found = history(VirtualWheelLoop, plan, until)
     assert [name for name, _ in found] == [name for name, _ in expected]
-    # To the microsecond: floats that were added in another order.
+    # To the microsecond: the two loops add floats in a different order.
     assert [time for _, time in found] == pytest.approx([time for _, time in expected], abs=1e-6)
 
 
-def test_wheel_holds_what_is_not_due_and_the_heap_one_alarm() -> None:
+def test_wheel_holds_pending_timers_and_the_heap_one_wakeup() -> None:
     """Of 10,000 timers; and cancelling leaves nothing in either."""
     loop = VirtualWheelLoop()
     handles = [loop.call_later(1 + number % 977, print) for number in range(10_000)]
@@ -135,22 +135,19 @@ def test_wheel_holds_what_is_not_due_and_the_heap_one_alarm() -> None:
     loop.close()
 
 
-# -- as the documentation of asyncio has it
+# -- documented behaviour of asyncio
 
 
 async def last_timer(delay: float) -> None:
-    """Until a timer has run that is later than all that a test has set.
-
-    Timers run in order, so all of those have.
-    """
+    """Wait for a timer after all timers of the test; timers run in order, so those have run."""
     loop = asyncio.get_running_loop()
     ran = loop.create_future()
     loop.call_later(delay, ran.set_result, None)
     await ran
 
 
-def test_what_is_built_on_timers_works() -> None:
-    """sleep, timeout, wait_for, wait; and timers run in the order of their times, none early."""
+def test_asyncio_functions_that_use_timers_work() -> None:
+    """This covers sleep, timeout, wait_for and wait; timers run in order and none is early."""
 
     async def main() -> None:
         loop = asyncio.get_running_loop()
@@ -176,11 +173,8 @@ def test_what_is_built_on_timers_works() -> None:
     run(main)
 
 
-def test_past_and_never() -> None:
-    """A time in the past runs in the loop's next round, not inside the call.
-
-    Infinity does not run.
-    """
+def test_times_in_the_past_and_infinity() -> None:
+    """A time in the past runs in the next iteration, not inside the call; infinity never runs."""
 
     async def main() -> None:
         loop = asyncio.get_running_loop()
@@ -199,7 +193,7 @@ def test_past_and_never() -> None:
 
 
 def test_callback_may_cancel_the_next_one() -> None:
-    """Of the same instant, that has been taken out of the wheel already."""
+    """Both are due at once, so the second has left the wheel already."""
 
     async def main() -> None:
         loop = asyncio.get_running_loop()
@@ -224,7 +218,7 @@ def test_callback_may_cancel_the_next_one() -> None:
 
 
 def test_handle_is_what_asyncio_promises() -> None:
-    """A TimerHandle, with its time, its comparison, its context and its representation."""
+    """It is a TimerHandle with a time, comparison, context and `repr`."""
 
     async def main() -> None:
         loop = asyncio.get_running_loop()
@@ -244,8 +238,8 @@ def test_handle_is_what_asyncio_promises() -> None:
     run(main)
 
 
-def test_callback_that_raises_is_the_loops_to_report() -> None:
-    """To its exception handler; the next timer runs."""
+def test_exception_of_a_callback_goes_to_the_loops_handler() -> None:
+    """The loop's exception handler gets the exception, and the next timer runs."""
 
     async def main() -> None:
         loop = asyncio.get_running_loop()
@@ -262,7 +256,7 @@ def test_callback_that_raises_is_the_loops_to_report() -> None:
 
 
 def test_closed_loop_takes_no_timers() -> None:
-    """RuntimeError, and what was pending is gone."""
+    """It raises RuntimeError, and pending timers are dropped."""
     loop = TimingWheelEventLoop()
     pending = loop.call_later(100, print)
     loop.close()
@@ -273,10 +267,10 @@ def test_closed_loop_takes_no_timers() -> None:
 
 
 def test_slow_callback_is_warned_about_in_debug_mode(caplog: pytest.LogCaptureFixture) -> None:
-    """With the callback's own name, not the wheel's."""
+    """The warning names the callback, not the wheel's."""
 
     def busy() -> None:
-        """Takes longer than nothing."""
+        """Take longer than the loop's limit for slow callbacks."""
 
     async def main() -> None:
         loop: Any = asyncio.get_running_loop()
@@ -292,7 +286,7 @@ def test_slow_callback_is_warned_about_in_debug_mode(caplog: pytest.LogCaptureFi
 
 
 def test_debug_mode_refuses_wrong_calls_and_knows_where_a_timer_was_made() -> None:
-    """As the standard loop's does: what is no callback, or comes from another thread."""
+    """As on the standard loop, non-callables and calls from other threads are refused."""
     loop = TimingWheelEventLoop()
     loop.set_debug(True)
     with pytest.raises(TypeError, match="callable"):
@@ -308,8 +302,8 @@ def test_debug_mode_refuses_wrong_calls_and_knows_where_a_timer_was_made() -> No
     loop.close()
 
 
-def test_time_may_need_what_is_set_after_the_loops_own_construction() -> None:
-    """As on the standard loop: nothing reads it before the first timer."""
+def test_time_may_use_fields_set_after_the_loops_init() -> None:
+    """As on the standard loop, nothing reads the time before the first timer."""
 
     class LateLoop(TimingWheelEventLoop):
         def __init__(self) -> None:
@@ -330,7 +324,7 @@ def test_time_may_need_what_is_set_after_the_loops_own_construction() -> None:
 
 
 def test_loop_may_set_timers_while_it_is_made() -> None:
-    """As a class beneath the mix-in may, in its `__init__`."""
+    """A class below the mix-in may do so in its `__init__`."""
 
     class EagerLoop(VirtualLoop):
         def __init__(self) -> None:
@@ -338,7 +332,7 @@ def test_loop_may_set_timers_while_it_is_made() -> None:
             self.call_later(0.5, self.stop)
 
     class EagerWheelLoop(TimingWheelTimers, EagerLoop):
-        """The same with its timers on the wheel."""
+        """EagerLoop with its timers on the wheel."""
 
     loop = EagerWheelLoop()
     began = loop.time()
@@ -348,7 +342,7 @@ def test_loop_may_set_timers_while_it_is_made() -> None:
 
 
 def test_timer_that_is_set_while_the_wheel_is_made_is_not_lost() -> None:
-    """As by a finalizer, which may run anywhere."""
+    """A finalizer, which may run at any time, may set one."""
     order: list[str] = []
 
     class Interrupted(VirtualWheelLoop):
@@ -369,13 +363,10 @@ def test_timer_that_is_set_while_the_wheel_is_made_is_not_lost() -> None:
 
 
 def test_loop_that_is_dropped_is_freed() -> None:
-    """With timers pending, closed or not.
-
-    Loop, handles and callbacks are a ring that the collector finds.
-    """
+    """The collector finds the cycle of loop, handles and callbacks, with the loop closed or not."""
 
     class Payload:
-        """What a callback refers to."""
+        """An object that a callback refers to."""
 
     for close in (True, False):
         loop = VirtualWheelLoop()
@@ -387,7 +378,7 @@ def test_loop_that_is_dropped_is_freed() -> None:
         else:
             loop._ssock.close()  # type: ignore[attr-defined]
             loop._csock.close()  # type: ignore[attr-defined]
-            loop.jumping.close()
+            loop._virtual.close()
             loop._closed = True  # type: ignore[attr-defined]  # So that nothing warns of a loop that was left open on purpose.
         del loop, payload, kept
         gc.collect()
@@ -396,7 +387,7 @@ def test_loop_that_is_dropped_is_freed() -> None:
 
 @pytest.mark.parametrize("kind", ["standard", "wheel", "uvloop"])
 def test_purgatory_works_on_every_loop(kind: str) -> None:
-    """On the standard loop, on ours and on uvloop's own: nothing is early, and nothing is lost."""
+    """On the standard loop, ours and uvloop no operation expires early and none is lost."""
     factory: Callable[[], asyncio.AbstractEventLoop]
     if kind == "uvloop":
         factory = pytest.importorskip("uvloop").new_event_loop
@@ -423,6 +414,6 @@ def test_purgatory_works_on_every_loop(kind: str) -> None:
             for number in range(5):
                 purgatory.notify(number)
             assert await asyncio.gather(*lasting) == [7] * 5
-            purgatory.check()
+            purgatory._check_invariants()
 
     run(main, factory)

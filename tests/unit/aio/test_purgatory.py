@@ -16,6 +16,8 @@ from request_purgatory import (
     InvalidArgumentError,
     OperationCancelledError,
     PurgatoryClosedError,
+    QuorumFailedError,
+    QuorumTimeoutError,
     TaskInUseError,
 )
 from request_purgatory.aio import Purgatory
@@ -35,16 +37,12 @@ def test_value_of_the_condition_is_the_result(play: Scenario) -> None:
         async with opened() as purgatory:
             condition = Condition("now")
             assert await purgatory.hold(["a"], until=condition, timeout=1) == "now"
-            assert purgatory.alarms == 0
+            assert purgatory._alarm is None
             condition = Condition()
             held = purgatory.hold(["a", "b"], until=condition, timeout=1)
             await turns()
-            assert (held.done(), condition.looks, purgatory.num_delayed, purgatory.alarms) == (
-                False,
-                1,
-                1,
-                1,
-            )
+            assert (held.done(), condition.looks, purgatory.num_delayed) == (False, 1, 1)
+            assert purgatory._alarm is not None
             purgatory.notify("other")
             assert condition.looks == 1
             condition.value = [7]
@@ -81,7 +79,7 @@ def test_one_timer_on_the_loop_serves_all(play: Scenario) -> None:
                 purgatory.hold([number], until=Condition(), timeout=10 + number % 50)
                 for number in range(2_000)
             ]
-            assert purgatory.alarms == 1
+            assert purgatory._alarm is not None
             assert len(loop._scheduled) - before <= 1  # type: ignore[attr-defined]
             began = now()
             with pytest.raises(TimeoutError):
@@ -91,7 +89,7 @@ def test_one_timer_on_the_loop_serves_all(play: Scenario) -> None:
             assert {type(outcome) for outcome in outcomes} == {TimeoutError}
             assert now() - began < 60
             await asyncio.sleep(100)
-            assert purgatory.alarms == 0
+            assert purgatory._alarm is None
 
     play(scenario)
 
@@ -299,9 +297,9 @@ def test_purgatory_is_for_one_block(play: Scenario) -> None:
         assert (
             purgatory.num_delayed,
             purgatory.watched,
-            purgatory.alarms,
+            purgatory._alarm,
             purgatory.is_closed,
-        ) == (0, 0, 0, False)
+        ) == (0, 0, None, False)
         with pytest.raises(RuntimeError, match="async with"):
             purgatory.hold(["a"], until=Condition(), timeout=1)
         with pytest.raises(RuntimeError, match="async with"):
@@ -503,7 +501,7 @@ def test_notify_on_another_thread_is_refused() -> None:
 
     asyncio.run(scenario())
     assert [str(error) for error in raised] == [
-        "purgatory 'test' belongs to its loop's thread: call notify_threadsafe from others"
+        "purgatory 'test' belongs to its loop's thread: call notify_threadsafe from other threads"
     ]
 
 
@@ -547,7 +545,7 @@ def test_operation_that_has_ended_already_is_told_at_once(play: Scenario) -> Non
             request = Request(1_000)
             request.cancel()
             assert await purgatory.wait(request, ["a"]) == "cancelled"
-            purgatory.check()
+            purgatory._check_invariants()
 
     play(scenario)
 
@@ -615,7 +613,7 @@ def test_what_the_first_try_raises_reaches_the_caller(play: Scenario) -> None:
                 purgatory.wait(request, ["a"])
             request.force_complete()
             assert await waiting == "completed"
-            assert purgatory._waitings == {}
+            assert purgatory._waiting == {}
 
     play(scenario)
 
@@ -751,5 +749,35 @@ def test_operation_without_a_waiter_is_completed_or_expires(play: Scenario) -> N
             assert purgatory.try_complete_else_watch(third, ["a"])
         with pytest.raises(PurgatoryClosedError):
             purgatory.try_complete_else_watch(Answering(20), ["a"])
+
+    play(scenario)
+
+
+def test_gather_has_the_results_and_errors_of_threads(play: Scenario) -> None:
+    """`tests/unit/purgatory/test_quorum.py` has them in detail."""
+
+    async def scenario() -> None:
+        loop = asyncio.get_running_loop()
+        async with Purgatory("test") as purgatory:
+            acks = [loop.create_future() for _ in range(3)]
+            gathered = purgatory.gather(acks, quorum=2, timeout=0.5)
+            acks[0].set_result(0)
+            acks[2].set_result(0)
+            assert (await gathered).succeeded == (acks[0], acks[2])
+            late = [loop.create_future() for _ in range(2)]
+            with pytest.raises(QuorumTimeoutError, match="0 of 1 needed futures"):
+                await purgatory.gather(late, quorum=1, timeout=0.5)
+            failing = purgatory.gather(late, timeout=0.5)
+            late[0].cancel()
+            with pytest.raises(QuorumFailedError):
+                await failing
+            with pytest.raises(InvalidArgumentError, match="quorum"):
+                purgatory.gather(late, quorum=3)
+            cancelled = purgatory.gather([loop.create_future()])
+            cancelled.cancel()
+            assert purgatory.num_delayed == 0
+            closed = purgatory.gather([loop.create_future()])
+        with pytest.raises(PurgatoryClosedError):
+            await closed
 
     play(scenario)

@@ -114,7 +114,7 @@ def test_exit_in_a_cancellation_callback_comes_after_the_others_were_told() -> N
             held = purgatory.hold(["a"], until=Condition(), timeout=5)
             with pytest.raises(SystemExit):
                 purgatory.close()
-            assert purgatory.alarms == 0
+            assert purgatory._alarm is None
             told.extend([first.exception(), held.exception()])
 
     run(scenario)
@@ -372,7 +372,7 @@ def test_operation_that_ends_after_its_loop_was_closed_is_answered() -> None:
     loop.close()
     assert operation.force_complete()
     assert answered == ["answered"]
-    with pytest.raises(RuntimeError, match="belongs to the running loop on which"):
+    with pytest.raises(RuntimeError, match="belongs to the loop on which"):
         purgatory.hold(["a"], until=Condition(), timeout=1)
     assert purgatory.num_delayed == 0
 
@@ -390,7 +390,7 @@ def test_other_loops_and_threads_are_refused_before_anything_is_held() -> None:
                     lambda: purgatory.wait(Call(5), ["a"]),
                 ):
                     with pytest.raises(
-                        RuntimeError, match="belongs to the running loop on which"
+                        RuntimeError, match="belongs to the loop on which"
                     ) as raised:
                         call()
                     errors.append(raised.value)
@@ -437,11 +437,11 @@ def test_timer_that_is_set_while_due_ones_are_moved_loses_none() -> None:
     class Interrupted(VirtualWheelLoop):
         moved = 0
 
-        def _to_heap(self, handle: Any) -> None:
+        def _push_to_loop_heap(self, handle: Any) -> None:
             self.moved += 1
             if self.moved % 3 == 0:
                 self.call_later(0, int)
-            super()._to_heap(handle)
+            super()._push_to_loop_heap(handle)
 
     order: list[int] = []
 

@@ -14,7 +14,7 @@ from request_purgatory import (
 )
 from tests.conftest import MakePurgatory
 from tests.support.requests import Fault, Request, fail
-from tests.support.thread_group import Crew
+from tests.support.thread_group import ThreadGroup
 
 HOUR_MS = 3_600_000
 
@@ -22,7 +22,7 @@ HOUR_MS = 3_600_000
 def assert_nothing_is_left(purgatory: DelayedOperationPurgatory) -> None:
     """No pending operation, no watcher, no timer task."""
     assert (purgatory.num_delayed, purgatory.watched, purgatory.timer.size) == (0, 0, 0)
-    purgatory.check()
+    purgatory._check_invariants()
 
 
 # -- a callback that raises in try_complete_else_watch: the caller's own exception
@@ -134,7 +134,7 @@ def test_try_that_raises_in_a_check_harms_no_other_operation(
     assert purgatory.check_and_complete("a") == 2
     assert (faulty.outcome, purgatory.num_delayed) == (None, 1)
     assert purgatory.metrics().callback_errors == 1
-    assert "purgatory 'test': <Request delay_ms=1000 pending> raised" in caplog.text
+    assert "purgatory 'test': <Request timeout_ms=1000 pending> raised" in caplog.text
     assert "Fault" in caplog.text
     faulty.ready = True
     assert purgatory.check_and_complete("a") == 1
@@ -144,7 +144,7 @@ def test_try_that_raises_in_a_check_harms_no_other_operation(
 def assert_nothing_is_left_but_queue_entries(purgatory: DelayedOperationPurgatory) -> None:
     """0.8's delay queue keeps what has ended."""
     assert (purgatory.num_delayed, purgatory.operations()) == (0, [])
-    purgatory.check()
+    purgatory._check_invariants()
 
 
 def test_completion_that_raises_in_a_check_counts_as_a_completion(
@@ -158,7 +158,7 @@ def test_completion_that_raises_in_a_check_counts_as_a_completion(
     assert purgatory.check_and_complete("a") == 3
     assert [request.calls for request in requests] == [["complete"]] * 3
     assert purgatory.metrics().callback_errors == 1
-    assert "<Request delay_ms=1000 completed> raised" in caplog.text
+    assert "<Request timeout_ms=1000 completed> raised" in caplog.text
     assert_nothing_is_left_but_queue_entries(purgatory)
 
 
@@ -184,7 +184,7 @@ def test_callback_that_raises_on_the_clock_thread_harms_no_other_operation(
     purgatory.advance_clock(0)
     assert [request.calls for request in requests] == [["complete", "expiration"]] * 4
     assert (purgatory.metrics().expirations, purgatory.metrics().callback_errors) == (4, 1)
-    assert "<Request delay_ms=10 expired> raised" in caplog.text
+    assert "<Request timeout_ms=10 expired> raised" in caplog.text
 
 
 def test_cancellation_that_raises_harms_no_other_operation(
@@ -198,7 +198,7 @@ def test_cancellation_that_raises_harms_no_other_operation(
     for request in by_shutdown:
         purgatory.try_complete_else_watch(request, ["b"])
     assert purgatory.cancel_for_key("a") == by_key
-    assert purgatory.shutdown() == by_shutdown
+    assert purgatory.close() == by_shutdown
     assert [request.calls for request in by_key + by_shutdown] == [["cancellation"]] * 6
     assert purgatory.metrics().callback_errors == 2
 
@@ -227,7 +227,7 @@ def test_jump_of_an_hour_expires_all_that_is_due_and_nothing_else(
     clock.advance(1)
     purgatory.advance_clock(0)
     assert fresh.outcome == "expired"
-    purgatory.check()
+    purgatory._check_invariants()
 
 
 # -- many
@@ -288,7 +288,7 @@ def test_shutdown_cancels_and_reports_10_000_pending(
     for number, request in enumerate(requests):
         purgatory.try_complete_else_watch(request, [number % 100, "all", ("own", number)])
     requests[0].force_complete()
-    cancelled = purgatory.shutdown()
+    cancelled = purgatory.close()
     assert len(cancelled) == count - 1
     assert set(cancelled) == set(requests[1:])
     assert all(request.calls == ["cancellation"] for request in requests[1:])
@@ -298,7 +298,7 @@ def test_shutdown_cancels_and_reports_10_000_pending(
 
 def test_closed_purgatory_refuses_with_a_clear_error(purgatory: DelayedOperationPurgatory) -> None:
     """Whatever would have to wait; a second shutdown is harmless."""
-    purgatory.shutdown()
+    purgatory.close()
     request = Request(ready=True)
     calls: list[Callable[[], object]] = [
         lambda: purgatory.try_complete_else_watch(request, ["a"]),
@@ -310,14 +310,14 @@ def test_closed_purgatory_refuses_with_a_clear_error(purgatory: DelayedOperation
             call()
     assert (request.tries, request.outcome) == (0, None)
     assert purgatory.is_closed
-    assert purgatory.shutdown() == []
+    assert purgatory.close() == []
 
 
 def test_events_after_the_shutdown_are_ignored(purgatory: DelayedOperationPurgatory) -> None:
     """Late replies come on other threads, whose callbacks need not know that the purgatory is closed."""
     request = Request()
     purgatory.try_complete_else_watch(request, ["a"])
-    assert purgatory.shutdown() == [request]
+    assert purgatory.close() == [request]
     assert purgatory.check_and_complete("a") == 0
     assert purgatory.cancel_for_key("a") == []
     assert request.calls == ["cancellation"]
@@ -342,7 +342,7 @@ WAYS_OUT = {
     "completion": lambda purgatory: [purgatory.check_and_complete(key) for key in range(5)],
     "a key that is gone": lambda purgatory: [purgatory.cancel_for_key(key) for key in range(5)],
     "a cancel": lambda purgatory: [operation.cancel() for operation in purgatory.operations()],
-    "a shutdown": lambda purgatory: purgatory.shutdown(),
+    "a shutdown": lambda purgatory: purgatory.close(),
 }
 
 
@@ -352,7 +352,7 @@ WAYS_OUT = {
 def test_finalizer_of_an_operation_may_use_the_purgatory(
     request: pytest.FixtureRequest,
     clock: ManualClock,
-    crew: Crew,
+    thread_group: ThreadGroup,
     design: str,
     way: str,
     last_holder: str,
@@ -383,6 +383,6 @@ def test_finalizer_of_an_operation_may_use_the_purgatory(
             for step in steps if last_holder == "the timer" else steps[::-1] + steps:
                 step()
 
-    crew.start(use)
-    crew.join()
+    thread_group.start(use)
+    thread_group.join()
     assert len(finalized) == 5

@@ -19,10 +19,10 @@ from request_purgatory import (
     SystemTimer,
 )
 from request_purgatory._native import primitives
-from request_purgatory._native.forks import begin_anew_in_children
+from request_purgatory._native.forks import register_for_forks
 from tests.support.children import in_child
 from tests.support.requests import Request, fail
-from tests.support.thread_group import Crew
+from tests.support.thread_group import ThreadGroup
 
 pytestmark = [
     pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork"),
@@ -52,9 +52,9 @@ def test_child_has_a_reaper_of_its_own(purgatory: DelayedOperationPurgatory) -> 
     def child() -> None:
         assert threading.active_count() == 1
         expire(purgatory)
-        purgatory.check()
+        purgatory._check_invariants()
         assert purgatory.metrics().expirations == 1
-        purgatory.shutdown()
+        purgatory.close()
         assert threading.active_count() == 1
 
     expire(purgatory)
@@ -76,7 +76,7 @@ def test_what_is_pending_is_the_parent_s_to_answer(purgatory: DelayedOperationPu
         requests[0].ready = True
         assert purgatory.check_and_complete("a") == 0
         assert not requests[0].force_complete()
-        assert purgatory.shutdown() == []
+        assert purgatory.close() == []
 
     in_child(child)
     requests[0].ready = True
@@ -85,7 +85,7 @@ def test_what_is_pending_is_the_parent_s_to_answer(purgatory: DelayedOperationPu
 
 
 def test_future_that_a_child_inherits_is_cancelled(
-    purgatory: DelayedOperationPurgatory, crew: Crew
+    purgatory: DelayedOperationPurgatory, thread_group: ThreadGroup
 ) -> None:
     """Although a thread of the parent was waiting for it.
 
@@ -95,7 +95,7 @@ def test_future_that_a_child_inherits_is_cancelled(
     future = purgatory.hold(["k"], until=lambda: ready and ready[0], timeout=60)
     told: list[Future[Any]] = []
     future.add_done_callback(told.append)
-    waiter = crew.start(future.result)
+    waiter = thread_group.start(future.result)
 
     def child() -> None:
         with pytest.raises(CancelledError):
@@ -106,13 +106,13 @@ def test_future_that_a_child_inherits_is_cancelled(
     assert waiter.is_alive()
     ready.append("answer")
     assert purgatory.check_and_complete("k") == 1
-    crew.join()
+    thread_group.join()
     assert (future.result(), told) == ("answer", [future])
 
 
 def test_closed_purgatory_is_closed_in_the_child(purgatory: DelayedOperationPurgatory) -> None:
     """And has no thread to start."""
-    purgatory.shutdown()
+    purgatory.close()
 
     def child() -> None:
         with pytest.raises(PurgatoryClosedError):
@@ -161,7 +161,7 @@ def test_child_returns_from_the_call_that_forked(purgatory: DelayedOperationPurg
         code = 1
         try:
             expire(purgatory)
-            purgatory.check()
+            purgatory._check_invariants()
             code = 0 if (completed, request.outcome) == (False, "cancelled") else 2
         finally:
             os._exit(code)
@@ -170,7 +170,7 @@ def test_child_returns_from_the_call_that_forked(purgatory: DelayedOperationPurg
     assert request.outcome is None
 
 
-def test_timer_that_is_advanced_keeps_its_tasks(crew: Crew) -> None:
+def test_timer_that_is_advanced_keeps_its_tasks(thread_group: ThreadGroup) -> None:
     """The child decides by advancing.
 
     Purgatories take their operations out; threads that slept are gone.
@@ -179,10 +179,10 @@ def test_timer_that_is_advanced_keeps_its_tasks(crew: Crew) -> None:
     timer = SystemTimer("shared", clock=clock)
     purgatory = DelayedOperationPurgatory("test", timer=timer, reaper=False)
     ran: list[str] = []
-    handle = timer.call_later(10, ran.append, "task")
+    handle = timer.call_later_ms(10, ran.append, "task")
     request = Request(10)
     purgatory.try_complete_else_watch(request, ["a"])
-    crew.start(timer.advance_clock, None)
+    thread_group.start(timer.advance_clock, None)
 
     def child() -> None:
         assert timer.size == 1
@@ -190,26 +190,26 @@ def test_timer_that_is_advanced_keeps_its_tasks(crew: Crew) -> None:
         assert timer.advance_clock(None)
         assert (ran, request.calls) == (["task"], [])
         timer.check()
-        purgatory.check()
+        purgatory._check_invariants()
 
     in_child(child)
     assert (timer.size, ran) == (2, [])
     handle.cancel()
     timer.shutdown()
-    crew.join()
+    thread_group.join()
 
 
 def test_timer_that_runs_by_itself_begins_empty() -> None:
     """Its tasks run in the parent; the child's thread starts with the child's first task."""
     with SystemTimer("test") as timer:
-        handle = timer.call_later(60_000, fail)
+        handle = timer.call_later_ms(60_000, fail)
 
         def child() -> None:
             assert (timer.size, threading.active_count()) == (0, 1)
             ran = threading.Event()
-            timer.call_later(1, ran.set)
+            timer.call_later_ms(1, ran.set)
             assert ran.wait(TIME_LIMIT)
-            timer.call_later(60_000, fail)
+            timer.call_later_ms(60_000, fail)
             assert len(timer.shutdown()) == 1
             assert threading.active_count() == 1
 
@@ -226,7 +226,9 @@ def test_operation_that_left_the_lists_is_not_expired_in_the_child() -> None:
     )
     request = Request(10)
     purgatory.try_complete_else_watch(request, ["a"])
-    assert purgatory._shards[hash("a") % len(purgatory._shards)].remove("a") == [request]
+    assert purgatory._table.shards[hash("a") % len(purgatory._table.shards)].remove("a") == [
+        request
+    ]
 
     def child() -> None:
         clock.advance(10)
@@ -248,34 +250,34 @@ class Recorded:
         self.asked.append("locks")
         return [self.lock]
 
-    def _renew_locks(self) -> None:
+    def _reinit_locks(self) -> None:
         self.lock = primitives.CoreLock()
         self.asked.append("fresh locks")
 
-    def _begin_in_child(self) -> None:
+    def _reset_in_child(self) -> None:
         self.asked.append("begin")
 
 
-def test_fork_holds_the_locks_of_what_may_be_half_done(crew: Crew) -> None:
+def test_fork_holds_the_locks_of_what_may_be_half_done(thread_group: ThreadGroup) -> None:
     """Where there is no interpreter lock around each change, the fork waits until nobody is inside."""
     recorded = Recorded()
-    begin_anew_in_children(recorded)
+    register_for_forks(recorded)
     asked = ["locks"] if primitives.FORKS_HOLD_LOCKS else []
 
     def child() -> None:
         assert recorded.asked == [*asked, "fresh locks", "begin"]
-        primitives.hold(recorded.lock)
+        primitives.acquire_for_fork(recorded.lock)
 
     in_child(child)
     assert recorded.asked == asked
-    primitives.hold(recorded.lock)
+    primitives.acquire_for_fork(recorded.lock)
     if primitives.FORKS_HOLD_LOCKS:
-        crew.start(in_child, lambda: None)
-    primitives.let_go(recorded.lock)
-    crew.join()
+        thread_group.start(in_child, lambda: None)
+    primitives.release_after_fork(recorded.lock)
+    thread_group.join()
 
 
-def test_children_of_a_busy_process_work(crew: Crew) -> None:
+def test_children_of_a_busy_process_work(thread_group: ThreadGroup) -> None:
     """Threads hold, complete and time out while another one forks."""
     stopped = threading.Event()
     with DelayedOperationPurgatory("test") as purgatory:
@@ -288,12 +290,12 @@ def test_children_of_a_busy_process_work(crew: Crew) -> None:
                 purgatory.check_and_complete(key)
 
         for number in range(4):
-            crew.start(work, str(number))
+            thread_group.start(work, str(number))
         for _ in range(8):
-            in_child(lambda: (expire(purgatory), purgatory.check()))
+            in_child(lambda: (expire(purgatory), purgatory._check_invariants()))
         stopped.set()
-        crew.join()
-        purgatory.check()
+        thread_group.join()
+        purgatory._check_invariants()
 
 
 def test_fork_leaves_a_collector_that_was_off_as_it_was() -> None:

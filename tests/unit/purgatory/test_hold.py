@@ -11,12 +11,12 @@ from request_purgatory import (
     DelayedOperationPurgatory,
     InvalidArgumentError,
     ManualClock,
+    OperationCancelledError,
     PurgatoryClosedError,
 )
-from request_purgatory.aio.hold import HeldRequest
-from request_purgatory.purgatory.hold import timeout_to_ms
+from request_purgatory.purgatory.hold import HoldFuture, HoldOperation, timeout_to_ms
 from tests.support.requests import Fault, fail
-from tests.support.thread_group import Crew
+from tests.support.thread_group import ThreadGroup
 
 TIME_LIMIT = 20.0
 
@@ -108,7 +108,8 @@ def test_coroutine_function_is_refused_as_a_condition(purgatory: DelayedOperatio
         return True
 
     with pytest.raises(
-        InvalidArgumentError, match="until must be a plain function, as nobody awaits"
+        InvalidArgumentError,
+        match="until must be a plain function, because its result is not awaited",
     ):
         result(purgatory.hold(["a"], until=until, timeout=1.0))
     assert purgatory.num_delayed == 0
@@ -140,7 +141,7 @@ def test_exit_in_a_condition_reaches_whoever_tries_it(
 def test_try_that_began_before_the_end_does_not_call_the_condition() -> None:
     """On a loop the request forgets its condition when it ends: a late try finds none."""
     until = Condition("value")
-    request = HeldRequest(until, None)
+    request = HoldOperation(until, 500, HoldFuture())
     assert request.cancel() is True
     assert (request.try_complete(), until.calls, request.outcome) == (False, 0, "cancelled")
 
@@ -175,16 +176,17 @@ def test_cancelled_future_leaves_the_purgatory(purgatory: DelayedOperationPurgat
     assert (until.calls, future.cancelled()) == (1, True)
 
 
-def test_key_that_is_gone_cancels_the_future(purgatory: DelayedOperationPurgatory) -> None:
-    """By cancel_for_key."""
+def test_key_that_is_gone_gives_the_future_an_error(purgatory: DelayedOperationPurgatory) -> None:
+    """By cancel_for_key, as on an event loop."""
     future = purgatory.hold(["a"], until=Condition(), timeout=1.0)
     assert len(purgatory.cancel_for_key("a")) == 1
-    assert future.cancelled()
+    with pytest.raises(OperationCancelledError, match="'test'"):
+        result(future)
 
 
 @pytest.mark.parametrize("by", ["its owner", "the purgatory"])
 def test_cancelled_future_is_done_for_those_who_wait(
-    purgatory: DelayedOperationPurgatory, crew: Crew, by: str
+    purgatory: DelayedOperationPurgatory, thread_group: ThreadGroup, by: str
 ) -> None:
     """`concurrent.futures.wait` and `as_completed` too: they wait for more than `cancel` does."""
     future = purgatory.hold(["a"], until=Condition(), timeout=1.0)
@@ -199,8 +201,8 @@ def test_cancelled_future_is_done_for_those_who_wait(
     else:
         purgatory.cancel_for_key("a")
     assert concurrent.futures.wait([future], timeout=0).done == {future}
-    crew.start(wait)
-    crew.join()
+    thread_group.start(wait)
+    thread_group.join()
     assert done == [{future}, {future}]
 
 
@@ -209,14 +211,14 @@ def test_shutdown_gives_the_future_a_clear_error(purgatory: DelayedOperationPurg
     future = purgatory.hold(["a"], until=Condition(), timeout=1.0)
     cancelled = purgatory.hold(["a"], until=Condition(), timeout=1.0)
     cancelled.cancel()
-    assert len(purgatory.shutdown()) == 1
+    assert len(purgatory.close()) == 1
     with pytest.raises(PurgatoryClosedError, match="'test'"):
         result(future)
     assert cancelled.cancelled()
 
 
 @pytest.mark.parametrize(
-    "timeout", [-1, -0.001, float("nan"), float("inf"), 1e306, 10**400, True, "1", None], ids=repr
+    "timeout", [-1, -0.001, float("nan"), float("inf"), 1e306, 10**400, True, "1"], ids=repr
 )
 def test_timeout_that_is_no_span_of_time_is_refused(
     purgatory: DelayedOperationPurgatory, timeout: Any
@@ -261,21 +263,21 @@ def test_timeout_is_rounded_up_to_whole_milliseconds(timeout: float, delay_ms: i
 
 
 def test_one_thread_waits_while_another_brings_the_event(
-    purgatory: DelayedOperationPurgatory, crew: Crew
+    purgatory: DelayedOperationPurgatory, thread_group: ThreadGroup
 ) -> None:
     """The usual way to use it."""
     until = Condition()
     got: list[object] = []
     future = purgatory.hold(["a"], until=until, timeout=60.0)
-    crew.start(lambda: got.append(future.result(TIME_LIMIT)))
+    thread_group.start(lambda: got.append(future.result(TIME_LIMIT)))
     until.value = "done"
     purgatory.check_and_complete("a")
-    crew.join()
+    thread_group.join()
     assert got == ["done"]
 
 
 def test_cancel_that_races_with_the_event_ends_the_future_one_way(
-    purgatory: DelayedOperationPurgatory, crew: Crew, switching: None
+    purgatory: DelayedOperationPurgatory, thread_group: ThreadGroup, switching: None
 ) -> None:
     """Either its owner's cancel or the event wins; waiters are told in both cases."""
     held = [(Condition(), number) for number in range(300)]
@@ -290,9 +292,9 @@ def test_cancel_that_races_with_the_event_ends_the_future_one_way(
         for future in pending:
             future.cancel()
 
-    crew.start(bring_events)
-    crew.start(cancel)
-    crew.join()
+    thread_group.start(bring_events)
+    thread_group.start(cancel)
+    thread_group.join()
     assert concurrent.futures.wait(pending, timeout=0).not_done == set()
     assert all(future.cancelled() or future.result() == "done" for future in pending)
     metrics = purgatory.metrics()

@@ -67,8 +67,8 @@ def test_slow_callback_is_measured_and_logged_with_its_operation(
     metrics = measured.metrics()
     assert (metrics.max_late_ms, metrics.max_callback_ms) == (490, 500)
     assert [record.getMessage() for record in caplog.records] == [
-        f"purgatory 'test': the callbacks of {slow!r} took 500 ms; without an executor, time-outs wait for them",
-        f"purgatory 'test': {delayed!r} timed out 490 ms late",
+        f"purgatory 'test': the callbacks of {slow!r} took 500 ms; without an executor, other timeouts wait for them",
+        f"purgatory 'test': {delayed!r} expired 490 ms late",
     ]
     assert metrics.by_kafka_name()["MaxExpirationLateMs"] == 490
 
@@ -147,7 +147,7 @@ def test_executor_belongs_to_the_timer_that_is_given() -> None:
     """Two places for it would be one too many."""
     with (
         ThreadPoolExecutor(1) as pool,
-        pytest.raises(InvalidArgumentError, match="executor must be the timer's own"),
+        pytest.raises(InvalidArgumentError, match="executor must be None where a timer is given"),
     ):
         DelayedOperationPurgatory("test", timer=SystemTimer("test"), executor=pool)
 

@@ -19,8 +19,8 @@ from request_purgatory.purgatory.legacy import DelayQueueTimer
 from tests.conftest import MakePurgatory
 from tests.support.pending import watch
 from tests.support.requests import Request, fail
-from tests.support.sleeping_threads import SleeperClock
-from tests.support.thread_group import Crew
+from tests.support.sleeping_threads import SleepRecordingClock
+from tests.support.thread_group import ThreadGroup
 
 
 @pytest.fixture
@@ -225,26 +225,28 @@ def test_deadline_in_the_delay_queue_is_not_cut_short_by_a_fraction_of_a_millise
     assert request.outcome == "expired"
 
 
-def test_sleeper_on_the_delay_queue_is_woken_by_an_earlier_deadline(crew: Crew) -> None:
+def test_sleeper_on_the_delay_queue_is_woken_by_an_earlier_deadline(
+    thread_group: ThreadGroup,
+) -> None:
     """As on the timing wheel."""
-    clock = SleeperClock()
+    clock = SleepRecordingClock()
     timer = DelayQueueTimer("test", clock)
     came_due: list[bool] = []
     timer.add(Request(50))
-    crew.start(lambda: came_due.append(timer.advance_clock(None)))
+    thread_group.start(lambda: came_due.append(timer.advance_clock(None)))
     assert clock.wait_for_sleep(1) == 50
     timer.add(Request(20))
     assert clock.wait_for_sleep(2) == 20
     clock.advance(20)
-    crew.join()
-    crew.start(lambda: came_due.append(timer.advance_clock(10)))
+    thread_group.join()
+    thread_group.start(lambda: came_due.append(timer.advance_clock(10)))
     assert clock.wait_for_sleep(3) == 30
     clock.advance(10)
-    crew.join()
-    crew.start(lambda: came_due.append(timer.advance_clock(None)))
+    thread_group.join()
+    thread_group.start(lambda: came_due.append(timer.advance_clock(None)))
     assert clock.wait_for_sleep(4) == 50
     timer.wake()
-    crew.join()
+    thread_group.join()
     assert came_due == [True, False, False]
 
 
@@ -278,7 +280,7 @@ def test_closed_delay_queue_takes_nothing(clock: ManualClock) -> None:
         timer.advance_clock(0)
 
 
-def test_delay_queue_under_threads(crew: Crew, switching: None) -> None:
+def test_delay_queue_under_threads(thread_group: ThreadGroup, switching: None) -> None:
     """Its heap is replaced by purges while another thread looks at what is due."""
     queue = DelayQueueTimer("test", ManualClock())
     stopped = threading.Event()
@@ -287,7 +289,7 @@ def test_delay_queue_under_threads(crew: Crew, switching: None) -> None:
         while not stopped.is_set():
             queue.advance_clock(0)
 
-    crew.start(advance)
+    thread_group.start(advance)
     for _ in range(2_000):
         requests = [Request(1_000) for _ in range(3)]
         for request in requests:
@@ -296,5 +298,5 @@ def test_delay_queue_under_threads(crew: Crew, switching: None) -> None:
             request.cancel()
         queue.purge()
     stopped.set()
-    crew.join()
+    thread_group.join()
     assert queue.size == 0

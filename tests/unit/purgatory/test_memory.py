@@ -8,9 +8,9 @@ import pytest
 
 from request_purgatory import DelayedOperationPurgatory, SystemTimer
 from request_purgatory._native import primitives
-from request_purgatory.timer.wheel import most_buckets
+from request_purgatory.timer.wheel import max_buckets
 from tests.support.requests import Request, fail
-from tests.support.thread_group import Crew
+from tests.support.thread_group import ThreadGroup
 
 _testcapi = pytest.importorskip("_testcapi", reason="this Python has no tests of its own")
 
@@ -21,7 +21,7 @@ MOST = 60
 @pytest.mark.skipif(
     not primitives.COMPILED, reason="interpreted, each number is an object that needs memory"
 )
-def test_call_that_finds_no_memory_leaves_no_lock_held(crew: Crew) -> None:
+def test_call_that_finds_no_memory_leaves_no_lock_held(thread_group: ThreadGroup) -> None:
     """Whichever allocation of it fails; others add, cancel and time out afterwards."""
     timer = SystemTimer("test", wheel_size=2)
     purgatory = DelayedOperationPurgatory("test", timer=timer, reaper=False)
@@ -31,7 +31,7 @@ def test_call_that_finds_no_memory_leaves_no_lock_held(crew: Crew) -> None:
         for call in (
             # Farther ahead each time, so that levels are made, and buckets come into the delay
             # queue.
-            partial(timer.call_later, 2 ** (number % 40), fail),
+            partial(timer.call_later_ms, 2 ** (number % 40), fail),
             partial(purgatory.try_complete_else_watch, request, ["a"]),
         ):
             _testcapi.set_nomemory(number, number + 1)
@@ -41,11 +41,11 @@ def test_call_that_finds_no_memory_leaves_no_lock_held(crew: Crew) -> None:
                 failed += 1
             finally:
                 _testcapi.remove_mem_hooks()
-            crew.start(timer.check)
-            crew.join()
+            thread_group.start(timer.check)
+            thread_group.join()
     assert failed >= 5
-    purgatory.check()
-    assert purgatory.num_delayed == len(purgatory.shutdown())
+    purgatory._check_invariants()
+    assert purgatory.num_delayed == len(purgatory.close())
     timer.shutdown()
     timer.check()
 
@@ -53,13 +53,13 @@ def test_call_that_finds_no_memory_leaves_no_lock_held(crew: Crew) -> None:
 @pytest.mark.skipif(
     not primitives.COMPILED, reason="interpreted, each number is an object that needs memory"
 )
-def test_shutdown_that_finds_no_memory_can_be_repeated(crew: Crew) -> None:
+def test_shutdown_that_finds_no_memory_can_be_repeated(thread_group: ThreadGroup) -> None:
     """The list of what was pending grows while the buckets are emptied."""
     failed = 0
     for number in range(1, MOST):
         timer = SystemTimer("test")
         for delay_ms in range(1, 101):
-            timer.call_later(delay_ms, fail)
+            timer.call_later_ms(delay_ms, fail)
         _testcapi.set_nomemory(number, number + 1)
         try:
             timer.shutdown()
@@ -67,8 +67,8 @@ def test_shutdown_that_finds_no_memory_can_be_repeated(crew: Crew) -> None:
             failed += 1
         finally:
             _testcapi.remove_mem_hooks()
-        crew.start(timer.shutdown)
-        crew.join()
+        thread_group.start(timer.shutdown)
+        thread_group.join()
         assert timer.size == 0
         timer.check()
     assert failed >= 5
@@ -80,6 +80,6 @@ def test_shutdown_that_finds_no_memory_can_be_repeated(crew: Crew) -> None:
 def test_delay_queue_has_room_for_every_bucket(tick_ms: int, wheel_size: int) -> None:
     """Of as many levels as the longest delay needs."""
     timer = SystemTimer("test", tick_ms=tick_ms, wheel_size=wheel_size)
-    timer.call_later(primitives.MAX_DELAY_MS, fail)
-    assert sum(len(wheel.buckets) for wheel in timer._wheel) <= most_buckets(tick_ms, wheel_size)
+    timer.call_later_ms(primitives.MAX_DELAY_MS, fail)
+    assert sum(len(wheel.buckets) for wheel in timer._wheel) <= max_buckets(tick_ms, wheel_size)
     timer.shutdown()

@@ -23,9 +23,9 @@ from request_purgatory import (
     TimerTask,
 )
 from request_purgatory._native import states
-from request_purgatory.purgatory.operation import Keeper
+from request_purgatory.purgatory.operation import OperationHost
 from tests.support.requests import Fault, Request, fail
-from tests.support.thread_group import Crew
+from tests.support.thread_group import ThreadGroup
 
 TIME_LIMIT = 20.0
 
@@ -34,13 +34,13 @@ def test_new_operation_is_pending() -> None:
     """It has no outcome."""
     request = Request(500)
     assert (request.delay_ms, request.is_completed, request.outcome) == (500, False, None)
-    assert repr(request) == "<Request delay_ms=500 pending>"
+    assert repr(request) == "<Request timeout_ms=500 pending>"
 
 
 @pytest.mark.parametrize("delay_ms", [0.5, None, "1"])
-def test_delay_is_validated(delay_ms: object) -> None:
+def test_timeout_is_validated(delay_ms: object) -> None:
     """As a timer task's."""
-    with pytest.raises(InvalidArgumentError, match="delay_ms"):
+    with pytest.raises(InvalidArgumentError, match="timeout_ms"):
         Request(delay_ms)  # type: ignore[arg-type]
 
 
@@ -57,7 +57,7 @@ def test_force_complete_is_true_once() -> None:
         True,
         ["complete"],
     )
-    assert repr(request) == "<Request delay_ms=1000 completed>"
+    assert repr(request) == "<Request timeout_ms=1000 completed>"
 
 
 def test_cancel_is_true_once() -> None:
@@ -128,19 +128,27 @@ def test_operation_without_its_methods_says_so(purgatory: DelayedOperationPurgat
         DelayedOperation(10).force_complete()
 
 
-def test_keeper_without_its_methods_says_so() -> None:
-    """The base class of purgatories is to be subclassed, too."""
+def test_host_is_an_interface() -> None:
+    """Every method is to be overridden."""
     with pytest.raises(NotImplementedError):
-        Keeper()._operation_ended(Request(), states.COMPLETED)
+        OperationHost()._operation_ended(Request(), states.COMPLETED)
     with pytest.raises(NotImplementedError):
-        Keeper()._callback_failed(Request(), Fault())
+        OperationHost()._callback_failed(Request(), Fault())
     with pytest.raises(NotImplementedError):
-        Keeper()._now_ms()
+        OperationHost()._now_ms()
     with pytest.raises(NotImplementedError):
-        Keeper()._callbacks_ran(Request(), 0)
+        OperationHost()._callbacks_ran(Request(), 0)
+    with pytest.raises(NotImplementedError):
+        OperationHost().try_complete_else_watch(Request(), ["a"])
+    with pytest.raises(NotImplementedError):
+        OperationHost().check_and_complete("a")
+    with pytest.raises(NotImplementedError):
+        _ = OperationHost().is_closed
 
 
-def test_only_one_of_many_threads_ends_an_operation(crew: Crew, switching: None) -> None:
+def test_only_one_of_many_threads_ends_an_operation(
+    thread_group: ThreadGroup, switching: None
+) -> None:
     """Whatever they race for: completing, cancelling, or the timeout."""
     clock = ManualClock()
     timer = SystemTimer("test", clock=clock)
@@ -156,10 +164,10 @@ def test_only_one_of_many_threads_ends_an_operation(crew: Crew, switching: None)
         won.append(sum(end(request) for request in requests))  # type: ignore[operator]
 
     for end in (Request.force_complete, Request.cancel, Request.cancel, Request.force_complete):
-        crew.start(race, end)
+        thread_group.start(race, end)
     start.wait(TIME_LIMIT)
     timer.advance_clock(0)
-    crew.join()
+    thread_group.join()
     expired = sum(request.outcome == "expired" for request in requests)
     assert sum(won) + expired == len(requests)
     for request in requests:
@@ -192,7 +200,7 @@ def test_event_that_a_try_causes_leads_to_another_try(purgatory: DelayedOperatio
 
 
 def test_event_during_a_running_try_leads_to_another_try(
-    purgatory: DelayedOperationPurgatory, crew: Crew
+    purgatory: DelayedOperationPurgatory, thread_group: ThreadGroup
 ) -> None:
     """The thread that brings it does not wait; the one that is trying tries again."""
     inside, release = threading.Event(), threading.Event()
@@ -206,13 +214,13 @@ def test_event_during_a_running_try_leads_to_another_try(
     request.during["try"] = linger
     purgatory.try_complete_else_watch(request, ["a"])
     completed: list[int] = []
-    crew.start(lambda: completed.append(purgatory.check_and_complete("a")))
+    thread_group.start(lambda: completed.append(purgatory.check_and_complete("a")))
     assert inside.wait(TIME_LIMIT)
     request.ready = True
     assert purgatory.check_and_complete("a") == 0
     assert (request.tries, request.outcome) == (2, None)
     release.set()
-    crew.join()
+    thread_group.join()
     assert (completed, request.tries, request.outcome) == ([1], 3, "completed")
 
 
@@ -321,7 +329,7 @@ def test_exit_out_of_a_try_loses_no_event(
         purgatory.check_and_complete("a")
     assert [request.outcome for request in (leaving, other)] == ["completed", "completed"]
     purgatory.purge()
-    purgatory.check()
+    purgatory._check_invariants()
 
 
 def test_condition_that_notifies_itself_is_an_error(purgatory: DelayedOperationPurgatory) -> None:
@@ -377,7 +385,7 @@ def test_subclass_that_forgets_the_base_class_is_refused(
             pass
 
     with pytest.raises(
-        NotInitializedError, match=r"Forgetful.__init__ has to call super\(\).__init__\(delay_ms\)"
+        NotInitializedError, match=r"Forgetful.__init__ did not call super\(\).__init__"
     ):
         purgatory.try_complete_else_watch(Forgetful(), ["a"])
     with pytest.raises(NotInitializedError, match="ForgetfulTask"):
@@ -425,7 +433,7 @@ def test_failure_that_cannot_be_logged_harms_no_other_operation(
         purgatory.try_complete_else_watch(request, ["a"])
     failing.during["try"] = fail
     other.ready = True
-    logger = logging.getLogger("request_purgatory.purgatory.purgatory")
+    logger = logging.getLogger("request_purgatory.purgatory")
     logger.addFilter(refuse)
     try:
         assert purgatory.check_and_complete("a") == 1

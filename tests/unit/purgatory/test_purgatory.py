@@ -10,6 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from request_purgatory import (
+    DelayedOperation,
     DelayedOperationPurgatory,
     InvalidArgumentError,
     LegacyPurgatory,
@@ -71,7 +72,7 @@ def test_event_between_two_watches_completes_the_request(
     assert purgatory.try_complete_else_watch(request, ["a", EventKey(), "b"]) is False
     assert (completed, request.tries, request.calls) == ([0, 1], 1, ["complete"])
     assert (purgatory.num_delayed, purgatory.watched, purgatory.metrics().completions) == (0, 0, 1)
-    purgatory.check()
+    purgatory._check_invariants()
 
 
 def test_event_that_fails_between_two_watches_is_the_checks(
@@ -94,7 +95,7 @@ def test_event_that_fails_between_two_watches_is_the_checks(
     assert purgatory.try_complete_else_watch(request, ["a", EventKey()]) is False
     assert (checked, request.tries, request.outcome) == ([0, 0], 2, None)
     assert (purgatory.num_delayed, purgatory.metrics().callback_errors) == (1, 1)
-    purgatory.check()
+    purgatory._check_invariants()
 
 
 def test_event_during_the_try_is_not_missed(purgatory: DelayedOperationPurgatory) -> None:
@@ -109,7 +110,7 @@ def test_event_during_the_try_is_not_missed(purgatory: DelayedOperationPurgatory
     assert purgatory.try_complete_else_watch(request, ["a"]) is True
     assert (request.tries, request.calls) == (2, ["complete"])
     assert purgatory.num_delayed == 0
-    purgatory.check()
+    purgatory._check_invariants()
 
 
 def test_check_completes_what_is_satisfied_and_leaves_the_rest(
@@ -127,7 +128,7 @@ def test_check_completes_what_is_satisfied_and_leaves_the_rest(
         3,
         [None] * 3,
     )
-    purgatory.check()
+    purgatory._check_invariants()
 
 
 def test_check_of_another_key_tries_nothing(purgatory: DelayedOperationPurgatory) -> None:
@@ -214,7 +215,7 @@ def test_request_that_ended_before_it_came_is_counted_and_not_kept(
     assert (request.tries, purgatory.num_delayed, purgatory.operations()) == (0, 0, [])
     metrics = purgatory.metrics()
     assert metrics.completions + metrics.cancellations == 1
-    purgatory.check()
+    purgatory._check_invariants()
 
 
 def test_request_that_ends_while_it_goes_to_the_timer_comes_out_again(clock: ManualClock) -> None:
@@ -232,7 +233,7 @@ def test_request_that_ends_while_it_goes_to_the_timer_comes_out_again(clock: Man
     request = Request(10)
     purgatory.try_complete_else_watch(request, ["a"])
     assert (request.outcome, purgatory.timer.size, purgatory.num_delayed) == ("completed", 0, 0)
-    purgatory.check()
+    purgatory._check_invariants()
 
 
 @pytest.mark.parametrize("design", ["wheel", "legacy"])
@@ -255,7 +256,7 @@ def test_request_that_ends_before_its_wait_begins_is_counted_and_not_kept(
     assert (purgatory.num_delayed, purgatory.timer.size, purgatory.operations()) == (0, 0, [])
     metrics = purgatory.metrics()
     assert metrics.completions + metrics.cancellations == 1
-    purgatory.check()
+    purgatory._check_invariants()
 
 
 # -- time
@@ -340,7 +341,7 @@ def test_cancel_for_key_cancels_its_watchers_and_returns_them(
     assert [request.calls for request in gone] == [["cancellation"]] * 2
     assert (kept.outcome, purgatory.num_delayed) == (None, 1)
     assert purgatory.cancel_for_key("a") == []
-    purgatory.check()
+    purgatory._check_invariants()
 
 
 def test_request_can_be_cancelled_by_itself(purgatory: DelayedOperationPurgatory) -> None:
@@ -368,7 +369,7 @@ def test_request_that_is_discarded_leaves_every_list(purgatory: DelayedOperation
         1,
     )
     assert purgatory.metrics().callback_errors == 1
-    purgatory.check()
+    purgatory._check_invariants()
     with pytest.raises(InvalidArgumentError, match="one of purgatory 'test'"):
         purgatory.discard(Request())
 
@@ -385,7 +386,7 @@ def test_check_passes_over_what_an_earlier_try_took_out(
     assert purgatory.check_and_complete("a") == 1
     assert (first.tries, second.tries, third.tries) == (2, 1, 2)
     assert (second.outcome, third.outcome) == ("cancelled", "completed")
-    purgatory.check()
+    purgatory._check_invariants()
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
@@ -405,26 +406,30 @@ def test_exit_raised_by_an_answer_reaches_the_thread_that_checks(
     assert (request.outcome, request.calls, purgatory.num_delayed) == ("completed", ["complete"], 0)
     purgatory.purge()
     assert (purgatory.watched, purgatory.metrics().callback_errors) == (0, 0)
-    purgatory.check()
+    purgatory._check_invariants()
 
 
 def test_how_many_watch_a_key_can_be_asked(purgatory: DelayedOperationPurgatory) -> None:
     """Without a look at who does."""
     request = watch(purgatory, "a")
     watch(purgatory, "a")
-    assert (purgatory.watched_under("a"), purgatory.watched_under("b")) == (2, 0)
+    assert (purgatory.num_watchers("a"), purgatory.num_watchers("b")) == (2, 0)
     purgatory.discard(request)
-    assert purgatory.watched_under("a") == 1
+    assert purgatory.num_watchers("a") == 1
 
 
 def test_listener_is_told_of_every_end(
-    purgatory: DelayedOperationPurgatory, clock: ManualClock
+    clock: ManualClock,
 ) -> None:
     """Once, after the callbacks, also of what never waited."""
     told: list[tuple[object, str | None, list[str]]] = []
-    purgatory.end_listener = lambda operation: told.append(
-        (operation, operation.outcome, list(operation.calls))
-    )  # type: ignore[attr-defined]
+
+    def note(operation: DelayedOperation) -> None:
+        assert isinstance(operation, Request)
+        told.append((operation, operation.outcome, list(operation.calls)))
+
+    timer = SystemTimer("test", clock=clock)
+    purgatory = DelayedOperationPurgatory(timer=timer, reaper=False, on_end=note)
     completed, expired, cancelled = (
         watch(purgatory, "a"),
         watch(purgatory, "b", delay_ms=5),
@@ -453,8 +458,8 @@ def test_purgatory_makes_a_timer_of_its_own() -> None:
     purgatory = DelayedOperationPurgatory("test", reaper=False)
     assert isinstance(purgatory.timer.clock, MonotonicClock)
     purgatory.try_complete_else_watch(Request(HOUR_MS), ["a"])
-    purgatory.check()
-    assert len(purgatory.shutdown()) == 1
+    purgatory._check_invariants()
+    assert len(purgatory.close()) == 1
     with pytest.raises(TimerClosedError):
         purgatory.timer.add(Request())
 
@@ -465,7 +470,7 @@ def test_two_purgatories_can_share_a_timer(clock: ManualClock, timer: SystemTime
     second = DelayedOperationPurgatory("second", timer=timer, reaper=False)
     cancelled, expired = watch(first, "a", delay_ms=10), watch(second, "a", delay_ms=10)
     assert (first.num_delayed, second.num_delayed, timer.size) == (1, 1, 2)
-    assert first.shutdown() == [cancelled]
+    assert first.close() == [cancelled]
     clock.advance(10)
     second.advance_clock(0)
     assert (cancelled.outcome, expired.outcome) == ("cancelled", "expired")

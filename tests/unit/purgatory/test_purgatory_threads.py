@@ -24,7 +24,7 @@ from request_purgatory import (
 )
 from tests.conftest import MakePurgatory
 from tests.support.requests import Request
-from tests.support.thread_group import Crew
+from tests.support.thread_group import ThreadGroup
 
 TIME_LIMIT = 20.0
 
@@ -92,7 +92,7 @@ def no_tries_overlap() -> Iterator[None]:
 
 
 def test_every_operation_ends_once_whatever_threads_race_for_it(
-    make_purgatory: MakePurgatory, clock: ManualClock, crew: Crew, switching: None
+    make_purgatory: MakePurgatory, clock: ManualClock, thread_group: ThreadGroup, switching: None
 ) -> None:
     """Eight threads watch, bring events, complete, cancel, cancel keys and move the clock, all at once."""
     purgatory = make_purgatory(purge_interval=50)
@@ -143,12 +143,12 @@ def test_every_operation_ends_once_whatever_threads_race_for_it(
         purgatory.advance_clock(0)
 
     for number in range(3):
-        crew.start(watch, number)
+        thread_group.start(watch, number)
     for number, work in enumerate([bring_an_event, bring_an_event, end_one, cancel_a_key, advance]):
-        crew.start(until_all_is_watched, work, number)
-    crew.join()
+        thread_group.start(until_all_is_watched, work, number)
+    thread_group.join()
 
-    purgatory.check()
+    purgatory._check_invariants()
     pending = {operation for operation in operations if not operation.is_completed}
     assert purgatory.num_delayed == len(pending)
     # The level may have been raised by a thread that the interpreter stopped before its check;
@@ -161,7 +161,7 @@ def test_every_operation_ends_once_whatever_threads_race_for_it(
         if not operation.is_completed
     )
     pending = {operation for operation in operations if not operation.is_completed}
-    assert set(purgatory.shutdown()) == pending
+    assert set(purgatory.close()) == pending
     for operation in operations:
         operation.assert_ended_once()
     metrics = purgatory.metrics()
@@ -175,7 +175,7 @@ def test_every_operation_ends_once_whatever_threads_race_for_it(
 
 
 def test_event_that_races_with_the_watch_is_never_missed(
-    make_purgatory: MakePurgatory, crew: Crew, switching: None
+    make_purgatory: MakePurgatory, thread_group: ThreadGroup, switching: None
 ) -> None:
     """The event comes before, between or after the tries: the operation always completes."""
     purgatory = make_purgatory()
@@ -194,16 +194,16 @@ def test_event_that_races_with_the_watch_is_never_missed(
             operation.level[number] += 1
             purgatory.check_and_complete(number)
 
-    crew.start(watch)
-    crew.start(bring_events)
-    crew.join()
+    thread_group.start(watch)
+    thread_group.start(bring_events)
+    thread_group.join()
     assert [operation.outcome for operation in operations] == ["completed"] * rounds
     assert purgatory.num_delayed == 0
-    purgatory.check()
+    purgatory._check_invariants()
 
 
 def test_no_check_is_lost_on_a_try_that_is_running(
-    make_purgatory: MakePurgatory, crew: Crew, switching: None
+    make_purgatory: MakePurgatory, thread_group: ThreadGroup, switching: None
 ) -> None:
     """Four threads bring one acknowledgement each, to one operation that needs all four."""
     purgatory = make_purgatory()
@@ -223,8 +223,8 @@ def test_no_check_is_lost_on_a_try_that_is_running(
             completed.append(purgatory.check_and_complete(number))
 
     for _ in range(threads):
-        crew.start(acknowledge)
-    crew.join()
+        thread_group.start(acknowledge)
+    thread_group.join()
     assert [operation.outcome for operation in operations] == ["completed"] * rounds
     assert sum(completed) == rounds
     assert purgatory.operations() == []
@@ -233,7 +233,7 @@ def test_no_check_is_lost_on_a_try_that_is_running(
 @pytest.mark.parametrize("design", ["wheel", "legacy"])
 @pytest.mark.parametrize("own_timer", [True, False])
 def test_shutdown_that_races_with_watches_leaves_nothing_pending(
-    crew: Crew, switching: None, design: str, own_timer: bool
+    thread_group: ThreadGroup, switching: None, design: str, own_timer: bool
 ) -> None:
     """Each operation is reported once: by its callback, or by the error that its watcher gets.
 
@@ -266,11 +266,11 @@ def test_shutdown_that_races_with_watches_leaves_nothing_pending(
                     return
 
         for _ in range(3):
-            crew.start(watch, purgatory, operations, begun)
+            thread_group.start(watch, purgatory, operations, begun)
         for _ in range(20):
             assert begun.acquire(timeout=TIME_LIMIT)
-        cancelled = purgatory.shutdown()
-        crew.join()
+        cancelled = purgatory.close()
+        thread_group.join()
         for operation in operations:
             operation.assert_ended_once()
         assert set(cancelled) == {operation for operation in operations if operation.told}
@@ -281,7 +281,7 @@ def test_shutdown_that_races_with_watches_leaves_nothing_pending(
 
 
 def test_threads_that_advance_the_clock_hear_of_the_shutdown(
-    make_purgatory: MakePurgatory, crew: Crew, switching: None
+    make_purgatory: MakePurgatory, thread_group: ThreadGroup, switching: None
 ) -> None:
     """PurgatoryClosedError, wherever the shutdown meets them."""
     for _ in range(20):
@@ -298,13 +298,15 @@ def test_threads_that_advance_the_clock_hear_of_the_shutdown(
                 time.sleep(0)
 
         for _ in range(2):
-            crew.start(advance, purgatory, begun)
+            thread_group.start(advance, purgatory, begun)
             assert begun.acquire(timeout=TIME_LIMIT)
-        purgatory.shutdown()
-        crew.join()
+        purgatory.close()
+        thread_group.join()
 
 
-def test_operation_that_two_threads_hand_in_is_taken_once(crew: Crew, switching: None) -> None:
+def test_operation_that_two_threads_hand_in_is_taken_once(
+    thread_group: ThreadGroup, switching: None
+) -> None:
     """The other thread gets an error, and nothing is counted twice."""
     purgatories = [DelayedOperationPurgatory(name, reaper=False) for name in ("one", "other")]
     requests: list[Request] = [Request(60_000) for _ in range(2_000)]
@@ -319,18 +321,18 @@ def test_operation_that_two_threads_hand_in_is_taken_once(crew: Crew, switching:
             taken[number].append(index)
 
     for number in range(2):
-        crew.start(hand_in, number)
-    crew.join()
+        thread_group.start(hand_in, number)
+    thread_group.join()
     assert sorted(taken[0] + taken[1]) == list(range(len(requests)))
     assert [purgatory.num_delayed for purgatory in purgatories] == [
         len(numbers) for numbers in taken
     ]
     for purgatory in purgatories:
-        purgatory.check()
-        purgatory.shutdown()
+        purgatory._check_invariants()
+        purgatory.close()
 
 
-def test_checks_of_a_key_that_comes_and_goes(crew: Crew, switching: None) -> None:
+def test_checks_of_a_key_that_comes_and_goes(thread_group: ThreadGroup, switching: None) -> None:
     """One thread looks the list up while another one takes it out of the map with its last watcher."""
     purgatory = DelayedOperationPurgatory("test", reaper=False, shards=1)
     stopped = threading.Event()
@@ -338,14 +340,14 @@ def test_checks_of_a_key_that_comes_and_goes(crew: Crew, switching: None) -> Non
     def check() -> None:
         while not stopped.is_set():
             purgatory.check_and_complete("a")
-            purgatory.watched_under("a")
+            purgatory.num_watchers("a")
 
-    crew.start(check)
+    thread_group.start(check)
     for _ in range(20_000):
         request = Request(60_000)
         purgatory.try_complete_else_watch(request, ["a"])
         purgatory.discard(request)
     stopped.set()
-    crew.join()
-    purgatory.check()
+    thread_group.join()
+    purgatory._check_invariants()
     assert purgatory.metrics().cancellations == 20_000

@@ -55,10 +55,10 @@ def test_purge_that_is_due_is_said_to_be(purgatory: DelayedOperationPurgatory) -
     said = []
     for _ in range(3):
         watch(purgatory, "a").force_complete()
-        said.append(purgatory.purge_due)
+        said.append(purgatory._is_purge_due)
     assert said == [False, isinstance(purgatory, LegacyPurgatory), True]
     purgatory.advance_clock(0)
-    assert (purgatory.purge_due, purgatory.metrics().purges) == (False, 1)
+    assert (purgatory._is_purge_due, purgatory.metrics().purges) == (False, 1)
 
 
 def test_purge_interval_of_zero_purges_at_the_next_chance(
@@ -85,13 +85,13 @@ def test_what_checks_have_met_is_not_kept_for_a_purge_that_never_comes(
         purgatory.check_and_complete("a")
         purgatory.check_and_complete(number)
     assert purgatory.watched == 0
-    assert len(purgatory._unpurged) <= 1_001
+    assert len(purgatory._backlog) <= 1_001
     kept = [Request(60_000) for _ in range(3_000)]
     for request in kept:
         purgatory.try_complete_else_watch(request, ["a"])
         request.force_complete()
     assert purgatory.purge() == 3_000
-    assert (purgatory.watched, len(purgatory._unpurged)) == (0, 0)
+    assert (purgatory.watched, len(purgatory._backlog)) == (0, 0)
 
 
 class Finalized(Request):
@@ -116,7 +116,7 @@ def test_finalizers_that_purge_take_part_in_the_purge(make_wheel_purgatory: Make
     del request
     own = purgatory.purge()
     assert len(purged) == 4
-    assert (own + sum(purged), purgatory.watched, len(purgatory._unpurged)) == (8, 0, 0)
+    assert (own + sum(purged), purgatory.watched, len(purgatory._backlog)) == (8, 0, 0)
     assert 0 < own < 8
     assert purgatory.metrics().purged_entries == 8
 
@@ -141,6 +141,6 @@ def test_finalizer_that_purges_while_met_operations_are_forgotten_loses_none(
     last.force_complete()
     # The newest and the one that is looked at when `met` goes are kept.
     assert purged == [998]
-    assert (purgatory.watched, len(purgatory._unpurged)) == (2, 2)
+    assert (purgatory.watched, len(purgatory._backlog)) == (2, 2)
     assert purgatory.purge() == 2
     assert purgatory.watched == 0

@@ -9,20 +9,20 @@ import pytest
 
 from request_purgatory import DelayedOperationPurgatory, LegacyPurgatory, SystemTimer
 from tests.support.requests import Request
-from tests.support.sleeping_threads import SleeperClock
-from tests.support.thread_group import Crew
+from tests.support.sleeping_threads import SleepRecordingClock
+from tests.support.thread_group import ThreadGroup
 
 TIME_LIMIT = 20.0
 
 
 @pytest.fixture
-def sleeper_clock() -> SleeperClock:
+def sleeper_clock() -> SleepRecordingClock:
     """A manual clock that knows who sleeps on it."""
-    return SleeperClock()
+    return SleepRecordingClock()
 
 
 @pytest.fixture
-def reaped(sleeper_clock: SleeperClock) -> Iterator[DelayedOperationPurgatory]:
+def reaped(sleeper_clock: SleepRecordingClock) -> Iterator[DelayedOperationPurgatory]:
     """A purgatory of the new design with a reaper that sleeps."""
     timer = SystemTimer("test", clock=sleeper_clock)
     with DelayedOperationPurgatory("test", timer=timer, purge_interval=3) as purgatory:
@@ -45,7 +45,9 @@ class Told(Request):
 
 
 @pytest.mark.parametrize("design", ["wheel", "legacy"])
-def test_reaper_expires_when_the_clock_moves(sleeper_clock: SleeperClock, design: str) -> None:
+def test_reaper_expires_when_the_clock_moves(
+    sleeper_clock: SleepRecordingClock, design: str
+) -> None:
     """On its own thread, in either design; nobody calls advance_clock."""
     purgatory = (
         LegacyPurgatory("test", clock=sleeper_clock)
@@ -67,7 +69,7 @@ def test_reaper_expires_when_the_clock_moves(sleeper_clock: SleeperClock, design
 
 
 def test_idle_reaper_sleeps_without_a_limit(
-    sleeper_clock: SleeperClock, reaped: DelayedOperationPurgatory
+    sleeper_clock: SleepRecordingClock, reaped: DelayedOperationPurgatory
 ) -> None:
     """It asked to be woken by nothing but a notification, and nothing has woken it.
 
@@ -78,7 +80,7 @@ def test_idle_reaper_sleeps_without_a_limit(
 
 
 def test_reaper_with_something_pending_sleeps_until_its_bucket(
-    sleeper_clock: SleeperClock, reaped: DelayedOperationPurgatory
+    sleeper_clock: SleepRecordingClock, reaped: DelayedOperationPurgatory
 ) -> None:
     """Later requests and completions leave it alone."""
     reaped.try_complete_else_watch(Request(15), ["a"])
@@ -93,7 +95,7 @@ def test_reaper_with_something_pending_sleeps_until_its_bucket(
 
 
 def test_sleeping_reaper_is_woken_by_an_earlier_request(
-    sleeper_clock: SleeperClock, reaped: DelayedOperationPurgatory
+    sleeper_clock: SleepRecordingClock, reaped: DelayedOperationPurgatory
 ) -> None:
     """It would oversleep otherwise."""
     reaped.try_complete_else_watch(Told(15), ["a"])
@@ -106,7 +108,7 @@ def test_sleeping_reaper_is_woken_by_an_earlier_request(
 
 
 def test_reaper_is_woken_for_a_purge(
-    sleeper_clock: SleeperClock, reaped: DelayedOperationPurgatory
+    sleeper_clock: SleepRecordingClock, reaped: DelayedOperationPurgatory
 ) -> None:
     """By the operation that makes one due, not by those before it; the clock stands still."""
     requests = [Request() for _ in range(4)]
@@ -122,7 +124,7 @@ def test_reaper_is_woken_for_a_purge(
 
 
 def test_reaper_is_woken_for_every_purge(
-    sleeper_clock: SleeperClock, reaped: DelayedOperationPurgatory
+    sleeper_clock: SleepRecordingClock, reaped: DelayedOperationPurgatory
 ) -> None:
     """Again and again, although nothing ever expires."""
     for round_number in range(1, 20):
@@ -139,7 +141,7 @@ def test_reaper_is_woken_for_every_purge(
 
 
 def test_purge_request_that_came_to_nothing_is_not_the_last(
-    sleeper_clock: SleeperClock, reaped: DelayedOperationPurgatory
+    sleeper_clock: SleepRecordingClock, reaped: DelayedOperationPurgatory
 ) -> None:
     """The reaper found that no purge was due any more.
 
@@ -170,7 +172,7 @@ def test_purge_request_that_came_to_nothing_is_not_the_last(
     assert (reaped.metrics().purges, reaped.watched) == (1, 8)
 
 
-def test_reaper_of_the_0_8_design_looks_every_200_ms(sleeper_clock: SleeperClock) -> None:
+def test_reaper_of_the_0_8_design_looks_every_200_ms(sleeper_clock: SleepRecordingClock) -> None:
     """It finds out by itself that a purge is due; nothing wakes it for one."""
     with LegacyPurgatory("test", clock=sleeper_clock, purge_interval=2) as purgatory:
         assert sleeper_clock.wait_for_sleep(1) == 200
@@ -190,18 +192,18 @@ def test_reaper_of_the_0_8_design_looks_every_200_ms(sleeper_clock: SleeperClock
 
 
 def test_shutdown_ends_the_reaper(
-    reaped: DelayedOperationPurgatory, sleeper_clock: SleeperClock
+    reaped: DelayedOperationPurgatory, sleeper_clock: SleepRecordingClock
 ) -> None:
     """However long it would have slept."""
     threads = [thread for thread in threading.enumerate() if thread.name == "test-reaper"]
     assert len(threads) == 1
     reaped.try_complete_else_watch(Request(3_600_000), ["a"])
-    assert len(reaped.shutdown()) == 1
+    assert len(reaped.close()) == 1
     assert not threads[0].is_alive()
 
 
 def test_callback_on_the_reaper_may_shut_the_purgatory_down(
-    reaped: DelayedOperationPurgatory, sleeper_clock: SleeperClock
+    reaped: DelayedOperationPurgatory, sleeper_clock: SleepRecordingClock
 ) -> None:
     """It does not wait for itself; the others are cancelled and reported."""
     cancelled: list[object] = []
@@ -209,7 +211,7 @@ def test_callback_on_the_reaper_may_shut_the_purgatory_down(
 
     class Last(Request):
         def on_expiration(self) -> None:
-            cancelled.extend(reaped.shutdown())
+            cancelled.extend(reaped.close())
             done.set()
 
     (thread,) = [thread for thread in threading.enumerate() if thread.name == "test-reaper"]
@@ -225,7 +227,9 @@ def test_callback_on_the_reaper_may_shut_the_purgatory_down(
 
 @pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, ValueError])
 def test_reaper_outlives_what_a_callback_raises(
-    reaped: DelayedOperationPurgatory, sleeper_clock: SleeperClock, error: type[BaseException]
+    reaped: DelayedOperationPurgatory,
+    sleeper_clock: SleepRecordingClock,
+    error: type[BaseException],
 ) -> None:
     """Even an exit: the timeouts of all others depend on it."""
 
@@ -242,7 +246,7 @@ def test_reaper_outlives_what_a_callback_raises(
 
 
 def test_shutdown_wakes_a_thread_that_advances_the_clock_itself(
-    sleeper_clock: SleeperClock, crew: Crew
+    sleeper_clock: SleepRecordingClock, thread_group: ThreadGroup
 ) -> None:
     """Without a reaper, on a timer that is not the purgatory's own, in either design."""
     for purgatory in (
@@ -252,10 +256,10 @@ def test_shutdown_wakes_a_thread_that_advances_the_clock_itself(
         LegacyPurgatory("test", clock=sleeper_clock, reaper=False),
     ):
         slept = len(sleeper_clock.sleeps)
-        crew.start(purgatory.advance_clock, None)
+        thread_group.start(purgatory.advance_clock, None)
         sleeper_clock.wait_for_sleep(slept + 1)
-        purgatory.shutdown()
-        crew.join()
+        purgatory.close()
+        thread_group.join()
 
 
 def test_reaper_works_on_the_machines_clock() -> None:

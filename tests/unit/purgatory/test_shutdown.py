@@ -65,7 +65,7 @@ def test_operation_that_is_swept_on_its_way_to_the_timer_is_reported_by_its_call
     timer = InterruptedTimer("test", clock=clock)
     purgatory = DelayedOperationPurgatory("test", timer=timer, reaper=False)
     swept: list[object] = []
-    timer.interrupt = lambda: (swept.extend(purgatory.shutdown()), timer.shutdown())
+    timer.interrupt = lambda: (swept.extend(purgatory.close()), timer.shutdown())
     request = Request()
     assert purgatory.try_complete_else_watch(request, ["a", "b"]) is False
     assert (swept, request.calls, request.outcome) == ([request], ["cancellation"], "cancelled")
@@ -77,7 +77,7 @@ def test_operation_that_completes_while_the_timer_closes_is_no_error(clock: Manu
     timer = InterruptedTimer("test", clock=clock)
     purgatory = DelayedOperationPurgatory("test", timer=timer, reaper=False)
     request = Request()
-    timer.interrupt = lambda: (request.force_complete(), purgatory.shutdown(), timer.shutdown())
+    timer.interrupt = lambda: (request.force_complete(), purgatory.close(), timer.shutdown())
     assert purgatory.try_complete_else_watch(request, ["a"]) is False
     assert (request.calls, request.outcome) == (["complete"], "completed")
     assert (purgatory.num_delayed, purgatory.watched, timer.size) == (0, 0, 0)
@@ -94,7 +94,7 @@ def test_operation_that_is_watched_after_the_sweep_is_reported_by_an_error(
     request = Request()
     with pytest.raises(PurgatoryClosedError):
         purgatory.try_complete_else_watch(
-            request, [InterruptingKey(lambda: swept.extend(purgatory.shutdown())), "b"]
+            request, [InterruptingKey(lambda: swept.extend(purgatory.close())), "b"]
         )
     assert (swept, request.calls, request.outcome) == ([], [], "cancelled")
     assert (purgatory.num_delayed, purgatory.watched, purgatory.timer.size) == (0, 0, 0)
@@ -107,7 +107,7 @@ def test_operation_that_shuts_the_purgatory_down_in_its_try_is_swept(
     """It is watched by then, and told of its end like the others."""
     swept: list[object] = []
     request = Request()
-    request.during["try"] = lambda: swept.extend(purgatory.shutdown())
+    request.during["try"] = lambda: swept.extend(purgatory.close())
     assert purgatory.try_complete_else_watch(request, ["a"]) is False
     assert (swept, request.outcome, request.calls) == ([request], "cancelled", ["cancellation"])
     assert purgatory.metrics().cancellations == 1
@@ -122,7 +122,7 @@ def test_cancellation_may_use_the_purgatory(purgatory: DelayedOperationPurgatory
     requests = [Request(cancellation=lambda: watch(purgatory, "a")) for _ in range(3)]
     for request in requests:
         purgatory.try_complete_else_watch(request, ["a"])
-    assert purgatory.shutdown() == requests
+    assert purgatory.close() == requests
     assert purgatory.metrics().callback_errors == 3
 
 
@@ -153,11 +153,11 @@ def test_interrupted_shutdown_leaves_nobody_waiting() -> None:
 
     reaper._thread.join = interrupted  # type: ignore[method-assign]
     with pytest.raises(KeyboardInterrupt):
-        purgatory.shutdown()
+        purgatory.close()
     assert (purgatory.is_closed, pending.calls, purgatory.watched) == (True, ["cancellation"], 0)
     reaper._thread.join = join  # type: ignore[method-assign]
     release.set()
-    assert purgatory.shutdown() == []
+    assert purgatory.close() == []
     join(TIME_LIMIT)
     assert not reaper.is_alive
 
@@ -168,7 +168,7 @@ def test_clock_that_is_advanced_while_the_timer_closes_says_that_the_purgatory_i
     """Not the timer, which is an inner matter then."""
     timer = InterruptedTimer("test", clock=clock)
     purgatory = DelayedOperationPurgatory("test", timer=timer, reaper=False)
-    timer.interrupt = lambda: (purgatory.shutdown(), timer.shutdown())
+    timer.interrupt = lambda: (purgatory.close(), timer.shutdown())
     with pytest.raises(PurgatoryClosedError):
         purgatory.advance_clock(0)
 
@@ -184,7 +184,7 @@ def test_timer_that_its_owner_closed_is_reported_as_such(clock: ManualClock) -> 
     with pytest.raises(TimerClosedError, match="owned elsewhere"):
         purgatory.advance_clock(0)
     assert (request.outcome, purgatory.num_delayed, purgatory.watched) == ("cancelled", 0, 0)
-    purgatory.check()
+    purgatory._check_invariants()
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
@@ -200,7 +200,7 @@ def test_exit_raised_by_a_cancellation_waits_until_all_are_cancelled(
     for request in requests:
         purgatory.try_complete_else_watch(request, ["a"])
     with pytest.raises(error):
-        purgatory.shutdown()
+        purgatory.close()
     assert [request.calls for request in requests] == [["cancellation"]] * 3
     assert (purgatory.is_closed, purgatory.num_delayed, purgatory.watched) == (True, 0, 0)
     assert purgatory.metrics().cancellations == 3

@@ -21,7 +21,7 @@ from request_purgatory import (
 )
 from request_purgatory._native import primitives
 from tests.support.requests import Request
-from tests.support.thread_group import Crew
+from tests.support.thread_group import ThreadGroup
 
 TIME_LIMIT = 20.0
 
@@ -35,7 +35,7 @@ compiled_only = pytest.mark.skipif(
 )
 
 
-class Interrupted(Exception):  # noqa: N818 - as KeyboardInterrupt, no error of the program's
+class Interrupted(Exception):  # noqa: N818 - as KeyboardInterrupt, no error
     """What the signal handler raises."""
 
 
@@ -97,7 +97,7 @@ def interrupting(times: int) -> Iterator[Callable[[Callable[[], object]], None]]
 
 
 @compiled_only
-def test_timer_goes_on_after_interrupted_calls(crew: Crew) -> None:
+def test_timer_goes_on_after_interrupted_calls(thread_group: ThreadGroup) -> None:
     """The thread that advances it is woken by the next earlier task, and ends with the timer."""
     timer = SystemTimer("test")
 
@@ -108,13 +108,15 @@ def test_timer_goes_on_after_interrupted_calls(crew: Crew) -> None:
         except TimerClosedError:
             pass
 
-    thread = crew.start(advance)
+    thread = thread_group.start(advance)
     with interrupting(200) as repeat:
         # Each delay is shorter than the one before, so each addition wakes the sleeper.
-        repeat(lambda: [timer.call_later(delay_ms, int) for delay_ms in range(60_000, 59_000, -20)])
+        repeat(
+            lambda: [timer.call_later_ms(delay_ms, int) for delay_ms in range(60_000, 59_000, -20)]
+        )
     ran: list[int] = []
     crew_limit = time.monotonic() + TIME_LIMIT
-    timer.call_later(1, ran.append, 1)
+    timer.call_later_ms(1, ran.append, 1)
     while not ran and time.monotonic() < crew_limit:
         thread.join(0.005)
     assert ran == [1]
@@ -152,7 +154,7 @@ def test_purgatory_goes_on_after_interrupted_calls(
         purgatory.hold(["d"], until=lambda: False, timeout=0.01).exception(TIME_LIMIT)
     assert purgatory.num_delayed == 0
     began = time.monotonic()
-    assert purgatory.shutdown() == []
+    assert purgatory.close() == []
     assert time.monotonic() - began < 10
     assert last.outcome == "expired"
     watched = [request for request in requests if request._purgatory is not None]
@@ -188,7 +190,7 @@ def test_handler_that_uses_the_purgatory_is_served_or_refused() -> None:
         finally:
             signal.setitimer(signal.ITIMER_VIRTUAL, 0)
             signal.signal(signal.SIGVTALRM, before)
-        purgatory.check()
+        purgatory._check_invariants()
     assert len(served) >= 100
     assert not (refused and primitives.COMPILED)
 
@@ -207,7 +209,7 @@ def test_interrupted_thread_is_told_what_it_may_not_do() -> None:
         lambda: purgatory.check_and_complete("a"),
         lambda: purgatory.hold(["b"], until=lambda: True, timeout=1),
         lambda: purgatory.timer.shutdown(),
-        lambda: primitives.hold(lock),
+        lambda: primitives.acquire_for_fork(lock),
         request.force_complete,
         request.cancel,
     ):
@@ -218,4 +220,4 @@ def test_interrupted_thread_is_told_what_it_may_not_do() -> None:
     lock.release()
     assert request.outcome is None
     assert request.force_complete()
-    purgatory.check()
+    purgatory._check_invariants()

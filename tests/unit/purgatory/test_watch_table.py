@@ -4,79 +4,79 @@ from __future__ import annotations
 
 import pytest
 
-from request_purgatory.purgatory.watch_table import WatcherLists
+from request_purgatory.purgatory.watch_table import WatchShard
 from tests.support.interleaving import interleave_lists, interpreted_only
 from tests.support.requests import Request
 
 
 @pytest.fixture
-def lists() -> WatcherLists:
+def lists() -> WatchShard:
     """Empty ones."""
-    return WatcherLists()
+    return WatchShard()
 
 
-def watched_by(lists: WatcherLists, key: str) -> list[object]:
+def watched_by(lists: WatchShard, key: str) -> list[object]:
     """The operations that watch a key, in their order."""
     return [lists.operation_of(watch) for watch in lists.watches(key)]
 
 
-def test_list_keeps_the_order_of_the_watches(lists: WatcherLists) -> None:
+def test_list_keeps_the_order_of_the_watches(lists: WatchShard) -> None:
     """First come, first tried."""
     requests = [Request() for _ in range(5)]
     for request in requests:
         lists.watch("a", request, None)
     assert watched_by(lists, "a") == requests
-    assert (lists.watched, lists.keys) == (5, 1)
-    lists.check()
+    assert (lists.size, lists.num_keys) == (5, 1)
+    lists.check_invariants()
 
 
-def test_key_that_nobody_watches_has_no_list(lists: WatcherLists) -> None:
+def test_key_that_nobody_watches_has_no_list(lists: WatchShard) -> None:
     """Asking makes none."""
     assert lists.get("a") is None
     assert lists.watches("a") == []
     assert lists.remove("a") == []
-    assert (lists.watched, lists.keys) == (0, 0)
+    assert (lists.size, lists.num_keys) == (0, 0)
 
 
 @pytest.mark.parametrize("dropped", [[0], [2], [4], [0, 1], [3, 4], [1, 3], [4, 0, 2]])
-def test_dropping_keeps_the_others_in_order(lists: WatcherLists, dropped: list[int]) -> None:
+def test_dropping_keeps_the_others_in_order(lists: WatchShard, dropped: list[int]) -> None:
     """From the front, the middle and the back; a watch that is out is not dropped again."""
     requests = [Request() for _ in range(5)]
     watches = [lists.watch("a", request, None) for request in requests]
     for index in dropped:
         assert lists.drop(watches[index])
-        lists.check()
+        lists.check_invariants()
     assert not lists.drop(watches[dropped[0]])
     assert watched_by(lists, "a") == [
         request for index, request in enumerate(requests) if index not in dropped
     ]
-    assert lists.watched == 5 - len(dropped)
+    assert lists.size == 5 - len(dropped)
 
 
-def test_list_goes_with_its_last_watch(lists: WatcherLists) -> None:
+def test_list_goes_with_its_last_watch(lists: WatchShard) -> None:
     """Empty lists leave the map, and the next watch of the key makes a new one."""
     watch = lists.watch("a", Request(), None)
     old = lists.get("a")
     lists.drop(watch)
-    assert (lists.keys, old is not None and old.removed) == (0, True)
+    assert (lists.num_keys, old is not None and old.removed) == (0, True)
     lists.watch("a", Request(), None)
     assert lists.get("a") is not old
-    lists.check()
+    lists.check_invariants()
 
 
-def test_only_a_single_watch_is_the_first(lists: WatcherLists) -> None:
+def test_only_a_single_watch_is_the_first(lists: WatchShard) -> None:
     """Two have to be walked."""
     first = lists.watch("a", Request(), None)
     watchers = lists.get("a")
     assert watchers is not None
-    assert lists.first(watchers) is first
+    assert lists.only_watch(watchers) is first
     second = lists.watch("a", Request(), None)
-    assert lists.first(watchers) is None
+    assert lists.only_watch(watchers) is None
     lists.drop(first)
-    assert lists.first(watchers) is second
+    assert lists.only_watch(watchers) is second
 
 
-def test_watches_of_one_operation_are_chained(lists: WatcherLists) -> None:
+def test_watches_of_one_operation_are_chained(lists: WatchShard) -> None:
     """From the newest to the oldest, in one list or in several."""
     request = Request()
     chain = None
@@ -90,7 +90,7 @@ def test_watches_of_one_operation_are_chained(lists: WatcherLists) -> None:
     assert keys == ["b", "b", "a"]
 
 
-def test_walk_is_not_disturbed_by_what_is_dropped_and_watched(lists: WatcherLists) -> None:
+def test_walk_is_not_disturbed_by_what_is_dropped_and_watched(lists: WatchShard) -> None:
     """A walk has the watches of its beginning.
 
     One that was dropped meanwhile has no operation any more.
@@ -103,7 +103,7 @@ def test_walk_is_not_disturbed_by_what_is_dropped_and_watched(lists: WatcherList
     assert [lists.operation_of(watch) for watch in walked] == [requests[0], None, requests[2]]
 
 
-def test_removed_key_is_gone_with_its_list(lists: WatcherLists) -> None:
+def test_removed_key_is_gone_with_its_list(lists: WatchShard) -> None:
     """The others stay."""
     first, second = Request(), Request()
     lists.watch("a", first, None)
@@ -111,11 +111,11 @@ def test_removed_key_is_gone_with_its_list(lists: WatcherLists) -> None:
     assert lists.remove("a") == [first]
     assert lists.get("a") is None
     assert lists.remove_all() == [second]
-    assert (lists.watched, lists.keys) == (0, 0)
+    assert (lists.size, lists.num_keys) == (0, 0)
 
 
 def test_key_that_can_not_be_hashed_any_more_is_not_in_the_way(
-    lists: WatcherLists, caplog: pytest.LogCaptureFixture
+    lists: WatchShard, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Its empty list stays, is logged, and is replaced when the key is watched again."""
 
@@ -131,17 +131,17 @@ def test_key_that_can_not_be_hashed_any_more_is_not_in_the_way(
     watch = lists.watch(odd, Request(), None)
     odd.failing = True
     assert lists.drop(watch)
-    assert "watch key Odd can't be looked up" in caplog.text
-    assert (lists.watched, lists.keys) == (0, 1)
+    assert "of a watch key of type Odd raises" in caplog.text
+    assert (lists.size, lists.num_keys) == (0, 1)
     odd.failing = False
     request = Request()
     lists.watch(odd, request, None)
-    assert lists.operations() == [request]
-    lists.check()
+    assert [lists.operation_of(each) for each in lists.watches(odd)] == [request]
+    lists.check_invariants()
 
 
 @interpreted_only
-def test_removed_key_leaves_out_what_another_thread_drops_meanwhile(lists: WatcherLists) -> None:
+def test_removed_key_leaves_out_what_another_thread_drops_meanwhile(lists: WatchShard) -> None:
     """Before the look at the operation or after it; one of the two threads gets the operation."""
     for number in (2, 3):
         first, second = Request(), Request()
@@ -150,12 +150,12 @@ def test_removed_key_leaves_out_what_another_thread_drops_meanwhile(lists: Watch
         # The lock is taken for the walk, for the look at the first operation, and to take it out.
         interleave_lists(lists).before(number, lambda dropped=dropped: lists.drop(dropped))
         assert lists.remove("a") == [second]
-        assert (lists.watched, lists.keys) == (0, 0)
+        assert (lists.size, lists.num_keys) == (0, 0)
 
 
 @interpreted_only
 @pytest.mark.parametrize(("number", "swept"), [(2, False), (3, True)])
-def test_sweep_meets_a_thread_that_drops(lists: WatcherLists, number: int, swept: bool) -> None:
+def test_sweep_meets_a_thread_that_drops(lists: WatchShard, number: int, swept: bool) -> None:
     """What is taken out after the look is given to both; an operation ends only once anyway."""
     first, second = Request(), Request()
     dropped = lists.watch("a", first, None)
@@ -163,11 +163,11 @@ def test_sweep_meets_a_thread_that_drops(lists: WatcherLists, number: int, swept
     took_out: list[bool] = []
     interleave_lists(lists).before(number, lambda: took_out.append(lists.drop(dropped)))
     assert lists.remove_all() == ([first, second] if swept else [second])
-    assert (took_out, lists.watched, lists.keys) == ([True], 0, 0)
+    assert (took_out, lists.size, lists.num_keys) == ([True], 0, 0)
 
 
 @interpreted_only
-def test_watch_finds_a_new_list_where_the_old_one_has_just_gone(lists: WatcherLists) -> None:
+def test_watch_finds_a_new_list_where_the_old_one_has_just_gone(lists: WatchShard) -> None:
     """Another thread drops the last watch between the look-up and the lock."""
     last, request = lists.watch("a", Request(), None), Request()
     old = lists.get("a")
@@ -175,4 +175,4 @@ def test_watch_finds_a_new_list_where_the_old_one_has_just_gone(lists: WatcherLi
     lists.watch("a", request, None)
     assert lists.get("a") is not old
     assert watched_by(lists, "a") == [request]
-    lists.check()
+    lists.check_invariants()

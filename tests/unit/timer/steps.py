@@ -1,4 +1,4 @@
-"""Going through time as a clock thread does, and tasks that write down when they ran."""
+"""Helpers: advancing a timer step by step, and tasks that record their runs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from request_purgatory import ManualClock, SystemTimer, TimerTask
 
 
 class Note(TimerTask):
-    """Writes down when it ran."""
+    """A task that records the times at which it ran."""
 
     def __init__(self, delay_ms: int, clock: ManualClock, runs_ms: list[int]) -> None:
         super().__init__(delay_ms)
@@ -18,7 +18,7 @@ class Note(TimerTask):
 
 
 def step(clock: ManualClock, timer: SystemTimer, steps: int = 1000) -> None:
-    """Do as a clock thread does: go from bucket to bucket until nothing is pending."""
+    """Advance the clock from bucket to bucket, as a clock thread does, until no task is pending."""
     for _ in range(steps):
         next_ms = timer.next_expiration_ms
         if next_ms is None:

@@ -11,7 +11,7 @@ from request_purgatory.timer.task import PendingTasks
 
 @pytest.fixture
 def bucket() -> Bucket:
-    """An empty one."""
+    """Return an empty bucket."""
     return Bucket(PendingTasks())
 
 
@@ -24,7 +24,7 @@ def fill(bucket: Bucket, count: int) -> list[TimerTask]:
 
 
 def test_new_bucket_is_empty_and_has_no_expiration(bucket: Bucket) -> None:
-    """Nothing in it, nothing to come due."""
+    """It has no tasks and is not in a delay queue."""
     assert bucket.tasks() == []
     assert bucket.pop_first() is None
     assert bucket.expiration_ms == -1
@@ -32,7 +32,7 @@ def test_new_bucket_is_empty_and_has_no_expiration(bucket: Bucket) -> None:
 
 
 def test_tasks_keep_the_order_they_were_appended_in(bucket: Bucket) -> None:
-    """First in, first out."""
+    """The first task in is the first one out."""
     tasks = fill(bucket, 5)
     assert bucket.tasks() == tasks
     assert [bucket.pop_first() for _ in range(6)] == [*tasks, None]
@@ -41,7 +41,7 @@ def test_tasks_keep_the_order_they_were_appended_in(bucket: Bucket) -> None:
 
 @pytest.mark.parametrize("place", [0, 1, 2, 3], ids=["first", "second", "third", "last"])
 def test_task_is_removed_from_any_place(bucket: Bucket, place: int) -> None:
-    """The others close ranks, and it can be appended again, to the end."""
+    """The other tasks keep their order, and the task can be appended again."""
     tasks = fill(bucket, 4)
     moved = tasks.pop(place)
     bucket.remove(moved)
@@ -53,7 +53,7 @@ def test_task_is_removed_from_any_place(bucket: Bucket, place: int) -> None:
 
 
 def test_removing_the_only_task_leaves_a_usable_bucket(bucket: Bucket) -> None:
-    """Head and tail are both gone."""
+    """Head and tail are both reset."""
     (task,) = fill(bucket, 1)
     bucket.remove(task)
     assert bucket.tasks() == []
@@ -62,7 +62,7 @@ def test_removing_the_only_task_leaves_a_usable_bucket(bucket: Bucket) -> None:
 
 
 def test_removed_task_can_go_to_another_bucket(bucket: Bucket) -> None:
-    """It keeps no link to where it was."""
+    """It keeps no link to its old bucket."""
     tasks = fill(bucket, 3)
     other = Bucket(bucket.pending)
     bucket.remove(tasks[1])
@@ -72,7 +72,7 @@ def test_removed_task_can_go_to_another_bucket(bucket: Bucket) -> None:
 
 
 def test_check_finds_a_task_that_is_in_two_buckets(bucket: Bucket) -> None:
-    """The invariant check would notice a broken list."""
+    """The invariant check detects a broken list."""
     (task,) = fill(bucket, 1)
     Bucket(bucket.pending).append(task)
     with pytest.raises(AssertionError, match="does not name"):

@@ -9,14 +9,14 @@ import pytest
 
 from request_purgatory import PurgatoryClosedError, SystemTimer, TimerClosedError
 from request_purgatory.timer.clock_thread import ClockThread
-from tests.support.sleeping_threads import SleeperClock
-from tests.support.thread_group import Crew
+from tests.support.sleeping_threads import SleepRecordingClock
+from tests.support.thread_group import ThreadGroup
 
 TIME_LIMIT = 20.0
 
 
 class Advance:
-    """An `advance` that sleeps until it is woken, and counts."""
+    """An `advance` that sleeps until it is woken, and counts its calls."""
 
     def __init__(self, *errors: BaseException) -> None:
         self.errors = list(errors)
@@ -37,8 +37,8 @@ class Advance:
         self.wakes.release()
 
 
-def test_thread_advances_again_and_again_until_stopped() -> None:
-    """It has its name, and is a daemon."""
+def test_thread_advances_repeatedly_until_stopped() -> None:
+    """The thread has the given name and is a daemon."""
     advance = Advance()
     thread = ClockThread("a-reaper", advance, advance.wake)
     thread.start()
@@ -56,7 +56,7 @@ def test_thread_advances_again_and_again_until_stopped() -> None:
 
 
 def test_stopping_twice_is_harmless() -> None:
-    """It has ended."""
+    """The second `stop` finds that the thread has ended."""
     advance = Advance()
     thread = ClockThread("a-reaper", advance, advance.wake)
     thread.start()
@@ -70,7 +70,7 @@ def test_stopping_twice_is_harmless() -> None:
 def test_error_does_not_end_the_thread(
     error: BaseException, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Not even SystemExit: it would end every timeout of the process."""
+    """Not even SystemExit does: that would end all timeouts of the process."""
     advance = Advance(error)
     thread = ClockThread("a-reaper", advance, advance.wake)
     thread.start()
@@ -81,10 +81,10 @@ def test_error_does_not_end_the_thread(
 
 
 @pytest.mark.parametrize("error", [PurgatoryClosedError("p"), TimerClosedError("t")], ids=repr)
-def test_thread_ends_when_what_it_advances_is_closed(
+def test_thread_ends_when_its_timer_is_closed(
     error: BaseException, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Silently."""
+    """It ends without a log message."""
     advance = Advance(error)
     thread = ClockThread("a-reaper", advance, lambda: None)
     thread.start()
@@ -115,7 +115,7 @@ def test_stop_from_the_thread_itself_does_not_wait() -> None:
 
 
 def test_stop_gives_up_on_a_callback_that_does_not_end(caplog: pytest.LogCaptureFixture) -> None:
-    """It says so, and returns."""
+    """It logs a warning and returns False."""
     started, release = threading.Event(), threading.Event()
 
     def advance() -> None:
@@ -131,9 +131,9 @@ def test_stop_gives_up_on_a_callback_that_does_not_end(caplog: pytest.LogCapture
     assert thread.stop() is True
 
 
-def test_stop_wakes_a_thread_that_sleeps_on_a_timer_with_others(crew: Crew) -> None:
-    """A wake-up may reach the wrong sleeper; the next one does not."""
-    clock = SleeperClock()
+def test_stop_wakes_a_thread_that_sleeps_on_a_timer_with_others(thread_group: ThreadGroup) -> None:
+    """A wake-up may reach another sleeping thread first; `stop` repeats it."""
+    clock = SleepRecordingClock()
     timer = SystemTimer("test", clock=clock)
     woken = threading.Semaphore(0)
 
@@ -142,7 +142,7 @@ def test_stop_wakes_a_thread_that_sleeps_on_a_timer_with_others(crew: Crew) -> N
             timer.advance_clock(None)
             woken.release()
 
-    crew.start(other_sleeper)
+    thread_group.start(other_sleeper)
     clock.wait_for_sleep(1)
     thread = ClockThread("a-reaper", lambda: timer.advance_clock(None), timer.wake)
     thread.start()
@@ -151,4 +151,4 @@ def test_stop_wakes_a_thread_that_sleeps_on_a_timer_with_others(crew: Crew) -> N
     for _ in range(3):
         while not woken.acquire(timeout=0.01):
             timer.wake()
-    crew.join()
+    thread_group.join()

@@ -1,4 +1,4 @@
-"""The timer's task and the handle of `call_later`."""
+"""The timer's task and the handle of `call_later_ms`."""
 
 from __future__ import annotations
 
@@ -13,69 +13,70 @@ from request_purgatory import (
     TimerHandle,
     TimerTask,
 )
+from request_purgatory._native import primitives
 from request_purgatory.timer.task import MAX_DELAY_MS
 from tests.support.interleaving import interleave_tasks, interpreted_only
 from tests.support.whole_numbers import Index
-from tests.unit.timer.steps import step
+from tests.unit.timer.steps import Note, step
 
 
 class Payload:
-    """Something to keep alive, or not."""
+    """An object whose lifetime the tests watch."""
 
 
 @pytest.mark.parametrize("delay_ms", [1.5, 0.0, True, False, "5", None, 5j])
 def test_delay_that_is_not_a_whole_number_is_refused(delay_ms: object) -> None:
-    """Floats too: a fraction of a millisecond can't be kept, so it is not silently dropped."""
+    """Floats are refused, too, instead of dropping a fraction of a millisecond."""
     with pytest.raises(InvalidArgumentError, match="delay_ms must be whole milliseconds") as caught:
         TimerTask(delay_ms)  # type: ignore[arg-type]
     assert caught.value.value is delay_ms
 
 
 def test_delay_may_be_any_whole_number_type() -> None:
-    """What has `__index__` becomes an int."""
+    """An object with `__index__` is converted to an int."""
     task = TimerTask(Index(7))  # type: ignore[arg-type]
     assert task.delay_ms == 7
     assert type(task.delay_ms) is int
 
 
 def test_longest_delay_is_ten_thousand_years() -> None:
-    """One millisecond more is refused."""
+    """One more millisecond is refused."""
     assert TimerTask(MAX_DELAY_MS).delay_ms == MAX_DELAY_MS
     with pytest.raises(InvalidArgumentError, match="10,000 years"):
         TimerTask(MAX_DELAY_MS + 1)
 
 
 def test_task_without_a_run_method_says_so() -> None:
-    """The base class is to be subclassed."""
+    """The base class raises NotImplementedError."""
     with pytest.raises(NotImplementedError):
         TimerTask(1).run()
 
 
 def test_cancelling_a_task_that_is_in_no_timer_is_harmless() -> None:
-    """There is nothing to take it out of."""
+    """`cancel` returns False."""
     assert TimerTask(1).cancel() is False
 
 
 def test_cancel_is_true_once(timer: SystemTimer) -> None:
-    """Only the call that took it out is told so."""
-    handle = timer.call_later(10, Payload)
+    """Only the call that removed the task returns True."""
+    handle = timer.call_later_ms(10, Payload)
     assert handle.cancel() is True
     assert handle.cancel() is False
     assert timer.size == 0
 
 
 def test_cancel_after_the_run_is_false(clock: ManualClock, timer: SystemTimer) -> None:
-    """It is no longer pending."""
-    handle = timer.call_later(10, Payload)
+    """The task is no longer pending."""
+    handle = timer.call_later_ms(10, Payload)
     clock.advance(10)
     timer.advance_clock(0)
     assert handle.cancel() is False
 
 
 def test_handle_passes_its_arguments(clock: ManualClock, timer: SystemTimer) -> None:
-    """In order."""
+    """The callback gets them in order."""
     seen: list[tuple[int, ...]] = []
-    timer.call_later(1, lambda *args: seen.append(args), 1, 2, 3)
+    timer.call_later_ms(1, lambda *args: seen.append(args), 1, 2, 3)
     clock.advance(1)
     timer.advance_clock(0)
     assert seen == [(1, 2, 3)]
@@ -85,10 +86,10 @@ def test_handle_passes_its_arguments(clock: ManualClock, timer: SystemTimer) -> 
 def test_handle_that_is_kept_does_not_keep_its_arguments(
     clock: ManualClock, timer: SystemTimer, end: str
 ) -> None:
-    """Neither once it ran nor once it was cancelled."""
+    """They are freed after the run and after a cancel."""
     payload = Payload()
     gone = weakref.ref(payload)
-    handle = timer.call_later(1, id, payload)
+    handle = timer.call_later_ms(1, id, payload)
     del payload
     assert gone() is not None
     if end == "run":
@@ -100,14 +101,35 @@ def test_handle_that_is_kept_does_not_keep_its_arguments(
     assert handle.delay_ms == 1
 
 
-def test_handle_shows_its_delay_and_callback(timer: SystemTimer) -> None:
-    """For logs."""
-    assert "delay_ms=25" in repr(timer.call_later(25, print))
-    assert "print" in repr(timer.call_later(25, print))
+def test_handle_shows_its_delay_its_callback_and_whether_it_is_pending(timer: SystemTimer) -> None:
+    """Free-threaded compiled builds show no callback, which another thread may free."""
+    handle = timer.call_later_ms(25, print)
+    callback = "" if primitives.COMPILED and primitives.FORKS_HOLD_LOCKS else " callback="
+    assert repr(handle).startswith(f"<TimerHandle delay_ms=25{callback}")
+    assert repr(handle).endswith(" pending>")
+    assert ("print" in repr(handle)) == bool(callback)
+    handle.cancel()
+    assert repr(handle).endswith(" not pending>")
 
 
-def test_handle_can_be_made_and_run_by_hand(clock: ManualClock, timer: SystemTimer) -> None:
-    """Its callback is called once, by whichever run comes first."""
+def test_task_shows_its_class_its_delay_and_whether_it_is_pending(timer: SystemTimer) -> None:
+    """Its class is the subclass."""
+    task = Note(25, ManualClock(), [])
+    assert repr(task) == "<Note delay_ms=25 not pending>"
+    timer.add(task)
+    assert repr(task) == "<Note delay_ms=25 pending>"
+
+
+def test_task_without_init_can_be_shown() -> None:
+    """A debugger may show it before its `__init__` has run."""
+    assert repr(TimerTask.__new__(TimerTask)) in {
+        "<TimerTask not initialized>",
+        "<TimerTask delay_ms=0 not pending>",
+    }
+
+
+def test_handle_can_be_created_and_run_directly(clock: ManualClock, timer: SystemTimer) -> None:
+    """Its callback is called once, by the first `run`."""
     seen: list[str] = []
     handle = TimerHandle(10, seen.append, ("called",))
     timer.add(handle)
@@ -121,9 +143,9 @@ def test_handle_that_fired_calls_nothing_when_it_is_added_again(
     clock: ManualClock,
     timer: SystemTimer,
 ) -> None:
-    """It has forgotten its callback, and its run does no harm."""
+    """It has dropped its callback, and its run has no effect."""
     seen: list[str] = []
-    handle = timer.call_later(10, seen.append, "called")
+    handle = timer.call_later_ms(10, seen.append, "called")
     step(clock, timer)
     timer.add(handle)
     assert timer.size == 1
@@ -133,15 +155,15 @@ def test_handle_that_fired_calls_nothing_when_it_is_added_again(
 
 @interpreted_only
 def test_cancel_follows_a_task_to_a_finer_wheel(clock: ManualClock, timer: SystemTimer) -> None:
-    """The clock moves it between the look at its bucket and the lock."""
+    """The clock moves the task after `cancel` read its bucket and before it has the lock."""
     seen: list[str] = []
-    handle = timer.call_later(25, seen.append, "called")
-    coarse = handle._bucket
+    handle = timer.call_later_ms(25, seen.append, "called")
+    coarse = handle.timer_list
 
     def advance() -> None:
         clock.advance(20)
         timer.advance_clock(0)
-        assert handle._bucket not in (None, coarse)
+        assert handle.timer_list not in (None, coarse)
 
     interleave_tasks(timer).before(1, advance)
     assert handle.cancel() is True
@@ -153,9 +175,9 @@ def test_cancel_follows_a_task_to_a_finer_wheel(clock: ManualClock, timer: Syste
 
 
 @interpreted_only
-def test_cancel_is_false_where_another_thread_was_quicker(timer: SystemTimer) -> None:
-    """It took the task out between this one's look at the bucket and the lock."""
-    handle = timer.call_later(25, Payload)
+def test_cancel_is_false_if_another_thread_cancelled_first(timer: SystemTimer) -> None:
+    """Another thread removes the task before this one has the lock."""
+    handle = timer.call_later_ms(25, Payload)
     cancelled: list[bool] = []
     interleave_tasks(timer).before(1, lambda: cancelled.append(handle.cancel()))
     assert handle.cancel() is False

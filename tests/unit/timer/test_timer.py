@@ -1,4 +1,4 @@
-"""The timer: when tasks run, and what cancelling and moving do."""
+"""The timer: when tasks run, and the effects of cancelling and moving them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from request_purgatory import (
     TaskInUseError,
     TimerClosedError,
 )
-from request_purgatory.aio.loop_handle import call_at, drop_all
+from request_purgatory.aio.loop_handle import schedule_handle, shutdown_and_release
 from request_purgatory.timer.task import MAX_DELAY_MS
 from tests.support.interleaving import InterleavedClock, interleave_tasks, interpreted_only
 from tests.support.requests import fail
@@ -31,7 +31,7 @@ HOUR_MS = 3_600_000
     "delay_ms", [1, 2, 19, 20, 21, 399, 400, 401, 8_000, 159_999, HOUR_MS, 1_000_000 * HOUR_MS]
 )
 def test_task_runs_exactly_when_its_delay_has_passed(delay_ms: int) -> None:
-    """With ticks of 1 ms, through any number of levels."""
+    """With ticks of 1 ms this holds for tasks of every level."""
     clock = ManualClock(5)
     timer = SystemTimer("test", clock=clock)
     runs_ms: list[int] = []
@@ -46,7 +46,7 @@ def test_task_runs_exactly_when_its_delay_has_passed(delay_ms: int) -> None:
 def test_coarse_tick_makes_late_by_less_than_a_tick_and_never_early(
     delay_ms: int, ran_at_ms: int
 ) -> None:
-    """Rounded up to the next multiple of 10, from 3 ms on."""
+    """The time is rounded up to the next multiple of 10, counted from 3 ms."""
     clock = ManualClock(3)
     timer = SystemTimer("test", tick_ms=10, wheel_size=4, clock=clock)
     runs_ms: list[int] = []
@@ -58,7 +58,7 @@ def test_coarse_tick_makes_late_by_less_than_a_tick_and_never_early(
 def test_delay_is_not_cut_short_by_a_fraction_of_a_millisecond(
     clock: ManualClock, timer: SystemTimer
 ) -> None:
-    """Added at 0.000001 ms, a delay of 1 ms ends after 1 ms, not at it."""
+    """A delay of 1 ms from 0.000001 ms on ends at 2 ms, not at 1 ms."""
     runs_ms: list[int] = []
     clock.advance_to_ns(1)
     timer.add(Note(1, clock, runs_ms))
@@ -74,7 +74,7 @@ def test_delay_is_not_cut_short_by_a_fraction_of_a_millisecond(
 def test_task_without_a_delay_runs_at_once(
     clock: ManualClock, timer: SystemTimer, delay_ms: int
 ) -> None:
-    """Inside `add`, and it is never counted."""
+    """It runs inside `add` and is never counted as pending."""
     runs_ms: list[int] = []
     timer.add(Note(delay_ms, clock, runs_ms))
     assert runs_ms == [0]
@@ -84,11 +84,11 @@ def test_task_without_a_delay_runs_at_once(
 def test_jump_of_an_hour_runs_all_that_came_due_in_order(
     clock: ManualClock, timer: SystemTimer
 ) -> None:
-    """Each once, the earlier tick first; what is later stays."""
+    """Each due task runs once, ordered by tick; later tasks stay pending."""
     order: list[int] = []
     delays = [HOUR_MS, 1, 50_000, 400, 20, 399, HOUR_MS + 1, 7]
     for delay_ms in delays:
-        timer.call_later(delay_ms, order.append, delay_ms)
+        timer.call_later_ms(delay_ms, order.append, delay_ms)
     clock.advance(HOUR_MS)
     assert timer.advance_clock(0) is True
     assert order == sorted(delays)[:-1]
@@ -99,9 +99,9 @@ def test_jump_of_an_hour_runs_all_that_came_due_in_order(
 def test_short_delay_after_an_idle_hour_enters_the_finest_wheel(
     clock: ManualClock, timer: SystemTimer
 ) -> None:
-    """The wheel catches up when a task is added, although nobody advanced the clock."""
+    """`add` advances an idle wheel, although no thread advanced the clock."""
     clock.advance(HOUR_MS + 13)
-    timer.call_later(7, fail)
+    timer.call_later_ms(7, fail)
     assert timer.next_expiration_ms == HOUR_MS + 20
     assert timer.used_buckets() == [(1, 1)]
     timer.check()
@@ -110,10 +110,10 @@ def test_short_delay_after_an_idle_hour_enters_the_finest_wheel(
 def test_idle_timer_with_something_far_away_catches_up_too(
     clock: ManualClock, timer: SystemTimer
 ) -> None:
-    """A task that is due next year doesn't hold the wheel back."""
-    timer.call_later(365 * 24 * HOUR_MS, fail)
+    """A task that is due in a year does not keep the wheel from advancing."""
+    timer.call_later_ms(365 * 24 * HOUR_MS, fail)
     clock.advance(HOUR_MS)
-    timer.call_later(5, fail)
+    timer.call_later_ms(5, fail)
     assert timer.next_expiration_ms == HOUR_MS + 5
     timer.check()
 
@@ -121,7 +121,7 @@ def test_idle_timer_with_something_far_away_catches_up_too(
 def test_task_added_while_others_are_overdue_waits_its_own_delay(
     clock: ManualClock, timer: SystemTimer
 ) -> None:
-    """The wheel stands in the past then; the delay counts from the clock's present."""
+    """The wheel's clock is behind then; the delay counts from the clock's current time."""
     runs_ms: list[int] = []
     timer.add(Note(10, clock, runs_ms))
     clock.advance(1_000)
@@ -132,23 +132,23 @@ def test_task_added_while_others_are_overdue_waits_its_own_delay(
     assert runs_ms == [1_000, 1_010]
 
 
-def test_task_that_callbacks_add_runs_in_its_turn(clock: ManualClock, timer: SystemTimer) -> None:
-    """A chain of a hundred, each added by the one before."""
+def test_tasks_added_by_callbacks_run_on_time(clock: ManualClock, timer: SystemTimer) -> None:
+    """Each of 100 callbacks adds the next one."""
     runs_ms: list[int] = []
 
     def again() -> None:
         runs_ms.append(clock.now_ms)
         if len(runs_ms) < 100:
-            timer.call_later(3, again)
+            timer.call_later_ms(3, again)
 
-    timer.call_later(3, again)
+    timer.call_later_ms(3, again)
     step(clock, timer)
     assert runs_ms == list(range(3, 301, 3))
 
 
 def test_next_expiration_is_none_once_all_is_cancelled(timer: SystemTimer) -> None:
-    """Nobody wakes for an empty bucket."""
-    handles = [timer.call_later(delay_ms, fail) for delay_ms in (5, 500, 50_000)]
+    """No thread wakes for an empty bucket."""
+    handles = [timer.call_later_ms(delay_ms, fail) for delay_ms in (5, 500, 50_000)]
     for handle in handles:
         handle.cancel()
     assert timer.size == 0
@@ -158,48 +158,48 @@ def test_next_expiration_is_none_once_all_is_cancelled(timer: SystemTimer) -> No
 
 @pytest.mark.parametrize("tick_ms", [1, 10])
 def test_timer_has_the_resolution_that_it_was_given(tick_ms: int) -> None:
-    """It can be asked for, in milliseconds."""
+    """`tick_ms` returns it."""
     assert SystemTimer("test", tick_ms=tick_ms, clock=ManualClock()).tick_ms == tick_ms
 
 
 def test_callback_may_be_due_after_any_whole_number(clock: ManualClock, timer: SystemTimer) -> None:
-    """An object that has `__index__` counts as one, as it does in a task."""
+    """An object with `__index__` is accepted, as for a task."""
     runs_ms: list[int] = []
-    timer.call_later(Index(7), lambda: runs_ms.append(clock.now_ms))  # type: ignore[arg-type]
+    timer.call_later_ms(Index(7), lambda: runs_ms.append(clock.now_ms))  # type: ignore[arg-type]
     step(clock, timer)
     assert runs_ms == [7]
 
 
 @pytest.mark.parametrize("delay_ms", [2.5, True, "5", MAX_DELAY_MS + 1, 10**30])
-def test_callback_that_is_due_after_nonsense_is_refused(
+def test_invalid_delay_of_a_callback_is_refused(
     timer: SystemTimer,
     delay_ms: object,
 ) -> None:
-    """The message has the value, and nothing is pending."""
+    """The message has the value, and no task is pending."""
     with pytest.raises(InvalidArgumentError, match=f"delay_ms must be .* got {delay_ms!r}"):
-        timer.call_later(delay_ms, fail)  # type: ignore[arg-type]
+        timer.call_later_ms(delay_ms, fail)  # type: ignore[arg-type]
     assert timer.size == 0
 
 
 def test_callback_on_the_machines_clock_is_due_after_its_delay() -> None:
-    """Counted from the call, and rounded up to whole milliseconds."""
+    """The delay counts from the call, rounded up to whole milliseconds."""
     timer = SystemTimer("test")
     before_ms = timer.clock.ceil_ms
-    handle = timer.call_later(HOUR_MS, fail)
+    handle = timer.call_later_ms(HOUR_MS, fail)
     after_ms = timer.clock.ceil_ms
-    assert before_ms + HOUR_MS <= handle._expiration_ms <= after_ms + HOUR_MS
+    assert before_ms + HOUR_MS <= handle.timer_expiration_ms <= after_ms + HOUR_MS
     assert timer.shutdown() == [handle]
 
 
 @interpreted_only
-def test_level_that_another_thread_makes_meanwhile_is_used(
+def test_level_created_by_another_thread_is_used(
     clock: ManualClock,
     timer: SystemTimer,
 ) -> None:
-    """Both need room above the wheel of 20 ms; only one of the two new levels may stay."""
+    """Two threads create the level above 20 ms; only one of the two wheels is attached."""
     runs_ms: list[int] = []
     lock = interleave_tasks(timer)
-    # The lock is taken for a look, given back while the level is made, and taken again.
+    # `add` releases the lock while it creates the level, and acquires it again: the second time.
     lock.before(2, lambda: timer.add(Note(300, clock, runs_ms)))
     timer.add(Note(500, clock, runs_ms))
     timer.check()
@@ -209,14 +209,22 @@ def test_level_that_another_thread_makes_meanwhile_is_used(
     assert runs_ms == [300, 500]
 
 
+def test_timer_shows_its_name_its_size_and_whether_it_is_closed(timer: SystemTimer) -> None:
+    """For logs and debuggers."""
+    timer.call_later_ms(5, fail)
+    assert repr(timer) == "<SystemTimer 'test' size=1>"
+    timer.shutdown()
+    assert repr(timer) == "<SystemTimer 'test' size=0 closed>"
+
+
 # -- cancelling and moving
 
 
 def test_cancelled_task_does_not_run(clock: ManualClock, timer: SystemTimer) -> None:
-    """Its neighbour in the bucket does."""
+    """Its neighbour in the bucket runs."""
     seen: list[str] = []
-    timer.call_later(5, seen.append, "kept")
-    timer.call_later(5, seen.append, "cancelled").cancel()
+    timer.call_later_ms(5, seen.append, "kept")
+    timer.call_later_ms(5, seen.append, "cancelled").cancel()
     assert timer.size == 1
     clock.advance(5)
     timer.advance_clock(0)
@@ -226,10 +234,10 @@ def test_cancelled_task_does_not_run(clock: ManualClock, timer: SystemTimer) -> 
 def test_due_task_that_an_earlier_one_cancels_does_not_run(
     clock: ManualClock, timer: SystemTimer
 ) -> None:
-    """It has left the wheel, but it counts as pending until it starts."""
+    """A due task stays pending until it is executed."""
     seen: list[object] = []
-    later = timer.call_later(6, seen.append, "cancelled")
-    timer.call_later(5, lambda: seen.append((timer.size, later.cancel(), timer.size)))
+    later = timer.call_later_ms(6, seen.append, "cancelled")
+    timer.call_later_ms(5, lambda: seen.append((timer.size, later.cancel(), timer.size)))
     clock.advance(HOUR_MS)
     timer.advance_clock(0)
     assert seen == [(1, True, 0)]
@@ -237,11 +245,11 @@ def test_due_task_that_an_earlier_one_cancels_does_not_run(
 
 
 def test_due_task_can_be_moved_by_an_earlier_one(clock: ManualClock, timer: SystemTimer) -> None:
-    """It runs after its new delay only."""
+    """It runs once, after its new delay."""
     runs_ms: list[int] = []
     moved = Note(6, clock, runs_ms)
     timer.add(moved)
-    timer.call_later(5, timer.add, moved)
+    timer.call_later_ms(5, timer.add, moved)
     clock.advance(100)
     timer.advance_clock(0)
     assert runs_ms == []
@@ -250,7 +258,7 @@ def test_due_task_can_be_moved_by_an_earlier_one(clock: ManualClock, timer: Syst
 
 
 def test_adding_a_pending_task_moves_it(clock: ManualClock, timer: SystemTimer) -> None:
-    """To an earlier or a later time; it is counted once."""
+    """It moves to an earlier or later time and is counted once."""
     runs_ms: list[int] = []
     task = Note(1_000, clock, runs_ms)
     for delay_ms in (1_000, 5, 40):
@@ -263,7 +271,7 @@ def test_adding_a_pending_task_moves_it(clock: ManualClock, timer: SystemTimer) 
 
 
 def test_task_that_another_thread_adds_meanwhile_is_moved() -> None:
-    """It was in no bucket at first, and is in one after the clock has been read."""
+    """The task is added elsewhere between the check of its bucket and the lock."""
     clock = InterleavedClock()
     timer = SystemTimer("test", clock=clock)
     runs_ms: list[int] = []
@@ -282,7 +290,7 @@ def test_task_that_another_thread_adds_meanwhile_is_moved() -> None:
 
 
 def test_task_that_the_clock_passes_while_it_is_added_is_due_at_once() -> None:
-    """Another thread advances the timer between this one's look at the clock and the lock."""
+    """Another thread advances the timer after this one read the clock."""
     clock = InterleavedClock()
     timer = SystemTimer("test", clock=clock)
     runs_ms: list[int] = []
@@ -300,7 +308,7 @@ def test_task_that_the_clock_passes_while_it_is_added_is_due_at_once() -> None:
 
 
 def test_moving_a_pending_task_to_now_runs_it_once(clock: ManualClock, timer: SystemTimer) -> None:
-    """It is no longer in its bucket."""
+    """It is removed from its bucket first."""
     runs_ms: list[int] = []
     task = Note(1_000, clock, runs_ms)
     timer.add(task)
@@ -313,7 +321,7 @@ def test_moving_a_pending_task_to_now_runs_it_once(clock: ManualClock, timer: Sy
 
 
 def test_task_may_be_added_again_after_its_run(clock: ManualClock, timer: SystemTimer) -> None:
-    """And after a cancel."""
+    """It may be added again after a cancel, too."""
     runs_ms: list[int] = []
     task = Note(10, clock, runs_ms)
     for _ in range(3):
@@ -327,7 +335,7 @@ def test_task_may_be_added_again_after_its_run(clock: ManualClock, timer: System
 
 
 def test_task_of_another_timer_is_refused(clock: ManualClock, timer: SystemTimer) -> None:
-    """It stays where it is; once cancelled there it may come."""
+    """It stays in the other timer; after a cancel it may be added."""
     other = SystemTimer("other", clock=clock)
     task = Note(10, clock, [])
     other.add(task)
@@ -340,13 +348,10 @@ def test_task_of_another_timer_is_refused(clock: ManualClock, timer: SystemTimer
 
 
 @pytest.mark.parametrize("delay_ms", [2.5, True, MAX_DELAY_MS + 1])
-def test_delay_that_was_changed_to_nonsense_is_refused(
+def test_assigning_an_invalid_delay_is_refused(
     clock: ManualClock, timer: SystemTimer, delay_ms: object
 ) -> None:
-    """The attribute may be assigned, and looks at what it is given.
-
-    A pending task stays as it was.
-    """
+    """Assigning the attribute checks the value, and the pending task keeps its delay."""
     task = Note(10, clock, [])
     timer.add(task)
     with pytest.raises(InvalidArgumentError, match="delay_ms"):
@@ -363,20 +368,22 @@ def test_delay_that_was_changed_to_nonsense_is_refused(
         ({"tick_ms": 0.5}, "tick_ms must be .* got 0.5"),
     ],
 )
-def test_timer_that_could_not_turn_is_refused(arguments: dict[str, int], message: str) -> None:
+def test_tick_or_wheel_size_below_its_minimum_is_refused(
+    arguments: dict[str, int], message: str
+) -> None:
     """The message names the argument and the value."""
     with pytest.raises(InvalidArgumentError, match=message):
         SystemTimer("test", **arguments)  # type: ignore[arg-type]
 
 
-# -- for hosts that have a loop of their own
+# -- event loops
 
 
 def test_due_tasks_can_be_run_some_at_a_time(clock: ManualClock, timer: SystemTimer) -> None:
-    """What is left stays pending, can be cancelled, and is due now."""
+    """The other due tasks stay pending, can be cancelled, and are due now."""
     ran: list[int] = []
-    handles = [timer.call_later(10, ran.append, number) for number in range(10)]
-    timer.call_later(500, ran.append, 99)
+    handles = [timer.call_later_ms(10, ran.append, number) for number in range(10)]
+    timer.call_later_ms(500, ran.append, 99)
     assert timer.run_due(3) is False
     clock.advance(10)
     assert timer.run_due(3) is True
@@ -395,11 +402,12 @@ def test_due_tasks_can_be_run_some_at_a_time(clock: ManualClock, timer: SystemTi
 def test_handle_task_appends_its_handle_when_it_is_due(
     clock: ManualClock, timer: SystemTimer
 ) -> None:
-    """Cancelled, or once it has, it keeps nothing."""
+    """After that, or after a cancel, it drops its references."""
     due: list[object] = []
-    soon, cancelled = call_at(timer, 0.0059, due, "soon"), call_at(timer, 0.005, due, "cancelled")
+    soon = schedule_handle(timer, 0.0059, due, "soon")
+    cancelled = schedule_handle(timer, 0.005, due, "cancelled")
     assert cancelled.cancel() is True
-    call_at(timer, 0, due, "now")
+    schedule_handle(timer, 0, due, "now")
     assert due == ["now"]
     clock.advance(5)
     timer.advance_clock(0)
@@ -408,18 +416,18 @@ def test_handle_task_appends_its_handle_when_it_is_due(
 
 
 def test_dropped_handle_tasks_keep_nothing(timer: SystemTimer) -> None:
-    """A loop that closes drops its timer's tasks; the timer takes no more."""
+    """A loop that closes drops its timer's tasks, and the timer is closed."""
     due: list[object] = []
-    tasks = [call_at(timer, seconds, due, "handle") for seconds in (0.005, 50, 500_000)]
-    drop_all(timer)
+    tasks = [schedule_handle(timer, seconds, due, "handle") for seconds in (0.005, 50, 500_000)]
+    shutdown_and_release(timer)
     assert [(task.handle, task.due) for task in tasks] == [(None, None)] * 3
     assert (due, timer.size) == ([], 0)
     with pytest.raises(TimerClosedError):
-        call_at(timer, 0.005, due, "handle")
+        schedule_handle(timer, 0.005, due, "handle")
 
 
 class DeferringExecutor(Executor):
-    """Keeps what it is given until the test runs it."""
+    """An executor that keeps its calls until the test makes them."""
 
     def __init__(self) -> None:
         self.calls: list[Any] = []
@@ -432,12 +440,12 @@ class DeferringExecutor(Executor):
 def test_handle_task_that_is_cancelled_on_its_way_to_a_thread_appends_nothing(
     clock: ManualClock,
 ) -> None:
-    """It is too late to take it out of the timer, but it has forgotten its handle."""
+    """`cancel` returns False, but the task has dropped its handle."""
     executor = DeferringExecutor()
     timer = SystemTimer("test", clock=clock, executor=executor)
     due: list[object] = []
-    cancelled = call_at(timer, 0.005, due, "cancelled")
-    call_at(timer, 0.005, due, "kept")
+    cancelled = schedule_handle(timer, 0.005, due, "cancelled")
+    schedule_handle(timer, 0.005, due, "kept")
     clock.advance(5)
     timer.advance_clock(0)
     assert cancelled.cancel() is False

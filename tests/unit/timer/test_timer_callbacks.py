@@ -17,7 +17,7 @@ from request_purgatory import (
     TimerTask,
 )
 from tests.support.requests import Fault, Request, fail
-from tests.support.thread_group import Crew
+from tests.support.thread_group import ThreadGroup
 from tests.unit.timer.steps import Note, step
 
 HOUR_MS = 3_600_000
@@ -29,11 +29,11 @@ HOUR_MS = 3_600_000
 def test_task_that_raises_is_counted_and_the_next_one_runs(
     clock: ManualClock, timer: SystemTimer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It is logged with the task."""
+    """The log message has the task and the exception."""
     seen: list[str] = []
-    timer.call_later(1, fail)
-    timer.call_later(1, seen.append, "next")
-    timer.call_later(2, seen.append, "after")
+    timer.call_later_ms(1, fail)
+    timer.call_later_ms(1, seen.append, "next")
+    timer.call_later_ms(2, seen.append, "after")
     clock.advance(2)
     assert timer.advance_clock(0) is True
     assert seen == ["next", "after"]
@@ -42,24 +42,24 @@ def test_task_that_raises_is_counted_and_the_next_one_runs(
     assert "Fault" in caplog.text
 
 
-def test_task_without_a_delay_that_raises_is_contained_too(
+def test_exception_of_a_task_without_a_delay_is_logged(
     timer: SystemTimer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The caller of `add` has not asked for it to run here."""
-    timer.call_later(0, fail)
+    """The caller of `add` does not get the exception."""
+    timer.call_later_ms(0, fail)
     assert timer.callback_errors == 1
     assert Fault.__name__ in caplog.text
 
 
 def test_exit_raised_by_a_task_loses_no_other_task(clock: ManualClock, timer: SystemTimer) -> None:
-    """SystemExit passes through; what was due is still pending, and due."""
+    """SystemExit propagates; the other due tasks stay pending and due."""
     seen: list[str] = []
 
     def leave() -> None:
         raise SystemExit
 
-    timer.call_later(1, leave)
-    timer.call_later(2, seen.append, "kept")
+    timer.call_later_ms(1, leave)
+    timer.call_later_ms(2, seen.append, "kept")
     clock.advance(5)
     with pytest.raises(SystemExit):
         timer.advance_clock(0)
@@ -70,19 +70,19 @@ def test_exit_raised_by_a_task_loses_no_other_task(clock: ManualClock, timer: Sy
 
 
 def test_executor_runs_the_tasks(clock: ManualClock) -> None:
-    """On its thread, those without a delay too."""
+    """Tasks without a delay run on its thread, too."""
     with ThreadPoolExecutor(1, "executor") as executor:
         timer = SystemTimer("test", clock=clock, executor=executor)
         ran: list[str] = []
         for delay_ms in (0, 1):
-            timer.call_later(delay_ms, lambda: ran.append(threading.current_thread().name))
+            timer.call_later_ms(delay_ms, lambda: ran.append(threading.current_thread().name))
         clock.advance(1)
         timer.advance_clock(0)
     assert ran == ["executor_0", "executor_0"]
 
 
 def test_executor_that_was_shut_down_first_loses_no_task(clock: ManualClock) -> None:
-    """The thread that advances the clock runs it."""
+    """The thread that advances the clock runs the task."""
     executor = ThreadPoolExecutor(1)
     timer = SystemTimer("test", clock=clock, executor=executor)
     runs_ms: list[int] = []
@@ -97,10 +97,7 @@ def test_executor_that_was_shut_down_first_loses_no_task(clock: ManualClock) -> 
 def test_executor_that_refuses_a_task_loses_none(
     clock: ManualClock, error: type[BaseException]
 ) -> None:
-    """Whatever it raises, those that come after it are started too.
-
-    An exit goes on its way afterwards.
-    """
+    """All tasks run, whatever `submit` raises; an exit propagates afterwards."""
 
     class Refusing(ThreadPoolExecutor):
         def submit(self, *args: Any, **kwargs: Any) -> Any:
@@ -120,9 +117,9 @@ def test_executor_that_refuses_a_task_loses_none(
 
 
 def test_operation_that_the_executor_drops_ends_as_cancelled(
-    clock: ManualClock, crew: Crew
+    clock: ManualClock, thread_group: ThreadGroup
 ) -> None:
-    """It had been accepted, and then the executor was shut down with it in its queue."""
+    """The executor accepted it and was then shut down with it in its queue."""
     executor = ThreadPoolExecutor(1)
     purgatory = DelayedOperationPurgatory(
         "test", timer=SystemTimer("test", clock=clock, executor=executor), reaper=False
@@ -139,12 +136,12 @@ def test_operation_that_the_executor_drops_ends_as_cancelled(
     assert purgatory.num_delayed == 0
     release.set()
     assert running.result(20)
-    purgatory.shutdown()
+    purgatory.close()
     executor.shutdown()
 
 
-def test_executor_of_ones_own_may_return_anything(clock: ManualClock) -> None:
-    """Only what says that it was cancelled was dropped."""
+def test_user_defined_executor_may_return_anything(clock: ManualClock) -> None:
+    """Only a future that reports a cancellation counts as dropped."""
 
     class Direct(Executor):
         def submit(self, work: Any, /, *args: Any, **kwargs: Any) -> Any:
@@ -159,9 +156,9 @@ def test_executor_of_ones_own_may_return_anything(clock: ManualClock) -> None:
 
 
 def test_finalizer_of_a_task_may_use_the_timer(
-    clock: ManualClock, timer: SystemTimer, crew: Crew
+    clock: ManualClock, timer: SystemTimer, thread_group: ThreadGroup
 ) -> None:
-    """The clock's thread often holds the last reference; it drops it without holding a lock."""
+    """The clock's thread drops the last reference to a task without holding a lock."""
     revived: list[str] = []
 
     class Lease(TimerTask):
@@ -169,23 +166,23 @@ def test_finalizer_of_a_task_may_use_the_timer(
             pass
 
         def __del__(self) -> None:
-            timer.call_later(1, revived.append, "finalized")
+            timer.call_later_ms(1, revived.append, "finalized")
 
     for _ in range(3):
         timer.add(Lease(1))
     clock.advance(1)
-    crew.start(timer.advance_clock, 0)
-    crew.join()
+    thread_group.start(timer.advance_clock, 0)
+    thread_group.join()
     clock.advance(1)
     timer.advance_clock(0)
     assert revived == ["finalized"] * 3
 
 
-# -- the end
+# -- shutdown
 
 
 def test_shutdown_returns_what_was_pending(clock: ManualClock, timer: SystemTimer) -> None:
-    """From every level; it never runs, and may go to another timer."""
+    """It returns the tasks of every level; they never run and may be added to another timer."""
     runs_ms: list[int] = []
     tasks = [Note(delay_ms, clock, runs_ms) for delay_ms in (1, 100, 10_000, HOUR_MS)]
     for task in tasks:
@@ -204,10 +201,10 @@ def test_shutdown_returns_what_was_pending(clock: ManualClock, timer: SystemTime
 def test_shutdown_by_a_task_returns_the_due_ones_that_have_not_started(
     clock: ManualClock, timer: SystemTimer
 ) -> None:
-    """They don't run."""
+    """These tasks do not run."""
     cancelled: list[TimerTask] = []
-    timer.call_later(1, lambda: cancelled.extend(timer.shutdown()))
-    later = timer.call_later(2, fail)
+    timer.call_later_ms(1, lambda: cancelled.extend(timer.shutdown()))
+    later = timer.call_later_ms(2, fail)
     clock.advance(10)
     timer.advance_clock(0)
     assert cancelled == [later]
@@ -216,10 +213,10 @@ def test_shutdown_by_a_task_returns_the_due_ones_that_have_not_started(
 
 @pytest.mark.parametrize("delay_ms", [-1, 0, 10])
 def test_closed_timer_takes_nothing(timer: SystemTimer, delay_ms: int) -> None:
-    """The error names it."""
+    """The error has the timer's name."""
     timer.shutdown()
     with pytest.raises(TimerClosedError, match="timer 'test' has been shut down"):
-        timer.call_later(delay_ms, fail)
+        timer.call_later_ms(delay_ms, fail)
     with pytest.raises(TimerClosedError):
         timer.advance_clock(0)
     assert timer.callback_errors == 0

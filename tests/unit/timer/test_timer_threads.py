@@ -7,13 +7,13 @@ import threading
 import time
 
 from request_purgatory import ManualClock, SystemTimer, TimerHandle, TimerTask
-from tests.support.thread_group import Crew
+from tests.support.thread_group import ThreadGroup
 
 TIME_LIMIT = 20.0
 
 
 class Run(TimerTask):
-    """Counts its runs, and whether one came before its time."""
+    """A task that counts its runs and cancels, and notes an early run."""
 
     def __init__(self, clock: ManualClock, delay_ms: int) -> None:
         super().__init__(delay_ms)
@@ -28,11 +28,8 @@ class Run(TimerTask):
         self.runs += 1
 
 
-def test_every_task_runs_or_is_cancelled_once(crew: Crew, switching: None) -> None:
-    """Three threads add, two cancel, one moves the clock, two advance the timer.
-
-    One by sleeping.
-    """
+def test_every_task_runs_or_is_cancelled_once(thread_group: ThreadGroup, switching: None) -> None:
+    """Eight threads add, cancel, move the clock and advance the timer."""
     clock = ManualClock()
     timer = SystemTimer("test", wheel_size=4, clock=clock)
     tasks: list[Run] = []
@@ -51,11 +48,11 @@ def test_every_task_runs_or_is_cancelled_once(crew: Crew, switching: None) -> No
     def until_all_is_added(work: object) -> None:
         random_numbers = random.Random(9)
         start.wait(TIME_LIMIT)
-        # Bounded: a lock of `threading` is unfair, and one who takes it without a pause keeps
-        # others from it for as long.
+        # Bounded: a `threading` lock is unfair, so a thread that acquires it without a pause keeps
+        # others waiting.
         for _ in range(3000):
             work(random_numbers)  # type: ignore[operator]
-            time.sleep(0)  # The next thread's turn, instead of the rest of this one's.
+            time.sleep(0)  # Let another thread run.
             if all(event.is_set() for event in adding):
                 break
 
@@ -75,16 +72,16 @@ def test_every_task_runs_or_is_cancelled_once(crew: Crew, switching: None) -> No
         clock.advance(random_numbers.randrange(4))
 
     for number in range(3):
-        crew.start(add, number)
+        thread_group.start(add, number)
     for work in (cancel, cancel, look, move):
-        crew.start(until_all_is_added, work)
-    sleeper = crew.start(until_all_is_added, sleep)
+        thread_group.start(until_all_is_added, work)
+    sleeper = thread_group.start(until_all_is_added, sleep)
     for event in adding:
         assert event.wait(TIME_LIMIT)
     while sleeper.is_alive():
         timer.wake()
         sleeper.join(0.001)
-    crew.join()
+    thread_group.join()
 
     timer.check()
     ended = sum(task.runs + task.cancels for task in tasks)
@@ -97,9 +94,9 @@ def test_every_task_runs_or_is_cancelled_once(crew: Crew, switching: None) -> No
 
 
 def test_tasks_that_threads_add_again_and_again_are_never_counted_twice(
-    crew: Crew, switching: None
+    thread_group: ThreadGroup, switching: None
 ) -> None:
-    """Moving is taking out and putting in, at once."""
+    """Moving a task is atomic."""
     clock = ManualClock()
     timer = SystemTimer("test", wheel_size=3, clock=clock)
     tasks = [Run(clock, 1 + number * number) for number in range(20)]
@@ -113,8 +110,8 @@ def test_tasks_that_threads_add_again_and_again_are_never_counted_twice(
             assert timer.size <= len(tasks)
 
     for number in range(4):
-        crew.start(move, number)
-    crew.join()
+        thread_group.start(move, number)
+    thread_group.join()
     timer.check()
     assert {task.cancel() for task in tasks} <= {True, False}
     assert timer.size == 0
@@ -122,10 +119,10 @@ def test_tasks_that_threads_add_again_and_again_are_never_counted_twice(
 
 
 def test_cancel_is_not_lost_while_the_task_moves_to_a_finer_wheel(
-    crew: Crew, switching: None
+    thread_group: ThreadGroup, switching: None
 ) -> None:
-    """At 380 ms the bucket of [380, 400) is sorted into the finest wheel; nothing in it is due."""
-    # The two threads wait for one another without a lock, as a wake-up would bring them apart.
+    """At 380 ms the tasks of the bucket [380, 400) move to the finest wheel; none is due."""
+    # The two threads spin instead of waiting on a lock, whose wake-up would take too long.
     turn = [0]
     handles: list[TimerHandle] = []
     answers: list[bool] = []
@@ -139,11 +136,11 @@ def test_cancel_is_not_lost_while_the_task_moves_to_a_finer_wheel(
                 pass
             answers.append(handles[-1].cancel())
 
-    crew.start(cancel_one_each_turn)
+    thread_group.start(cancel_one_each_turn)
     for number in range(1, rounds + 1):
         clock = ManualClock()
         timer = SystemTimer("test", clock=clock)
-        pending = [timer.call_later(399, int) for _ in range(3)]
+        pending = [timer.call_later_ms(399, int) for _ in range(3)]
         clock.advance(380)
         handles.append(pending[number % 3])
         turn[0] = number
@@ -156,4 +153,4 @@ def test_cancel_is_not_lost_while_the_task_moves_to_a_finer_wheel(
         assert answers[-1:] == [True]
         assert timer.size == 2
         timer.shutdown()
-    crew.join()
+    thread_group.join()

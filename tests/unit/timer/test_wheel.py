@@ -13,22 +13,19 @@ from request_purgatory.timer.wheel import TimingWheel
 
 
 def make_wheel(tick_ms: int = 1, wheel_size: int = 20, start_ms: int = 0) -> TimingWheel:
-    """A wheel with a queue of its own."""
+    """Return a wheel with its own delay queue."""
     return TimingWheel(tick_ms, wheel_size, start_ms, PendingTasks(), DelayQueue())
 
 
 def enter(wheel: TimingWheel, expiration_ms: int) -> TimerTask | None:
-    """A new task that is due then, in the wheel; None if the wheel finds that it is due already."""
+    """Add a new task to the wheel; None if the wheel reports that it is due already."""
     task = TimerTask(1)
-    task._expiration_ms = wheel.round_up(expiration_ms)
+    task.timer_expiration_ms = wheel.round_up(expiration_ms)
     return task if wheel.add(task) else None
 
 
 def way_of(wheel: TimingWheel, task: TimerTask) -> list[int]:
-    """When the buckets that hold the task on its way down come due.
-
-    The last time is when it runs.
-    """
+    """Return when each bucket that holds the task is due; the last time is when the task runs."""
     way = []
     while True:
         bucket = wheel.queue.poll(10**18)
@@ -44,7 +41,7 @@ def way_of(wheel: TimingWheel, task: TimerTask) -> list[int]:
 
 @pytest.mark.parametrize("expiration_ms", [0, 99, 100])
 def test_task_that_is_due_is_not_linked(expiration_ms: int) -> None:
-    """The wheel stands at 100."""
+    """The wheel's clock is at 100."""
     wheel = make_wheel(start_ms=100)
     assert enter(wheel, expiration_ms) is None
     assert wheel.check() == 0
@@ -55,7 +52,7 @@ def test_task_that_is_due_is_not_linked(expiration_ms: int) -> None:
     [(1, 1), (19, 1), (20, 2), (399, 2), (400, 3), (7_999, 3), (8_000, 4)],
 )
 def test_task_enters_at_the_finest_level_that_reaches_it(expiration_ms: int, level: int) -> None:
-    """A level takes what expires before its interval ends; the next is made when first needed."""
+    """A level holds what expires within its interval; the next one is made when first needed."""
     wheel = make_wheel()
     assert enter(wheel, expiration_ms) is not None
     assert wheel.levels == level
@@ -78,7 +75,7 @@ def test_task_enters_at_the_finest_level_that_reaches_it(expiration_ms: int, lev
 def test_task_goes_down_level_by_level_and_runs_on_its_tick(
     expiration_ms: int, way: list[int]
 ) -> None:
-    """The class comment's wheel: 1 ms, 3 buckets."""
+    """This is the example of the class docstring: 1 ms, 3 buckets."""
     wheel = make_wheel(1, 3)
     task = enter(wheel, expiration_ms)
     assert task is not None
@@ -86,7 +83,7 @@ def test_task_goes_down_level_by_level_and_runs_on_its_tick(
 
 
 def test_smallest_wheel_reaches_years() -> None:
-    """Two buckets a level: one more level for each doubling."""
+    """With two buckets per level, each level doubles the range."""
     wheel = make_wheel(1, 2)
     ten_years_ms = 10 * 31_557_600_000
     task = enter(wheel, ten_years_ms)
@@ -100,7 +97,7 @@ def test_smallest_wheel_reaches_years() -> None:
     [(0, 0), (1, 10), (9, 10), (10, 10), (11, 20), (10**15 + 1, 10**15 + 10)],
 )
 def test_expirations_are_rounded_up_to_the_tick(expiration_ms: int, rounded_ms: int) -> None:
-    """Never down: that would be early."""
+    """Rounding down would make a task run early."""
     assert make_wheel(10).round_up(expiration_ms) == rounded_ms
 
 
@@ -113,7 +110,7 @@ def test_expirations_are_rounded_up_to_the_tick(expiration_ms: int, rounded_ms: 
 def test_any_task_runs_on_the_first_tick_not_before_its_time(
     tick_ms: int, wheel_size: int, start_ms: int, delay_ms: int
 ) -> None:
-    """On its way down it is never overtaken by the clock."""
+    """The clock never passes the task on its way down."""
     wheel = make_wheel(tick_ms, wheel_size, start_ms)
     due_ms = start_ms + delay_ms
     task = enter(wheel, due_ms)
@@ -126,7 +123,7 @@ def test_any_task_runs_on_the_first_tick_not_before_its_time(
 
 
 def test_wheel_starts_on_the_tick_before_its_start() -> None:
-    """All levels stand on whole ticks of theirs."""
+    """The clock of each level is a multiple of its tick."""
     wheel = make_wheel(10, 4, 1_234)
     enter(wheel, 10_000)
     assert [level.current_ms for level in wheel] == [1_230, 1_200, 1_120, 640, 0]
@@ -134,7 +131,7 @@ def test_wheel_starts_on_the_tick_before_its_start() -> None:
 
 
 def test_advance_moves_every_level() -> None:
-    """The overflow wheels follow once their tick has passed."""
+    """An overflow wheel moves once its tick has passed."""
     wheel = make_wheel(1, 10)
     enter(wheel, 5_000)
     wheel.advance(1_234)
@@ -142,7 +139,7 @@ def test_advance_moves_every_level() -> None:
 
 
 def test_bucket_is_used_again_in_the_next_round() -> None:
-    """Slot 3 is 3, then 13."""
+    """Slot 3 holds the tasks of 3, then those of 13."""
     wheel = make_wheel(1, 10)
     first = enter(wheel, 3)
     assert first is not None
@@ -157,7 +154,7 @@ def test_bucket_is_used_again_in_the_next_round() -> None:
 
 
 def test_tasks_of_one_tick_share_a_bucket_and_one_queue_entry() -> None:
-    """The delay queue holds buckets, never tasks."""
+    """The delay queue holds buckets, not tasks."""
     wheel = make_wheel(10)
     for expiration_ms in range(11, 21):
         enter(wheel, expiration_ms)
@@ -173,17 +170,19 @@ def test_tasks_of_one_tick_share_a_bucket_and_one_queue_entry() -> None:
         (1, 1, "wheel_size must be at least 2, got 1"),
     ],
 )
-def test_wheel_that_could_not_turn_is_refused(tick_ms: int, wheel_size: int, message: str) -> None:
-    """The message says what was given."""
+def test_tick_or_size_below_its_minimum_is_refused(
+    tick_ms: int, wheel_size: int, message: str
+) -> None:
+    """The message has the argument and its value."""
     with pytest.raises(InvalidArgumentError, match=message):
         make_wheel(tick_ms, wheel_size)
 
 
 def test_check_finds_a_task_in_a_bucket_of_another_time() -> None:
-    """The invariant check would notice a wrong slot."""
+    """The invariant check detects a wrong slot."""
     wheel = make_wheel()
     task = enter(wheel, 5)
     assert task is not None
-    task._expiration_ms = 6
+    task.timer_expiration_ms = 6
     with pytest.raises(AssertionError, match="bucket of another time"):
         wheel.check()

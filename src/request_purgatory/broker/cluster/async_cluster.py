@@ -379,4 +379,4 @@ class AsyncCluster:
                 for replica in node.replicas.replicas.values():
                     replica.check()
                 for purgatory in node.purgatories.values():
-                    purgatory.check()
+                    purgatory._check_invariants()

@@ -112,7 +112,7 @@ class ReplaySettings:
         if self.design not in DESIGNS:
             raise InvalidArgumentError("design", f"one of {', '.join(DESIGNS)}", self.design)
         # The purgatory checks its own arguments. Errors are raised here instead of in every task.
-        self.purgatory(ManualClock()).shutdown()
+        self.purgatory(ManualClock()).close()
 
     def parameters(self) -> dict[str, Any]:
         """Return all fields by name, for manifests."""

@@ -379,7 +379,7 @@ class HostDriver:
                 purgatory.check_and_complete(keys[event_rows[first_event]])
                 first_event += 1
             if self._interval_ms is None and purgatory._purge_due(
-                self._counters.estimate - self._counters._pending()
+                self._counters.estimate - self._counters.pending_unlocked()
             ):
                 purgatory.advance_clock(0)
 
@@ -399,7 +399,7 @@ class HostDriver:
         """
         self._allocate_results(0)
         self._run_reaper_before(_END_OF_TIME_US)
-        pending = self.purgatory.shutdown()
+        pending = self.purgatory.close()
         if pending:
             raise RuntimeError(
                 f"{len(pending)} requests are pending after the last timeout, which is an error "
@@ -424,7 +424,7 @@ class HostDriver:
     def _next_reaper_wake_ms(self) -> int:
         """Return the clock's time at which the reaper wakes up next, or -1 for never."""
         if self._wheel_timer is not None and self._interval_ms is None:
-            return self._wheel_timer._next_due_ms()
+            return self._wheel_timer.peek_expiration_ms()
         due_ms: int | None = self._timer.next_expiration_ms
         if due_ms is None or self._interval_ms is None:
             return -1 if due_ms is None else due_ms
@@ -432,7 +432,7 @@ class HostDriver:
 
     def _set_time(self, now_us: int) -> None:
         self.now_us = now_us
-        self.clock._move_to_ns((now_us - self._origin_us) * 1000)
+        self.clock.set_now_ns((now_us - self._origin_us) * 1000)
 
     def _key_state(self, key: str) -> KeyState:
         state = self._keys.get(key)
@@ -458,7 +458,7 @@ class HostDriver:
             )
         # A request without keys is watched under itself, a key that no event has.
         self.purgatory.try_complete_else_watch(operation, keys or [operation])
-        pending = self._counters._pending()
+        pending = self._counters.pending_unlocked()
         if pending > self._peak_pending:
             self._peak_pending = pending
         queued = self._timer.size if self._wheel_timer is None else self._wheel_timer._pending.count

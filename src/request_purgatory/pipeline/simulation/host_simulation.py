@@ -133,7 +133,9 @@ class SimulatedHost(HostDriver):
     def sample(self) -> None:
         """Look at the occupied buckets, and at the number of watched keys."""
         super().sample()
-        self._peak_keys = max(self._peak_keys, sum(shard.keys for shard in self.purgatory._shards))
+        self._peak_keys = max(
+            self._peak_keys, self.purgatory.num_keys
+        )
 
     def play(self, requests: RequestPart, events: EventPart) -> None:
         """Replay the next part of the trace, and count the requests that end in it.

@@ -70,7 +70,7 @@ def bytes_per_pending_operation(keys: int = 1, *, operations: int = 20_000) -> f
         for watch_keys in keys_of_operations:
             purgatory.try_complete_else_watch(_PendingOperation(30_000), watch_keys)
         after, _ = tracemalloc.get_traced_memory()
-        purgatory.shutdown()
+        purgatory.close()
     return (after - before) / operations
 
 

@@ -1,0 +1,81 @@
+cimport cython
+
+from request_purgatory._native cimport primitives, states
+from request_purgatory.clock cimport Clock
+from request_purgatory.metrics cimport PurgatoryCounters
+from request_purgatory.purgatory.operation cimport DelayedOperation, OperationHost
+from request_purgatory.purgatory.purge_backlog cimport PurgeBacklog
+from request_purgatory.timer.timer cimport SystemTimer
+from request_purgatory.purgatory.watch cimport Watch, WatcherList
+from request_purgatory.purgatory.watch_table cimport WatchShard, WatchTable
+
+
+cpdef checked_keys(str name, keys, int at_least=*)
+
+
+cdef class PurgatoryCore(OperationHost):
+    cdef readonly object timer
+    cdef public long long purge_interval
+    cdef readonly bint _owns_timer
+    cdef readonly SystemTimer _wheel_timer
+    cdef bint _untracks
+    cdef Clock _clock
+    cdef readonly WatchTable _table
+    cdef readonly PurgatoryCounters _counters
+    cdef readonly PurgeBacklog _backlog
+    cdef readonly bint _closed
+    cdef readonly bint _purge_requested
+    cdef public long long warn_after_ms
+    cdef bint _measures
+    cdef long long _warned_ms
+    cdef readonly object _reaper
+    cdef bint _reaper_unstarted
+    cdef object _install_gc_callback
+    cdef object __weakref__
+
+    @cython.locals(completed=bint, counted=bint, now_ns=longlong)
+    cpdef bint try_complete_else_watch(self, DelayedOperation operation, watch_keys) except -1
+
+    @cython.locals(state=int)
+    cdef bint _count_in(self, DelayedOperation operation, long long now_ms) except -1
+
+    cdef _start_timeout(self, DelayedOperation operation, long long start_ms)
+
+    cdef bint _withdraw(self, DelayedOperation operation) except -1
+
+    cdef bint _abandon(self, DelayedOperation operation, error, bint counted) except -1
+
+    cdef _defer_purge(self, DelayedOperation operation)
+
+    @cython.locals(shard=WatchShard, watchers=WatcherList, depth=int)
+    cpdef Py_ssize_t check_and_complete(self, key) except -1
+
+    @cython.locals(only=Watch, watch=Watch, completed=Py_ssize_t)
+    cdef Py_ssize_t _try_all(self, WatchShard shard, WatcherList watchers) except -1
+
+    @cython.locals(operation=DelayedOperation, completed=bint, watches=Watch)
+    cpdef bint _try_watch(self, WatchShard shard, Watch watch) except -1
+
+    cpdef bint advance_clock(self, timeout_ms) except -1
+
+    cpdef _reap(self)
+
+    cpdef _purge_if_due(self)
+
+    cdef bint _purge_due(self, long long unpurged) except -1
+
+    cdef _request_purge(self)
+
+    cpdef purge(self)
+
+    cdef _drop_ended(self)
+
+    @cython.locals(waited_ms=longlong)
+    cpdef _operation_ended(self, DelayedOperation operation, int state)
+
+    cpdef _callback_failed(self, DelayedOperation operation, error)
+
+    cpdef long long _now_ms(self) except? -1
+
+    @cython.locals(now_ms=longlong, late_ms=longlong, took_ms=longlong)
+    cpdef _callbacks_ran(self, DelayedOperation operation, long long began_ms)

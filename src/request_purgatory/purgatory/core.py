@@ -1,0 +1,728 @@
+"""The core of a purgatory: delayed operations in a watch table and on a timer."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+from collections.abc import Callable, Hashable, Iterable
+from concurrent.futures import Executor
+from datetime import timedelta
+from types import TracebackType
+from typing import Self
+
+from request_purgatory._native import primitives, states
+from request_purgatory._native.failsafe import log_contained, warn
+from request_purgatory._native.forks import register_for_forks
+from request_purgatory.clock import ManualClock
+from request_purgatory.errors import (
+    InvalidArgumentError,
+    PurgatoryClosedError,
+    TaskInUseError,
+    TimerClosedError,
+)
+from request_purgatory.metrics import PurgatoryCounters, PurgatoryMetrics
+from request_purgatory.purgatory import nested_checks
+from request_purgatory.purgatory.hold import timeout_to_ms
+from request_purgatory.purgatory.operation import DelayedOperation, OperationHost
+from request_purgatory.purgatory.purge_backlog import PurgeBacklog
+from request_purgatory.purgatory.watch import Watch, WatcherList
+from request_purgatory.purgatory.watch_table import WatchShard, WatchTable
+from request_purgatory.timer.clock_thread import ClockThread
+from request_purgatory.timer.timer import SystemTimer, Timer
+
+logger = logging.getLogger("request_purgatory.purgatory")
+
+
+class PurgatoryCore(OperationHost):
+    """Operations with their watch table, timer, counters and purge, under Kafka's names.
+
+    `DelayedOperationPurgatory` adds futures for threads, `request_purgatory.aio.Purgatory` those of
+    an event loop. docs/design.md, "Locks", describes the races and how each is decided.
+    """
+
+    #: The longest sleep of the reaper in ms of the timer's clock. None is without a limit: an idle
+    #: purgatory uses no CPU, and a purge that falls due wakes the reaper.
+    reap_interval_ms: int | None = None
+
+    def __init__(
+        self,
+        name: str = "purgatory",
+        *,
+        timer: Timer | None = None,
+        purge_interval: int = 1000,
+        shards: int = 512,
+        reaper: bool = True,
+        executor: Executor | None = None,
+        warn_after_ms: int = 100,
+        on_end: Callable[[DelayedOperation], object] | None = None,
+    ) -> None:
+        """Make an empty purgatory.
+
+        Args:
+            name: Shown in errors, logs and the thread's name.
+            timer: A SystemTimer of its own unless given. A given timer is not shut down with the
+                purgatory. It may serve several purgatories if they have no reaper and its owner
+                calls `advance_clock` of each.
+            purge_interval: Purge the watch table once about this many ended operations are in it.
+            shards: Parts that the keys are spread over by hash, each with a lock of its own.
+            reaper: Run a thread that advances the clock. Without it, call `advance_clock`.
+            executor: Expires operations, and so runs their callbacks. Without one, the reaper does,
+                and a slow callback delays every other timeout. The purgatory does not shut it down.
+            warn_after_ms: Log callbacks on the reaper that take this long, and timeouts this late.
+            on_end: Called with each operation that has ended, after its callbacks, by the thread
+                that ended it. It must not raise.
+
+        Raises:
+            InvalidArgumentError: purge_interval is below 0, shards is below 1, or both a timer and
+                an executor are given.
+        """
+        if timer is not None and executor is not None:
+            raise InvalidArgumentError(
+                "executor", "None where a timer is given, which has its own", executor
+            )
+        if purge_interval < 0:
+            raise InvalidArgumentError("purge_interval", "at least 0", purge_interval)
+        if shards < 1:
+            raise InvalidArgumentError("shards", "at least 1", shards)
+        self.name = name
+        self.timer: Timer = timer if timer is not None else SystemTimer(name, executor=executor)
+        self.warn_after_ms = warn_after_ms
+        self._warned_ms = -1000
+        self.purge_interval = purge_interval
+        self._owns_timer = timer is None
+        # A SystemTimer is passed the start of an operation's timeout, which saves one reading of
+        # the clock.
+        self._wheel_timer = self.timer if type(self.timer) is SystemTimer else None
+        self._untracks = primitives.GC_UNTRACKS and self._wheel_timer is not None
+        self._clock = self.timer.clock
+        # A manual clock jumps, so a timeout that it passes is not late.
+        self._measures = not isinstance(self._clock, ManualClock)
+        self._table = WatchTable(shards)
+        self._counters = PurgatoryCounters()
+        self._backlog = PurgeBacklog(self._table)
+        self._closed = False
+        self._purge_requested = False
+        self.on_end = on_end
+        self._install_gc_callback: Callable[[], None] | None = None
+        if self._untracks:
+            # That module imports this one. From here on a collection may ask for all of the above.
+            collector = importlib.import_module("request_purgatory._native.collector_hooks")
+            collector.track_in_full_collections(self)
+            self._install_gc_callback = collector.install_gc_callback
+        self._reaper: ClockThread | None = None
+        if reaper:
+            self._reaper = self._make_reaper()
+            self._reaper.start()
+        self._reaper_unstarted = False
+        register_for_forks(self)
+
+    # -- requests as operations
+
+    def try_complete_else_watch(
+        self, operation: DelayedOperation, watch_keys: Iterable[Hashable]
+    ) -> bool:
+        """Try the operation; if its condition is false, watch it under every key until it ends.
+
+        Args:
+            operation: One that has not been in a purgatory.
+            watch_keys: One or more keys.
+
+        Returns:
+            True if this call completed the operation. False if it is pending, or was ended by
+            something else meanwhile.
+
+        Raises:
+            InvalidArgumentError: There is no key, or a string where a list of keys belongs.
+            TaskInUseError: The operation is or was in a purgatory.
+            NotInitializedError: The operation's class does not call
+                `super().__init__(timeout_ms)`.
+            PurgatoryClosedError: The purgatory is closed. The operation has been cancelled if it
+                was watched already.
+            BaseException: What the operation's own code raises in these tries. The operation has
+                left the purgatory, as cancelled if it had not ended otherwise.
+        """
+        keys = checked_keys("watch_keys", watch_keys)
+        if self._closed:
+            raise PurgatoryClosedError(self.name)
+        operation.require_init()
+        if not operation._attach(self):
+            name = getattr(operation._purgatory, "name", None)
+            raise TaskInUseError(f"{operation!r} has been in purgatory {name!r}: use a new one")
+        counted = False
+        try:
+            # One try is enough: an event before the watch is seen by the try, an event after it
+            # finds the watcher. Kafka tries, watches, and tries again.
+            self._table.watch(operation, keys)
+            completed = operation._try()
+            if operation._state != states.PENDING:
+                self._table.drop_watches(operation)
+                self._counters.count_ended_at_once(operation._state)
+                return completed
+            # A clock may be anything. So it is read, as all that may raise, before the counts.
+            now_ns = self._clock.read_ns()
+            counted = True
+            if self._count_in(operation, primitives.floor_ms(now_ns)):
+                self._start_timeout(operation, primitives.ceil_ms(now_ns))
+                if self._closed and self._withdraw(operation):
+                    raise PurgatoryClosedError(self.name)
+        except BaseException as error:
+            return self._abandon(operation, error, counted)
+        return False
+
+    def _count_in(self, operation: DelayedOperation, now_ms: int) -> bool:
+        """Count a watched operation that is pending, and request a purge that falls due.
+
+        Returns:
+            False if the operation has ended meanwhile.
+        """
+        unpurged = self._counters.count_entered()
+        # From here on the end counts the operation: `_mark_watched` and `_end` are put in order by
+        # the operation's own lock.
+        state = operation._mark_watched(now_ms)
+        if state != states.PENDING:
+            self._table.drop_watches(operation)
+            self._counters.count_ended(state, 0)
+            return False
+        if self._reaper_unstarted:
+            self._start_reaper()
+        if self._purge_due(unpurged):
+            self._request_purge()
+        return True
+
+    def _start_timeout(self, operation: DelayedOperation, start_ms: int) -> None:
+        """Add the operation to the timer; expire it at once if it has no timeout."""
+        if operation.timer_delay_ms <= 0:
+            # The timer would contain what the callbacks raise; here it reaches the caller.
+            operation._expire(primitives.LIMIT)
+            return
+        if self._wheel_timer is not None and operation.timer_list is None:
+            self._wheel_timer.add_from(operation, start_ms)
+        else:
+            self.timer.add(operation)
+        if operation._state != states.PENDING:
+            # An end between the last look and the adding found nothing in the timer to remove.
+            operation.remove_from_timer()
+        elif self._untracks:
+            primitives.gc_untrack(operation)  # No other thread runs between the look and this.
+
+    def _withdraw(self, operation: DelayedOperation) -> bool:
+        """Cancel the operation and remove it from every list.
+
+        Returns:
+            True if this call ended it.
+        """
+        cancelled = operation._end(states.CANCELLED, 0)
+        self._table.drop_watches(operation)
+        return cancelled
+
+    def _abandon(self, operation: DelayedOperation, error: BaseException, counted: bool) -> bool:
+        """Leave nothing behind of an operation that could not be taken in, and raise `error`.
+
+        Returns:
+            False where `close` took the timer away and the operation ended otherwise.
+
+        Raises:
+            PurgatoryClosedError: `close` took the timer away.
+            BaseException: `error`.
+        """
+        cancelled = self._withdraw(operation)
+        if not counted:
+            self._counters.count_ended_at_once(operation._state)
+        elif self._closed and isinstance(error, TimerClosedError):
+            if cancelled:
+                raise PurgatoryClosedError(self.name) from None
+            return False
+        raise error
+
+    def renew(self, operation: DelayedOperation, timeout: float | timedelta | None) -> bool:
+        """Restart the timeout of a pending operation, as of a lease that is renewed. O(1).
+
+        Args:
+            operation: One of this purgatory.
+            timeout: The new timeout from now on, as for `hold`.
+
+        Returns:
+            False if the operation has ended.
+
+        Raises:
+            InvalidArgumentError: The operation belongs to another purgatory, or the timeout is
+                negative or not a finite number.
+        """
+        if operation._purgatory is not self:
+            raise InvalidArgumentError("operation", f"one of purgatory {self.name!r}", operation)
+        timeout_ms = timeout_to_ms(timeout)
+        now_ns = self._clock.read_ns()
+        # The deadline first: a timer that comes to the operation now finds it renewed.
+        if not operation._renew(primitives.floor_ms(now_ns), timeout_ms):
+            return False
+        try:
+            self.timer.add(operation)
+        except TimerClosedError:
+            return False  # `close` cancels it.
+        if operation._state != states.PENDING:
+            operation.remove_from_timer()
+            return False
+        return True
+
+    def discard(self, operation: DelayedOperation) -> bool:
+        """Cancel an operation and remove it from every watcher list at once.
+
+        What its `on_cancellation` raises is logged and counted.
+
+        Returns:
+            True if this call ended the operation.
+
+        Raises:
+            InvalidArgumentError: The operation belongs to another purgatory.
+        """
+        if operation._purgatory is not self:
+            raise InvalidArgumentError("operation", f"one of purgatory {self.name!r}", operation)
+        cancelled = self._cancel_all([operation])
+        self._table.drop_watches(operation)
+        return len(cancelled) > 0
+
+    # -- events
+
+    def cancel_for_key(self, key: Hashable) -> list[DelayedOperation]:
+        """Cancel the operations that watch `key`, for a key that no longer exists.
+
+        Returns:
+            The operations that this call cancelled; none after `close`.
+        """
+        return self._cancel_all(self._table.shard_of(key).remove(key))
+
+    def check_and_complete(self, key: Hashable) -> int:
+        """Try the operations that watch `key`, in the order of their arrival.
+
+        Call it after a change that their conditions depend on. An operation that raises stays
+        pending if it has not ended; its error is logged and counted, and the others are tried.
+        After `close` it does nothing.
+
+        Callbacks may call it, and be called by it again, 20 deep. Deeper calls return 0: the
+        outermost call checks their keys before it returns, so a chain of completions may have any
+        length.
+
+        Returns:
+            The number of operations that this call completed.
+
+        Raises:
+            NotificationLoopError: Such a deep check was repeated 1,000 times and completed nothing.
+            KeyboardInterrupt, SystemExit: Raised by an operation, once all others were tried. No
+                event is lost if the program goes on.
+        """
+        shard = self._table.shard_of(key)
+        watchers = shard.get(key)
+        if watchers is None:
+            return 0
+        depth = primitives.enter_check()
+        try:
+            if depth > primitives.MAX_CHECK_DEPTH:
+                nested_checks.postpone(self, key)
+                primitives.set_postponed(True)
+                return 0
+            return self._try_all(shard, watchers)
+        finally:
+            try:
+                if depth == 1 and primitives.has_postponed():
+                    primitives.set_postponed(False)
+                    nested_checks.check_postponed()
+            finally:
+                primitives.leave_check()
+
+    def _try_all(self, shard: WatchShard, watchers: WatcherList) -> int:
+        """Try the operations of a list.
+
+        Returns:
+            The number that this call completed.
+        """
+        only = shard.only_watch(watchers)
+        if only is not None:
+            return 1 if self._try_watch(shard, only) else 0
+        completed = 0
+        leaving: BaseException | None = None
+        for watch in shard.watches_of(watchers):
+            try:
+                if self._try_watch(shard, watch):
+                    completed += 1
+            except (KeyboardInterrupt, SystemExit) as error:
+                leaving = error
+        if leaving is not None:
+            raise leaving
+        return completed
+
+    def _try_watch(self, shard: WatchShard, watch: Watch) -> bool:
+        """Try the operation of a watch, and remove the watch if the operation has ended.
+
+        Returns:
+            True if this call completed the operation.
+        """
+        operation = shard.operation_of(watch)
+        if operation is None:
+            return False
+        completed = False
+        failure: BaseException | None = None
+        if operation._state == states.PENDING:
+            try:
+                completed = operation._try()
+            except BaseException as error:
+                failure = error
+                completed = operation._state == states.COMPLETED
+            if operation._state != states.PENDING:
+                shard.drop(watch)
+                watches = operation._watches
+                if watches is not watch or watch.sibling is not None:
+                    # An end inside a try is left to the caller of the try (`_operation_ended`):
+                    # these are the operation's other keys.
+                    self._defer_purge(operation)
+                elif self._untracks:
+                    primitives.gc_track(operation)
+            if failure is not None:
+                self._callback_failed(operation, failure)
+        else:
+            shard.drop(watch)
+        return completed
+
+    def _watches(self, key: Hashable) -> list[Watch]:
+        """Return the watches of `key`, for a host that tries them one at a time."""
+        return self._table.shard_of(key).watches(key)
+
+    def _try_one(self, key: Hashable, watch: Watch) -> None:
+        """Try the operation of one of the watches of `key`."""
+        self._try_watch(self._table.shard_of(key), watch)
+
+    # -- the clock
+
+    def advance_clock(self, timeout_ms: int | None) -> bool:
+        """Wait up to `timeout_ms` for the next expirations, run them, and purge if it is time to.
+
+        Args:
+            timeout_ms: Whole milliseconds on the timer's clock; 0 does not wait, None waits without
+                a limit.
+
+        Returns:
+            True if a bucket of the timer fell due.
+
+        Raises:
+            PurgatoryClosedError: The purgatory is closed.
+            TimerClosedError: The timer that the purgatory was given is shut down.
+        """
+        if self._closed:
+            raise PurgatoryClosedError(self.name)
+        try:
+            came_due = self.timer.advance_clock(timeout_ms)
+        except TimerClosedError:
+            if self._closed:
+                raise PurgatoryClosedError(self.name) from None
+            raise
+        self._purge_if_due()
+        return came_due
+
+    def _reap(self) -> None:
+        self.advance_clock(self.reap_interval_ms)
+
+    def _make_reaper(self) -> ClockThread:
+        return ClockThread(f"{self.name}-reaper", self._reap, self.timer.wake)
+
+    def _start_reaper(self) -> None:
+        assert self._reaper is not None, "a purgatory without a reaper has none to start"
+        self._reaper.start()
+        self._reaper_unstarted = False
+
+    # -- the purge
+
+    def purge(self) -> int:
+        """Remove ended operations from the watch table; `advance_clock` does this when due.
+
+        Returns:
+            The number of entries that were removed.
+        """
+        if self._install_gc_callback is not None:
+            self._install_gc_callback()
+        # First the estimate, then the lists: what ends during the purge makes the estimate a little
+        # too high, never too low.
+        self._counters.begin_purge()
+        dropped = self._drop_ended()
+        self._counters.end_purge(dropped)
+        logger.debug("purgatory %r: purged %d entries", self.name, dropped)
+        return dropped
+
+    @property
+    def _is_purge_due(self) -> bool:
+        """True if the next `advance_clock` will purge."""
+        return self._purge_due(self._counters.unpurged)
+
+    def _purge_if_due(self) -> None:
+        """Purge if it is time to."""
+        # Reset before the look, whether or not a purge turns out to be due: a request that is never
+        # reset would be the last one that wakes the reaper.
+        self._purge_requested = False
+        if self._is_purge_due:
+            self.purge()
+
+    def _purge_due(self, unpurged: int) -> bool:
+        return unpurged > self.purge_interval
+
+    def _request_purge(self) -> None:
+        if not self._purge_requested:
+            self._purge_requested = True
+            if self._reaper is not None:
+                self.timer.wake()
+
+    def _drop_ended(self) -> int:
+        """Remove ended operations from the watch table.
+
+        Returns:
+            The number of entries that were removed.
+        """
+        return self._backlog.purge()
+
+    def _defer_purge(self, operation: DelayedOperation) -> None:
+        """Leave an operation that has ended and may still be watched to the next purge."""
+        self._backlog.add(operation)
+
+    # -- what it holds
+
+    @property
+    def is_closed(self) -> bool:
+        """True once `close` was called."""
+        return self._closed
+
+    @property
+    def num_delayed(self) -> int:
+        """The exact number of pending operations."""
+        return self._counters.pending
+
+    @property
+    def watched(self) -> int:
+        """The number of entries in all watcher lists. O(keys).
+
+        An operation counts once for each key, and until a check or purge removes it after its end.
+        """
+        return self._table.size
+
+    @property
+    def num_keys(self) -> int:
+        """The number of watched keys. O(shards)."""
+        return self._table.num_keys
+
+    def num_watchers(self, key: Hashable) -> int:
+        """Return the number of entries in the watcher list of `key`, as `watched` counts. O(1)."""
+        return self._table.num_watchers(key)
+
+    def operations(self) -> list[DelayedOperation]:
+        """Return the operations in the watcher lists, ended ones too, each once. O(watched)."""
+        return self._table.operations()
+
+    def metrics(self) -> PurgatoryMetrics:
+        """Return one consistent reading of the counters."""
+        return self._counters.snapshot(self.watched)
+
+    def __repr__(self) -> str:
+        state = "closed" if self._closed else f"pending={self.num_delayed}"
+        return f"<{type(self).__name__} {self.name!r} {state}>"
+
+    # -- the end
+
+    def close(self) -> list[DelayedOperation]:
+        """Close the purgatory and cancel every pending operation.
+
+        Waits for the reaper to end, up to 10 seconds, unless called on the reaper. Events that come
+        later are ignored; later requests raise PurgatoryClosedError.
+
+        Returns:
+            The operations that this call cancelled. A second call returns what an interrupted first
+            one has left, usually nothing.
+        """
+        # First closed, then emptied: an operation that is watched before the table is emptied is
+        # cancelled here. One that is watched later is cancelled by the thread that watches it,
+        # which looks whether the purgatory is closed at the end.
+        self._closed = True
+        cancelled: list[DelayedOperation] = []
+        try:
+            if self._reaper is not None:
+                self._reaper.stop()
+        finally:
+            # Also where a Ctrl-C interrupts the wait for the reaper: no request may stay pending.
+            try:
+                cancelled = self._cancel_all(self._table.remove_all())
+            finally:
+                self._backlog.purge()
+                if self._owns_timer:
+                    self.timer.shutdown()
+                else:
+                    self.timer.wake()  # A thread in `advance_clock` finds the purgatory closed.
+        if cancelled:
+            logger.info(
+                "purgatory %r: closed with %d operations pending, now cancelled",
+                self.name,
+                len(cancelled),
+            )
+        return cancelled
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        # The purgatory was dropped with operations pending. Lists and operations refer to one
+        # another, and in the compiled build nothing else takes that apart.
+        self._closed = True  # A finalizer of the ring may bring the purgatory back.
+        table = getattr(self, "_table", None)  # None if the arguments were refused.
+        if table is not None:
+            for operation in table.remove_all():
+                operation.abandon_in_child()
+
+    def _cancel_all(self, operations: list[DelayedOperation]) -> list[DelayedOperation]:
+        """Cancel operations.
+
+        Returns:
+            Those that this call ended.
+        """
+        cancelled = []
+        leaving: BaseException | None = None
+        for operation in operations:
+            # Only the operation's own on_cancellation can raise, on the thread that ended it.
+            try:
+                if not operation.cancel():
+                    continue
+            except (KeyboardInterrupt, SystemExit) as error:
+                leaving = error  # The others are cancelled first: nothing else would do that.
+            except BaseException as error:
+                self._callback_failed(operation, error)
+            cancelled.append(operation)
+        if leaving is not None:
+            raise leaving
+        return cancelled
+
+    # -- the host interface: called by operations
+
+    def _operation_ended(self, operation: DelayedOperation, state: int) -> None:
+        waited_ms = primitives.floor_ms(self._clock.read_ns()) - operation._entered_ms
+        if operation._try_state == states.IDLE:
+            self._defer_purge(operation)
+        if self._purge_due(self._counters.count_ended(state, waited_ms)):
+            self._request_purge()
+
+    def _callback_failed(self, operation: DelayedOperation, error: BaseException) -> None:
+        if isinstance(error, (KeyboardInterrupt, SystemExit)):
+            raise error
+        self._counters.count_callback_error()
+        log_contained(logger, error, "purgatory %r: %r raised", self.name, operation)
+
+    def _now_ms(self) -> int:
+        return primitives.floor_ms(self._clock.read_ns())
+
+    def _callbacks_ran(self, operation: DelayedOperation, began_ms: int) -> None:
+        if not self._measures:
+            return
+        now_ms = self._now_ms()
+        late_ms = began_ms - operation._entered_ms - operation.timer_delay_ms
+        took_ms = now_ms - began_ms
+        self._counters.record_callback_times(late_ms, took_ms)
+        if took_ms >= self.warn_after_ms:
+            warn(
+                logger,
+                "purgatory %r: the callbacks of %r took %d ms; without an executor, "
+                "other timeouts wait for them",
+                self.name,
+                operation,
+                took_ms,
+            )
+        elif late_ms >= self.warn_after_ms and now_ms >= self._warned_ms + 1000:
+            self._warned_ms = now_ms
+            warn(logger, "purgatory %r: %r expired %d ms late", self.name, operation, late_ms)
+
+    # -- the host interface: in a forked child
+
+    def _fork_locks(self) -> list[primitives.CoreLock]:
+        return [self._counters.fork_lock(), *(shard.fork_lock() for shard in self._table.shards)]
+
+    def _reinit_locks(self) -> None:
+        for shard in self._table.shards:
+            shard.renew_lock()
+
+    def _reset_in_child(self) -> None:
+        """Begin empty: the parent answers what it holds.
+
+        The first operation that waits starts the reaper.
+        """
+        operations = self._table.remove_all()
+        # An operation that was about to be cancelled, or ended a moment ago, is in the timer alone.
+        operations += [
+            task
+            for task in self.timer.pending_tasks()
+            if isinstance(task, DelayedOperation) and task._purgatory is self
+        ]
+        self._counters.reset()
+        self._backlog.clear()
+        self._purge_requested = False
+        for operation in operations:
+            operation.abandon_in_child()
+            if self._untracks:
+                primitives.gc_track(operation)
+        if self._reaper is not None:
+            self._reaper = self._make_reaper()
+            self._reaper_unstarted = True
+
+    def _check_invariants(self) -> None:
+        """Assert every invariant of the purgatory and its timer.
+
+        For tests, while no other thread uses the purgatory: O(watched).
+        """
+        self.timer.check()
+        self._table.check_invariants()
+        pending = 0
+        for operation in self.operations():
+            assert operation._purgatory is self, f"{operation!r} is of another purgatory"
+            if operation._state == states.PENDING:
+                pending += 1
+            else:
+                assert operation.timer_list is None, f"{operation!r} has ended but is in the timer"
+        assert pending == self.num_delayed, (
+            f"{pending} pending operations are watched but {self.num_delayed} are counted"
+        )
+        if self._owns_timer:
+            assert self.timer.size == pending, (
+                f"the timer holds {self.timer.size} of {pending} pending operations"
+            )
+
+
+def checked_keys(name: str, keys: Iterable[Hashable], at_least: int = 1) -> list[Hashable]:
+    """Return watch keys as a list or tuple.
+
+    Args:
+        name: The argument's name, for the error.
+        keys: What was given.
+        at_least: The least number of keys.
+
+    Returns:
+        `keys` itself if it is a list or tuple, else a list.
+
+    Raises:
+        InvalidArgumentError: There are fewer keys, or one string where several keys belong.
+    """
+    if isinstance(keys, (str, bytes)):
+        raise InvalidArgumentError(name, "a list of keys, not one string", keys)
+    found = keys if type(keys) is list or type(keys) is tuple else list(keys)
+    if len(found) < at_least:
+        raise InvalidArgumentError(name, "at least one key", found)
+    return found  # type: ignore[return-value]  # A tuple does as well.
+
+
+def raise_last(call: Callable[[Hashable], object], keys: Iterable[Hashable]) -> None:
+    """Call `call` with each key once, then raise the last error of these calls, if any."""
+    last: BaseException | None = None
+    for key in dict.fromkeys(keys):
+        try:
+            call(key)
+        except BaseException as error:
+            last = error
+    if last is not None:
+        raise last

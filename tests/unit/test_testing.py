@@ -1,0 +1,119 @@
+"""Virtual time for users' tests."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+from request_purgatory import InvalidArgumentError, PurgatoryClosedError, aio, testing
+from request_purgatory.testing import ManualPurgatory, VirtualTimeEventLoop, run
+from tests.support.requests import Request
+
+
+def test_advance_runs_everything_that_is_due() -> None:
+    """Each callback finds the time at which it is due."""
+    purgatory = ManualPurgatory()
+    moments: list[int] = []
+    for timeout_ms in (30_000, 10, 500):
+        request = Request(timeout_ms)
+        request.during["complete"] = lambda: moments.append(purgatory.clock.now_ms)
+        purgatory.try_complete_else_watch(request, ["a"])
+    purgatory.advance(0.5)
+    assert moments == [10, 500]
+    purgatory.advance(timedelta(seconds=29.5))
+    assert moments == [10, 500, 30_000]
+    assert purgatory.clock.now_ms == 30_000
+    purgatory._check_invariants()
+
+
+def test_what_callbacks_add_runs_in_the_same_advance() -> None:
+    """If it is due by then."""
+    with ManualPurgatory("retries") as purgatory:
+        tries: list[int] = []
+
+        def again() -> None:
+            tries.append(purgatory.clock.now_ms)
+            request = Request(100)
+            request.during["complete"] = again
+            purgatory.try_complete_else_watch(request, ["a"])
+
+        again()
+        purgatory.advance(0.35)
+        assert tries == [0, 100, 200, 300]
+
+
+def test_advance_purges() -> None:
+    """When it is due, as the reaper does."""
+    purgatory = ManualPurgatory(purge_interval=2)
+    for _ in range(4):
+        request = Request(1000)
+        purgatory.try_complete_else_watch(request, ["a", "b"])
+        request.force_complete()
+    purgatory.advance(0)
+    assert (purgatory.metrics().purges, purgatory.watched) == (1, 0)
+
+
+def test_bad_advance_is_refused() -> None:
+    """Time does not go back, and does not pass for a closed purgatory."""
+    purgatory = ManualPurgatory()
+    with pytest.raises(InvalidArgumentError, match="timeout must be seconds"):
+        purgatory.advance(-1)
+    purgatory.close()
+    with pytest.raises(PurgatoryClosedError, match="'test'"):
+        purgatory.advance(1)
+
+
+def test_hours_pass_at_once_on_the_virtual_loop() -> None:
+    """Timers run in their order."""
+
+    async def main() -> list[str]:
+        async with aio.Purgatory() as purgatory:
+            waits = [
+                asyncio.create_task(asyncio.sleep(7200, "slept")),
+                asyncio.ensure_future(purgatory.hold(["a"], until=lambda: False, timeout=3600)),
+            ]
+            ended = []
+            for wait in asyncio.as_completed(waits):
+                try:
+                    ended.append(str(await wait))
+                except TimeoutError as error:
+                    ended.append(str(error))
+            assert asyncio.get_running_loop().time() == 7200
+            return ended
+
+    assert run(main()) == ["the condition did not hold within 3600000 ms", "slept"]
+
+
+def test_time_passes_in_a_busy_callback() -> None:
+    """As it does in a callback that computes for long."""
+
+    async def main() -> float:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualTimeEventLoop)
+        loop.pass_time(2.5)
+        return loop.time()
+
+    assert run(main()) == 2.5
+
+
+def test_threads_wake_the_virtual_loop() -> None:
+    """They take no virtual time."""
+
+    async def main() -> tuple[str, float]:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(None, lambda: "done"), loop.time()
+
+    assert run(main()) == ("done", 0.0)
+
+
+def test_loop_that_would_wait_for_ever_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has no timer, and nothing wakes it."""
+    monkeypatch.setattr(testing, "_MAX_IDLE_S", 0.0)
+
+    async def main() -> None:
+        await asyncio.get_running_loop().create_future()
+
+    with pytest.raises(RuntimeError, match="would wait for ever"):
+        run(main())
