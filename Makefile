@@ -103,9 +103,10 @@ bench-docs: $(VENV)/.test ## the last run's figures and pictures into docs/bench
 archive: $(VENV)/.extras ## what the machines of a Spark cluster need, into dist/purgatory.tar.gz
 	$(BIN)/purgatory archive dist/purgatory.tar.gz --force
 
-lint: $(VENV)/.lint ## ruff
+lint: $(VENV)/.lint ## ruff, and import-linter's contracts on the layers
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	PYTHONPATH=src $(BIN)/lint-imports --no-cache
 
 types: $(VENV)/.types ## mypy --strict
 	$(BIN)/mypy

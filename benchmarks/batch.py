@@ -83,7 +83,8 @@ def _windowed(requests: DataFrame, events: DataFrame) -> DataFrame:
     )
     rows = arrivals.unionByName(occurrences, allowMissingColumns=True)
     ahead = (
-        Window.partitionBy("host", "key")
+        Window
+        .partitionBy("host", "key")
         .orderBy("at")
         .rangeBetween(Window.currentRow, Window.unboundedFollowing)
     )

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Look after each test for what it left behind, and load what the examples of a seed depend on."""
+    """Check what each test left behind, and load what the examples of a seed depend on."""
     # `-p no:leftovers` blocks the name.
     config.pluginmanager.register(leftovers.Leftovers(), leftovers.NAME)
     if PROFILE == "explore":
@@ -78,13 +78,13 @@ def spark() -> Iterator[SparkSession]:
 
 @pytest.fixture
 def clock() -> ManualClock:
-    """A clock that stands at 0 until the test moves it."""
+    """Return a clock that stands at 0 until the test moves it."""
     return ManualClock()
 
 
 @pytest.fixture
 def timer(clock: ManualClock) -> SystemTimer:
-    """A timer with ticks of 1 ms on the test's clock."""
+    """Return a timer with ticks of 1 ms on the test's clock."""
     return SystemTimer("test", clock=clock)
 
 
@@ -93,16 +93,17 @@ MakePurgatory = Callable[..., DelayedOperationPurgatory]
 
 @pytest.fixture
 def make_wheel_purgatory(clock: ManualClock) -> Iterator[MakePurgatory]:
-    """Makes purgatories of the new design on the test's clock, without a reaper unless asked for."""
+    """Make purgatories of the new design on the test's clock, without a reaper by default."""
     made: list[tuple[DelayedOperationPurgatory, SystemTimer]] = []
 
     def make(
         *, tick_ms: int = 1, wheel_size: int = 20, reaper: bool = False, **arguments: Any
     ) -> DelayedOperationPurgatory:
         timer = SystemTimer("test", tick_ms=tick_ms, wheel_size=wheel_size, clock=clock)
-        made.append(
-            (DelayedOperationPurgatory("test", timer=timer, reaper=reaper, **arguments), timer)
-        )
+        made.append((
+            DelayedOperationPurgatory("test", timer=timer, reaper=reaper, **arguments),
+            timer,
+        ))
         return made[-1][0]
 
     yield make
@@ -113,7 +114,7 @@ def make_wheel_purgatory(clock: ManualClock) -> Iterator[MakePurgatory]:
 
 @pytest.fixture
 def make_legacy_purgatory(clock: ManualClock) -> Iterator[MakePurgatory]:
-    """Makes purgatories of the 0.8 design on the test's clock, without a reaper unless asked for."""
+    """Make purgatories of the 0.8 design on the test's clock, without a reaper by default."""
     made: list[LegacyPurgatory] = []
 
     def make(*, reaper: bool = False, **arguments: Any) -> LegacyPurgatory:
@@ -127,14 +128,14 @@ def make_legacy_purgatory(clock: ManualClock) -> Iterator[MakePurgatory]:
 
 @pytest.fixture(params=["wheel", "legacy"])
 def make_purgatory(request: pytest.FixtureRequest) -> MakePurgatory:
-    """Makes purgatories of either design: the test runs once for each."""
+    """Make purgatories of either design: the test runs once for each."""
     make: MakePurgatory = request.getfixturevalue(f"make_{request.param}_purgatory")
     return make
 
 
 @pytest.fixture
 def purgatory(make_purgatory: MakePurgatory) -> DelayedOperationPurgatory:
-    """A purgatory of either design, without a reaper, on the test's clock."""
+    """Return a purgatory of either design, without a reaper, on the test's clock."""
     return make_purgatory()
 
 
@@ -148,7 +149,7 @@ def thread_group() -> Iterator[ThreadGroup]:
 
 @pytest.fixture(params=[None, 1e-6], ids=["usual switching", "constant switching"])
 def switching(request: pytest.FixtureRequest) -> Iterator[None]:
-    """The test runs twice.
+    """Run the test twice.
 
     As usual, and with the interpreter switching threads as often as it can.
     """

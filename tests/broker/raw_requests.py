@@ -48,7 +48,8 @@ def fetch_fields(
 def fetch(client: RawClient, topic: str, offset: int, **options: Any) -> Any:
     """Fetch one partition, and return its part of the response."""
     return (
-        client.call("Fetch", 11, **fetch_fields(topic, offset, **options))
+        client
+        .call("Fetch", 11, **fetch_fields(topic, offset, **options))
         .responses[0]
         .partitions[0]
     )

@@ -111,13 +111,11 @@ def test_every_api_has_an_error_response(api: Api) -> None:
 
 def example(api: Api, version: int) -> Any:
     """Return a request with one element in each of its arrays."""
-    made = api.request(
-        **{
-            name: field_value(field)
-            for name, field in api.request.fields.items()
-            if field.for_version_q(version)
-        }
-    )
+    made = api.request(**{
+        name: field_value(field)
+        for name, field in api.request.fields.items()
+        if field.for_version_q(version)
+    })
     return api.request.decode(bytes(made.encode(version=version)), version=version)
 
 

@@ -160,9 +160,9 @@ def microseconds(moment: datetime) -> int:
 def json_rows(rows: list[Row]) -> list[bytes]:
     """Return rows as the pipeline's JSON: times in UTC to the microsecond, a null has no field."""
     return [
-        json.dumps(
-            {name: _as_json(value) for name, value in row.items() if value is not None}
-        ).encode()
+        json.dumps({
+            name: _as_json(value) for name, value in row.items() if value is not None
+        }).encode()
         for row in rows
     ]
 

@@ -117,9 +117,9 @@ def test_addresses_are_folders_topics_and_rates() -> None:
 def test_invalid_address_is_refused(changed: dict[str, Any], message: str) -> None:
     """Before anything is read; the message has the accepted forms."""
     addresses = {name: changed.get(name, name) for name in ("requests", "events", "out")}
-    options = AddressOptions(
-        **{name: value for name, value in changed.items() if name not in addresses}
-    )
+    options = AddressOptions(**{
+        name: value for name, value in changed.items() if name not in addresses
+    })
     with pytest.raises(InvalidArgumentError, match=message):
         parse_endpoints(**addresses, options=options)
 
@@ -292,14 +292,10 @@ def test_unusable_file_stops_the_stream_until_it_is_repaired(
     """The error has the file's name and the problem; no rows are lost."""
     chosen = plan(tmp_path, available_now=True)
     tables = [
-        requests_table(
-            [
-                TraceRequest(
-                    f"r{file}{row}", 10**15 + 10 * file + row, 5, ["k"], "count", 1.0, "all"
-                )
-                for row in range(3)
-            ]
-        )
+        requests_table([
+            TraceRequest(f"r{file}{row}", 10**15 + 10 * file + row, 5, ["k"], "count", 1.0, "all")
+            for row in range(3)
+        ])
         for file in range(4)
     ]
     files = [tmp_path / "requests" / f"{number} a.parquet" for number in range(4)]

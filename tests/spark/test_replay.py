@@ -160,12 +160,12 @@ def test_replay_and_batch_agree_on_spark(
     """Several hosts have the same request ids and keys."""
     import pyarrow as pa
 
-    requests_all = pa.concat_tables(
-        [requests_table(generated, f"host-{number}") for number, (generated, _) in enumerate(data)]
-    )
-    events_all = pa.concat_tables(
-        [events_table(events, f"host-{number}") for number, (_, events) in enumerate(data)]
-    )
+    requests_all = pa.concat_tables([
+        requests_table(generated, f"host-{number}") for number, (generated, _) in enumerate(data)
+    ])
+    events_all = pa.concat_tables([
+        events_table(events, f"host-{number}") for number, (_, events) in enumerate(data)
+    ])
     # PySpark 4.3 silently drops the rows after an empty chunk, such as that of a host without
     # events, so the tables are combined to one chunk.
     requests_frame = spark.createDataFrame(requests_all.combine_chunks(), REQUESTS)

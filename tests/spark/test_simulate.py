@@ -272,13 +272,11 @@ def part_of(found: list[TraceRequest], events: list[TraceEvent]) -> tuple[Reques
     found=requests(),
     events=st.lists(EVENTS, max_size=25),
     cuts=st.lists(st.integers(0, 6000), max_size=4).map(sorted),
-    chosen=st.sampled_from(
-        [
-            ReplaySettings(),
-            ReplaySettings(tick_ms=7, wheel_size=2, purge_interval=0),
-            ReplaySettings("legacy"),
-        ]
-    ),
+    chosen=st.sampled_from([
+        ReplaySettings(),
+        ReplaySettings(tick_ms=7, wheel_size=2, purge_interval=0),
+        ReplaySettings("legacy"),
+    ]),
 )
 def test_trace_in_parts_has_the_outcomes_of_the_plain_model(
     found: list[TraceRequest], events: list[TraceEvent], cuts: list[int], chosen: ReplaySettings

@@ -95,12 +95,12 @@ def test_stream_and_batch_agree_row_for_row(
 ) -> None:
     """Hosts with many ties, rows in any files and in any order that the watermark delay allows."""
     folder = tmp_path_factory.mktemp("agree")
-    requests_all = pa.concat_tables(
-        [requests_table(found, f"host-{number}") for number, (found, _) in enumerate(data)]
-    )
-    events_all = pa.concat_tables(
-        [events_table(events, f"host-{number}") for number, (_, events) in enumerate(data)]
-    )
+    requests_all = pa.concat_tables([
+        requests_table(found, f"host-{number}") for number, (found, _) in enumerate(data)
+    ])
+    events_all = pa.concat_tables([
+        events_table(events, f"host-{number}") for number, (_, events) in enumerate(data)
+    ])
     # Hypothesis starts with almost empty examples, which are not worth a stream.
     assume(events_all.num_rows > 50)
     for name, table in (("requests", requests_all), ("events", events_all)):
@@ -301,7 +301,8 @@ def test_request_of_a_quiet_stream_expires(streaming: SparkSession, tmp_path: Pa
         ticks=clock_ticks(streaming, 0.0),
     )
     writer = (
-        results.writeStream.format("memory")
+        results.writeStream
+        .format("memory")
         .queryName("quiet")
         .option("checkpointLocation", str(tmp_path / "checkpoint"))
     )

@@ -44,17 +44,15 @@ def test_every_microsecond_is_in_its_bin(spark: SparkSession, first_us: int, bin
     expected = []
     for at in range(first // bin_us * bin_us, last + 1, bin_us):
         arrived = [outcome for arrived_us, _, outcome in given if at <= arrived_us < at + bin_us]
-        expected.append(
-            {
-                "us": at,
-                "arrived": len(arrived),
-                "ended": sum(at <= ended_us < at + bin_us for _, ended_us, _ in given),
-                "expired": arrived.count("expired"),
-                "pending": sum(
-                    arrived_us < at + bin_us <= ended_us for arrived_us, ended_us, _ in given
-                ),
-            }
-        )
+        expected.append({
+            "us": at,
+            "arrived": len(arrived),
+            "ended": sum(at <= ended_us < at + bin_us for _, ended_us, _ in given),
+            "expired": arrived.count("expired"),
+            "pending": sum(
+                arrived_us < at + bin_us <= ended_us for arrived_us, ended_us, _ in given
+            ),
+        })
     found = timeline(outcomes, first, last, bin_us).selectExpr(
         "unix_micros(from_at) AS us", "arrived", "ended", "expired", "pending"
     )

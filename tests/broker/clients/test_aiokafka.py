@@ -65,9 +65,9 @@ async def _create(
 ) -> None:
     configs = {name.replace("_", "."): value for name, value in config.items()}
     async with _admin(bootstrap_servers) as admin:
-        answer = await admin.create_topics(
-            [NewTopic(topic, partitions, replicas, topic_configs=configs)]
-        )
+        answer = await admin.create_topics([
+            NewTopic(topic, partitions, replicas, topic_configs=configs)
+        ])
         _raise(answer.topic_errors)
         # Kafka notifies its nodes one after the other.
         while (await admin.describe_topics([topic]))[0]["error_code"]:
@@ -289,17 +289,17 @@ async def test_topic_settings_are_described_and_changed(bootstrap_servers: str, 
     async with _admin(bootstrap_servers) as admin:
 
         async def retention() -> str:
-            answers = await admin.describe_configs(
-                [ConfigResource(ConfigResourceType.TOPIC, topic, {"retention.ms": None})]
-            )
+            answers = await admin.describe_configs([
+                ConfigResource(ConfigResourceType.TOPIC, topic, {"retention.ms": None})
+            ])
             error_code, _, _, _, entries = answers[0].resources[0][:5]
             return str(entries[0][1]) if not error_code else ""
 
         while await retention() != "5000":
             await asyncio.sleep(0.01)
-        await admin.alter_configs(
-            [ConfigResource(ConfigResourceType.TOPIC, topic, {"retention.ms": "6000"})]
-        )
+        await admin.alter_configs([
+            ConfigResource(ConfigResourceType.TOPIC, topic, {"retention.ms": "6000"})
+        ])
         while await retention() != "6000":
             await asyncio.sleep(0.01)
 

@@ -298,13 +298,11 @@ def test_unknown_partition_is_refused(
 ) -> None:
     """By the client, which knows the number of partitions."""
     _create(admin, topic)
-    producer = Producer(
-        {
-            "bootstrap.servers": bootstrap_servers,
-            "message.timeout.ms": 5_000,
-            "topic.metadata.propagation.max.ms": 100,
-        }
-    )
+    producer = Producer({
+        "bootstrap.servers": bootstrap_servers,
+        "message.timeout.ms": 5_000,
+        "topic.metadata.propagation.max.ms": 100,
+    })
     errors: list[Any] = []
     producer.produce(topic, "x", partition=9, on_delivery=lambda error, _: errors.append(error))
     assert producer.flush(TIME_LIMIT) == 0

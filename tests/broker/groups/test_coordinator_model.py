@@ -35,14 +35,12 @@ from tests.unit.aio.virtual import VirtualLoop
 
 TIME_LIMIT = 600.0
 
-PROTOCOLS = st.sampled_from(
-    [
-        (("range", b"r"), ("sticky", b"s")),
-        (("sticky", b"s"), ("range", b"r")),
-        (("range", b"new"), ("sticky", b"s")),
-        (("range", b"r"),),
-    ]
-)
+PROTOCOLS = st.sampled_from([
+    (("range", b"r"), ("sticky", b"s")),
+    (("sticky", b"s"), ("range", b"r")),
+    (("range", b"new"), ("sticky", b"s")),
+    (("range", b"r"),),
+])
 COMMON_PROTOCOLS = (("range", b"r"), ("sticky", b"s"))
 VERSIONS = st.sampled_from([0, 3, 4, 5, 6, 9, 9, 9])
 CLIENTS = st.integers(0, 5)

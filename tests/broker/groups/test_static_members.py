@@ -66,7 +66,8 @@ def test_restarted_follower_keeps_its_assignment_without_a_rebalance() -> None:
         assert harness.sync(former, 2, instance_id="b").error is fenced
         assert harness.join(former, instance_id="b").error is fenced
         assert (
-            harness.commit({("t", 0): 1}, member_id=former, generation=2, instance_id="b")
+            harness
+            .commit({("t", 0): 1}, member_id=former, generation=2, instance_id="b")
             .response.topics[0]
             .partitions[0]
             .error_code

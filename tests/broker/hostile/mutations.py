@@ -139,15 +139,13 @@ def _mutate_field(chance: random.Random, part: Any, field: Any) -> None:
         setattr(
             part,
             field.name,
-            chance.choice(
-                (
-                    None,
-                    b"",
-                    chance.randbytes(61),
-                    flip_bits(chance, value or b"\0"),
-                    truncate(chance, value or b"\0"),
-                )
-            ),
+            chance.choice((
+                None,
+                b"",
+                chance.randbytes(61),
+                flip_bits(chance, value or b"\0"),
+                truncate(chance, value or b"\0"),
+            )),
         )
     elif kind != "uuid":
         setattr(

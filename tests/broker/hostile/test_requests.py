@@ -186,24 +186,20 @@ LARGE_REQUESTS: dict[str, tuple[Api, int, Fields]] = {
     "Fetch of many missing partitions": (
         apis.FETCH,
         11,
-        lambda: _fetch(
-            [
-                {
-                    "topic": TOPIC,
-                    "partitions": [{"partition": each, "fetch_offset": 0} for each in range(_MANY)],
-                }
-            ]
-        ),
+        lambda: _fetch([
+            {
+                "topic": TOPIC,
+                "partitions": [{"partition": each, "fetch_offset": 0} for each in range(_MANY)],
+            }
+        ]),
     ),
     "Fetch of many missing topics": (
         apis.FETCH,
         11,
-        lambda: _fetch(
-            [
-                {"topic": f"{each}", "partitions": [{"partition": 0, "fetch_offset": 0}]}
-                for each in range(_MANY // 2)
-            ]
-        ),
+        lambda: _fetch([
+            {"topic": f"{each}", "partitions": [{"partition": 0, "fetch_offset": 0}]}
+            for each in range(_MANY // 2)
+        ]),
     ),
     "Produce to one partition many times": (
         apis.PRODUCE,
@@ -467,20 +463,18 @@ def test_last_entry_of_a_repeated_partition_is_appended(run_scenario: RunScenari
             cluster,
             apis.FETCH,
             11,
-            **_fetch(
-                [
-                    {
-                        "topic": TOPIC,
-                        "partitions": [
-                            {
-                                "partition": partition,
-                                "fetch_offset": 0,
-                                "partition_max_bytes": 9_999,
-                            }
-                        ],
-                    }
-                ]
-            ),
+            **_fetch([
+                {
+                    "topic": TOPIC,
+                    "partitions": [
+                        {
+                            "partition": partition,
+                            "fetch_offset": 0,
+                            "partition_max_bytes": 9_999,
+                        }
+                    ],
+                }
+            ]),
         )
         found = fetched.responses[0].partitions[0].records
         assert b"second" in found

@@ -88,9 +88,10 @@ BAD_EVENTS: dict[str, Sequence[pa.Table]] = {
     "null key": [with_null(events_table([TraceEvent("k", NOON_US, 1.0)]), "key")],
     "occurred_at not of the years 1900 to 2199": [events_table([TraceEvent("k", -FAR, 1.0)])],
     "amount is not a finite number": [
-        events_table(
-            [TraceEvent("k", NOON_US, float("-inf")), TraceEvent("k", NOON_US, float("inf"))]
-        )
+        events_table([
+            TraceEvent("k", NOON_US, float("-inf")),
+            TraceEvent("k", NOON_US, float("inf")),
+        ])
     ],
     "negative amount": [events_table([TraceEvent("k", NOON_US, -1.0)])],
 }

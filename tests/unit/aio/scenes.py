@@ -37,7 +37,7 @@ def now() -> float:
 
 @asynccontextmanager
 async def opened(**options: Any) -> AsyncIterator[Purgatory]:
-    """A purgatory whose invariants hold before and after its end."""
+    """Open a purgatory whose invariants are checked before and after its end."""
     async with Purgatory("test", **options) as purgatory:
         yield purgatory
         purgatory._check_invariants()

@@ -24,7 +24,7 @@ STOP_LIMIT = 30.0
 
 
 def load(name: str) -> ModuleType:
-    """An example as a module."""
+    """Import an example as a module."""
     spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
@@ -160,7 +160,8 @@ class Http:
 
     def send(self, method: str, path: str, body: str = "") -> None:
         self.writer.write(
-            f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode()
+            f"{method} {path} HTTP/1.1\r\nHost: localhost\r\n"
+            f"Content-Length: {len(body)}\r\n\r\n{body}".encode()
         )
 
     async def answer(self) -> tuple[int, Any]:

@@ -45,7 +45,7 @@ class Call(DelayedOperation):
 
 
 def cancelled() -> None:
-    """What comes of asking a cancelled task for its result."""
+    """Return what a cancelled task raises when its result is asked for."""
     raise asyncio.CancelledError
 
 

@@ -1,4 +1,7 @@
-"""Named cases of the contract that are easier to read by themselves than to find in a model's history. For both designs."""
+"""Named cases of the contract, for both designs.
+
+They are easier to read here than to find in a model's history.
+"""
 
 from __future__ import annotations
 
@@ -29,14 +32,14 @@ def assert_nothing_is_left(purgatory: DelayedOperationPurgatory) -> None:
 
 
 def raise_in_try(number: int) -> Request:
-    """A request whose so-manieth try raises."""
+    """Return a request whose n-th try raises."""
     request = Request()
     request.during["try"] = lambda: fail() if request.tries == number else None
     return request
 
 
 def try_again(request: Request, purgatory: DelayedOperationPurgatory) -> Request:
-    """An event comes during the first try, so there is a second one."""
+    """Return a request whose first try causes an event, so that there is a second one."""
     then = request.during.get("try")
 
     def event() -> None:
@@ -50,7 +53,7 @@ def try_again(request: Request, purgatory: DelayedOperationPurgatory) -> Request
 
 
 def raise_in_second_completion() -> Request:
-    """A request that the second try completes, and whose on_complete raises."""
+    """Return a request that the second try completes, and whose on_complete raises."""
     request = Request(complete=fail)
     request.during["try"] = lambda: setattr(request, "ready", True)
     return request
@@ -314,7 +317,7 @@ def test_closed_purgatory_refuses_with_a_clear_error(purgatory: DelayedOperation
 
 
 def test_events_after_the_shutdown_are_ignored(purgatory: DelayedOperationPurgatory) -> None:
-    """Late replies come on other threads, whose callbacks need not know that the purgatory is closed."""
+    """Late replies on other threads need not know that the purgatory is closed."""
     request = Request()
     purgatory.try_complete_else_watch(request, ["a"])
     assert purgatory.close() == [request]

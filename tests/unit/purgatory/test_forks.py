@@ -35,7 +35,7 @@ TIME_LIMIT = 20.0
 
 @pytest.fixture(params=[DelayedOperationPurgatory, LegacyPurgatory], ids=["wheel", "legacy"])
 def purgatory(request: pytest.FixtureRequest) -> Iterator[DelayedOperationPurgatory]:
-    """A purgatory of either design, with a reaper."""
+    """Make a purgatory of either design, with a reaper."""
     with request.param("test") as purgatory:
         yield purgatory
 
@@ -259,7 +259,7 @@ class Recorded:
 
 
 def test_fork_holds_the_locks_of_what_may_be_half_done(thread_group: ThreadGroup) -> None:
-    """Where there is no interpreter lock around each change, the fork waits until nobody is inside."""
+    """Without an interpreter lock around each change, the fork waits until no thread is inside."""
     recorded = Recorded()
     register_for_forks(recorded)
     asked = ["locks"] if primitives.FORKS_HOLD_LOCKS else []

@@ -34,7 +34,7 @@ class Condition:
 
 
 def result(future: concurrent.futures.Future[Any]) -> Any:
-    """The result of a future that is done; never waits."""
+    """Return the result of a future that is done, without waiting."""
     assert future.done()
     return future.result(timeout=0)
 

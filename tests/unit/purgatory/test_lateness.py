@@ -43,7 +43,7 @@ def stepped() -> SteppedClock:
 
 @pytest.fixture
 def measured(stepped: SteppedClock) -> Iterator[DelayedOperationPurgatory]:
-    """A purgatory on the stepped clock, without a reaper."""
+    """Return a purgatory on the stepped clock, without a reaper."""
     timer = SystemTimer("test", clock=stepped)
     with DelayedOperationPurgatory("test", timer=timer, reaper=False) as purgatory:
         yield purgatory
@@ -67,7 +67,8 @@ def test_slow_callback_is_measured_and_logged_with_its_operation(
     metrics = measured.metrics()
     assert (metrics.max_late_ms, metrics.max_callback_ms) == (490, 500)
     assert [record.getMessage() for record in caplog.records] == [
-        f"purgatory 'test': the callbacks of {slow!r} took 500 ms; without an executor, other timeouts wait for them",
+        f"purgatory 'test': the callbacks of {slow!r} took 500 ms; "
+        "without an executor, other timeouts wait for them",
         f"purgatory 'test': {delayed!r} expired 490 ms late",
     ]
     assert metrics.by_kafka_name()["MaxExpirationLateMs"] == 490

@@ -1,4 +1,4 @@
-"""Nothing is left of a request, a handle, a timer or a purgatory that nobody has any more, whatever ring it was part of."""
+"""A dropped request, handle, timer or purgatory is freed, whatever ring it was part of."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ class Payload:
         self.ring: object = None
 
     def __call__(self, *args: object) -> None:
-        """It is a callback as well."""
+        """Do nothing, as a callback."""
 
 
 @pytest.fixture(autouse=True)
 def collector_at_rest() -> Iterator[None]:
-    """Collections happen where the test asks for one, so that nothing is freed by chance."""
+    """Collect only where the test asks for it, so that nothing is freed by chance."""
     gc.collect()
     gc.disable()
     yield
@@ -432,7 +432,7 @@ def test_request_that_has_left_is_not_hidden_any_more(end: str, keys: list[str])
 
 @needs_untracking
 def test_request_that_checks_have_met_under_all_keys_is_not_hidden_any_more() -> None:
-    """Those that wait for a purge are looked through now and then, as a large purge interval may never be reached."""
+    """The backlog of the purge is shrunk now and then: a large interval may never be reached."""
     purgatory, _ = hiding_purgatory(purge_interval=1_000_000)
     requests = [Request(1_000) for _ in range(1_002)]
     for request in requests:

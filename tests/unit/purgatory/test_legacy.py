@@ -25,7 +25,7 @@ from tests.support.thread_group import ThreadGroup
 
 @pytest.fixture
 def legacy(make_legacy_purgatory: MakePurgatory) -> LegacyPurgatory:
-    """A purgatory of the 0.8 design that purges after every fourth request."""
+    """Return a purgatory of the 0.8 design that purges after every fourth request."""
     purgatory = make_legacy_purgatory(purge_interval=4)
     assert isinstance(purgatory, LegacyPurgatory)
     return purgatory
@@ -127,7 +127,7 @@ class Trace:
 
 
 def replay(purgatory: DelayedOperationPurgatory, clock: ManualClock) -> Trace:
-    """A thousand requests, most of which complete long before their timeout.
+    """Run a thousand requests, most of which complete long before their timeout.
 
     (outcome, when) of each.
     """

@@ -447,7 +447,7 @@ def test_failure_that_cannot_be_logged_harms_no_other_operation(
 
 
 def refuse(record: logging.LogRecord) -> bool:
-    """A filter of an application's that fails."""
+    """Fail, as a filter of an application may."""
     return bool(1 / 0)
 
 

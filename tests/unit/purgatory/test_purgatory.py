@@ -55,7 +55,7 @@ def test_request_is_tried_once_when_it_is_watched(purgatory: DelayedOperationPur
 def test_event_between_two_watches_completes_the_request(
     purgatory: DelayedOperationPurgatory,
 ) -> None:
-    """A check on another thread finds it under its first key, before the thread that brought it has tried it."""
+    """A check on another thread finds it under its first key, before its own first try."""
     request = Request()
     completed: list[int] = []
 

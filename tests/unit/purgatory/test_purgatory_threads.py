@@ -85,7 +85,7 @@ class Counted(DelayedOperation):
 
 @pytest.fixture(autouse=True)
 def no_tries_overlap() -> Iterator[None]:
-    """Tries of one operation never overlap."""
+    """Fail if tries of one operation overlap."""
     Counted.overlaps = 0
     yield
     assert Counted.overlaps == 0
@@ -94,7 +94,7 @@ def no_tries_overlap() -> Iterator[None]:
 def test_every_operation_ends_once_whatever_threads_race_for_it(
     make_purgatory: MakePurgatory, clock: ManualClock, thread_group: ThreadGroup, switching: None
 ) -> None:
-    """Eight threads watch, bring events, complete, cancel, cancel keys and move the clock, all at once."""
+    """Eight threads watch, notify, complete, cancel, cancel keys and move the clock at once."""
     purgatory = make_purgatory(purge_interval=50)
     level: Counter[int] = Counter()
     keys = 7
@@ -333,7 +333,7 @@ def test_operation_that_two_threads_hand_in_is_taken_once(
 
 
 def test_checks_of_a_key_that_comes_and_goes(thread_group: ThreadGroup, switching: None) -> None:
-    """One thread looks the list up while another one takes it out of the map with its last watcher."""
+    """One thread looks the list up while another one removes it with its last watcher."""
     purgatory = DelayedOperationPurgatory("test", reaper=False, shards=1)
     stopped = threading.Event()
 

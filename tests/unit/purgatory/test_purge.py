@@ -76,7 +76,7 @@ def test_purge_interval_of_zero_purges_at_the_next_chance(
 def test_what_checks_have_met_is_not_kept_for_a_purge_that_never_comes(
     make_wheel_purgatory: MakePurgatory,
 ) -> None:
-    """With a purge interval that nobody reaches, an ended request goes with the last list that had it."""
+    """Without a purge, an ended request goes with the last list that had it."""
     purgatory = make_wheel_purgatory(purge_interval=10**9)
     for number in range(5_000):
         request = Request(60_000)

@@ -17,13 +17,13 @@ TIME_LIMIT = 20.0
 
 @pytest.fixture
 def sleeper_clock() -> SleepRecordingClock:
-    """A manual clock that knows who sleeps on it."""
+    """Return a manual clock that records the threads that sleep on it."""
     return SleepRecordingClock()
 
 
 @pytest.fixture
 def reaped(sleeper_clock: SleepRecordingClock) -> Iterator[DelayedOperationPurgatory]:
-    """A purgatory of the new design with a reaper that sleeps."""
+    """Return a purgatory of the new design with a reaper that sleeps."""
     timer = SystemTimer("test", clock=sleeper_clock)
     with DelayedOperationPurgatory("test", timer=timer, purge_interval=3) as purgatory:
         sleeper_clock.wait_for_sleep(1)

@@ -1,4 +1,4 @@
-"""An exception out of a signal handler, wherever it comes, loses no timeout and leaves no lock held."""
+"""An exception out of a signal handler loses no timeout and leaves no lock held."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.skipif(
 
 compiled_only = pytest.mark.skipif(
     not request_purgatory.__compiled__,
-    reason="between two bytecodes of the interpreted core a handler may raise anywhere: docs/design.md says so",
+    reason="a handler may raise between any two bytecodes of the interpreted core (docs/design.md)",
 )
 
 
@@ -45,7 +45,7 @@ def ignore(report: object) -> None:
 
 @contextmanager
 def interrupting(times: int) -> Iterator[Callable[[Callable[[], object]], None]]:
-    """Yield a function that calls another one again and again until it was interrupted so many times.
+    """Yield a function that repeats a call until it was interrupted `times` times.
 
     The timer counts this process's own processor time, which passes only while the calls run. The
     package logs nothing meanwhile: an exception inside `Handler.acquire` leaves the handler locked,

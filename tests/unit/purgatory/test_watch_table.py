@@ -16,7 +16,7 @@ def lists() -> WatchShard:
 
 
 def watched_by(lists: WatchShard, key: str) -> list[object]:
-    """The operations that watch a key, in their order."""
+    """Return the operations that watch a key, in their order."""
     return [lists.operation_of(watch) for watch in lists.watches(key)]
 
 

@@ -442,9 +442,9 @@ class Node:
 
     def _checkpoint_high_watermarks(self) -> None:
         replicas = self.replicas.replicas.values()
-        self.log_directory.checkpoint_high_watermarks(
-            {(each.topic_id, each.key.partition): each.high_watermark for each in replicas}
-        )
+        self.log_directory.checkpoint_high_watermarks({
+            (each.topic_id, each.key.partition): each.high_watermark for each in replicas
+        })
 
     def _delete_old_segments(self) -> None:
         now_ms = self.cluster.wall_ms()

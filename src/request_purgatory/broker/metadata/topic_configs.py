@@ -193,27 +193,23 @@ class BrokerConfig:
 
 
 #: Fields of ClusterSettings that are not broker settings of Kafka.
-_NOT_IN_KAFKA = frozenset(
-    {
-        "nodes",
-        "port",
-        "data_dir",
-        "flush_messages",
-        "topic_defaults",
-        "producer_byte_rate",
-        "consumer_byte_rate",
-    }
-)
-_LONG_SETTINGS = frozenset(
-    {
-        "connections_max_idle_ms",
-        "log_retention_bytes",
-        "log_retention_check_interval_ms",
-        "log_retention_ms",
-        "queued_max_request_bytes",
-        "replica_lag_time_max_ms",
-    }
-)
+_NOT_IN_KAFKA = frozenset({
+    "nodes",
+    "port",
+    "data_dir",
+    "flush_messages",
+    "topic_defaults",
+    "producer_byte_rate",
+    "consumer_byte_rate",
+})
+_LONG_SETTINGS = frozenset({
+    "connections_max_idle_ms",
+    "log_retention_bytes",
+    "log_retention_check_interval_ms",
+    "log_retention_ms",
+    "queued_max_request_bytes",
+    "replica_lag_time_max_ms",
+})
 
 
 def broker_configs(settings: ClusterSettings, node_id: int) -> list[BrokerConfig]:

@@ -82,7 +82,8 @@ def histogram_waits(outcomes: DataFrame) -> DataFrame:
     """
     number = F.floor(F.log10(F.greatest("waited_ms", F.lit(_SHORTEST_MS))) * BINS_PER_DECADE)
     return (
-        outcomes.groupBy(number.alias("bin"))
+        outcomes
+        .groupBy(number.alias("bin"))
         .agg(
             F.pow(F.lit(10.0), number / BINS_PER_DECADE).alias("from_ms"),
             F.count_if(F.col("outcome") == COMPLETED).alias("completed"),

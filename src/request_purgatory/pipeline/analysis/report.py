@@ -208,7 +208,8 @@ def _by_design(hosts: DataFrame) -> DataFrame:
     )
     peaks = ("peak_pending", "peak_queued")
     return (
-        hosts.groupBy("design")
+        hosts
+        .groupBy("design")
         .agg(
             *[F.sum(name).alias(name) for name in sums],
             *[F.max(name).alias(name) for name in peaks],

@@ -17,17 +17,15 @@ from request_purgatory.pipeline.traces.schema import MAX_TIMEOUT_MS
 
 #: One host under one timeout. `waited_ms` is the sum of all requests' waits, `expired_waited_ms`
 #: that of the expired ones.
-HOST_WHAT_IF = T.StructType(
-    [
-        T.StructField("host", T.StringType()),
-        T.StructField("timeout_ms", T.LongType()),
-        T.StructField("requests", T.LongType()),
-        T.StructField("expired", T.LongType()),
-        T.StructField("expired_waited_ms", T.DoubleType()),
-        T.StructField("waited_ms", T.DoubleType()),
-        T.StructField("peak_pending", T.LongType()),
-    ]
-)
+HOST_WHAT_IF = T.StructType([
+    T.StructField("host", T.StringType()),
+    T.StructField("timeout_ms", T.LongType()),
+    T.StructField("requests", T.LongType()),
+    T.StructField("expired", T.LongType()),
+    T.StructField("expired_waited_ms", T.DoubleType()),
+    T.StructField("waited_ms", T.DoubleType()),
+    T.StructField("peak_pending", T.LongType()),
+])
 
 #: Default candidates for timeouts: 1, 2, 5, 10, ... ms up to about 83 minutes.
 STEPS = tuple(digit * 10**power for power in range(7) for digit in (1, 2, 5))
@@ -45,7 +43,8 @@ def suggest_timeouts(satisfactions: DataFrame) -> list[int]:
     """
     service_ms = (F.unix_micros("satisfied_at") - F.unix_micros("arrived_at")) / 1000
     row = (
-        satisfactions.select(service_ms.alias("service_ms"))
+        satisfactions
+        .select(service_ms.alias("service_ms"))
         .agg(F.percentile_approx("service_ms", [0.25, 0.9995], 100_000).alias("span"))
         .first()
     )
@@ -81,7 +80,8 @@ def what_if(satisfactions: DataFrame, timeouts: list[int], bytes_per_operation: 
     hosts = satisfactions.select("host", "arrived_at", "satisfied_at").groupBy("host")
     by_host = hosts.applyInArrow(_host_what_if(sorted(set(timeouts))), HOST_WHAT_IF)
     return (
-        by_host.groupBy("timeout_ms")
+        by_host
+        .groupBy("timeout_ms")
         .agg(
             F.sum("requests").alias("requests"),
             F.sum("expired").alias("expired"),
@@ -111,17 +111,15 @@ def _host_what_if(timeouts: list[int]) -> Callable[[pa.Table], pa.Table]:
             completed = satisfied <= deadline
             ended = np.where(completed, satisfied, deadline)
             expired = int(np.count_nonzero(~completed))
-            rows.append(
-                {
-                    "host": table.column("host")[0].as_py(),
-                    "timeout_ms": timeout_ms,
-                    "requests": len(arrived),
-                    "expired": expired,
-                    "expired_waited_ms": float(expired * timeout_ms),
-                    "waited_ms": float(np.sum(ended - arrived, dtype=np.float64)) / 1000,
-                    "peak_pending": peak_pending(arrived, ended),
-                }
-            )
+            rows.append({
+                "host": table.column("host")[0].as_py(),
+                "timeout_ms": timeout_ms,
+                "requests": len(arrived),
+                "expired": expired,
+                "expired_waited_ms": float(expired * timeout_ms),
+                "waited_ms": float(np.sum(ended - arrived, dtype=np.float64)) / 1000,
+                "peak_pending": peak_pending(arrived, ended),
+            })
         return pa.Table.from_pylist(rows)
 
     return host_what_if

@@ -34,13 +34,11 @@ SATISFACTIONS = T.StructType([*OUTCOMES.fields, T.StructField("satisfied_at", T.
 _TIMEOUT_SHIFT = 5
 _QUANTIFIER_ALL = 8
 
-_SATISFIED = T.StructType(
-    [
-        *REQUESTS.fields[:4],
-        T.StructField("rule", T.LongType()),
-        T.StructField("satisfied_at", T.TimestampType()),
-    ]
-)
+_SATISFIED = T.StructType([
+    *REQUESTS.fields[:4],
+    T.StructField("rule", T.LongType()),
+    T.StructField("satisfied_at", T.TimestampType()),
+])
 
 
 def satisfactions(
@@ -82,7 +80,8 @@ def satisfactions(
         "group", F.xxhash64("group", "key").alias("key"), "occurred_at", "amount"
     )
     satisfied = (
-        grouped_requests.groupBy("group")
+        grouped_requests
+        .groupBy("group")
         .cogroup(grouped_events.groupBy("group"))
         .applyInArrow(_satisfy, _SATISFIED)
     )
@@ -135,13 +134,11 @@ def _satisfy(requests: pa.Table, events: pa.Table) -> pa.Table:
     freeze_imported_objects()
     rule = requests.column("rule").to_numpy()
     is_all, aggregate = (rule & _QUANTIFIER_ALL) != 0, rule & (_QUANTIFIER_ALL - 1)
-    unpacked = pa.table(
-        {
-            **{name: requests.column(name) for name in ("arrived_at", "watch_keys", "threshold")},
-            "aggregate": pa.array(["", *AGGREGATES]).take(pa.array(aggregate)),
-            "quantifier": pa.array(QUANTIFIERS[::-1]).take(pa.array(is_all.astype(np.int8))),
-        }
-    )
+    unpacked = pa.table({
+        **{name: requests.column(name) for name in ("arrived_at", "watch_keys", "threshold")},
+        "aggregate": pa.array(["", *AGGREGATES]).take(pa.array(aggregate)),
+        "quantifier": pa.array(QUANTIFIERS[::-1]).take(pa.array(is_all.astype(np.int8))),
+    })
     satisfied = satisfied_us(unpacked, events)
     return requests.select(_SATISFIED.names[:5]).append_column(
         "satisfied_at", pa.array(satisfied, pa.timestamp("us", tz="UTC"), mask=satisfied == NEVER)

@@ -133,9 +133,7 @@ class SimulatedHost(HostDriver):
     def sample(self) -> None:
         """Look at the occupied buckets, and at the number of watched keys."""
         super().sample()
-        self._peak_keys = max(
-            self._peak_keys, self.purgatory.num_keys
-        )
+        self._peak_keys = max(self._peak_keys, self.purgatory.num_keys)
 
     def play(self, requests: RequestPart, events: EventPart) -> None:
         """Replay the next part of the trace, and count the requests that end in it.

@@ -39,26 +39,22 @@ from request_purgatory.pipeline.traces.schema import (
 #: The job's result. An outcome has the `kind` "outcomes" and null `reason` and `row`. A late or
 #: rejected row has the `kind` "late", its reason, itself as JSON in `row`, and null in the columns
 #: of outcomes.
-RESULTS = T.StructType(
-    [
-        *OUTCOMES.fields,
-        T.StructField("reason", T.StringType()),
-        T.StructField("row", T.StringType()),
-        T.StructField("kind", T.StringType()),
-    ]
-)
+RESULTS = T.StructType([
+    *OUTCOMES.fields,
+    T.StructField("reason", T.StringType()),
+    T.StructField("row", T.StringType()),
+    T.StructField("kind", T.StringType()),
+])
 
 BY_HOST = "host"
 BY_KEY = "key"
 ROUTES = (BY_HOST, BY_KEY)
 
-_PACKED = T.StructType(
-    [
-        T.StructField("shard", T.IntegerType()),
-        T.StructField("kind", T.StringType()),
-        T.StructField("blob", T.BinaryType()),
-    ]
-)
+_PACKED = T.StructType([
+    T.StructField("shard", T.IntegerType()),
+    T.StructField("kind", T.StringType()),
+    T.StructField("blob", T.BinaryType()),
+])
 #: The value of a column that is marked as a watermarked event time. Spark needs such a column to
 #: run a stateful operator by event time, and drops rows that are late by it. Shards find and report
 #: late rows themselves, so this one must never be late. (pandas' timestamps end in 2262.)
@@ -281,7 +277,8 @@ def _pack(
     """
     # An unusable row may lack the columns that decide its shard. Any shard can report it.
     shard = (
-        F.when(F.col(REASON_COLUMN).isNull(), F.pmod(shard_hash, F.lit(settings.shards)))
+        F
+        .when(F.col(REASON_COLUMN).isNull(), F.pmod(shard_hash, F.lit(settings.shards)))
         .otherwise(0)
         .cast("int")
     )

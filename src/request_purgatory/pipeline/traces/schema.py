@@ -32,49 +32,41 @@ MAX_TIMEOUT_MS = 2**31 - 1
 COMPLETED = "completed"
 EXPIRED = "expired"
 
-REQUESTS = T.StructType(
-    [
-        T.StructField("host", T.StringType()),
-        T.StructField("request_id", T.StringType()),
-        T.StructField("request_type", T.StringType()),
-        T.StructField("arrived_at", T.TimestampType()),
-        T.StructField("timeout_ms", T.IntegerType()),
-        T.StructField("watch_keys", T.ArrayType(T.StringType())),
-        T.StructField("aggregate", T.StringType()),
-        T.StructField("threshold", T.DoubleType()),
-        T.StructField("quantifier", T.StringType()),
-    ]
-)
+REQUESTS = T.StructType([
+    T.StructField("host", T.StringType()),
+    T.StructField("request_id", T.StringType()),
+    T.StructField("request_type", T.StringType()),
+    T.StructField("arrived_at", T.TimestampType()),
+    T.StructField("timeout_ms", T.IntegerType()),
+    T.StructField("watch_keys", T.ArrayType(T.StringType())),
+    T.StructField("aggregate", T.StringType()),
+    T.StructField("threshold", T.DoubleType()),
+    T.StructField("quantifier", T.StringType()),
+])
 
-EVENTS = T.StructType(
-    [
-        T.StructField("host", T.StringType()),
-        T.StructField("key", T.StringType()),
-        T.StructField("occurred_at", T.TimestampType()),
-        T.StructField("amount", T.DoubleType()),
-    ]
-)
+EVENTS = T.StructType([
+    T.StructField("host", T.StringType()),
+    T.StructField("key", T.StringType()),
+    T.StructField("occurred_at", T.TimestampType()),
+    T.StructField("amount", T.DoubleType()),
+])
 
-OUTCOMES = T.StructType(
-    [
-        T.StructField("host", T.StringType()),
-        T.StructField("request_id", T.StringType()),
-        T.StructField("request_type", T.StringType()),
-        T.StructField("arrived_at", T.TimestampType()),
-        T.StructField("ended_at", T.TimestampType()),
-        T.StructField("outcome", T.StringType()),
-        T.StructField("waited_ms", T.DoubleType()),
-    ]
-)
+OUTCOMES = T.StructType([
+    T.StructField("host", T.StringType()),
+    T.StructField("request_id", T.StringType()),
+    T.StructField("request_type", T.StringType()),
+    T.StructField("arrived_at", T.TimestampType()),
+    T.StructField("ended_at", T.TimestampType()),
+    T.StructField("outcome", T.StringType()),
+    T.StructField("waited_ms", T.DoubleType()),
+])
 
 #: Rows that an import rejected: the reason, the file, and the row as JSON (malformed ones as text).
-REJECTS = T.StructType(
-    [
-        T.StructField("reason", T.StringType()),
-        T.StructField("source", T.StringType()),
-        T.StructField("row", T.StringType()),
-    ]
-)
+REJECTS = T.StructType([
+    T.StructField("reason", T.StringType()),
+    T.StructField("source", T.StringType()),
+    T.StructField("row", T.StringType()),
+])
 
 
 class SchemaError(ValueError):

@@ -61,6 +61,7 @@ def workload_trace(
         def make(number: int) -> Block:
             host, block = divmod(number, per_host)
             return _host_block(workload, host, block, _block_bounds_s(workload, block + 1, host))
+
     else:
         blocks = _block_count(workload)
         bounds_s = _block_bounds_s(workload, blocks)
@@ -144,30 +145,26 @@ class Block:
             pa.array(np.arange(0, count * keys_per_request + 1, keys_per_request), pa.int32()),
             names.take(pa.array(positions)),
         )
-        return _batch(
-            {
-                "host": self.hosts,
-                "request_id": self.ids,
-                "request_type": pa.repeat(workload.name, count),
-                "arrived_at": _timestamps(self.arrived_us),
-                "timeout_ms": pa.repeat(pa.scalar(workload.timeout_ms, pa.int32()), count),
-                "watch_keys": watch_keys,
-                "aggregate": pa.repeat("count", count),
-                "threshold": pa.repeat(1.0, count),
-                "quantifier": pa.repeat("any", count),
-            }
-        )
+        return _batch({
+            "host": self.hosts,
+            "request_id": self.ids,
+            "request_type": pa.repeat(workload.name, count),
+            "arrived_at": _timestamps(self.arrived_us),
+            "timeout_ms": pa.repeat(pa.scalar(workload.timeout_ms, pa.int32()), count),
+            "watch_keys": watch_keys,
+            "aggregate": pa.repeat("count", count),
+            "threshold": pa.repeat(1.0, count),
+            "quantifier": pa.repeat("any", count),
+        })
 
     def events(self) -> pa.RecordBatch:
         """Return the events as rows of `schema.EVENTS`."""
-        return _batch(
-            {
-                "host": self.hosts,
-                "key": self.own_keys(),
-                "occurred_at": _timestamps(self.occurred_us),
-                "amount": pa.repeat(float(self.workload.amount), len(self.arrived_us)),
-            }
-        )
+        return _batch({
+            "host": self.hosts,
+            "key": self.own_keys(),
+            "occurred_at": _timestamps(self.occurred_us),
+            "amount": pa.repeat(float(self.workload.amount), len(self.arrived_us)),
+        })
 
     def own_keys(self) -> pa.StringArray:
         """Return the key of each request's own event, which no other request watches."""

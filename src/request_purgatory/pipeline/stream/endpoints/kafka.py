@@ -161,19 +161,17 @@ class KafkaSource:
 
     def read(self, spark: SparkSession, schema: T.StructType) -> DataFrame:
         """Return the rows as a streaming DataFrame; see `read_json_rows` for malformed ones."""
-        options = self.cluster.spark_options(
+        options = self.cluster.spark_options(**{
+            "startingOffsets": "earliest",
+            "failOnDataLoss": "true",
+            # Messages of aborted transactions are not rows.
+            "kafka.isolation.level": "read_committed",
             **{
-                "startingOffsets": "earliest",
-                "failOnDataLoss": "true",
-                # Messages of aborted transactions are not rows.
-                "kafka.isolation.level": "read_committed",
-                **{
-                    name: self.cluster.options[name]
-                    for name in _SPARK_OPTIONS
-                    if name in self.cluster.options
-                },
-            }
-        )
+                name: self.cluster.options[name]
+                for name in _SPARK_OPTIONS
+                if name in self.cluster.options
+            },
+        })
         if self.rows_per_batch is not None:
             options["maxOffsetsPerTrigger"] = str(self.rows_per_batch)
         reader = spark.readStream.format("kafka").options(**options).option("subscribe", self.topic)
@@ -227,7 +225,8 @@ class KafkaSink:
             F.when(is_late, F.lit(self.late_topic)).otherwise(F.lit(self.topic)).alias("topic"),
         )
         return (
-            messages.writeStream.format("kafka")
+            messages.writeStream
+            .format("kafka")
             .options(**self.cluster.spark_options())
             .outputMode("append")
         )

@@ -26,20 +26,18 @@ PENDING_CHANGE = "pending"
 #: A request that a shard stores until the watermark reaches its arrival: times in microseconds
 #: since the epoch; `id` is a hash of host and request_id, `keys` are hashes of host and watch key;
 #: `aggregate` is an index into `schema.AGGREGATES`; `every` is whether the quantifier is `all`.
-REQUEST_SCHEMA = pa.schema(
-    {
-        "id": pa.int64(),
-        "host": pa.string(),
-        "request_id": pa.string(),
-        "request_type": pa.string(),
-        "arrived_us": pa.int64(),
-        "deadline_us": pa.int64(),
-        "keys": pa.list_(pa.int64()),
-        "aggregate": pa.int8(),
-        "threshold": pa.float64(),
-        "every": pa.bool_(),
-    }
-)
+REQUEST_SCHEMA = pa.schema({
+    "id": pa.int64(),
+    "host": pa.string(),
+    "request_id": pa.string(),
+    "request_type": pa.string(),
+    "arrived_us": pa.int64(),
+    "deadline_us": pa.int64(),
+    "keys": pa.list_(pa.int64()),
+    "aggregate": pa.int8(),
+    "threshold": pa.float64(),
+    "every": pa.bool_(),
+})
 #: An event that a shard stores until the watermark reaches its time; `key` is a hash of host and
 #: key.
 EVENT_SCHEMA = pa.schema({"key": pa.int64(), "us": pa.int64(), "amount": pa.float64()})
@@ -59,20 +57,18 @@ INPUT_SCHEMAS = {
 
 #: What a shard returns: outcomes, with null `reason` and `row`; and late or rejected rows, with
 #: null in all columns but `reason`, `row` and `kind`.
-RESULT_SCHEMA = pa.schema(
-    {
-        "host": pa.string(),
-        "request_id": pa.string(),
-        "request_type": pa.string(),
-        "arrived_at": pa.timestamp("us", tz="UTC"),
-        "ended_at": pa.timestamp("us", tz="UTC"),
-        "outcome": pa.string(),
-        "waited_ms": pa.float64(),
-        "reason": pa.string(),
-        "row": pa.string(),
-        "kind": pa.string(),
-    }
-)
+RESULT_SCHEMA = pa.schema({
+    "host": pa.string(),
+    "request_id": pa.string(),
+    "request_type": pa.string(),
+    "arrived_at": pa.timestamp("us", tz="UTC"),
+    "ended_at": pa.timestamp("us", tz="UTC"),
+    "outcome": pa.string(),
+    "waited_ms": pa.float64(),
+    "reason": pa.string(),
+    "row": pa.string(),
+    "kind": pa.string(),
+})
 
 #: A blob on its way to its shard.
 PACKED_SCHEMA = pa.schema({"shard": pa.int32(), "kind": pa.string(), "blob": pa.binary()})

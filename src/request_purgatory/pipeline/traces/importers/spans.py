@@ -89,7 +89,8 @@ def import_spans(
     accepted = accepted_rows(flagged).drop(REASON)
     pairs = _children_with_parents(accepted, keys)
     requests = (
-        pairs.groupBy("request_id", "host", "request_type", "arrived_us")
+        pairs
+        .groupBy("request_id", "host", "request_type", "arrived_us")
         .agg(F.array_sort(F.collect_set("key")).alias("watch_keys"))
         .select(
             "host",
