@@ -78,7 +78,7 @@ class ExpiresEarly(DelayedOperationPurgatory):
     ) -> bool:
         completed = super().try_complete_else_watch(operation, watch_keys)
         if type(operation) is TimedProbe and operation.delay_ms > 10:
-            operation.run()
+            operation._expire(2**62)  # A deadline that has passed in any case.
         return completed
 
 
@@ -112,7 +112,7 @@ def test_campaign_finds_no_problem() -> None:
         "ChainedProbe",
         "QuorumProbe",
         "hold",
-        "call_later",
+        "call_later_ms",
         "task",
     }
     assert result["by_kind"].keys() == count_by_kind_and_outcome | {"aio hold", "aio wait"}
