@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import inspect
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -43,9 +44,15 @@ def asynchronous(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
 
 
 async def _until(condition: Callable[[], Any]) -> None:
-    """Poll a condition that clients fulfil in the background until it is true."""
+    """Poll a condition, which may be a coroutine function, until its result is true.
+
+    The clients, and the nodes of a real Kafka, act in the background and announce nothing.
+    """
     end = time.monotonic() + TIME_LIMIT
-    while not condition():
+    while True:
+        result = condition()
+        if await result if inspect.isawaitable(result) else result:
+            return
         assert time.monotonic() < end, condition
         await asyncio.sleep(0.01)
 
@@ -69,9 +76,11 @@ async def _create(
             NewTopic(topic, partitions, replicas, topic_configs=configs)
         ])
         _raise(answer.topic_errors)
-        # Kafka notifies its nodes one after the other.
-        while (await admin.describe_topics([topic]))[0]["error_code"]:
-            await asyncio.sleep(0.01)
+
+        async def is_known() -> bool:
+            return not (await admin.describe_topics([topic]))[0]["error_code"]
+
+        await _until(is_known)  # Kafka notifies its nodes one after the other.
 
 
 def _raise(errors: Any) -> None:
@@ -275,11 +284,16 @@ async def test_topics_are_created_extended_and_deleted(bootstrap_servers: str, t
         await _create(bootstrap_servers, topic)
     async with _admin(bootstrap_servers) as admin:
         _raise((await admin.create_partitions({topic: NewPartitions(3)})).topic_errors)
-        while len((await admin.describe_topics([topic]))[0]["partitions"]) != 3:
-            await asyncio.sleep(0.01)
+
+        async def has_three_partitions() -> bool:
+            return len((await admin.describe_topics([topic]))[0]["partitions"]) == 3
+
+        async def is_gone() -> bool:
+            return topic not in await admin.list_topics()
+
+        await _until(has_three_partitions)
         _raise((await admin.delete_topics([topic])).topic_error_codes)
-        while topic in await admin.list_topics():
-            await asyncio.sleep(0.01)
+        await _until(is_gone)
 
 
 @asynchronous
@@ -288,20 +302,18 @@ async def test_topic_settings_are_described_and_changed(bootstrap_servers: str, 
     await _create(bootstrap_servers, topic, retention_ms="5000")
     async with _admin(bootstrap_servers) as admin:
 
-        async def retention() -> str:
+        async def retention_is(expected: str) -> bool:
             answers = await admin.describe_configs([
                 ConfigResource(ConfigResourceType.TOPIC, topic, {"retention.ms": None})
             ])
             error_code, _, _, _, entries = answers[0].resources[0][:5]
-            return str(entries[0][1]) if not error_code else ""
+            return not error_code and entries[0][1] == expected
 
-        while await retention() != "5000":
-            await asyncio.sleep(0.01)
+        await _until(lambda: retention_is("5000"))
         await admin.alter_configs([
             ConfigResource(ConfigResourceType.TOPIC, topic, {"retention.ms": "6000"})
         ])
-        while await retention() != "6000":
-            await asyncio.sleep(0.01)
+        await _until(lambda: retention_is("6000"))
 
 
 @asynchronous
