@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Any, TypeVar
 
-from request_purgatory.purgatory.hold import wrap_error
+from request_purgatory.purgatory.hold import discard, wrap_error
 from request_purgatory.purgatory.operation import DelayedOperation
 
 T = TypeVar("T")
@@ -17,15 +16,11 @@ class HoldFuture(asyncio.Future[T]):
 
     Attributes:
         operation: What ends the future.
-        discard: Called with the operation when the future is cancelled; returns True if that call
-            ended the operation.
     """
 
-    # Set by the purgatory: an `__init__` in Python would be one more call for each request.
-    __slots__ = ("discard", "operation")
+    __slots__ = ("operation",)
 
     operation: DelayedOperation
-    discard: Callable[[DelayedOperation], bool]
 
     def cancel(self, msg: Any | None = None) -> bool:
         """Cancel the future and its operation, which leaves every watcher list and the timer.
@@ -35,7 +30,7 @@ class HoldFuture(asyncio.Future[T]):
         """
         if not super().cancel(msg):
             return False
-        self.discard(self.operation)
+        discard(self.operation)
         return True
 
     def answer(self, value: Any, error: BaseException | None) -> None:

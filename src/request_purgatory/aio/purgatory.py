@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import math
-from collections import deque
 from collections.abc import Callable, Hashable, Iterable
 from datetime import timedelta
 from types import TracebackType
@@ -15,7 +14,7 @@ from request_purgatory._native import primitives
 from request_purgatory._native.forks import register_for_forks
 from request_purgatory.aio.hold import HoldFuture
 from request_purgatory.aio.loop_clock import clock_of, running_loop
-from request_purgatory.aio.sweep import Sweep
+from request_purgatory.aio.sweep import Sweeper
 from request_purgatory.errors import (
     InvalidArgumentError,
     PurgatoryClosedError,
@@ -96,12 +95,6 @@ class Purgatory:
         self._purge_interval = purge_interval
         self._on_end = on_end
         self._core: PurgatoryCore | None = None
-        # The keys that are being notified; those whose turn is now, and those that wait for the
-        # loop's next round.
-        self._sweeps: dict[Hashable, Sweep] = {}
-        self._turn: deque[Sweep] = deque()
-        self._rest: deque[Sweep] = deque()
-        self._sweeping = False
         # The keys that other threads have notified and the loop has not handled yet.
         self._posted: set[Hashable] = set()
         # The futures of `wait`, by the ids of their operations.
@@ -128,6 +121,7 @@ class Purgatory:
             reaper=False,
             on_end=self._operation_ended,
         )
+        self._sweeper = Sweeper(self._core, self._loop, self.batch)
         register_for_forks(self)
         return self
 
@@ -180,8 +174,6 @@ class Purgatory:
         keys = _unique_keys(keys)
         future: HoldFuture[T] = HoldFuture(loop=self._loop)
         operation = HoldOperation(until, timeout_to_ms(timeout), future, not_yet)
-        future.operation = operation
-        future.discard = core.discard
         core.try_complete_else_watch(operation, keys)
         if not future.done():
             self._set_alarm_for(core, operation)
@@ -218,8 +210,6 @@ class Purgatory:
         core = self._here()
         future: HoldFuture[Quorum] = HoldFuture(loop=self._loop)
         operation = QuorumOperation(tuple(futures), quorum, timeout_to_ms(timeout), future)
-        future.operation = operation
-        future.discard = core.discard
         operation.watch_in(core)
         if not future.done():
             self._set_alarm_for(core, operation)
@@ -254,7 +244,6 @@ class Purgatory:
         keys = _unique_keys(keys)
         future: HoldFuture[Outcome] = HoldFuture(loop=self._loop)
         future.operation = operation
-        future.discard = core.discard
         # Before the first try: from then on any thread may end the operation, and looks up the
         # future once the callbacks have run.
         new = operation._purgatory is None
@@ -368,32 +357,7 @@ class Purgatory:
                 f"purgatory {self.name!r} belongs to its loop's thread: "
                 "call notify_threadsafe from other threads"
             )
-        sweep = self._sweeps.get(key)
-        if sweep is not None:
-            sweep.again = sweep.begun
-            return
-        count = core.num_watchers(key)
-        if not count:
-            return
-        if self._sweeping or count > self.batch:
-            self._plan(core, key)
-            if not self._sweeping:
-                self._sweep(core, self.batch)
-            return
-        # The usual case, without a sweep to remember the position in the list.
-        self._sweeping = True
-        try:
-            core.check_and_complete(key)
-        except BaseException:
-            # The program may go on all the same. Then no request that watches the key may have
-            # missed the event.
-            self._sweeping = False
-            self._plan(core, key)
-            self._put_off(core)
-            raise
-        self._sweeping = False
-        if self._turn:
-            self._sweep(core, self.batch - count)
+        self._sweeper.notify(key)
 
     def notify_many(self, keys: Iterable[Hashable]) -> None:
         """Call `notify` for each of `keys`, once for a key that is given twice.
@@ -460,39 +424,6 @@ class Purgatory:
             RuntimeError: The block was not entered.
         """
         return self._entered().cancel_for_key(key)
-
-    def _plan(self, core: PurgatoryCore, key: Hashable) -> None:
-        self._sweeps[key] = sweep = Sweep(core, key)
-        self._turn.append(sweep)
-
-    def _sweep(self, core: PurgatoryCore, left: int) -> None:
-        """Try the operations of the keys in turn, until `left` operations have been tried."""
-        turn = self._turn
-        self._sweeping = True
-        try:
-            while turn and left > 0 and not core.is_closed:
-                sweep = turn[0]
-                left -= sweep.step(left)
-                if sweep.done:
-                    self._sweeps.pop(sweep.key, None)
-                    turn.popleft()
-        finally:
-            self._sweeping = False
-            if turn:
-                self._put_off(core)
-
-    def _put_off(self, core: PurgatoryCore) -> None:
-        """Leave the rest of this turn to the loop's next round."""
-        if not core.is_closed:
-            if not self._rest:
-                self._loop.call_soon(self._next_round, core)
-            self._rest.extend(self._turn)
-        self._turn.clear()
-
-    def _next_round(self, core: PurgatoryCore) -> None:
-        self._turn.extend(self._rest)
-        self._rest.clear()
-        self._sweep(core, self.batch)
 
     # -- the clock
 
@@ -593,10 +524,7 @@ class Purgatory:
             return core.close()
         finally:
             self._timer.shutdown()
-            self._sweeps.clear()
-            self._rest.clear()
-            if not self._sweeping:
-                self._turn.clear()
+            self._sweeper.clear()
             self._set_alarm(math.inf)
 
     def _here(self) -> PurgatoryCore:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections import deque
 from collections.abc import Hashable
 
 from request_purgatory.purgatory.core import PurgatoryCore
@@ -62,3 +64,93 @@ class Sweep:
         self.done = not self.again
         self.begun = False
         self.again = False
+
+
+class Sweeper:
+    """Notifies keys: at most a batch of operations is tried before the loop runs other tasks.
+
+    Sweeps never overlap. A key that a condition or a callback notifies is handled after the present
+    one, and a key that is notified in the middle of its own sweep is swept once more.
+    """
+
+    def __init__(self, core: PurgatoryCore, loop: asyncio.AbstractEventLoop, batch: int) -> None:
+        self._core = core
+        self._loop = loop
+        self._batch = batch
+        self._sweeps: dict[Hashable, Sweep] = {}
+        # The sweeps whose turn is now, and those that wait for the loop's next round.
+        self._turn: deque[Sweep] = deque()
+        self._rest: deque[Sweep] = deque()
+        self._sweeping = False
+
+    def notify(self, key: Hashable) -> None:
+        """Try the operations that watch `key`, or leave them to the loop's next rounds.
+
+        Raises:
+            BaseException: What an operation raised that ends the program. If the program goes on,
+                the next round tries the operations that were not tried.
+        """
+        sweep = self._sweeps.get(key)
+        if sweep is not None:
+            sweep.again = sweep.begun
+            return
+        count = self._core.num_watchers(key)
+        if not count:
+            return
+        if self._sweeping or count > self._batch:
+            self._plan(key)
+            if not self._sweeping:
+                self._run(self._batch)
+            return
+        # The usual case, without a sweep to remember the position in the list.
+        self._sweeping = True
+        try:
+            self._core.check_and_complete(key)
+        except BaseException:
+            self._sweeping = False
+            self._plan(key)
+            self._put_off()
+            raise
+        self._sweeping = False
+        if self._turn:
+            self._run(self._batch - count)
+
+    def clear(self) -> None:
+        """Forget all sweeps, when the purgatory is closed; one that runs ends by itself."""
+        self._sweeps.clear()
+        self._rest.clear()
+        if not self._sweeping:
+            self._turn.clear()
+
+    def _plan(self, key: Hashable) -> None:
+        self._sweeps[key] = sweep = Sweep(self._core, key)
+        self._turn.append(sweep)
+
+    def _run(self, left: int) -> None:
+        """Try the operations of the keys in turn, until `left` operations have been tried."""
+        turn = self._turn
+        self._sweeping = True
+        try:
+            while turn and left > 0 and not self._core.is_closed:
+                sweep = turn[0]
+                left -= sweep.step(left)
+                if sweep.done:
+                    self._sweeps.pop(sweep.key, None)
+                    turn.popleft()
+        finally:
+            self._sweeping = False
+            if turn:
+                self._put_off()
+
+    def _put_off(self) -> None:
+        """Leave the rest of this turn to the loop's next round."""
+        if not self._core.is_closed:
+            if not self._rest:
+                self._loop.call_soon(self._next_round)
+            self._rest.extend(self._turn)
+        self._turn.clear()
+
+    def _next_round(self) -> None:
+        self._turn.extend(self._rest)
+        self._rest.clear()
+        self._run(self._batch)

@@ -45,6 +45,9 @@ cdef class PurgatoryCore(OperationHost):
 
     cdef bint _abandon(self, DelayedOperation operation, error, bint counted) except -1
 
+    @cython.locals(now_ns=longlong)
+    cpdef bint renew(self, DelayedOperation operation, timeout) except -1
+
     cdef _defer_purge(self, DelayedOperation operation)
 
     @cython.locals(shard=WatchShard, watchers=WatcherList, depth=int)

@@ -23,7 +23,13 @@ T = TypeVar("T")
 
 
 class Answerable(Protocol):
-    """The future of a held request, of threads or of asyncio."""
+    """The future of a held request, of threads or of asyncio.
+
+    Attributes:
+        operation: What ends the future.
+    """
+
+    operation: DelayedOperation
 
     def answer(self, value: Any, error: BaseException | None) -> None:
         """End the future with a value or an error; no-op if it was cancelled."""
@@ -59,14 +65,50 @@ def timeout_to_ms(timeout: float | timedelta | None) -> int:
     return math.ceil(seconds * 1000 - 0.0005)
 
 
-class HoldOperation(DelayedOperation):
-    """Waits until a condition returns an answer, which ends a future.
+class FutureOperation(DelayedOperation):
+    """An operation whose end ends a future.
 
     Attributes:
         future: The future, of threads or of asyncio; None once the operation has ended.
     """
 
-    __slots__ = ("_error", "_not_yet", "_until", "_value", "future")
+    __slots__ = ("future",)
+
+    def __init__(self, timeout_ms: int, future: Answerable) -> None:
+        super().__init__(timeout_ms)
+        self.future: Answerable | None = future
+        future.operation = self
+
+    def on_cancellation(self) -> None:
+        """End the future with the reason, unless its owner cancelled it."""
+        future = self.detach()
+        assert future is not None, "an operation ends once"
+        purgatory = self._purgatory
+        name = "" if purgatory is None else purgatory.name
+        if purgatory is not None and purgatory.is_closed:
+            future.answer(None, PurgatoryClosedError(name))
+        else:
+            future.answer(None, OperationCancelledError(name, self))
+
+    def abandon_in_child(self) -> None:
+        """End in a forked child, and cancel the copy of the future."""
+        DelayedOperation.abandon_in_child(self)
+        future = self.detach()
+        if future is not None:
+            future.disown()
+
+    def detach(self) -> Answerable | None:
+        """Return the future and forget it; called once, when the operation has ended."""
+        # Future and operation need not keep one another alive until the collector finds them.
+        future = self.future
+        self.future = None
+        return future
+
+
+class HoldOperation(FutureOperation):
+    """Waits until a condition returns an answer, which ends a future."""
+
+    __slots__ = ("_error", "_not_yet", "_until", "_value")
 
     def __init__(
         self,
@@ -77,8 +119,7 @@ class HoldOperation(DelayedOperation):
     ) -> None:
         if not callable(until):
             raise InvalidArgumentError("until", "callable", until)
-        super().__init__(timeout_ms)
-        self.future: Answerable | None = future
+        super().__init__(timeout_ms, future)
         self._until: Callable[[], object] | None = until
         self._not_yet = not_yet
         self._value: object = None
@@ -118,9 +159,8 @@ class HoldOperation(DelayedOperation):
 
     def on_complete(self) -> None:
         """End the future with the answer, the condition's error or a TimeoutError."""
-        future = self._detach()
-        if future is None:
-            return
+        future = self.detach()
+        assert future is not None, "an operation ends once"
         if self._state == states.EXPIRED:
             future.answer(
                 None, TimeoutError(f"the condition did not hold within {self.timeout_ms} ms")
@@ -128,32 +168,17 @@ class HoldOperation(DelayedOperation):
         else:
             future.answer(self._value, self._error)
 
-    def on_cancellation(self) -> None:
-        """End the future with the reason, unless its owner cancelled it."""
-        future = self._detach()
-        if future is None:
-            return
-        purgatory = self._purgatory
-        name = "" if purgatory is None else purgatory.name
-        if purgatory is not None and purgatory.is_closed:
-            future.answer(None, PurgatoryClosedError(name))
-        else:
-            future.answer(None, OperationCancelledError(name, self))
+    def detach(self) -> Answerable | None:
+        """Return the future; forget it and the condition."""
+        self._until = None  # Whoever keeps the future need not keep the condition.
+        return FutureOperation.detach(self)
 
-    def _detach(self) -> Answerable | None:
-        # Whoever keeps the future need not keep the condition, and future and operation need not
-        # keep one another alive until the collector finds them.
-        future = self.future
-        self.future = None
-        self._until = None
-        return future
 
-    def abandon_in_child(self) -> None:
-        """End in a forked child, and cancel the copy of the future."""
-        DelayedOperation.abandon_in_child(self)
-        future = self._detach()
-        if future is not None:
-            future.disown()
+def discard(operation: DelayedOperation) -> None:
+    """Cancel an operation whose future was cancelled, and remove it from every watcher list."""
+    purgatory = operation._purgatory
+    assert purgatory is not None, "a future is handed out once its operation is in a purgatory"
+    purgatory.discard(operation)
 
 
 def wrap_error(error: BaseException) -> RuntimeError:
@@ -172,12 +197,9 @@ class HoldFuture(Future[T]):
 
     Attributes:
         operation: What ends the future.
-        discard: Called with the operation when the future is cancelled; returns True if that call
-            ended the operation.
     """
 
     operation: DelayedOperation
-    discard: Callable[[DelayedOperation], bool]
 
     def cancel(self) -> bool:
         """Cancel the future and its operation, which leaves every watcher list and the timer.
@@ -187,7 +209,7 @@ class HoldFuture(Future[T]):
         """
         if not super().cancel():
             return False
-        self.discard(self.operation)
+        discard(self.operation)
         return True
 
     def answer(self, value: Any, error: BaseException | None) -> None:

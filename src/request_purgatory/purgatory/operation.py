@@ -61,6 +61,10 @@ class OperationHost:
         """Try the operations that watch `key`."""
         raise NotImplementedError
 
+    def discard(self, operation: DelayedOperation) -> bool:
+        """Cancel an operation and remove it from every watcher list at once."""
+        raise NotImplementedError
+
     def _operation_ended(self, operation: DelayedOperation, state: int) -> None:
         """Count an operation of this purgatory that has left PENDING for `state`."""
         raise NotImplementedError

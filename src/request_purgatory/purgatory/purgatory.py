@@ -79,8 +79,6 @@ class DelayedOperationPurgatory(PurgatoryCore):
         """
         future: HoldFuture[T] = HoldFuture()
         operation = HoldOperation(until, timeout_to_ms(timeout), future, not_yet)
-        future.operation = operation
-        future.discard = self.discard
         self.try_complete_else_watch(operation, keys)
         return future
 
@@ -112,10 +110,7 @@ class DelayedOperationPurgatory(PurgatoryCore):
             PurgatoryClosedError: The purgatory is closed.
         """
         future: HoldFuture[Quorum] = HoldFuture()
-        operation = QuorumOperation(tuple(futures), quorum, timeout_to_ms(timeout), future)
-        future.operation = operation
-        future.discard = self.discard
-        operation.watch_in(self)
+        QuorumOperation(tuple(futures), quorum, timeout_to_ms(timeout), future).watch_in(self)
         return future
 
     def notify(self, key: Hashable) -> None:

@@ -9,14 +9,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
-from request_purgatory.errors import (
-    InvalidArgumentError,
-    OperationCancelledError,
-    PurgatoryClosedError,
-    PurgatoryError,
-)
-from request_purgatory.purgatory.hold import Answerable
-from request_purgatory.purgatory.operation import DelayedOperation, OperationHost
+from request_purgatory.errors import InvalidArgumentError, PurgatoryError
+from request_purgatory.purgatory.hold import Answerable, FutureOperation
+from request_purgatory.purgatory.operation import OperationHost
 
 
 class FutureLike(Protocol):
@@ -153,10 +148,10 @@ class _Listener:
 _listeners: dict[int, weakref.ref[_Listener]] = {}
 
 
-class QuorumOperation(DelayedOperation):
+class QuorumOperation(FutureOperation):
     """Waits until a quorum of futures has succeeded, or cannot be reached; ends a future."""
 
-    __slots__ = ("_answer", "_futures", "_listeners", "_needed")
+    __slots__ = ("_futures", "_listeners", "_needed")
 
     def __init__(
         self,
@@ -176,10 +171,9 @@ class QuorumOperation(DelayedOperation):
         Raises:
             InvalidArgumentError: `needed` is negative or more than there are futures.
         """
-        super().__init__(timeout_ms)
+        super().__init__(timeout_ms, answer)
         self._futures = futures
         self._needed = len(futures) if needed is None else needed
-        self._answer: Answerable | None = answer
         self._listeners: list[_Listener] = []
         if not 0 <= self._needed <= len(futures):
             raise InvalidArgumentError(
@@ -238,9 +232,8 @@ class QuorumOperation(DelayedOperation):
 
     def on_complete(self) -> None:
         """End the answer with the quorum, or with why there is none."""
-        answer = self._detach()
-        if answer is None:
-            return
+        answer = self.detach()
+        assert answer is not None, "an operation ends once"
         quorum = self.quorum()
         if len(quorum.succeeded) >= self._needed:
             answer.answer(quorum, None)
@@ -249,34 +242,14 @@ class QuorumOperation(DelayedOperation):
         else:
             answer.answer(None, QuorumFailedError(self._needed, quorum))
 
-    def on_cancellation(self) -> None:
-        """End the answer with the reason, unless its owner cancelled it."""
-        answer = self._detach()
-        purgatory = self._purgatory
-        if answer is None:
-            return
-        if purgatory is not None and purgatory.is_closed:
-            answer.answer(None, PurgatoryClosedError(purgatory.name))
-        else:
-            name = "" if purgatory is None else purgatory.name
-            answer.answer(None, OperationCancelledError(name, self))
-
     def _leave_listeners(self) -> None:
         for listener in self._listeners:
             listener.leave(self)
 
-    def _detach(self) -> Answerable | None:
+    def detach(self) -> Answerable | None:
+        """Return the future and forget it; leave the listeners of all futures."""
         self._leave_listeners()
-        answer = self._answer
-        self._answer = None
-        return answer
-
-    def abandon_in_child(self) -> None:
-        """End in a forked child, and cancel the copy of the answer."""
-        super().abandon_in_child()
-        answer = self._detach()
-        if answer is not None:
-            answer.disown()
+        return super().detach()
 
 
 def _has_succeeded(future: FutureLike) -> bool:

@@ -363,7 +363,7 @@ def test_one_notify_runs_so_many_and_then_the_loop_has_its_turn(play: Scenario) 
                 assert seen == sorted(seen)
                 await asyncio.sleep(0)
             assert most == [100] * 10 + [50]
-            assert purgatory._sweeps == {}
+            assert purgatory._sweeper._sweeps == {}
             for future in held:
                 future.cancel()
 

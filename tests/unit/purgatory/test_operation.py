@@ -144,6 +144,8 @@ def test_host_is_an_interface() -> None:
         OperationHost().check_and_complete("a")
     with pytest.raises(NotImplementedError):
         _ = OperationHost().is_closed
+    with pytest.raises(NotImplementedError):
+        OperationHost().discard(Request())
 
 
 def test_only_one_of_many_threads_ends_an_operation(
