@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from datetime import timedelta
 
 import pytest
@@ -117,3 +118,24 @@ def test_loop_that_would_wait_for_ever_says_so(monkeypatch: pytest.MonkeyPatch) 
 
     with pytest.raises(RuntimeError, match="would wait for ever"):
         run(main())
+
+
+def test_virtual_loop_serves_files() -> None:
+    """A file may be watched for reading, and then for writing, too."""
+
+    async def echo() -> bytes:
+        loop = asyncio.get_running_loop()
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            for end in (ours, theirs):
+                end.setblocking(False)
+            received = loop.create_future()
+            loop.add_reader(ours, lambda: received.set_result(ours.recv(10)))
+            loop.add_writer(ours, lambda: (ours.send(b"ping"), loop.remove_writer(ours)))
+            loop.add_reader(theirs, lambda: theirs.send(theirs.recv(10)[::-1]))
+            answer: bytes = await received
+            for end in (ours, theirs):
+                loop.remove_reader(end)
+            return answer
+
+    assert run(echo()) == b"gnip"

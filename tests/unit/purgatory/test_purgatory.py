@@ -72,6 +72,7 @@ def test_event_between_two_watches_completes_the_request(
     assert purgatory.try_complete_else_watch(request, ["a", EventKey(), "b"]) is False
     assert (completed, request.tries, request.calls) == ([0, 1], 1, ["complete"])
     assert (purgatory.num_delayed, purgatory.watched, purgatory.metrics().completions) == (0, 0, 1)
+    assert purgatory.num_keys == 0
     purgatory._check_invariants()
 
 

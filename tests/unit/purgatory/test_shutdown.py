@@ -83,6 +83,18 @@ def test_operation_that_completes_while_the_timer_closes_is_no_error(clock: Manu
     assert (purgatory.num_delayed, purgatory.watched, timer.size) == (0, 0, 0)
 
 
+@pytest.mark.parametrize("ended", [True, False], ids=["ended", "timer closed"])
+def test_renewal_that_comes_too_late_renews_nothing(clock: ManualClock, ended: bool) -> None:
+    """Another thread has ended the operation, or shut down the timer, since it was looked at."""
+    timer = InterruptedTimer("test", clock=clock)
+    purgatory = DelayedOperationPurgatory("test", timer=timer, reaper=False)
+    lease = watch(purgatory, "a")
+    timer.interrupt = lease.force_complete if ended else timer.shutdown
+    assert purgatory.renew(lease, 1) is False
+    assert (lease.outcome, timer.size) == ("completed" if ended else None, 0)
+    assert purgatory.close() == ([] if ended else [lease])
+
+
 @pytest.mark.parametrize("own_timer", [True, False])
 def test_operation_that_is_watched_after_the_sweep_is_reported_by_an_error(
     clock: ManualClock, own_timer: bool
