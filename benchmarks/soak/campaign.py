@@ -134,7 +134,8 @@ class Campaign:
     def _play_rounds(self, report: Callable[[dict[str, Any]], object]) -> None:
         sampled = reported = 0.0
         while not self._is_over():
-            faulthandler.dump_traceback_later(_DEADLOCK_TIMEOUT_S, exit=True)
+            # To the process's own standard error: `sys.stderr` may be no file, as under pytest.
+            faulthandler.dump_traceback_later(_DEADLOCK_TIMEOUT_S, exit=True, file=2)
             try:
                 self._play_round()
             except RoundError as error:
