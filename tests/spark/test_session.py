@@ -18,7 +18,6 @@ APPLICATION = Path(__file__).with_name("session_application.py")
 
 
 @pytest.mark.jvm
-@pytest.mark.smoke
 def test_pipeline_with_default_settings(tmp_path: Path) -> None:
     """Replay and batch agree with adaptive planning, several partitions and both JIT compilers.
 
