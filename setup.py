@@ -33,6 +33,7 @@ MODULES = (
     "_native/primitives.pyx",
     "_native/parker.py",
     "_native/collector_hooks.pyx",
+    "_native/construction.pyx",
     "_native/class_signatures.pyx",
     "clock.py",
     "metrics.py",

@@ -133,6 +133,87 @@ static inline PyObject *rp_dict_get(PyObject *mapping, PyObject *key)
     return found == NULL ? Py_NewRef(Py_None) : found;
 }
 
+/* True if there are references besides that of one variable. On free threads there is no cheap answer. */
+#ifdef Py_GIL_DISABLED
+#define RP_HOLDS_GIL 0
+#define rp_is_shared(target) 1
+#else
+#define RP_HOLDS_GIL 1
+#define rp_is_shared(target) (Py_REFCNT(target) > 1)
+#endif
+
+/* ---- classes whose objects construction.pyx could make */
+
+#define rp_is_made_slowly(target) \
+    (Py_TYPE(target)->tp_vectorcall == NULL && PyType_HasFeature(Py_TYPE(target), Py_TPFLAGS_HEAPTYPE))
+
+/* ---- calls of the methods that users write
+
+   CPython looks a method up by its name at every call. While a class does not change, neither does its
+   version tag, nor what the look-up finds: it is remembered for some classes. Objects with a `__dict__`
+   are looked at every time, as an attribute there may hide the method.
+
+   The tables belong to the module that includes this file, so only one module may use them:
+   operation. */
+
+typedef struct {
+    PyTypeObject *type;
+    unsigned int version;
+    PyObject *function; /* borrowed: the class keeps it while its version stays */
+} rp_method;
+
+#define RP_METHODS 16
+
+static PyObject *rp_find_and_call(PyObject *target, rp_method *known, PyObject **name, const char *text)
+{
+    PyTypeObject *type = Py_TYPE(target);
+    if (*name == NULL && (*name = PyUnicode_InternFromString(text)) == NULL)
+        return NULL;
+#if !defined(Py_GIL_DISABLED) && defined(Py_TPFLAGS_MANAGED_DICT)
+    if (type->tp_dictoffset == 0 && !PyType_HasFeature(type, Py_TPFLAGS_MANAGED_DICT)
+        && type->tp_getattro == PyObject_GenericGetAttr) {
+        PyObject *function = _PyType_Lookup(type, *name);
+        int versioned = type->tp_version_tag != 0;
+#if PY_VERSION_HEX < 0x030D0000
+        versioned = versioned && PyType_HasFeature(type, Py_TPFLAGS_VALID_VERSION_TAG);
+#endif
+        if (versioned && function != NULL
+            && PyType_HasFeature(Py_TYPE(function), Py_TPFLAGS_METHOD_DESCRIPTOR)) {
+            known->type = type;
+            known->version = type->tp_version_tag;
+            known->function = function;
+        }
+    }
+#endif
+    return PyObject_VectorcallMethod(*name, &target, 1, NULL);
+}
+
+static inline PyObject *rp_call_method(PyObject *target, rp_method *table, PyObject **name, const char *text)
+{
+    PyTypeObject *type = Py_TYPE(target);
+    rp_method *known = &table[((size_t)type >> 5) % RP_METHODS];
+    PyObject *function, *result;
+    /* The tag of a class that changed is 0, which is never in the table. */
+    if (known->type != type || known->version != type->tp_version_tag)
+        return rp_find_and_call(target, known, name, text);
+    function = Py_NewRef(known->function);
+    result = PyObject_Vectorcall(function, &target, 1, NULL);
+    Py_DECREF(function);
+    return result;
+}
+
+#define RP_METHOD(method) \
+    static inline PyObject *rp_call_##method(PyObject *target) \
+    { \
+        static rp_method table[RP_METHODS]; \
+        static PyObject *name; \
+        return rp_call_method(target, table, &name, #method); \
+    }
+
+RP_METHOD(try_complete)
+RP_METHOD(on_complete)
+RP_METHOD(on_expiration)
+
 /* ---- time: the clock of time.monotonic_ns, without its Python call and int */
 
 static inline long long rp_monotonic_ns(void)

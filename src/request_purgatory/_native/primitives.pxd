@@ -16,6 +16,11 @@ cdef extern from "primitives.h":
     void rp_lock_object(object target) noexcept
     void rp_unlock_object(object target) noexcept
     object rp_dict_get(dict mapping, object key)
+    object rp_call_try_complete(object target)
+    object rp_call_on_complete(object target)
+    object rp_call_on_expiration(object target)
+    bint rp_is_made_slowly(object target) noexcept
+    bint rp_is_shared(object target) noexcept
     void rp_gc_untrack(object target) noexcept
     void rp_gc_track(object target) noexcept
     void rp_reinit_locks() noexcept
@@ -25,6 +30,7 @@ cdef extern from "primitives.h":
     int rp_postponed
     bint FORKS_HOLD_LOCKS "RP_FORKS_HOLD_LOCKS"
     bint GC_UNTRACKS "RP_GC_UNTRACKS"
+    bint HOLDS_GIL "RP_HOLDS_GIL"
     long long LIMIT "RP_LIMIT"
     long long MAX_DELAY_MS "RP_MAX_DELAY_MS"
 
@@ -84,6 +90,26 @@ cdef inline void unlock_object(object target) noexcept:
 
 cdef inline object dict_get(dict mapping, object key):
     return rp_dict_get(mapping, key)
+
+
+cdef inline bint is_made_slowly(object target) noexcept:
+    return rp_is_made_slowly(target)
+
+
+cdef inline bint is_shared(object target) noexcept:
+    return rp_is_shared(target)
+
+
+cdef inline object call_try_complete(object operation):
+    return rp_call_try_complete(operation)
+
+
+cdef inline object call_on_complete(object operation):
+    return rp_call_on_complete(operation)
+
+
+cdef inline object call_on_expiration(object operation):
+    return rp_call_on_expiration(operation)
 
 
 cdef inline int enter_check() noexcept:

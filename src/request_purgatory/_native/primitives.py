@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from threading import get_ident
 from time import monotonic_ns
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from request_purgatory.errors import InterruptedUseError
 
@@ -21,12 +21,16 @@ __all__ = [
     "COMPILED",
     "FORKS_HOLD_LOCKS",
     "GC_UNTRACKS",
+    "HOLDS_GIL",
     "LIMIT",
     "MAX_CHECK_DEPTH",
     "MAX_DELAY_MS",
     "CoreLock",
     "acquire_for_fork",
     "bit_length",
+    "call_on_complete",
+    "call_on_expiration",
+    "call_try_complete",
     "ceil_ms",
     "clamp",
     "dict_get",
@@ -35,6 +39,8 @@ __all__ = [
     "gc_track",
     "gc_untrack",
     "has_postponed",
+    "is_made_slowly",
+    "is_shared",
     "leave_check",
     "lock_object",
     "monotonic_ns",
@@ -57,6 +63,9 @@ MAX_CHECK_DEPTH = 20
 
 #: True if `gc_untrack` has an effect.
 GC_UNTRACKS = False
+
+#: True if no other thread runs between two statements that call nothing.
+HOLDS_GIL = False
 
 #: The bound of `clamp`: the sum of two such numbers fits 64 bits.
 LIMIT = 2**62 - 1
@@ -174,6 +183,31 @@ def enter_check() -> int:
 def leave_check() -> None:
     """Count a check that this thread leaves."""
     _depth.value -= 1
+
+
+def call_try_complete(operation: Any) -> object:
+    """Return `operation.try_complete()`; compiled, without a look-up for most classes."""
+    return operation.try_complete()
+
+
+def call_on_complete(operation: Any) -> None:
+    """Call `operation.on_complete()`; compiled, without a look-up for most classes."""
+    operation.on_complete()
+
+
+def call_on_expiration(operation: Any) -> None:
+    """Call `operation.on_expiration()`; compiled, without a look-up for most classes."""
+    operation.on_expiration()
+
+
+def is_made_slowly(target: object) -> bool:  # noqa: ARG001 - interpreted, there is no other way
+    """Return True if calls of the object's class could be made quicker; `construction.pyx`."""
+    return False
+
+
+def is_shared(target: object) -> bool:  # noqa: ARG001 - interpreted, there is no cheap answer
+    """Return True if there may be references besides the one variable of the caller."""
+    return True
 
 
 def dict_get(mapping: dict[Key, Value], key: Key) -> Value | None:

@@ -64,7 +64,8 @@ class PurgatoryCore(OperationHost):
                 purgatory. It may serve several purgatories if they have no reaper and its owner
                 calls `advance_clock` of each.
             purge_interval: Purge the watch table once about this many ended operations are in it.
-            shards: Parts that the keys are spread over by hash, each with a lock of its own.
+            shards: Parts that the keys are spread over by hash, each with a lock of its own;
+                rounded up to a power of two.
             reaper: Run a thread that advances the clock. Without it, call `advance_clock`.
             executor: Expires operations, and so runs their callbacks. Without one, the reaper does,
                 and a slow callback delays every other timeout. The purgatory does not shut it down.

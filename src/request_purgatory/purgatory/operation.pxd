@@ -39,8 +39,15 @@ cdef class DelayedOperation(TimerTask):
     @cython.locals(pending=bint)
     cpdef bint _renew(self, long long now_ms, object timeout_ms) except -1
 
-    @cython.locals(purgatory=OperationHost, completed=bint, again=bint, self_notifications=int, mark=cython.uint)
+    @cython.locals(completed=bint, alone=bint, mark=cython.uint)
     cpdef bint _try(self) except -1
+
+    @cython.final
+    cdef bint _call_try_complete(self) except -1
+
+    @cython.final
+    @cython.locals(purgatory=OperationHost, again=bint, self_notifications=int)
+    cdef bint _end_tries(self, bint completed, object error) except -1
 
     @cython.locals(state=int)
     cdef int _mark_watched(self, long long now_ms) except -1

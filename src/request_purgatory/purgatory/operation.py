@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 from collections.abc import Callable, Hashable, Iterable
 from typing import Literal, TypeAlias
@@ -123,6 +124,10 @@ class DelayedOperation(TimerTask):
             self._entered_ms = 0
             self._purgatory: OperationHost | None = None
             self._watches: Watch | None = None  # the first of a chain
+        elif primitives.is_made_slowly(self):
+            # Once for each class. That module imports this one.
+            construction = importlib.import_module("request_purgatory._native.construction")
+            construction.construct_quickly(type(self))
 
     # -- to be written by subclasses
 
@@ -180,7 +185,7 @@ class DelayedOperation(TimerTask):
         if not self._end(states.COMPLETED, 0):
             return False
         try:
-            self.on_complete()
+            primitives.call_on_complete(self)
         finally:
             self._notify_end()
         return True
@@ -243,10 +248,10 @@ class DelayedOperation(TimerTask):
         if not self._end(states.EXPIRED, now_ms):
             return False
         try:
-            self.on_complete()
+            primitives.call_on_complete(self)
         finally:
             try:
-                self.on_expiration()
+                primitives.call_on_expiration(self)
             finally:
                 self._notify_end()
         return True
@@ -332,19 +337,54 @@ class DelayedOperation(TimerTask):
         self._try_state = states.TRYING
         self._trier = mark
         primitives.unlock_object(self)
+        try:
+            completed = self._call_try_complete()
+        except BaseException as error:
+            return self._end_tries(False, error)
+        primitives.lock_object(self)
+        alone = self._try_state == states.TRYING
+        if alone:
+            self._try_state = states.IDLE
+        primitives.unlock_object(self)
+        return completed if alone else self._end_tries(completed, None)
+
+    def _call_try_complete(self) -> bool:
+        """Call `try_complete` once.
+
+        Returns:
+            True if it ended the operation.
+
+        Raises:
+            NotCompletedError: It returned a true value without completing.
+            BaseException: What it raised.
+        """
+        if not primitives.call_try_complete(self):
+            return False
+        if self._state == states.COMPLETED:
+            return True
+        if self._state == states.PENDING:
+            raise NotCompletedError(type(self).__name__)
+        return False
+
+    def _end_tries(self, completed: bool, error: BaseException | None) -> bool:
+        """Leave the tries, after one that raised or during which a note was left.
+
+        Tries again for a note while the operation is pending.
+
+        Args:
+            completed: True if the try ended the operation.
+            error: What it raised.
+
+        Returns:
+            True if the last try ended the operation.
+
+        Raises:
+            NotificationLoopError: The try causes an event for its own operation without end.
+            BaseException: What the last try raised.
+        """
         leaving: BaseException | None = None
         self_notifications = 0
         while True:
-            completed = False
-            error: BaseException | None = None
-            try:
-                completed = self.try_complete()
-                if completed and self._state != states.COMPLETED:
-                    completed = False
-                    if self._state == states.PENDING:
-                        raise NotCompletedError(type(self).__name__)
-            except BaseException as raised:
-                error = raised
             primitives.lock_object(self)
             again = self._try_state != states.TRYING and self._state == states.PENDING
             if again and self._try_state == states.TRY_AGAIN_FOR_ITSELF:
@@ -364,6 +404,12 @@ class DelayedOperation(TimerTask):
                 purgatory = self._purgatory
                 assert purgatory is not None, "only a purgatory tries"
                 purgatory._callback_failed(self, error)
+                error = None
+            try:
+                completed = self._call_try_complete()
+            except BaseException as raised:
+                completed = False
+                error = raised
         if leaving is not None:
             raise leaving
         if error is not None:

@@ -9,6 +9,7 @@ from request_purgatory.purgatory.watch cimport Watch, WatcherList
 cdef class WatchShard:
     cdef readonly int index
     cdef dict _lists
+    cdef WatcherList _spare
     cdef primitives.CoreLock _lock
 
     @cython.locals(watch=Watch, watchers=WatcherList, lock=primitives.CoreLock)
@@ -47,7 +48,7 @@ cdef class WatchShard:
 @cython.final
 cdef class WatchTable:
     cdef readonly list shards
-    cdef Py_hash_t _num_shards
+    cdef Py_hash_t _mask
 
     @cython.locals(shards=list)
     cpdef WatchShard shard_of(self, object key)

@@ -22,13 +22,15 @@ class WatchShard:
     freed after the lock is released, because finalizers are user code.
     """
 
-    __slots__ = ("_lists", "_lock", "index")
+    __slots__ = ("_lists", "_lock", "_spare", "index")
 
     def __init__(self, index: int = 0) -> None:
         """Make the shard that has this index in its table."""
         self.index = index
         self._lock = primitives.CoreLock()
         self._lists: dict[Hashable, WatcherList] = {}
+        # The last list that was emptied, for the next key that needs one.
+        self._spare: WatcherList | None = None
 
     def watch(self, key: Hashable, operation: DelayedOperation, sibling: Watch | None) -> Watch:
         """Append the operation to the list of `key`.
@@ -53,7 +55,12 @@ class WatchShard:
 
     def _add_list(self, key: Hashable) -> WatcherList:
         """Return the list of `key`, a new one if there is none."""
-        made = WatcherList.__new__(WatcherList)
+        made = None
+        if primitives.HOLDS_GIL:
+            made, self._spare = self._spare, None
+        # A list that another thread or a watch still has is not emptied for good.
+        if made is None or primitives.is_shared(made):
+            made = WatcherList.__new__(WatcherList)
         made.begin(key, self.index)
         self._lock.acquire()
         try:
@@ -129,6 +136,8 @@ class WatchShard:
         failed: Exception | None = None
         try:
             self._lists.pop(key, None)
+            if primitives.HOLDS_GIL:
+                self._spare = watchers
         except Exception as error:
             failed = error
         finally:
@@ -211,17 +220,18 @@ class WatchTable:
     Kafka's purgatory has 512 such shards (KAFKA-6915). Any thread may call every method.
     """
 
-    __slots__ = ("_num_shards", "shards")
+    __slots__ = ("_mask", "shards")
 
     def __init__(self, num_shards: int) -> None:
-        """Make a table of `num_shards` empty shards."""
-        self._num_shards = num_shards
+        """Make a table of at least `num_shards` empty shards: the next power of two."""
+        num_shards = 1 << (num_shards - 1).bit_length()
+        self._mask = num_shards - 1
         self.shards = [WatchShard(index) for index in range(num_shards)]
 
     def shard_of(self, key: Hashable) -> WatchShard:
         """Return the shard that has the watcher list of `key`."""
         shards = self.shards
-        return shards[hash(key) % self._num_shards]
+        return shards[hash(key) & self._mask]
 
     def watch(
         self, operation: DelayedOperation, keys: list[Hashable] | tuple[Hashable, ...]

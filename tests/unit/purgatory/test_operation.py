@@ -7,6 +7,7 @@ import logging
 import pickle
 import threading
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -467,3 +468,77 @@ def test_try_that_says_true_of_what_was_cancelled_completes_nothing(
     request.ready = True
     assert purgatory.check_and_complete("a") == 0
     assert (request.outcome, request.calls) == ("cancelled", ["cancellation"])
+
+
+# -- what a class may change
+
+
+def ended_by(kind: type[DelayedOperation]) -> str:
+    """Return the name of the `on_complete` that a new object of the class calls."""
+    called: list[str] = []
+    operation = kind(10)
+    operation.called = called  # type: ignore[attr-defined]
+    assert operation.force_complete()
+    (name,) = called
+    return name
+
+
+@pytest.mark.parametrize("slots", [(), ("called",)], ids=["with a dict", "with slots"])
+def test_method_that_is_replaced_is_not_called(slots: tuple[str, ...]) -> None:
+    """In the class or in its base; compiled code remembers what it called the last time."""
+    fields = {"__slots__": slots} if slots else {}
+
+    def named(name: str) -> Callable[[Any], None]:
+        return lambda operation: operation.called.append(name)
+
+    base = type("Base", (DelayedOperation,), {**fields, "on_complete": named("of the base")})
+    kind = type("Kind", (base,), {"__slots__": ()} if slots else {})
+    for _ in range(3):
+        assert ended_by(kind) == "of the base"
+    base.on_complete = named("new in the base")
+    assert ended_by(kind) == "new in the base"
+    kind.on_complete = named("of the class")
+    for _ in range(3):
+        assert ended_by(kind) == "of the class"
+    del kind.on_complete
+    assert ended_by(kind) == "new in the base"
+
+
+def test_method_may_be_set_on_an_object() -> None:
+    """As tests do, where its class has no `__slots__`."""
+
+    class Free(DelayedOperation):
+        def on_complete(self) -> None:
+            raise AssertionError("the object has its own")
+
+    for _ in range(3):
+        operation, called = Free(10), []
+        operation.on_complete = lambda called=called: called.append(1)
+        assert operation.force_complete()
+        assert called == [1]
+
+
+def test_constructor_may_be_given_to_a_class_later() -> None:
+    """Also after objects were made without it, and taken away again."""
+
+    class Kind(DelayedOperation):
+        pass
+
+    assert [Kind(5).timeout_ms, Kind(timeout_ms=6).timeout_ms] == [5, 6]
+
+    def init(self: DelayedOperation, *, seconds: int) -> None:
+        DelayedOperation.__init__(self, 1000 * seconds)
+
+    Kind.__init__ = init  # type: ignore[assignment,method-assign]
+    assert Kind(seconds=3).timeout_ms == 3000  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="takes 1 positional argument but 2 were given"):
+        Kind(5)
+    del Kind.__init__
+    Kind.__new__ = lambda kind, *_: DelayedOperation.__new__(kind)  # type: ignore[assignment]
+    assert Kind(7).timeout_ms == 7
+    for wrong in ("7", 7.0, None):
+        with pytest.raises(InvalidArgumentError, match="timeout_ms must be whole milliseconds"):
+            Kind(wrong)  # type: ignore[arg-type]
+    for arguments in ((), (1, 2)):
+        with pytest.raises(TypeError):
+            Kind(*arguments)
