@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import select
 import signal
@@ -24,6 +25,8 @@ def in_child(work: Callable[[], object], time_limit: float = 20.0) -> None:
     child = os.fork()
     if child == 0:
         failure = b""
+        # A child that hangs says where, and ends; one that can't even do that is killed below.
+        faulthandler.dump_traceback_later(0.9 * time_limit, exit=True, file=writing)
         try:
             work()
         except BaseException:
