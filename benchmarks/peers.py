@@ -28,6 +28,7 @@ from request_purgatory.aio import TimingWheelEventLoop
 OURS = "request_purgatory"
 OURS_MANUAL = "request_purgatory (manual clock)"
 LEGACY = "request_purgatory (0.8 design)"
+NO_PURGATORY = "the loop without a purgatory"
 ASYNCIO = "asyncio"
 UVLOOP = "uvloop"
 HEAPQ = "heapq"
@@ -56,7 +57,18 @@ JVM = (KAFKA, NETTY)
 TIMERS = (OURS, OURS_MANUAL, ASYNCIO, UVLOOP, HEAPQ, TRIO, SCHED, THREADING, KAFKA, NETTY)
 ON_SPARK = (STREAM_JOIN, STREAM_TIMERS, SPARK_SQL)
 BROKERS = (OURS_THREAD, MOCK_CLUSTER, KAFKA_BROKER)
-ALL = (OURS, OURS_MANUAL, OURS_TASKS, LEGACY, *TIMERS[2:], WAIT_FOR, CONDITION, *ON_SPARK, *BROKERS)
+ALL = (
+    OURS,
+    OURS_MANUAL,
+    OURS_TASKS,
+    LEGACY,
+    NO_PURGATORY,
+    *TIMERS[2:],
+    WAIT_FOR,
+    CONDITION,
+    *ON_SPARK,
+    *BROKERS,
+)
 
 #: The most pending timers with a thread each: many systems' limits allow no more.
 MAX_THREADS = 1_000

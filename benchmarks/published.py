@@ -17,14 +17,18 @@ from request_purgatory.published_benchmark.run import BenchmarkRun
 
 QUESTION = "published"
 METRICS = run.METRICS
-SIDES = (peers.OURS, peers.LEGACY, peers.KAFKA)
+SIDES = (peers.OURS, peers.LEGACY, peers.NO_PURGATORY, peers.KAFKA)
 
 RATES = (25_000, 50_000, 100_000, 200_000, 400_000, 0)
 _SECONDS = 4
 _MIN_COUNT = 200_000
 _UNTHROTTLED = 1_000_000
 _TIGHT_HEAP_MB = 192
-_DESIGNS = {peers.OURS: "wheel", peers.LEGACY: "legacy"}
+_DESIGNS = {
+    peers.OURS: "wheel",
+    peers.LEGACY: "legacy",
+    peers.NO_PURGATORY: run.NO_PURGATORY,
+}
 
 
 def cases(quick: bool) -> list[Case]:
@@ -52,9 +56,11 @@ def _count(rate: int, quick: bool) -> int:
 
 
 def skip_reason(side: str, case: Case) -> str | None:
-    """Return a reason for sides without a heap limit if the case has one."""
+    """Return a reason for sides without a heap limit if the case has one, and for the bare loop."""
     if "heap_mb" in case.params and side != peers.KAFKA:
         return "Python has no heap limit to set"
+    if side == peers.NO_PURGATORY and case.size:
+        return "bounds the rate, so it runs without a target rate only"
     return None
 
 

@@ -34,10 +34,10 @@ from request_purgatory.published_benchmark.run import (
 )
 
 
-@pytest.mark.parametrize("design", DESIGNS)
+@pytest.mark.parametrize("design", [*DESIGNS, run.NO_PURGATORY])
 @pytest.mark.parametrize("case", CASES)
 def test_every_request_ends_once(design: str, case: str) -> None:
-    """Without a rate limit, on either design, every metric has a value."""
+    """Without a rate limit, on either design and on none, every metric has a value."""
     metrics = measure(BenchmarkRun(case=case, design=design, count=3_000, timeout_ms=50))
     assert set(metrics) == set(METRICS)
     assert metrics["completed"] + metrics["expired"] == 3_000
@@ -134,7 +134,7 @@ def test_request_whose_millisecond_has_passed_is_completed_at_once() -> None:
     ("arguments", "message"),
     [
         ({"case": "middle"}, "case must be one of low, high, got 'middle'"),
-        ({"design": "heap"}, "design must be one of wheel, legacy, got 'heap'"),
+        ({"design": "heap"}, "design must be one of wheel, legacy, none, got 'heap'"),
         ({"rate": -1}, "rate must be at least 0, got -1"),
         ({"count": 0}, "count must be at least 1, got 0"),
         ({"keys": 0}, "keys must be at least 1, got 0"),

@@ -19,6 +19,7 @@ _COLORS = {
     "request_purgatory": "#d1495b",
     "request_purgatory (manual clock)": "#e79aa5",
     "request_purgatory (0.8 design)": "#e79aa5",
+    "the loop without a purgatory": "#8a94a3",
     "kafka": "#30507a",
     "kafka (tight heap)": "#7f97b8",
     "netty": "#2f7d6d",

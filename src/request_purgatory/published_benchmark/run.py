@@ -17,6 +17,7 @@ DelayQueue, which is a heap. A list for each millisecond costs less, for both de
 from __future__ import annotations
 
 import gc
+import itertools
 import json
 import math
 import os
@@ -26,6 +27,8 @@ import threading
 import time
 from array import array
 from collections import defaultdict
+from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass
 from time import monotonic
 from typing import Any
@@ -41,6 +44,8 @@ DESIGNS: dict[str, type[DelayedOperationPurgatory]] = {
     "wheel": DelayedOperationPurgatory,
     "legacy": LegacyPurgatory,
 }
+#: The same loop with plain requests and no purgatory: what any design costs at least.
+NO_PURGATORY = "none"
 #: The unit of each metric of a run.
 METRICS = {
     "enqueue_rate": "1/s",
@@ -66,7 +71,7 @@ class BenchmarkRun:
 
     Attributes:
         case: A name in `CASES`.
-        design: A name in `DESIGNS`.
+        design: A name in `DESIGNS`, or `NO_PURGATORY`.
         rate: Requests a second; 0 for no limit.
         count: Number of requests.
         timeout_ms: Timeout of each request.
@@ -83,7 +88,7 @@ class BenchmarkRun:
     seed: int = 1
 
     def __post_init__(self) -> None:
-        for name, known in (("case", CASES), ("design", DESIGNS)):
+        for name, known in (("case", CASES), ("design", (*DESIGNS, NO_PURGATORY))):
             if getattr(self, name) not in known:
                 raise InvalidArgumentError(name, f"one of {', '.join(known)}", getattr(self, name))
         for name, least in (("rate", 0), ("count", 1), ("timeout_ms", 1), ("keys", 1)):
@@ -115,6 +120,76 @@ class TimedRequest(DelayedOperation):
         """Do nothing: no client waits for a response."""
 
 
+class PlainRequest:
+    """A request that no purgatory holds.
+
+    Attributes:
+        completes_at, payload: As those of a `TimedRequest`.
+    """
+
+    __slots__ = ("completes_at", "ended", "payload")
+
+    #: Counts the requests that ended. The numbers are of one run, and one call is one step for all
+    #: threads.
+    ends = itertools.count()
+
+    completes_at: float
+    payload: bytes
+
+    def __init__(self, timeout_ms: int) -> None:  # noqa: ARG002 - as an operation's
+        self.ended = False
+
+    def try_complete(self) -> bool:
+        """Return whether the request's time has come, and complete it if so."""
+        return monotonic() >= self.completes_at and self.force_complete()
+
+    def force_complete(self) -> bool:
+        """Complete the request.
+
+        Returns:
+            True for the call that completed it.
+        """
+        if self.ended:
+            return False
+        self.ended = True
+        next(PlainRequest.ends)
+        self.on_complete()
+        return True
+
+    def on_complete(self) -> None:
+        """Do nothing: no client waits for a response."""
+
+
+class NoPurgatory:
+    """Stands in for a purgatory, to measure what the loop costs by itself."""
+
+    def __init__(self) -> None:
+        self._entered = 0
+        PlainRequest.ends = itertools.count()
+
+    def try_complete_else_watch(self, request: PlainRequest, _keys: list[str]) -> bool:
+        """Try the request, and keep nothing of it.
+
+        Returns:
+            True if it completed.
+        """
+        self._entered += 1
+        return request.try_complete()
+
+    @property
+    def ended(self) -> int:
+        """The number of requests that ended."""
+        return next(copy(PlainRequest.ends))
+
+    @property
+    def num_delayed(self) -> int:
+        """The number of requests that have not ended."""
+        return self._entered - self.ended
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
 class CompletionThread:
     """The second thread, which completes each request after its latency.
 
@@ -125,14 +200,14 @@ class CompletionThread:
         peak_pending: The most pending requests seen, looked at once in a millisecond.
     """
 
-    def __init__(self, purgatory: DelayedOperationPurgatory) -> None:
+    def __init__(self, purgatory: DelayedOperationPurgatory | NoPurgatory) -> None:
         """Start the thread.
 
         Args:
             purgatory: The purgatory whose pending requests are counted.
         """
         self._purgatory = purgatory
-        self.by_ms: defaultdict[int, list[TimedRequest]] = defaultdict(list)
+        self.by_ms: defaultdict[int, list[TimedRequest | PlainRequest]] = defaultdict(list)
         self.finished_ms = int(monotonic() * 1000)
         self.peak_pending = 0
         self._stopped = False
@@ -198,7 +273,14 @@ def measure(run: BenchmarkRun) -> dict[str, float]:
     """
     latencies, gaps = _draw(run)
     keys = [f"key-{number}" for number in range(run.keys)]
-    purgatory = DESIGNS[run.design](f"published-{run.design}", purge_interval=1000)
+    purgatory: DelayedOperationPurgatory | NoPurgatory
+    if run.design == NO_PURGATORY:
+        # Nothing expires these requests: those that would expire complete at their timeout.
+        in_time = sum(latency * 1000 < run.timeout_ms for latency in latencies)
+        latencies = array("d", [min(latency, run.timeout_ms / 1000) for latency in latencies])
+        purgatory = NoPurgatory()
+    else:
+        purgatory = DESIGNS[run.design](f"published-{run.design}", purge_interval=1000)
     completions = CompletionThread(purgatory)
     try:
         gc.collect()
@@ -210,15 +292,16 @@ def measure(run: BenchmarkRun) -> dict[str, float]:
             _drain(purgatory, enqueued + _DRAIN_TIMEOUT_S)
             ended = monotonic()
             cpu_seconds = time.process_time() - cpu_began
-        counted = purgatory.metrics()
+        if isinstance(purgatory, NoPurgatory):
+            completed, expired = in_time, purgatory.ended - in_time
+        else:
+            counted = purgatory.metrics()
+            completed, expired = counted.completions, counted.expirations
     finally:
         completions.stop()
         purgatory.close()
-    if counted.completions + counted.expirations != run.count:
-        raise RuntimeError(
-            f"{counted.completions} completed and {counted.expirations} expired "
-            f"of {run.count} requests"
-        )
+    if completed + expired != run.count:
+        raise RuntimeError(f"{completed} completed and {expired} expired of {run.count} requests")
     return {
         "enqueue_rate": run.count / (enqueued - began),
         "enqueue_seconds": enqueued - began,
@@ -227,8 +310,8 @@ def measure(run: BenchmarkRun) -> dict[str, float]:
         "cpu_seconds_per_million": cpu_seconds / run.count * 1e6,
         "gc_seconds": gc_timer.seconds,
         "peak_pending": completions.peak_pending,
-        "completed": counted.completions,
-        "expired": counted.expirations,
+        "completed": completed,
+        "expired": expired,
         "peak_memory_bytes": _peak_memory_bytes(),
     }
 
@@ -247,14 +330,15 @@ def _draw(run: BenchmarkRun) -> tuple[array[float], array[float]]:
 
 
 def _enqueue(
-    purgatory: DelayedOperationPurgatory,
+    purgatory: DelayedOperationPurgatory | NoPurgatory,
     completions: CompletionThread,
     timeout_ms: int,
     keys: list[str],
     latencies: array[float],
     gaps: array[float],
 ) -> None:
-    watch = purgatory.try_complete_else_watch
+    watch: Callable[[Any, list[str]], bool] = purgatory.try_complete_else_watch
+    make = PlainRequest if isinstance(purgatory, NoPurgatory) else TimedRequest
     by_ms = completions.by_ms
     arrives_at = monotonic()
     for number, latency in enumerate(latencies):
@@ -266,7 +350,7 @@ def _enqueue(
             while arrives_at > now + 0.001:
                 time.sleep(0.001)
                 now = monotonic()
-        request = TimedRequest(timeout_ms)
+        request = make(timeout_ms)
         request.completes_at = completes_at = now + latency
         request.payload = bytes(100)
         at_ms = int(completes_at * 1000) + 1
@@ -277,7 +361,7 @@ def _enqueue(
         watch(request, keys)
 
 
-def _drain(purgatory: DelayedOperationPurgatory, deadline: float) -> None:
+def _drain(purgatory: DelayedOperationPurgatory | NoPurgatory, deadline: float) -> None:
     """Wait until no request is pending.
 
     Raises:
