@@ -48,7 +48,7 @@ TRACE ?=
 # Requests in each published workload.
 REQUESTS ?= 1000000
 
-.PHONY: run test test-fast test-rest test-all test-core test-interpreted coverage explore soak sanitize bench bench-docs archive \
+.PHONY: run test test-fast test-rest test-all test-core test-interpreted coverage explore soak sanitize instructions bench bench-docs archive \
 	lint types docs check clean help
 
 run: $(VENV)/.extras ## the published workloads, and TRACE=path, through both designs, into one report
@@ -92,6 +92,9 @@ soak: $(VENV)/.soak ## all operations at random, every end counted: MINUTES=10 O
 
 sanitize: $(VENV)/.core ## the core's tests on builds with C assertions and sanitizers, which are tested too (needs gcc)
 	tools/sanitize.sh
+
+instructions: $(VENV)/.test ## count the core's instructions under valgrind; fails if a count grew by 3 %. ARGS=--record
+	$(BIN)/python -m benchmarks.instructions $(ARGS)
 
 bench: $(VENV)/.test ## all benchmarks against all peers, into one report (most of an hour); ARGS=--quick for a look
 	@code=0; $(BIN)/python -m benchmarks --out $(BENCH) $(ARGS) || code=$$?; \
