@@ -9,6 +9,7 @@ import random
 import subprocess
 import sys
 import threading
+import time
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,6 +24,8 @@ from benchmarks.soak.plan import Plan, can_interrupt, sample_interval_s
 from benchmarks.soak.process import build, command
 
 _FILE_WIDTH = 200
+#: Rounds take a few seconds; a process that hangs says so by itself, and has no result.
+_ROUND_TIMEOUT_S = 120.0
 
 
 class Process:
@@ -39,7 +42,10 @@ class Process:
         self.plan = plan
         self.progress: dict[str, Any] = {"operations": 0, "rounds": 0, "rss_kb": 0, "seconds": 0.0}
         self.result: dict[str, Any] | None = None
-        self._process = subprocess.Popen(command(plan), stdout=subprocess.PIPE, text=True)
+        # In a session of its own, as Ctrl-C is for the command alone.
+        self._process = subprocess.Popen(
+            command(plan), stdout=subprocess.PIPE, text=True, start_new_session=True
+        )
         self.thread = threading.Thread(target=self._read, daemon=True)
         self.thread.start()
 
@@ -51,6 +57,10 @@ class Process:
                 self.result = fields
             self.progress = fields
         self._process.wait()
+
+    def stop(self) -> None:
+        """Have the process end after its present round, and report its result."""
+        self._process.terminate()
 
     def kill(self) -> None:
         """Kill the process if it still runs."""
@@ -91,7 +101,14 @@ def main(arguments: list[str] | None = None) -> int:
         Process(plan.for_process(number, options.processes)) for number in range(options.processes)
     ]
     try:
-        _watch(processes, plan, console)
+        try:
+            _watch(processes, plan, console)
+        except KeyboardInterrupt:
+            console.print("stopping after the present round")
+            for process in processes:
+                process.stop()
+            for process in processes:
+                process.thread.join(_ROUND_TIMEOUT_S)
     finally:
         for process in processes:
             process.kill()
@@ -151,8 +168,8 @@ def _watch(processes: list[Process], plan: Plan, console: Console) -> None:
     ) as progress:
         bar = progress.add_task("starting", total=1.0)
         while any(process.thread.is_alive() for process in processes):
-            for process in processes:
-                process.thread.join(0.5)
+            # No join: Python takes a thread for ended whose join Ctrl-C has interrupted.
+            time.sleep(0.2)
             reports = [process.progress for process in processes]
             seconds = max(report["seconds"] for report in reports)
             operations = sum(report["operations"] for report in reports)

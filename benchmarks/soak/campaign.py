@@ -87,6 +87,7 @@ class Campaign:
         self.cycles = 0
         self.collections = 0
         self.problem: str | None = None
+        self._stopped = False
         self.samples: list[memory_samples.Sample] = []
 
     def run(
@@ -149,7 +150,13 @@ class Campaign:
                 reported = seconds
                 report(self.progress())
 
+    def stop(self) -> None:
+        """End the campaign after the present round; a signal handler may call this."""
+        self._stopped = True
+
     def _is_over(self) -> bool:
+        if self._stopped:
+            return True
         if self.plan.operations is not None and self.ended >= self.plan.operations:
             return True
         return time.monotonic() - self._began >= self.plan.seconds

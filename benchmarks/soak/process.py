@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import faulthandler
 import json
+import signal
 import sys
 import sysconfig
 import warnings
@@ -42,7 +43,9 @@ def main(arguments: list[str]) -> int:
     faulthandler.enable()
     # Python 3.12 and later warn when a process with threads forks, which is tested here.
     warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)
-    result = Campaign(plan).run(lambda progress: _write("progress", progress))
+    campaign = Campaign(plan)
+    signal.signal(signal.SIGTERM, lambda *_: campaign.stop())
+    result = campaign.run(lambda progress: _write("progress", progress))
     _write("result", result | build())
     return 1 if result["problem"] else 0
 
