@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import request_purgatory
-from benchmarks import peers
+from benchmarks import peers, reference
 
 _CPUINFO = Path("/proc/cpuinfo")
 
@@ -30,8 +30,7 @@ def describe(jvm_versions: Mapping[str, str]) -> dict[str, object]:
         "python": platform.python_version(),
         "python_implementation": platform.python_implementation(),
         "python_build": [*platform.python_build(), platform.python_compiler()],
-        "python_optimized": "--enable-optimizations"
-        in (sysconfig.get_config_var("CONFIG_ARGS") or ""),
+        "python_reference_ns": reference.measure_ns(),
         "python_debug": bool(sysconfig.get_config_var("Py_DEBUG")),
         "free_threaded": bool(sysconfig.get_config_var("Py_GIL_DISABLED")),
         "gil_enabled": getattr(sys, "_is_gil_enabled", lambda: True)(),
