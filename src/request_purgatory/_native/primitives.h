@@ -153,8 +153,7 @@ static inline PyObject *rp_dict_get(PyObject *mapping, PyObject *key)
    version tag, nor what the look-up finds: it is remembered for some classes. Objects with a `__dict__`
    are looked at every time, as an attribute there may hide the method.
 
-   The tables belong to the module that includes this file, so only one module may use them:
-   operation. */
+   Each module that includes this file has tables of its own. */
 
 typedef struct {
     PyTypeObject *type;
@@ -213,6 +212,7 @@ static inline PyObject *rp_call_method(PyObject *target, rp_method *table, PyObj
 RP_METHOD(try_complete)
 RP_METHOD(on_complete)
 RP_METHOD(on_expiration)
+RP_METHOD(run)
 
 /* ---- time: the clock of time.monotonic_ns, without its Python call and int */
 

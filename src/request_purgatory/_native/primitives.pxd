@@ -19,6 +19,7 @@ cdef extern from "primitives.h":
     object rp_call_try_complete(object target)
     object rp_call_on_complete(object target)
     object rp_call_on_expiration(object target)
+    object rp_call_run(object target)
     bint rp_is_made_slowly(object target) noexcept
     bint rp_is_shared(object target) noexcept
     void rp_gc_untrack(object target) noexcept
@@ -110,6 +111,10 @@ cdef inline object call_on_complete(object operation):
 
 cdef inline object call_on_expiration(object operation):
     return rp_call_on_expiration(operation)
+
+
+cdef inline object call_run(object task):
+    return rp_call_run(task)
 
 
 cdef inline int enter_check() noexcept:

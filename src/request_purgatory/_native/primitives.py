@@ -30,6 +30,7 @@ __all__ = [
     "bit_length",
     "call_on_complete",
     "call_on_expiration",
+    "call_run",
     "call_try_complete",
     "ceil_ms",
     "clamp",
@@ -200,14 +201,19 @@ def call_on_expiration(operation: Any) -> None:
     operation.on_expiration()
 
 
+def call_run(task: Any) -> None:
+    """Call `task.run()`; compiled, without a look-up for most classes."""
+    task.run()
+
+
 def is_made_slowly(target: object) -> bool:  # noqa: ARG001 - interpreted, there is no other way
     """Return True if calls of the object's class could be made quicker; `construction.pyx`."""
-    return False
+    return False  # pragma: no cover - asked in the compiled build alone
 
 
 def is_shared(target: object) -> bool:  # noqa: ARG001 - interpreted, there is no cheap answer
     """Return True if there may be references besides the one variable of the caller."""
-    return True
+    return True  # pragma: no cover - asked in the compiled build alone
 
 
 def dict_get(mapping: dict[Key, Value], key: Key) -> Value | None:

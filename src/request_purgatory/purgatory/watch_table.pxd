@@ -30,6 +30,9 @@ cdef class WatchShard:
     cpdef list watches_of(self, WatcherList watchers)
 
     @cython.locals(watch=Watch)
+    cpdef list operations_of(self, WatcherList watchers)
+
+    @cython.locals(watch=Watch)
     cpdef Watch only_watch(self, WatcherList watchers)
 
     @cython.locals(operation=DelayedOperation)

@@ -58,8 +58,9 @@ class WatchShard:
         made = None
         if primitives.HOLDS_GIL:
             made, self._spare = self._spare, None
-        # A list that another thread or a watch still has is not emptied for good.
-        if made is None or primitives.is_shared(made):
+            if made is not None and primitives.is_shared(made):
+                made = None  # Another thread or a watch still has it.
+        if made is None:
             made = WatcherList.__new__(WatcherList)
         made.begin(key, self.index)
         self._lock.acquire()
@@ -93,6 +94,19 @@ class WatchShard:
         finally:
             self._lock.release()
         return watches
+
+    def operations_of(self, watchers: WatcherList) -> list[DelayedOperation]:
+        """Return the operations of one of this shard's lists, once for each watch."""
+        operations: list[DelayedOperation] = []
+        self._lock.acquire()
+        try:
+            watch = watchers.head
+            while watch is not None:
+                operations.append(watch.operation)
+                watch = watch.next
+        finally:
+            self._lock.release()
+        return operations
 
     def only_watch(self, watchers: WatcherList) -> Watch | None:
         """Return the watch of a list that has exactly one; None for any other list."""
@@ -278,10 +292,8 @@ class WatchTable:
         found: dict[int, DelayedOperation] = {}
         for shard in self.shards:
             for watchers in shard.lists():
-                for watch in shard.watches_of(watchers):
-                    operation = shard.operation_of(watch)
-                    if operation is not None:
-                        found[id(operation)] = operation
+                for operation in shard.operations_of(watchers):
+                    found[id(operation)] = operation
         return list(found.values())
 
     @property

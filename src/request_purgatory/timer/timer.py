@@ -592,7 +592,7 @@ class SystemTimer:
                 handle = task
                 handle.run()
             else:
-                task.run()
+                primitives.call_run(task)
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:  # asyncio.CancelledError is not an Exception.
