@@ -31,7 +31,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from benchmarks import peers
+from benchmarks import peers, reference
 from benchmarks.delays import pending_ms
 from benchmarks.peers import no_op
 from benchmarks.request import ADVANCE_EVERY, TIMEOUT_MS, Request, open_purgatory, watch_keys
@@ -50,30 +50,6 @@ _TURNS = (4_000, 12_000)
 _PENDING = 10_000
 #: Random numbers that a loop draws before it begins, however many turns it has.
 _DRAWN = 1_024
-
-
-class _Plain:
-    """What a request in Python costs at least: an object and three calls of its methods."""
-
-    __slots__ = ("ready",)
-
-    def __init__(self, ready: bool) -> None:
-        self.ready = ready
-
-    def try_complete(self) -> bool:
-        return self.ready
-
-    def on_complete(self) -> None:
-        pass
-
-
-def reference(turns: int) -> None:
-    """Make a plain object and call three methods."""
-    for _ in range(turns):
-        plain = _Plain(False)
-        plain.try_complete()
-        plain.try_complete()
-        plain.on_complete()
 
 
 def pair(turns: int) -> None:
@@ -129,6 +105,23 @@ def cycle(turns: int, keys: int) -> None:
         raise RuntimeError(f"{purgatory.num_delayed} requests were left pending")
 
 
+def expired_request(turns: int) -> None:
+    """Make a request, watch it under one key, and let it expire."""
+    clock = ManualClock()
+    purgatory = open_purgatory(peers.OURS, clock)
+    watch = purgatory.try_complete_else_watch
+    watched = watch_keys(1)
+    for turn in range(turns):
+        request = Request(1 + turn % 1_000)
+        request.ready = False
+        watch(request, watched)
+    for _ in range(1_001):
+        clock.advance(1)
+        purgatory.advance_clock(0)
+    if purgatory.num_delayed:
+        raise RuntimeError(f"{purgatory.num_delayed} requests did not expire")
+
+
 def published(turns: int) -> None:
     """Do the published benchmark's work on one thread: 3 shared keys, completions out of order."""
     clock = ManualClock()
@@ -155,12 +148,13 @@ def published(turns: int) -> None:
 
 
 LOOPS: dict[str, Callable[[int], None]] = {
-    "reference": reference,
+    "reference": reference.run,
     "pair": pair,
     "add": add,
     "add and expire": add_and_expire,
     "cycle, 1 key": lambda turns: cycle(turns, 1),
     "cycle, 3 keys": lambda turns: cycle(turns, 3),
+    "expired request": expired_request,
     "published": published,
 }
 
