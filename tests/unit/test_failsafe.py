@@ -47,6 +47,18 @@ def test_caught_exception_is_logged_with_its_traceback(caplog: pytest.LogCapture
     assert "Fault: reason" in caplog.text
 
 
+def test_value_whose_repr_raises_is_named(caplog: pytest.LogCaptureFixture) -> None:
+    """The record is written all the same."""
+
+    class Unprintable:
+        def __repr__(self) -> str:
+            raise ZeroDivisionError
+
+    log_contained(logger, Fault("reason"), "%s and %r raised", Unprintable(), "it")
+    assert "<Unprintable whose repr raises ZeroDivisionError> and 'it' raised" in caplog.text
+    assert "Fault: reason" in caplog.text
+
+
 @pytest.mark.parametrize(
     "refusing", [ZeroDivisionError, RecursionError, MemoryError], indirect=True
 )

@@ -7,7 +7,14 @@ import sys
 
 
 def warn(logger: logging.Logger, message: str, *args: object) -> None:
-    """Log a warning; suppress exceptions that logging raises."""
+    """Log a warning; suppress exceptions that logging raises.
+
+    Args:
+        logger: The logger of the calling module.
+        message: The message, with %-placeholders.
+        args: The message's arguments; those that are neither numbers nor strings appear as their
+            `repr`, and are not kept by handlers that keep records.
+    """
     _log(logger, logging.WARNING, None, message, args)
 
 
@@ -23,7 +30,7 @@ def log_contained(
         logger: The logger of the module that caught the exception.
         error: The exception.
         message: The message, with %-placeholders.
-        args: The message's arguments.
+        args: The message's arguments, as for `warn`.
 
     Raises:
         KeyboardInterrupt: Logging raised it.
@@ -40,7 +47,8 @@ def _log(
     args: tuple[object, ...],
 ) -> None:
     try:
-        logger.log(level, message, *args, exc_info=error)
+        # A record that is kept must not keep an operation, and with it its purgatory.
+        logger.log(level, message, *map(_shown, args), exc_info=error)
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as failure:
@@ -51,3 +59,13 @@ def _log(
             )
         except Exception:
             pass  # Nowhere is left to report it; the caller's work must go on.
+
+
+def _shown(value: object) -> object:
+    """Return a number or string as it is, and the `repr` of anything else."""
+    if isinstance(value, (str, int, float)):
+        return value
+    try:
+        return repr(value)
+    except Exception as failure:
+        return f"<{type(value).__name__} whose repr raises {type(failure).__name__}>"

@@ -615,7 +615,7 @@ class PurgatoryCore(OperationHost):
         if isinstance(error, (KeyboardInterrupt, SystemExit)):
             raise error
         self._counters.count_callback_error()
-        log_contained(logger, error, "purgatory %r: %r raised", self.name, operation)
+        log_contained(logger, error, "purgatory %r: %s raised", self.name, operation)
 
     def _now_ms(self) -> int:
         return primitives.floor_ms(self._clock.read_ns())
@@ -630,7 +630,7 @@ class PurgatoryCore(OperationHost):
         if took_ms >= self.warn_after_ms:
             warn(
                 logger,
-                "purgatory %r: the callbacks of %r took %d ms; without an executor, "
+                "purgatory %r: the callbacks of %s took %d ms; without an executor, "
                 "other timeouts wait for them",
                 self.name,
                 operation,
@@ -638,7 +638,7 @@ class PurgatoryCore(OperationHost):
             )
         elif late_ms >= self.warn_after_ms and now_ms >= self._warned_ms + 1000:
             self._warned_ms = now_ms
-            warn(logger, "purgatory %r: %r expired %d ms late", self.name, operation, late_ms)
+            warn(logger, "purgatory %r: %s expired %d ms late", self.name, operation, late_ms)
 
     # -- the host interface: in a forked child
 

@@ -12,6 +12,7 @@ import logging
 import threading
 
 from request_purgatory._native import primitives, states
+from request_purgatory._native.failsafe import log_contained
 from request_purgatory._native.forks import register_for_forks
 from request_purgatory.clock import Clock, MonotonicClock
 from request_purgatory.errors import TimerClosedError
@@ -99,10 +100,10 @@ class DelayQueueTimer:
                 task = heapq.heappop(self._heap)[2]
             try:
                 task.run()
-            except Exception:
+            except Exception as error:
                 with self._lock:
                     self.callback_errors += 1
-                logger.exception("timer %r: %r raised", self.name, task)
+                log_contained(logger, error, "timer %r: %s raised", self.name, task)
             # The last reference to the task may go here, and its finalizer is user code: not under
             # the lock.
             del task

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any, Protocol
 
 from request_purgatory._native import primitives
-from request_purgatory._native.failsafe import log_contained
+from request_purgatory._native.failsafe import log_contained, warn
 from request_purgatory._native.forks import register_for_forks
 from request_purgatory.clock import Clock, MonotonicClock, check_range
 from request_purgatory.errors import TaskInUseError, TimerClosedError, whole_number
@@ -558,7 +558,7 @@ class SystemTimer:
             log_contained(
                 logger,
                 error,
-                "timer %r: the executor refused %r, which runs on the clock's thread instead",
+                "timer %r: the executor refused %s, which runs on the clock's thread instead",
                 self.name,
                 task,
             )
@@ -574,11 +574,11 @@ class SystemTimer:
     def _on_executor_done(self, task: TimerTask, accepted: Future[object]) -> None:
         """Call `task.drop()` if the executor was shut down before it ran the task."""
         if accepted.cancelled():
-            logger.warning("timer %r: the executor dropped %r, which will not run", self.name, task)
+            warn(logger, "timer %r: the executor dropped %s, which will not run", self.name, task)
             try:
                 task.drop()
             except Exception as error:
-                log_contained(logger, error, "timer %r: %r raised", self.name, task)
+                log_contained(logger, error, "timer %r: %s raised", self.name, task)
 
     def _run_task(self, task: TimerTask) -> None:
         """Run the task; log and count the exception that it raises.
@@ -599,7 +599,7 @@ class SystemTimer:
             self._lock.acquire()
             self.callback_errors += 1
             self._lock.release()
-            log_contained(logger, error, "timer %r: %r raised", self.name, task)
+            log_contained(logger, error, "timer %r: %s raised", self.name, task)
 
     def wake(self) -> None:
         """End the sleep of a thread in `advance_clock`; if none sleeps, the next call returns."""

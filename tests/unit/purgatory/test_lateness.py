@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -109,6 +110,20 @@ def test_late_time_outs_are_logged_once_a_second(
     stepped.reads_ms = 60_000
     measured.advance_clock(0)
     assert [record.levelno for record in caplog.records] == [logging.WARNING]
+
+
+def test_record_that_a_handler_keeps_does_not_keep_the_operation(
+    measured: DelayedOperationPurgatory, stepped: SteppedClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """An operation would keep its purgatory, and all that the purgatory has."""
+    request = Request(10)
+    before = sys.getrefcount(request)
+    measured.try_complete_else_watch(request, ["a"])
+    stepped.reads_ms = 5_000
+    measured.advance_clock(0)
+    measured.purge()
+    assert "expired 4990 ms late" in caplog.text
+    assert sys.getrefcount(request) == before
 
 
 def test_manual_clock_that_jumps_makes_nothing_late(caplog: pytest.LogCaptureFixture) -> None:
