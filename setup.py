@@ -44,8 +44,7 @@ MODULES = (
     "timer/wheel.py",
     "timer/timer.py",
     "purgatory/operation.py",
-    "purgatory/watch.py",
-    "purgatory/watch_table.py",
+    "purgatory/watch_table.pyx",
     "purgatory/purge_backlog.py",
     "purgatory/core.py",
     "purgatory/purgatory.py",
@@ -79,7 +78,6 @@ MODULE_DIRECTIVES: dict[str, dict[str, Any]] = {
     # The cyclic collector does not track these objects. (Cython supports a free list only for
     # classes without a base.)
     "timer/task.py": {"no_gc": True},
-    "purgatory/watch.py": {"no_gc": True, "freelist": 1024},
     # PurgatoryMetrics is a Python class: its methods have signatures without embedded ones.
     "metrics.py": {"embedsignature": False},
 }
@@ -108,7 +106,7 @@ def extension(source: str) -> Extension:
         options["define_macros"] = [("REQUEST_PURGATORY_ASSERT", "1"), ("CYTHON_REFNANNY", "0")]
     path = PACKAGE / source
     name = ".".join(path.relative_to("src").with_suffix("").parts)
-    headers = [str(NATIVE / "primitives.h"), str(NATIVE / "planted.h")]
+    headers = [str(path) for path in sorted(NATIVE.glob("*.h"))]
     return Extension(name, [str(path)], include_dirs=[str(NATIVE)], depends=headers, **options)
 
 

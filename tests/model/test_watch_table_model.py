@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections import Counter
 from collections.abc import Hashable
 
@@ -18,14 +19,12 @@ from hypothesis.stateful import (
 )
 
 from request_purgatory import (
-    DelayedOperation,
     DelayedOperationPurgatory,
     ManualClock,
     SystemTimer,
 )
 from request_purgatory.purgatory import purge_backlog
-from request_purgatory.purgatory.watch import Watch, WatcherList
-from request_purgatory.purgatory.watch_table import WatchShard
+from request_purgatory.purgatory.watch_table import WatcherList, WatchShard, WatchTable
 from tests.support.profiles import examples
 from tests.support.requests import Request
 
@@ -45,80 +44,79 @@ class Odd:
 
 
 class OneShard(RuleBasedStateMachine):
-    """Compares one shard's lists with a dict of lists of watch numbers."""
+    """Compares a table of one shard with a dict of lists of operations' numbers."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.lists = WatchShard(3)
+        self.table = WatchTable(1)
+        self.lists: WatchShard = self.table.shards[0]
         self.odd = Odd()
         self.keys: list[Hashable] = ["a", "b", 1, (1, None), self.odd, 1.0]
-        #: Lists by the key's index above; 1 and 1.0 are one key to a dict.
+        #: Numbers of operations by the key's index above; 1 and 1.0 are one key to a dict.
         self.model: dict[int, list[int]] = {}
         #: True if the odd key's list was emptied while the key had no hash, and stayed in the map.
         self.left_behind = False
         self.operations: list[Request] = []
-        #: The newest watch of each operation, which is chained to the others.
-        self.chains: list[Watch | None] = []
-        self.watches: list[Watch] = []
-        self.owners: list[int] = []
-        self.walks: list[tuple[list[Watch], list[int]]] = []
-
-    def numbers(self) -> set[int]:
-        """Return the numbers of the watches in a list."""
-        return {number for numbers in self.model.values() for number in numbers}
+        #: Every list that was met, with its key's index.
+        self.met: list[tuple[WatcherList, int]] = []
 
     def is_lost(self, place: int) -> bool:
         """Return True for the odd key while it can't be looked up."""
         return self.keys[place] is self.odd and self.odd.failing
 
-    def forget(self, number: int) -> None:
-        """Remove a watch from the model."""
-        for place, numbers in list(self.model.items()):
-            if number in numbers:
-                numbers.remove(number)
-                if not numbers:
-                    del self.model[place]
-                    assert self.watches[number].watchers.removed, (
-                        "a thread that has the list would add to it"
-                    )
-                    self.left_behind = self.left_behind or self.is_lost(place)
+    def current(self, place: int) -> WatcherList | None:
+        """Return the newest list that was met of a key; None if it is not in use any more."""
+        lists = [watchers for watchers, of in self.met if of == place]
+        return lists[-1] if lists and place in self.model else None
 
-    def owners_of(self, numbers: list[int]) -> list[DelayedOperation]:
-        """Return the operations of some watches."""
-        return [self.operations[self.owners[number]] for number in numbers]
+    def forget(self, place: int, number: int) -> None:
+        """Remove one entry of an operation from the model."""
+        numbers = self.model[place]
+        watchers = self.current(place)
+        numbers.remove(number)
+        if not numbers:
+            del self.model[place]
+            assert watchers is not None
+            assert watchers.removed, "a thread that has the list would add to it"
+            self.left_behind = self.left_behind or self.is_lost(place)
+
+    def requests(self, numbers: list[int]) -> list[Request]:
+        """Return some operations."""
+        return [self.operations[number] for number in numbers]
 
     # -- watching
 
-    @rule(place=st.integers(0, 5), number=st.none() | NUMBERS)
-    def watch(self, place: int, number: int | None) -> None:
-        """Watch a key for a new operation, or for one that watches others already."""
-        if number is None or not self.operations:
-            number = len(self.operations)
-            self.operations.append(Request())
-            self.chains.append(None)
-        number %= len(self.operations)
-        operation, sibling = self.operations[number], self.chains[number]
-        if self.is_lost(place):
+    @rule(places=st.lists(st.integers(0, 5), max_size=7))
+    def watch(self, places: list[int]) -> None:
+        """Watch keys for a new operation, the same one twice perhaps, up to one without a hash."""
+        number = len(self.operations)
+        self.operations.append(Request())
+        keys = [self.keys[place] for place in places]
+        if any(map(self.is_lost, places)):
             with pytest.raises(ValueError, match="no hash"):
-                self.lists.watch(self.keys[place], operation, sibling)
-            return
-        watch = self.lists.watch(self.keys[place], operation, sibling)
-        assert watch.sibling is sibling
-        self.chains[number] = watch
-        self.model.setdefault(2 if place == 5 else place, []).append(len(self.watches))
-        self.watches.append(watch)
-        self.owners.append(number)
-        if self.keys[place] is self.odd:
-            self.left_behind = False
+                self.table.watch(self.operations[number], keys)
+        else:
+            self.table.watch(self.operations[number], keys)
+        for place in places:
+            if self.is_lost(place):
+                break
+            index = 2 if place == 5 else place
+            if index not in self.model:
+                watchers = self.lists.get(self.keys[place])
+                assert watchers is not None
+                self.met.append((watchers, index))
+            self.model.setdefault(index, []).append(number)
+            if self.keys[place] is self.odd:
+                self.left_behind = False
 
     @rule()
     def leave_the_odd_keys_list_behind(self) -> None:
         """Empty the odd key's list while the key has no hash."""
         self.odd.failing = False
-        self.watch(4, None)
+        self.watch([4])
         self.odd.failing = True
         for number in list(self.model[4]):
-            self.drop(number)
+            self.drop(number, 4)
         self.odd.failing = False
 
     @rule(failing=st.booleans())
@@ -128,26 +126,38 @@ class OneShard(RuleBasedStateMachine):
 
     # -- removing
 
-    @precondition(lambda self: self.watches)
-    @rule(number=NUMBERS)
-    def drop(self, number: int) -> None:
-        """Take out any watch, or one that is out already."""
-        number %= len(self.watches)
-        assert self.lists.drop(self.watches[number]) == (number in self.numbers())
-        self.forget(number)
+    @precondition(lambda self: self.operations)
+    @rule(number=NUMBERS, place=st.integers(0, 4))
+    def drop(self, number: int, place: int) -> None:
+        """Remove an operation from a list, or from one that it has left or never was in."""
+        number %= len(self.operations)
+        watchers = self.current(place)
+        if watchers is not None:
+            is_in = number in self.model[place]
+            assert self.lists.drop(watchers, self.operations[number]) == is_in
+            if is_in:
+                self.forget(place, number)
+
+    @precondition(lambda self: self.operations and self.met)
+    @rule(number=NUMBERS, met=NUMBERS)
+    def drop_from_an_old_list(self, number: int, met: int) -> None:
+        """Remove an operation from any list that ever was, as a thread that still has it."""
+        watchers, place = self.met[met % len(self.met)]
+        if watchers.removed:
+            operation = self.operations[number % len(self.operations)]
+            assert not self.lists.drop(watchers, operation)
+        else:
+            self.drop(number, place)
 
     @precondition(lambda self: self.operations)
     @rule(number=NUMBERS)
-    def drop_all_of_an_operation(self, number: int) -> None:
-        """Remove all watches of an operation, from the newest on."""
+    def drop_watches(self, number: int) -> None:
+        """Remove an operation from every list."""
         number %= len(self.operations)
-        watch = self.chains[number]
-        for met in reversed([each for each, owner in enumerate(self.owners) if owner == number]):
-            assert watch is self.watches[met]
-            assert self.lists.drop(watch) == (met in self.numbers())
-            self.forget(met)
-            watch = watch.sibling
-        assert watch is None
+        entries = [place for place, numbers in self.model.items() for at in numbers if at == number]
+        assert self.table.drop_watches(self.operations[number]) == len(entries)
+        for place in entries:
+            self.forget(place, number)
 
     @rule(place=st.integers(0, 5))
     def remove(self, place: int) -> None:
@@ -157,36 +167,16 @@ class OneShard(RuleBasedStateMachine):
                 self.lists.remove(self.keys[place])
             return
         numbers = self.model.pop(2 if place == 5 else place, [])
-        assert self.lists.remove(self.keys[place]) == self.owners_of(numbers)
+        assert self.lists.remove(self.keys[place]) == self.requests(numbers)
 
     @rule()
     def remove_all(self) -> None:
-        """Empty the shard."""
-        removed = Counter(map(id, self.lists.remove_all()))
+        """Empty the table."""
+        removed = Counter(map(id, self.table.remove_all()))
         everything = [number for numbers in self.model.values() for number in numbers]
-        assert removed == Counter(map(id, self.owners_of(everything)))
+        assert removed == Counter(map(id, self.requests(everything)))
         self.model.clear()
         self.left_behind = False
-
-    # -- walking
-
-    @rule(place=st.integers(0, 5))
-    def begin_a_walk(self, place: int) -> None:
-        """Take the watches of a key, to compare them after later changes."""
-        if not self.is_lost(place):
-            numbers = self.model.get(2 if place == 5 else place, [])
-            self.walks.append((self.lists.watches(self.keys[place]), list(numbers)))
-
-    @precondition(lambda self: self.walks)
-    @rule()
-    def end_a_walk(self) -> None:
-        """Check that the walk's watches are unchanged; removed ones have no operation."""
-        watches, numbers = self.walks.pop(0)
-        here = self.numbers()
-        assert watches == [self.watches[number] for number in numbers]
-        assert [self.lists.operation_of(watch) for watch in watches] == [
-            self.operations[self.owners[number]] if number in here else None for number in numbers
-        ]
 
     # -- after each step
 
@@ -194,34 +184,37 @@ class OneShard(RuleBasedStateMachine):
     def agrees(self) -> None:
         """Keys, lists, their order, counts."""
         lists, model = self.lists, self.model
-        assert lists.size == sum(map(len, model.values()))
+        assert lists.size == self.table.size == sum(map(len, model.values()))
         assert lists.num_keys == len(model) + self.left_behind
-        watches = [watch for each in lists.lists() for watch in lists.watches_of(each)]
-        found = Counter(id(lists.operation_of(watch)) for watch in watches)
-        assert found == Counter(map(id, self.owners_of(list(self.numbers()))))
         for place, key in enumerate(self.keys):
             if self.is_lost(place):
                 continue
             numbers = model.get(2 if place == 5 else place, [])
             watchers = lists.get(key)
+            assert self.table.num_watchers(key) == len(numbers)
             if watchers is None:
                 assert not numbers
                 continue
-            self.agrees_with_list(watchers, numbers)
             assert watchers.removed == (not numbers)
-            assert lists.watches(key) == [self.watches[number] for number in numbers]
-        for number, watch in enumerate(self.watches):
-            assert (watch.operation is None) == (number not in self.numbers())
+            assert (watchers.size, watchers.shard) == (len(numbers), 0)
+            found = self.requests(numbers)
+            assert lists.operations_of(watchers) == found
+            assert lists.only_operation(watchers) is (found[0] if len(found) == 1 else None)
+        watched = {number for numbers in model.values() for number in numbers}
+        for number, operation in enumerate(self.operations):
+            assert self.table.is_watched(operation) == (number in watched)
+        assert self.table.operations() == [] or {
+            id(operation) for operation in self.table.operations()
+        } == set(map(id, self.requests(list(watched))))
         if not self.left_behind:
-            lists.check_invariants()
+            self.table.check_invariants()
 
-    def agrees_with_list(self, watchers: WatcherList, numbers: list[int]) -> None:
-        """Compare one list with the model's."""
-        watches = [self.watches[number] for number in numbers]
-        assert (watchers.size, watchers.shard) == (len(numbers), 3)
-        assert self.lists.watches_of(watchers) == watches
-        assert self.lists.only_watch(watchers) is (watches[0] if len(watches) == 1 else None)
-        assert all(watch.watchers is watchers for watch in watches)
+    def teardown(self) -> None:
+        """Empty the table; no list has a reference to an operation any more."""
+        self.table.remove_all()
+        while self.operations:
+            operation = self.operations.pop()
+            assert sys.getrefcount(operation) == 2, "only this variable and the argument"
 
 
 class Purging(RuleBasedStateMachine):
@@ -390,7 +383,8 @@ class Purging(RuleBasedStateMachine):
         for key, numbers in self.model.items():
             assert purgatory.num_watchers(key) == len(numbers)
             shard = purgatory._table.shard_of(key)
-            found = [shard.operation_of(watch) for watch in shard.watches(key)]
+            watchers = shard.get(key)
+            found = [] if watchers is None else shard.operations_of(watchers)
             assert found == [self.requests[number] for number in numbers]
         assert purgatory.watched == sum(map(len, self.model.values()))
         pending = [request for request in self.requests if not request.is_completed]

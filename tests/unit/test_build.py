@@ -23,7 +23,7 @@ CORE = (
         "purgatory.operation",
         "purgatory.purgatory",
     ),
-    *("purgatory.purge_backlog", "purgatory.watch", "purgatory.watch_table"),
+    *("purgatory.purge_backlog", "purgatory.watch_table"),
     *(
         "timer.bucket",
         "timer.delay_queue",

@@ -1,14 +1,14 @@
 """Integrates the core's untracked objects with the cyclic collector. Compiled build only.
 
-Importing this module installs the hooks. The cyclic collector does not track timer tasks, watches
-and watcher lists: its passes over a million tracked handles would cost more than all of the timer's
+Importing this module installs the hooks. The cyclic collector does not track timer tasks and
+watcher lists: its passes over a million tracked handles would cost more than all of the timer's
 work. But a handle's callback or an operation may refer back to the timer or the purgatory. When the
 program drops such a cycle, the collector has to find it. So the two tracked objects that own the
 untracked ones visit references on their behalf. A bucket visits what its tasks refer to; a shard
-visits what its lists and watches refer to. Each visit stands for one reference that exists.
+visits what its lists refer to. Each visit stands for one reference that exists.
 
     timer -> wheel -> bucket ==> task -> its bucket, its callback and arguments
-    purgatory -> shard ==> watcher list ==> watch -> operation
+    purgatory -> shard ==> watcher list ==> operation
 
 The finalizers of timer and purgatory (`__del__`) break such a cycle. An operation of a Python class
 is tracked itself, with the attributes that this class adds. Its C fields are visited here.
@@ -28,14 +28,14 @@ import weakref
 from cpython.object cimport PyObject, PyTypeObject, traverseproc, visitproc
 
 from request_purgatory._native cimport primitives, states
+from request_purgatory._native.linked_list cimport Node
 from request_purgatory.purgatory.operation cimport DelayedOperation
 from request_purgatory.purgatory.core cimport PurgatoryCore
 from request_purgatory.timer.bucket cimport Bucket
 from request_purgatory.timer.task cimport TimerHandle, TimerTask
 from request_purgatory.timer.timer cimport SystemTimer
 from request_purgatory.timer.wheel cimport TimingWheel
-from request_purgatory.purgatory.watch cimport Watch, WatcherList
-from request_purgatory.purgatory.watch_table cimport WatchShard
+from request_purgatory.purgatory.watch_table cimport WatcherList, WatchShard, operation_at
 
 cdef extern from "Python.h":
     int PyDict_Next(
@@ -91,17 +91,17 @@ cdef int visit_watches(PyObject *shard, visitproc visit, void *arg) noexcept:
     cdef Py_ssize_t position = 0
     cdef PyObject *key
     cdef PyObject *watchers
-    cdef PyObject *watch
+    cdef Node *node
     cdef PyObject *lists = <PyObject *> (<WatchShard> shard)._lists
     cdef int stop = traverse_shard(shard, visit, arg) if traverse_shard != NULL else 0
     if stop or lists == NULL or lists == <PyObject *> None:
         return stop
     while PyDict_Next(lists, &position, &key, &watchers):
         stop = visit_if_any(<PyObject *> (<WatcherList> watchers).key, visit, arg)
-        watch = <PyObject *> (<WatcherList> watchers).head
-        while not stop and watch != NULL and watch != <PyObject *> None:
-            stop = visit_if_any(<PyObject *> (<Watch> watch).operation, visit, arg)
-            watch = <PyObject *> (<Watch> watch).next
+        node = (<WatcherList> watchers).nodes.head
+        while not stop and node != NULL:
+            stop = visit(operation_at(node), arg)
+            node = node.next
         if stop:
             return stop
     return 0

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Hashable
 
 from request_purgatory.purgatory.core import PurgatoryCore
-from request_purgatory.purgatory.watch import Watch
+from request_purgatory.purgatory.operation import DelayedOperation
 
 
 class Sweep:
@@ -20,12 +20,12 @@ class Sweep:
         done: True once all operations were tried after the last notification.
     """
 
-    __slots__ = ("_core", "_next", "_watches", "again", "begun", "done", "key")
+    __slots__ = ("_core", "_next", "_operations", "again", "begun", "done", "key")
 
     def __init__(self, core: PurgatoryCore, key: Hashable) -> None:
         self._core = core
         self.key = key
-        self._watches: list[Watch] | None = None
+        self._operations: list[DelayedOperation] | None = None
         self._next = 0
         self.begun = False
         self.again = False
@@ -39,7 +39,7 @@ class Sweep:
         """
         self.begun = True
         core = self._core
-        if self._watches is None:
+        if self._operations is None:
             size = core.num_watchers(self.key)
             if size == 0:
                 self.done = True
@@ -48,14 +48,14 @@ class Sweep:
                 core.check_and_complete(self.key)
                 self._end_pass()
                 return size
-            self._watches = core._watches(self.key)
+            self._operations = core._watching(self.key)
         start = self._next
-        stop = min(start + limit, len(self._watches))
+        stop = min(start + limit, len(self._operations))
         while self._next < stop:
             self._next += 1
-            core._try_one(self.key, self._watches[self._next - 1])
-        if stop == len(self._watches):
-            self._watches = None
+            core._try_one(self.key, self._operations[self._next - 1])
+        if stop == len(self._operations):
+            self._operations = None
             self._next = 0
             self._end_pass()
         return stop - start

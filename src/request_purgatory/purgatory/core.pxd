@@ -6,8 +6,7 @@ from request_purgatory.metrics cimport PurgatoryCounters
 from request_purgatory.purgatory.operation cimport DelayedOperation, OperationHost
 from request_purgatory.purgatory.purge_backlog cimport PurgeBacklog
 from request_purgatory.timer.timer cimport SystemTimer
-from request_purgatory.purgatory.watch cimport Watch, WatcherList
-from request_purgatory.purgatory.watch_table cimport WatchShard, WatchTable
+from request_purgatory.purgatory.watch_table cimport WatcherList, WatchShard, WatchTable
 
 
 cpdef checked_keys(str name, keys, int at_least=*)
@@ -53,11 +52,16 @@ cdef class PurgatoryCore(OperationHost):
     @cython.locals(shard=WatchShard, watchers=WatcherList, depth=int)
     cpdef Py_ssize_t check_and_complete(self, key) except -1
 
-    @cython.locals(only=Watch, watch=Watch, completed=Py_ssize_t)
+    @cython.locals(only=DelayedOperation, operation=DelayedOperation, completed=Py_ssize_t)
     cdef Py_ssize_t _try_all(self, WatchShard shard, WatcherList watchers) except -1
 
-    @cython.locals(operation=DelayedOperation, completed=bint, watches=Watch)
-    cpdef bint _try_watch(self, WatchShard shard, Watch watch) except -1
+    @cython.locals(completed=bint)
+    cdef bint _try_watching(
+        self, WatchShard shard, WatcherList watchers, DelayedOperation operation
+    ) except -1
+
+    @cython.locals(shard=WatchShard, watchers=WatcherList)
+    cpdef _try_one(self, key, DelayedOperation operation)
 
     cpdef bint advance_clock(self, timeout_ms) except -1
 

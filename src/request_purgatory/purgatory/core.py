@@ -25,8 +25,7 @@ from request_purgatory.purgatory import nested_checks
 from request_purgatory.purgatory.hold import timeout_to_ms
 from request_purgatory.purgatory.operation import DelayedOperation, OperationHost
 from request_purgatory.purgatory.purge_backlog import PurgeBacklog
-from request_purgatory.purgatory.watch import Watch, WatcherList
-from request_purgatory.purgatory.watch_table import WatchShard, WatchTable
+from request_purgatory.purgatory.watch_table import WatcherList, WatchShard, WatchTable
 from request_purgatory.timer.clock_thread import ClockThread
 from request_purgatory.timer.timer import SystemTimer, Timer
 
@@ -336,14 +335,14 @@ class PurgatoryCore(OperationHost):
         Returns:
             The number that this call completed.
         """
-        only = shard.only_watch(watchers)
+        only = shard.only_operation(watchers)
         if only is not None:
-            return 1 if self._try_watch(shard, only) else 0
+            return 1 if self._try_watching(shard, watchers, only) else 0
         completed = 0
         leaving: BaseException | None = None
-        for watch in shard.watches_of(watchers):
+        for operation in shard.operations_of(watchers):
             try:
-                if self._try_watch(shard, watch):
+                if self._try_watching(shard, watchers, operation):
                     completed += 1
             except (KeyboardInterrupt, SystemExit) as error:
                 leaving = error
@@ -351,45 +350,44 @@ class PurgatoryCore(OperationHost):
             raise leaving
         return completed
 
-    def _try_watch(self, shard: WatchShard, watch: Watch) -> bool:
-        """Try the operation of a watch, and remove the watch if the operation has ended.
+    def _try_watching(
+        self, shard: WatchShard, watchers: WatcherList, operation: DelayedOperation
+    ) -> bool:
+        """Try an operation of a list, and remove it from the list if it has ended.
 
         Returns:
             True if this call completed the operation.
         """
-        operation = shard.operation_of(watch)
-        if operation is None:
+        if operation._state != states.PENDING:
+            shard.drop(watchers, operation)
             return False
-        completed = False
         failure: BaseException | None = None
-        if operation._state == states.PENDING:
-            try:
-                completed = operation._try()
-            except BaseException as error:
-                failure = error
-                completed = operation._state == states.COMPLETED
-            if operation._state != states.PENDING:
-                shard.drop(watch)
-                watches = operation._watches
-                if watches is not watch or watch.sibling is not None:
-                    # An end inside a try is left to the caller of the try (`_operation_ended`):
-                    # these are the operation's other keys.
-                    self._defer_purge(operation)
-                elif self._untracks:
-                    primitives.gc_track(operation)
-            if failure is not None:
-                self._callback_failed(operation, failure)
-        else:
-            shard.drop(watch)
+        try:
+            completed = operation._try()
+        except BaseException as error:
+            failure = error
+            completed = operation._state == states.COMPLETED
+        if operation._state != states.PENDING:
+            shard.drop(watchers, operation)
+            # An end inside a try is left to the caller of the try (`_operation_ended`). It may have
+            # other keys.
+            self._defer_purge(operation)
+        if failure is not None:
+            self._callback_failed(operation, failure)
         return completed
 
-    def _watches(self, key: Hashable) -> list[Watch]:
-        """Return the watches of `key`, for a host that tries them one at a time."""
-        return self._table.shard_of(key).watches(key)
+    def _watching(self, key: Hashable) -> list[DelayedOperation]:
+        """Return the operations that watch `key`, for a host that tries them one at a time."""
+        shard = self._table.shard_of(key)
+        watchers = shard.get(key)
+        return [] if watchers is None else shard.operations_of(watchers)
 
-    def _try_one(self, key: Hashable, watch: Watch) -> None:
-        """Try the operation of one of the watches of `key`."""
-        self._try_watch(self._table.shard_of(key), watch)
+    def _try_one(self, key: Hashable, operation: DelayedOperation) -> None:
+        """Try one of the operations that watched `key` a moment ago."""
+        shard = self._table.shard_of(key)
+        watchers = shard.get(key)
+        if watchers is not None:
+            self._try_watching(shard, watchers, operation)
 
     # -- the clock
 

@@ -6,8 +6,7 @@ from request_purgatory.purgatory.operation cimport DelayedOperation
 from request_purgatory.purgatory.purgatory cimport DelayedOperationPurgatory
 from request_purgatory.timer.sleeping_threads cimport SleepingThread, SleepingThreads
 from request_purgatory.timer.task cimport TimerTask
-from request_purgatory.purgatory.watch cimport Watch, WatcherList
-from request_purgatory.purgatory.watch_table cimport WatchShard
+from request_purgatory.purgatory.watch_table cimport WatcherList, WatchShard
 
 
 cdef class DelayQueueTimer:
@@ -50,5 +49,5 @@ cdef class LegacyPurgatory(DelayedOperationPurgatory):
 
     cdef _defer_purge(self, DelayedOperation operation)
 
-    @cython.locals(dropped=Py_ssize_t, shard=WatchShard, watchers=WatcherList, watch=Watch, operation=DelayedOperation)
+    @cython.locals(dropped=Py_ssize_t, shard=WatchShard, watchers=WatcherList, operation=DelayedOperation)
     cdef _drop_ended(self)

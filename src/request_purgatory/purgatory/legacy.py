@@ -261,13 +261,8 @@ class LegacyPurgatory(DelayedOperationPurgatory):
         dropped = 0
         for shard in self._table.shards:
             for watchers in shard.lists():
-                for watch in shard.watches_of(watchers):
-                    operation = shard.operation_of(watch)
-                    if (
-                        operation is not None
-                        and operation._state != states.PENDING
-                        and shard.drop(watch)
-                    ):
+                for operation in shard.operations_of(watchers):
+                    if operation._state != states.PENDING and shard.drop(watchers, operation):
                         dropped += 1
         return dropped
 

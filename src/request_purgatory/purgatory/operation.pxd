@@ -1,8 +1,12 @@
 cimport cython
 
 from request_purgatory._native cimport primitives, states
+from request_purgatory._native.linked_list cimport Node
 from request_purgatory.timer.task cimport TimerTask
-from request_purgatory.purgatory.watch cimport Watch
+
+
+cdef enum:
+    NODES_INSIDE = 3
 
 
 cdef class OperationHost:
@@ -19,7 +23,10 @@ cdef class OperationHost:
 
 cdef class DelayedOperation(TimerTask):
     cdef readonly OperationHost _purgatory
-    cdef readonly Watch _watches
+    # Its places in watcher lists, which belong to `watch_table.pyx`. The bytes are the memory of
+    # those that do not fit inside.
+    cdef Node _nodes[NODES_INSIDE]
+    cdef bytes _further
     cdef readonly long long _entered_ms
     cdef readonly signed char _state
     cdef readonly signed char _try_state

@@ -5,11 +5,10 @@ from __future__ import annotations
 import importlib
 import os
 from collections.abc import Callable, Hashable, Iterable
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from request_purgatory._native import primitives, states
 from request_purgatory.errors import NotCompletedError, NotificationLoopError
-from request_purgatory.purgatory.watch import Watch
 from request_purgatory.timer.task import TimerTask, whole_ms
 
 #: How an operation ended.
@@ -123,7 +122,7 @@ class DelayedOperation(TimerTask):
             self._trier = 0  # the thread that is inside a try
             self._entered_ms = 0
             self._purgatory: OperationHost | None = None
-            self._watches: Watch | None = None  # the first of a chain
+            self._watches: Any = None  # the first Watch of a chain
         elif primitives.is_made_slowly(self):
             # Once for each class. That module imports this one.
             construction = importlib.import_module("request_purgatory._native.construction")

@@ -2,7 +2,6 @@ cimport cython
 
 from request_purgatory._native cimport primitives
 from request_purgatory.purgatory.operation cimport DelayedOperation
-from request_purgatory.purgatory.watch cimport Watch
 from request_purgatory.purgatory.watch_table cimport WatchTable
 
 
@@ -16,9 +15,6 @@ cdef class PurgeBacklog:
     cpdef clear(self)
 
     cpdef add(self, DelayedOperation operation)
-
-    @cython.locals(watch=Watch)
-    cdef bint _is_watched(self, DelayedOperation operation) except -1
 
     @cython.locals(operations=list, kept=list, operation=DelayedOperation)
     cdef _drop_already_removed(self)

@@ -38,21 +38,13 @@ class PurgeBacklog:
 
     def add(self, operation: DelayedOperation) -> None:
         """Leave an operation that has ended to the next purge, if it is still watched."""
-        if not self._is_watched(operation):
+        if not self._table.is_watched(operation):
             if primitives.GC_UNTRACKS:
                 primitives.gc_track(operation)
             return
         self._operations.append(operation)
         if len(self._operations) > self._max_length:
             self._drop_already_removed()
-
-    def _is_watched(self, operation: DelayedOperation) -> bool:
-        watch = operation._watches
-        while watch is not None:
-            if watch.operation is not None:
-                return True
-            watch = watch.sibling
-        return False
 
     def _drop_already_removed(self) -> None:
         """Forget the operations that checks have removed from their lists meanwhile.
@@ -66,7 +58,7 @@ class PurgeBacklog:
                 operation = operations.pop()
             except IndexError:
                 break  # Another thread purges.
-            if self._is_watched(operation):
+            if self._table.is_watched(operation):
                 kept.append(operation)
             elif primitives.GC_UNTRACKS:
                 primitives.gc_track(operation)

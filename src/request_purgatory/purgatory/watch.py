@@ -10,9 +10,8 @@ class Watch:
     """An operation's place in the watcher list of one key.
 
     The watches of one operation are chained. So an operation that has ended leaves every list in
-    O(1) each, without a walk past operations that are still pending. In the compiled build the
-    cyclic collector does not track watches; their shard shows their operations to the collector
-    (`_native/collector_hooks.pyx`).
+    O(1) each, without a walk past operations that are still pending. The compiled build has places
+    in the operation instead (`watch_table.pyx`).
 
     Attributes:
         operation: The DelayedOperation that waits; None once the watch has left its list. Typed as
@@ -31,9 +30,8 @@ class Watch:
     prev: Watch | None
     next: Watch | None
 
-    # In place of __init__: calling the type packs its arguments into a tuple and unpacks them.
-    def begin(self, operation: Any, sibling: Watch | None) -> None:
-        """Initialize a watch that is in no list yet."""
+    def __init__(self, operation: Any, sibling: Watch | None) -> None:
+        """Make a watch that is in no list yet."""
         self.operation = operation
         self.sibling = sibling
         self.watchers = None
@@ -65,8 +63,8 @@ class WatcherList:
     shard: int
     removed: bool
 
-    def begin(self, key: Hashable, shard: int) -> None:
-        """Initialize an empty list; in place of __init__."""
+    def __init__(self, key: Hashable, shard: int) -> None:
+        """Make an empty list."""
         self.key = key
         self.head = None
         self.tail = None

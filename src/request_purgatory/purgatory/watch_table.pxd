@@ -1,8 +1,21 @@
 cimport cython
+from cpython.object cimport PyObject
 
-from request_purgatory._native cimport primitives, states
+from request_purgatory._native cimport primitives
+from request_purgatory._native.linked_list cimport List, Node
 from request_purgatory.purgatory.operation cimport DelayedOperation
-from request_purgatory.purgatory.watch cimport Watch, WatcherList
+
+
+cdef PyObject *operation_at(Node *node) noexcept
+
+
+@cython.final
+cdef class WatcherList:
+    cdef readonly object key
+    cdef List nodes
+    cdef Py_ssize_t _size
+    cdef readonly int shard
+    cdef readonly bint removed
 
 
 @cython.final
@@ -12,40 +25,20 @@ cdef class WatchShard:
     cdef WatcherList _spare
     cdef primitives.CoreLock _lock
 
-    @cython.locals(watch=Watch, watchers=WatcherList, lock=primitives.CoreLock)
-    cpdef Watch watch(self, object key, DelayedOperation operation, Watch sibling)
-
-    @cython.locals(made=WatcherList, watchers=WatcherList)
-    cdef WatcherList _add_list(self, object key)
-
+    cpdef WatcherList get(self, object key)
+    cpdef DelayedOperation only_operation(self, WatcherList watchers)
+    cpdef list operations_of(self, WatcherList watchers)
+    cpdef bint drop(self, WatcherList watchers, DelayedOperation operation) except -1
+    cpdef list lists(self)
+    cpdef list remove(self, object key)
+    cpdef list remove_all(self)
     cpdef primitives.CoreLock fork_lock(self)
     cpdef renew_lock(self)
-    cpdef WatcherList get(self, object key)
 
-    cpdef list lists(self)
-
-    cpdef list watches(self, object key)
-
-    @cython.locals(watch=Watch)
-    cpdef list watches_of(self, WatcherList watchers)
-
-    @cython.locals(watch=Watch)
-    cpdef list operations_of(self, WatcherList watchers)
-
-    @cython.locals(watch=Watch)
-    cpdef Watch only_watch(self, WatcherList watchers)
-
-    @cython.locals(operation=DelayedOperation)
-    cpdef DelayedOperation operation_of(self, Watch watch)
-
-    @cython.locals(watchers=WatcherList, lock=primitives.CoreLock)
-    cpdef bint drop(self, Watch watch) except -1
-
-    @cython.locals(watchers=WatcherList, watch=Watch, operation=DelayedOperation)
-    cpdef list remove(self, object key)
-
-    @cython.locals(watchers=WatcherList, watch=Watch, operation=DelayedOperation)
-    cpdef list remove_all(self)
+    cdef watch(self, object key, DelayedOperation operation, Node *node, size_t place)
+    cdef WatcherList _add_list(self, object key)
+    cdef bint drop_node(self, Node *node) except -1
+    cdef bint _unlink(self, WatcherList watchers, Node *node) except -1
 
 
 @cython.final
@@ -53,14 +46,11 @@ cdef class WatchTable:
     cdef readonly list shards
     cdef Py_hash_t _mask
 
-    @cython.locals(shards=list)
     cpdef WatchShard shard_of(self, object key)
-
-    @cython.locals(shard=WatchShard)
     cpdef watch(self, DelayedOperation operation, keys)
-
-    @cython.locals(dropped=Py_ssize_t, watch=Watch, watchers=WatcherList, shard=WatchShard)
     cpdef Py_ssize_t drop_watches(self, DelayedOperation operation) except -1
-
-    @cython.locals(watchers=WatcherList)
+    cpdef bint is_watched(self, DelayedOperation operation) noexcept
     cpdef Py_ssize_t num_watchers(self, object key) except -1
+    cpdef list remove_all(self)
+
+    cdef bint _drop_node(self, Node *node) except -1

@@ -1,4 +1,7 @@
-"""The watch table: which operations watch which key."""
+"""The watch table: which operations watch which key. This is the interpreted version.
+
+Compiled, `watch_table.pyx` takes its place: operations carry their places in the lists as C links.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,8 @@ from collections.abc import Hashable
 from request_purgatory._native import primitives, states
 from request_purgatory.purgatory.operation import DelayedOperation
 from request_purgatory.purgatory.watch import Watch, WatcherList
+
+__all__ = ["WatchShard", "WatchTable", "WatcherList"]
 
 logger = logging.getLogger(__name__)
 
@@ -22,24 +27,17 @@ class WatchShard:
     freed after the lock is released, because finalizers are user code.
     """
 
-    __slots__ = ("_lists", "_lock", "_spare", "index")
+    __slots__ = ("_lists", "_lock", "index")
 
     def __init__(self, index: int = 0) -> None:
         """Make the shard that has this index in its table."""
         self.index = index
         self._lock = primitives.CoreLock()
         self._lists: dict[Hashable, WatcherList] = {}
-        # The last list that was emptied, for the next key that needs one.
-        self._spare: WatcherList | None = None
 
-    def watch(self, key: Hashable, operation: DelayedOperation, sibling: Watch | None) -> Watch:
-        """Append the operation to the list of `key`.
-
-        Returns:
-            The new watch, chained to `sibling`.
-        """
-        watch = Watch.__new__(Watch)
-        watch.begin(operation, sibling)
+    def watch(self, key: Hashable, operation: DelayedOperation) -> None:
+        """Append the operation to the list of `key`."""
+        watch = Watch(operation, operation._watches)
         lock = self._lock
         watchers = primitives.dict_get(self._lists, key)
         while True:
@@ -47,22 +45,16 @@ class WatchShard:
                 watchers = self._add_list(key)
             lock.acquire()
             if not watchers.removed:
-                watchers.append(watch)
-                lock.release()
-                return watch
+                break
             lock.release()
             watchers = None
+        watchers.append(watch)
+        operation._watches = watch
+        lock.release()
 
     def _add_list(self, key: Hashable) -> WatcherList:
         """Return the list of `key`, a new one if there is none."""
-        made = None
-        if primitives.HOLDS_GIL:
-            made, self._spare = self._spare, None
-            if made is not None and primitives.is_shared(made):
-                made = None  # Another thread or a watch still has it.
-        if made is None:
-            made = WatcherList.__new__(WatcherList)
-        made.begin(key, self.index)
+        made = WatcherList(key, self.index)
         self._lock.acquire()
         try:
             watchers = self._lists.setdefault(key, made)
@@ -77,24 +69,6 @@ class WatchShard:
         """Return the list of `key`; None if nothing watches the key."""
         return primitives.dict_get(self._lists, key)
 
-    def watches(self, key: Hashable) -> list[Watch]:
-        """Return the watches of `key` in the order of their arrival."""
-        watchers = primitives.dict_get(self._lists, key)
-        return [] if watchers is None else self.watches_of(watchers)
-
-    def watches_of(self, watchers: WatcherList) -> list[Watch]:
-        """Return the watches of one of this shard's lists in the order of their arrival."""
-        watches: list[Watch] = []
-        self._lock.acquire()
-        try:
-            watch = watchers.head
-            while watch is not None:
-                watches.append(watch)
-                watch = watch.next
-        finally:
-            self._lock.release()
-        return watches
-
     def operations_of(self, watchers: WatcherList) -> list[DelayedOperation]:
         """Return the operations of one of this shard's lists, once for each watch."""
         operations: list[DelayedOperation] = []
@@ -108,40 +82,58 @@ class WatchShard:
             self._lock.release()
         return operations
 
-    def only_watch(self, watchers: WatcherList) -> Watch | None:
-        """Return the watch of a list that has exactly one; None for any other list."""
+    def only_operation(self, watchers: WatcherList) -> DelayedOperation | None:
+        """Return the operation of a list that has exactly one entry; None for any other list."""
+        operation: DelayedOperation | None = None
         self._lock.acquire()
-        watch = watchers.head if watchers.size == 1 else None
+        if watchers.size == 1 and watchers.head is not None:
+            operation = watchers.head.operation
         self._lock.release()
-        return watch
+        return operation
 
     def lists(self) -> list[WatcherList]:
         """Return the lists of all keys."""
         return list(self._lists.values())
 
-    def operation_of(self, watch: Watch) -> DelayedOperation | None:
-        """Return the operation of one of this shard's watches; None if the watch was removed."""
-        self._lock.acquire()
-        operation: DelayedOperation | None = watch.operation
-        self._lock.release()
-        return operation
-
-    def drop(self, watch: Watch) -> bool:
-        """Remove one of this shard's watches from its list, and a list that is empty then.
+    def drop(self, watchers: WatcherList, operation: DelayedOperation) -> bool:
+        """Remove an operation from one of this shard's lists, and a list that is empty then.
 
         Returns:
-            False if the watch was removed before.
+            False if it is not in the list.
         """
+        self._lock.acquire()
+        watch = operation._watches
+        while watch is not None:
+            if watch.watchers is watchers and watch.operation is not None:
+                return self._unlink(watchers, watch)
+            watch = watch.sibling
+        self._lock.release()
+        return False
+
+    def drop_watch(self, watch: Watch) -> bool:
+        """Remove one of this shard's watches from its list.
+
+        For this package only: the compiled build has it in C only.
+
+        Returns:
+            False if another thread has removed it.
+        """
+        self._lock.acquire()
         watchers = watch.watchers
-        lock = self._lock
-        lock.acquire()
-        operation = watch.operation  # Kept alive until the lock is released.
-        if operation is None or watchers is None:
-            lock.release()
+        if watchers is None or watch.operation is None:
+            self._lock.release()
             return False
+        return self._unlink(watchers, watch)
+
+    def _unlink(self, watchers: WatcherList, watch: Watch) -> bool:
+        """Remove a watch from its list, under the lock, which is released.
+
+        Returns:
+            True.
+        """
         watchers.remove(watch)
         if watchers.head is not None:
-            lock.release()
+            self._lock.release()
             return True
         watchers.removed = True
         # A watch keeps its list alive. An operation that is its own key would keep itself alive by
@@ -150,12 +142,10 @@ class WatchShard:
         failed: Exception | None = None
         try:
             self._lists.pop(key, None)
-            if primitives.HOLDS_GIL:
-                self._spare = watchers
         except Exception as error:
             failed = error
         finally:
-            lock.release()
+            self._lock.release()
         if failed is not None:
             # Raised by the key's own __hash__ or __eq__. The map keeps an empty list of the key
             # until the key is watched again or the table is emptied.
@@ -164,6 +154,7 @@ class WatchShard:
                 type(key).__name__,
                 exc_info=failed,
             )
+            failed = None  # Its traceback refers to this frame.
         return True
 
     def remove(self, key: Hashable) -> list[DelayedOperation]:
@@ -172,12 +163,14 @@ class WatchShard:
         Returns:
             The operations that watched it.
         """
-        operations: list[DelayedOperation] = []
-        for watch in self.watches(key):
-            operation = self.operation_of(watch)
-            if operation is not None and self.drop(watch):
-                operations.append(operation)
-        return operations
+        watchers = primitives.dict_get(self._lists, key)
+        if watchers is None:
+            return []
+        return [
+            operation
+            for operation in self.operations_of(watchers)
+            if self.drop(watchers, operation)
+        ]
 
     def remove_all(self) -> list[DelayedOperation]:
         """Empty the shard.
@@ -189,15 +182,18 @@ class WatchShard:
         """
         operations: list[DelayedOperation] = []
         for watchers in self.lists():
-            for watch in self.watches_of(watchers):
-                operation = self.operation_of(watch)
+            watch = watchers.head
+            while watch is not None:
+                operation = None
                 self._lock.acquire()
-                if watch.operation is not None:
+                watch = watchers.head
+                if watch is not None:
+                    operation = watch.operation
                     watchers.remove(watch)
                 self._lock.release()
                 if operation is not None:
                     operations.append(operation)
-            watchers.key = None  # As in `drop`; the map still has the key.
+            watchers.key = None  # As in `_unlink`; the map still has the key.
         # Not key by key: a key's __hash__ may raise by now.
         self._lists.clear()
         return operations
@@ -250,12 +246,11 @@ class WatchTable:
     def watch(
         self, operation: DelayedOperation, keys: list[Hashable] | tuple[Hashable, ...]
     ) -> None:
-        """Watch the operation under each key, until it has ended."""
+        """Watch the operation under each key, until it has ended. Called once for an operation."""
         for key in keys:
             if operation._state != states.PENDING:
                 break
-            shard = self.shard_of(key)
-            operation._watches = shard.watch(key, operation, operation._watches)
+            self.shard_of(key).watch(key, operation)
 
     def drop_watches(self, operation: DelayedOperation) -> int:
         """Remove one operation from every watcher list.
@@ -268,11 +263,19 @@ class WatchTable:
         while watch is not None:
             watchers = watch.watchers
             assert watchers is not None, "a watch was chained before it was in a list"
-            shard = self.shards[watchers.shard]
-            if shard.drop(watch):
+            if watch.operation is not None and self.shards[watchers.shard].drop_watch(watch):
                 dropped += 1
             watch = watch.sibling
         return dropped
+
+    def is_watched(self, operation: DelayedOperation) -> bool:
+        """Return True if the operation is in a watcher list."""
+        watch = operation._watches
+        while watch is not None:
+            if watch.operation is not None:
+                return True
+            watch = watch.sibling
+        return False
 
     def num_watchers(self, key: Hashable) -> int:
         """Return the number of entries in the watcher list of `key`."""

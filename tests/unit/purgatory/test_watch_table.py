@@ -1,113 +1,222 @@
-"""The watcher lists of one shard."""
+"""Which operations watch which key: the lists of one shard, and the table of all shards."""
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
-from request_purgatory.purgatory.watch_table import WatchShard
+from request_purgatory.purgatory.watch_table import WatcherList, WatchShard, WatchTable
 from tests.support.interleaving import interleave_lists, interpreted_only
 from tests.support.requests import Request
 
 
 @pytest.fixture
-def lists() -> WatchShard:
-    """Empty ones."""
-    return WatchShard()
+def table() -> WatchTable:
+    """Return an empty table of one shard."""
+    return WatchTable(1)
 
 
-def watched_by(lists: WatchShard, key: str) -> list[object]:
+@pytest.fixture
+def lists(table: WatchTable) -> WatchShard:
+    """Return the table's only shard."""
+    shard: WatchShard = table.shards[0]
+    return shard
+
+
+def watching(table: WatchTable, *keys: str) -> Request:
+    """Return a new operation that watches some keys."""
+    request = Request()
+    table.watch(request, keys)
+    return request
+
+
+def list_of(table: WatchTable, key: object) -> WatcherList:
+    """Return the list of a key that is watched."""
+    watchers = table.shard_of(key).get(key)
+    assert watchers is not None
+    return watchers
+
+
+def watched_by(table: WatchTable, key: object) -> list[object]:
     """Return the operations that watch a key, in their order."""
-    return [lists.operation_of(watch) for watch in lists.watches(key)]
+    shard = table.shard_of(key)
+    watchers = shard.get(key)
+    return [] if watchers is None else list(shard.operations_of(watchers))
 
 
-def test_list_keeps_the_order_of_the_watches(lists: WatchShard) -> None:
+def test_list_keeps_the_order_of_the_watches(table: WatchTable) -> None:
     """First come, first tried."""
-    requests = [Request() for _ in range(5)]
-    for request in requests:
-        lists.watch("a", request, None)
-    assert watched_by(lists, "a") == requests
-    assert (lists.size, lists.num_keys) == (5, 1)
-    lists.check_invariants()
+    requests = [watching(table, "a") for _ in range(5)]
+    assert watched_by(table, "a") == requests
+    assert (table.size, table.num_keys, list_of(table, "a").size) == (5, 1, 5)
+    table.check_invariants()
 
 
-def test_key_that_nobody_watches_has_no_list(lists: WatchShard) -> None:
+def test_key_that_nobody_watches_has_no_list(table: WatchTable, lists: WatchShard) -> None:
     """Asking makes none."""
     assert lists.get("a") is None
-    assert lists.watches("a") == []
     assert lists.remove("a") == []
-    assert (lists.size, lists.num_keys) == (0, 0)
+    assert (table.num_watchers("a"), table.size, table.num_keys) == (0, 0, 0)
 
 
 @pytest.mark.parametrize("dropped", [[0], [2], [4], [0, 1], [3, 4], [1, 3], [4, 0, 2]])
-def test_dropping_keeps_the_others_in_order(lists: WatchShard, dropped: list[int]) -> None:
-    """From the front, the middle and the back; a watch that is out is not dropped again."""
-    requests = [Request() for _ in range(5)]
-    watches = [lists.watch("a", request, None) for request in requests]
+def test_dropping_keeps_the_others_in_order(
+    table: WatchTable, lists: WatchShard, dropped: list[int]
+) -> None:
+    """From the front, the middle and the back; what is out is not dropped again."""
+    requests = [watching(table, "a") for _ in range(5)]
+    watchers = list_of(table, "a")
     for index in dropped:
-        assert lists.drop(watches[index])
-        lists.check_invariants()
-    assert not lists.drop(watches[dropped[0]])
-    assert watched_by(lists, "a") == [
+        assert lists.drop(watchers, requests[index])
+        table.check_invariants()
+    assert not lists.drop(watchers, requests[dropped[0]])
+    assert watched_by(table, "a") == [
         request for index, request in enumerate(requests) if index not in dropped
     ]
     assert lists.size == 5 - len(dropped)
 
 
-def test_list_goes_with_its_last_watch(lists: WatchShard) -> None:
+def test_operation_leaves_one_list_only(table: WatchTable, lists: WatchShard) -> None:
+    """It stays in the others; a list that it never was in has nothing to drop."""
+    request, other = watching(table, "a", "b"), watching(table, "c")
+    assert lists.drop(list_of(table, "a"), request)
+    assert not lists.drop(list_of(table, "c"), request)
+    assert (watched_by(table, "a"), watched_by(table, "b")) == ([], [request])
+    assert watched_by(table, "c") == [other]
+
+
+def test_list_goes_with_its_last_watch(table: WatchTable, lists: WatchShard) -> None:
     """Empty lists leave the map, and the next watch of the key makes a new one."""
-    watch = lists.watch("a", Request(), None)
-    old = lists.get("a")
-    lists.drop(watch)
-    assert (lists.num_keys, old is not None and old.removed) == (0, True)
-    lists.watch("a", Request(), None)
-    assert lists.get("a") is not old
-    lists.check_invariants()
+    request = watching(table, "a")
+    old = list_of(table, "a")
+    lists.drop(old, request)
+    assert (lists.num_keys, old.removed, old.key) == (0, True, None)
+    watching(table, "a")
+    assert list_of(table, "a") is not old
+    table.check_invariants()
 
 
-def test_only_a_single_watch_is_the_first(lists: WatchShard) -> None:
+def test_only_a_single_operation_is_the_first(table: WatchTable, lists: WatchShard) -> None:
     """Two have to be walked."""
-    first = lists.watch("a", Request(), None)
-    watchers = lists.get("a")
-    assert watchers is not None
-    assert lists.only_watch(watchers) is first
-    second = lists.watch("a", Request(), None)
-    assert lists.only_watch(watchers) is None
-    lists.drop(first)
-    assert lists.only_watch(watchers) is second
+    first = watching(table, "a")
+    watchers = list_of(table, "a")
+    assert lists.only_operation(watchers) is first
+    second = watching(table, "a")
+    assert lists.only_operation(watchers) is None
+    lists.drop(watchers, first)
+    assert lists.only_operation(watchers) is second
+    lists.drop(watchers, second)
+    assert lists.only_operation(watchers) is None
 
 
-def test_watches_of_one_operation_are_chained(lists: WatchShard) -> None:
-    """From the newest to the oldest, in one list or in several."""
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 40])
+def test_operation_watches_any_number_of_keys(table: WatchTable, count: int) -> None:
+    """More than three take a further block of memory in the compiled build."""
+    requests = [watching(table, *map(str, range(count))) for _ in range(3)]
+    assert (table.size, table.num_keys) == (3 * count, count)
+    table.check_invariants()
+    assert all(watched_by(table, str(number)) == requests for number in range(count))
+    assert table.is_watched(requests[1])
+    assert table.drop_watches(requests[1]) == count
+    assert not table.is_watched(requests[1])
+    assert table.drop_watches(requests[1]) == 0
+    assert all(
+        watched_by(table, str(number)) == [requests[0], requests[2]] for number in range(count)
+    )
+    table.check_invariants()
+
+
+def test_key_that_is_given_twice_is_watched_twice(table: WatchTable, lists: WatchShard) -> None:
+    """Each drop removes one of the two."""
+    request = watching(table, "b", "a", "b", "b", "b")
+    watchers = list_of(table, "b")
+    assert (watchers.size, lists.operations_of(watchers)) == (4, [request] * 4)
+    for _ in range(4):
+        assert table.is_watched(request)
+        assert lists.drop(watchers, request)
+    assert not lists.drop(watchers, request)
+    assert watched_by(table, "a") == [request]
+
+
+def test_operation_has_no_reference_left_once_it_is_out(table: WatchTable) -> None:
+    """Each list has one reference for each entry."""
     request = Request()
-    chain = None
-    for key in ("a", "b", "b"):
-        chain = lists.watch(key, request, chain)
-    keys = []
-    while chain is not None:
-        assert chain.watchers is not None
-        keys.append(chain.watchers.key)
-        chain = chain.sibling
-    assert keys == ["b", "b", "a"]
+    before = sys.getrefcount(request)
+    for leave in (
+        table.drop_watches,
+        lambda _: table.remove_all(),
+        lambda _: [table.shard_of(key).remove(key) for key in "abcde"],
+    ):
+        request = Request()
+        table.watch(request, list("abbcde"))
+        leave(request)
+        assert (sys.getrefcount(request), table.size) == (before, 0)
 
 
-def test_walk_is_not_disturbed_by_what_is_dropped_and_watched(lists: WatchShard) -> None:
-    """A walk has the watches of its beginning.
+def test_ended_operation_is_not_watched_any_further(table: WatchTable) -> None:
+    """An event for its first key may end it before it watches the others."""
 
-    One that was dropped meanwhile has no operation any more.
-    """
-    requests = [Request() for _ in range(3)]
-    watches = [lists.watch("a", request, None) for request in requests]
-    walked = lists.watches("a")
-    lists.drop(watches[1])
-    lists.watch("a", Request(), None)
-    assert [lists.operation_of(watch) for watch in walked] == [requests[0], None, requests[2]]
+    class Ending:
+        def __init__(self, request: Request) -> None:
+            self.request = request
+
+        def __hash__(self) -> int:
+            if not self.request.is_completed:  # The first call, to find the shard.
+                self.request.force_complete()
+            return 1
+
+    request = Request()
+    table.watch(request, ["a", Ending(request), "b", "c", "d"])
+    assert (table.num_watchers("a"), table.num_watchers("b")) == (1, 0)
+    assert table.drop_watches(request) == table.num_keys + 2
 
 
-def test_removed_key_is_gone_with_its_list(lists: WatchShard) -> None:
+def test_list_of_keys_that_a_key_changes_harms_nothing(table: WatchTable) -> None:
+    """The keys are those of the beginning, or it raises."""
+    keys: list[object] = []
+
+    class Growing:
+        def __hash__(self) -> int:
+            keys.extend("bcdefgh")
+            return 1
+
+    keys += ["a", Growing()]
+    request = Request()
+    table.watch(request, keys)
+    table.check_invariants()
+    assert table.drop_watches(request) >= 2
+
+    class Shrinking:
+        def __hash__(self) -> int:
+            keys.clear()
+            return 1
+
+    keys[:] = ["a", Shrinking(), "b"]
+    request = Request()
+    try:
+        table.watch(request, keys)
+    except IndexError:
+        pass
+    table.check_invariants()
+    assert table.drop_watches(request) >= 1
+
+
+def test_walk_is_not_disturbed_by_what_is_dropped_and_watched(
+    table: WatchTable, lists: WatchShard
+) -> None:
+    """A walk has the operations of its beginning."""
+    requests = [watching(table, "a") for _ in range(3)]
+    watchers = list_of(table, "a")
+    walked = lists.operations_of(watchers)
+    lists.drop(watchers, requests[1])
+    watching(table, "a")
+    assert walked == requests
+
+
+def test_removed_key_is_gone_with_its_list(table: WatchTable, lists: WatchShard) -> None:
     """The others stay."""
-    first, second = Request(), Request()
-    lists.watch("a", first, None)
-    lists.watch("b", second, None)
+    first, second = watching(table, "a"), watching(table, "b")
     assert lists.remove("a") == [first]
     assert lists.get("a") is None
     assert lists.remove_all() == [second]
@@ -115,7 +224,7 @@ def test_removed_key_is_gone_with_its_list(lists: WatchShard) -> None:
 
 
 def test_key_that_can_not_be_hashed_any_more_is_not_in_the_way(
-    lists: WatchShard, caplog: pytest.LogCaptureFixture
+    table: WatchTable, lists: WatchShard, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Its empty list stays, is logged, and is replaced when the key is watched again."""
 
@@ -128,51 +237,71 @@ def test_key_that_can_not_be_hashed_any_more_is_not_in_the_way(
             return 1
 
     odd = Odd()
-    watch = lists.watch(odd, Request(), None)
+    request = Request()
+    table.watch(request, [odd])
+    watchers = list_of(table, odd)
     odd.failing = True
-    assert lists.drop(watch)
+    assert lists.drop(watchers, request)
     assert "of a watch key of type Odd raises" in caplog.text
     assert (lists.size, lists.num_keys) == (0, 1)
     odd.failing = False
     request = Request()
-    lists.watch(odd, request, None)
-    assert [lists.operation_of(each) for each in lists.watches(odd)] == [request]
-    lists.check_invariants()
+    table.watch(request, [odd])
+    assert watched_by(table, odd) == [request]
+    table.check_invariants()
+
+
+def test_shards_are_rounded_up_to_a_power_of_two() -> None:
+    """So the shard of a hash is a mask away."""
+    sizes = {given: len(WatchTable(given).shards) for given in (1, 2, 3, 5, 512, 513)}
+    assert sizes == {1: 1, 2: 2, 3: 4, 5: 8, 512: 512, 513: 1024}
 
 
 @interpreted_only
-def test_removed_key_leaves_out_what_another_thread_drops_meanwhile(lists: WatchShard) -> None:
-    """Before the look at the operation or after it; one of the two threads gets the operation."""
-    for number in (2, 3):
-        first, second = Request(), Request()
-        dropped = lists.watch("a", first, None)
-        lists.watch("a", second, None)
-        # The lock is taken for the walk, for the look at the first operation, and to take it out.
-        interleave_lists(lists).before(number, lambda dropped=dropped: lists.drop(dropped))
-        assert lists.remove("a") == [second]
-        assert (lists.size, lists.num_keys) == (0, 0)
+def test_removed_key_leaves_out_what_another_thread_drops_meanwhile(
+    table: WatchTable, lists: WatchShard
+) -> None:
+    """One of the two threads gets the operation."""
+    first, second = watching(table, "a"), watching(table, "a")
+    watchers = list_of(table, "a")
+    # The lock is taken for the walk, and to take out the first operation.
+    interleave_lists(lists).before(2, lambda: lists.drop(watchers, first))
+    assert lists.remove("a") == [second]
+    assert (lists.size, lists.num_keys) == (0, 0)
 
 
 @interpreted_only
-@pytest.mark.parametrize(("number", "swept"), [(2, False), (3, True)])
-def test_sweep_meets_a_thread_that_drops(lists: WatchShard, number: int, swept: bool) -> None:
-    """What is taken out after the look is given to both; an operation ends only once anyway."""
-    first, second = Request(), Request()
-    dropped = lists.watch("a", first, None)
-    lists.watch("a", second, None)
+def test_sweep_meets_a_thread_that_drops(table: WatchTable, lists: WatchShard) -> None:
+    """What another thread takes out is left out."""
+    first, second = watching(table, "a"), watching(table, "a")
+    watchers = list_of(table, "a")
     took_out: list[bool] = []
-    interleave_lists(lists).before(number, lambda: took_out.append(lists.drop(dropped)))
-    assert lists.remove_all() == ([first, second] if swept else [second])
+    interleave_lists(lists).before(1, lambda: took_out.append(lists.drop(watchers, first)))
+    assert lists.remove_all() == [second]
     assert (took_out, lists.size, lists.num_keys) == ([True], 0, 0)
 
 
 @interpreted_only
-def test_watch_finds_a_new_list_where_the_old_one_has_just_gone(lists: WatchShard) -> None:
+def test_two_threads_drop_the_watches_of_one_operation(
+    table: WatchTable, lists: WatchShard
+) -> None:
+    """Each entry is counted by one of them."""
+    request = watching(table, "a", "b")
+    counts: list[int] = []
+    interleave_lists(lists).before(1, lambda: counts.append(table.drop_watches(request)))
+    assert table.drop_watches(request) == 0
+    assert counts == [2]
+
+
+@interpreted_only
+def test_watch_finds_a_new_list_where_the_old_one_has_just_gone(
+    table: WatchTable, lists: WatchShard
+) -> None:
     """Another thread drops the last watch between the look-up and the lock."""
-    last, request = lists.watch("a", Request(), None), Request()
-    old = lists.get("a")
-    interleave_lists(lists).before(1, lambda: lists.drop(last))
-    lists.watch("a", request, None)
-    assert lists.get("a") is not old
-    assert watched_by(lists, "a") == [request]
-    lists.check_invariants()
+    last, request = watching(table, "a"), Request()
+    old = list_of(table, "a")
+    interleave_lists(lists).before(1, lambda: lists.drop(old, last))
+    table.watch(request, ["a"])
+    assert list_of(table, "a") is not old
+    assert watched_by(table, "a") == [request]
+    table.check_invariants()

@@ -1,0 +1,443 @@
+"""The watch table of the compiled build: an operation carries its places in the lists.
+
+`watch_table.py` is the same in plain Python, explains the locking, and runs where nothing is
+compiled. Here a place is a C structure in the operation's own block of memory. An operation has
+three, and one further block for more keys. `_native/linked_list.h` has the rules of the links.
+"""
+
+import logging
+
+cimport cython
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
+from cpython.object cimport PyObject
+from cpython.ref cimport Py_DECREF, Py_INCREF
+from libc.string cimport memset
+
+from request_purgatory._native cimport primitives, states
+from request_purgatory._native.linked_list cimport (
+    List,
+    Node,
+    append,
+    get_shard,
+    list_of,
+    place_of,
+    remove,
+    set_shard,
+)
+from request_purgatory.purgatory.operation cimport NODES_INSIDE, DelayedOperation
+
+logger = logging.getLogger(__name__)
+
+cdef struct OutsideNode:
+    # The place of each is NODES_INSIDE + 1.
+    Node node
+    PyObject *operation
+
+
+# Where the nodes are in an operation: C has no name for the place in a class of Cython's.
+cdef DelayedOperation _any = DelayedOperation.__new__(DelayedOperation)
+cdef Py_ssize_t _offset = <char *> &_any._nodes[0] - <char *> <PyObject *> _any
+
+
+cdef PyObject *operation_at(Node *node) noexcept:
+    """Return the operation that a node is part of, as a borrowed reference."""
+    cdef size_t place = place_of(node)
+    if place > NODES_INSIDE:
+        return (<OutsideNode *> node).operation
+    return <PyObject *> (<char *> (node - (place - 1)) - _offset)
+
+
+cdef inline Py_ssize_t nodes_outside(DelayedOperation operation) noexcept:
+    return 0 if operation._further is None else len(operation._further) // sizeof(OutsideNode)
+
+
+cdef inline OutsideNode *node_outside(DelayedOperation operation, Py_ssize_t index) noexcept:
+    return &(<OutsideNode *> PyBytes_AS_STRING(operation._further))[index]
+
+
+cdef Node *find_node(DelayedOperation operation, WatcherList watchers) noexcept:
+    """Return a node of the operation that is in this list; NULL if there is none."""
+    cdef Py_ssize_t index
+    cdef Node *node
+    for index in range(NODES_INSIDE):
+        node = &operation._nodes[index]
+        if list_of(node) == <PyObject *> watchers:
+            return node
+    for index in range(nodes_outside(operation)):
+        node = &node_outside(operation, index).node
+        if list_of(node) == <PyObject *> watchers:
+            return node
+    return NULL
+
+
+@cython.final
+@cython.no_gc
+@cython.freelist(1024)
+cdef class WatcherList:
+    """The operations that watch one key, in the order of their arrival."""
+
+    @property
+    def size(self):
+        """The number of entries."""
+        return self._size
+
+    def check_invariants(self):
+        """Assert that the links agree with one another and with the size."""
+        cdef Py_ssize_t count = 0
+        cdef Node *before = NULL
+        cdef Node *node = self.nodes.head
+        while node != NULL:
+            assert list_of(node) == <PyObject *> self, "a watch is linked in a list that it does not name"
+            assert node.prev == before, "a watch has a wrong link backwards"
+            assert find_node(<DelayedOperation> operation_at(node), self) != NULL, (
+                "a watch without an operation is linked"
+            )
+            before = node
+            node = node.next
+            count += 1
+        assert self.nodes.tail == before, "the list's tail is not its last watch"
+        assert self._size == count, f"the list has {count} watches but counts {self._size}"
+
+
+@cython.final
+cdef class WatchShard:
+    """The watcher lists of the keys that hash to one shard."""
+
+    def __init__(self, int index=0):
+        """Make the shard that has this index in its table."""
+        self.index = index
+        self._lock = primitives.CoreLock()
+        self._lists = {}
+
+    cdef watch(self, object key, DelayedOperation operation, Node *node, size_t place):
+        """Append the operation's unused node to the list of `key`."""
+        cdef primitives.CoreLock lock = self._lock
+        cdef WatcherList watchers = primitives.dict_get(self._lists, key)
+        while True:
+            if watchers is None:
+                watchers = self._add_list(key)
+            lock.acquire()
+            if not watchers.removed:
+                break
+            lock.release()
+            watchers = None
+        if watchers._size == 0:
+            Py_INCREF(watchers)
+        Py_INCREF(operation)
+        set_shard(node, self.index)
+        append(&watchers.nodes, <PyObject *> watchers, node, place)
+        watchers._size += 1
+        lock.release()
+
+    cdef WatcherList _add_list(self, object key):
+        """Return the list of `key`, a new one if there is none."""
+        cdef WatcherList made = None
+        cdef WatcherList watchers
+        if primitives.HOLDS_GIL:
+            made, self._spare = self._spare, None
+            if made is not None and primitives.is_shared(made):
+                made = None  # Another thread still has it.
+        if made is None:
+            made = WatcherList.__new__(WatcherList)
+        made.key = key
+        made.shard = self.index
+        made.removed = False
+        self._lock.acquire()
+        try:
+            watchers = self._lists.setdefault(key, made)
+            if watchers.removed:
+                # The key's __hash__ or __eq__ raised when this list should have left the map.
+                self._lists[key] = watchers = made
+        finally:
+            self._lock.release()
+        return watchers
+
+    cpdef WatcherList get(self, object key):
+        """Return the list of `key`; None if nothing watches the key."""
+        return primitives.dict_get(self._lists, key)
+
+    cpdef DelayedOperation only_operation(self, WatcherList watchers):
+        """Return the operation of a list that has exactly one entry; None for any other list."""
+        cdef DelayedOperation operation = None
+        self._lock.acquire()
+        if watchers._size == 1:
+            operation = <DelayedOperation> operation_at(watchers.nodes.head)
+        self._lock.release()
+        return operation
+
+    cpdef list operations_of(self, WatcherList watchers):
+        """Return the operations of one of this shard's lists, once for each entry."""
+        cdef list operations = []
+        cdef Node *node
+        self._lock.acquire()
+        try:
+            node = watchers.nodes.head
+            while node != NULL:
+                operations.append(<object> operation_at(node))
+                node = node.next
+        finally:
+            self._lock.release()
+        return operations
+
+    cpdef bint drop(self, WatcherList watchers, DelayedOperation operation) except -1:
+        """Remove an operation from one of this shard's lists, and a list that is empty then.
+
+        Returns:
+            False if it is not in the list.
+        """
+        cdef Node *node
+        self._lock.acquire()
+        node = find_node(operation, watchers)
+        if node == NULL:
+            self._lock.release()
+            return False
+        return self._unlink(watchers, node)
+
+    cdef bint drop_node(self, Node *node) except -1:
+        """Remove a node of this shard from its list; its operation is alive.
+
+        Returns:
+            False if another thread has removed it.
+        """
+        cdef PyObject *found
+        self._lock.acquire()
+        found = list_of(node)
+        if found == NULL:
+            self._lock.release()
+            return False
+        return self._unlink(<WatcherList> found, node)
+
+    cdef bint _unlink(self, WatcherList watchers, Node *node) except -1:
+        """Remove a node from its list, under the lock, which is released.
+
+        The caller has a reference to the operation.
+        """
+        cdef object key = None
+        cdef PyObject *operation = operation_at(node)
+        failed = None
+        remove(&watchers.nodes, node)
+        watchers._size -= 1
+        if watchers._size > 0:
+            self._lock.release()
+            Py_DECREF(<object> operation)
+            return True
+        watchers.removed = True
+        # An operation that is its own key would be kept alive by a list that another thread has.
+        # The key lives until the lock is released.
+        key, watchers.key = watchers.key, None
+        try:
+            self._lists.pop(key, None)
+            if primitives.HOLDS_GIL:
+                self._spare = watchers
+        except Exception as error:
+            failed = error
+        finally:
+            self._lock.release()
+        Py_DECREF(<object> operation)
+        Py_DECREF(watchers)
+        if failed is not None:
+            # Raised by the key's own __hash__ or __eq__. The map keeps an empty list of the key
+            # until the key is watched again or the table is emptied.
+            logger.error(
+                "the __hash__ or __eq__ of a watch key of type %s raises: its list stays",
+                type(key).__name__,
+                exc_info=failed,
+            )
+        return True
+
+    cpdef list lists(self):
+        """Return the lists of all keys."""
+        return list(self._lists.values())
+
+    cpdef list remove(self, object key):
+        """Remove `key`.
+
+        Returns:
+            The operations that watched it.
+        """
+        cdef WatcherList watchers = primitives.dict_get(self._lists, key)
+        if watchers is None:
+            return []
+        return [
+            operation for operation in self.operations_of(watchers) if self.drop(watchers, operation)
+        ]
+
+    cpdef list remove_all(self):
+        """Empty the shard.
+
+        For a purgatory that is closed: an operation that is watched later is removed by its caller.
+
+        Returns:
+            The operations of all lists, once for each key.
+        """
+        cdef list operations = []
+        cdef WatcherList watchers
+        cdef DelayedOperation operation
+        cdef Node *node
+        cdef bint emptied
+        for watchers in self.lists():
+            for operation in self.operations_of(watchers):
+                self._lock.acquire()
+                node = find_node(operation, watchers)
+                emptied = False
+                if node != NULL:
+                    remove(&watchers.nodes, node)
+                    watchers._size -= 1
+                    emptied = watchers._size == 0
+                self._lock.release()
+                if node != NULL:
+                    Py_DECREF(operation)
+                    operations.append(operation)
+                if emptied:
+                    Py_DECREF(watchers)
+            watchers.key = None  # As in `_unlink`; the map still has the key.
+        # Not key by key: a key's __hash__ may raise by now.
+        self._lists.clear()
+        return operations
+
+    cpdef primitives.CoreLock fork_lock(self):
+        """Return the lock, which a fork holds."""
+        return self._lock
+
+    cpdef renew_lock(self):
+        """Replace the lock by a fresh one, in a forked child."""
+        self._lock = primitives.CoreLock()
+
+    @property
+    def size(self):
+        """The number of entries of all lists."""
+        cdef WatcherList watchers
+        cdef Py_ssize_t size = 0
+        for watchers in self.lists():
+            size += watchers._size
+        return size
+
+    @property
+    def num_keys(self):
+        """The number of keys that have a list."""
+        return len(self._lists)
+
+    def check_invariants(self):
+        """Assert that the lists are in order and none of them is empty."""
+        cdef WatcherList watchers
+        for key, watchers in self._lists.items():
+            assert watchers._size > 0, f"the empty watcher list of {key!r} is in the map"
+            assert not watchers.removed, f"the removed watcher list of {key!r} is in the map"
+            watchers.check_invariants()
+
+
+@cython.final
+cdef class WatchTable:
+    """Keys spread over shards by hash; each shard has its watcher lists and one lock."""
+
+    def __init__(self, int num_shards):
+        """Make a table of at least `num_shards` empty shards: the next power of two."""
+        num_shards = 1 << primitives.bit_length(num_shards - 1)
+        self._mask = num_shards - 1
+        self.shards = [WatchShard(index) for index in range(num_shards)]
+
+    cpdef WatchShard shard_of(self, object key):
+        """Return the shard that has the watcher list of `key`."""
+        return <WatchShard> self.shards[hash(key) & self._mask]
+
+    @cython.boundscheck(True)  # A key's __hash__ may change the list of keys.
+    cpdef watch(self, DelayedOperation operation, keys):
+        """Watch the operation under each key, until it has ended. Called once for an operation."""
+        cdef Py_ssize_t index
+        cdef Py_ssize_t count = len(keys)
+        cdef Py_ssize_t size
+        cdef OutsideNode *outside
+        if count > NODES_INSIDE:
+            size = (count - NODES_INSIDE) * sizeof(OutsideNode)
+            operation._further = PyBytes_FromStringAndSize(NULL, size)
+            memset(PyBytes_AS_STRING(operation._further), 0, size)
+        for index in range(count):
+            if operation._state != states.PENDING:
+                break
+            key = keys[index]
+            shard = self.shard_of(key)
+            if index < NODES_INSIDE:
+                (<WatchShard> shard).watch(key, operation, &operation._nodes[index], index + 1)
+            else:
+                outside = node_outside(operation, index - NODES_INSIDE)
+                outside.operation = <PyObject *> operation
+                (<WatchShard> shard).watch(key, operation, &outside.node, NODES_INSIDE + 1)
+
+    cpdef Py_ssize_t drop_watches(self, DelayedOperation operation) except -1:
+        """Remove one operation from every watcher list.
+
+        Returns:
+            The number of lists that had it.
+        """
+        cdef Py_ssize_t dropped = 0
+        cdef Py_ssize_t index
+        for index in range(NODES_INSIDE):
+            dropped += self._drop_node(&operation._nodes[index])
+        for index in range(nodes_outside(operation)):
+            dropped += self._drop_node(&node_outside(operation, index).node)
+        return dropped
+
+    cdef bint _drop_node(self, Node *node) except -1:
+        """Remove a node from its list; its operation is alive.
+
+        Returns:
+            False if it is in no list.
+        """
+        cdef PyObject *found = list_of(node)
+        cdef WatchShard shard
+        if found == NULL:
+            return False
+        # With the GIL the list lives until the next call, and the wait for the lock may be one.
+        shard = <WatchShard> self.shards[get_shard(node, (<WatcherList> found).shard)]
+        return shard.drop_node(node)
+
+    cpdef bint is_watched(self, DelayedOperation operation) noexcept:
+        """Return True if the operation is in a watcher list."""
+        cdef Py_ssize_t index
+        for index in range(NODES_INSIDE):
+            if list_of(&operation._nodes[index]) != NULL:
+                return True
+        for index in range(nodes_outside(operation)):
+            if list_of(&node_outside(operation, index).node) != NULL:
+                return True
+        return False
+
+    cpdef Py_ssize_t num_watchers(self, object key) except -1:
+        """Return the number of entries in the watcher list of `key`."""
+        cdef WatcherList watchers = self.shard_of(key).get(key)
+        return 0 if watchers is None else watchers._size
+
+    cpdef list remove_all(self):
+        """Empty the table.
+
+        Returns:
+            The operations of all lists, once for each key.
+        """
+        cdef WatchShard shard
+        return [operation for shard in self.shards for operation in shard.remove_all()]
+
+    def operations(self):
+        """Return the operations of all lists, each once, ended ones included."""
+        cdef dict found = {}
+        cdef WatchShard shard
+        for shard in self.shards:
+            for watchers in shard.lists():
+                for operation in shard.operations_of(watchers):
+                    found[id(operation)] = operation
+        return list(found.values())
+
+    @property
+    def num_keys(self):
+        """The number of keys that have a list."""
+        cdef WatchShard shard
+        return sum([len(shard._lists) for shard in self.shards])
+
+    @property
+    def size(self):
+        """The number of entries of all lists of all shards."""
+        return sum([shard.size for shard in self.shards])
+
+    def check_invariants(self):
+        """Assert that every shard is in order."""
+        for shard in self.shards:
+            shard.check_invariants()
