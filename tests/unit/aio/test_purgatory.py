@@ -370,6 +370,31 @@ def test_one_notify_runs_so_many_and_then_the_loop_has_its_turn(play: Scenario) 
     play(scenario)
 
 
+@pytest.mark.parametrize("again", [False, True], ids=["gone", "watched again"])
+def test_key_that_is_gone_ends_its_sweep(play: Scenario, again: bool) -> None:
+    """Nobody is tried any more; who watches the key afterwards is of a later sweep."""
+
+    async def scenario() -> None:
+        async with opened(batch=2) as purgatory:
+            condition = Condition()
+            held = [purgatory.hold(["a"], until=condition, timeout=1) for _ in range(5)]
+            condition.looks = 0
+            purgatory.notify("a")
+            assert len(purgatory.cancel_for_key("a")) == 5
+            later = Condition()
+            held += [purgatory.hold(["a"], until=later, timeout=1) for _ in range(again)]
+            later.looks = 0
+            await turns(10)
+            assert (condition.looks, later.looks) == (2, 0)
+            assert purgatory._sweeper._sweeps == {}
+            results = await asyncio.gather(*held[:5], return_exceptions=True)
+            assert all(isinstance(result, OperationCancelledError) for result in results)
+            purgatory.cancel_for_key("a")
+            await asyncio.gather(*held[5:], return_exceptions=True)
+
+    play(scenario)
+
+
 def test_notify_during_a_sweep_is_not_lost_and_not_piled_up(play: Scenario) -> None:
     """Those that were tried before it are tried once more, however often it comes."""
 
