@@ -59,9 +59,8 @@ def test_more_requests_complete_with_a_longer_timeout() -> None:
     short, long = (
         measure(replace(benchmark_run, timeout_ms=timeout_ms)) for timeout_ms in (20, 600)
     )
-    # By the distribution of the latencies 99 % and 14 %, if the machine is on time.
-    assert short["expired"] > 1_900
-    assert long["expired"] < 600
+    # By the distribution of the latencies 99 % and 14 % expire, if the machine is on time.
+    assert short["expired"] > 2 * long["expired"] > 0
 
 
 class LosingPurgatory(DelayedOperationPurgatory):

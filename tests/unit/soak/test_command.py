@@ -21,7 +21,13 @@ def test_interrupted_campaign_writes_its_result(tmp_path: Path) -> None:
     out, log = tmp_path / "out", tmp_path / "log"
     with (
         log.open("w") as file,
-        subprocess.Popen([*command, "--out", str(out)], stdout=file, stderr=file) as process,
+        subprocess.Popen(
+            [*command, "--out", str(out)],
+            stdout=file,
+            stderr=file,
+            # A shell ignores Ctrl-C in what it runs in the background, these tests perhaps.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        ) as process,
     ):
         try:
             began = time.monotonic()
