@@ -109,6 +109,25 @@ def test_threads_wake_the_virtual_loop() -> None:
     assert run(main()) == ("done", 0.0)
 
 
+def test_socket_with_data_comes_before_a_timer() -> None:
+    """Its reader runs before any virtual time has passed."""
+
+    async def main() -> float:
+        loop = asyncio.get_running_loop()
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            theirs.send(b"data")
+            read_at: asyncio.Future[float] = loop.create_future()
+            loop.call_later(60, read_at.cancel)
+            loop.add_reader(ours, lambda: read_at.set_result(loop.time()))
+            try:
+                return await read_at
+            finally:
+                loop.remove_reader(ours)
+
+    assert run(main()) == 0.0
+
+
 def test_loop_that_would_wait_for_ever_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     """It has no timer, and nothing wakes it."""
     monkeypatch.setattr(testing, "_MAX_IDLE_S", 0.0)
