@@ -7,7 +7,7 @@ program drops such a cycle, the collector has to find it. So the two tracked obj
 untracked ones visit references on their behalf. A bucket visits what its tasks refer to; a shard
 visits what its lists refer to. Each visit stands for one reference that exists.
 
-    timer -> wheel -> bucket ==> task -> its bucket, its callback and arguments
+    timer -> wheel -> bucket ==> task -> its callback and arguments
     purgatory -> shard ==> watcher list ==> operation
 
 The finalizers of timer and purgatory (`__del__`) break such a cycle. An operation of a Python class
@@ -28,7 +28,7 @@ import weakref
 from cpython.object cimport PyObject, PyTypeObject, traverseproc, visitproc
 
 from request_purgatory._native cimport primitives, states
-from request_purgatory._native.linked_list cimport Node
+from request_purgatory._native.linked_list cimport LIST_OFFSET, NODE_OFFSET, Node, owner_of
 from request_purgatory.purgatory.operation cimport DelayedOperation
 from request_purgatory.purgatory.core cimport PurgatoryCore
 from request_purgatory.timer.bucket cimport Bucket
@@ -57,34 +57,26 @@ cdef int visit_if_any(PyObject *target, visitproc visit, void *arg) noexcept:
 
 cdef int visit_tasks(PyObject *bucket, visitproc visit, void *arg) noexcept:
     cdef PyObject *task
+    cdef Node *node = (<Bucket> bucket)._nodes.head
     cdef int stop = traverse_bucket(bucket, visit, arg) if traverse_bucket != NULL else 0
-    if stop:
-        return stop
-    task = <PyObject *> (<Bucket> bucket).head
-    while task != NULL and task != <PyObject *> None:
-        stop = visit(bucket, arg)
+    while node != NULL and not stop:
+        task = owner_of(node)
         # A TimerHandle itself is not tracked, so a visit would have no effect.
         if task.ob_type != <PyTypeObject *> TimerHandle:
-            # Visit twice: the list has two references to each task, from its neighbours or ends.
-            if not stop:
-                stop = visit(task, arg)
-            if not stop:
-                stop = visit(task, arg)
-        # The list has two references to a handle. With more, the program has the handle, too, and
+            stop = visit(task, arg)
+        # The list has one reference to a handle. With more, the program has the handle, too, and
         # its callback is not reachable from the bucket only: it is not visited, and so counts as
         # reachable.
         if (
             not stop
-            and Py_REFCNT(task) <= 2
+            and Py_REFCNT(task) <= 1
             and PyObject_TypeCheck(task, <PyTypeObject *> TimerHandle)
         ):
             stop = visit_if_any(<PyObject *> (<TimerHandle> task).callback, visit, arg)
             if not stop:
                 stop = visit_if_any(<PyObject *> (<TimerHandle> task).args, visit, arg)
-        if stop:
-            return stop
-        task = <PyObject *> (<TimerTask> task).timer_next
-    return 0
+        node = node.next
+    return stop
 
 
 cdef int visit_watches(PyObject *shard, visitproc visit, void *arg) noexcept:
@@ -106,6 +98,19 @@ cdef int visit_watches(PyObject *shard, visitproc visit, void *arg) noexcept:
             return stop
     return 0
 
+
+cdef check_layout():
+    """Raise ImportError unless tasks and buckets begin as `linked_list.h` expects."""
+    cdef TimerTask task = TimerTask.__new__(TimerTask)
+    cdef Bucket bucket = Bucket.__new__(Bucket, None)
+    if (
+        <char *> &task._node - <char *> <PyObject *> task != NODE_OFFSET
+        or <char *> &bucket._nodes - <char *> <PyObject *> bucket != LIST_OFFSET
+    ):
+        raise ImportError("request_purgatory was compiled with another layout of its classes")
+
+
+check_layout()
 
 (<PyTypeObject *> Bucket).tp_traverse = <traverseproc> visit_tasks
 (<PyTypeObject *> WatchShard).tp_traverse = <traverseproc> visit_watches
@@ -151,27 +156,28 @@ def _around_collections(phase, info):
 
 cdef void track_all(PurgatoryCore purgatory):
     cdef Bucket bucket
-    cdef TimerTask task
+    cdef Node *node
     for bucket in purgatory._wheel_timer.all_buckets():
-        task = bucket.head
-        while task is not None:
-            primitives.gc_track(task)
-            task = task.timer_next
+        node = bucket._nodes.head
+        while node != NULL:
+            primitives.gc_track(<object> owner_of(node))
+            node = node.next
     for task in purgatory._backlog._operations:
         primitives.gc_track(task)
 
 
 cdef void untrack_all(PurgatoryCore purgatory):
     cdef Bucket bucket
-    cdef TimerTask task
+    cdef Node *node
     cdef DelayedOperation operation
     for bucket in purgatory._wheel_timer.all_buckets():
-        task = bucket.head
-        while task is not None:
+        node = bucket._nodes.head
+        while node != NULL:
+            task = <object> owner_of(node)
             if isinstance(task, DelayedOperation):
                 operation = <DelayedOperation> task
                 if operation._purgatory is purgatory and operation._state == states.PENDING:
                     primitives.gc_untrack(operation)
-            task = task.timer_next
+            node = node.next
     for task in purgatory._backlog._operations:
         primitives.gc_untrack(task)

@@ -5,12 +5,13 @@
    object, from 1 on. A node that was never used is 0, and one that has left its list has the place only.
 
    The list owns one reference to the object of each node: who links adds it, and who unlinks has it from
-   then on. A list that is not empty owns one to itself, so the address in a node stays valid. All changes
-   are made under the list's lock. */
+   then on. A node has none to its list. So a watcher list that is not empty has a reference to itself, and
+   a bucket of the timer unlinks what is in it before it goes. All changes are made under the list's lock. */
 #ifndef REQUEST_PURGATORY_LINKED_LIST_H
 #define REQUEST_PURGATORY_LINKED_LIST_H
 
 #include <Python.h>
+#include <stddef.h>
 
 typedef struct rp_node {
     struct rp_node *prev;
@@ -26,6 +27,25 @@ typedef struct {
     rp_node *head;
     rp_node *tail;
 } rp_list;
+
+/* What an object begins with whose first field is a node, or a list, and that has methods in C. */
+typedef struct {
+    PyObject_HEAD
+    void *methods;
+    rp_node node;
+} rp_node_owner;
+
+typedef struct {
+    PyObject_HEAD
+    void *methods;
+    rp_list nodes;
+} rp_list_owner;
+
+#define RP_NODE_OFFSET ((Py_ssize_t)offsetof(rp_node_owner, node))
+#define RP_LIST_OFFSET ((Py_ssize_t)offsetof(rp_list_owner, nodes))
+#define rp_owner_of(linked) ((PyObject *)((char *)(linked) - RP_NODE_OFFSET))
+/* For Cython: a reference that the caller has becomes that of a variable. */
+#define rp_take_reference(owned) (owned)
 
 #define RP_PLACE_BITS ((size_t)7)
 
@@ -60,6 +80,18 @@ static inline void rp_append(rp_list *list, PyObject *object, rp_node *node, siz
         list->tail->next = node;
     list->tail = node;
     rp_store_list(node, (size_t)object | place);
+}
+
+/* Unlinks the first node for a move to another list, which it does not name yet. What comes after it is
+   needed next, and seldom in a cache. */
+static inline void rp_detach_first(rp_list *list, rp_node *node)
+{
+    rp_node *after = node->next;
+    list->head = after;
+    if (after == NULL)
+        list->tail = NULL;
+    else
+        after->prev = NULL;
 }
 
 static inline void rp_remove(rp_list *list, rp_node *node)

@@ -1,6 +1,6 @@
 cimport cython
 
-from request_purgatory._native cimport primitives, states
+from request_purgatory._native cimport linked_list, primitives, states
 from request_purgatory.clock cimport Clock
 from request_purgatory.metrics cimport PurgatoryCounters
 from request_purgatory.purgatory.operation cimport DelayedOperation, OperationHost

@@ -10,7 +10,7 @@ from datetime import timedelta
 from types import TracebackType
 from typing import Self
 
-from request_purgatory._native import primitives, states
+from request_purgatory._native import linked_list, primitives, states
 from request_purgatory._native.failsafe import log_contained, warn
 from request_purgatory._native.forks import register_for_forks
 from request_purgatory.clock import ManualClock
@@ -195,7 +195,7 @@ class PurgatoryCore(OperationHost):
             # The timer would contain what the callbacks raise; here it reaches the caller.
             operation._expire(primitives.LIMIT)
             return
-        if self._wheel_timer is not None and operation.timer_list is None:
+        if self._wheel_timer is not None and not linked_list.is_linked(operation):
             self._wheel_timer.add_from(operation, start_ms)
         else:
             self.timer.add(operation)

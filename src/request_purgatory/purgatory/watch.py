@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any
 
+from request_purgatory._native import linked_list
+
 
 class Watch:
     """An operation's place in the watcher list of one key.
@@ -16,27 +18,25 @@ class Watch:
     Attributes:
         operation: The DelayedOperation that waits; None once the watch has left its list. Typed as
             Any because `operation.py` imports this module.
-        watchers: The list; kept after the watch has left it.
         sibling: The operation's watch of another key.
-        prev: The watch before this one in the list.
-        next: The watch after this one in the list.
+        node_list, node_prev, node_next: The list, and the watch's neighbours there.
     """
 
-    __slots__ = ("next", "operation", "prev", "sibling", "watchers")
+    __slots__ = ("node_list", "node_next", "node_prev", "operation", "sibling")
 
     operation: Any
-    watchers: WatcherList | None
     sibling: Watch | None
-    prev: Watch | None
-    next: Watch | None
+    node_list: WatcherList | None
+    node_prev: Watch | None
+    node_next: Watch | None
 
     def __init__(self, operation: Any, sibling: Watch | None) -> None:
         """Make a watch that is in no list yet."""
         self.operation = operation
         self.sibling = sibling
-        self.watchers = None
-        self.prev = None
-        self.next = None
+        self.node_list = None
+        self.node_prev = None
+        self.node_next = None
 
 
 class WatcherList:
@@ -74,44 +74,19 @@ class WatcherList:
 
     def append(self, watch: Watch) -> None:
         """Link a new watch at the end."""
-        tail = self.tail
-        watch.watchers = self
-        watch.prev = tail
-        if tail is None:
-            self.head = watch
-        else:
-            tail.next = watch
-        self.tail = watch
+        linked_list.append(self, watch)
         self.size += 1
 
     def remove(self, watch: Watch) -> None:
         """Unlink a watch of this list."""
-        before = watch.prev
-        after = watch.next
-        if before is None:
-            self.head = after
-        else:
-            before.next = after
-        if after is None:
-            self.tail = before
-        else:
-            after.prev = before
-        watch.prev = None
-        watch.next = None
+        linked_list.remove(self, watch)
         watch.operation = None
         self.size -= 1
 
     def check_invariants(self) -> None:
         """Assert that the links agree with one another and with the size."""
-        count = 0
-        before = None
-        watch = self.head
-        while watch is not None:
-            assert watch.watchers is self, "a watch is linked in a list that it does not name"
-            assert watch.prev is before, "a watch has a wrong link backwards"
-            assert watch.operation is not None, "a watch without an operation is linked"
-            before = watch
-            watch = watch.next
-            count += 1
-        assert self.tail is before, "the list's tail is not its last watch"
+        count = linked_list.check(self)
         assert self.size == count, f"the list has {count} watches but counts {self.size}"
+        assert all(watch.operation is not None for watch in linked_list.objects_in(self)), (
+            "a watch without an operation is linked"
+        )

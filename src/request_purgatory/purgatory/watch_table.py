@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Hashable
 
-from request_purgatory._native import primitives, states
+from request_purgatory._native import linked_list, primitives, states
 from request_purgatory.purgatory.operation import DelayedOperation
 from request_purgatory.purgatory.watch import Watch, WatcherList
 
@@ -71,16 +71,11 @@ class WatchShard:
 
     def operations_of(self, watchers: WatcherList) -> list[DelayedOperation]:
         """Return the operations of one of this shard's lists, once for each watch."""
-        operations: list[DelayedOperation] = []
         self._lock.acquire()
         try:
-            watch = watchers.head
-            while watch is not None:
-                operations.append(watch.operation)
-                watch = watch.next
+            return [watch.operation for watch in linked_list.objects_in(watchers)]
         finally:
             self._lock.release()
-        return operations
 
     def only_operation(self, watchers: WatcherList) -> DelayedOperation | None:
         """Return the operation of a list that has exactly one entry; None for any other list."""
@@ -104,7 +99,7 @@ class WatchShard:
         self._lock.acquire()
         watch = operation._watches
         while watch is not None:
-            if watch.watchers is watchers and watch.operation is not None:
+            if linked_list.is_in(watchers, watch):
                 return self._unlink(watchers, watch)
             watch = watch.sibling
         self._lock.release()
@@ -119,8 +114,8 @@ class WatchShard:
             False if another thread has removed it.
         """
         self._lock.acquire()
-        watchers = watch.watchers
-        if watchers is None or watch.operation is None:
+        watchers = linked_list.list_of(watch)
+        if watchers is None:
             self._lock.release()
             return False
         return self._unlink(watchers, watch)
@@ -132,7 +127,7 @@ class WatchShard:
             True.
         """
         watchers.remove(watch)
-        if watchers.head is not None:
+        if watchers.size > 0:
             self._lock.release()
             return True
         watchers.removed = True
@@ -182,8 +177,7 @@ class WatchShard:
         """
         operations: list[DelayedOperation] = []
         for watchers in self.lists():
-            watch = watchers.head
-            while watch is not None:
+            while watchers.size > 0:
                 operation = None
                 self._lock.acquire()
                 watch = watchers.head
@@ -219,7 +213,7 @@ class WatchShard:
     def check_invariants(self) -> None:
         """Assert that the lists are in order and none of them is empty."""
         for key, watchers in self._lists.items():
-            assert watchers.head is not None, f"the empty watcher list of {key!r} is in the map"
+            assert watchers.size > 0, f"the empty watcher list of {key!r} is in the map"
             assert not watchers.removed, f"the removed watcher list of {key!r} is in the map"
             watchers.check_invariants()
 
@@ -261,9 +255,8 @@ class WatchTable:
         dropped = 0
         watch = operation._watches
         while watch is not None:
-            watchers = watch.watchers
-            assert watchers is not None, "a watch was chained before it was in a list"
-            if watch.operation is not None and self.shards[watchers.shard].drop_watch(watch):
+            watchers = linked_list.list_of(watch)
+            if watchers is not None and self.shards[watchers.shard].drop_watch(watch):
                 dropped += 1
             watch = watch.sibling
         return dropped
@@ -272,7 +265,7 @@ class WatchTable:
         """Return True if the operation is in a watcher list."""
         watch = operation._watches
         while watch is not None:
-            if watch.operation is not None:
+            if linked_list.is_linked(watch):
                 return True
             watch = watch.sibling
         return False

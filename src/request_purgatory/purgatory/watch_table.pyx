@@ -17,11 +17,11 @@ from request_purgatory._native cimport primitives, states
 from request_purgatory._native.linked_list cimport (
     List,
     Node,
-    append,
+    append_node,
     get_shard,
-    list_of,
+    list_of_node,
     place_of,
-    remove,
+    remove_node,
     set_shard,
 )
 from request_purgatory.purgatory.operation cimport NODES_INSIDE, DelayedOperation
@@ -61,11 +61,11 @@ cdef Node *find_node(DelayedOperation operation, WatcherList watchers) noexcept:
     cdef Node *node
     for index in range(NODES_INSIDE):
         node = &operation._nodes[index]
-        if list_of(node) == <PyObject *> watchers:
+        if list_of_node(node) == <PyObject *> watchers:
             return node
     for index in range(nodes_outside(operation)):
         node = &node_outside(operation, index).node
-        if list_of(node) == <PyObject *> watchers:
+        if list_of_node(node) == <PyObject *> watchers:
             return node
     return NULL
 
@@ -87,7 +87,7 @@ cdef class WatcherList:
         cdef Node *before = NULL
         cdef Node *node = self.nodes.head
         while node != NULL:
-            assert list_of(node) == <PyObject *> self, "a watch is linked in a list that it does not name"
+            assert list_of_node(node) == <PyObject *> self, "a watch is linked in a list that it does not name"
             assert node.prev == before, "a watch has a wrong link backwards"
             assert find_node(<DelayedOperation> operation_at(node), self) != NULL, (
                 "a watch without an operation is linked"
@@ -125,7 +125,7 @@ cdef class WatchShard:
             Py_INCREF(watchers)
         Py_INCREF(operation)
         set_shard(node, self.index)
-        append(&watchers.nodes, <PyObject *> watchers, node, place)
+        append_node(&watchers.nodes, <PyObject *> watchers, node, place)
         watchers._size += 1
         lock.release()
 
@@ -201,7 +201,7 @@ cdef class WatchShard:
         """
         cdef PyObject *found
         self._lock.acquire()
-        found = list_of(node)
+        found = list_of_node(node)
         if found == NULL:
             self._lock.release()
             return False
@@ -215,7 +215,7 @@ cdef class WatchShard:
         cdef object key = None
         cdef PyObject *operation = operation_at(node)
         failed = None
-        remove(&watchers.nodes, node)
+        remove_node(&watchers.nodes, node)
         watchers._size -= 1
         if watchers._size > 0:
             self._lock.release()
@@ -281,7 +281,7 @@ cdef class WatchShard:
                 node = find_node(operation, watchers)
                 emptied = False
                 if node != NULL:
-                    remove(&watchers.nodes, node)
+                    remove_node(&watchers.nodes, node)
                     watchers._size -= 1
                     emptied = watchers._size == 0
                 self._lock.release()
@@ -383,7 +383,7 @@ cdef class WatchTable:
         Returns:
             False if it is in no list.
         """
-        cdef PyObject *found = list_of(node)
+        cdef PyObject *found = list_of_node(node)
         cdef WatchShard shard
         if found == NULL:
             return False
@@ -395,10 +395,10 @@ cdef class WatchTable:
         """Return True if the operation is in a watcher list."""
         cdef Py_ssize_t index
         for index in range(NODES_INSIDE):
-            if list_of(&operation._nodes[index]) != NULL:
+            if list_of_node(&operation._nodes[index]) != NULL:
                 return True
         for index in range(nodes_outside(operation)):
-            if list_of(&node_outside(operation, index).node) != NULL:
+            if list_of_node(&node_outside(operation, index).node) != NULL:
                 return True
         return False
 

@@ -1,15 +1,26 @@
 cimport cython
 
-from request_purgatory.timer.task cimport PendingTasks, TaskList, TimerTask
+from request_purgatory._native cimport linked_list, primitives
+from request_purgatory._native.linked_list cimport List
 
 
 @cython.final
-cdef class Bucket(TaskList):
+cdef class PendingTasks:
+    cdef readonly primitives.CoreLock lock
+    cdef public Py_ssize_t count
+
+
+@cython.final
+cdef class Bucket:
+    # First, as `linked_list.h` expects.
+    cdef List _nodes
+    cdef readonly PendingTasks pending
     cdef public long long expiration_ms
 
-    cpdef append(self, TimerTask task)
+    cpdef append(self, task)
+    cpdef remove(self, task)
 
-    cpdef remove(self, TimerTask task)
+    @cython.locals(pending=PendingTasks, found=bint)
+    cdef bint remove_if_linked(self, task) noexcept
 
-    @cython.locals(task=TimerTask)
-    cpdef TimerTask pop_first(self)
+    cpdef pop_first(self)

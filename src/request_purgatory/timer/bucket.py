@@ -2,50 +2,87 @@
 
 from __future__ import annotations
 
-from request_purgatory.timer.task import PendingTasks, TaskList, TimerTask
+from typing import Any
+
+from request_purgatory._native import linked_list, primitives
 
 
-class Bucket(TaskList):
-    """The tasks of one slot of a wheel. Not thread-safe: callers hold `pending.lock`.
+class PendingTasks:
+    """The state that all buckets of one timer share.
+
+    Attributes:
+        lock: Guards every link of the timer. Held for a few list operations, never while a task
+            runs.
+        count: The number of linked tasks.
+    """
+
+    __slots__ = ("count", "lock")
+
+    def __init__(self) -> None:
+        self.lock = primitives.CoreLock()
+        self.count = 0
+
+
+class Bucket:
+    """The tasks of one slot of a wheel, in the order in which they were added.
+
+    Tasks are typed as Any, because `task.py` imports this module. Only `remove_if_linked` is
+    thread-safe. Callers of the other methods hold `pending.lock`.
 
     Attributes:
         pending: The state shared by all buckets of the timer.
         expiration_ms: When the bucket is due; -1 while it is not in the delay queue.
     """
 
-    __slots__ = ("expiration_ms",)
+    __slots__ = ("expiration_ms", "head", "pending", "tail")
 
     def __init__(self, pending: PendingTasks) -> None:
-        super().__init__(pending)
+        """Make an empty bucket."""
+        self.pending = pending
         self.expiration_ms = -1
+        if not primitives.COMPILED:  # A constant: compiled, the links begin as none.
+            self.head = None
+            self.tail = None
 
-    def append(self, task: TimerTask) -> None:
+    def append(self, task: Any) -> None:
         """Append a task that is in no bucket."""
-        self.link(task)
+        linked_list.append(self, task)
 
-    def remove(self, task: TimerTask) -> None:
+    def remove(self, task: Any) -> None:
         """Remove a task that is in this bucket."""
-        self.unlink(task)
+        linked_list.remove(self, task)
 
-    def pop_first(self) -> TimerTask | None:
+    def remove_if_linked(self, task: Any) -> bool:
+        """Remove a task from this bucket and from the timer's count, under the timer's lock.
+
+        Returns:
+            False if the task is not in this bucket, or no longer.
+        """
+        pending = self.pending
+        pending.lock.acquire()
+        found = linked_list.is_in(self, task)
+        if found:
+            linked_list.remove(self, task)
+            pending.count -= 1
+        pending.lock.release()
+        return found
+
+    def pop_first(self) -> Any:
         """Remove the first task.
 
         Returns:
             The task; None if the bucket is empty.
         """
-        task = self.head
-        if task is not None:
-            self.unlink(task)
-        return task
+        return linked_list.pop_first(self)
 
-    def tasks(self) -> list[TimerTask]:
+    @property
+    def is_empty(self) -> bool:
+        """True if the bucket has no task."""
+        return linked_list.is_empty(self)
+
+    def tasks(self) -> list[Any]:
         """Return the tasks, in order."""
-        found = []
-        task = self.head
-        while task is not None:
-            found.append(task)
-            task = task.timer_next
-        return found
+        return linked_list.objects_in(self)
 
     def check(self) -> int:
         """Assert that the links are consistent.
@@ -53,14 +90,10 @@ class Bucket(TaskList):
         Returns:
             The number of tasks.
         """
-        count = 0
-        before = None
-        task = self.head
-        while task is not None:
-            assert task.timer_list is self, f"{task!r} is linked in a bucket that it does not name"
-            assert task.timer_prev is before, f"{task!r} has a wrong link backwards"
-            before = task
-            task = task.timer_next
-            count += 1
-        assert self.tail is before, "the bucket's tail is not its last task"
-        return count
+        return linked_list.check(self)
+
+    def __dealloc__(self) -> None:
+        # Compiled, a task has no reference to its bucket, which may go first where a timer is
+        # dropped. Interpreted, nothing calls this.
+        while linked_list.pop_first(self) is not None:
+            pass

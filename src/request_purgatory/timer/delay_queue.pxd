@@ -1,5 +1,6 @@
 cimport cython
 
+from request_purgatory._native cimport linked_list
 from request_purgatory.timer.bucket cimport Bucket
 
 

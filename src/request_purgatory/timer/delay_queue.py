@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from request_purgatory._native import linked_list
 from request_purgatory.timer.bucket import Bucket
 
 
@@ -93,7 +94,7 @@ class DelayQueue:
         """
         while self._length > 0:
             bucket: Any = self._heap[0]
-            if bucket.head is not None:
+            if not linked_list.is_empty(bucket):
                 return bucket  # type: ignore[no-any-return]
             self._pop_first()
             bucket.expiration_ms = -1

@@ -1,4 +1,4 @@
-"""Timer tasks, and the linked list that holds them.
+"""Timer tasks.
 
 A task carries its own links: putting it into a bucket or taking it out allocates no memory.
 """
@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from request_purgatory._native import primitives
+from request_purgatory._native import linked_list, primitives
 from request_purgatory.errors import (
     InvalidArgumentError,
     NotInitializedError,
     TaskInUseError,
     whole_number,
 )
+from request_purgatory.timer.bucket import Bucket
 
 #: The longest delay a timer takes: 10,000 years.
 MAX_DELAY_MS = primitives.MAX_DELAY_MS
@@ -41,82 +42,6 @@ def whole_ms(name: str, value: object) -> int:
     return ms
 
 
-class PendingTasks:
-    """The state that all buckets of one timer share.
-
-    Attributes:
-        lock: Guards every link of the timer. Held for a few list operations, never while a task
-            runs.
-        count: The number of linked tasks.
-    """
-
-    __slots__ = ("count", "lock")
-
-    def __init__(self) -> None:
-        self.lock = primitives.CoreLock()
-        self.count = 0
-
-
-class TaskList:
-    """An intrusive doubly linked list of tasks.
-
-    Only `remove_if_linked` is thread-safe. Callers of the other methods hold `pending.lock`.
-
-    Attributes:
-        pending: The state shared by all lists of the timer.
-        head, tail: The first and the last task.
-    """
-
-    __slots__ = ("head", "pending", "tail")
-
-    def __init__(self, pending: PendingTasks) -> None:
-        self.pending = pending
-        self.head: TimerTask | None = None
-        self.tail: TimerTask | None = None
-
-    def link(self, task: TimerTask) -> None:
-        """Append a task that is in no list."""
-        tail = self.tail
-        task.timer_list = self
-        task.timer_prev = tail
-        if tail is None:
-            self.head = task
-        else:
-            tail.timer_next = task
-        self.tail = task
-
-    def unlink(self, task: TimerTask) -> None:
-        """Remove a task that is in this list."""
-        before = task.timer_prev
-        after = task.timer_next
-        if before is None:
-            self.head = after
-        else:
-            before.timer_next = after
-            task.timer_prev = None
-        if after is None:
-            self.tail = before
-        else:
-            after.timer_prev = before
-            task.timer_next = None
-        task.timer_list = None
-
-    def remove_if_linked(self, task: TimerTask) -> bool:
-        """Remove a task from this list and from the timer's count, under the timer's lock.
-
-        Returns:
-            False if the task is not in this list, or no longer.
-        """
-        pending = self.pending
-        pending.lock.acquire()
-        found = task.timer_list is self
-        if found:
-            self.unlink(task)
-            pending.count -= 1
-        pending.lock.release()
-        return found
-
-
 class TimerTask:
     """A task that a timer runs after a delay: subclass it and override `run`.
 
@@ -124,16 +49,16 @@ class TimerTask:
     Adding a pending task moves it. Any thread may add or cancel a task.
 
     Attributes:
-        timer_list: The bucket that holds the task; None while the task is not pending.
-        timer_prev, timer_next: The task's neighbours in that bucket.
+        node_list, node_prev, node_next: The bucket that holds the task, and the task's neighbours
+            there; `timer_list` is the same on both builds.
         timer_expiration_ms: When the task is due, on the timer's clock, rounded up to a tick.
         timer_delay_ms: The delay that the timer reads; `delay_ms` is its checked form.
 
-    The `timer_` attributes belong to the timer and change under the timer's lock: read them only
-    in diagnostics, and do not set them.
+    These attributes belong to the timer and change under the timer's lock: read them only in
+    diagnostics, and do not set them.
     """
 
-    __slots__ = ("timer_delay_ms", "timer_expiration_ms", "timer_list", "timer_next", "timer_prev")
+    __slots__ = ("node_list", "node_next", "node_prev", "timer_delay_ms", "timer_expiration_ms")
 
     # In the compiled build the cyclic collector does not track tasks: its passes over a million of
     # them would cost more than all of the timer's work. A bucket reports to the collector what its
@@ -157,10 +82,15 @@ class TimerTask:
         # 0, the value of the field before any `__init__` ran in the compiled build, is never the
         # expiration of a task: `require_init` recognizes a missing `__init__` by that.
         self.timer_expiration_ms = -1
-        if not primitives.COMPILED:  # A constant. Compiled fields start as None by themselves.
-            self.timer_list: TaskList | None = None
-            self.timer_prev: TimerTask | None = None
-            self.timer_next: TimerTask | None = None
+        if not primitives.COMPILED:  # A constant. Compiled links start as none by themselves.
+            self.node_list: Bucket | None = None
+            self.node_prev: TimerTask | None = None
+            self.node_next: TimerTask | None = None
+
+    @property
+    def timer_list(self) -> Bucket | None:
+        """The bucket that holds the task; None while the task is not pending."""
+        return linked_list.list_of(self)  # type: ignore[no-any-return]
 
     @property
     def delay_ms(self) -> int:
@@ -263,20 +193,20 @@ class TimerTask:
         Returns:
             True if the task was pending.
         """
-        bucket = self.timer_list
+        bucket: Bucket | None = linked_list.list_of(self)
         while bucket is not None:
             if bucket.remove_if_linked(self):
                 return True
             # Before this thread had the lock, the clock moved the task to a bucket of a finer
             # wheel, or another thread removed it.
-            bucket = self.timer_list
+            bucket = linked_list.list_of(self)
         return False
 
     def __repr__(self) -> str:
         kind = type(self).__name__
-        if not primitives.COMPILED and not hasattr(self, "timer_list"):
+        if not primitives.COMPILED and not hasattr(self, "node_list"):
             return f"<{kind} not initialized>"
-        state = "not pending" if self.timer_list is None else "pending"
+        state = "pending" if linked_list.is_linked(self) else "not pending"
         return f"<{kind} delay_ms={self.timer_delay_ms} {state}>"
 
 
@@ -336,7 +266,7 @@ class TimerHandle(TimerTask):
         self.args = None
 
     def __repr__(self) -> str:
-        state = "not pending" if self.timer_list is None else "pending"
+        state = "pending" if linked_list.is_linked(self) else "not pending"
         if primitives.COMPILED and primitives.FORKS_HOLD_LOCKS:
             # On free threads another thread may free the callback at this moment.
             return f"<TimerHandle delay_ms={self.timer_delay_ms} {state}>"

@@ -1,11 +1,11 @@
 cimport cython
 
-from request_purgatory._native cimport primitives
+from request_purgatory._native cimport linked_list, primitives
 from request_purgatory.clock cimport Clock
-from request_purgatory.timer.bucket cimport Bucket
+from request_purgatory.timer.bucket cimport Bucket, PendingTasks
 from request_purgatory.timer.delay_queue cimport DelayQueue
 from request_purgatory.timer.sleeping_threads cimport SleepingThread, SleepingThreads
-from request_purgatory.timer.task cimport PendingTasks, TaskList, TimerHandle, TimerTask
+from request_purgatory.timer.task cimport TimerHandle, TimerTask
 from request_purgatory.timer.wheel cimport TimingWheel
 
 
@@ -28,7 +28,7 @@ cdef class SystemTimer:
     cdef bint _starts_with_first_task
     cdef object __weakref__
 
-    @cython.locals(bucket=TaskList)
+    @cython.locals(bucket=Bucket)
     cpdef add(self, TimerTask task)
 
     @cython.locals(handle=TimerHandle, now_ns=longlong)
@@ -44,9 +44,9 @@ cdef class SystemTimer:
         expiration_ms=longlong,
         wheel=TimingWheel,
         top=TimingWheel,
+        bucket=Bucket,
         wakes_too_late=bint,
         lock=primitives.CoreLock,
-        bucket=Bucket,
         delay_ms=longlong,
     )
     cdef add_from(self, TimerTask task, long long start_ms)
@@ -84,7 +84,6 @@ cdef class SystemTimer:
         came_due=bint,
         bucket=Bucket,
         task=TimerTask,
-        after=TimerTask,
     )
     cdef bint _collect_due(self) except -1
 

@@ -9,16 +9,16 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Protocol
 
-from request_purgatory._native import primitives
+from request_purgatory._native import linked_list, primitives
 from request_purgatory._native.failsafe import log_contained, warn
 from request_purgatory._native.forks import register_for_forks
 from request_purgatory.clock import Clock, MonotonicClock, check_range
 from request_purgatory.errors import TaskInUseError, TimerClosedError, whole_number
-from request_purgatory.timer.bucket import Bucket
+from request_purgatory.timer.bucket import Bucket, PendingTasks
 from request_purgatory.timer.clock_thread import ClockThread
 from request_purgatory.timer.delay_queue import DelayQueue
 from request_purgatory.timer.sleeping_threads import SleepingThread, SleepingThreads
-from request_purgatory.timer.task import PendingTasks, TimerHandle, TimerTask, whole_ms
+from request_purgatory.timer.task import TimerHandle, TimerTask, whole_ms
 from request_purgatory.timer.wheel import TimingWheel, max_buckets
 
 logger = logging.getLogger(__name__)
@@ -197,7 +197,7 @@ class SystemTimer:
         """
         now_ms = primitives.floor_ms(self.clock.read_ns())
         self._lock.acquire()
-        expiration_ms = now_ms if self._due.head is not None else self._next_bucket_ms()
+        expiration_ms = self._next_bucket_ms() if linked_list.is_empty(self._due) else now_ms
         self._lock.release()
         return expiration_ms
 
@@ -220,12 +220,12 @@ class SystemTimer:
             NotInitializedError: The task's class does not call `super().__init__(delay_ms)`.
         """
         task.require_init()
-        bucket = task.timer_list
+        bucket: Bucket | None = linked_list.list_of(task)
         while bucket is not None and not self._closed:
-            if not isinstance(bucket, Bucket) or bucket.pending is not self._pending:
+            if bucket.pending is not self._pending:
                 raise TaskInUseError(f"{task!r} is pending in another timer than {self.name!r}")
             bucket.remove_if_linked(task)
-            bucket = task.timer_list
+            bucket = linked_list.list_of(task)
         self.add_from(task, primitives.ceil_ms(self.clock.read_ns()))
 
     def call_later_ms(
@@ -261,9 +261,9 @@ class SystemTimer:
             handle.timer_delay_ms = whole_ms("delay_ms", delay_ms)
         if not primitives.COMPILED:  # A constant. Compiled fields start so by themselves.
             handle.timer_expiration_ms = 0
-            handle.timer_list = None
-            handle.timer_prev = None
-            handle.timer_next = None
+            handle.node_list = None
+            handle.node_prev = None
+            handle.node_next = None
         handle.callback = callback
         handle.args = args
         # Not a conditional expression, whose type would be a Python int for the compiler.
@@ -316,21 +316,21 @@ class SystemTimer:
         if self._closed:
             lock.release()
             raise TimerClosedError(self.name)
-        if task.timer_list is not None:
+        if linked_list.is_linked(task):
             lock.release()
             self.add(task)  # Another thread has added it since: move it.
             return
         if start_ms > wheel.current_ms + wheel.tick_ms:
             self._skip_idle_time(start_ms - 1)
         task.timer_expiration_ms = expiration_ms
-        if not wheel.add(task):
+        if wheel.add(task):
+            # A coarse bucket has to be collected before its tasks are due.
+            bucket: Bucket = linked_list.list_of(task)
+            expiration_ms = bucket.expiration_ms
+        else:
             # Another thread has advanced the wheel past the task since the clock was read: the task
             # is due, and stays pending until it is executed.
-            self._due.link(task)
-        else:
-            # A coarse bucket has to be collected before its tasks are due.
-            bucket: Any = task.timer_list
-            expiration_ms = bucket.expiration_ms
+            linked_list.append(self._due, task)
         self._pending.count += 1
         wakes_too_late = expiration_ms < self._sleepers.earliest_ms
         lock.release()
@@ -415,7 +415,7 @@ class SystemTimer:
             raise TimerClosedError(self.name)
         self._collect_due()
         self._run_due(at_most)
-        return self._due.head is not None
+        return not linked_list.is_empty(self._due)
 
     def _run_due(self, at_most: int) -> None:
         """Execute due tasks; all of them if `at_most` is negative."""
@@ -470,7 +470,7 @@ class SystemTimer:
                     self._wake_requested = False
                     lock.release()
                     return False
-                if self._due.head is not None:
+                if not linked_list.is_empty(self._due):
                     # Added after this thread last collected, and due already.
                     lock.release()
                     return True
@@ -504,25 +504,17 @@ class SystemTimer:
         wheel = self._wheel
         due = self._due
         self._lock.acquire()
-        came_due = due.head is not None
+        came_due = not linked_list.is_empty(due)
         bucket = self._queue.poll(now_ms)
         while bucket is not None:
             came_due = True
             wheel.advance(bucket.expiration_ms)
             bucket.expiration_ms = -1
-            # Detach the whole chain at once, which is cheaper than unlinking each task.
-            task = bucket.head
-            bucket.head = None
-            bucket.tail = None
+            task = linked_list.detach_first(bucket)
             while task is not None:
-                after = task.timer_next
-                # `timer_list` changes from the old bucket to the new one in one step: `cancel`
-                # reads it without the lock, and would take None for "not pending".
-                task.timer_prev = None
-                task.timer_next = None
                 if not wheel.add(task):
-                    due.link(task)
-                task = after
+                    linked_list.append(due, task)
+                task = linked_list.detach_first(bucket)
             bucket = self._queue.poll(now_ms)
         wheel.advance(now_ms)
         self._lock.release()
@@ -535,7 +527,7 @@ class SystemTimer:
             The task, which is no longer pending; None if none is due.
         """
         self._lock.acquire()
-        task = self._due.pop_first()
+        task: TimerTask | None = linked_list.pop_first(self._due)
         if task is not None:
             self._pending.count -= 1
         self._lock.release()
@@ -706,7 +698,7 @@ class SystemTimer:
         for bucket in self.all_buckets():
             while True:
                 self._lock.acquire()
-                task = bucket.pop_first()
+                task: TimerTask | None = linked_list.pop_first(bucket)
                 if task is not None:
                     self._pending.count -= 1
                 self._lock.release()

@@ -1,8 +1,9 @@
 cimport cython
 
-from request_purgatory.timer.bucket cimport Bucket
+from request_purgatory._native cimport linked_list
+from request_purgatory.timer.bucket cimport Bucket, PendingTasks
 from request_purgatory.timer.delay_queue cimport DelayQueue
-from request_purgatory.timer.task cimport PendingTasks, TimerTask
+from request_purgatory.timer.task cimport TimerTask
 
 
 @cython.final

@@ -6,11 +6,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from request_purgatory._native import primitives
+from request_purgatory._native import linked_list, primitives
 from request_purgatory.errors import InvalidArgumentError
-from request_purgatory.timer.bucket import Bucket
+from request_purgatory.timer.bucket import Bucket, PendingTasks
 from request_purgatory.timer.delay_queue import DelayQueue
-from request_purgatory.timer.task import PendingTasks, TimerTask
+from request_purgatory.timer.task import TimerTask
 
 
 def max_buckets(tick_ms: int, wheel_size: int) -> int:
@@ -53,7 +53,8 @@ class TimingWheel:
     level 0, bucket 13. At 13 it runs.
 
     >>> from request_purgatory.timer.delay_queue import DelayQueue
-    >>> from request_purgatory.timer.task import PendingTasks, TimerTask
+    >>> from request_purgatory.timer.bucket import PendingTasks
+    >>> from request_purgatory.timer.task import TimerTask
     >>> queue = DelayQueue()
     >>> wheel = TimingWheel(1, 3, 0, PendingTasks(), queue)
     >>> task = TimerTask(13)
@@ -155,7 +156,7 @@ class TimingWheel:
         bucket = wheel.buckets[slot % wheel.wheel_size]
         if bucket.expiration_ms < 0:
             wheel.queue.push(bucket, slot * tick_ms)
-        bucket.link(task)
+        linked_list.append(bucket, task)
         return True
 
     def advance(self, now_ms: int) -> None:
@@ -198,7 +199,7 @@ class TimingWheel:
     @property
     def used_buckets(self) -> int:
         """The number of this wheel's buckets that hold tasks."""
-        return sum(bucket.head is not None for bucket in self.buckets)
+        return sum(not bucket.is_empty for bucket in self.buckets)
 
     def check(self) -> int:
         """Assert every invariant of the wheels and the delay queue.

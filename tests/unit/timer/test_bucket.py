@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import pytest
 
+import request_purgatory
 from request_purgatory import TimerTask
-from request_purgatory.timer.bucket import Bucket
-from request_purgatory.timer.task import PendingTasks
+from request_purgatory.timer.bucket import Bucket, PendingTasks
 
 
 @pytest.fixture
@@ -74,6 +77,32 @@ def test_removed_task_can_go_to_another_bucket(bucket: Bucket) -> None:
 def test_check_finds_a_task_that_is_in_two_buckets(bucket: Bucket) -> None:
     """The invariant check detects a broken list."""
     (task,) = fill(bucket, 1)
-    Bucket(bucket.pending).append(task)
+    other = Bucket(bucket.pending)
+    other.append(task)
     with pytest.raises(AssertionError, match="does not name"):
         bucket.check()
+
+
+class WeakTask(TimerTask):
+    """A task that shows when it is freed."""
+
+    __slots__ = ("__weakref__",)
+
+
+@pytest.mark.skipif(
+    not request_purgatory.__compiled__, reason="interpreted, a task has a reference to its bucket"
+)
+def test_bucket_that_goes_first_lets_its_tasks_go() -> None:
+    """A task that the program has is in no bucket then; the others are freed."""
+    bucket = Bucket(PendingTasks())
+    kept, dropped = WeakTask(1), WeakTask(1)
+    seen = weakref.ref(dropped)
+    bucket.append(dropped)
+    bucket.append(kept)
+    del bucket, dropped
+    gc.collect()
+    assert seen() is None
+    assert kept.timer_list is None
+    later = Bucket(PendingTasks())
+    later.append(kept)
+    assert later.check() == 1

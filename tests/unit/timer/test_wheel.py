@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from request_purgatory import InvalidArgumentError, TimerTask
+from request_purgatory.timer.bucket import PendingTasks
 from request_purgatory.timer.delay_queue import DelayQueue
-from request_purgatory.timer.task import PendingTasks
 from request_purgatory.timer.wheel import TimingWheel
 
 
@@ -149,7 +149,7 @@ def test_bucket_is_used_again_in_the_next_round() -> None:
     second = enter(wheel, 13)
     assert second is not None
     assert wheel.levels == 1
-    assert [bucket.expiration_ms for bucket in wheel.buckets if bucket.head is not None] == [12, 13]
+    assert [bucket.expiration_ms for bucket in wheel.buckets if not bucket.is_empty] == [12, 13]
     wheel.check()
 
 
