@@ -3,6 +3,7 @@ cimport cython
 from request_purgatory._native cimport primitives, states
 
 
+@cython.final
 cdef class PurgatoryCounters:
     cdef primitives.CoreLock _lock
     cdef long long[::1] _waits
@@ -21,8 +22,8 @@ cdef class PurgatoryCounters:
     cpdef reset(self)
     cpdef primitives.CoreLock fork_lock(self)
     cdef long long pending_unlocked(self) noexcept
-    cpdef long long count_entered(self) except? -1
-    cpdef long long count_ended(self, int state, long long waited_ms) except? -1
+    cpdef long long count_entered(self) noexcept
+    cpdef long long count_ended(self, int state, long long waited_ms) noexcept
     cpdef count_ended_at_once(self, int state)
     cdef void _count_end(self, int state) noexcept
 

@@ -9,7 +9,9 @@ CPython does.
 
 from cpython.object cimport PyObject, newfunc
 
+from request_purgatory._native cimport primitives
 from request_purgatory.purgatory.operation cimport DelayedOperation
+from request_purgatory.timer.task cimport whole_ms
 
 cdef extern from "Python.h":
     ctypedef object (*ternary)(PyObject *, PyObject *, PyObject *)
@@ -38,7 +40,11 @@ cdef object make(PyObject *kind, PyObject *const *arguments, size_t count, PyObj
         and (<Type *> kind).tp_new == core_new
     ):
         made = <DelayedOperation> core_new(<type> kind, <PyObject *> no_arguments, NULL)
-        made._init_task("timeout_ms", <object> arguments[0])
+        # As `_init_task`, without its calls.
+        made.timer_delay_ms = primitives.clamp(<object> arguments[0])
+        if made.timer_delay_ms > primitives.MAX_DELAY_MS:
+            whole_ms("timeout_ms", <object> arguments[0])
+        made.timer_expiration_ms = -1
         return made
     return make_as_cpython(kind, arguments, PyVectorcall_NARGS(count), names)
 

@@ -133,6 +133,37 @@ static inline PyObject *rp_dict_get(PyObject *mapping, PyObject *key)
     return found == NULL ? Py_NewRef(Py_None) : found;
 }
 
+/* The same, as a borrowed reference to what the dict has under the key then; NULL where the key raises. */
+static inline PyObject *rp_dict_setdefault(PyObject *mapping, PyObject *key, PyObject *value)
+{
+#if PY_VERSION_HEX >= 0x030D0000
+    PyObject *found;
+    if (PyDict_SetDefaultRef(mapping, key, value, &found) < 0)
+        return NULL;
+    Py_DECREF(found); /* the caller has the lock without which the dict does not change */
+    return found;
+#else
+    return PyDict_SetDefault(mapping, key, value);
+#endif
+}
+
+static inline PyObject *rp_dict_replace(PyObject *mapping, PyObject *key, PyObject *value)
+{
+    return PyDict_SetItem(mapping, key, value) < 0 ? NULL : value;
+}
+
+/* 0 where the key raises, 1 otherwise, whether or not the dict had the key. */
+static inline int rp_dict_discard(PyObject *mapping, PyObject *key)
+{
+#if PY_VERSION_HEX >= 0x030D0000
+    return PyDict_Pop(mapping, key, NULL) >= 0;
+#else
+    PyObject *found = _PyDict_Pop(mapping, key, Py_None);
+    Py_XDECREF(found);
+    return found != NULL;
+#endif
+}
+
 /* True if there are references besides that of one variable. On free threads there is no cheap answer. */
 #ifdef Py_GIL_DISABLED
 #define RP_HOLDS_GIL 0
@@ -210,6 +241,37 @@ static inline PyObject *rp_call_method(PyObject *target, rp_method *table, PyObj
     }
 
 RP_METHOD(try_complete)
+
+/* What a call raised stays the thread's current exception until `rp_take_error`, which has to be the next
+   call of Python's interface. */
+
+static inline int rp_try_complete(PyObject *target)
+{
+    PyObject *answer = rp_call_try_complete(target);
+    int is_true;
+    if (answer == NULL)
+        return -1;
+    is_true = answer == Py_False ? 0 : answer == Py_True ? 1 : PyObject_IsTrue(answer);
+    Py_DECREF(answer);
+    return is_true;
+}
+
+static inline PyObject *rp_take_error(void)
+{
+#if PY_VERSION_HEX >= 0x030C0000
+    PyObject *error = PyErr_GetRaisedException();
+#else
+    PyObject *type, *error, *traceback;
+    PyErr_Fetch(&type, &error, &traceback);
+    PyErr_NormalizeException(&type, &error, &traceback);
+    if (traceback != NULL)
+        PyException_SetTraceback(error, traceback);
+    Py_XDECREF(type);
+    Py_XDECREF(traceback);
+#endif
+    return error != NULL ? error : Py_NewRef(Py_None);
+}
+
 RP_METHOD(on_complete)
 RP_METHOD(on_expiration)
 RP_METHOD(run)

@@ -1,5 +1,6 @@
 # The functions of primitives.pyx, inlined where they are used.
 cimport cython
+from cpython.object cimport PyObject
 
 cdef extern from "primitives.h":
     ctypedef struct rp_lock:
@@ -16,7 +17,11 @@ cdef extern from "primitives.h":
     void rp_lock_object(object target) noexcept
     void rp_unlock_object(object target) noexcept
     object rp_dict_get(dict mapping, object key)
-    object rp_call_try_complete(object target)
+    PyObject *rp_dict_setdefault(dict mapping, object key, object value) noexcept
+    PyObject *rp_dict_replace(dict mapping, object key, object value) noexcept
+    bint rp_dict_discard(dict mapping, object key) noexcept
+    int rp_try_complete(object target) noexcept
+    object rp_take_error()
     object rp_call_on_complete(object target)
     object rp_call_on_expiration(object target)
     object rp_call_run(object target)
@@ -93,6 +98,20 @@ cdef inline object dict_get(dict mapping, object key):
     return rp_dict_get(mapping, key)
 
 
+# Without an exception handler: NULL or False is returned where the key raises, and `take_error` has to
+# be the next call.
+cdef inline PyObject *dict_setdefault(dict mapping, object key, object value) noexcept:
+    return rp_dict_setdefault(mapping, key, value)
+
+
+cdef inline PyObject *dict_replace(dict mapping, object key, object value) noexcept:
+    return rp_dict_replace(mapping, key, value)
+
+
+cdef inline bint dict_discard(dict mapping, object key) noexcept:
+    return rp_dict_discard(mapping, key)
+
+
 cdef inline bint is_made_slowly(object target) noexcept:
     return rp_is_made_slowly(target)
 
@@ -101,8 +120,12 @@ cdef inline bint is_shared(object target) noexcept:
     return rp_is_shared(target)
 
 
-cdef inline object call_try_complete(object operation):
-    return rp_call_try_complete(operation)
+cdef inline int try_complete(object operation) noexcept:
+    return rp_try_complete(operation)
+
+
+cdef inline object take_error():
+    return rp_take_error()
 
 
 cdef inline object call_on_complete(object operation):

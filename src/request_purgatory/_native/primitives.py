@@ -31,7 +31,6 @@ __all__ = [
     "call_on_complete",
     "call_on_expiration",
     "call_run",
-    "call_try_complete",
     "ceil_ms",
     "clamp",
     "dict_get",
@@ -49,7 +48,9 @@ __all__ = [
     "release_after_fork",
     "seconds_to_ms",
     "set_postponed",
+    "take_error",
     "thread_tag",
+    "try_complete",
     "unlock_object",
 ]
 
@@ -186,9 +187,31 @@ def leave_check() -> None:
     _depth.value -= 1
 
 
-def call_try_complete(operation: Any) -> object:
-    """Return `operation.try_complete()`; compiled, without a look-up for most classes."""
-    return operation.try_complete()
+class _Raised(threading.local):
+    error: BaseException | None = None
+
+
+_raised = _Raised()
+
+
+def try_complete(operation: Any) -> int:
+    """Call `operation.try_complete()`; compiled, without a look-up for most classes.
+
+    Returns:
+        1 or 0, as the answer is true or not; -1 if it raised. Then `take_error` has to be the next
+        call on this thread.
+    """
+    try:
+        return 1 if operation.try_complete() else 0
+    except BaseException as error:
+        _raised.error = error
+        return -1
+
+
+def take_error() -> BaseException | None:
+    """Return what the last `try_complete` on this thread raised, once."""
+    error, _raised.error = _raised.error, None
+    return error
 
 
 def call_on_complete(operation: Any) -> None:

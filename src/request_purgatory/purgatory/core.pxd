@@ -35,13 +35,17 @@ cdef class PurgatoryCore(OperationHost):
     @cython.locals(completed=bint, counted=bint, now_ns=longlong)
     cpdef bint try_complete_else_watch(self, DelayedOperation operation, watch_keys) except -1
 
+    @cython.final
     @cython.locals(state=int)
     cdef bint _count_in(self, DelayedOperation operation, long long now_ms) except -1
 
+    @cython.final
     cdef _start_timeout(self, DelayedOperation operation, long long start_ms)
 
+    @cython.final
     cdef bint _withdraw(self, DelayedOperation operation) except -1
 
+    @cython.final
     cdef bint _abandon(self, DelayedOperation operation, error, bint counted) except -1
 
     @cython.locals(now_ns=longlong)
@@ -52,9 +56,11 @@ cdef class PurgatoryCore(OperationHost):
     @cython.locals(shard=WatchShard, watchers=WatcherList, depth=int)
     cpdef Py_ssize_t check_and_complete(self, key) except -1
 
+    @cython.final
     @cython.locals(only=DelayedOperation, operation=DelayedOperation, completed=Py_ssize_t)
     cdef Py_ssize_t _try_all(self, WatchShard shard, WatcherList watchers) except -1
 
+    @cython.final
     @cython.locals(completed=bint)
     cdef bint _try_watching(
         self, WatchShard shard, WatcherList watchers, DelayedOperation operation

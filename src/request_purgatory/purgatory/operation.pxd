@@ -35,29 +35,36 @@ cdef class DelayedOperation(TimerTask):
     cpdef bint force_complete(self) except -1
     cpdef bint cancel(self) except -1
     cpdef abandon_in_child(self)
+
     cpdef bint _expire(self, long long now_ms) except -1
 
+    @cython.final
     @cython.locals(purgatory=OperationHost)
     cdef _notify_end(self)
 
+    @cython.final
     @cython.locals(purgatory=OperationHost)
-    cpdef bint _end(self, int state, long long now_ms) except -1
+    cdef bint _end(self, int state, long long now_ms) except -1
 
+    @cython.final
     @cython.locals(pending=bint)
-    cpdef bint _renew(self, long long now_ms, object timeout_ms) except -1
-
-    @cython.locals(completed=bint, alone=bint, mark=cython.uint)
-    cpdef bint _try(self) except -1
+    cdef bint _renew(self, long long now_ms, object timeout_ms) except -1
 
     @cython.final
-    cdef bint _call_try_complete(self) except -1
+    @cython.locals(answer=int, alone=bint, mark=cython.uint)
+    cdef bint _try(self) except -1
 
     @cython.final
-    @cython.locals(purgatory=OperationHost, again=bint, self_notifications=int)
-    cdef bint _end_tries(self, bint completed, object error) except -1
+    @cython.locals(purgatory=OperationHost, completed=bint, again=bint, self_notifications=int)
+    cdef bint _end_tries(self, int answer) except -1
 
+    @cython.final
+    cdef _error_of(self, int answer)
+
+    @cython.final
     @cython.locals(state=int)
-    cdef int _mark_watched(self, long long now_ms) except -1
+    cdef int _mark_watched(self, long long now_ms) noexcept
 
+    @cython.final
     @cython.locals(new=bint)
-    cdef bint _attach(self, OperationHost purgatory) except -1
+    cdef bint _attach(self, OperationHost purgatory) noexcept

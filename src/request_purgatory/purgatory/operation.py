@@ -336,43 +336,40 @@ class DelayedOperation(TimerTask):
         self._try_state = states.TRYING
         self._trier = mark
         primitives.unlock_object(self)
-        try:
-            completed = self._call_try_complete()
-        except BaseException as error:
-            return self._end_tries(False, error)
+        # An exception is kept aside, as a handler would cost more than all else here.
+        answer = primitives.try_complete(self)
+        if answer < 0:
+            return self._end_tries(answer)
         primitives.lock_object(self)
         alone = self._try_state == states.TRYING
         if alone:
             self._try_state = states.IDLE
         primitives.unlock_object(self)
-        return completed if alone else self._end_tries(completed, None)
-
-    def _call_try_complete(self) -> bool:
-        """Call `try_complete` once.
-
-        Returns:
-            True if it ended the operation.
-
-        Raises:
-            NotCompletedError: It returned a true value without completing.
-            BaseException: What it raised.
-        """
-        if not primitives.call_try_complete(self):
-            return False
-        if self._state == states.COMPLETED:
-            return True
-        if self._state == states.PENDING:
+        if not alone:
+            return self._end_tries(answer)
+        if answer > 0 and self._state == states.PENDING:
             raise NotCompletedError(type(self).__name__)
-        return False
+        return answer > 0 and self._state == states.COMPLETED
 
-    def _end_tries(self, completed: bool, error: BaseException | None) -> bool:
+    def _error_of(self, answer: int) -> BaseException | None:
+        """Return what is wrong with a try; None if nothing is.
+
+        Args:
+            answer: What `primitives.try_complete` returned.
+        """
+        if answer < 0:
+            return primitives.take_error()
+        if answer > 0 and self._state == states.PENDING:
+            return NotCompletedError(type(self).__name__)
+        return None
+
+    def _end_tries(self, answer: int) -> bool:
         """Leave the tries, after one that raised or during which a note was left.
 
         Tries again for a note while the operation is pending.
 
         Args:
-            completed: True if the try ended the operation.
-            error: What it raised.
+            answer: What `primitives.try_complete` returned for that try.
 
         Returns:
             True if the last try ended the operation.
@@ -384,6 +381,8 @@ class DelayedOperation(TimerTask):
         leaving: BaseException | None = None
         self_notifications = 0
         while True:
+            error = self._error_of(answer)
+            completed = answer > 0 and self._state == states.COMPLETED
             primitives.lock_object(self)
             again = self._try_state != states.TRYING and self._state == states.PENDING
             if again and self._try_state == states.TRY_AGAIN_FOR_ITSELF:
@@ -403,12 +402,7 @@ class DelayedOperation(TimerTask):
                 purgatory = self._purgatory
                 assert purgatory is not None, "only a purgatory tries"
                 purgatory._callback_failed(self, error)
-                error = None
-            try:
-                completed = self._call_try_complete()
-            except BaseException as raised:
-                completed = False
-                error = raised
+            answer = primitives.try_complete(self)
         if leaving is not None:
             raise leaving
         if error is not None:

@@ -111,15 +111,14 @@ cdef class WatchShard:
 
     cdef watch(self, object key, DelayedOperation operation, Node *node, size_t place):
         """Append the operation's unused node to the list of `key`."""
-        cdef primitives.CoreLock lock = self._lock
         cdef WatcherList watchers = primitives.dict_get(self._lists, key)
         while True:
             if watchers is None:
                 watchers = self._add_list(key)
-            lock.acquire()
+            self._lock.acquire()
             if not watchers.removed:
                 break
-            lock.release()
+            self._lock.release()
             watchers = None
         if watchers._size == 0:
             Py_INCREF(watchers)
@@ -127,12 +126,13 @@ cdef class WatchShard:
         set_shard(node, self.index)
         append_node(&watchers.nodes, <PyObject *> watchers, node, place)
         watchers._size += 1
-        lock.release()
+        self._lock.release()
 
     cdef WatcherList _add_list(self, object key):
         """Return the list of `key`, a new one if there is none."""
         cdef WatcherList made = None
         cdef WatcherList watchers
+        cdef PyObject *found
         if primitives.HOLDS_GIL:
             made, self._spare = self._spare, None
             if made is not None and primitives.is_shared(made):
@@ -143,13 +143,14 @@ cdef class WatchShard:
         made.shard = self.index
         made.removed = False
         self._lock.acquire()
-        try:
-            watchers = self._lists.setdefault(key, made)
-            if watchers.removed:
-                # The key's __hash__ or __eq__ raised when this list should have left the map.
-                self._lists[key] = watchers = made
-        finally:
-            self._lock.release()
+        found = primitives.dict_setdefault(self._lists, key, made)
+        if found != NULL and (<WatcherList> found).removed:
+            # The key's __hash__ or __eq__ raised when this list should have left the map.
+            found = primitives.dict_replace(self._lists, key, made)
+        watchers = None if found == NULL else <WatcherList> found
+        self._lock.release()
+        if watchers is None:
+            raise primitives.take_error()
         return watchers
 
     cpdef WatcherList get(self, object key):
@@ -225,17 +226,16 @@ cdef class WatchShard:
         # An operation that is its own key would be kept alive by a list that another thread has.
         # The key lives until the lock is released.
         key, watchers.key = watchers.key, None
-        try:
-            self._lists.pop(key, None)
-            if primitives.HOLDS_GIL:
-                self._spare = watchers
-        except Exception as error:
-            failed = error
-        finally:
-            self._lock.release()
+        if not primitives.dict_discard(self._lists, key):
+            failed = primitives.take_error()
+        elif primitives.HOLDS_GIL:
+            self._spare = watchers
+        self._lock.release()
         Py_DECREF(<object> operation)
         Py_DECREF(watchers)
         if failed is not None:
+            if not isinstance(failed, Exception):
+                raise failed
             # Raised by the key's own __hash__ or __eq__. The map keeps an empty list of the key
             # until the key is watched again or the table is emptied.
             logger.error(

@@ -41,13 +41,7 @@ cdef class SystemTimer:
     cdef long long _next_bucket_ms(self) except? -2
 
     @cython.locals(
-        expiration_ms=longlong,
-        wheel=TimingWheel,
-        top=TimingWheel,
-        bucket=Bucket,
-        wakes_too_late=bint,
-        lock=primitives.CoreLock,
-        delay_ms=longlong,
+        expiration_ms=longlong, wakes_too_late=bint, bucket=Bucket, delay_ms=longlong
     )
     cdef add_from(self, TimerTask task, long long start_ms)
 

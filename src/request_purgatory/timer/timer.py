@@ -304,26 +304,24 @@ class SystemTimer:
                 raise TimerClosedError(self.name)
             self._execute(task)
             return
-        wheel = self._wheel
         expiration_ms = start_ms + delay_ms
-        if wheel.tick_ms > 1:
-            expiration_ms = wheel.round_up(expiration_ms)
-        top = self._coarsest
-        if expiration_ms >= top.current_ms + top.interval_ms:
+        # No local names for the timer's parts: compiled, each would count a reference.
+        if self._wheel.tick_ms > 1:
+            expiration_ms = self._wheel.round_up(expiration_ms)
+        if expiration_ms >= self._coarsest.current_ms + self._coarsest.interval_ms:
             self._add_overflow_wheels(start_ms, expiration_ms)
-        lock = self._lock
-        lock.acquire()
+        self._lock.acquire()
         if self._closed:
-            lock.release()
+            self._lock.release()
             raise TimerClosedError(self.name)
         if linked_list.is_linked(task):
-            lock.release()
+            self._lock.release()
             self.add(task)  # Another thread has added it since: move it.
             return
-        if start_ms > wheel.current_ms + wheel.tick_ms:
+        if start_ms > self._wheel.current_ms + self._wheel.tick_ms:
             self._skip_idle_time(start_ms - 1)
         task.timer_expiration_ms = expiration_ms
-        if wheel.add(task):
+        if self._wheel.add(task):
             # A coarse bucket has to be collected before its tasks are due.
             bucket: Bucket = linked_list.list_of(task)
             expiration_ms = bucket.expiration_ms
@@ -333,7 +331,7 @@ class SystemTimer:
             linked_list.append(self._due, task)
         self._pending.count += 1
         wakes_too_late = expiration_ms < self._sleepers.earliest_ms
-        lock.release()
+        self._lock.release()
         if wakes_too_late:
             self._wake_sleepers()
 
