@@ -125,7 +125,7 @@ def test_report_has_the_numbers(report: str) -> None:
     assert "4.76 %" in text
     assert "two milliseconds" in text
     assert re.search("requests out ?21", text)
-    assert "tick_ms 1, wheel_size 20, purge_interval 1000, shards 512" in text
+    assert "tick_ms 1, wheel_size 256, purge_interval 1000, shards 512" in text
     assert "100.0 %" in text
 
 

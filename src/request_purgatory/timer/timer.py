@@ -94,7 +94,7 @@ class SystemTimer:
     >>> timer = SystemTimer("example", clock=clock)
     >>> handle = timer.call_later_ms(30, print, "30 ms have passed")
     >>> timer.size, timer.next_expiration_ms
-    (1, 20)
+    (1, 30)
     >>> clock.advance(30)
     >>> timer.advance_clock(0)
     30 ms have passed
@@ -115,7 +115,7 @@ class SystemTimer:
         name: str,
         *,
         tick_ms: int = 1,
-        wheel_size: int = 20,
+        wheel_size: int = 256,
         clock: Clock | None = None,
         executor: Executor | None = None,
     ) -> None:
@@ -124,7 +124,8 @@ class SystemTimer:
         Args:
             name: Shown in errors and logs.
             tick_ms: The resolution in whole milliseconds, at least 1.
-            wheel_size: Buckets per wheel, at least 2.
+            wheel_size: Buckets per wheel, at least 2. Kafka has 20. With more, a task moves less
+                often before it is due: two wheels of 256 reach a minute at 1 ms, four of 20 do.
             clock: The source of time, from 0 to 292 years; a MonotonicClock by default.
             executor: Runs the tasks; by default the thread that advances the clock does. A task
                 that the executor refuses runs on that thread. If the executor drops a task, the

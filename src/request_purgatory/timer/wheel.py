@@ -33,9 +33,9 @@ class TimingWheel:
 
     A wheel of n buckets of u ms, at time c, holds tasks that expire before c + n*u. A later task
     overflows into a wheel whose ticks are as wide as this whole ring, n*u. Above that wheel is one
-    with ticks of n^2*u, and so on: at 1 ms, five levels of twenty reach 53 minutes, nine reach 16
-    years. Overflow wheels are made when first needed, and buckets are reused round after round.
-    When a coarse bucket is due, its tasks move to finer wheels, and in the end to the finest one.
+    with ticks of n^2*u, and so on: at 1 ms, three levels of 256 reach 4.6 hours, five 34 years.
+    Overflow wheels are made when first needed, and buckets are reused round after round. When a
+    coarse bucket is due, its tasks move to finer wheels, and in the end to the finest one.
 
     Expirations are rounded *up* to the finest tick, once, when a task is added (`round_up`). So a
     task never runs early, and at most one tick late. Above the finest wheel a bucket expires at the
@@ -52,8 +52,8 @@ class TimingWheel:
     task moves to level 1, where c is 9, into the bucket of [12, 15). At 12 the task moves to
     level 0, bucket 13. At 13 it runs.
 
-    >>> from request_purgatory.timer.delay_queue import DelayQueue
     >>> from request_purgatory.timer.bucket import PendingTasks
+    >>> from request_purgatory.timer.delay_queue import DelayQueue
     >>> from request_purgatory.timer.task import TimerTask
     >>> queue = DelayQueue()
     >>> wheel = TimingWheel(1, 3, 0, PendingTasks(), queue)

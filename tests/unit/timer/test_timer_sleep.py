@@ -36,7 +36,7 @@ def test_sleeping_thread_is_woken_when_the_clock_reaches_its_bucket(
 ) -> None:
     """It sleeps until exactly that time."""
     clock = SleepRecordingClock()
-    timer = SystemTimer("test", clock=clock)
+    timer = SystemTimer("test", wheel_size=20, clock=clock)
     runs_ms: list[int] = []
     timer.add(Note(50, clock, runs_ms))
     came_due: list[bool] = []

@@ -98,7 +98,7 @@ class ReplaySettings:
 
     design: str = WHEEL
     tick_ms: int = 1
-    wheel_size: int = 20
+    wheel_size: int = 256
     purge_interval: int = 1000
     shards: int = 512
 
