@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gc
 import logging
+import os
 import sys
+import sysconfig
 import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
@@ -358,6 +360,42 @@ def test_ring_through_a_request_that_its_caller_holds_is_found() -> None:
     assert [ghost() for ghost in ghosts] == [None] * 5
 
 
+# -- collections that the interpreter starts by itself
+
+
+def collect_automatically(enough: Callable[[], bool]) -> None:
+    """Allocate until `enough` is true, so that the interpreter starts full collections by itself.
+
+    It does so once the objects that survived are a quarter more than at the last one.
+
+    Args:
+        enough: Called now and then.
+    """
+    kept: list[object] = []
+    most = 2 * len(gc.get_objects()) + 1_000_000
+    gc.enable()
+    try:
+        while len(kept) < most and not enough():
+            kept.extend([] for _ in range(1_000))
+    finally:
+        gc.disable()
+    assert enough(), f"no collection did it within {most:,} allocations"
+
+
+@pytest.mark.parametrize("keys", [["a"], ["a", "b"]], ids=["one key", "two keys"])
+def test_automatic_collection_finds_a_dropped_ring(keys: list[str]) -> None:
+    """The purgatory holds the request, which waits, and the request holds the purgatory."""
+    timer, _ = make_timer()
+    purgatory = DelayedOperationPurgatory("leaks", timer=timer, reaper=False)
+    payload = Payload()
+    payload.ring = purgatory
+    ghosts = [weakref.ref(purgatory), weakref.ref(payload)]
+    purgatory.try_complete_else_watch(Request(1_000, complete=payload), keys)
+    del timer, purgatory, payload
+    assert all(ghost() is not None for ghost in ghosts), "no ring: this would prove nothing"
+    collect_automatically(lambda: all(ghost() is None for ghost in ghosts))
+
+
 # -- hiding: what waits is no work for the collector, but in a full collection
 
 needs_untracking = pytest.mark.skipif(
@@ -530,6 +568,128 @@ def test_purgatory_asks_to_be_called_again_when_others_emptied_the_callbacks() -
     purgatory.purge()
     assert is_seen_in_a_full_collection(request)
     gc.callbacks[:] = others
+    purgatory.close()
+
+
+def collect_twice_automatically() -> None:
+    """Return after two full collections that the interpreter started by itself."""
+    before = gc.get_stats()[2]["collections"]
+    collect_automatically(lambda: gc.get_stats()[2]["collections"] >= before + 2)
+
+
+COLLECTIONS: dict[str, Callable[[], object]] = {
+    "none": lambda: None,
+    "full": lambda: (gc.collect(), gc.collect()),
+    "automatic": collect_twice_automatically,
+}
+# Free-threaded builds have one generation; from 3.14.0 to 3.14.4 the collector is incremental.
+has_generations = not sysconfig.get_config_var("Py_GIL_DISABLED") and not (
+    (3, 14) <= sys.version_info < (3, 14, 5)
+)
+
+
+@pytest.fixture(params=COLLECTIONS)
+def collect(request: pytest.FixtureRequest) -> Callable[[], object]:
+    """Return a function that carries out one kind of collection."""
+    if request.param == "automatic" and not has_generations:
+        pytest.skip("no automatic collection of this interpreter is a full one")
+    return COLLECTIONS[request.param]
+
+
+def test_collections_add_and_drop_no_reference_to_what_waits(
+    collect: Callable[[], object],
+) -> None:
+    """Pending, ended and not yet purged: each has as many references after it as before."""
+    purgatory, _ = hiding_purgatory()
+    requests = [Request(1 + number * 100) for number in range(20)]
+    for request in requests:
+        purgatory.try_complete_else_watch(request, ["a", "b"])
+    for request in requests[::2]:
+        request.force_complete()
+    before = [sys.getrefcount(request) for request in requests]
+    collect()
+    assert [sys.getrefcount(request) for request in requests] == before
+    purgatory.close()
+
+
+@pytest.mark.parametrize("keys", [["a"], ["a", "b"]], ids=["one key", "two keys"])
+@pytest.mark.parametrize("end", ENDS)
+def test_request_that_has_left_is_freed_at_once(
+    end: str, keys: list[str], collect: Callable[[], object]
+) -> None:
+    """However it ended, and whatever collections went by, without a further one."""
+    purgatory, clock = hiding_purgatory()
+    request, payload = Request(1_000), Payload()
+    ghost = weakref.ref(payload)
+    request.during["try"] = payload
+    purgatory.try_complete_else_watch(request, keys)
+    collect()
+    request.ready = True
+    ENDS[end](purgatory, clock, request)
+    assert request.is_completed
+    if not purgatory.is_closed:
+        purgatory.purge()
+    del request, payload
+    assert ghost() is None
+    purgatory.close()
+
+
+def test_requests_of_a_timer_that_was_shut_down_are_freed_at_once(
+    collect: Callable[[], object],
+) -> None:
+    """The purgatory's watch table has the last references to them."""
+    purgatory, _ = hiding_purgatory()
+    request, payload = Request(1_000), Payload()
+    ghost = weakref.ref(payload)
+    request.during["try"] = payload
+    purgatory.try_complete_else_watch(request, ["a"])
+    collect()
+    assert purgatory.timer.shutdown() == [request]
+    assert purgatory.discard(request)
+    del request, payload
+    purgatory.purge()
+    assert ghost() is None
+
+
+def test_requests_that_checks_have_met_under_all_keys_are_freed_before_a_purge() -> None:
+    """The backlog forgets them when it is shrunk."""
+    purgatory, _ = hiding_purgatory(purge_interval=1_000_000)
+    payload = Payload()
+    ghost = weakref.ref(payload)
+    for _ in range(1_000):
+        request = Request(1_000)
+        request.during["try"] = payload
+        purgatory.try_complete_else_watch(request, ["a"])
+        request.force_complete()
+    purgatory.check_and_complete("a")
+    del payload
+    assert ghost() is not None
+    extra = Request(1_000)
+    purgatory.try_complete_else_watch(extra, ["b"])
+    extra.force_complete()
+    del request
+    assert ghost() is None
+    purgatory.close()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+def test_requests_are_freed_at_once_in_a_forked_child(collect: Callable[[], object]) -> None:
+    """The child abandons them."""
+    purgatory, _ = hiding_purgatory()
+    request, payload = Request(1_000), Payload()
+    ghost = weakref.ref(payload)
+    request.during["try"] = payload
+    purgatory.try_complete_else_watch(request, ["a", "b"])
+    ended = Request(1_000)
+    ended.during["try"] = payload
+    purgatory.try_complete_else_watch(ended, ["a", "b"])
+    ended.force_complete()
+    collect()
+    child = os.fork()
+    if child == 0:
+        del request, ended, payload
+        os._exit(0 if ghost() is None else 1)
+    assert os.waitpid(child, 0)[1] == 0
     purgatory.close()
 
 
