@@ -99,8 +99,9 @@ static PyMutex rp_object_locks[64];
 
 /* ---- the cyclic collector: collector_hooks.pyx explains why objects are untracked
 
-   Free-threaded builds have no generations, so untracking would save no work there. From 3.14 on
-   there are no full collections that would track the objects again. */
+   Free-threaded builds have no generations, so untracking would save no work there. From 3.14.0 to
+   3.14.4 no automatic collection is a full one, which would track the objects again. 3.14.5 went back
+   to generations (python/cpython#148726), but one module serves all of 3.14: it untracks nothing. */
 
 #if defined(Py_GIL_DISABLED) || PY_VERSION_HEX >= 0x030E0000
 #define RP_GC_UNTRACKS 0
