@@ -197,7 +197,9 @@ typedef struct {
 
 static PyObject *rp_find_and_call(PyObject *target, rp_method *known, PyObject **name, const char *text)
 {
+#if !defined(Py_GIL_DISABLED) && defined(Py_TPFLAGS_MANAGED_DICT)
     PyTypeObject *type = Py_TYPE(target);
+#endif
     if (*name == NULL && (*name = PyUnicode_InternFromString(text)) == NULL)
         return NULL;
 #if !defined(Py_GIL_DISABLED) && defined(Py_TPFLAGS_MANAGED_DICT)
