@@ -32,8 +32,8 @@ class Probe(DelayedOperation):
     """An operation that completes when an event has happened often enough.
 
     The attributes are set from outside, because an `__init__` would add a call. Each callback
-    records itself in one statement without a call, so neither a signal handler nor another thread
-    can interrupt the statement.
+    records itself in one statement without a call, so no signal handler can interrupt the
+    statement. Only the thread that ends the operation changes `calls`.
 
     Attributes:
         calls: The callbacks so far, as `describe_calls` reads them.
@@ -86,19 +86,22 @@ class FaultyProbe(TimedProbe):
     """A probe that raises once.
 
     Attributes:
+        failed_tries: The number of tries that raised. Not in `calls`, which another thread may
+            change at that moment: tries overlap with the end, but not with one another.
         failing_callback: The digit of the callback that raises; 0 for none.
         failing_try: The number of the try that raises, from 1; 0 for none.
     """
 
-    __slots__ = ("failing_callback", "failing_try")
+    __slots__ = ("failed_tries", "failing_callback", "failing_try")
 
+    failed_tries: int
     failing_callback: int
     failing_try: int
 
     def try_complete(self) -> bool:
         self.failing_try -= 1
         if not self.failing_try:
-            self.calls = self.calls << 3 | FAULT
+            self.failed_tries += 1
             raise Fault
         return self.event.count >= self.need and self.force_complete()
 

@@ -150,7 +150,7 @@ class RoundChecker:
                 future.cancelled() for future in (*worker.held, *worker.held_short)
             )
             faults += sum(
-                f"{op.calls:o}".count("5")
+                f"{op.calls:o}".count("5") + op.failed_tries
                 for op in (*worker.probes, *worker.refused)
                 if type(op) is FaultyProbe
             )

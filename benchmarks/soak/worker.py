@@ -211,6 +211,7 @@ class Worker(TimerWorker):
 
     def watch_faulty(self) -> None:
         op = self._timed(FaultyProbe)
+        op.failed_tries = 0
         op.failing_try, op.failing_callback = next(self._faults)
         self._enter_probe(op)
 
