@@ -162,8 +162,10 @@ class HoldOperation(FutureOperation):
         future = self.detach()
         assert future is not None, "an operation ends once"
         if self._state == states.EXPIRED:
+            # Not `timeout_ms`, an int of Python's: CPython runs signal handlers while it makes a
+            # string of one, and the future would stay without an answer if one raises.
             future.answer(
-                None, TimeoutError(f"the condition did not hold within {self.timeout_ms} ms")
+                None, TimeoutError(f"the condition did not hold within {self.timer_delay_ms} ms")
             )
         else:
             future.answer(self._value, self._error)

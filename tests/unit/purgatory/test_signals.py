@@ -7,7 +7,8 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from types import FrameType
 
 import pytest
 
@@ -16,6 +17,7 @@ from request_purgatory import (
     DelayedOperationPurgatory,
     InterruptedUseError,
     LegacyPurgatory,
+    ManualClock,
     SystemTimer,
     TimerClosedError,
 )
@@ -221,3 +223,33 @@ def test_interrupted_thread_is_told_what_it_may_not_do() -> None:
     assert request.outcome is None
     assert request.force_complete()
     purgatory._check_invariants()
+
+
+@compiled_only
+def test_expired_future_is_answered_though_a_handler_raises() -> None:
+    """The handler raises only where no Python function of a future or of the core runs."""
+    clock = ManualClock()
+    timer = SystemTimer("test", clock=clock)
+    purgatory = DelayedOperationPurgatory("test", timer=timer, reaper=False)
+
+    def expire() -> None:
+        purgatory.advance_clock(0)
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        if frame is not None and frame.f_code is expire.__code__:
+            raise Interrupted
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        for _ in range(30):
+            held = [purgatory.hold(["k"], until=bool, timeout=0.013) for _ in range(300)]
+            clock.advance(20)
+            signal.setitimer(signal.ITIMER_REAL, 0.0003, 0.0003)
+            with suppress(Interrupted):
+                expire()
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            expire()
+            assert all(future.done() for future in held)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
