@@ -28,8 +28,14 @@ cdef class SystemTimer:
     cdef bint _starts_with_first_task
     cdef object __weakref__
 
-    @cython.locals(bucket=Bucket)
     cpdef add(self, TimerTask task)
+
+    @cython.final
+    @cython.locals(bucket=Bucket)
+    cdef bint _take_out(self, TimerTask task) noexcept
+
+    @cython.locals(closed=bint, mine=bint)
+    cdef _run_at_once(self, TimerTask task)
 
     @cython.locals(handle=TimerHandle, now_ns=longlong)
     cdef TimerHandle _call_later_ms(self, object delay_ms, object callback, tuple args)

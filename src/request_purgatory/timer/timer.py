@@ -221,12 +221,6 @@ class SystemTimer:
             NotInitializedError: The task's class does not call `super().__init__(delay_ms)`.
         """
         task.require_init()
-        bucket: Bucket | None = linked_list.list_of(task)
-        while bucket is not None and not self._closed:
-            if bucket.pending is not self._pending:
-                raise TaskInUseError(f"{task!r} is pending in another timer than {self.name!r}")
-            bucket.remove_if_linked(task)
-            bucket = linked_list.list_of(task)
         self.add_from(task, primitives.ceil_ms(self.clock.read_ns()))
 
     def call_later_ms(
@@ -276,7 +270,7 @@ class SystemTimer:
         return handle
 
     def add_from(self, task: TimerTask, start_ms: int) -> None:
-        """Add a task that is in no bucket, with its delay counted from `start_ms`.
+        """Add a task, or move it, with its delay counted from `start_ms`.
 
         For this package only: the compiled build has this method in C only.
 
@@ -297,13 +291,13 @@ class SystemTimer:
             start_ms: The current time on the timer's clock, rounded up.
 
         Raises:
-            TimerClosedError: The timer has been shut down.
+            TimerClosedError: The timer has been shut down. A pending task is among those that
+                `shutdown` returns.
+            TaskInUseError: The task is pending in another timer.
         """
         delay_ms = task.timer_delay_ms
         if delay_ms <= 0:
-            if self._closed:
-                raise TimerClosedError(self.name)
-            self._execute(task)
+            self._run_at_once(task)
             return
         expiration_ms = start_ms + delay_ms
         # No local names for the timer's parts: compiled, each would count a reference.
@@ -315,10 +309,9 @@ class SystemTimer:
         if self._closed:
             self._lock.release()
             raise TimerClosedError(self.name)
-        if linked_list.is_linked(task):
+        if linked_list.is_linked(task) and not self._take_out(task):
             self._lock.release()
-            self.add(task)  # Another thread has added it since: move it.
-            return
+            raise TaskInUseError(f"{task!r} is pending in another timer than {self.name!r}")
         if start_ms > self._wheel.current_ms + self._wheel.tick_ms:
             self._skip_idle_time(start_ms - 1)
         task.timer_expiration_ms = expiration_ms
@@ -335,6 +328,36 @@ class SystemTimer:
         self._lock.release()
         if wakes_too_late:
             self._wake_sleepers()
+
+    def _take_out(self, task: TimerTask) -> bool:
+        """Unlink a pending task, for a move. The caller holds the lock.
+
+        Returns:
+            False if the task is pending in another timer.
+        """
+        bucket: Bucket = linked_list.list_of(task)
+        if bucket.pending is not self._pending:
+            return False
+        linked_list.remove(bucket, task)
+        self._pending.count -= 1
+        return True
+
+    def _run_at_once(self, task: TimerTask) -> None:
+        """Execute a task that has no delay, after taking it out of its bucket.
+
+        Raises:
+            TimerClosedError: The timer has been shut down.
+            TaskInUseError: The task is pending in another timer.
+        """
+        self._lock.acquire()
+        closed = self._closed
+        mine = closed or not linked_list.is_linked(task) or self._take_out(task)
+        self._lock.release()
+        if closed:
+            raise TimerClosedError(self.name)
+        if not mine:
+            raise TaskInUseError(f"{task!r} is pending in another timer than {self.name!r}")
+        self._execute(task)
 
     def _wake_sleepers(self) -> None:
         """Wake the threads that sleep in `advance_clock`; in a forked child, start the first."""

@@ -154,8 +154,9 @@ def test_handle_that_fired_calls_nothing_when_it_is_added_again(
 
 
 @interpreted_only
-def test_cancel_follows_a_task_to_a_finer_wheel(clock: ManualClock, timer: SystemTimer) -> None:
+def test_cancel_follows_a_task_to_a_finer_wheel(clock: ManualClock) -> None:
     """The clock moves the task after `cancel` read its bucket and before it has the lock."""
+    timer = SystemTimer("test", wheel_size=20, clock=clock)
     seen: list[str] = []
     handle = timer.call_later_ms(25, seen.append, "called")
     coarse = handle.timer_list
