@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import selectors
 import socket
+from contextlib import closing
 from datetime import timedelta
 
 import pytest
@@ -126,6 +128,17 @@ def test_socket_with_data_comes_before_a_timer() -> None:
                 loop.remove_reader(ours)
 
     assert run(main()) == 0.0
+
+
+def test_wait_without_a_timer_ends_with_the_first_event(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That is a wait in real time, as for a thread; no virtual time passes."""
+    selector = testing.VirtualSelector()
+    event = (selectors.SelectorKey(0, 0, selectors.EVENT_READ, None), selectors.EVENT_READ)
+    answers = iter([[], [event]])
+    with closing(selector):
+        monkeypatch.setattr(selector._real, "select", lambda _timeout: next(answers))
+        assert selector.select(None) == [event]
+    assert selector.now == 0.0
 
 
 def test_loop_that_would_wait_for_ever_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
