@@ -59,9 +59,6 @@ cdef class DelayedOperation(TimerTask):
     cdef bint _end_tries(self, int answer) except -1
 
     @cython.final
-    cdef _error_of(self, int answer)
-
-    @cython.final
     @cython.locals(state=int)
     cdef int _mark_watched(self, long long now_ms) noexcept
 

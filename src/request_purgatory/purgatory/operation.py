@@ -351,18 +351,6 @@ class DelayedOperation(TimerTask):
             raise NotCompletedError(type(self).__name__)
         return answer > 0 and self._state == states.COMPLETED
 
-    def _error_of(self, answer: int) -> BaseException | None:
-        """Return what is wrong with a try; None if nothing is.
-
-        Args:
-            answer: What `primitives.try_complete` returned.
-        """
-        if answer < 0:
-            return primitives.take_error()
-        if answer > 0 and self._state == states.PENDING:
-            return NotCompletedError(type(self).__name__)
-        return None
-
     def _end_tries(self, answer: int) -> bool:
         """Leave the tries, after one that raised or during which a note was left.
 
@@ -381,8 +369,10 @@ class DelayedOperation(TimerTask):
         leaving: BaseException | None = None
         self_notifications = 0
         while True:
-            error = self._error_of(answer)
+            error = primitives.take_error() if answer < 0 else None
             completed = answer > 0 and self._state == states.COMPLETED
+            if answer > 0 and self._state == states.PENDING:
+                error = NotCompletedError(type(self).__name__)
             primitives.lock_object(self)
             again = self._try_state != states.TRYING and self._state == states.PENDING
             if again and self._try_state == states.TRY_AGAIN_FOR_ITSELF:

@@ -177,7 +177,8 @@ class WatchShard:
         """
         operations: list[DelayedOperation] = []
         for watchers in self.lists():
-            while watchers.size > 0:
+            watch = watchers.head
+            while watch is not None:
                 operation = None
                 self._lock.acquire()
                 watch = watchers.head
