@@ -304,6 +304,28 @@ def test_try_that_claims_completion_without_completing_is_an_error(
     assert "return self.force_complete()" in caplog.text
 
 
+def test_claim_of_completion_in_a_try_that_is_repeated_is_an_error_each_time(
+    purgatory: DelayedOperationPurgatory, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The first is logged, as there is a next try; the last one is raised."""
+
+    class Liar(Request):
+        tries = 0
+
+        def try_complete(self) -> bool:
+            self.tries += 1
+            if self.tries == 1:
+                purgatory.check_and_complete("a")
+            return True
+
+    liar = Liar(10)
+    with pytest.raises(NotCompletedError):
+        purgatory.try_complete_else_watch(liar, ["a"])
+    assert (liar.tries, purgatory.metrics().callback_errors) == (2, 1)
+    assert "return self.force_complete()" in caplog.text
+    assert (liar.outcome, purgatory.watched) == ("cancelled", 0)
+
+
 @pytest.mark.parametrize("exit_error", [KeyboardInterrupt, SystemExit])
 def test_exit_out_of_a_try_loses_no_event(
     purgatory: DelayedOperationPurgatory, exit_error: type[BaseException]

@@ -359,9 +359,12 @@ def test_task_of_another_timer_is_refused(clock: ManualClock, timer: SystemTimer
     other = SystemTimer("other", clock=clock)
     task = Note(10, clock, [])
     other.add(task)
-    with pytest.raises(TaskInUseError, match="another timer than 'test'"):
-        timer.add(task)
-    assert (timer.size, other.size) == (0, 1)
+    for delay_ms in (10, 0):
+        task.delay_ms = delay_ms
+        with pytest.raises(TaskInUseError, match="another timer than 'test'"):
+            timer.add(task)
+        assert (timer.size, other.size) == (0, 1)
+    task.delay_ms = 10
     task.cancel()
     timer.add(task)
     assert (timer.size, other.size) == (1, 0)
