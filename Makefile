@@ -131,7 +131,8 @@ $(VENV)/.created: tools/find_python.sh
 $(VENV)/.built: pyproject.toml setup.py $(CORE) tools/check_compiler.sh | $(VENV)/.created
 	@test "$(REQUEST_PURGATORY_BUILD)" = interpreted || tools/check_compiler.sh $(BIN)/python
 	@echo "installing request-purgatory, with its core $(REQUEST_PURGATORY_BUILD)"
-	@find src -name '*.so' -delete
+	@# Cython looks neither at compiler directives nor at every header of its own.
+	@find src -name '*.so' -delete; rm -rf build/cython
 	$(PIP) install --editable .
 	@touch $@
 
