@@ -129,7 +129,7 @@ def test_measuring_the_estimate_has_a_bounded_cost() -> None:
 
 def test_wheel_occupancy_is_sampled_by_level() -> None:
     """Timeouts of one second are in the wheel with ticks of 400 ms."""
-    _, stats = replayed(*acknowledged(3000, 100, 2000), ReplaySettings())
+    _, stats = replayed(*acknowledged(3000, 100, 2000), ReplaySettings(wheel_size=20))
     assert [(level["tick_ms"], level["buckets"]) for level in stats["wheel"]] == [
         (1, 20),
         (20, 20),

@@ -331,7 +331,7 @@ def test_memory_does_not_grow_with_the_length_of_the_trace(monkeypatch: pytest.M
 def test_watched_keys_and_occupied_buckets_are_counted() -> None:
     """One request watches three keys, and occupies at most one bucket of each level."""
     row, _ = simulate_host(
-        replace(CLUSTER, hosts=1, requests=1, keys=10_000), 0, ReplaySettings(), BIN_US
+        replace(CLUSTER, hosts=1, requests=1, keys=10_000), 0, ReplaySettings(wheel_size=20), BIN_US
     )
     assert row["peak_watched_keys"] == 3
     assert [level["peak_used"] for level in row["wheel"]] == [0, 1]
