@@ -27,7 +27,8 @@ from request_purgatory.purgatory.operation import DelayedOperation, OperationHos
 from request_purgatory.purgatory.purge_backlog import PurgeBacklog
 from request_purgatory.purgatory.watch_table import WatcherList, WatchShard, WatchTable
 from request_purgatory.timer.clock_thread import ClockThread
-from request_purgatory.timer.timer import SystemTimer, Timer
+from request_purgatory.timer.interface import Timer
+from request_purgatory.timer.timer import SystemTimer
 
 logger = logging.getLogger("request_purgatory.purgatory")
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from functools import partial
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Any
 
 from request_purgatory._native import linked_list, primitives
 from request_purgatory._native.failsafe import log_contained, warn
@@ -22,52 +22,6 @@ from request_purgatory.timer.task import TimerHandle, TimerTask, whole_ms
 from request_purgatory.timer.wheel import TimingWheel, max_buckets
 
 logger = logging.getLogger(__name__)
-
-
-class Timer(Protocol):
-    """The interface of a purgatory's timer; `SystemTimer` documents each member.
-
-    Use `SystemTimer`. `LegacyPurgatory` brings the timer of Kafka 0.8's design.
-    """
-
-    @property
-    def clock(self) -> Clock:
-        """The clock that the timer runs on."""
-        ...
-
-    @property
-    def size(self) -> int:
-        """The number of pending tasks."""
-        ...
-
-    @property
-    def next_expiration_ms(self) -> int | None:
-        """When `advance_clock` next has work; None if no task is pending."""
-        ...
-
-    def add(self, task: TimerTask) -> None:
-        """Run `task` after its delay."""
-        ...
-
-    def advance_clock(self, timeout_ms: int | None) -> bool:
-        """Wait up to `timeout_ms` for due tasks, and run them."""
-        ...
-
-    def wake(self) -> None:
-        """End the sleep of a thread in `advance_clock`."""
-        ...
-
-    def shutdown(self) -> list[TimerTask]:
-        """Cancel all pending tasks and return them."""
-        ...
-
-    def pending_tasks(self) -> list[TimerTask]:
-        """Return all pending tasks, while no other thread uses the timer."""
-        ...
-
-    def check(self) -> None:
-        """Assert every invariant of the timer."""
-        ...
 
 
 class SystemTimer:
