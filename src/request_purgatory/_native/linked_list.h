@@ -82,8 +82,7 @@ static inline void rp_append(rp_list *list, PyObject *object, rp_node *node, siz
     rp_store_list(node, (size_t)object | place);
 }
 
-/* Unlinks the first node for a move to another list, which it does not name yet. What comes after it is
-   needed next, and seldom in a cache. */
+/* Unlinks the first node for a move to another list: until then it names this one. */
 static inline void rp_detach_first(rp_list *list, rp_node *node)
 {
     rp_node *after = node->next;

@@ -21,7 +21,7 @@ def test_append_outside_of_a_request_is_replicated_immediately() -> None:
         store = ReplicatedOffsets(node.replicas, 5_000, harness.cluster.wall_ms)
         errors: list[ErrorCode] = []
         store.append(0, [(b"key", b"value")], errors.append)
-        # Less than the maximum wait of a parked fetch.
+        # Virtual time, less than the maximum wait of a parked fetch.
         await asyncio.sleep(0.1)
         assert errors == [ErrorCode.NONE]
 

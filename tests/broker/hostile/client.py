@@ -66,7 +66,7 @@ async def check_clients_are_served(cluster: AsyncCluster) -> None:
     """Assert that a client can create a topic, produce to it and fetch from it."""
     if _CHECK not in cluster.controller.topics:
         cluster.create_topic(_CHECK)
-        await asyncio.sleep(1)
+        await asyncio.sleep(1)  # In virtual time: the followers fetch.
     leader = cluster.controller.topics[_CHECK].partitions[0].leader
     client = await Client.to(cluster, leader)
     data = [{"name": _CHECK, "partition_data": [{"index": 0, "records": records(b"still there")}]}]

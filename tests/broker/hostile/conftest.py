@@ -58,7 +58,7 @@ def run_scenario() -> RunScenario:
                 async with AsyncCluster(ClusterSettings(**{"nodes": 2} | settings)) as cluster:
                     cluster.create_topic(TOPIC, partitions=2)
                     cluster.create_offsets_topic()
-                    await asyncio.sleep(1)
+                    await asyncio.sleep(1)  # In virtual time: the followers fetch.
                     await scenario(cluster)
                     check_invariants(cluster)
             finally:
