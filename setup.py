@@ -32,6 +32,7 @@ SANITIZERS = os.environ.get("REQUEST_PURGATORY_SANITIZERS", "address,undefined")
 MODULES = (
     "_native/primitives.pyx",
     "_native/parker.py",
+    "_native/hiding.pyx",
     "_native/collector_hooks.pyx",
     "_native/construction.pyx",
     "_native/class_signatures.pyx",

@@ -12,29 +12,13 @@ visits what its lists refer to. Each visit stands for one reference that exists.
 
 The finalizers of timer and purgatory (`__del__`) break such a cycle. An operation of a Python class
 is tracked itself, with the attributes that this class adds. Its C fields are visited here.
-
-The collector traverses a tracked pending operation repeatedly: in a young generation, in an older
-one, and then in every full collection. A purgatory on a `SystemTimer` avoids the first two: it
-untracks an operation from the time when it waits until it leaves the purgatory. Meanwhile its
-referents count as reachable. Before each full collection, including `gc.collect()`, all these
-operations are tracked again, and after it they are untracked again. So each full collection finds
-what it would find without this. Pending operations are found in the timer's buckets, and ended ones
-that wait for a purge in `PurgeBacklog`.
 """
-
-import gc
-import weakref
 
 from cpython.object cimport PyObject, PyTypeObject, traverseproc, visitproc
 
-from request_purgatory._native cimport primitives, states
 from request_purgatory._native.linked_list cimport LIST_OFFSET, NODE_OFFSET, Node, owner_of
-from request_purgatory.purgatory.operation cimport DelayedOperation
-from request_purgatory.purgatory.core cimport PurgatoryCore
 from request_purgatory.timer.bucket cimport Bucket
 from request_purgatory.timer.task cimport TimerHandle, TimerTask
-from request_purgatory.timer.timer cimport SystemTimer
-from request_purgatory.timer.wheel cimport TimingWheel
 from request_purgatory.purgatory.watch_table cimport WatcherList, WatchShard, operation_at
 
 cdef extern from "Python.h":
@@ -115,69 +99,3 @@ check_layout()
 (<PyTypeObject *> Bucket).tp_traverse = <traverseproc> visit_tasks
 (<PyTypeObject *> WatchShard).tp_traverse = <traverseproc> visit_watches
 
-
-# -- untracked operations
-
-#: Weak references to the purgatories that untrack their operations.
-cdef set _purgatories = set()
-
-
-def track_in_full_collections(PurgatoryCore purgatory):
-    """Track the purgatory's operations during full collections, for as long as it exists."""
-    install_gc_callback()
-    _purgatories.add(weakref.ref(purgatory, _purgatories.discard))
-
-
-def install_gc_callback():
-    """Add the callback to `gc.callbacks`; no-op if it is there.
-
-    Purges call this again, as other code may have cleared the list.
-    """
-    if _around_collections not in gc.callbacks:
-        gc.callbacks.append(_around_collections)
-
-
-def _around_collections(phase, info):
-    # No lock of the core is held here: the core creates no objects, which could start a collection,
-    # under a lock.
-    if info["generation"] < 2:
-        return
-    cdef PurgatoryCore purgatory
-    for reference in list(_purgatories):
-        purgatory = reference()
-        if purgatory is not None:
-            if phase == "start":
-                track_all(purgatory)
-            else:
-                untrack_all(purgatory)
-    if not _purgatories and _around_collections in gc.callbacks:
-        gc.callbacks.remove(_around_collections)
-
-
-cdef void track_all(PurgatoryCore purgatory):
-    cdef Bucket bucket
-    cdef Node *node
-    for bucket in purgatory._wheel_timer.all_buckets():
-        node = bucket._nodes.head
-        while node != NULL:
-            primitives.gc_track(<object> owner_of(node))
-            node = node.next
-    for task in purgatory._backlog._operations:
-        primitives.gc_track(task)
-
-
-cdef void untrack_all(PurgatoryCore purgatory):
-    cdef Bucket bucket
-    cdef Node *node
-    cdef DelayedOperation operation
-    for bucket in purgatory._wheel_timer.all_buckets():
-        node = bucket._nodes.head
-        while node != NULL:
-            task = <object> owner_of(node)
-            if isinstance(task, DelayedOperation):
-                operation = <DelayedOperation> task
-                if operation._purgatory is purgatory and operation._state == states.PENDING:
-                    primitives.gc_untrack(operation)
-            node = node.next
-    for task in purgatory._backlog._operations:
-        primitives.gc_untrack(task)

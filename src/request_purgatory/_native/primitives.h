@@ -97,26 +97,6 @@ static PyMutex rp_object_locks[64];
 #define rp_reinit_locks() ((void)0)
 #endif
 
-/* ---- the cyclic collector: collector_hooks.pyx explains why objects are untracked
-
-   Free-threaded builds have no generations, so untracking would save no work there. From 3.14.0 to
-   3.14.4 no automatic collection is a full one, which would track the objects again. 3.14.5 went back
-   to generations (python/cpython#148726), but one module serves all of 3.14: it untracks nothing. */
-
-#if defined(Py_GIL_DISABLED) || PY_VERSION_HEX >= 0x030E0000
-#define RP_GC_UNTRACKS 0
-#define rp_gc_untrack(target) ((void)0)
-#define rp_gc_track(target) ((void)0)
-#else
-#define RP_GC_UNTRACKS 1
-#define rp_gc_untrack(target) PyObject_GC_UnTrack(target)
-static inline void rp_gc_track(PyObject *target)
-{
-    if (PyObject_IS_GC(target) && !PyObject_GC_IsTracked(target))
-        PyObject_GC_Track(target);
-}
-#endif
-
 /* ---- a dict look-up that returns a strong reference, safe against threads that change the dict */
 
 static inline PyObject *rp_dict_get(PyObject *mapping, PyObject *key)

@@ -27,15 +27,12 @@ cdef extern from "primitives.h":
     object rp_call_run(object target)
     bint rp_is_made_slowly(object target) noexcept
     bint rp_is_shared(object target) noexcept
-    void rp_gc_untrack(object target) noexcept
-    void rp_gc_track(object target) noexcept
     void rp_reinit_locks() noexcept
     int rp_enter_check() noexcept
     void rp_leave_check() noexcept
     void rp_set_postponed(int value) noexcept
     int rp_postponed
     bint FORKS_HOLD_LOCKS "RP_FORKS_HOLD_LOCKS"
-    bint GC_UNTRACKS "RP_GC_UNTRACKS"
     bint HOLDS_GIL "RP_HOLDS_GIL"
     long long LIMIT "RP_LIMIT"
     long long MAX_DELAY_MS "RP_MAX_DELAY_MS"
@@ -158,11 +155,3 @@ cdef inline bint has_postponed() noexcept:
 
 cdef inline void reinit_locks() noexcept:
     rp_reinit_locks()
-
-
-cdef inline void gc_untrack(object target) noexcept:
-    rp_gc_untrack(target)
-
-
-cdef inline void gc_track(object target) noexcept:
-    rp_gc_track(target)

@@ -20,7 +20,6 @@ Value = TypeVar("Value")
 __all__ = [
     "COMPILED",
     "FORKS_HOLD_LOCKS",
-    "GC_UNTRACKS",
     "HOLDS_GIL",
     "LIMIT",
     "MAX_CHECK_DEPTH",
@@ -36,8 +35,6 @@ __all__ = [
     "dict_get",
     "enter_check",
     "floor_ms",
-    "gc_track",
-    "gc_untrack",
     "has_postponed",
     "is_made_slowly",
     "is_shared",
@@ -62,9 +59,6 @@ FORKS_HOLD_LOCKS = True
 #: The largest number of nested checks on a thread. Interpreted, each takes up to six of the 1,000
 #: frames of Python's recursion limit.
 MAX_CHECK_DEPTH = 20
-
-#: True if `gc_untrack` has an effect.
-GC_UNTRACKS = False
 
 #: True if no other thread runs between two statements that call nothing.
 HOLDS_GIL = False
@@ -146,17 +140,6 @@ def reinit_locks() -> None:
     global _LOCKS
     _LOCKS = tuple(CoreLock() for _ in _LOCKS)
     _holders.clear()
-
-
-def gc_untrack(target: object) -> None:
-    """Untrack an object by the cyclic collector until its next full collection.
-
-    Only the compiled build does so; `collector_hooks.pyx` explains it.
-    """
-
-
-def gc_track(target: object) -> None:
-    """Track an object that `gc_untrack` untracked."""
 
 
 def thread_tag() -> int:

@@ -19,7 +19,6 @@ def release_after_fork(CoreLock lock):
 globals().update(
     COMPILED=True,
     FORKS_HOLD_LOCKS=bool(FORKS_HOLD_LOCKS),
-    GC_UNTRACKS=GC_UNTRACKS,
     HOLDS_GIL=HOLDS_GIL,
     LIMIT=LIMIT,
     MAX_CHECK_DEPTH=MAX_CHECK_DEPTH,

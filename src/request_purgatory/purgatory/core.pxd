@@ -1,6 +1,6 @@
 cimport cython
 
-from request_purgatory._native cimport linked_list, primitives, states
+from request_purgatory._native cimport hiding, linked_list, primitives, states
 from request_purgatory.clock cimport Clock
 from request_purgatory.metrics cimport PurgatoryCounters
 from request_purgatory.purgatory.operation cimport DelayedOperation, OperationHost
@@ -17,7 +17,7 @@ cdef class PurgatoryCore(OperationHost):
     cdef public long long purge_interval
     cdef readonly bint _owns_timer
     cdef readonly SystemTimer _wheel_timer
-    cdef bint _untracks
+    cdef bint _hides
     cdef Clock _clock
     cdef readonly WatchTable _table
     cdef readonly PurgatoryCounters _counters
@@ -29,7 +29,6 @@ cdef class PurgatoryCore(OperationHost):
     cdef long long _warned_ms
     cdef readonly object _reaper
     cdef bint _reaper_unstarted
-    cdef object _install_gc_callback
     cdef object __weakref__
 
     @cython.locals(completed=bint, counted=bint, now_ns=longlong)
@@ -80,6 +79,12 @@ cdef class PurgatoryCore(OperationHost):
     cdef _request_purge(self)
 
     cpdef purge(self)
+
+    @cython.locals(operation=DelayedOperation)
+    cpdef _show_waiting(self)
+
+    @cython.locals(operation=DelayedOperation)
+    cpdef _hide_waiting(self)
 
     cdef _drop_ended(self)
 

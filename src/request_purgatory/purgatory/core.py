@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import logging
 from collections.abc import Callable, Hashable, Iterable
 from concurrent.futures import Executor
@@ -10,7 +9,7 @@ from datetime import timedelta
 from types import TracebackType
 from typing import Self
 
-from request_purgatory._native import linked_list, primitives, states
+from request_purgatory._native import hiding, linked_list, primitives, states
 from request_purgatory._native.failsafe import log_contained, warn
 from request_purgatory._native.forks import register_for_forks
 from request_purgatory.clock import ManualClock
@@ -94,7 +93,7 @@ class PurgatoryCore(OperationHost):
         # A SystemTimer is passed the start of an operation's timeout, which saves one reading of
         # the clock.
         self._wheel_timer = self.timer if type(self.timer) is SystemTimer else None
-        self._untracks = primitives.GC_UNTRACKS and self._wheel_timer is not None
+        self._hides = hiding.HIDES and self._wheel_timer is not None
         self._clock = self.timer.clock
         # A manual clock jumps, so a timeout that it passes is not late.
         self._measures = not isinstance(self._clock, ManualClock)
@@ -104,12 +103,8 @@ class PurgatoryCore(OperationHost):
         self._closed = False
         self._purge_requested = False
         self.on_end = on_end
-        self._install_gc_callback: Callable[[], None] | None = None
-        if self._untracks:
-            # That module imports this one. From here on a collection may ask for all of the above.
-            collector = importlib.import_module("request_purgatory._native.collector_hooks")
-            collector.track_in_full_collections(self)
-            self._install_gc_callback = collector.install_gc_callback
+        if self._hides:
+            hiding.register(self)  # From here on a collection may ask for all of the above.
         self._reaper: ClockThread | None = None
         if reaper:
             self._reaper = self._make_reaper()
@@ -203,8 +198,8 @@ class PurgatoryCore(OperationHost):
         if operation._state != states.PENDING:
             # An end between the last look and the adding found nothing in the timer to remove.
             operation.remove_from_timer()
-        elif self._untracks:
-            primitives.gc_untrack(operation)  # No other thread runs between the look and this.
+        elif self._hides:
+            hiding.hide(operation)  # No other thread runs between the look and this.
 
     def _withdraw(self, operation: DelayedOperation) -> bool:
         """Cancel the operation and remove it from every list.
@@ -436,8 +431,8 @@ class PurgatoryCore(OperationHost):
         Returns:
             The number of entries that were removed.
         """
-        if self._install_gc_callback is not None:
-            self._install_gc_callback()
+        if self._hides:
+            hiding.keep_installed()
         # First the estimate, then the lists: what ends during the purge makes the estimate a little
         # too high, never too low.
         self._counters.begin_purge()
@@ -479,6 +474,23 @@ class PurgatoryCore(OperationHost):
     def _defer_purge(self, operation: DelayedOperation) -> None:
         """Leave an operation that has ended and may still be watched to the next purge."""
         self._backlog.add(operation)
+
+    # -- the cyclic collector: `hiding.pyx` calls these around full collections
+
+    def _show_waiting(self) -> None:
+        """Show the operations that are hidden: those on the timer, and ended ones till a purge."""
+        for task in self.timer.pending_tasks():
+            hiding.show(task)
+        self._backlog.show_all()
+
+    def _hide_waiting(self) -> None:
+        """Hide again what `_show_waiting` has shown."""
+        for task in self.timer.pending_tasks():
+            if isinstance(task, DelayedOperation):
+                operation: DelayedOperation = task
+                if operation._purgatory is self and operation._state == states.PENDING:
+                    hiding.hide(operation)
+        self._backlog.hide_all()
 
     # -- what it holds
 
@@ -665,8 +677,6 @@ class PurgatoryCore(OperationHost):
         self._purge_requested = False
         for operation in operations:
             operation.abandon_in_child()
-            if self._untracks:
-                primitives.gc_track(operation)
         if self._reaper is not None:
             self._reaper = self._make_reaper()
             self._reaper_unstarted = True

@@ -1,6 +1,6 @@
 cimport cython
 
-from request_purgatory._native cimport primitives, states
+from request_purgatory._native cimport hiding, primitives, states
 from request_purgatory._native.linked_list cimport Node
 from request_purgatory.timer.task cimport TimerTask
 

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any, Literal, TypeAlias
 
-from request_purgatory._native import primitives, states
+from request_purgatory._native import hiding, primitives, states
 from request_purgatory.errors import NotCompletedError, NotificationLoopError
 from request_purgatory.timer.task import TimerTask, whole_ms
 
@@ -233,6 +233,7 @@ class DelayedOperation(TimerTask):
         if self._state == states.PENDING:
             self._state = states.CANCELLED
         self.remove_from_timer()
+        hiding.show(self)
 
     def _expire(self, now_ms: int) -> bool:
         """End as expired and call both callbacks, even if the first one raises.

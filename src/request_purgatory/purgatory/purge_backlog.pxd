@@ -1,6 +1,6 @@
 cimport cython
 
-from request_purgatory._native cimport primitives
+from request_purgatory._native cimport hiding
 from request_purgatory.purgatory.operation cimport DelayedOperation
 from request_purgatory.purgatory.watch_table cimport WatchTable
 
@@ -13,6 +13,12 @@ cdef class PurgeBacklog:
 
     @cython.locals(operations=list, operation=DelayedOperation)
     cpdef clear(self)
+
+    @cython.locals(operation=DelayedOperation)
+    cpdef show_all(self)
+
+    @cython.locals(operation=DelayedOperation)
+    cpdef hide_all(self)
 
     cpdef add(self, DelayedOperation operation)
 

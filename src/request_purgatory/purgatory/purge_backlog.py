@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from request_purgatory._native import primitives
+from request_purgatory._native import hiding
 from request_purgatory.purgatory.operation import DelayedOperation
 from request_purgatory.purgatory.watch_table import WatchTable
 
@@ -29,18 +29,26 @@ class PurgeBacklog:
     def clear(self) -> None:
         """Forget all operations, for a table that is empty."""
         operations, self._operations = self._operations, []
-        if primitives.GC_UNTRACKS:
-            for operation in operations:
-                primitives.gc_track(operation)
+        for operation in operations:
+            hiding.show(operation)
 
     def __len__(self) -> int:
         return len(self._operations)
 
+    def show_all(self) -> None:
+        """Show all operations to the cyclic collector."""
+        for operation in self._operations:
+            hiding.show(operation)
+
+    def hide_all(self) -> None:
+        """Hide all operations from the cyclic collector."""
+        for operation in self._operations:
+            hiding.hide(operation)
+
     def add(self, operation: DelayedOperation) -> None:
         """Leave an operation that has ended to the next purge, if it is still watched."""
         if not self._table.is_watched(operation):
-            if primitives.GC_UNTRACKS:
-                primitives.gc_track(operation)
+            hiding.show(operation)
             return
         self._operations.append(operation)
         if len(self._operations) > self._max_length:
@@ -60,8 +68,8 @@ class PurgeBacklog:
                 break  # Another thread purges.
             if self._table.is_watched(operation):
                 kept.append(operation)
-            elif primitives.GC_UNTRACKS:
-                primitives.gc_track(operation)
+            else:
+                hiding.show(operation)
         operations += kept
         self._max_length = max(_MIN_SHRINK_LENGTH, 2 * len(kept))
 
@@ -79,6 +87,5 @@ class PurgeBacklog:
             except IndexError:
                 break  # Another thread purges, too.
             dropped += self._table.drop_watches(operation)
-            if primitives.GC_UNTRACKS:
-                primitives.gc_track(operation)
+            hiding.show(operation)
         return dropped

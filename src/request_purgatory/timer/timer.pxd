@@ -1,6 +1,6 @@
 cimport cython
 
-from request_purgatory._native cimport linked_list, primitives
+from request_purgatory._native cimport hiding, linked_list, primitives
 from request_purgatory.clock cimport Clock
 from request_purgatory.timer.bucket cimport Bucket, PendingTasks
 from request_purgatory.timer.delay_queue cimport DelayQueue

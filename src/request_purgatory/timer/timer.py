@@ -9,7 +9,7 @@ from functools import partial
 from types import TracebackType
 from typing import Any
 
-from request_purgatory._native import linked_list, primitives
+from request_purgatory._native import hiding, linked_list, primitives
 from request_purgatory._native.failsafe import log_contained, warn
 from request_purgatory._native.forks import register_for_forks
 from request_purgatory.clock import Clock, MonotonicClock, check_range
@@ -658,7 +658,8 @@ class SystemTimer:
     def pending_tasks(self) -> list[TimerTask]:
         """Return all pending tasks, while no other thread uses the timer.
 
-        For a forked child process, where the purgatory has to abandon the parent's operations.
+        For a forked child process, where the purgatory abandons the parent's operations, and for
+        the purgatory's dealings with the cyclic collector under the interpreter lock.
         """
         return [task for bucket in self.all_buckets() for task in bucket.tasks()]
 
@@ -680,8 +681,7 @@ class SystemTimer:
                 self._lock.release()
                 if task is None:
                     break
-                if primitives.GC_UNTRACKS:
-                    primitives.gc_track(task)
+                hiding.show(task)
                 drained.append(task)  # Without the lock, as this may raise MemoryError.
         return drained
 

@@ -23,7 +23,7 @@ from request_purgatory import (
     TimerHandle,
     TimerTask,
 )
-from request_purgatory._native import primitives
+from request_purgatory._native import hiding
 from tests.support.requests import Fault, Request, fail
 
 
@@ -398,8 +398,8 @@ def test_automatic_collection_finds_a_dropped_ring(keys: list[str]) -> None:
 
 # -- hiding: what waits is no work for the collector, but in a full collection
 
-needs_untracking = pytest.mark.skipif(
-    not primitives.GC_UNTRACKS, reason="this build hides nothing from the collector"
+needs_hiding = pytest.mark.skipif(
+    not hiding.HIDES, reason="this build hides nothing from the collector"
 )
 
 
@@ -423,7 +423,7 @@ def is_seen_in_a_full_collection(request: Request) -> bool:
     return seen == [True]
 
 
-@needs_untracking
+@needs_hiding
 def test_pending_request_is_hidden_between_full_collections() -> None:
     """From when it waits; afterwards it is hidden again."""
     purgatory, _ = hiding_purgatory()
@@ -448,7 +448,7 @@ ENDS: dict[str, Callable[[DelayedOperationPurgatory, ManualClock, Request], obje
 }
 
 
-@needs_untracking
+@needs_hiding
 @pytest.mark.parametrize("keys", [["a"], ["a", "b"]])
 @pytest.mark.parametrize("end", ENDS)
 def test_request_that_has_left_is_not_hidden_any_more(end: str, keys: list[str]) -> None:
@@ -468,7 +468,7 @@ def test_request_that_has_left_is_not_hidden_any_more(end: str, keys: list[str])
     assert gc.is_tracked(request)
 
 
-@needs_untracking
+@needs_hiding
 def test_request_that_checks_have_met_under_all_keys_is_not_hidden_any_more() -> None:
     """The backlog of the purge is shrunk now and then: a large interval may never be reached."""
     purgatory, _ = hiding_purgatory(purge_interval=1_000_000)
@@ -488,7 +488,7 @@ def test_request_that_checks_have_met_under_all_keys_is_not_hidden_any_more() ->
     assert not gc.is_tracked(last)
 
 
-@needs_untracking
+@needs_hiding
 def test_request_is_not_hidden_once_its_timer_was_shut_down() -> None:
     """Full collections find it in no bucket any more."""
     purgatory, _ = hiding_purgatory()
@@ -498,7 +498,7 @@ def test_request_is_not_hidden_once_its_timer_was_shut_down() -> None:
     assert gc.is_tracked(request)
 
 
-@needs_untracking
+@needs_hiding
 def test_collector_is_left_alone_once_no_purgatory_hides_anything() -> None:
     """The callback goes with the last of them, at the next full collection."""
     gc.collect()
@@ -539,7 +539,7 @@ def test_requests_that_are_hidden_keep_what_they_refer_to() -> None:
     assert [ghost() for ghost in requests] == [None] * 200
 
 
-@needs_untracking
+@needs_hiding
 def test_collections_are_noticed_once_whatever_number_of_purgatories() -> None:
     """Also after somebody has cleared the interpreter's list, as of the next purgatory."""
     for _ in range(3):
@@ -556,7 +556,7 @@ def test_collections_are_noticed_once_whatever_number_of_purgatories() -> None:
     purgatory.close()
 
 
-@needs_untracking
+@needs_hiding
 def test_purgatory_asks_to_be_called_again_when_others_emptied_the_callbacks() -> None:
     """At its next purge, so that nothing hidden stays unseen."""
     purgatory, _ = hiding_purgatory()

@@ -1,0 +1,25 @@
+/* Taking an object off the cyclic collector's lists, and putting it back; hiding.pyx says why.
+
+   Free-threaded builds have no generations, so hiding would save no work there. From 3.14.0 to 3.14.4
+   no automatic collection is a full one, which would show the objects again. 3.14.5 went back to
+   generations (python/cpython#148726), but one module serves all of 3.14: it hides nothing. */
+#ifndef REQUEST_PURGATORY_HIDING_H
+#define REQUEST_PURGATORY_HIDING_H
+
+#include <Python.h>
+
+#if defined(Py_GIL_DISABLED) || PY_VERSION_HEX >= 0x030E0000
+#define RP_HIDES 0
+#define rp_hide(operation) ((void)0)
+#define rp_show(operation) ((void)0)
+#else
+#define RP_HIDES 1
+#define rp_hide(operation) PyObject_GC_UnTrack(operation)
+static inline void rp_show(PyObject *operation)
+{
+    if (PyObject_IS_GC(operation) && !PyObject_GC_IsTracked(operation))
+        PyObject_GC_Track(operation);
+}
+#endif
+
+#endif
