@@ -136,7 +136,9 @@ class HoldOperation(FutureOperation):
             KeyboardInterrupt: Raised by the condition.
             SystemExit: Raised by the condition.
         """
+        self._lock_fields()
         until = self._until
+        self._unlock_fields()
         if until is None:
             return False
         try:
@@ -172,7 +174,13 @@ class HoldOperation(FutureOperation):
 
     def detach(self) -> Answerable | None:
         """Return the future; forget it and the condition."""
-        self._until = None  # Whoever keeps the future need not keep the condition.
+        # Whoever keeps the future need not keep the condition. On free threads a try may read it at
+        # this moment. It is freed after the lock, as that may run user code.
+        until = self._until
+        self._lock_fields()
+        self._until = None
+        self._unlock_fields()
+        del until
         return FutureOperation.detach(self)
 
 

@@ -63,5 +63,11 @@ cdef class DelayedOperation(TimerTask):
     cdef int _mark_watched(self, long long now_ms) noexcept
 
     @cython.final
+    cdef void _lock_fields(self) noexcept
+
+    @cython.final
+    cdef void _unlock_fields(self) noexcept
+
+    @cython.final
     @cython.locals(new=bint)
     cdef bint _attach(self, OperationHost purgatory) noexcept

@@ -428,6 +428,14 @@ class DelayedOperation(TimerTask):
         primitives.unlock_object(self)
         return state
 
+    def _lock_fields(self) -> None:
+        """Lock the fields of a subclass of this package, for a few loads and stores."""
+        primitives.lock_object(self)
+
+    def _unlock_fields(self) -> None:
+        """Undo `_lock_fields`."""
+        primitives.unlock_object(self)
+
     def _is_in_use(self) -> bool:
         return self._purgatory is not None
 
