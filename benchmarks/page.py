@@ -1,6 +1,6 @@
 """Write a run's figures into docs/benchmarks.md: `python -m benchmarks.page DIR`.
 
-The text between the two marks of the page is replaced by the machine, the table of targets, a table
+The text between the two marks of the page is replaced by the machine, the main figures, a table
 for each question, and the skipped cases. `--pictures` also redraws the published figures as
 docs/images/published_*.svg.
 """
@@ -17,7 +17,7 @@ from typing import Any
 from benchmarks import question
 from benchmarks.measurement import Measurement
 from benchmarks.summary import Medians, medians, number, ratio
-from benchmarks.targets import targets_rows
+from benchmarks.targets import compare
 
 _DOCS = Path(__file__).resolve().parent.parent / "docs"
 _BEGIN, _END = "<!-- results: begin -->", "<!-- results: end -->"
@@ -61,7 +61,7 @@ def results(folder: Path) -> str:
     ]
     machine = json.loads((folder / "machine.json").read_text())
     found = medians(measured)
-    parts = [_machine(machine), _targets(found)]
+    parts = [_machine(machine), _findings(found)]
     measured_names = {key[0] for key in found}
     parts += [
         _question(name, found, machine["rounds"])
@@ -87,15 +87,29 @@ def _machine(machine: dict[str, Any]) -> str:
     )
 
 
-def _targets(found: Medians) -> str:
+def _findings(found: Medians) -> str:
+    """Return the figures that have a target, without it: readers want to know who wins where."""
     lines = [
-        "### Targets",
+        "### At a glance",
         "",
-        "| what | metric | target | moonshot | measured | verdict | best peer |",
-        "|---|---|--:|--:|--:|---|---|",
+        "| what | metric | ours | best peer | its figure |",
+        "|---|---|--:|---|--:|",
     ]
-    lines += ["| " + " | ".join(row) + " |" for row in targets_rows(found)]
+    for row in compare(found):
+        if row["measured"] is not None:
+            cells = (
+                row["name"],
+                row["metric"],
+                _figure(row["measured"]),
+                row["best_peer"] or "-",
+                _figure(row["best_peer_value"]),
+            )
+            lines.append("| " + " | ".join(map(str, cells)) + " |")
     return "\n".join([*lines, ""])
+
+
+def _figure(value: object) -> str:
+    return number(value) if isinstance(value, int | float) else "-"
 
 
 def _question(name: str, found: Medians, rounds: int) -> str:

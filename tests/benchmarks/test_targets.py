@@ -49,6 +49,7 @@ def test_best_peer_is_not_one_of_our_own_sides():
         peers.OURS: 50.0,
         peers.OURS_MANUAL: 1.0,
         peers.LEGACY: 500.0,
+        peers.NO_PURGATORY: 600.0,
         "heapq": 70.0,
         "uvloop": 80.0,
     }
