@@ -17,7 +17,7 @@
 #define rp_hide(operation) PyObject_GC_UnTrack(operation)
 static inline void rp_show(PyObject *operation)
 {
-    if (PyObject_IS_GC(operation) && !PyObject_GC_IsTracked(operation))
+    if (PyType_IS_GC(Py_TYPE(operation)) && !PyObject_GC_IsTracked(operation))
         PyObject_GC_Track(operation);
 }
 #endif

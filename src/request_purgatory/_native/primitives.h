@@ -191,7 +191,8 @@ static PyObject *rp_find_and_call(PyObject *target, rp_method *known, PyObject *
         versioned = versioned && PyType_HasFeature(type, Py_TPFLAGS_VALID_VERSION_TAG);
 #endif
         if (versioned && function != NULL
-            && PyType_HasFeature(Py_TYPE(function), Py_TPFLAGS_METHOD_DESCRIPTOR)) {
+            && PyType_HasFeature(Py_TYPE(function), Py_TPFLAGS_METHOD_DESCRIPTOR)
+            && PyVectorcall_Function(function) != NULL) {
             known->type = type;
             known->version = type->tp_version_tag;
             known->function = function;
@@ -205,12 +206,15 @@ static inline PyObject *rp_call_method(PyObject *target, rp_method *table, PyObj
 {
     PyTypeObject *type = Py_TYPE(target);
     rp_method *known = &table[((size_t)type >> 5) % RP_METHODS];
+    vectorcallfunc call;
     PyObject *function, *result;
     /* The tag of a class that changed is 0, which is never in the table. */
     if (known->type != type || known->version != type->tp_version_tag)
         return rp_find_and_call(target, known, name, text);
     function = Py_NewRef(known->function);
-    result = PyObject_Vectorcall(function, &target, 1, NULL);
+    /* As PyObject_Vectorcall, without its look at the kind of callable and at the result. */
+    call = *(vectorcallfunc *)((char *)function + Py_TYPE(function)->tp_vectorcall_offset);
+    result = call(function, &target, 1, NULL);
     Py_DECREF(function);
     return result;
 }

@@ -26,7 +26,13 @@ from request_purgatory._native.linked_list cimport (
 )
 from request_purgatory.purgatory.operation cimport NODES_INSIDE, DelayedOperation
 
+cdef extern from "Python.h":
+    # Macros for a list or a tuple.
+    Py_ssize_t PySequence_Fast_GET_SIZE(object sequence) noexcept
+    PyObject *PySequence_Fast_GET_ITEM(object sequence, Py_ssize_t index) noexcept
+
 logger = logging.getLogger(__name__)
+
 
 cdef struct OutsideNode:
     # The place of each is NODES_INSIDE + 1.
@@ -340,13 +346,15 @@ cdef class WatchTable:
         """Return the shard that has the watcher list of `key`."""
         return <WatchShard> self.shards[hash(key) & self._mask]
 
-    @cython.boundscheck(True)  # A key's __hash__ may change the list of keys.
     cpdef watch(self, DelayedOperation operation, keys):
         """Watch the operation under each key, until it has ended. Called once for an operation."""
         cdef Py_ssize_t index
-        cdef Py_ssize_t count = len(keys)
+        cdef Py_ssize_t count
         cdef Py_ssize_t size
         cdef OutsideNode *outside
+        if type(keys) is not list:
+            keys = tuple(keys)
+        count = PySequence_Fast_GET_SIZE(keys)
         if count > NODES_INSIDE:
             size = (count - NODES_INSIDE) * sizeof(OutsideNode)
             operation._further = PyBytes_FromStringAndSize(NULL, size)
@@ -354,7 +362,9 @@ cdef class WatchTable:
         for index in range(count):
             if operation._state != states.PENDING:
                 break
-            key = keys[index]
+            if index >= PySequence_Fast_GET_SIZE(keys):
+                break  # A key's __hash__ has changed the list of keys.
+            key = <object> PySequence_Fast_GET_ITEM(keys, index)
             shard = self.shard_of(key)
             if index < NODES_INSIDE:
                 (<WatchShard> shard).watch(key, operation, &operation._nodes[index], index + 1)
