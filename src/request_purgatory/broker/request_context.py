@@ -35,6 +35,8 @@ class RequestContext:
     answered: bool = False
     #: The delayed operation that the request waits in. The end of the connection cancels it.
     operation: DelayedOperation | None = None
+    #: Called when the response is sent, unless the connection has ended before.
+    on_response: Callable[[], None] | None = None
 
     @property
     def version(self) -> int:

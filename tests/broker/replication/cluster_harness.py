@@ -276,5 +276,5 @@ def handle_request(
     request = api.request.decode(
         message(api.request, fields).encode(version=version), version=version
     )
-    harness.node(node).server.handle(context, request)
+    harness.node(node).handle(context, request)
     return reply, context

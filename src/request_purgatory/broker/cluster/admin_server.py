@@ -18,8 +18,9 @@ import socket
 from types import UnionType
 from typing import Any, NoReturn, Union, get_args, get_origin, get_type_hints
 
-from request_purgatory.broker.cluster.async_cluster import LOOPBACK, AsyncCluster
+from request_purgatory.broker.cluster.async_cluster import AsyncCluster
 from request_purgatory.broker.cluster.commands import ClusterError, commands, run_command
+from request_purgatory.broker.server.server import LOOPBACK
 from request_purgatory.errors import InvalidArgumentError, PurgatoryError
 
 logger = logging.getLogger(__name__)

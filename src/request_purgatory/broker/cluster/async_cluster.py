@@ -23,13 +23,13 @@ from request_purgatory.broker.metadata.topics import (
 )
 from request_purgatory.broker.replication.log_directory import LogDirectory
 from request_purgatory.broker.replication.recorder import Recorder
+from request_purgatory.broker.server.connection_limit import ConnectionLimit
 from request_purgatory.broker.server.faults import Faults
 from request_purgatory.broker.settings import ClusterSettings
 from request_purgatory.errors import InvalidArgumentError
 
 logger = logging.getLogger(__name__)
 
-LOOPBACK = "127.0.0.1"
 _OFFSETS_TOPIC_CONFIGS = {
     "cleanup.policy": "compact",
     "compression.type": "producer",
@@ -49,8 +49,6 @@ class AsyncCluster:
     All nodes share the process and the event loop. Methods must be called on that loop's thread.
     Nodes are named by their numbers, from 0.
     """
-
-    host = LOOPBACK
 
     def __init__(
         self,
@@ -76,6 +74,7 @@ class AsyncCluster:
         self.recorder = recorder
         self.network = Network()
         self.faults = Faults()
+        self.connection_limit = ConnectionLimit()
         #: The nodes whose replication is paused.
         self.replication_paused: set[int] = set()
         folder = self.settings.data_dir

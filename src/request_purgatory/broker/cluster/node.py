@@ -8,6 +8,7 @@ import logging
 import uuid
 from collections.abc import Callable, Iterable
 from contextlib import AsyncExitStack
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from request_purgatory.aio import Purgatory
@@ -42,6 +43,7 @@ from request_purgatory.broker.request_context import RequestContext
 from request_purgatory.broker.server.quotas import ByteRateQuota
 from request_purgatory.broker.server.server import Server
 from request_purgatory.broker.wire.error_code import ErrorCode
+from request_purgatory.broker.wire.error_response import error_response
 
 if TYPE_CHECKING:
     from request_purgatory.broker.cluster.async_cluster import AsyncCluster
@@ -87,7 +89,7 @@ class Node:
         self.fetchers: dict[int, Fetcher] = {}
         self.fetch_sessions = FetchSessions()
         self.recorder: Recorder | None = cluster.recorder
-        self.server = Server(self, cluster.host, port)
+        self._port = port
         windows, window_ms = self.settings.quota_window_num, self.settings.quota_window_size_ms
         self.producer_quota = ByteRateQuota(self.settings.producer_byte_rate, windows, window_ms)
         self.consumer_quota = ByteRateQuota(self.settings.consumer_byte_rate, windows, window_ms)
@@ -135,6 +137,16 @@ class Node:
             now_ms=self.cluster.wall_ms,
         )
         self.metrics = NodeMetrics(self.purgatories, self.replicas.fetch_expirations)
+        self.server = Server(
+            self.node_id,
+            self.settings,
+            self._port,
+            self.handle,
+            take_response_fault=partial(self.cluster.faults.take_response_fault, self.node_id),
+            throttle_purgatory=self.purgatories["Throttle"],
+            connection_limit=self.cluster.connection_limit,
+            now_ms=self.now_ms,
+        )
         try:
             await self.server.start()
         except BaseException:
@@ -182,12 +194,20 @@ class Node:
         self._timers[name] = asyncio.get_running_loop().call_later(interval_ms / 1_000, run)
 
     def handle(self, context: RequestContext, request: Any) -> None:
-        """Handle a client's request, now or later.
+        """Handle a client's request, now or later, unless an injected error answers it.
 
         Args:
             context: the request's context, which takes the response.
             request: the decoded request; None for an unsupported version of ApiVersions.
         """
+        if self.recorder is not None:
+            self.recorder.request(self.node_id, context, request)
+        if request is not None:
+            api = context.header.api
+            code = self.cluster.faults.take_request_error(self.node_id, api)
+            if code is not None:
+                context.reply(error_response(api, request, code))
+                return
         with self.actions:
             handle(self, context, request)
 

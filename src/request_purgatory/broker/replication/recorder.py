@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -89,7 +90,6 @@ class Recorder:
             ]),
         }
         self._rows: dict[str, list[tuple[Any, ...]]] = {"requests": [], "events": []}
-        self._waiting: dict[int, str] = {}
         for name in self._rows:
             (folder / name).mkdir(parents=True, exist_ok=True)
 
@@ -154,7 +154,9 @@ class Recorder:
     # -- requests that wait for their response
 
     def request(self, node: int, context: RequestContext, request: Any) -> None:
-        """Record a JoinGroup, SyncGroup or DeleteRecords request; ignore other requests.
+        """Record a JoinGroup, SyncGroup or DeleteRecords request, and later its response.
+
+        Other requests are ignored.
 
         Args:
             node: the node that received it.
@@ -165,15 +167,9 @@ class Recorder:
         if timeout is None or request is None:
             return
         key = f"answer {next(self._request_numbers)}"
-        self._waiting[id(context)] = key
+        context.on_response = partial(self._event, node, key, 1)
         timeout_ms = min(max(timeout(request), 0), _LONGEST_TIMEOUT_MS)
         self._request(node, context.header.api.name, timeout_ms, [key], "count", 1, "all")
-
-    def response(self, node: int, context: RequestContext) -> None:
-        """Record the response to a request."""
-        key = self._waiting.pop(id(context), None)
-        if key is not None:
-            self._event(node, key, 1)
 
     # -- rows
 

@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Protocol, TypeAlias, cast
 
 from request_purgatory.broker.request_context import Client, RequestContext
-from request_purgatory.broker.wire.apis import FETCH
+from request_purgatory.broker.server.faults import ResponseFault
+from request_purgatory.broker.server.memory_limits import RequestMemoryPool, UnreadResponses
+from request_purgatory.broker.settings import ClusterSettings
+from request_purgatory.broker.wire.apis import FETCH, Api
 from request_purgatory.broker.wire.errors import WireError
 from request_purgatory.broker.wire.frame import SIZE_BYTES, frame_size
-from request_purgatory.broker.wire.messages import Header, read_header, read_request
-
-if TYPE_CHECKING:
-    from request_purgatory.broker.server.memory_limits import (
-        RequestMemoryPool,
-        UnreadResponses,
-    )
-    from request_purgatory.broker.settings import ClusterSettings
+from request_purgatory.broker.wire.messages import (
+    encode_response,
+    read_header,
+    read_request,
+)
 
 logger = logging.getLogger(__name__)
+
+#: Handles a request, now or later: its context, which takes the response, and the decoded request;
+#: None for an unsupported version of ApiVersions.
+HandleRequest: TypeAlias = Callable[[RequestContext, Any], None]
 
 #: The bytes that are buffered while a request is handled, before the connection stops reading.
 #: Every connection may buffer these, and one read of the event loop (256 KiB). Requests up to this
@@ -32,19 +38,13 @@ REQUESTS_PER_TURN = 64
 class ConnectionServer(Protocol):
     """What a connection needs of its server."""
 
+    node_id: int
+    settings: ClusterSettings
     memory_pool: RequestMemoryPool
     unread_responses: UnreadResponses
-
-    @property
-    def node_id(self) -> int:
-        """The number of the server's node."""
-
-    @property
-    def settings(self) -> ClusterSettings:
-        """The settings of the cluster."""
-
-    def now_ms(self) -> int:
-        """Return the event loop's time in milliseconds."""
+    handle: HandleRequest
+    take_response_fault: Callable[[Api], ResponseFault | None]
+    now_ms: Callable[[], int]
 
     def register(self, connection: Connection) -> bool:
         """Return whether a new connection is registered; False if there are too many."""
@@ -54,12 +54,6 @@ class ConnectionServer(Protocol):
 
     def throttle(self, connection: Connection, throttle_ms: int) -> None:
         """Call the connection's `unmute` after the throttle time."""
-
-    def handle(self, context: RequestContext, request: Any) -> None:
-        """Handle a request, now or later."""
-
-    def send_response(self, connection: Connection, context: RequestContext, response: Any) -> None:
-        """Encode a response and write it to the connection."""
 
 
 class Connection(asyncio.Protocol):
@@ -234,20 +228,44 @@ class Connection(asyncio.Protocol):
             return False
         self._deferred_frame = None
         request = read_request(frame, header) if header.is_supported else None
-        self._context = context = self._new_context(header)
+        client = Client(header.client_id or "", self._client_host)
+        self._context = context = RequestContext(header, client, self._respond, self.close)
         self._server.handle(context, request)
         return True
 
-    def _new_context(self, header: Header) -> RequestContext:
-        client = Client(header.client_id or "", self._client_host)
-        return RequestContext(header, client, self._reply, self.close)
+    def _respond(self, context: RequestContext, response: Any) -> None:
+        """Encode and write a response, with an injected fault if any.
 
-    def _reply(self, context: RequestContext, response: Any) -> None:
+        Args:
+            context: The request.
+            response: The response; None for a request without a response.
+        """
         if context is not self._context:
             return  # The connection has ended in the meantime.
-        self._server.send_response(self, context, response)
+        if context.on_response is not None:
+            context.on_response()
+        if response is None:
+            self._write(context, None)
+            return
+        api = context.header.api
+        try:
+            frame = encode_response(context.header, response)
+        except WireError as error:
+            self.close(str(error))
+            return
+        except Exception:
+            logger.exception(
+                "node %d can't encode its %s response: %r", self._server.node_id, api.name, response
+            )
+            self.close(f"the {api.name} response can't be encoded")
+            return
+        fault = self._server.take_response_fault(api)
+        if fault is None:
+            self._write(context, frame)
+        else:
+            fault.apply(frame, partial(self._write, context), self.abort)
 
-    def write(self, context: RequestContext, frame: bytes | None) -> None:
+    def _write(self, context: RequestContext, frame: bytes | None) -> None:
         """Write the response to the current request, and continue with the next request.
 
         Args:

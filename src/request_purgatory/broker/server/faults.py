@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -44,6 +46,24 @@ class ResponseFault:
     node: int | None
     delay_ms: int = 0
     random: random.Random = field(default_factory=random.Random)
+
+    def apply(
+        self, frame: bytes, write: Callable[[bytes], None], disconnect: Callable[[], None]
+    ) -> None:
+        """Send a response with the fault.
+
+        Args:
+            frame: The frame of the response.
+            write: Writes a frame to the connection.
+            disconnect: Closes the connection.
+        """
+        if self.kind == "delay":
+            asyncio.get_running_loop().call_later(self.delay_ms / 1_000, write, frame)
+        elif self.kind == "corrupt":
+            write(self.corrupt(frame))
+        elif self.kind == "disconnect":
+            disconnect()
+        # After `drop` the request has no response, and no later one on this connection is handled.
 
     def corrupt(self, frame: bytes) -> bytes:
         """Return a frame with some bytes changed, but the same size and correlation id."""

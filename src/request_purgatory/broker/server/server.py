@@ -3,27 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-import sys
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable
 
-from request_purgatory.broker.request_context import RequestContext
-from request_purgatory.broker.server.connection import Connection
-from request_purgatory.broker.server.faults import Faults, ResponseFault
+from request_purgatory.aio import Purgatory
+from request_purgatory.broker.server.connection import Connection, HandleRequest
+from request_purgatory.broker.server.connection_limit import ConnectionLimit
+from request_purgatory.broker.server.faults import ResponseFault
 from request_purgatory.broker.server.memory_limits import RequestMemoryPool, UnreadResponses
 from request_purgatory.broker.server.throttled_channel import ThrottledChannel
-from request_purgatory.broker.wire.error_response import error_response
-from request_purgatory.broker.wire.errors import WireError
-from request_purgatory.broker.wire.messages import encode_response
+from request_purgatory.broker.settings import ClusterSettings
+from request_purgatory.broker.wire.apis import Api
 
-if TYPE_CHECKING:
-    from request_purgatory.aio import Purgatory
-    from request_purgatory.broker.replication.recorder import Recorder
-    from request_purgatory.broker.settings import ClusterSettings
-
-logger = logging.getLogger(__name__)
-
+#: The address that servers listen on.
+LOOPBACK = "127.0.0.1"
 #: A connection is closed if a request is incomplete after this time. A closed connection is aborted
 #: if its client has not read its responses after this time.
 INCOMPLETE_REQUEST_TIMEOUT_MS = 30_000
@@ -31,83 +23,49 @@ INCOMPLETE_REQUEST_TIMEOUT_MS = 30_000
 #: wait for the memory of unread responses.
 UNREAD_RESPONSE_TIMEOUT_MS = 10_000
 SWEEP_INTERVAL_MS = 5_000
-#: The share of the process's open files that the connections of all nodes may take.
-_CONNECTION_FILES_SHARE = 0.75
 BACKLOG = 4_096
 
 
-class ServerCluster(Protocol):
-    """What a server needs of its cluster."""
-
-    @property
-    def nodes(self) -> Sequence[ServerNode]:
-        """The nodes that run in this process."""
-
-    @property
-    def faults(self) -> Faults:
-        """The injected faults."""
-
-
-class ServerNode(Protocol):
-    """What a server needs of its node."""
-
-    @property
-    def node_id(self) -> int:
-        """The number of the node."""
-
-    @property
-    def settings(self) -> ClusterSettings:
-        """The settings of the cluster."""
-
-    @property
-    def cluster(self) -> ServerCluster:
-        """The cluster of the node."""
-
-    @property
-    def server(self) -> Server:
-        """The node's server."""
-
-    @property
-    def recorder(self) -> Recorder | None:
-        """The recorder of requests, if any."""
-
-    @property
-    def purgatories(self) -> Mapping[str, Purgatory]:
-        """The purgatories by name."""
-
-    def now_ms(self) -> int:
-        """Return the event loop's time in milliseconds."""
-
-    def handle(self, context: RequestContext, request: Any) -> None:
-        """Handle a request, now or later."""
-
-
-def _max_connections() -> int:
-    """Return the most connections that the process may have; without limit if it is unknown.
-
-    With more connections than open files the event loop could not even accept one to close it.
-    """
-    try:
-        import resource
-    except ImportError:
-        return sys.maxsize
-    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return sys.maxsize if files == resource.RLIM_INFINITY else int(files * _CONNECTION_FILES_SHARE)
-
-
 class Server:
-    """Listens on loopback for one node, and passes requests to it."""
+    """Listens on loopback, and passes the requests of its connections to a handler."""
 
-    def __init__(self, node: ServerNode, host: str, port: int) -> None:
-        """Create a server that does not listen yet; port 0 is a free port."""
-        self._node = node
-        self.node_id = node.node_id
-        self.settings = node.settings
-        self.host = host
+    host = LOOPBACK
+
+    def __init__(
+        self,
+        node_id: int,
+        settings: ClusterSettings,
+        port: int,
+        handle: HandleRequest,
+        *,
+        take_response_fault: Callable[[Api], ResponseFault | None],
+        throttle_purgatory: Purgatory,
+        connection_limit: ConnectionLimit,
+        now_ms: Callable[[], int],
+    ) -> None:
+        """Create a server that does not listen yet.
+
+        Args:
+            node_id: The number of the node, for the log.
+            settings: The limits on requests and connections.
+            port: The TCP port; 0 takes a free one.
+            handle: Handles a request, now or later.
+            take_response_fault: Returns the fault of an API's next response, or None.
+            throttle_purgatory: Where the connections of clients over their quota wait.
+            connection_limit: Shared by the servers of the process.
+            now_ms: Returns the event loop's time in milliseconds.
+        """
+        self.node_id = node_id
+        self.settings = settings
         self.port = port
-        self.memory_pool = RequestMemoryPool(self.settings.queued_max_request_bytes)
-        self.unread_responses = UnreadResponses(self.settings.queued_max_request_bytes)
+        self.handle = handle
+        self.take_response_fault = take_response_fault
+        self.now_ms = now_ms
+        self.memory_pool = RequestMemoryPool(settings.queued_max_request_bytes)
+        self.unread_responses = UnreadResponses(settings.queued_max_request_bytes)
         self.connections: set[Connection] = set()
+        self._throttle_purgatory = throttle_purgatory
+        self._connection_limit = connection_limit
         self._listener: asyncio.Server | None = None
         self._sweep: asyncio.TimerHandle | None = None
 
@@ -130,10 +88,6 @@ class Server:
         for connection in list(self.connections):
             connection.abort()
 
-    def now_ms(self) -> int:
-        """Return the event loop's time in milliseconds."""
-        return self._node.now_ms()
-
     # -- connections
 
     def register(self, connection: Connection) -> bool:
@@ -142,23 +96,23 @@ class Server:
         Returns:
             False if the server or the process has too many.
         """
-        in_process = sum(len(node.server.connections) for node in self._node.cluster.nodes)
-        if (
-            len(self.connections) >= self.settings.max_connections
-            or in_process >= _max_connections()
-        ):
+        has_too_many = len(self.connections) >= self.settings.max_connections
+        if has_too_many or self._connection_limit.is_reached:
             return False
         self.connections.add(connection)
+        self._connection_limit.num_open += 1
         return True
 
     def unregister(self, connection: Connection) -> None:
-        """Remove a connection that has ended."""
-        self.connections.discard(connection)
+        """Remove a connection that has ended; no-op if it was not registered."""
+        if connection in self.connections:
+            self.connections.remove(connection)
+            self._connection_limit.num_open -= 1
 
     def throttle(self, connection: Connection, throttle_ms: int) -> None:
         """Call the connection's `unmute` after the throttle time."""
         operation = ThrottledChannel(throttle_ms, connection.unmute)
-        self._node.purgatories["Throttle"].try_complete_else_watch(operation, [id(connection)])
+        self._throttle_purgatory.try_complete_else_watch(operation, [id(connection)])
 
     def _schedule_sweep(self) -> None:
         interval_ms = max(1, min(SWEEP_INTERVAL_MS, self.settings.connections_max_idle_ms))
@@ -190,67 +144,3 @@ class Server:
             ):
                 connection.close(f"idle for {idle_ms} ms")
         self._schedule_sweep()
-
-    # -- requests
-
-    def handle(self, context: RequestContext, request: Any) -> None:
-        """Pass a request to the node, unless an injected error answers it.
-
-        Args:
-            context: The request's context.
-            request: The decoded request; None for an unsupported version of ApiVersions.
-        """
-        node, api = self._node, context.header.api
-        if node.recorder is not None:
-            node.recorder.request(self.node_id, context, request)
-        code = None
-        if request is not None:
-            code = node.cluster.faults.take_request_error(self.node_id, api)
-        if code is not None:
-            context.reply(error_response(api, request, code))
-            return
-        node.handle(context, request)
-
-    def send_response(self, connection: Connection, context: RequestContext, response: Any) -> None:
-        """Encode a response and write it to the connection, with an injected fault if any.
-
-        Args:
-            connection: The connection of the request.
-            context: The request's context.
-            response: The response; None for a request without a response.
-        """
-        api = context.header.api
-        if self._node.recorder is not None:
-            self._node.recorder.response(self.node_id, context)
-        if response is None:
-            connection.write(context, None)
-            return
-        try:
-            frame = encode_response(context.header, response)
-        except WireError as error:
-            connection.close(str(error))
-            return
-        except Exception:
-            logger.exception(
-                "node %d can't encode its %s response: %r", self.node_id, api.name, response
-            )
-            connection.close(f"the {api.name} response can't be encoded")
-            return
-        fault = self._node.cluster.faults.take_response_fault(self.node_id, api)
-        if fault is None:
-            connection.write(context, frame)
-        else:
-            self._apply_fault(fault, connection, context, frame)
-
-    def _apply_fault(
-        self, fault: ResponseFault, connection: Connection, context: RequestContext, frame: bytes
-    ) -> None:
-        if fault.kind == "delay":
-            asyncio.get_running_loop().call_later(
-                fault.delay_ms / 1_000, connection.write, context, frame
-            )
-        elif fault.kind == "corrupt":
-            connection.write(context, fault.corrupt(frame))
-        elif fault.kind == "disconnect":
-            connection.abort()
-        # After `drop` the request has no response, and no later one on this connection is handled.
