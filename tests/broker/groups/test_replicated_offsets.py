@@ -16,7 +16,7 @@ def test_append_outside_of_a_request_is_replicated_immediately() -> None:
     async def scenario(harness: ClusterHarness) -> None:
         harness.cluster.create_offsets_topic()
         await harness.settle()
-        leader, _ = harness.node(0).leader_of(TopicPartition(OFFSETS_TOPIC, 0))
+        leader, _ = harness.node(0).metadata.leader_of(TopicPartition(OFFSETS_TOPIC, 0))
         node = harness.node(leader)
         store = ReplicatedOffsets(node.replicas, 5_000, harness.cluster.wall_ms)
         errors: list[ErrorCode] = []

@@ -10,7 +10,7 @@ from request_purgatory.broker.metadata.controller import ControllerError
 from request_purgatory.broker.metadata.topics import NO_LEADER
 from request_purgatory.broker.replication.delayed_fetch import FetchedPartition
 from request_purgatory.broker.replication.fetcher import Fetcher
-from request_purgatory.broker.replication.replica_manager import LogBounds
+from request_purgatory.broker.replication.leader_endpoint import LogBounds
 from request_purgatory.broker.wire.error_code import ErrorCode
 from tests.broker.log.batches import NOW, batch
 from tests.broker.replication.cluster_harness import (

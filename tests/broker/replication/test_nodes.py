@@ -179,8 +179,8 @@ def test_node_started_while_partitioned_has_no_metadata(data_dir: Path | None) -
         harness.cluster.kill(2)
         await harness.cluster.restart(2)
         assert (
-            harness.node(2).topics,
-            harness.node(2).visible_nodes(),
+            harness.node(2).metadata.topics,
+            harness.node(2).metadata.alive(),
             harness.node(2).replicas.replicas,
         ) == ({}, {2}, {})
         assert (
@@ -241,7 +241,7 @@ def test_partitioned_node_is_fenced_after_its_session(session_ms: int) -> None:
             {0, 1},
             True,
         )
-        assert harness.node(2).visible_nodes() == {0, 1, 2}, "it keeps its earlier metadata"
+        assert harness.node(2).metadata.alive() == {0, 1, 2}, "it keeps its earlier metadata"
 
     run_scenario(scenario, broker_session_timeout_ms=session_ms)
 

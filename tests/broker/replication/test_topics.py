@@ -101,7 +101,7 @@ def test_partitioned_node_deletes_the_topic_when_it_is_healed(
         harness.cluster.controller.delete_topic("other")
         await asyncio.sleep(1)
         assert not reply.done
-        assert harness.node(2).partition_exists(key)
+        assert harness.node(2).metadata.partition_exists(key)
         harness.cluster.heal_node(2)
         await harness.settle()
         assert error(await reply.get()) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

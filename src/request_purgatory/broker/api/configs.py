@@ -58,7 +58,7 @@ def _describe(node: BrokerApi, resource: Any, *, synonyms: bool) -> Any:
         error = topic_name_error(name)
         if error is not None:
             return result(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {error}", [])
-        topic = node.topics.get(name)
+        topic = node.metadata.topics.get(name)
         if topic is None:
             return result(
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -158,7 +158,7 @@ def _alter_topic(
     Returns:
         The error code and the message.
     """
-    controller = node.cluster.controller
+    controller = node.controller
     if not node.reaches_controller:
         return ErrorCode.REQUEST_TIMED_OUT, "The controller can't be reached."
     if resource.resource_type != ResourceType.TOPIC:

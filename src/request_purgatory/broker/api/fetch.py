@@ -71,7 +71,7 @@ def fetch(node: BrokerApi, context: RequestContext, request: Any) -> None:
     existing: list[FetchTarget] = []
     missing: list[FetchedPartition] = []
     for target in targets:
-        if node.partition_exists(target.key):
+        if node.metadata.partition_exists(target.key):
             existing.append(target)
         else:
             missing.append(FetchedPartition(target.key, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
@@ -111,7 +111,7 @@ def _requested_targets(
 
 
 def _topic_name(node: BrokerApi, topic: Any, *, by_id: bool) -> str | None:
-    return node.names.get(topic.topic_id) if by_id else str(topic.topic)
+    return node.metadata.names.get(topic.topic_id) if by_id else str(topic.topic)
 
 
 def _open_session(
@@ -147,7 +147,7 @@ def _replica_id(context: RequestContext, request: Any) -> int:
 
 def _is_throttled(node: BrokerApi, context: RequestContext, session: FetchSession | None) -> bool:
     """Return whether a consumer is over its quota, and its request has been answered."""
-    throttle_ms = node.consumer_quota.throttle_ms(context.client.client_id, 0, node.now_ms())
+    throttle_ms = node.fetch_throttle_ms(context.client.client_id, 0)
     if not throttle_ms:
         return False
     context.throttle_ms = throttle_ms
@@ -195,7 +195,7 @@ class _FetchResponse:
 
         Sends no records while clients leave too many responses unread, see `UnreadResponses`.
         """
-        if not self._node.server.unread_responses.has_room(is_fetch=True):
+        if not self._node.has_room_for_records():
             for partition in fetched:
                 partition.records = b""
         partitions = [*self._missing, *fetched]
@@ -219,8 +219,7 @@ class _FetchResponse:
         """Count the records for the consumer's quota; they throttle its next request."""
         size = sum(len(partition.records) for partition in partitions)
         if size:
-            client_id = self._context.client.client_id
-            self._node.consumer_quota.throttle_ms(client_id, size, self._node.now_ms())
+            self._node.fetch_throttle_ms(self._context.client.client_id, size)
 
     def _topics(self, partitions: Iterable[FetchedPartition], leaders: set[int]) -> list[Any]:
         """Return the topics of the response; adds the leaders that it names to `leaders`."""
@@ -230,7 +229,7 @@ class _FetchResponse:
             topics.setdefault(("", topic_id), []).append(self._partition(partition, leaders))
         for partition in partitions:
             name = partition.key.topic
-            key = (name, self._node.topic_id(name) if by_id else None)
+            key = (name, self._node.metadata.topic_id(name) if by_id else None)
             topics.setdefault(key, []).append(self._partition(partition, leaders))
         return [
             _Topic(topic=name, topic_id=topic_id, partitions=each)
@@ -251,7 +250,7 @@ class _FetchResponse:
             epoch, end = fetched.diverging
             partition.diverging_epoch = _Diverging(epoch=epoch, end_offset=end)
         if fetched.error in _WRONG_LEADER and self._context.version >= CURRENT_LEADER_SINCE:
-            leader, epoch = self._node.leader_of(fetched.key)
+            leader, epoch = self._node.metadata.leader_of(fetched.key)
             partition.current_leader = _Leader(leader_id=leader, leader_epoch=epoch)
             leaders.add(leader)
         return partition

@@ -66,9 +66,9 @@ def _find_coordinator(node: BrokerApi, key: str, key_type: int) -> dict[str, Any
     elif not node.reaches_controller:
         code = ErrorCode.COORDINATOR_NOT_AVAILABLE
     else:
-        node.cluster.create_offsets_topic()
+        node.create_offsets_topic()
         partition = TopicPartition(OFFSETS_TOPIC, node.groups.partition_for(key))
-        leader, _ = node.leader_of(partition)
+        leader, _ = node.metadata.leader_of(partition)
         if leader == NO_LEADER:
             code = ErrorCode.COORDINATOR_NOT_AVAILABLE
     if code is not ErrorCode.NONE:
@@ -155,7 +155,9 @@ def _remove_unknown_partitions(node: BrokerApi, request: Any) -> dict[str, list[
     for topic in request.topics:
         existing = []
         for partition in topic.partitions:
-            if node.partition_exists(TopicPartition(topic.name, partition.partition_index)):
+            if node.metadata.partition_exists(
+                TopicPartition(topic.name, partition.partition_index)
+            ):
                 existing.append(partition)
             else:
                 unknown.setdefault(topic.name, []).append(partition.partition_index)

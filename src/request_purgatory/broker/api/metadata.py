@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 from request_purgatory.broker.api.broker_api import BrokerApi
@@ -79,14 +80,17 @@ def metadata(node: BrokerApi, context: RequestContext, request: Any) -> None:
     version = context.version
     requested = request.topics
     if requested is None or (version < EMPTY_TOPICS_IS_NONE_SINCE and not requested):
-        topics = [_describe_topic(node, topic) for topic in node.topics.values()]
+        topics = [_describe_topic(node, topic) for topic in node.metadata.topics.values()]
     else:
         may_create = version < AUTO_TOPIC_CREATION_FLAG_SINCE or request.allow_auto_topic_creation
         unique = {(topic.name, topic.topic_id): topic for topic in requested}
-        max_topics = len(node.topics) + MAX_TOPICS_PER_METADATA
+        max_topics = len(node.metadata.topics) + MAX_TOPICS_PER_METADATA
         found = [
             _find_topic(
-                node, context, topic, may_create=may_create and len(node.topics) < max_topics
+                node,
+                context,
+                topic,
+                may_create=may_create and len(node.metadata.topics) < max_topics,
             )
             for topic in unique.values()
         ]
@@ -94,13 +98,13 @@ def metadata(node: BrokerApi, context: RequestContext, request: Any) -> None:
         topics = sorted(found, key=lambda topic: topic.error_code != 0)
     brokers = [
         _Broker(node_id=each["node_id"], host=each["host"], port=each["port"], rack=None)
-        for each in node.endpoints(node.visible_nodes())
+        for each in node.endpoints(node.metadata.alive())
     ]
     context.reply(
         apis.METADATA.response(
             brokers=brokers,
-            cluster_id=node.cluster.controller.cluster_id,
-            controller_id=node.cluster.controller.controller_id,
+            cluster_id=node.controller.cluster_id,
+            controller_id=node.controller.controller_id,
             topics=topics,
         )
     )
@@ -112,7 +116,7 @@ def _find_topic(
     """Return the response's topic for one that the request names, by name or by id."""
     topic_id = requested.topic_id
     if context.version >= TOPIC_ID_SINCE and topic_id is not None and topic_id.int != 0:
-        name = node.names.get(topic_id)
+        name = node.metadata.names.get(topic_id)
         if name is None:
             return _Topic(
                 error_code=int(ErrorCode.UNKNOWN_TOPIC_ID),
@@ -122,7 +126,7 @@ def _find_topic(
             )
     else:
         name = requested.name
-    topic = node.topics.get(name)
+    topic = node.metadata.topics.get(name)
     if topic is not None:
         return _describe_topic(node, topic)
     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -144,18 +148,18 @@ def _create_topic(node: BrokerApi, name: str) -> ErrorCode:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     try:
         if name == OFFSETS_TOPIC:
-            node.cluster.create_offsets_topic()
+            node.create_offsets_topic()
         elif available_partitions(node) < node.settings.num_partitions:
             return ErrorCode.POLICY_VIOLATION
         else:
-            node.cluster.controller.create_topic(name)
+            node.controller.create_topic(name)
     except ControllerError as error:
         return error.code
     return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def _describe_topic(node: BrokerApi, topic: Topic) -> Any:
-    alive = node.visible_nodes()
+    alive = node.metadata.alive()
     return _Topic(
         error_code=0,
         name=topic.name,
@@ -165,7 +169,7 @@ def _describe_topic(node: BrokerApi, topic: Topic) -> Any:
     )
 
 
-def _describe_partition(partition: Partition, alive: set[int]) -> Any:
+def _describe_partition(partition: Partition, alive: AbstractSet[int]) -> Any:
     return _Partition(
         error_code=int(
             ErrorCode.LEADER_NOT_AVAILABLE if partition.leader == NO_LEADER else ErrorCode.NONE
@@ -199,13 +203,13 @@ def describe_cluster(node: BrokerApi, context: RequestContext, request: Any) -> 
         response(
             error_code=0,
             error_message=None,
-            cluster_id=node.cluster.controller.cluster_id,
-            controller_id=node.cluster.controller.controller_id,
+            cluster_id=node.controller.cluster_id,
+            controller_id=node.controller.controller_id,
             brokers=[
                 _ClusterBroker(
                     broker_id=each["node_id"], host=each["host"], port=each["port"], rack=None
                 )
-                for each in node.endpoints(node.visible_nodes())
+                for each in node.endpoints(node.metadata.alive())
             ],
         )
     )

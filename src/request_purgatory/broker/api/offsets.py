@@ -6,6 +6,7 @@ from collections import Counter
 from typing import Any
 
 from request_purgatory.broker.api.broker_api import BrokerApi
+from request_purgatory.broker.api.leader_replica import leader_replica
 from request_purgatory.broker.metadata.topic_configs import topic_value
 from request_purgatory.broker.metadata.topics import TopicPartition
 from request_purgatory.broker.replication.delayed_delete_records import DeletedPartition
@@ -82,7 +83,7 @@ def _list_partition(
         result.error_code = int(ErrorCode.UNSUPPORTED_VERSION)
     else:
         try:
-            replica = node.leader_replica(key, partition.current_leader_epoch)
+            replica = leader_replica(node, key, partition.current_leader_epoch)
             result.timestamp, result.offset, result.leader_epoch = _find_offset(
                 replica, timestamp, is_follower=request.replica_id >= 0
             )
@@ -133,7 +134,7 @@ def offset_for_leader_epoch(node: BrokerApi, context: RequestContext, request: A
             )
             key = TopicPartition(topic.topic, partition.partition)
             try:
-                log = node.leader_replica(key, partition.current_leader_epoch).log
+                log = leader_replica(node, key, partition.current_leader_epoch).log
                 found = log.end_offset_for_epoch(partition.leader_epoch)
                 result.leader_epoch, result.end_offset = found
             except ReplicaError as error:
@@ -179,8 +180,8 @@ def delete_records(node: BrokerApi, context: RequestContext, request: Any) -> No
 
 def _delete_error(node: BrokerApi, key: TopicPartition) -> ErrorCode | None:
     """Return why clients can't delete records of a partition, or None."""
-    topic = node.topics.get(key.topic)
-    if topic is None or not node.partition_exists(key):
+    topic = node.metadata.topics.get(key.topic)
+    if topic is None or not node.metadata.partition_exists(key):
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if topic.is_internal:
         return ErrorCode.INVALID_TOPIC_EXCEPTION

@@ -27,7 +27,7 @@ TOO_MANY = f"The cluster would have more than {MAX_PARTITIONS} partitions."
 
 def available_partitions(node: BrokerApi) -> int:
     """Return the number of partitions that clients may still create; below 0 if exceeded."""
-    return MAX_PARTITIONS - sum(len(topic.partitions) for topic in node.topics.values())
+    return MAX_PARTITIONS - sum(len(topic.partitions) for topic in node.metadata.topics.values())
 
 
 def requested_partitions(node: BrokerApi, topic: Any) -> int:

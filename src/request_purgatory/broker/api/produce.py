@@ -38,7 +38,7 @@ def produce(node: BrokerApi, context: RequestContext, request: Any) -> None:
     topic_ids: dict[str, Any] = {}
     for topic in request.topic_data:
         # The id of an unknown topic takes the place of its name.
-        name = node.names.get(topic.topic_id, str(topic.topic_id)) if by_id else topic.name
+        name = node.metadata.names.get(topic.topic_id, str(topic.topic_id)) if by_id else topic.name
         topic_ids[name] = topic.topic_id
         for partition in topic.partition_data:
             key = TopicPartition(name, partition.index)
@@ -48,9 +48,7 @@ def produce(node: BrokerApi, context: RequestContext, request: Any) -> None:
                 continue
             size += 0 if partition.records is None else len(partition.records)
             records[key] = partition.records
-    context.throttle_ms = node.producer_quota.throttle_ms(
-        context.client.client_id, size, node.now_ms()
-    )
+    context.throttle_ms = node.produce_throttle_ms(context.client.client_id, size)
 
     def reply(produced: list[ProducedPartition]) -> None:
         _reply(node, context, request, topic_ids, [*produced, *refused.values()])
@@ -62,7 +60,7 @@ def produce(node: BrokerApi, context: RequestContext, request: Any) -> None:
 
 def _partition_error(node: BrokerApi, key: TopicPartition, *, by_id: bool) -> ErrorCode | None:
     """Return why clients can't produce to a partition, or None."""
-    topic = node.topics.get(key.topic)
+    topic = node.metadata.topics.get(key.topic)
     if topic is None and by_id:
         return ErrorCode.UNKNOWN_TOPIC_ID
     if topic is None or not 0 <= key.partition < len(topic.partitions):
@@ -106,7 +104,7 @@ def _reply(
             each.error is ErrorCode.NOT_LEADER_OR_FOLLOWER
             and context.version >= CURRENT_LEADER_SINCE
         ):
-            leader, epoch = node.leader_of(each.key)
+            leader, epoch = node.metadata.leader_of(each.key)
             partition.current_leader = _Leader(leader_id=leader, leader_epoch=epoch)
             leaders.add(leader)
         topics.setdefault(each.key.topic, []).append(partition)
@@ -139,7 +137,5 @@ def init_producer_id(node: BrokerApi, context: RequestContext, request: Any) -> 
         return
     # As in Kafka: without a transactional id every request gets a new producer id.
     context.reply(
-        response(
-            error_code=0, producer_id=node.cluster.controller.new_producer_id(), producer_epoch=0
-        )
+        response(error_code=0, producer_id=node.controller.new_producer_id(), producer_epoch=0)
     )

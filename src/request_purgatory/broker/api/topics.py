@@ -84,7 +84,7 @@ def _create(node: BrokerApi, requested: Any, *, validate_only: bool) -> Any:
             return _refused(requested.name, ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
         assignment[index] = list(partition.broker_ids)
     try:
-        topic = node.cluster.controller.create_topic(
+        topic = node.controller.create_topic(
             requested.name,
             partitions=requested.num_partitions,
             replication_factor=requested.replication_factor,
@@ -160,7 +160,7 @@ def _delete(node: BrokerApi, name: str | None, topic_id: Any) -> Any:
             error_message=truncate_message(message),
         )
 
-    controller = node.cluster.controller
+    controller = node.controller
     by_id = topic_id is not None and topic_id.int != 0
     if name is not None and by_id:
         return result(
@@ -212,7 +212,7 @@ def _grow(node: BrokerApi, requested: Any, *, validate_only: bool) -> tuple[Erro
     Returns:
         The error code and the message.
     """
-    topic = node.topics.get(requested.name)
+    topic = node.metadata.topics.get(requested.name)
     added = 0 if topic is None else requested.count - len(topic.partitions)
     if added > MAX_PARTITIONS_PER_REQUEST:
         # Kafka's message.
@@ -223,7 +223,7 @@ def _grow(node: BrokerApi, requested: Any, *, validate_only: bool) -> tuple[Erro
     if requested.assignments is not None:
         assignments = [list(partition.broker_ids) for partition in requested.assignments]
     try:
-        node.cluster.controller.create_partitions(
+        node.controller.create_partitions(
             requested.name, requested.count, assignments, validate_only=validate_only
         )
     except ControllerError as error:

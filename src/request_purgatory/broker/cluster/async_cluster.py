@@ -13,28 +13,17 @@ from typing import Any
 
 from request_purgatory.broker.cluster.data_dir import DataDir
 from request_purgatory.broker.cluster.network import CONTROLLER, Network
-from request_purgatory.broker.cluster.node import Node
+from request_purgatory.broker.cluster.node import ClusterParts, Node
 from request_purgatory.broker.metadata.controller import Controller
-from request_purgatory.broker.metadata.topics import (
-    OFFSETS_TOPIC,
-    Partition,
-    Topic,
-    TopicPartition,
-)
+from request_purgatory.broker.metadata.offsets_topic import create_offsets_topic
+from request_purgatory.broker.metadata.topics import Partition, Topic, TopicPartition
 from request_purgatory.broker.replication.log_directory import LogDirectory
 from request_purgatory.broker.replication.recorder import Recorder
-from request_purgatory.broker.server.connection_limit import ConnectionLimit
 from request_purgatory.broker.server.faults import Faults
 from request_purgatory.broker.settings import ClusterSettings
 from request_purgatory.errors import InvalidArgumentError
 
 logger = logging.getLogger(__name__)
-
-_OFFSETS_TOPIC_CONFIGS = {
-    "cleanup.policy": "compact",
-    "compression.type": "producer",
-    "segment.bytes": "104857600",
-}
 
 
 def wall_clock_ms() -> int:
@@ -71,27 +60,21 @@ class AsyncCluster:
         """
         self.settings = settings or ClusterSettings()
         self.wall_ms = wall_ms
-        self.recorder = recorder
         self.network = Network()
         self.faults = Faults()
-        self.connection_limit = ConnectionLimit()
-        #: The nodes whose replication is paused.
-        self.replication_paused: set[int] = set()
         folder = self.settings.data_dir
         self._data_dir = None if folder is None else DataDir(folder)
         self.controller = Controller(self.settings)
         self.controller.on_change = self._send_partitions
         self.controller.on_delete = self._send_deletion
+        self._parts = ClusterParts(
+            self.settings, self.controller, self.network, self.faults, recorder, wall_ms
+        )
+        self.nodes = self._parts.nodes
         port = self.settings.port
-        self.nodes = [
-            Node(
-                self,
-                node,
-                LogDirectory(node, None if folder is None else folder / f"node-{node}"),
-                port + node if port else 0,
-            )
-            for node in range(self.settings.nodes)
-        ]
+        for node in range(self.settings.nodes):
+            logs = LogDirectory(node, None if folder is None else folder / f"node-{node}")
+            self.nodes.append(Node(self._parts, node, logs, port + node if port else 0))
         self._fence_timers: dict[int, asyncio.TimerHandle] = {}
 
     async def __aenter__(self) -> AsyncCluster:
@@ -185,16 +168,7 @@ class AsyncCluster:
 
     def create_offsets_topic(self) -> None:
         """Create `__consumer_offsets`, the topic of groups and offsets; no-op if it exists."""
-        if OFFSETS_TOPIC not in self.controller.topics:
-            count = self.settings.offsets_topic_num_partitions
-            factor = min(self.settings.replication_factor, len(self.controller.alive))
-            self.controller.create_topic(
-                OFFSETS_TOPIC,
-                partitions=count,
-                replication_factor=factor,
-                configs=dict(_OFFSETS_TOPIC_CONFIGS),
-                internal=True,
-            )
+        create_offsets_topic(self.controller, self.settings)
 
     # -- operations on nodes
 
@@ -207,15 +181,11 @@ class AsyncCluster:
         Raises:
             InvalidArgumentError: there is no such node.
         """
-        self.replication_paused.add(self._require_node(node))
-        for fetcher in self.nodes[node].fetchers.values():
-            fetcher.pause()
+        self.nodes[self._require_node(node)].pause_replication()
 
     def resume_replication(self, node: int) -> None:
         """Undo `pause_replication`."""
-        self.replication_paused.discard(self._require_node(node))
-        for fetcher in self.nodes[node].fetchers.values():
-            fetcher.resume()
+        self.nodes[self._require_node(node)].resume_replication()
 
     def set_latency(self, node: int, latency_ms: int) -> None:
         """Delay each message between a node and the other nodes or the controller.
@@ -285,7 +255,13 @@ class AsyncCluster:
         if self._is_running(node):
             raise InvalidArgumentError("node", "a killed or stopped node", node)
         old = self.nodes[node]
-        new = Node(self, node, old.log_directory, old.server.port)
+        new = Node(
+            self._parts,
+            node,
+            old.log_directory,
+            old.server.port,
+            is_replication_paused=old.is_replication_paused,
+        )
         await new.start()
         self.nodes[node] = new
         if node in self.network.partitioned_nodes:

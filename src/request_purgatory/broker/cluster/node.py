@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import copy
 import logging
 import uuid
 from collections.abc import Callable, Iterable
 from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
 from request_purgatory.aio import Purgatory
 from request_purgatory.broker.api import handle
-from request_purgatory.broker.cluster.network import CONTROLLER
+from request_purgatory.broker.cluster.network import CONTROLLER, Network
+from request_purgatory.broker.cluster.remote_leader import RemoteLeader
 from request_purgatory.broker.cluster.replicated_offsets import (
     ReplicatedOffsets,
     stored_records,
@@ -21,33 +22,33 @@ from request_purgatory.broker.cluster.replicated_offsets import (
 from request_purgatory.broker.deferred_actions import ActionQueue
 from request_purgatory.broker.groups import GroupCoordinator, GroupPurgatories
 from request_purgatory.broker.log import RecordError
-from request_purgatory.broker.metadata.controller import AlterPartitionRequest
+from request_purgatory.broker.metadata.controller import AlterPartitionRequest, Controller
+from request_purgatory.broker.metadata.metadata_cache import MetadataCache
+from request_purgatory.broker.metadata.offsets_topic import create_offsets_topic
 from request_purgatory.broker.metadata.topic_configs import topic_value
 from request_purgatory.broker.metadata.topics import (
     NO_LEADER,
     OFFSETS_TOPIC,
     Partition,
     Topic,
-    TopicPartition,
 )
 from request_purgatory.broker.replication.fetch_sessions import FetchSessions
 from request_purgatory.broker.replication.fetcher import Fetcher
 from request_purgatory.broker.replication.log_directory import LogDirectory, log_settings
-from request_purgatory.broker.replication.replica import Replica, ReplicaError
+from request_purgatory.broker.replication.recorder import Recorder
+from request_purgatory.broker.replication.replica import Replica
 from request_purgatory.broker.replication.replica_manager import (
     ReplicaManager,
     ReplicaPurgatories,
 )
 from request_purgatory.broker.replication.replica_metrics import NodeMetrics
 from request_purgatory.broker.request_context import RequestContext
+from request_purgatory.broker.server.connection_limit import ConnectionLimit
+from request_purgatory.broker.server.faults import Faults
 from request_purgatory.broker.server.quotas import ByteRateQuota
 from request_purgatory.broker.server.server import Server
-from request_purgatory.broker.wire.error_code import ErrorCode
+from request_purgatory.broker.settings import ClusterSettings
 from request_purgatory.broker.wire.error_response import error_response
-
-if TYPE_CHECKING:
-    from request_purgatory.broker.cluster.async_cluster import AsyncCluster
-    from request_purgatory.broker.replication.recorder import Recorder
 
 logger = logging.getLogger(__name__)
 
@@ -57,44 +58,59 @@ PURGATORIES = ("Produce", "Fetch", "DeleteRecords", "Rebalance", "Sync", "Heartb
 _CHECKPOINT_INTERVAL_MS = 5_000
 
 
-class MetadataImage(NamedTuple):
-    """A copy of the controller's metadata, for a node that can't reach the controller."""
+@dataclass(frozen=True, slots=True)
+class ClusterParts:
+    """What the nodes of a cluster share."""
 
-    topics: dict[str, Topic]
-    names: dict[uuid.UUID, str]
-    alive: set[int]
+    settings: ClusterSettings
+    controller: Controller
+    network: Network
+    faults: Faults
+    recorder: Recorder | None
+    #: Returns the time of day in milliseconds since 1970.
+    wall_ms: Callable[[], int]
+    connection_limit: ConnectionLimit = field(default_factory=ConnectionLimit)
+    #: All nodes, by number.
+    nodes: list[Node] = field(default_factory=list)
 
 
 class Node:
     """One broker of a cluster. All of it runs on the cluster's event loop."""
 
     def __init__(
-        self, cluster: AsyncCluster, node_id: int, log_directory: LogDirectory, port: int
+        self,
+        cluster: ClusterParts,
+        node_id: int,
+        log_directory: LogDirectory,
+        port: int,
+        *,
+        is_replication_paused: bool = False,
     ) -> None:
         """Create a node; `start` starts it.
 
         Args:
-            cluster: the cluster that the node belongs to.
+            cluster: what the node shares with the others.
             node_id: its number.
             log_directory: its logs.
             port: the TCP port that it listens on; 0 takes a free one.
+            is_replication_paused: do not fetch as a follower until `resume_replication`.
         """
-        self.cluster = cluster
         self.node_id = node_id
         self.settings = cluster.settings
+        self.controller = cluster.controller
+        self.metadata = MetadataCache(cluster.controller)
         self.log_directory = log_directory
         self.actions = ActionQueue()
         self.is_stopped = True
+        self.is_replication_paused = is_replication_paused
         self.purgatories: dict[str, Purgatory] = {}
         self.fetchers: dict[int, Fetcher] = {}
         self.fetch_sessions = FetchSessions()
-        self.recorder: Recorder | None = cluster.recorder
-        self._port = port
         windows, window_ms = self.settings.quota_window_num, self.settings.quota_window_size_ms
-        self.producer_quota = ByteRateQuota(self.settings.producer_byte_rate, windows, window_ms)
-        self.consumer_quota = ByteRateQuota(self.settings.consumer_byte_rate, windows, window_ms)
-        #: The metadata at the last contact with the controller; None while the node is connected.
-        self._image: MetadataImage | None = None
+        self._producer_quota = ByteRateQuota(self.settings.producer_byte_rate, windows, window_ms)
+        self._consumer_quota = ByteRateQuota(self.settings.consumer_byte_rate, windows, window_ms)
+        self._cluster = cluster
+        self._port = port
         self._stack = AsyncExitStack()
         self._timers: dict[str, asyncio.TimerHandle] = {}
 
@@ -117,12 +133,12 @@ class Node:
             replica_purgatories,
             self.actions,
             now_ms=self.now_ms,
-            wall_ms=self.cluster.wall_ms,
-            partition_exists=self.partition_exists,
-            alive=self.visible_nodes,
+            wall_ms=self._cluster.wall_ms,
+            partition_exists=self.metadata.partition_exists,
+            alive=self.metadata.alive,
             alter_partition=self._alter_partition,
         )
-        self.replicas.recorder = self.recorder
+        self.replicas.recorder = self._cluster.recorder
         self.groups = GroupCoordinator(
             self.node_id,
             self.settings,
@@ -132,9 +148,9 @@ class Node:
                 self.purgatories["Heartbeat"],
             ),
             store=ReplicatedOffsets(
-                self.replicas, self.settings.offsets_commit_timeout_ms, self.cluster.wall_ms
+                self.replicas, self.settings.offsets_commit_timeout_ms, self._cluster.wall_ms
             ),
-            now_ms=self.cluster.wall_ms,
+            now_ms=self._cluster.wall_ms,
         )
         self.metrics = NodeMetrics(self.purgatories, self.replicas.fetch_expirations)
         self.server = Server(
@@ -142,9 +158,9 @@ class Node:
             self.settings,
             self._port,
             self.handle,
-            take_response_fault=partial(self.cluster.faults.take_response_fault, self.node_id),
+            take_response_fault=partial(self._cluster.faults.take_response_fault, self.node_id),
             throttle_purgatory=self.purgatories["Throttle"],
-            connection_limit=self.cluster.connection_limit,
+            connection_limit=self._cluster.connection_limit,
             now_ms=self.now_ms,
         )
         try:
@@ -179,6 +195,7 @@ class Node:
             timer.cancel()
         for fetcher in self.fetchers.values():
             fetcher.close()
+        self.replicas.close()
         self.server.stop()
         for purgatory in self.purgatories.values():
             purgatory.close()
@@ -200,62 +217,81 @@ class Node:
             context: the request's context, which takes the response.
             request: the decoded request; None for an unsupported version of ApiVersions.
         """
-        if self.recorder is not None:
-            self.recorder.request(self.node_id, context, request)
+        if self._cluster.recorder is not None:
+            self._cluster.recorder.request(self.node_id, context, request)
         if request is not None:
             api = context.header.api
-            code = self.cluster.faults.take_request_error(self.node_id, api)
+            code = self._cluster.faults.take_request_error(self.node_id, api)
             if code is not None:
                 context.reply(error_response(api, request, code))
                 return
         with self.actions:
             handle(self, context, request)
 
-    # -- metadata
+    # -- what handlers need
 
     def now_ms(self) -> int:
         """Return the event loop's time in whole milliseconds."""
         return round(asyncio.get_running_loop().time() * 1_000)
 
     @property
-    def topics(self) -> dict[str, Topic]:
-        """The topics by name, as far as this node knows."""
-        return self.cluster.controller.topics if self._image is None else self._image.topics
-
-    @property
-    def names(self) -> dict[uuid.UUID, str]:
-        """The topics' names by topic id, as far as this node knows."""
-        return self.cluster.controller.names if self._image is None else self._image.names
-
-    def visible_nodes(self) -> set[int]:
-        """Return the numbers of the live nodes, as far as this node knows."""
-        return self.cluster.controller.alive if self._image is None else self._image.alive
-
-    @property
     def reaches_controller(self) -> bool:
         """True unless the node is partitioned."""
-        return self.cluster.network.is_connected(self.node_id, CONTROLLER)
+        return self._cluster.network.is_connected(self.node_id, CONTROLLER)
+
+    def create_offsets_topic(self) -> None:
+        """Create `__consumer_offsets`, the topic of groups and offsets; no-op if it exists."""
+        create_offsets_topic(self.controller, self.settings)
+
+    def produce_throttle_ms(self, client_id: str, size_bytes: int) -> int:
+        """Return a client's throttle time in milliseconds, with some more produced bytes."""
+        return self._producer_quota.throttle_ms(client_id, size_bytes, self.now_ms())
+
+    def fetch_throttle_ms(self, client_id: str, size_bytes: int) -> int:
+        """Return a consumer's throttle time in milliseconds, with some more fetched bytes."""
+        return self._consumer_quota.throttle_ms(client_id, size_bytes, self.now_ms())
+
+    def has_room_for_records(self) -> bool:
+        """Return whether a response may have records: clients read those they have been sent."""
+        return self.server.unread_responses.has_room(is_fetch=True)
+
+    def endpoints(self, nodes: Iterable[int]) -> list[dict[str, Any]]:
+        """Return the addresses of nodes, in the order of their numbers.
+
+        Args:
+            nodes: node numbers; negative ones (no leader) are skipped.
+
+        Returns:
+            `node_id`, `host`, `port` and `rack` of each.
+        """
+        found = [self._cluster.nodes[node] for node in sorted(nodes) if node >= 0]
+        return [
+            {
+                "node_id": node.node_id,
+                "host": node.server.host,
+                "port": node.server.port,
+                "rack": None,
+            }
+            for node in found
+        ]
+
+    # -- contact with the controller
 
     def disconnect_controller(self) -> None:
-        """Keep a copy of the metadata, since the controller becomes unreachable."""
-        controller = self.cluster.controller
-        self._image = MetadataImage(
-            copy.deepcopy(controller.topics),
-            dict(controller.names),
-            set(controller.alive),
-        )
+        """Keep the present metadata, since the controller becomes unreachable."""
+        self.metadata.disconnect()
 
     def start_without_metadata(self) -> None:
         """Begin with empty metadata, since the node has started out of reach of the controller."""
-        self._image = MetadataImage({}, {}, {self.node_id})
+        self.metadata.start_empty(self.node_id)
 
     def connect_controller(self) -> None:
         """Take over the controller's metadata and every change since the last contact.
 
         Deletes the replicas of partitions that this node no longer has.
         """
-        self._image = None
-        topics = self.cluster.controller.topics.values()
+        self.metadata.connect()
+        topics = self.controller.topics.values()
         partitions = [(topic, partition) for topic in topics for partition in topic.partitions]
         here = {
             partition.key: topic.topic_id
@@ -271,62 +307,6 @@ class Node:
         self.log_directory.delete_unknown(here.items())
         self.apply_partitions([(topic.topic_id, partition) for topic, partition in partitions])
 
-    def partition_exists(self, key: TopicPartition) -> bool:
-        """Return True if the partition exists, as far as this node knows."""
-        topic = self.topics.get(key.topic)
-        return topic is not None and 0 <= key.partition < len(topic.partitions)
-
-    def topic_id(self, name: str) -> uuid.UUID | None:
-        """Return a topic's id; None if there is no such topic."""
-        topic = self.topics.get(name)
-        return None if topic is None else topic.topic_id
-
-    def leader_of(self, key: TopicPartition) -> tuple[int, int]:
-        """Return a partition's leader and leader epoch; (-1, -1) if there is no such partition."""
-        if not self.partition_exists(key):
-            return NO_LEADER, -1
-        partition = self.topics[key.topic].partitions[key.partition]
-        return partition.leader, partition.leader_epoch
-
-    def endpoints(self, nodes: Iterable[int]) -> list[dict[str, Any]]:
-        """Return the addresses of nodes, in the order of their numbers.
-
-        Args:
-            nodes: node numbers; negative ones (no leader) are skipped.
-
-        Returns:
-            `node_id`, `host`, `port` and `rack` of each.
-        """
-        found = [self.cluster.nodes[node] for node in sorted(nodes) if node >= 0]
-        return [
-            {
-                "node_id": node.node_id,
-                "host": node.server.host,
-                "port": node.server.port,
-                "rack": None,
-            }
-            for node in found
-        ]
-
-    def leader_replica(self, key: TopicPartition, leader_epoch: int = -1) -> Replica:
-        """Return the replica of a partition that this node leads.
-
-        Args:
-            key: the partition.
-            leader_epoch: the leader epoch that the client knows; -1 skips the check.
-
-        Raises:
-            ReplicaError: there is no such partition, this node does not lead it, or the epoch is
-                not the current one; with Kafka's error code.
-        """
-        if not self.partition_exists(key):
-            raise ReplicaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        replica = self.replicas.find(key)
-        if replica is None:
-            raise ReplicaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        replica.require_leader(leader_epoch)
-        return replica
-
     # -- notifications of the controller
 
     def apply_partitions(self, partitions: list[tuple[uuid.UUID, Partition]]) -> None:
@@ -341,7 +321,7 @@ class Node:
             for topic_id, partition in partitions:
                 # If the topic was deleted or created again in the meantime, a later notification
                 # says so.
-                topic = self.topics.get(partition.topic)
+                topic = self.metadata.topics.get(partition.topic)
                 if (
                     self.node_id in partition.replicas
                     and topic is not None
@@ -391,12 +371,30 @@ class Node:
             )
             self.groups.unload(replica.key.partition)
 
+    # -- replication
+
     def _fetcher_from(self, leader: int) -> Fetcher:
         fetcher = self.fetchers.get(leader)
         if fetcher is None:
-            fetcher = self.fetchers[leader] = Fetcher(self, leader)
-            fetcher.is_paused = self.node_id in self.cluster.replication_paused
+            nodes = self._cluster.nodes
+            remote = RemoteLeader(
+                self._cluster.network, self.node_id, leader, lambda: nodes[leader].replicas
+            )
+            fetcher = Fetcher(self.replicas, remote, is_paused=self.is_replication_paused)
+            self.fetchers[leader] = fetcher
         return fetcher
+
+    def pause_replication(self) -> None:
+        """Stop fetching as a follower, until `resume_replication`."""
+        self.is_replication_paused = True
+        for fetcher in self.fetchers.values():
+            fetcher.pause()
+
+    def resume_replication(self) -> None:
+        """Undo `pause_replication`."""
+        self.is_replication_paused = False
+        for fetcher in self.fetchers.values():
+            fetcher.resume()
 
     def resend_fetch(self, leader: int) -> None:
         """Send the fetch request to a leader again: the one in flight was lost with the link."""
@@ -441,7 +439,7 @@ class Node:
             replica.partition_epoch,
             isr,
         )
-        controller, network = self.cluster.controller, self.cluster.network
+        controller, network = self.controller, self._cluster.network
 
         def handle_request() -> None:
             if not controller.alter_partition(request):
@@ -467,7 +465,7 @@ class Node:
         })
 
     def _delete_old_segments(self) -> None:
-        now_ms = self.cluster.wall_ms()
+        now_ms = self._cluster.wall_ms()
         for replica in self.replicas.replicas.values():
             try:
                 deleted = replica.log.delete_old_segments(now_ms, replica.high_watermark)

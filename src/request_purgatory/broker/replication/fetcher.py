@@ -5,22 +5,25 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar
+from functools import partial
+from typing import Protocol, TypeVar
 
+from request_purgatory.broker.deferred_actions import ActionQueue
 from request_purgatory.broker.log import RecordError
 from request_purgatory.broker.metadata.topics import TopicPartition
 from request_purgatory.broker.replication.delayed_fetch import (
-    DelayedFetch,
     FetchedPartition,
     FetchParams,
     FetchTarget,
 )
+from request_purgatory.broker.replication.leader_endpoint import (
+    LeaderEndPoint,
+    LogBounds,
+    PendingRequest,
+)
 from request_purgatory.broker.replication.replica import Replica
+from request_purgatory.broker.settings import ClusterSettings
 from request_purgatory.broker.wire.error_code import ErrorCode
-
-if TYPE_CHECKING:
-    from request_purgatory.broker.cluster.node import Node
-    from request_purgatory.broker.replication.replica_manager import LogBounds
 
 logger = logging.getLogger(__name__)
 
@@ -31,6 +34,21 @@ BACKOFF_MS = 1_000
 #: After the wait that a request asks for, until it is given up: Kafka's
 #: `replica.socket.timeout.ms`.
 RESPONSE_TIMEOUT_MS = 30_000
+
+
+class FollowerReplicas(Protocol):
+    """What a fetcher needs of its own node; a `ReplicaManager` implements it."""
+
+    node_id: int
+    settings: ClusterSettings
+    actions: ActionQueue
+    now_ms: Callable[[], int]
+
+    def find(self, key: TopicPartition) -> Replica | None:
+        """Return the node's replica of a partition; None if it has none."""
+
+    def notify_partition(self, key: TopicPartition) -> None:
+        """Try every request that waits for a partition."""
 
 
 class Fetcher:
@@ -46,22 +64,23 @@ class Fetcher:
     - idle: both are None. There is no partition to fetch, or the fetcher is paused or closed.
     """
 
-    def __init__(self, node: Node, leader: int) -> None:
+    def __init__(
+        self, replicas: FollowerReplicas, leader: LeaderEndPoint, *, is_paused: bool = False
+    ) -> None:
         """Create a fetcher without partitions.
 
         Args:
-            node: the follower.
-            leader: the number of the leader's node.
+            replicas: the follower's replicas.
+            leader: takes requests to the leader.
+            is_paused: fetch nothing until `resume`.
         """
-        self.node = node
-        self.leader = leader
-        self.is_paused = False
+        self.is_paused = is_paused
+        self._replicas = replicas
+        self._leader = leader
         #: The partitions, and the loop's time in milliseconds from which each may be fetched.
         self._partitions: dict[TopicPartition, int] = {}
-        #: The number of the last request; responses to earlier requests are ignored.
-        self._request = 0
-        #: The last request while it waits in the leader's purgatory.
-        self._delayed_fetch: DelayedFetch | None = None
+        #: The request in flight.
+        self._request: PendingRequest | None = None
         self._scheduled: asyncio.TimerHandle | asyncio.Handle | None = None
         self._timeout: asyncio.TimerHandle | None = None
 
@@ -101,11 +120,9 @@ class Fetcher:
         self._schedule(0)
 
     def _abandon_request(self) -> None:
-        self._request += 1
-        if self._delayed_fetch is not None:
-            # Cancelled in the leader's purgatory. In Kafka it would wait there for its timeout.
-            self._delayed_fetch.cancel()
-            self._delayed_fetch = None
+        if self._request is not None:
+            self._request.cancel()
+            self._request = None
         for handle in (self._scheduled, self._timeout):
             if handle is not None:
                 handle.cancel()
@@ -125,19 +142,19 @@ class Fetcher:
     def _may_fetch(self) -> bool:
         if self._scheduled is not None or self._timeout is not None:
             return False
-        return not self.is_paused and bool(self._partitions) and not self.node.is_stopped
+        return not self.is_paused and bool(self._partitions)
 
     def _fetch(self) -> None:
         self._scheduled = None
-        now_ms = self.node.now_ms()
+        now_ms = self._replicas.now_ms()
         targets = [
             self._fetch_target(key)
             for key, from_ms in self._partitions.items()
             if from_ms <= now_ms
         ]
-        settings = self.node.settings
+        settings = self._replicas.settings
         params = FetchParams(
-            self.node.node_id,
+            self._replicas.node_id,
             settings.replica_fetch_wait_max_ms,
             settings.replica_fetch_min_bytes,
             settings.fetch_max_bytes,
@@ -146,21 +163,21 @@ class Fetcher:
             # Every partition is in its backoff: wait for the first to end.
             self._schedule(max(1, min(self._partitions.values(), default=now_ms) - now_ms))
             return
-
-        def serve(respond: Callable[[list[FetchedPartition]], None]) -> None:
-            self._delayed_fetch = leader.replicas.fetch(params, targets, respond)
-
-        leader = self.node.cluster.nodes[self.leader]
-        self._send(params.max_wait_ms, serve, lambda fetched: self._process_fetch(targets, fetched))
+        self._send(
+            params.max_wait_ms,
+            partial(self._leader.fetch, params, targets),
+            partial(self._process_fetch, targets),
+        )
 
     def _fetch_target(self, key: TopicPartition) -> FetchTarget:
         """Return a partition as this fetcher's next request would ask for it."""
-        replica = self.node.replicas.replicas[key]
+        replica = self._replicas.find(key)
+        assert replica is not None, f"{key} is fetched without a replica"
         log = replica.log
         return FetchTarget(
             key,
             log.end_offset,
-            self.node.settings.replica_fetch_max_bytes,
+            self._replicas.settings.replica_fetch_max_bytes,
             replica.leader_epoch,
             log.latest_epoch,
             log.log_start_offset,
@@ -170,50 +187,23 @@ class Fetcher:
     def _send(
         self,
         wait_ms: int,
-        serve: Callable[[Callable[[T], None]], None],
+        request: Callable[[Callable[[T], None]], PendingRequest],
         process: Callable[[T], None],
     ) -> None:
         """Send a request to the leader, and process its response.
 
-        The request is one round trip over the cluster's network, in four steps:
-
-            follower                              leader
-            _send: request number 7
-                  ---- network.send: arrive ----> serve(respond): read, or wait in the purgatory
-                                                  ...
-            returned(response)  <-- network.send  respond(response)
-            process(response)
-
-        Every step after the first checks that the request is still the last one. If 500 ms after
-        request 7 the link is cut and healed again, `restart` increments the number to 8 and sends
-        request 9. Whatever still arrives for request 7, at either end, is ignored. If nothing
-        arrives, the timer of request 9 restarts the fetcher.
+        If no response arrives within RESPONSE_TIMEOUT_MS after the wait, the fetcher begins anew.
 
         Args:
             wait_ms: milliseconds for which the leader may delay its response.
-            serve: runs on the leader; calls its argument with the response, now or later.
-            process: runs on the follower with the response.
+            request: sends the request; calls its argument with the response.
+            process: runs with the response.
         """
-        self._request += 1
-        request = self._request
-        node, network = self.node, self.node.cluster.network
-        leader = self.node.cluster.nodes[self.leader]
-
-        def arrive() -> None:
-            if leader.is_stopped or request != self._request:
-                return
-            with leader.actions:
-                serve(respond)
 
         def respond(response: T) -> None:
-            network.send(self.leader, node.node_id, lambda: returned(response))
-
-        def returned(response: T) -> None:
-            if request != self._request or self.is_paused or node.is_stopped:
-                return
             self._abandon_request()
             try:
-                with node.actions:
+                with self._replicas.actions:
                     process(response)
             finally:
                 if self._may_fetch:
@@ -221,7 +211,7 @@ class Fetcher:
                     # was appended here, and acks=all waits for it.
                     self._fetch()
 
-        network.send(node.node_id, self.leader, arrive)
+        self._request = request(respond)
         self._timeout = asyncio.get_running_loop().call_later(
             (wait_ms + RESPONSE_TIMEOUT_MS) / 1_000, self.restart
         )
@@ -239,8 +229,8 @@ class Fetcher:
             elif partition.error is not ErrorCode.NONE:
                 logger.debug(
                     "node %d: node %d responds %s to %s",
-                    self.node.node_id,
-                    self.leader,
+                    self._replicas.node_id,
+                    self._leader.leader,
                     partition.error.name,
                     target,
                 )
@@ -252,7 +242,7 @@ class Fetcher:
 
     def _unchanged_replica(self, target: FetchTarget) -> Replica | None:
         """Return the target's replica; None if it has changed since the request was sent."""
-        replica = self.node.replicas.find(target.key)
+        replica = self._replicas.find(target.key)
         if (
             replica is None
             or replica.topic_id != target.topic_id
@@ -276,27 +266,30 @@ class Fetcher:
         except RecordError as error:
             logger.warning(
                 "node %d can't follow node %d in %s: %s",
-                self.node.node_id,
-                self.leader,
+                self._replicas.node_id,
+                self._leader.leader,
                 target.key,
                 error,
             )
             self._back_off(target.key)
         except Exception:
             logger.exception(
-                "node %d can't follow node %d in %s", self.node.node_id, self.leader, target.key
+                "node %d can't follow node %d in %s",
+                self._replicas.node_id,
+                self._leader.leader,
+                target.key,
             )
             self._back_off(target.key)
 
     def _back_off(self, key: TopicPartition) -> None:
         """Do not fetch a partition for the next BACKOFF_MS."""
-        self._partitions[key] = self.node.now_ms() + BACKOFF_MS
+        self._partitions[key] = self._replicas.now_ms() + BACKOFF_MS
 
     def _process_partition(self, replica: Replica, fetched: FetchedPartition) -> None:
         """Append the fetched records, or truncate the log where it diverges from the leader's."""
         if fetched.diverging is not None:
             replica.truncate_to(self._truncation_offset(replica, *fetched.diverging))
-            self.node.replicas.notify_partition(replica.key)
+            self._replicas.notify_partition(replica.key)
             return
         start_offset = fetched.log_start_offset
         if start_offset == replica.log.end_offset:
@@ -310,7 +303,7 @@ class Fetcher:
             replica.log.advance_log_start_offset(min(start_offset, replica.log.end_offset))
         if replica.update_high_watermark(fetched.high_watermark):
             # Consumers may read from followers (KIP-392).
-            self.node.replicas.notify_partition(replica.key)
+            self._replicas.notify_partition(replica.key)
 
     @staticmethod
     def _truncation_offset(replica: Replica, epoch: int, end: int) -> int:
@@ -332,10 +325,6 @@ class Fetcher:
 
     def _request_log_bounds(self, targets: list[FetchTarget]) -> None:
         """Ask the leader for the bounds of its logs, and adjust the logs that are out of range."""
-        leader = self.node.cluster.nodes[self.leader]
-
-        def serve(respond: Callable[[list[LogBounds]], None]) -> None:
-            respond([leader.replicas.log_bounds(target) for target in targets])
 
         def process(response: list[LogBounds]) -> None:
             for target, bounds in zip(targets, response, strict=True):
@@ -347,7 +336,7 @@ class Fetcher:
                 else:
                     self._back_off(target.key)
 
-        self._send(0, serve, process)
+        self._send(0, partial(self._leader.log_bounds, targets), process)
 
     def _adjust_to_bounds(self, replica: Replica, bounds: LogBounds) -> None:
         """Move a log whose end was out of the leader's range into that range."""
@@ -356,7 +345,7 @@ class Fetcher:
             logger.warning(
                 "%s: node %d is ahead of its leader, and truncates its log",
                 replica.key,
-                self.node.node_id,
+                self._replicas.node_id,
             )
             replica.truncate_to(bounds.end_offset)
         elif end < bounds.log_start_offset:
@@ -364,7 +353,7 @@ class Fetcher:
                 "%s: the leader has deleted the records that node %d would fetch next; "
                 "its log restarts at offset %d",
                 replica.key,
-                self.node.node_id,
+                self._replicas.node_id,
                 bounds.log_start_offset,
             )
             replica.truncate_fully_and_start_at(bounds.log_start_offset)
@@ -372,4 +361,4 @@ class Fetcher:
             # In the meantime the leader has appended that far, or it still does not know this log's
             # epoch.
             self._back_off(replica.key)
-        self.node.replicas.notify_partition(replica.key)
+        self._replicas.notify_partition(replica.key)

@@ -6,8 +6,8 @@ import logging
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
 
+from request_purgatory.aio import Purgatory
 from request_purgatory.broker.deferred_actions import ActionQueue
 from request_purgatory.broker.log import BatchFormatError, RecordError
 from request_purgatory.broker.metadata.topics import TopicPartition
@@ -26,14 +26,12 @@ from request_purgatory.broker.replication.delayed_produce import (
     DelayedProduce,
     ProducedPartition,
 )
+from request_purgatory.broker.replication.leader_endpoint import LogBounds
+from request_purgatory.broker.replication.recorder import Recorder
 from request_purgatory.broker.replication.replica import Replica, ReplicaError
 from request_purgatory.broker.replication.replica_metrics import FetchExpirations
 from request_purgatory.broker.settings import ClusterSettings
 from request_purgatory.broker.wire.error_code import ErrorCode
-
-if TYPE_CHECKING:
-    from request_purgatory.aio import Purgatory
-    from request_purgatory.broker.replication.recorder import Recorder
 
 logger = logging.getLogger(__name__)
 
@@ -48,14 +46,6 @@ _WITHOUT_LOG_START = (
 )
 #: The offset by which a DeleteRecords request means the high watermark.
 TO_HIGH_WATERMARK = -1
-
-
-class LogBounds(NamedTuple):
-    """The bounds of a leader's log, or the error with which it refuses to give them."""
-
-    error: ErrorCode
-    log_start_offset: int = -1
-    end_offset: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +99,8 @@ class ReplicaManager:
         #: The number of changes so far that a fetch may wait for; see DelayedFetch.
         self.change_count = 0
         self.recorder: Recorder | None = None
-        self._now_ms = now_ms
+        self.is_closed = False
+        self.now_ms = now_ms
         self._wall_ms = wall_ms
         self._partition_exists = partition_exists
         self._alive = alive
@@ -130,6 +121,10 @@ class ReplicaManager:
             )
         replica.require_leader(leader_epoch, or_follower=or_follower)
         return replica
+
+    def close(self) -> None:
+        """Serve no more requests of followers, since the node stops."""
+        self.is_closed = True
 
     # -- append
 
@@ -214,7 +209,7 @@ class ReplicaManager:
         """Advance a leader's high watermark as far as possible, and notify waiting requests."""
         before = replica.high_watermark
         if replica.advance_high_watermark(
-            self._now_ms(), self.settings.replica_lag_time_max_ms, self._alive()
+            self.now_ms(), self.settings.replica_lag_time_max_ms, self._alive()
         ):
             if self.recorder is not None:
                 self.recorder.high_watermark(
@@ -371,7 +366,7 @@ class ReplicaManager:
 
     def _update_follower(self, params: FetchParams, targets: list[FetchTarget]) -> None:
         """Note that a follower has every record before the offsets that it fetches from."""
-        now_ms = self._now_ms()
+        now_ms = self.now_ms()
         for target in targets:
             try:
                 replica, diverging = self._check_target(params, target)
@@ -390,7 +385,7 @@ class ReplicaManager:
 
     def shrink_isr(self) -> None:
         """Request to remove followers that lag for too long from the in-sync replicas."""
-        now_ms, max_lag_ms = self._now_ms(), self.settings.replica_lag_time_max_ms
+        now_ms, max_lag_ms = self.now_ms(), self.settings.replica_lag_time_max_ms
         for replica in self.replicas.values():
             if not replica.is_leader or replica.pending_isr is not None:
                 continue

@@ -1,0 +1,32 @@
+"""The replica that answers a client."""
+
+from __future__ import annotations
+
+from request_purgatory.broker.api.broker_api import BrokerApi
+from request_purgatory.broker.metadata.topics import TopicPartition
+from request_purgatory.broker.replication.replica import Replica, ReplicaError
+from request_purgatory.broker.wire.error_code import ErrorCode
+
+
+def leader_replica(broker: BrokerApi, key: TopicPartition, leader_epoch: int) -> Replica:
+    """Return the replica of a partition that the broker leads.
+
+    Args:
+        broker: The broker.
+        key: The partition.
+        leader_epoch: The leader epoch that the client knows; -1 skips the check.
+
+    Returns:
+        The replica.
+
+    Raises:
+        ReplicaError: There is no such partition, the broker does not lead it, or the epoch is not
+            the current one; with Kafka's error code.
+    """
+    if not broker.metadata.partition_exists(key):
+        raise ReplicaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    replica = broker.replicas.find(key)
+    if replica is None:
+        raise ReplicaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    replica.require_leader(leader_epoch)
+    return replica

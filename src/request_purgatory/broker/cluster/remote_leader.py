@@ -1,0 +1,145 @@
+"""A follower's requests to its leader, over the cluster's network."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from request_purgatory.broker.cluster.network import Network
+from request_purgatory.broker.replication.delayed_fetch import (
+    DelayedFetch,
+    FetchedPartition,
+    FetchParams,
+    FetchTarget,
+)
+from request_purgatory.broker.replication.leader_endpoint import LogBounds
+from request_purgatory.broker.replication.replica_manager import ReplicaManager
+
+T = TypeVar("T")
+
+
+class RemoteLeader:
+    """The leader of a follower's partitions; the `LeaderEndPoint` of its fetcher.
+
+    The follower learns about the leader from messages only. A request is one round trip over the
+    cluster's network, in four steps:
+
+        follower                             leader
+        fetch(..., respond)
+              ---- network.send: arrive ---> serve(answer): read, or wait in the purgatory
+                                             ...
+        returned(response) <-- network.send  answer(response)
+        respond(response)
+
+    Every step after the first checks that the request has not been cancelled. If the link is cut
+    and healed again, the fetcher cancels its request and sends another. What still arrives of the
+    cancelled one, at either end, is ignored.
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        follower: int,
+        leader: int,
+        find_replicas: Callable[[], ReplicaManager],
+    ) -> None:
+        """Create the end point; it sends nothing by itself.
+
+        Args:
+            network: the cluster's network.
+            follower: the number of the follower's node.
+            leader: the number of the leader's node.
+            find_replicas: returns the replicas of the leader's node, which are others after a
+                restart of the node.
+        """
+        self.leader = leader
+        self._network = network
+        self._follower = follower
+        self._find_replicas = find_replicas
+
+    def fetch(
+        self,
+        params: FetchParams,
+        targets: list[FetchTarget],
+        respond: Callable[[list[FetchedPartition]], None],
+    ) -> RoundTrip:
+        """Read partitions when they have `min_bytes` together, or after `max_wait_ms`.
+
+        Returns:
+            The request in flight.
+        """
+
+        def serve(
+            leader: ReplicaManager, answer: Callable[[list[FetchedPartition]], None]
+        ) -> DelayedFetch | None:
+            return leader.fetch(params, targets, answer)
+
+        return self._send(serve, respond)
+
+    def log_bounds(
+        self, targets: list[FetchTarget], respond: Callable[[list[LogBounds]], None]
+    ) -> RoundTrip:
+        """Ask where the leader's logs begin and end.
+
+        Returns:
+            The request in flight.
+        """
+
+        def serve(leader: ReplicaManager, answer: Callable[[list[LogBounds]], None]) -> None:
+            answer([leader.log_bounds(target) for target in targets])
+
+        return self._send(serve, respond)
+
+    def _send(
+        self,
+        serve: Callable[[ReplicaManager, Callable[[T], None]], DelayedFetch | None],
+        respond: Callable[[T], None],
+    ) -> RoundTrip:
+        """Send a request.
+
+        Args:
+            serve: runs on the leader; calls its argument with the response, now or later.
+            respond: runs on the follower with the response.
+
+        Returns:
+            The request in flight.
+        """
+        request = RoundTrip()
+        leader = self._find_replicas()
+
+        def arrive() -> None:
+            if leader.is_closed or request.is_cancelled:
+                return
+            with leader.actions:
+                request.waiting_fetch = serve(leader, answer)
+
+        def answer(response: T) -> None:
+            self._network.send(self.leader, self._follower, lambda: returned(response))
+
+        def returned(response: T) -> None:
+            if not request.is_cancelled:
+                respond(response)
+
+        self._network.send(self._follower, self.leader, arrive)
+        return request
+
+
+class RoundTrip:
+    """A request to a leader without a response so far."""
+
+    __slots__ = ("is_cancelled", "waiting_fetch")
+
+    def __init__(self) -> None:
+        self.is_cancelled = False
+        #: The request while it waits in the leader's purgatory.
+        self.waiting_fetch: DelayedFetch | None = None
+
+    def cancel(self) -> None:
+        """Ignore a response that arrives from now on.
+
+        A waiting fetch is cancelled in the leader's purgatory, too. In Kafka it would wait there
+        for its timeout.
+        """
+        self.is_cancelled = True
+        if self.waiting_fetch is not None:
+            self.waiting_fetch.cancel()

@@ -1,0 +1,90 @@
+"""What one node knows of the cluster's metadata."""
+
+from __future__ import annotations
+
+import copy
+import uuid
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+
+from request_purgatory.broker.metadata.controller import Controller
+from request_purgatory.broker.metadata.topics import NO_LEADER, Topic, TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class _Image:
+    """The metadata at one time."""
+
+    topics: Mapping[str, Topic]
+    names: Mapping[uuid.UUID, str]
+    alive: frozenset[int]
+
+
+class MetadataCache:
+    """The topics and the live nodes, as far as one node knows them.
+
+    While the node is connected, that is the controller's own state. A node that loses its
+    controller keeps the metadata of the last contact.
+    """
+
+    def __init__(self, controller: Controller) -> None:
+        """Create the cache of a node that is connected to the controller."""
+        self._controller = controller
+        #: The metadata at the last contact; None while the node is connected.
+        self._image: _Image | None = None
+
+    # -- contact with the controller
+
+    def connect(self) -> None:
+        """Show the controller's present state from now on."""
+        self._image = None
+
+    def disconnect(self) -> None:
+        """Keep the present state, since the controller becomes unreachable."""
+        self._image = _Image(
+            copy.deepcopy(self._controller.topics),
+            dict(self._controller.names),
+            frozenset(self._controller.alive),
+        )
+
+    def start_empty(self, node_id: int) -> None:
+        """Begin without topics, since a node has started out of reach of the controller.
+
+        Args:
+            node_id: The node, the only one that it knows.
+        """
+        self._image = _Image({}, {}, frozenset({node_id}))
+
+    # -- lookup
+
+    @property
+    def topics(self) -> Mapping[str, Topic]:
+        """The topics by name."""
+        return self._controller.topics if self._image is None else self._image.topics
+
+    @property
+    def names(self) -> Mapping[uuid.UUID, str]:
+        """The topics' names by topic id."""
+        return self._controller.names if self._image is None else self._image.names
+
+    def alive(self) -> AbstractSet[int]:
+        """Return the numbers of the live nodes."""
+        return self._controller.alive if self._image is None else self._image.alive
+
+    def partition_exists(self, key: TopicPartition) -> bool:
+        """Return whether a partition exists."""
+        topic = self.topics.get(key.topic)
+        return topic is not None and 0 <= key.partition < len(topic.partitions)
+
+    def topic_id(self, name: str) -> uuid.UUID | None:
+        """Return a topic's id; None if there is no such topic."""
+        topic = self.topics.get(name)
+        return None if topic is None else topic.topic_id
+
+    def leader_of(self, key: TopicPartition) -> tuple[int, int]:
+        """Return a partition's leader and leader epoch; (-1, -1) if there is no such partition."""
+        if not self.partition_exists(key):
+            return NO_LEADER, -1
+        partition = self.topics[key.topic].partitions[key.partition]
+        return partition.leader, partition.leader_epoch

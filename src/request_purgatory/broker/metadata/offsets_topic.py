@@ -1,0 +1,33 @@
+"""The topic of groups and committed offsets."""
+
+from __future__ import annotations
+
+from request_purgatory.broker.metadata.controller import Controller
+from request_purgatory.broker.metadata.topics import OFFSETS_TOPIC
+from request_purgatory.broker.settings import ClusterSettings
+
+_CONFIGS = {
+    "cleanup.policy": "compact",
+    "compression.type": "producer",
+    "segment.bytes": "104857600",
+}
+
+
+def create_offsets_topic(controller: Controller, settings: ClusterSettings) -> None:
+    """Create `__consumer_offsets`; no-op if it exists.
+
+    Args:
+        controller: The cluster's controller.
+        settings: The cluster's settings, with the numbers of partitions and replicas.
+
+    Raises:
+        ControllerError: No node is alive that could have a replica.
+    """
+    if OFFSETS_TOPIC not in controller.topics:
+        controller.create_topic(
+            OFFSETS_TOPIC,
+            partitions=settings.offsets_topic_num_partitions,
+            replication_factor=min(settings.replication_factor, len(controller.alive)),
+            configs=dict(_CONFIGS),
+            internal=True,
+        )
