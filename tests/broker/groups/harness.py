@@ -32,6 +32,7 @@ from kafka.protocol.consumer import (
 )
 
 from request_purgatory.aio import Purgatory
+from request_purgatory.broker.deferred_actions import ActionQueue
 from request_purgatory.broker.groups import Group, GroupCoordinator, GroupPurgatories
 from request_purgatory.broker.request_context import Client
 from request_purgatory.broker.settings import ClusterSettings
@@ -139,6 +140,7 @@ class CoordinatorHarness:
         coordinator = GroupCoordinator(
             1,
             self.settings,
+            actions=ActionQueue(),
             purgatories=self.purgatories,
             store=self.log,
             now_ms=lambda: int(asyncio.get_running_loop().time() * 1000),

@@ -142,6 +142,7 @@ class Node:
         self.groups = GroupCoordinator(
             self.node_id,
             self.settings,
+            actions=self.actions,
             purgatories=GroupPurgatories(
                 self.purgatories["Rebalance"],
                 self.purgatories["Sync"],

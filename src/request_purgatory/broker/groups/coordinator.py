@@ -53,6 +53,7 @@ class GroupCoordinator:
         node_id: int,
         settings: ClusterSettings,
         *,
+        actions: ActionQueue,
         purgatories: GroupPurgatories,
         store: OffsetsStore,
         now_ms: Callable[[], int],
@@ -62,13 +63,14 @@ class GroupCoordinator:
         Args:
             node_id: This node's id.
             settings: The cluster's settings.
+            actions: The node's deferred actions.
             purgatories: Entered purgatories, to be closed after the coordinator.
             store: Appends to the offsets topic.
             now_ms: Returns milliseconds since the epoch, for records.
         """
         self.node_id = node_id
         self._now_ms = now_ms
-        self._actions = ActionQueue()
+        self._actions = actions
         self._shards = Shards(settings.offsets_topic_num_partitions, store, self._actions)
         self._rebalancer = Rebalancer(settings, purgatories, self._shards, self._actions, now_ms)
         self._join_group = JoinGroupHandler(self._rebalancer)
