@@ -6,8 +6,8 @@ import asyncio
 from typing import Any, ClassVar
 
 from request_purgatory.broker.cluster.async_cluster import AsyncCluster
-from request_purgatory.broker.wire import apis
 from request_purgatory.broker.wire.apis import Api
+from tests.broker import apis
 from tests.broker.hostile.corpus import request
 from tests.broker.hostile.sample_requests import with_size
 from tests.broker.raw_requests import fetch_fields, records
@@ -42,7 +42,7 @@ class Client:
     async def read(self, api: Api, version: int) -> Any:
         """Return the next response."""
         frame = await self.read_frame()
-        flexible = api.is_flexible(version) and api is not apis.API_VERSIONS
+        flexible = api.is_flexible(version) and api.has_tagged_header
         return api.response.decode(frame[5 if flexible else 4 :], version=version)
 
     async def read_frame(self) -> bytes:

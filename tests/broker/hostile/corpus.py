@@ -13,8 +13,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from request_purgatory.broker.wire import apis
-from request_purgatory.broker.wire.apis import APIS, Api
+from request_purgatory.broker.api.registry import APIS
+from request_purgatory.broker.wire.apis import Api
+from tests.broker import apis
 from tests.broker.hostile.mutations import mutate_bytes, mutate_fields
 from tests.broker.hostile.sample_requests import TOPIC, body, frame, header, with_size
 from tests.broker.parity.raw import message

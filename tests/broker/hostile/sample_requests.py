@@ -7,7 +7,8 @@ import uuid
 from collections.abc import Iterator
 from typing import Any
 
-from request_purgatory.broker.wire.apis import APIS, Api
+from request_purgatory.broker.api.registry import APIS
+from request_purgatory.broker.wire.apis import Api
 from tests.broker.raw_requests import records
 
 TOPIC = "hostile"

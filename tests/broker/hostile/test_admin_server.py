@@ -16,7 +16,7 @@ from request_purgatory.broker.cluster.admin_server import (
 )
 from request_purgatory.broker.cluster.async_cluster import AsyncCluster
 from request_purgatory.broker.cluster.commands import commands
-from request_purgatory.broker.wire import apis
+from tests.broker import apis
 from tests.broker.hostile.client import check_clients_are_served
 from tests.broker.hostile.conftest import RunScenario
 from tests.broker.hostile.sample_requests import frame, with_size

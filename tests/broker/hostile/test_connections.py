@@ -16,8 +16,8 @@ from request_purgatory.broker.server.server import (
     SWEEP_INTERVAL_MS,
     UNREAD_RESPONSE_TIMEOUT_MS,
 )
-from request_purgatory.broker.wire import apis
 from request_purgatory.broker.wire.apis import Api
+from tests.broker import apis
 from tests.broker.hostile.client import Client, check_clients_are_served
 from tests.broker.hostile.conftest import RunScenario, count_delayed_requests
 from tests.broker.hostile.corpus import request

@@ -8,9 +8,10 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
+from request_purgatory.broker.api.registry import APIS
 from request_purgatory.broker.cluster.async_cluster import AsyncCluster
 from request_purgatory.broker.settings import ClusterSettings
-from request_purgatory.broker.wire.apis import APIS, Api
+from request_purgatory.broker.wire.apis import Api
 from request_purgatory.broker.wire.errors import WireError
 from request_purgatory.broker.wire.messages import read_header, read_request
 from tests.broker.hostile.conftest import check_invariants, no_errors_logged
@@ -42,7 +43,7 @@ noise = st.binary(max_size=200)
 def test_bytes_are_a_request_or_a_wire_error(raw: bytes) -> None:
     """No other error is raised for any bytes."""
     try:
-        found = read_header(raw)
+        found = read_header(raw, APIS)
         if found.is_supported:
             read_request(raw, found)
     except WireError:
@@ -62,7 +63,7 @@ def test_mutated_requests_are_a_request_or_a_wire_error(
     """No other error is raised for any mutation."""
     raw = of(random.Random(seed), *chosen)  # type: ignore[operator]
     try:
-        found = read_header(raw)
+        found = read_header(raw, APIS)
         if found.is_supported:
             read_request(raw, found)
     except WireError:
@@ -116,7 +117,7 @@ def test_sample_requests_are_valid() -> None:
     """Mutations start from valid requests of every API and version."""
     for api, version in _SERVED:
         raw = frame(api, version)
-        found = read_header(raw)
+        found = read_header(raw, APIS)
         assert (found.api, found.version) == (api, version)
         read_request(raw, found)
     assert len({api.key for api, _ in _SERVED}) == len(APIS)

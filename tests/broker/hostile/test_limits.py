@@ -5,23 +5,22 @@ from __future__ import annotations
 import struct
 import tracemalloc
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import pytest
 
-from request_purgatory.broker.wire import apis, limits
+from request_purgatory.broker.api.registry import APIS
+from request_purgatory.broker.wire import limits
+from request_purgatory.broker.wire.apis import MAX_PLAIN_REQUEST_BYTES
 from request_purgatory.broker.wire.errors import WireError
-from request_purgatory.broker.wire.limits import (
-    MAX_ELEMENTS,
-    MAX_PLAIN_REQUEST_BYTES,
-    MAX_TEXT_BYTES,
-    truncate_message,
-)
+from request_purgatory.broker.wire.limits import MAX_ELEMENTS, MAX_TEXT_BYTES, truncate_message
 from request_purgatory.broker.wire.messages import (
     Header,
     encode_response,
     read_header,
     read_request,
 )
+from tests.broker import apis
 from tests.broker.hostile.corpus import request
 from tests.broker.hostile.sample_requests import every_api_and_version, frame, header
 
@@ -52,7 +51,7 @@ def test_scan_ends_where_the_request_ends() -> None:
     """A request without its last byte is refused, for every API and version."""
     for api, version in every_api_and_version():
         raw = frame(api, version)
-        found = read_header(raw)
+        found = read_header(raw, APIS)
         limits.check_limits(raw, found.body_offset, api, version)
         if len(raw) > found.body_offset:
             with pytest.raises(WireError):
@@ -110,14 +109,14 @@ def test_oversized_request_is_refused_before_it_is_decoded(
 ) -> None:
     """Decoding would take hours, or fill the memory."""
     with pytest.raises(WireError):
-        read_request(oversized, read_header(oversized))
+        read_request(oversized, read_header(oversized, APIS))
 
 
 @pytest.mark.usefixtures("limited_memory")
 def test_largest_request_is_decoded() -> None:
     """It has the maximum number of elements."""
     raw = request(apis.DESCRIBE_GROUPS, 0, groups=["a"] * MAX_ELEMENTS)
-    assert len(read_request(raw, read_header(raw)).groups) == MAX_ELEMENTS
+    assert len(read_request(raw, read_header(raw, APIS)).groups) == MAX_ELEMENTS
 
 
 def test_longest_string_is_decoded() -> None:
@@ -125,10 +124,10 @@ def test_longest_string_is_decoded() -> None:
     for length, is_taken in ((MAX_TEXT_BYTES, True), (MAX_TEXT_BYTES + 1, False)):
         raw = request(apis.DESCRIBE_GROUPS, 5, groups=["a" * length])
         if is_taken:
-            assert len(read_request(raw, read_header(raw)).groups[0]) == length
+            assert len(read_request(raw, read_header(raw, APIS)).groups[0]) == length
         else:
             with pytest.raises(WireError, match="32,768 bytes exceeds the limit of 32,767"):
-                read_request(raw, read_header(raw))
+                read_request(raw, read_header(raw, APIS))
 
 
 def test_nulls_are_refused_where_the_protocol_has_none() -> None:
@@ -144,19 +143,17 @@ def test_nulls_are_refused_where_the_protocol_has_none() -> None:
         (frame(apis.DELETE_GROUPS, 0, struct.pack(">ih", 1, -1)), "groups_names"),
     ):
         with pytest.raises(WireError, match=name):
-            read_request(raw, read_header(raw))
+            read_request(raw, read_header(raw, APIS))
 
 
-def test_oversized_response_is_not_encoded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_oversized_response_is_not_encoded() -> None:
     """The connection is closed. Fetch responses have other limits."""
-    monkeypatch.setattr("request_purgatory.broker.wire.messages.MAX_PLAIN_RESPONSE_BYTES", 10_000)
+    api = replace(apis.DELETE_GROUPS, max_response_bytes=10_000)
     large = "a" * 30_000
-    result = apis.DELETE_GROUPS.response.DeletableGroupResult
-    answer = apis.DELETE_GROUPS.response(
-        throttle_time_ms=0, results=[result(group_id=large, error_code=0)]
-    )
+    result = api.response.DeletableGroupResult
+    answer = api.response(throttle_time_ms=0, results=[result(group_id=large, error_code=0)])
     with pytest.raises(WireError, match="10,000 bytes"):
-        encode_response(Header(apis.DELETE_GROUPS, 0, 1, None, 0, is_supported=True), answer)
+        encode_response(Header(api, 0, 1, None, 0, is_supported=True), answer)
 
 
 def test_long_error_messages_are_truncated() -> None:

@@ -16,10 +16,10 @@ import pytest
 from request_purgatory.broker import ClusterProcess
 from request_purgatory.broker.api import partition_limits
 from request_purgatory.broker.cluster.async_cluster import AsyncCluster
-from request_purgatory.broker.wire import apis
 from request_purgatory.broker.wire.apis import Api
 from request_purgatory.broker.wire.error_code import ErrorCode
 from request_purgatory.broker.wire.limits import MAX_ELEMENTS
+from tests.broker import apis
 from tests.broker.hostile.client import check_clients_are_served
 from tests.broker.hostile.conftest import RunScenario
 from tests.broker.hostile.corpus import request
@@ -53,7 +53,7 @@ def ask(cluster: AsyncCluster, api: Api, version: int, /, **fields: Any) -> Any:
     assert len(answers) == (not is_closed), (api.name, len(answers), is_closed)
     if is_closed:
         return None
-    flexible = api.is_flexible(version) and api is not apis.API_VERSIONS
+    flexible = api.is_flexible(version) and api.has_tagged_header
     return api.response.decode(answers[0][5 if flexible else 4 :], version=version)
 
 

@@ -13,8 +13,8 @@ from request_purgatory.broker.cluster.async_cluster import AsyncCluster
 from request_purgatory.broker.metadata.controller import ControllerError
 from request_purgatory.broker.metadata.topics import NO_LEADER, TopicPartition
 from request_purgatory.broker.settings import ClusterSettings
-from request_purgatory.broker.wire import apis
 from request_purgatory.broker.wire.error_code import ErrorCode
+from tests.broker import apis
 from tests.broker.replication.cluster_harness import (
     KEY,
     ClusterHarness,

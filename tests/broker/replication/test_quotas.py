@@ -8,7 +8,7 @@ import pytest
 
 from request_purgatory.broker.server.quotas import ByteRateQuota, SampledRate
 from request_purgatory.broker.server.throttled_channel import ThrottledChannel
-from request_purgatory.broker.wire import apis
+from tests.broker import apis
 from tests.broker.log.batches import batch
 from tests.broker.replication.cluster_harness import ClusterHarness, handle_request, run_scenario
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from request_purgatory.broker.wire import apis
 from request_purgatory.broker.wire.error_code import ErrorCode
+from tests.broker import apis
 from tests.broker.log.batches import batch
 from tests.broker.replication.cluster_harness import (
     ClusterHarness,

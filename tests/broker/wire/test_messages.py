@@ -10,10 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka.protocol.api_message import ApiMessage
 
+from request_purgatory.broker.api.registry import APIS
+from request_purgatory.broker.api.served_api import ServedApi
 from request_purgatory.broker.wire import limits
-from request_purgatory.broker.wire.apis import APIS, Api
+from request_purgatory.broker.wire.apis import Api
 from request_purgatory.broker.wire.error_code import ErrorCode
-from request_purgatory.broker.wire.error_response import error_response
 from request_purgatory.broker.wire.errors import WireError
 from request_purgatory.broker.wire.messages import (
     Header,
@@ -62,7 +63,7 @@ def test_requests_are_decoded_as_they_were_encoded(
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(limits, "SMALL_FRAME_BYTES", small)
-        found = read_header(frame)
+        found = read_header(frame, APIS)
         read = read_request(frame, found)
     assert (found.api, found.version, found.is_supported) == (api, version, True)
     assert (found.correlation_id, found.client_id) == (correlation, client_id)
@@ -80,7 +81,7 @@ def test_torn_requests_are_refused(api: Api, data: st.DataObject, small: int) ->
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(limits, "SMALL_FRAME_BYTES", small)
         with pytest.raises(WireError):
-            read_request(torn, read_header(torn))
+            read_request(torn, read_header(torn, APIS))
 
 
 @every_api
@@ -101,12 +102,12 @@ def test_responses_are_decoded_as_they_were_encoded(
 @examples(8)
 @given(data=st.data(), code=st.sampled_from(ErrorCode))
 def test_error_response_of_any_request_can_be_encoded(
-    api: Api, data: st.DataObject, code: ErrorCode
+    api: ServedApi, data: st.DataObject, code: ErrorCode
 ) -> None:
     """It has the fields of the request's version."""
     version, request = data.draw(messages(api, api.request))
     frame = framed(api, version, request)
-    response = error_response(api, read_request(frame, read_header(frame)), code)
+    response = api.error_response(read_request(frame, read_header(frame, APIS)), code)
     if response is None:
         assert (api.name, request.acks) == ("Produce", 0)
         return

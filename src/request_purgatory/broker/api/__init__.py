@@ -1,5 +1,5 @@
-"""The handlers of the APIs' requests."""
+"""The APIs of the broker, one in each file, and what their handlers share.
 
-from request_purgatory.broker.api.registry import handle
-
-__all__ = ["handle"]
+To add an API, add a file that defines `API`, a `ServedApi`: its message classes and versions, its
+handler, and its error response. `registry` finds the file.
+"""

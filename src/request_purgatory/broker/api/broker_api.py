@@ -11,6 +11,7 @@ from request_purgatory.broker.metadata.metadata_cache import MetadataCache
 from request_purgatory.broker.replication.fetch_sessions import FetchSessions
 from request_purgatory.broker.replication.replica_manager import ReplicaManager
 from request_purgatory.broker.settings import ClusterSettings
+from request_purgatory.broker.wire.apis import ApiTable
 
 
 class BrokerApi(Protocol):
@@ -19,6 +20,10 @@ class BrokerApi(Protocol):
     @property
     def node_id(self) -> int:
         """The broker's id."""
+
+    @property
+    def apis(self) -> ApiTable:
+        """The APIs that the broker serves, by key."""
 
     @property
     def settings(self) -> ClusterSettings:

@@ -1,4 +1,4 @@
-"""The handler of Fetch."""
+"""Fetch: read records, now or when there are enough."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ import uuid
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
+from kafka.protocol.consumer import FetchRequest, FetchResponse
+
 from request_purgatory.broker.api.broker_api import BrokerApi
+from request_purgatory.broker.api.served_api import ServedApi
 from request_purgatory.broker.metadata.topics import TopicPartition
 from request_purgatory.broker.replication.delayed_fetch import (
     FetchedPartition,
@@ -20,15 +23,13 @@ from request_purgatory.broker.replication.fetch_sessions import (
     changed_partitions,
 )
 from request_purgatory.broker.request_context import RequestContext
-from request_purgatory.broker.wire import apis
 from request_purgatory.broker.wire.error_code import ErrorCode
 
-_Response = apis.FETCH.response
-_Topic = _Response.FetchableTopicResponse
+_Topic = FetchResponse.FetchableTopicResponse
 _Partition = _Topic.PartitionData
 _Leader = _Partition.LeaderIdAndEpoch
 _Diverging = _Partition.EpochEndOffset
-_Endpoint = _Response.NodeEndpoint
+_Endpoint = FetchResponse.NodeEndpoint
 
 #: The first versions with fetch sessions (KIP-227), with fetches from followers (KIP-392), with
 #: topic ids instead of names (KIP-516), with the follower's id in `replica_state` (KIP-903), and
@@ -49,7 +50,7 @@ class _UnknownTopic(NamedTuple):
     partition: FetchedPartition
 
 
-def fetch(node: BrokerApi, context: RequestContext, request: Any) -> None:
+def fetch(broker: BrokerApi, context: RequestContext, request: Any) -> None:
     """Handle a Fetch request: read partitions, at once or when enough records are available.
 
     1. Look up the requested partitions; with topic ids, some may be of unknown topics.
@@ -60,38 +61,40 @@ def fetch(node: BrokerApi, context: RequestContext, request: Any) -> None:
        was refused, the response is sent at once.
     """
     by_id = context.version >= TOPIC_ID_SINCE
-    targets, unknown = _requested_targets(node, request, by_id=by_id)
+    targets, unknown = _requested_targets(broker, request, by_id=by_id)
     try:
-        session = _open_session(node, context, request, targets)
+        session = _open_session(broker, context, request, targets)
     except FetchSessionError as error:
-        context.reply(_Response(error_code=int(error.code), session_id=NO_SESSION, responses=[]))
+        context.reply(
+            FetchResponse(error_code=int(error.code), session_id=NO_SESSION, responses=[])
+        )
         return
     if session is not None:
         targets = [cached.target for cached in session.partitions.values()]
     existing: list[FetchTarget] = []
     missing: list[FetchedPartition] = []
     for target in targets:
-        if node.metadata.partition_exists(target.key):
+        if broker.metadata.partition_exists(target.key):
             existing.append(target)
         else:
             missing.append(FetchedPartition(target.key, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
     replica_id = _replica_id(context, request)
-    if replica_id < 0 and _is_throttled(node, context, session):
+    if replica_id < 0 and _is_throttled(broker, context, session):
         return
     is_refused = bool(unknown or missing)
-    params = _fetch_params(node, context, request, replica_id, at_once=is_refused)
-    response = _FetchResponse(node, context, session, unknown, missing)
-    context.operation = node.replicas.fetch(params, existing, response.send)
+    params = _fetch_params(broker, context, request, replica_id, at_once=is_refused)
+    response = _Responder(broker, context, session, unknown, missing)
+    context.operation = broker.replicas.fetch(params, existing, response.send)
 
 
 def _requested_targets(
-    node: BrokerApi, request: Any, *, by_id: bool
+    broker: BrokerApi, request: Any, *, by_id: bool
 ) -> tuple[list[FetchTarget], list[_UnknownTopic]]:
     """Return the partitions that a request names, and those of unknown topic ids."""
     targets: dict[TopicPartition, FetchTarget] = {}
     unknown: list[_UnknownTopic] = []
     for topic in request.topics:
-        name = _topic_name(node, topic, by_id=by_id)
+        name = _topic_name(broker, topic, by_id=by_id)
         for partition in topic.partitions:
             if name is None:
                 key = TopicPartition("", partition.partition)
@@ -110,12 +113,12 @@ def _requested_targets(
     return list(targets.values()), unknown
 
 
-def _topic_name(node: BrokerApi, topic: Any, *, by_id: bool) -> str | None:
-    return node.metadata.names.get(topic.topic_id) if by_id else str(topic.topic)
+def _topic_name(broker: BrokerApi, topic: Any, *, by_id: bool) -> str | None:
+    return broker.metadata.names.get(topic.topic_id) if by_id else str(topic.topic)
 
 
 def _open_session(
-    node: BrokerApi, context: RequestContext, request: Any, targets: list[FetchTarget]
+    broker: BrokerApi, context: RequestContext, request: Any, targets: list[FetchTarget]
 ) -> FetchSession | None:
     """Open or continue the request's fetch session, and update the session's partitions.
 
@@ -129,11 +132,11 @@ def _open_session(
         return None
     by_id = context.version >= TOPIC_ID_SINCE
     forgotten = [
-        TopicPartition(_topic_name(node, topic, by_id=by_id) or "", index)
+        TopicPartition(_topic_name(broker, topic, by_id=by_id) or "", index)
         for topic in request.forgotten_topics_data or []
         for index in topic.partitions
     ]
-    return node.fetch_sessions.open(
+    return broker.fetch_sessions.open(
         request.session_id, request.session_epoch, targets, forgotten, uses_topic_ids=by_id
     )
 
@@ -145,14 +148,14 @@ def _replica_id(context: RequestContext, request: Any) -> int:
     return int(request.replica_id)
 
 
-def _is_throttled(node: BrokerApi, context: RequestContext, session: FetchSession | None) -> bool:
+def _is_throttled(broker: BrokerApi, context: RequestContext, session: FetchSession | None) -> bool:
     """Return whether a consumer is over its quota, and its request has been answered."""
-    throttle_ms = node.fetch_throttle_ms(context.client.client_id, 0)
+    throttle_ms = broker.fetch_throttle_ms(context.client.client_id, 0)
     if not throttle_ms:
         return False
     context.throttle_ms = throttle_ms
     context.reply(
-        _Response(
+        FetchResponse(
             throttle_time_ms=throttle_ms,
             session_id=session.session_id if session else NO_SESSION,
             responses=[],
@@ -162,29 +165,29 @@ def _is_throttled(node: BrokerApi, context: RequestContext, session: FetchSessio
 
 
 def _fetch_params(
-    node: BrokerApi, context: RequestContext, request: Any, replica_id: int, *, at_once: bool
+    broker: BrokerApi, context: RequestContext, request: Any, replica_id: int, *, at_once: bool
 ) -> FetchParams:
     max_wait_ms = 0 if at_once else request.max_wait_ms
-    max_bytes = min(request.max_bytes, node.settings.fetch_max_bytes)
+    max_bytes = min(request.max_bytes, broker.settings.fetch_max_bytes)
     min_bytes = min(request.min_bytes, max_bytes)
     leader_only = replica_id >= 0 or context.version < FETCH_FROM_FOLLOWER_SINCE
     return FetchParams(replica_id, max_wait_ms, min_bytes, max_bytes, leader_only)
 
 
-class _FetchResponse:
+class _Responder:
     """Builds and sends the response when the partitions have been read."""
 
-    __slots__ = ("_context", "_missing", "_node", "_session", "_unknown")
+    __slots__ = ("_broker", "_context", "_missing", "_session", "_unknown")
 
     def __init__(
         self,
-        node: BrokerApi,
+        broker: BrokerApi,
         context: RequestContext,
         session: FetchSession | None,
         unknown: Sequence[_UnknownTopic],
         missing: Sequence[FetchedPartition],
     ) -> None:
-        self._node = node
+        self._broker = broker
         self._context = context
         self._session = session
         self._unknown = unknown
@@ -195,7 +198,7 @@ class _FetchResponse:
 
         Sends no records while clients leave too many responses unread, see `UnreadResponses`.
         """
-        if not self._node.has_room_for_records():
+        if not self._broker.has_room_for_records():
             for partition in fetched:
                 partition.records = b""
         partitions = [*self._missing, *fetched]
@@ -204,9 +207,9 @@ class _FetchResponse:
         self._count_bytes(partitions)
         leaders: set[int] = set()
         topics = self._topics(partitions, leaders)
-        endpoints = self._node.endpoints(leaders)
+        endpoints = self._broker.endpoints(leaders)
         self._context.reply(
-            _Response(
+            FetchResponse(
                 throttle_time_ms=self._context.throttle_ms,
                 error_code=0,
                 session_id=NO_SESSION if self._session is None else self._session.session_id,
@@ -219,7 +222,7 @@ class _FetchResponse:
         """Count the records for the consumer's quota; they throttle its next request."""
         size = sum(len(partition.records) for partition in partitions)
         if size:
-            self._node.fetch_throttle_ms(self._context.client.client_id, size)
+            self._broker.fetch_throttle_ms(self._context.client.client_id, size)
 
     def _topics(self, partitions: Iterable[FetchedPartition], leaders: set[int]) -> list[Any]:
         """Return the topics of the response; adds the leaders that it names to `leaders`."""
@@ -229,7 +232,7 @@ class _FetchResponse:
             topics.setdefault(("", topic_id), []).append(self._partition(partition, leaders))
         for partition in partitions:
             name = partition.key.topic
-            key = (name, self._node.metadata.topic_id(name) if by_id else None)
+            key = (name, self._broker.metadata.topic_id(name) if by_id else None)
             topics.setdefault(key, []).append(self._partition(partition, leaders))
         return [
             _Topic(topic=name, topic_id=topic_id, partitions=each)
@@ -250,7 +253,45 @@ class _FetchResponse:
             epoch, end = fetched.diverging
             partition.diverging_epoch = _Diverging(epoch=epoch, end_offset=end)
         if fetched.error in _WRONG_LEADER and self._context.version >= CURRENT_LEADER_SINCE:
-            leader, epoch = self._node.metadata.leader_of(fetched.key)
+            leader, epoch = self._broker.metadata.leader_of(fetched.key)
             partition.current_leader = _Leader(leader_id=leader, leader_epoch=epoch)
             leaders.add(leader)
         return partition
+
+
+def error_response(request: Any, code: ErrorCode) -> Any:
+    """Return the response with an error for every partition."""
+    return FetchResponse(
+        error_code=int(code),
+        responses=[
+            _Topic(
+                topic=topic.topic,
+                topic_id=topic.topic_id,
+                partitions=[
+                    _Partition(
+                        partition_index=partition.partition,
+                        error_code=int(code),
+                        high_watermark=-1,
+                        aborted_transactions=None,
+                        records=b"",
+                    )
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ],
+    )
+
+
+API = ServedApi(
+    key=1,
+    name="Fetch",
+    request=FetchRequest,
+    response=FetchResponse,
+    min_version=4,
+    max_version=18,
+    max_response_bytes=None,
+    holds_records=True,
+    handle=fetch,
+    error_response=error_response,
+)

@@ -1,15 +1,18 @@
-"""The handlers of ApiVersions, Metadata and DescribeCluster."""
+"""Metadata: describe topics and brokers, and create missing topics where this is allowed."""
 
 from __future__ import annotations
 
 from collections.abc import Set as AbstractSet
 from typing import Any
 
+from kafka.protocol.metadata import MetadataRequest, MetadataResponse
+
 from request_purgatory.broker.api.broker_api import BrokerApi
 from request_purgatory.broker.api.partition_limits import (
     MAX_TOPICS_PER_METADATA,
     available_partitions,
 )
+from request_purgatory.broker.api.served_api import ServedApi
 from request_purgatory.broker.metadata.controller import ControllerError
 from request_purgatory.broker.metadata.topics import (
     NO_LEADER,
@@ -19,78 +22,36 @@ from request_purgatory.broker.metadata.topics import (
     topic_name_error,
 )
 from request_purgatory.broker.request_context import RequestContext
-from request_purgatory.broker.wire import apis
 from request_purgatory.broker.wire.error_code import ErrorCode
 
-_Version = apis.API_VERSIONS.response.ApiVersion
-_Broker = apis.METADATA.response.MetadataResponseBroker
-_Topic = apis.METADATA.response.MetadataResponseTopic
+_Broker = MetadataResponse.MetadataResponseBroker
+_Topic = MetadataResponse.MetadataResponseTopic
 _Partition = _Topic.MetadataResponsePartition
-_ClusterBroker = apis.DESCRIBE_CLUSTER.response.DescribeClusterBroker
 
-#: The first version of ApiVersions with the client software's name (KIP-511).
-CLIENT_SOFTWARE_SINCE = 3
-#: The first versions of Metadata where an empty list of topics means none instead of all, with
+#: The first versions where an empty list of topics means none instead of all, with
 #: `allow_auto_topic_creation`, with topic ids (KIP-516), and where a topic's name may be null.
 EMPTY_TOPICS_IS_NONE_SINCE = 1
 AUTO_TOPIC_CREATION_FLAG_SINCE = 4
 TOPIC_ID_SINCE = 10
 NULL_TOPIC_NAME_SINCE = 12
 
-#: The first version of DescribeCluster with an endpoint type, and the types (KIP-919).
-ENDPOINT_TYPE_SINCE = 1
-_BROKER_ENDPOINTS, _CONTROLLER_ENDPOINTS = 1, 2
-#: Error codes that only DescribeCluster uses.
-_MISMATCHED_ENDPOINT_TYPE, _UNSUPPORTED_ENDPOINT_TYPE = 114, 115
 
-
-def api_versions(node: BrokerApi, context: RequestContext, request: Any) -> None:
-    """Handle an ApiVersions request.
-
-    `request` is None for an unsupported version; the response then has only the supported versions
-    of ApiVersions.
-    """
-    response = apis.API_VERSIONS.response
-    if request is not None and context.version >= CLIENT_SOFTWARE_SINCE:
-        names = (request.client_software_name, request.client_software_version)
-        if not all(_is_software_name(name) for name in names):
-            context.reply(response(error_code=int(ErrorCode.INVALID_REQUEST), api_keys=[]))
-            return
-    code = ErrorCode.NONE if request is not None else ErrorCode.UNSUPPORTED_VERSION
-    advertised = apis.APIS.values() if request is not None else [apis.API_VERSIONS]
-    keys = []
-    for api in sorted(advertised, key=lambda api: api.key):
-        min_version, max_version = apis.advertised_versions(api)
-        keys.append(_Version(api_key=api.key, min_version=min_version, max_version=max_version))
-    context.reply(response(error_code=int(code), api_keys=keys))
-
-
-def _is_software_name(name: str) -> bool:
-    """Return whether a client's software name or version is valid in Kafka."""
-    return (
-        bool(name)
-        and name[0].isalnum()
-        and name[-1].isalnum()
-        and all(each.isalnum() or each in "-." for each in name)
-    )
-
-
-def metadata(node: BrokerApi, context: RequestContext, request: Any) -> None:
+def metadata(broker: BrokerApi, context: RequestContext, request: Any) -> None:
     """Handle a Metadata request; missing topics are created where this is allowed."""
     version = context.version
     requested = request.topics
     if requested is None or (version < EMPTY_TOPICS_IS_NONE_SINCE and not requested):
-        topics = [_describe_topic(node, topic) for topic in node.metadata.topics.values()]
+        topics = [_describe_topic(broker, topic) for topic in broker.metadata.topics.values()]
     else:
         may_create = version < AUTO_TOPIC_CREATION_FLAG_SINCE or request.allow_auto_topic_creation
         unique = {(topic.name, topic.topic_id): topic for topic in requested}
-        max_topics = len(node.metadata.topics) + MAX_TOPICS_PER_METADATA
+        max_topics = len(broker.metadata.topics) + MAX_TOPICS_PER_METADATA
         found = [
             _find_topic(
-                node,
+                broker,
                 context,
                 topic,
-                may_create=may_create and len(node.metadata.topics) < max_topics,
+                may_create=may_create and len(broker.metadata.topics) < max_topics,
             )
             for topic in unique.values()
         ]
@@ -98,25 +59,25 @@ def metadata(node: BrokerApi, context: RequestContext, request: Any) -> None:
         topics = sorted(found, key=lambda topic: topic.error_code != 0)
     brokers = [
         _Broker(node_id=each["node_id"], host=each["host"], port=each["port"], rack=None)
-        for each in node.endpoints(node.metadata.alive())
+        for each in broker.endpoints(broker.metadata.alive())
     ]
     context.reply(
-        apis.METADATA.response(
+        MetadataResponse(
             brokers=brokers,
-            cluster_id=node.controller.cluster_id,
-            controller_id=node.controller.controller_id,
+            cluster_id=broker.controller.cluster_id,
+            controller_id=broker.controller.controller_id,
             topics=topics,
         )
     )
 
 
 def _find_topic(
-    node: BrokerApi, context: RequestContext, requested: Any, *, may_create: bool
+    broker: BrokerApi, context: RequestContext, requested: Any, *, may_create: bool
 ) -> Any:
     """Return the response's topic for one that the request names, by name or by id."""
     topic_id = requested.topic_id
     if context.version >= TOPIC_ID_SINCE and topic_id is not None and topic_id.int != 0:
-        name = node.metadata.names.get(topic_id)
+        name = broker.metadata.names.get(topic_id)
         if name is None:
             return _Topic(
                 error_code=int(ErrorCode.UNKNOWN_TOPIC_ID),
@@ -126,40 +87,40 @@ def _find_topic(
             )
     else:
         name = requested.name
-    topic = node.metadata.topics.get(name)
+    topic = broker.metadata.topics.get(name)
     if topic is not None:
-        return _describe_topic(node, topic)
+        return _describe_topic(broker, topic)
     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    if may_create and (node.settings.auto_create_topics_enable or name == OFFSETS_TOPIC):
-        code = _create_topic(node, name)
+    if may_create and (broker.settings.auto_create_topics_enable or name == OFFSETS_TOPIC):
+        code = _create_topic(broker, name)
     elif topic_name_error(name) is not None:
         code = ErrorCode.INVALID_TOPIC_EXCEPTION
     return _Topic(error_code=int(code), name=name, is_internal=name == OFFSETS_TOPIC, partitions=[])
 
 
-def _create_topic(node: BrokerApi, name: str) -> ErrorCode:
+def _create_topic(broker: BrokerApi, name: str) -> ErrorCode:
     """Create a topic.
 
     Returns:
         The error of this response: UNKNOWN_TOPIC_OR_PARTITION even on success. As in Kafka, the
         client finds the topic when it repeats the request.
     """
-    if not node.reaches_controller:
+    if not broker.reaches_controller:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     try:
         if name == OFFSETS_TOPIC:
-            node.create_offsets_topic()
-        elif available_partitions(node) < node.settings.num_partitions:
+            broker.create_offsets_topic()
+        elif available_partitions(broker) < broker.settings.num_partitions:
             return ErrorCode.POLICY_VIOLATION
         else:
-            node.controller.create_topic(name)
+            broker.controller.create_topic(name)
     except ControllerError as error:
         return error.code
     return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def _describe_topic(node: BrokerApi, topic: Topic) -> Any:
-    alive = node.metadata.alive()
+def _describe_topic(broker: BrokerApi, topic: Topic) -> Any:
+    alive = broker.metadata.alive()
     return _Topic(
         error_code=0,
         name=topic.name,
@@ -183,33 +144,22 @@ def _describe_partition(partition: Partition, alive: AbstractSet[int]) -> Any:
     )
 
 
-def describe_cluster(node: BrokerApi, context: RequestContext, request: Any) -> None:
-    """Handle a DescribeCluster request."""
-    response = apis.DESCRIBE_CLUSTER.response
-    if context.version >= ENDPOINT_TYPE_SINCE and request.endpoint_type != _BROKER_ENDPOINTS:
-        # This listener is a broker's, not a controller's.
-        is_known = request.endpoint_type == _CONTROLLER_ENDPOINTS
-        name = ErrorCode.INVALID_REQUEST.name if is_known else ErrorCode.UNSUPPORTED_VERSION.name
-        context.reply(
-            response(
-                error_code=_MISMATCHED_ENDPOINT_TYPE if is_known else _UNSUPPORTED_ENDPOINT_TYPE,
-                error_message=name,
-                cluster_id="",
-                brokers=[],
-            )
-        )
-        return
-    context.reply(
-        response(
-            error_code=0,
-            error_message=None,
-            cluster_id=node.controller.cluster_id,
-            controller_id=node.controller.controller_id,
-            brokers=[
-                _ClusterBroker(
-                    broker_id=each["node_id"], host=each["host"], port=each["port"], rack=None
-                )
-                for each in node.endpoints(node.metadata.alive())
-            ],
-        )
-    )
+def error_response(request: Any, code: ErrorCode) -> Any:
+    """Return the response with an error for every topic."""
+    topics = [
+        _Topic(error_code=int(code), name=topic.name or "", topic_id=topic.topic_id, partitions=[])
+        for topic in request.topics or []
+    ]
+    return MetadataResponse(brokers=[], topics=topics, error_code=int(code))
+
+
+API = ServedApi(
+    key=3,
+    name="Metadata",
+    request=MetadataRequest,
+    response=MetadataResponse,
+    min_version=0,
+    max_version=13,
+    handle=metadata,
+    error_response=error_response,
+)

@@ -14,7 +14,7 @@ from request_purgatory.broker.api.broker_api import BrokerApi
 
 #: Kafka's limit on one CreateTopics request (`MAX_PARTITIONS_PER_BATCH`).
 MAX_PARTITIONS_PER_REQUEST = 10_000
-#: The most partitions of a cluster; they take up 60 MB on each node. Kafka has no such limit.
+#: The most partitions of a cluster; they take up 60 MB on each broker. Kafka has no such limit.
 #: Topics that code and commands create are not limited.
 MAX_PARTITIONS = 20_000
 #: The most topics that one Metadata request creates. The client repeats the request until all its
@@ -25,20 +25,20 @@ TOO_MANY_PER_REQUEST = "Excessively large number of partitions per request."
 TOO_MANY = f"The cluster would have more than {MAX_PARTITIONS} partitions."
 
 
-def available_partitions(node: BrokerApi) -> int:
+def available_partitions(broker: BrokerApi) -> int:
     """Return the number of partitions that clients may still create; below 0 if exceeded."""
-    return MAX_PARTITIONS - sum(len(topic.partitions) for topic in node.metadata.topics.values())
+    return MAX_PARTITIONS - sum(len(topic.partitions) for topic in broker.metadata.topics.values())
 
 
-def requested_partitions(node: BrokerApi, topic: Any) -> int:
+def requested_partitions(broker: BrokerApi, topic: Any) -> int:
     """Return the number of partitions that an element of a CreateTopics request asks for."""
     if topic.assignments:
         return len(topic.assignments)
     if topic.num_partitions == -1:
-        return node.settings.num_partitions
+        return broker.settings.num_partitions
     return max(int(topic.num_partitions), 0)
 
 
-def is_excessive(node: BrokerApi, topics: Iterable[Any]) -> bool:
+def is_excessive(broker: BrokerApi, topics: Iterable[Any]) -> bool:
     """Return whether a CreateTopics request asks for more partitions than one request may."""
-    return sum(requested_partitions(node, topic) for topic in topics) > MAX_PARTITIONS_PER_REQUEST
+    return sum(requested_partitions(broker, topic) for topic in topics) > MAX_PARTITIONS_PER_REQUEST

@@ -1,23 +1,23 @@
-"""The handlers of Produce and InitProducerId."""
+"""Produce: append records."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from kafka.protocol.producer import ProduceRequest, ProduceResponse
+
 from request_purgatory.broker.api.broker_api import BrokerApi
+from request_purgatory.broker.api.served_api import ServedApi
 from request_purgatory.broker.metadata.topics import TopicPartition
 from request_purgatory.broker.replication.delayed_produce import ProducedPartition
 from request_purgatory.broker.request_context import RequestContext
-from request_purgatory.broker.wire import apis
 from request_purgatory.broker.wire.error_code import ErrorCode
-from request_purgatory.broker.wire.error_response import error_response
 
-_Response = apis.PRODUCE.response
-_Topic = _Response.TopicProduceResponse
+_Topic = ProduceResponse.TopicProduceResponse
 _Partition = _Topic.PartitionProduceResponse
 _RecordFault = _Partition.BatchIndexAndErrorMessage
 _Leader = _Partition.LeaderIdAndEpoch
-_Endpoint = _Response.NodeEndpoint
+_Endpoint = ProduceResponse.NodeEndpoint
 
 #: The first versions with the current leader in the response (KIP-951), and with topic ids instead
 #: of names (KIP-516).
@@ -25,10 +25,10 @@ CURRENT_LEADER_SINCE = 10
 TOPIC_ID_SINCE = 13
 
 
-def produce(node: BrokerApi, context: RequestContext, request: Any) -> None:
+def produce(broker: BrokerApi, context: RequestContext, request: Any) -> None:
     """Handle a Produce request: append the records, and respond when `acks` is satisfied."""
     if request.acks not in (-1, 0, 1):
-        context.reply(error_response(apis.PRODUCE, request, ErrorCode.INVALID_REQUIRED_ACKS))
+        context.reply(error_response(request, ErrorCode.INVALID_REQUIRED_ACKS))
         return
     # As in Kafka, the last entry of a partition that is named twice counts.
     refused: dict[TopicPartition, ProducedPartition] = {}
@@ -38,29 +38,31 @@ def produce(node: BrokerApi, context: RequestContext, request: Any) -> None:
     topic_ids: dict[str, Any] = {}
     for topic in request.topic_data:
         # The id of an unknown topic takes the place of its name.
-        name = node.metadata.names.get(topic.topic_id, str(topic.topic_id)) if by_id else topic.name
+        name = (
+            broker.metadata.names.get(topic.topic_id, str(topic.topic_id)) if by_id else topic.name
+        )
         topic_ids[name] = topic.topic_id
         for partition in topic.partition_data:
             key = TopicPartition(name, partition.index)
-            error = _partition_error(node, key, by_id=by_id)
+            error = _partition_error(broker, key, by_id=by_id)
             if error is not None:
                 refused[key] = ProducedPartition(key, error)
                 continue
             size += 0 if partition.records is None else len(partition.records)
             records[key] = partition.records
-    context.throttle_ms = node.produce_throttle_ms(context.client.client_id, size)
+    context.throttle_ms = broker.produce_throttle_ms(context.client.client_id, size)
 
     def reply(produced: list[ProducedPartition]) -> None:
-        _reply(node, context, request, topic_ids, [*produced, *refused.values()])
+        _reply(broker, context, request, topic_ids, [*produced, *refused.values()])
 
-    context.operation = node.replicas.append(
+    context.operation = broker.replicas.append(
         request.acks, request.timeout_ms, list(records.items()), reply
     )
 
 
-def _partition_error(node: BrokerApi, key: TopicPartition, *, by_id: bool) -> ErrorCode | None:
+def _partition_error(broker: BrokerApi, key: TopicPartition, *, by_id: bool) -> ErrorCode | None:
     """Return why clients can't produce to a partition, or None."""
-    topic = node.metadata.topics.get(key.topic)
+    topic = broker.metadata.topics.get(key.topic)
     if topic is None and by_id:
         return ErrorCode.UNKNOWN_TOPIC_ID
     if topic is None or not 0 <= key.partition < len(topic.partitions):
@@ -71,7 +73,7 @@ def _partition_error(node: BrokerApi, key: TopicPartition, *, by_id: bool) -> Er
 
 
 def _reply(
-    node: BrokerApi,
+    broker: BrokerApi,
     context: RequestContext,
     request: Any,
     topic_ids: dict[str, Any],
@@ -104,38 +106,52 @@ def _reply(
             each.error is ErrorCode.NOT_LEADER_OR_FOLLOWER
             and context.version >= CURRENT_LEADER_SINCE
         ):
-            leader, epoch = node.metadata.leader_of(each.key)
+            leader, epoch = broker.metadata.leader_of(each.key)
             partition.current_leader = _Leader(leader_id=leader, leader_epoch=epoch)
             leaders.add(leader)
         topics.setdefault(each.key.topic, []).append(partition)
     context.reply(
-        _Response(
+        ProduceResponse(
             responses=[
                 _Topic(name=name, topic_id=topic_ids[name], partition_responses=partitions)
                 for name, partitions in topics.items()
             ],
             throttle_time_ms=context.throttle_ms,
-            node_endpoints=[_Endpoint(**endpoint) for endpoint in node.endpoints(leaders)],
+            node_endpoints=[_Endpoint(**endpoint) for endpoint in broker.endpoints(leaders)],
         )
     )
 
 
-def init_producer_id(node: BrokerApi, context: RequestContext, request: Any) -> None:
-    """Handle an InitProducerId request: assign a producer id."""
-    response = apis.INIT_PRODUCER_ID.response
-    if request.transactional_id is not None:
-        # Transactions are not supported: there is no transaction coordinator.
-        code = (
-            ErrorCode.INVALID_REQUEST
-            if request.transactional_id == ""
-            else ErrorCode.COORDINATOR_NOT_AVAILABLE
-        )
-        context.reply(error_response(apis.INIT_PRODUCER_ID, request, code))
-        return
-    if (request.producer_id == -1) != (request.producer_epoch == -1):
-        context.reply(error_response(apis.INIT_PRODUCER_ID, request, ErrorCode.INVALID_REQUEST))
-        return
-    # As in Kafka: without a transactional id every request gets a new producer id.
-    context.reply(
-        response(error_code=0, producer_id=node.controller.new_producer_id(), producer_epoch=0)
+def error_response(request: Any, code: ErrorCode) -> Any:
+    """Return the response with an error for every partition; None for acks=0."""
+    if request.acks == 0:
+        return None
+    return ProduceResponse(
+        responses=[
+            _Topic(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partition_responses=[
+                    _Partition(index=partition.index, error_code=int(code), base_offset=-1)
+                    for partition in topic.partition_data
+                ],
+            )
+            for topic in request.topic_data
+        ]
     )
+
+
+API = ServedApi(
+    key=0,
+    name="Produce",
+    request=ProduceRequest,
+    response=ProduceResponse,
+    min_version=3,
+    max_version=13,
+    # librdkafka assumes that a broker that does not advertise the oldest versions of Produce
+    # supports no compression. Kafka therefore advertises them, and refuses them (KAFKA-18659).
+    min_advertised_version=0,
+    max_request_bytes=None,
+    handle=produce,
+    error_response=error_response,
+)

@@ -1,69 +1,58 @@
-"""The handler of each API."""
+"""The table of the APIs: what each file of this package defines as `API`."""
 
 from __future__ import annotations
 
+import importlib
 import logging
-from collections.abc import Callable
-from typing import Any, TypeAlias
+import pkgutil
+from collections.abc import Iterator
+from typing import Any
 
-from request_purgatory.broker.api import (
-    configs,
-    fetch,
-    groups,
-    metadata,
-    offsets,
-    produce,
-    topics,
-)
+import request_purgatory.broker.api as package
 from request_purgatory.broker.api.broker_api import BrokerApi
+from request_purgatory.broker.api.served_api import ServedApi
 from request_purgatory.broker.request_context import RequestContext
-from request_purgatory.broker.wire import apis
 from request_purgatory.broker.wire.error_code import ErrorCode
-from request_purgatory.broker.wire.error_response import error_response
 from request_purgatory.broker.wire.errors import WireError
+from request_purgatory.errors import InvalidArgumentError
 
 logger = logging.getLogger(__name__)
 
-#: Handles a request: the broker, the request's context and the request.
-Handler: TypeAlias = Callable[[BrokerApi, RequestContext, Any], None]
 
-HANDLERS: dict[int, Handler] = {
-    apis.PRODUCE.key: produce.produce,
-    apis.INIT_PRODUCER_ID.key: produce.init_producer_id,
-    apis.FETCH.key: fetch.fetch,
-    apis.LIST_OFFSETS.key: offsets.list_offsets,
-    apis.DELETE_RECORDS.key: offsets.delete_records,
-    apis.METADATA.key: metadata.metadata,
-    apis.API_VERSIONS.key: metadata.api_versions,
-    apis.DESCRIBE_CLUSTER.key: metadata.describe_cluster,
-    apis.FIND_COORDINATOR.key: groups.find_coordinator,
-    apis.JOIN_GROUP.key: groups.join_group,
-    apis.SYNC_GROUP.key: groups.sync_group,
-    apis.HEARTBEAT.key: groups.heartbeat,
-    apis.LEAVE_GROUP.key: groups.leave_group,
-    apis.OFFSET_COMMIT.key: groups.offset_commit,
-    apis.OFFSET_FETCH.key: groups.offset_fetch,
-    apis.LIST_GROUPS.key: groups.list_groups,
-    apis.DESCRIBE_GROUPS.key: groups.describe_groups,
-    apis.DELETE_GROUPS.key: groups.delete_groups,
-    apis.CREATE_TOPICS.key: topics.create_topics,
-    apis.DELETE_TOPICS.key: topics.delete_topics,
-    apis.CREATE_PARTITIONS.key: topics.create_partitions,
-    apis.DESCRIBE_CONFIGS.key: configs.describe_configs,
-    apis.INCREMENTAL_ALTER_CONFIGS.key: configs.incremental_alter_configs,
-    apis.ALTER_CONFIGS.key: configs.alter_configs,
-    apis.OFFSET_FOR_LEADER_EPOCH.key: offsets.offset_for_leader_epoch,
-    apis.OFFSET_DELETE.key: groups.offset_delete,
-}
+def _apis() -> Iterator[ServedApi]:
+    for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+        api = getattr(importlib.import_module(module.name), "API", None)
+        if isinstance(api, ServedApi):
+            yield api
 
 
-def handle(node: BrokerApi, context: RequestContext, request: Any) -> None:
+#: Every API by its key.
+APIS: dict[int, ServedApi] = {api.key: api for api in sorted(_apis(), key=lambda each: each.key)}
+
+
+def find_api(name: str) -> ServedApi:
+    """Return the API of a name, in any case, with or without underscores or dashes.
+
+    `ListOffsets`, `list_offsets` and `list-offsets` are the same name.
+
+    Raises:
+        InvalidArgumentError: No API has this name. The message lists the names.
+    """
+    plain = name.replace("_", "").replace("-", "").lower()
+    for api in APIS.values():
+        if api.name.lower() == plain:
+            return api
+    known = ", ".join(sorted(api.name for api in APIS.values()))
+    raise InvalidArgumentError("api", f"one of {known}", name)
+
+
+def handle(broker: BrokerApi, context: RequestContext, request: Any) -> None:
     """Handle a request, now or later.
 
     If the handler fails, the error is logged, and the response is UNKNOWN_SERVER_ERROR.
 
     Args:
-        node: The broker.
+        broker: The broker.
         context: The request's context, which takes the response.
         request: The decoded request; None for an unsupported version of ApiVersions.
 
@@ -71,17 +60,17 @@ def handle(node: BrokerApi, context: RequestContext, request: Any) -> None:
         WireError: The request exceeds a limit, or no error response can be built.
         Exception: The handler failed after it had sent the response.
     """
-    api = context.header.api
+    api = APIS[context.header.api.key]
     try:
-        HANDLERS[api.key](node, context, request)
+        api.handle(broker, context, request)
     except WireError:
         raise
     except Exception as error:
         if context.answered:
             raise
-        logger.exception("node %d can't handle a %s request: %r", node.node_id, api.name, request)
+        logger.exception("node %d can't handle a %s request: %r", broker.node_id, api.name, request)
         try:
-            response = error_response(api, request, ErrorCode.UNKNOWN_SERVER_ERROR)
+            response = api.error_response(request, ErrorCode.UNKNOWN_SERVER_ERROR)
         except Exception:
             raise WireError(
                 f"the {api.name} request failed and has no error response: {error!r}"

@@ -11,6 +11,7 @@ from functools import partial
 from types import TracebackType
 from typing import Any
 
+from request_purgatory.broker.api.registry import find_api
 from request_purgatory.broker.cluster.data_dir import DataDir
 from request_purgatory.broker.cluster.network import CONTROLLER, Network
 from request_purgatory.broker.cluster.node import ClusterParts, Node
@@ -61,7 +62,7 @@ class AsyncCluster:
         self.settings = settings or ClusterSettings()
         self.wall_ms = wall_ms
         self.network = Network()
-        self.faults = Faults()
+        self.faults = Faults(find_api)
         folder = self.settings.data_dir
         self._data_dir = None if folder is None else DataDir(folder)
         self.controller = Controller(self.settings)

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from request_purgatory.aio import Purgatory
-from request_purgatory.broker.api import handle
+from request_purgatory.broker.api.registry import APIS, handle
 from request_purgatory.broker.cluster.network import CONTROLLER, Network
 from request_purgatory.broker.cluster.remote_leader import RemoteLeader
 from request_purgatory.broker.cluster.replicated_offsets import (
@@ -48,7 +48,7 @@ from request_purgatory.broker.server.faults import Faults
 from request_purgatory.broker.server.quotas import ByteRateQuota
 from request_purgatory.broker.server.server import Server
 from request_purgatory.broker.settings import ClusterSettings
-from request_purgatory.broker.wire.error_response import error_response
+from request_purgatory.broker.wire.apis import ApiTable
 
 logger = logging.getLogger(__name__)
 
@@ -158,6 +158,7 @@ class Node:
             self.node_id,
             self.settings,
             self._port,
+            APIS,
             self.handle,
             take_response_fault=partial(self._cluster.faults.take_response_fault, self.node_id),
             throttle_purgatory=self.purgatories["Throttle"],
@@ -218,18 +219,24 @@ class Node:
             context: the request's context, which takes the response.
             request: the decoded request; None for an unsupported version of ApiVersions.
         """
-        if self._cluster.recorder is not None:
-            self._cluster.recorder.request(self.node_id, context, request)
+        api = APIS[context.header.api.key]
         if request is not None:
-            api = context.header.api
+            if self._cluster.recorder is not None and api.recorded_timeout_ms is not None:
+                timeout_ms = api.recorded_timeout_ms(request)
+                self._cluster.recorder.request(self.node_id, context, timeout_ms)
             code = self._cluster.faults.take_request_error(self.node_id, api)
             if code is not None:
-                context.reply(error_response(api, request, code))
+                context.reply(api.error_response(request, code))
                 return
         with self.actions:
             handle(self, context, request)
 
     # -- what handlers need
+
+    @property
+    def apis(self) -> ApiTable:
+        """The APIs that the broker serves, by key."""
+        return APIS
 
     def now_ms(self) -> int:
         """Return the event loop's time in whole milliseconds."""

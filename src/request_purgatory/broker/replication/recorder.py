@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from request_purgatory.broker.request_context import RequestContext
-from request_purgatory.broker.wire import apis
 from request_purgatory.errors import InvalidArgumentError, PurgatoryError
 
 if TYPE_CHECKING:
@@ -153,22 +152,17 @@ class Recorder:
 
     # -- requests that wait for their response
 
-    def request(self, node: int, context: RequestContext, request: Any) -> None:
-        """Record a JoinGroup, SyncGroup or DeleteRecords request, and later its response.
-
-        Other requests are ignored.
+    def request(self, node: int, context: RequestContext, timeout_ms: int) -> None:
+        """Record a request that waits for its response, and later the response.
 
         Args:
             node: the node that received it.
             context: of the request.
-            request: the decoded request; None if it could not be decoded.
+            timeout_ms: milliseconds that it may wait.
         """
-        timeout = _TIMEOUTS.get(context.header.api.key)
-        if timeout is None or request is None:
-            return
         key = f"answer {next(self._request_numbers)}"
         context.on_response = partial(self._event, node, key, 1)
-        timeout_ms = min(max(timeout(request), 0), _LONGEST_TIMEOUT_MS)
+        timeout_ms = min(timeout_ms, _LONGEST_TIMEOUT_MS)
         self._request(node, context.header.api.name, timeout_ms, [key], "count", 1, "all")
 
     # -- rows
@@ -228,15 +222,3 @@ class Recorder:
                 self._pq.write_table(
                     empty, self._folder / table / f"part-{next(self._file_numbers):05d}.parquet"
                 )
-
-
-_TIMEOUTS: dict[int, Callable[[Any], int]] = {
-    apis.JOIN_GROUP.key: lambda request: int(
-        request.rebalance_timeout_ms
-        if request.rebalance_timeout_ms >= 0
-        else request.session_timeout_ms
-    ),
-    # A sync waits for its group's rebalance, whose timeout is not in the request.
-    apis.SYNC_GROUP.key: lambda _request: _LONGEST_TIMEOUT_MS,
-    apis.DELETE_RECORDS.key: lambda request: int(request.timeout_ms),
-}

@@ -12,7 +12,7 @@ from request_purgatory.broker.request_context import Client, RequestContext
 from request_purgatory.broker.server.faults import ResponseFault
 from request_purgatory.broker.server.memory_limits import RequestMemoryPool, UnreadResponses
 from request_purgatory.broker.settings import ClusterSettings
-from request_purgatory.broker.wire.apis import FETCH, Api
+from request_purgatory.broker.wire.apis import Api, ApiTable
 from request_purgatory.broker.wire.errors import WireError
 from request_purgatory.broker.wire.frame import SIZE_BYTES, frame_size
 from request_purgatory.broker.wire.messages import (
@@ -40,6 +40,7 @@ class ConnectionServer(Protocol):
 
     node_id: int
     settings: ClusterSettings
+    apis: ApiTable
     memory_pool: RequestMemoryPool
     unread_responses: UnreadResponses
     handle: HandleRequest
@@ -221,8 +222,8 @@ class Connection(asyncio.Protocol):
         Returns:
             False if the request is deferred until other clients have read their responses.
         """
-        header = read_header(frame)
-        if not self._server.unread_responses.has_room(is_fetch=header.api is FETCH):
+        header = read_header(frame, self._server.apis)
+        if not self._server.unread_responses.has_room(is_fetch=header.api.holds_records):
             self._deferred_frame = frame
             self._server.unread_responses.wait(self._process_requests)
             return False

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from request_purgatory.broker.wire.apis import Api, api_by_name
+from request_purgatory.broker.wire.apis import Api
 from request_purgatory.broker.wire.error_code import ErrorCode
 from request_purgatory.errors import InvalidArgumentError, whole_number
 
@@ -83,7 +83,13 @@ F = TypeVar("F", RequestFault, ResponseFault)
 class Faults:
     """The faults of a cluster's requests and responses, in the order of their injection."""
 
-    def __init__(self) -> None:
+    def __init__(self, find_api: Callable[[str], Api]) -> None:
+        """Create a cluster's faults, of which there are none.
+
+        Args:
+            find_api: Returns the API of a name, or raises InvalidArgumentError.
+        """
+        self._find_api = find_api
         self._requests: list[RequestFault] = []
         self._responses: list[ResponseFault] = []
 
@@ -101,7 +107,7 @@ class Faults:
         Raises:
             InvalidArgumentError: The API or the error is unknown, or `times` is 0 or below -1.
         """
-        self._requests.append(RequestFault(api_by_name(api), _error(error), _times(times), node))
+        self._requests.append(RequestFault(self._find_api(api), _error(error), _times(times), node))
 
     def inject_response_fault(
         self,
@@ -133,7 +139,7 @@ class Faults:
             raise InvalidArgumentError("delay_ms", "at least 1", delay_ms)
         self._responses.append(
             ResponseFault(
-                api_by_name(api), kind, _times(times), node, delay_ms, random.Random(seed)
+                self._find_api(api), kind, _times(times), node, delay_ms, random.Random(seed)
             )
         )
 

@@ -12,7 +12,7 @@ from request_purgatory.broker.server.faults import ResponseFault
 from request_purgatory.broker.server.memory_limits import RequestMemoryPool, UnreadResponses
 from request_purgatory.broker.server.throttled_channel import ThrottledChannel
 from request_purgatory.broker.settings import ClusterSettings
-from request_purgatory.broker.wire.apis import Api
+from request_purgatory.broker.wire.apis import Api, ApiTable
 
 #: The address that servers listen on.
 LOOPBACK = "127.0.0.1"
@@ -36,6 +36,7 @@ class Server:
         node_id: int,
         settings: ClusterSettings,
         port: int,
+        apis: ApiTable,
         handle: HandleRequest,
         *,
         take_response_fault: Callable[[Api], ResponseFault | None],
@@ -49,6 +50,7 @@ class Server:
             node_id: The number of the node, for the log.
             settings: The limits on requests and connections.
             port: The TCP port; 0 takes a free one.
+            apis: The APIs whose requests are passed on, by key.
             handle: Handles a request, now or later.
             take_response_fault: Returns the fault of an API's next response, or None.
             throttle_purgatory: Where the connections of clients over their quota wait.
@@ -58,6 +60,7 @@ class Server:
         self.node_id = node_id
         self.settings = settings
         self.port = port
+        self.apis = apis
         self.handle = handle
         self.take_response_fault = take_response_fault
         self.now_ms = now_ms

@@ -1,33 +1,56 @@
-"""The APIs that the broker serves, with their versions and kafka-python's message classes.
+"""What the wire needs to know of an API: its versions and kafka-python's message classes.
 
-kafka-python has one class for all versions of a message. The versions are Apache Kafka 4.1's.
+kafka-python has one class for all versions of a message. The APIs are in the package `api`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, TypeAlias
 
-from kafka.protocol import admin, consumer, metadata, producer
 from kafka.protocol.schemas.fields.codecs import EncodeBuffer
 
-from request_purgatory.errors import InvalidArgumentError
+#: The largest request of any API but Produce, whose bytes are mostly records.
+MAX_PLAIN_REQUEST_BYTES = 4 * 2**20
+#: The largest response of any API but Fetch, whose size is limited by the request and by
+#: `fetch.max.bytes`. By default clients accept no more from a broker: librdkafka's
+#: `receive.message.max.bytes` is 100 MB.
+MAX_PLAIN_RESPONSE_BYTES = 100 * 2**20
 
 #: Decodes a request at a position of a buffer; returns the request and the position after it.
 RequestDecoder: TypeAlias = Callable[[memoryview, int], tuple[Any, int]]
 #: Encodes a response into a buffer.
 ResponseEncoder: TypeAlias = Callable[[Any, EncodeBuffer], None]
+#: The APIs of a broker, by key.
+ApiTable: TypeAlias = "Mapping[int, Api]"
 
 # kafka-python compiles a codec for each version of a message, faster than its public `decode` and
 # `encode`, but offers it only through this private attribute of the message's class.
 _schema = attrgetter("_struct")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Api:
-    """An API: its key, its name in Kafka, its message classes and the versions that are served."""
+    """The messages of an API, and the versions of them that are served.
+
+    Attributes:
+        key: The API's key in Kafka's protocol.
+        name: The API's name in Kafka's protocol.
+        request: The class of the requests.
+        response: The class of the responses.
+        min_version: The oldest version that is served.
+        max_version: The newest version that is served.
+        min_advertised_version: The oldest version that ApiVersions names; None is `min_version`.
+        max_request_bytes: The size of the largest request; None if only that of a frame is limited.
+        max_response_bytes: The size of the largest response; None if it is limited otherwise.
+        answers_unsupported_versions: Pass requests of other versions to the handler, as None,
+            instead of closing the connection. Their responses are of version 0.
+        has_tagged_header: The header of a flexible response has tagged fields.
+        holds_records: A response may have many records; requests wait while clients leave too many
+            responses unread.
+    """
 
     key: int
     name: str
@@ -35,6 +58,18 @@ class Api:
     response: Any
     min_version: int
     max_version: int
+    min_advertised_version: int | None = None
+    max_request_bytes: int | None = MAX_PLAIN_REQUEST_BYTES
+    max_response_bytes: int | None = MAX_PLAIN_RESPONSE_BYTES
+    answers_unsupported_versions: bool = False
+    has_tagged_header: bool = True
+    holds_records: bool = False
+
+    @property
+    def advertised_versions(self) -> tuple[int, int]:
+        """The oldest and the newest version that ApiVersions names."""
+        oldest = self.min_advertised_version
+        return self.min_version if oldest is None else oldest, self.max_version
 
     def supports(self, version: int) -> bool:
         """Return whether requests of `version` are handled."""
@@ -59,96 +94,3 @@ class Api:
             version, compact=flexible, tagged=flexible
         )
         return encoder
-
-
-def _api(module: Any, name: str, min_version: int, max_version: int) -> Api:
-    request = getattr(module, f"{name}Request")
-    response = getattr(module, f"{name}Response")
-    return Api(request.API_KEY, name, request, response, min_version, max_version)
-
-
-PRODUCE = _api(producer, "Produce", 3, 13)
-FETCH = _api(consumer, "Fetch", 4, 18)
-LIST_OFFSETS = _api(consumer, "ListOffsets", 1, 10)
-METADATA = _api(metadata, "Metadata", 0, 13)
-OFFSET_COMMIT = _api(consumer, "OffsetCommit", 2, 9)
-OFFSET_FETCH = _api(consumer, "OffsetFetch", 1, 9)
-FIND_COORDINATOR = _api(metadata, "FindCoordinator", 0, 6)
-JOIN_GROUP = _api(consumer, "JoinGroup", 0, 9)
-HEARTBEAT = _api(consumer, "Heartbeat", 0, 4)
-LEAVE_GROUP = _api(consumer, "LeaveGroup", 0, 5)
-SYNC_GROUP = _api(consumer, "SyncGroup", 0, 5)
-DESCRIBE_GROUPS = _api(admin, "DescribeGroups", 0, 6)
-LIST_GROUPS = _api(admin, "ListGroups", 0, 5)
-API_VERSIONS = _api(metadata, "ApiVersions", 0, 4)
-CREATE_TOPICS = _api(admin, "CreateTopics", 2, 7)
-DELETE_TOPICS = _api(admin, "DeleteTopics", 1, 6)
-DELETE_RECORDS = _api(admin, "DeleteRecords", 0, 2)
-INIT_PRODUCER_ID = _api(producer, "InitProducerId", 0, 5)
-DESCRIBE_CONFIGS = _api(admin, "DescribeConfigs", 1, 4)
-CREATE_PARTITIONS = _api(admin, "CreatePartitions", 0, 3)
-DELETE_GROUPS = _api(admin, "DeleteGroups", 0, 2)
-OFFSET_FOR_LEADER_EPOCH = _api(consumer, "OffsetForLeaderEpoch", 2, 4)
-INCREMENTAL_ALTER_CONFIGS = _api(admin, "IncrementalAlterConfigs", 0, 1)
-ALTER_CONFIGS = _api(admin, "AlterConfigs", 0, 2)
-OFFSET_DELETE = _api(consumer, "OffsetDelete", 0, 0)
-DESCRIBE_CLUSTER = _api(admin, "DescribeCluster", 0, 2)
-
-#: Every API by its key.
-APIS = {
-    api.key: api
-    for api in (
-        PRODUCE,
-        FETCH,
-        LIST_OFFSETS,
-        METADATA,
-        OFFSET_COMMIT,
-        OFFSET_FETCH,
-        FIND_COORDINATOR,
-        JOIN_GROUP,
-        HEARTBEAT,
-        LEAVE_GROUP,
-        SYNC_GROUP,
-        DESCRIBE_GROUPS,
-        LIST_GROUPS,
-        API_VERSIONS,
-        CREATE_TOPICS,
-        DELETE_TOPICS,
-        DELETE_RECORDS,
-        INIT_PRODUCER_ID,
-        DESCRIBE_CONFIGS,
-        CREATE_PARTITIONS,
-        DELETE_GROUPS,
-        OFFSET_FOR_LEADER_EPOCH,
-        INCREMENTAL_ALTER_CONFIGS,
-        ALTER_CONFIGS,
-        OFFSET_DELETE,
-        DESCRIBE_CLUSTER,
-    )
-}
-
-#: librdkafka assumes that a broker that does not advertise the oldest versions of Produce supports
-#: no compression. Kafka therefore advertises them, and refuses them (KAFKA-18659).
-MIN_ADVERTISED_PRODUCE_VERSION = 0
-
-
-def advertised_versions(api: Api) -> tuple[int, int]:
-    """Return the least and the greatest version of `api` that ApiVersions advertises."""
-    min_version = MIN_ADVERTISED_PRODUCE_VERSION if api is PRODUCE else api.min_version
-    return min_version, api.max_version
-
-
-def api_by_name(name: str) -> Api:
-    """Return the API of a name, in any case, with or without underscores or dashes.
-
-    `ListOffsets`, `list_offsets` and `list-offsets` are the same name.
-
-    Raises:
-        InvalidArgumentError: No API has this name. The message lists the names.
-    """
-    plain = name.replace("_", "").replace("-", "").lower()
-    for api in APIS.values():
-        if api.name.lower() == plain:
-            return api
-    known = ", ".join(sorted(api.name for api in APIS.values()))
-    raise InvalidArgumentError("api", f"one of {known}", name)

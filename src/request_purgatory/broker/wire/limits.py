@@ -12,15 +12,11 @@ import struct
 from collections.abc import Iterable
 from enum import IntEnum
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
+from request_purgatory.broker.wire.apis import Api
 from request_purgatory.broker.wire.errors import WireError
 
-if TYPE_CHECKING:
-    from request_purgatory.broker.wire.apis import Api
-
-#: The largest request of any API but Produce, whose bytes are mostly records.
-MAX_PLAIN_REQUEST_BYTES = 4 * 2**20
 #: The most elements in all arrays of a request together. An element takes up some two kilobytes
 #: while it is handled, its part of the response included, so a request costs at most 100 MiB beside
 #: its own bytes and records. (Kafka has no such limit; its clients stay far below it.)

@@ -8,20 +8,14 @@ from typing import Any
 
 from kafka.protocol.schemas.fields.codecs import EncodeBuffer
 
-from request_purgatory.broker.wire.apis import API_VERSIONS, APIS, FETCH, PRODUCE, Api
+from request_purgatory.broker.wire.apis import Api, ApiTable
 from request_purgatory.broker.wire.errors import WireError
 from request_purgatory.broker.wire.limits import (
     MAX_ELEMENTS,
-    MAX_PLAIN_REQUEST_BYTES,
     check_limits,
     read_uvarint,
 )
 from request_purgatory.broker.wire.nullability import check_nullability
-
-#: The largest response of any API but Fetch, whose size is limited by the request and by
-#: `fetch.max.bytes`. By default clients accept no more from a broker: librdkafka's
-#: `receive.message.max.bytes` is 100 MB.
-MAX_PLAIN_RESPONSE_BYTES = 100 * 2**20
 
 _HEADER = struct.Struct(">hhi")
 _LENGTH = struct.Struct(">h")
@@ -41,12 +35,16 @@ class Header:
     #: The position in the frame after the header.
     body_offset: int
     #: False for ApiVersions of an unsupported version, the only unsupported request that is
-    #: answered: with an error and the supported versions of ApiVersions.
+    #: answered; see `Api.answers_unsupported_versions`.
     is_supported: bool
 
 
-def read_header(frame: bytes) -> Header:
-    """Return the header of the request in `frame`.
+def read_header(frame: bytes, apis: ApiTable) -> Header:
+    """Return the header of a request.
+
+    Args:
+        frame: The frame of the request.
+        apis: The APIs that are served.
 
     Raises:
         WireError: The bytes are no header, or the API or its version is not supported.
@@ -55,7 +53,7 @@ def read_header(frame: bytes) -> Header:
         key, version, correlation_id = _HEADER.unpack_from(frame)
         (length,) = _LENGTH.unpack_from(frame, _HEADER.size)
         position = _HEADER.size + _LENGTH.size
-        api = APIS.get(key)
+        api = apis.get(key)
         if api is None:
             raise WireError(f"API {key}, version {version}, is not supported")
         client_id = None
@@ -67,7 +65,7 @@ def read_header(frame: bytes) -> Header:
                 )
             position += length
         if not api.supports(version):
-            if api is not API_VERSIONS:
+            if not api.answers_unsupported_versions:
                 raise WireError(
                     f"{api.name} version {version} is not supported; supported: "
                     f"{api.min_version} to {api.max_version}"
@@ -110,9 +108,9 @@ def read_request(frame: bytes, header: Header) -> Any:
     """
     api = header.api
     name = f"{api.name} request of version {header.version}"
-    if api is not PRODUCE and len(frame) > MAX_PLAIN_REQUEST_BYTES:
+    if api.max_request_bytes is not None and len(frame) > api.max_request_bytes:
         raise WireError(
-            f"{name}: {len(frame):,} bytes exceed the limit of {MAX_PLAIN_REQUEST_BYTES:,}"
+            f"{name}: {len(frame):,} bytes exceed the limit of {api.max_request_bytes:,}"
         )
     check_limits(frame, header.body_offset, api, header.version)
     decode = api.request_decoder(header.version)
@@ -155,15 +153,14 @@ def encode_response(header: Header, response: Any) -> bytes:
     """Return the frame of a response: its size, the correlation id and the message.
 
     Raises:
-        WireError: The response is larger than MAX_PLAIN_RESPONSE_BYTES.
+        WireError: The response is larger than its API allows.
     """
     api = header.api
     # A client that sent an unsupported version can only be expected to read version 0.
     version = header.version if header.is_supported else 0
-    buffer = _ResponseBuffer(1_024, None if api is FETCH else MAX_PLAIN_RESPONSE_BYTES)
-    # The header of a flexible response ends with an empty list of tagged fields, a zero byte; that
-    # of ApiVersions has none in any version (KIP-511).
-    has_tagged_fields = api.is_flexible(version) and api is not API_VERSIONS
+    buffer = _ResponseBuffer(1_024, api.max_response_bytes)
+    # The header of a flexible response ends with an empty list of tagged fields, a zero byte.
+    has_tagged_fields = api.has_tagged_header and api.is_flexible(version)
     buffer.pos = _SIZE_AND_CORRELATION.size + has_tagged_fields
     api.response_encoder(version)(response, buffer)
     _SIZE_AND_CORRELATION.pack_into(buffer.buf, 0, buffer.pos - _SIZE_BYTES, header.correlation_id)

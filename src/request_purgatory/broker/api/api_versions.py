@@ -1,0 +1,71 @@
+"""ApiVersions: list the APIs and their versions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse
+
+from request_purgatory.broker.api.broker_api import BrokerApi
+from request_purgatory.broker.api.served_api import ServedApi
+from request_purgatory.broker.request_context import RequestContext
+from request_purgatory.broker.wire.apis import Api
+from request_purgatory.broker.wire.error_code import ErrorCode
+
+_Version = ApiVersionsResponse.ApiVersion
+
+#: The first version with the client software's name (KIP-511).
+CLIENT_SOFTWARE_SINCE = 3
+
+
+def api_versions(broker: BrokerApi, context: RequestContext, request: Any) -> None:
+    """Handle an ApiVersions request.
+
+    `request` is None for an unsupported version; the response then has only the supported versions
+    of ApiVersions.
+    """
+    if request is not None and context.version >= CLIENT_SOFTWARE_SINCE:
+        names = (request.client_software_name, request.client_software_version)
+        if not all(_is_software_name(name) for name in names):
+            context.reply(
+                ApiVersionsResponse(error_code=int(ErrorCode.INVALID_REQUEST), api_keys=[])
+            )
+            return
+    code = ErrorCode.NONE if request is not None else ErrorCode.UNSUPPORTED_VERSION
+    advertised: Iterable[Api] = broker.apis.values() if request is not None else [API]
+    keys = []
+    for api in sorted(advertised, key=lambda api: api.key):
+        min_version, max_version = api.advertised_versions
+        keys.append(_Version(api_key=api.key, min_version=min_version, max_version=max_version))
+    context.reply(ApiVersionsResponse(error_code=int(code), api_keys=keys))
+
+
+def _is_software_name(name: str) -> bool:
+    """Return whether a client's software name or version is valid in Kafka."""
+    return (
+        bool(name)
+        and name[0].isalnum()
+        and name[-1].isalnum()
+        and all(each.isalnum() or each in "-." for each in name)
+    )
+
+
+def error_response(request: Any, code: ErrorCode) -> Any:
+    """Return the response with an error."""
+    return ApiVersionsResponse(error_code=int(code), api_keys=[])
+
+
+API = ServedApi(
+    key=18,
+    name="ApiVersions",
+    request=ApiVersionsRequest,
+    response=ApiVersionsResponse,
+    min_version=0,
+    max_version=4,
+    answers_unsupported_versions=True,
+    # A client reads the header before it knows which versions the broker has (KIP-511).
+    has_tagged_header=False,
+    handle=api_versions,
+    error_response=error_response,
+)

@@ -1,0 +1,96 @@
+"""CreatePartitions: add partitions to topics."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from kafka.protocol.admin import CreatePartitionsRequest, CreatePartitionsResponse
+
+from request_purgatory.broker.api.broker_api import BrokerApi
+from request_purgatory.broker.api.partition_limits import (
+    MAX_PARTITIONS_PER_REQUEST,
+    TOO_MANY,
+    available_partitions,
+)
+from request_purgatory.broker.api.served_api import ServedApi
+from request_purgatory.broker.metadata.controller import ControllerError
+from request_purgatory.broker.request_context import RequestContext
+from request_purgatory.broker.wire.error_code import ErrorCode
+from request_purgatory.broker.wire.limits import truncate_message
+
+_Grown = CreatePartitionsResponse.CreatePartitionsTopicResult
+
+
+def create_partitions(broker: BrokerApi, context: RequestContext, request: Any) -> None:
+    """Handle a CreatePartitions request: add partitions to topics."""
+    if not broker.reaches_controller:
+        context.reply(error_response(request, ErrorCode.REQUEST_TIMED_OUT))
+        return
+    counts = Counter(topic.name for topic in request.topics)
+    results = [
+        _Grown(
+            name=name,
+            error_code=int(ErrorCode.INVALID_REQUEST),
+            error_message="Duplicate topic name.",
+        )
+        for name, count in counts.items()
+        if count > 1
+    ]
+    for topic in request.topics:
+        if counts[topic.name] > 1:
+            continue
+        code, message = _grow(broker, topic, validate_only=bool(request.validate_only))
+        results.append(
+            _Grown(name=topic.name, error_code=int(code), error_message=truncate_message(message))
+        )
+    context.reply(CreatePartitionsResponse(results=results))
+
+
+def _grow(
+    broker: BrokerApi, requested: Any, *, validate_only: bool
+) -> tuple[ErrorCode, str | None]:
+    """Add partitions to a topic.
+
+    Returns:
+        The error code and the message.
+    """
+    topic = broker.metadata.topics.get(requested.name)
+    added = 0 if topic is None else requested.count - len(topic.partitions)
+    if added > MAX_PARTITIONS_PER_REQUEST:
+        # Kafka's message.
+        return ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation."
+    if added > 0 and added > available_partitions(broker):
+        return ErrorCode.POLICY_VIOLATION, TOO_MANY
+    assignments = None
+    if requested.assignments is not None:
+        assignments = [list(partition.broker_ids) for partition in requested.assignments]
+    try:
+        broker.controller.create_partitions(
+            requested.name, requested.count, assignments, validate_only=validate_only
+        )
+    except ControllerError as error:
+        return error.code, str(error)
+    return ErrorCode.NONE, None
+
+
+def error_response(request: Any, code: ErrorCode) -> Any:
+    """Return the response with an error for every topic."""
+    return CreatePartitionsResponse(
+        results=[
+            _Grown(name=topic.name, error_code=int(code), error_message=None)
+            for topic in request.topics
+        ]
+    )
+
+
+API = ServedApi(
+    key=37,
+    name="CreatePartitions",
+    request=CreatePartitionsRequest,
+    response=CreatePartitionsResponse,
+    min_version=0,
+    max_version=3,
+    handle=create_partitions,
+    error_response=error_response,
+)

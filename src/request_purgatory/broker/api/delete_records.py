@@ -1,0 +1,97 @@
+"""DeleteRecords: delete the records before an offset."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kafka.protocol.admin import DeleteRecordsRequest, DeleteRecordsResponse
+
+from request_purgatory.broker.api.broker_api import BrokerApi
+from request_purgatory.broker.api.served_api import ServedApi
+from request_purgatory.broker.metadata.topic_configs import topic_value
+from request_purgatory.broker.metadata.topics import TopicPartition
+from request_purgatory.broker.replication.delayed_delete_records import DeletedPartition
+from request_purgatory.broker.request_context import RequestContext
+from request_purgatory.broker.wire.error_code import ErrorCode
+
+_DeletedTopic = DeleteRecordsResponse.DeleteRecordsTopicResult
+_Deleted = _DeletedTopic.DeleteRecordsPartitionResult
+
+
+def delete_records(broker: BrokerApi, context: RequestContext, request: Any) -> None:
+    """Handle a DeleteRecords request; the response waits for every replica."""
+    # As in Kafka, the last entry of a partition that is named twice counts.
+    refused: dict[TopicPartition, DeletedPartition] = {}
+    offsets: dict[TopicPartition, int] = {}
+    for topic in request.topics:
+        for partition in topic.partitions:
+            key = TopicPartition(topic.name, partition.partition_index)
+            error = _delete_error(broker, key)
+            if error is None:
+                offsets[key] = partition.offset
+            else:
+                refused[key] = DeletedPartition(key, error)
+
+    def reply(deleted: list[DeletedPartition]) -> None:
+        topics: dict[str, list[Any]] = {}
+        for each in [*refused.values(), *deleted]:
+            low = each.low_watermark if each.error is ErrorCode.NONE else -1
+            result = _Deleted(
+                partition_index=each.key.partition, low_watermark=low, error_code=int(each.error)
+            )
+            topics.setdefault(each.key.topic, []).append(result)
+        context.reply(
+            DeleteRecordsResponse(
+                topics=[
+                    _DeletedTopic(name=name, partitions=partitions)
+                    for name, partitions in topics.items()
+                ]
+            )
+        )
+
+    broker.replicas.delete_records(request.timeout_ms, list(offsets.items()), reply)
+
+
+def _delete_error(broker: BrokerApi, key: TopicPartition) -> ErrorCode | None:
+    """Return why clients can't delete records of a partition, or None."""
+    topic = broker.metadata.topics.get(key.topic)
+    if topic is None or not broker.metadata.partition_exists(key):
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if topic.is_internal:
+        return ErrorCode.INVALID_TOPIC_EXCEPTION
+    if "delete" not in topic_value("cleanup.policy", topic.configs, broker.settings):
+        return ErrorCode.POLICY_VIOLATION
+    return None
+
+
+def error_response(request: Any, code: ErrorCode) -> Any:
+    """Return the response with an error for every partition."""
+    return DeleteRecordsResponse(
+        topics=[
+            _DeletedTopic(
+                name=topic.name,
+                partitions=[
+                    _Deleted(
+                        partition_index=partition.partition_index,
+                        low_watermark=-1,
+                        error_code=int(code),
+                    )
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+API = ServedApi(
+    key=21,
+    name="DeleteRecords",
+    request=DeleteRecordsRequest,
+    response=DeleteRecordsResponse,
+    min_version=0,
+    max_version=2,
+    recorded_timeout_ms=lambda request: int(request.timeout_ms),
+    handle=delete_records,
+    error_response=error_response,
+)

@@ -1,0 +1,68 @@
+"""DescribeCluster: list the brokers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kafka.protocol.admin import DescribeClusterRequest, DescribeClusterResponse
+
+from request_purgatory.broker.api.broker_api import BrokerApi
+from request_purgatory.broker.api.served_api import ServedApi
+from request_purgatory.broker.request_context import RequestContext
+from request_purgatory.broker.wire.error_code import ErrorCode
+
+_Broker = DescribeClusterResponse.DescribeClusterBroker
+
+#: The first version with an endpoint type, and the types (KIP-919).
+ENDPOINT_TYPE_SINCE = 1
+_BROKER_ENDPOINTS, _CONTROLLER_ENDPOINTS = 1, 2
+#: Error codes that only this API uses.
+_MISMATCHED_ENDPOINT_TYPE, _UNSUPPORTED_ENDPOINT_TYPE = 114, 115
+
+
+def describe_cluster(broker: BrokerApi, context: RequestContext, request: Any) -> None:
+    """Handle a DescribeCluster request."""
+    if context.version >= ENDPOINT_TYPE_SINCE and request.endpoint_type != _BROKER_ENDPOINTS:
+        # This listener is a broker's, not a controller's.
+        is_known = request.endpoint_type == _CONTROLLER_ENDPOINTS
+        name = ErrorCode.INVALID_REQUEST.name if is_known else ErrorCode.UNSUPPORTED_VERSION.name
+        context.reply(
+            DescribeClusterResponse(
+                error_code=_MISMATCHED_ENDPOINT_TYPE if is_known else _UNSUPPORTED_ENDPOINT_TYPE,
+                error_message=name,
+                cluster_id="",
+                brokers=[],
+            )
+        )
+        return
+    context.reply(
+        DescribeClusterResponse(
+            error_code=0,
+            error_message=None,
+            cluster_id=broker.controller.cluster_id,
+            controller_id=broker.controller.controller_id,
+            brokers=[
+                _Broker(broker_id=each["node_id"], host=each["host"], port=each["port"], rack=None)
+                for each in broker.endpoints(broker.metadata.alive())
+            ],
+        )
+    )
+
+
+def error_response(request: Any, code: ErrorCode) -> Any:
+    """Return the response with an error."""
+    return DescribeClusterResponse(
+        error_code=int(code), error_message=None, cluster_id="", brokers=[]
+    )
+
+
+API = ServedApi(
+    key=60,
+    name="DescribeCluster",
+    request=DescribeClusterRequest,
+    response=DescribeClusterResponse,
+    min_version=0,
+    max_version=2,
+    handle=describe_cluster,
+    error_response=error_response,
+)

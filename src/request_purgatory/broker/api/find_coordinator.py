@@ -1,0 +1,104 @@
+"""FindCoordinator: look up the brokers that coordinate groups."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kafka.protocol.metadata import FindCoordinatorRequest, FindCoordinatorResponse
+
+from request_purgatory.broker.api.broker_api import BrokerApi
+from request_purgatory.broker.api.served_api import ServedApi
+from request_purgatory.broker.metadata.topics import NO_LEADER, OFFSETS_TOPIC, TopicPartition
+from request_purgatory.broker.request_context import RequestContext
+from request_purgatory.broker.wire.error_code import ErrorCode
+
+_Coordinator = FindCoordinatorResponse.Coordinator
+
+#: The key types.
+GROUP = 0
+TRANSACTION = 1
+
+#: The first versions with a key type, and for several groups at a time.
+KEY_TYPE_SINCE = 1
+BATCHED_SINCE = 4
+
+
+def find_coordinator(broker: BrokerApi, context: RequestContext, request: Any) -> None:
+    """Handle a FindCoordinator request: look up the brokers that coordinate groups."""
+    has_key_type = context.version >= KEY_TYPE_SINCE
+    key_type = request.key_type if has_key_type else GROUP
+    if context.version >= BATCHED_SINCE:
+        coordinators = [
+            _Coordinator(**_find_coordinator(broker, key, key_type), key=key)
+            for key in request.coordinator_keys
+        ]
+        context.reply(FindCoordinatorResponse(coordinators=coordinators))
+        return
+    context.reply(FindCoordinatorResponse(**_find_coordinator(broker, request.key, key_type)))
+
+
+def _find_coordinator(broker: BrokerApi, key: str, key_type: int) -> dict[str, Any]:
+    """Return the fields of one coordinator: the leader of the group's offsets partition."""
+    code = ErrorCode.NONE
+    leader = NO_LEADER
+    message = None
+    if key_type not in (GROUP, TRANSACTION):
+        code = ErrorCode.INVALID_REQUEST
+    elif key_type == TRANSACTION:
+        # A fatal error: clients would retry COORDINATOR_NOT_AVAILABLE for ever.
+        code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        message = "Transactions are not supported."
+    elif not broker.reaches_controller:
+        code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    else:
+        broker.create_offsets_topic()
+        partition = TopicPartition(OFFSETS_TOPIC, broker.groups.partition_for(key))
+        leader, _ = broker.metadata.leader_of(partition)
+        if leader == NO_LEADER:
+            code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    if code is not ErrorCode.NONE:
+        return {
+            "error_code": int(code),
+            "error_message": message,
+            "node_id": -1,
+            "host": "",
+            "port": -1,
+        }
+    (endpoint,) = broker.endpoints([leader])
+    return {
+        "error_code": 0,
+        "error_message": None,
+        "node_id": leader,
+        "host": endpoint["host"],
+        "port": endpoint["port"],
+    }
+
+
+def error_response(request: Any, code: ErrorCode) -> Any:
+    """Return the response with an error for every key."""
+    coordinators = [
+        _Coordinator(
+            key=key, node_id=-1, host="", port=-1, error_code=int(code), error_message=None
+        )
+        for key in request.coordinator_keys or []
+    ]
+    return FindCoordinatorResponse(
+        error_code=int(code),
+        error_message=None,
+        node_id=-1,
+        host="",
+        port=-1,
+        coordinators=coordinators,
+    )
+
+
+API = ServedApi(
+    key=10,
+    name="FindCoordinator",
+    request=FindCoordinatorRequest,
+    response=FindCoordinatorResponse,
+    min_version=0,
+    max_version=6,
+    handle=find_coordinator,
+    error_response=error_response,
+)

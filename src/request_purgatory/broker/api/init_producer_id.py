@@ -1,0 +1,48 @@
+"""InitProducerId: assign a producer id."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kafka.protocol.producer import InitProducerIdRequest, InitProducerIdResponse
+
+from request_purgatory.broker.api.broker_api import BrokerApi
+from request_purgatory.broker.api.served_api import ServedApi
+from request_purgatory.broker.request_context import RequestContext
+from request_purgatory.broker.wire.error_code import ErrorCode
+
+
+def init_producer_id(broker: BrokerApi, context: RequestContext, request: Any) -> None:
+    """Handle an InitProducerId request."""
+    if request.transactional_id is not None:
+        # Transactions are not supported: there is no transaction coordinator.
+        code = (
+            ErrorCode.INVALID_REQUEST
+            if request.transactional_id == ""
+            else ErrorCode.COORDINATOR_NOT_AVAILABLE
+        )
+        context.reply(error_response(request, code))
+        return
+    if (request.producer_id == -1) != (request.producer_epoch == -1):
+        context.reply(error_response(request, ErrorCode.INVALID_REQUEST))
+        return
+    # As in Kafka: without a transactional id every request gets a new producer id.
+    producer_id = broker.controller.new_producer_id()
+    context.reply(InitProducerIdResponse(error_code=0, producer_id=producer_id, producer_epoch=0))
+
+
+def error_response(request: Any, code: ErrorCode) -> Any:
+    """Return the response with an error."""
+    return InitProducerIdResponse(error_code=int(code), producer_id=-1, producer_epoch=-1)
+
+
+API = ServedApi(
+    key=22,
+    name="InitProducerId",
+    request=InitProducerIdRequest,
+    response=InitProducerIdResponse,
+    min_version=0,
+    max_version=5,
+    handle=init_producer_id,
+    error_response=error_response,
+)

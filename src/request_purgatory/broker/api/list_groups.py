@@ -1,0 +1,34 @@
+"""ListGroups: list the broker's groups."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kafka.protocol.admin import ListGroupsRequest, ListGroupsResponse
+
+from request_purgatory.broker.api.broker_api import BrokerApi
+from request_purgatory.broker.api.served_api import ServedApi
+from request_purgatory.broker.request_context import RequestContext
+from request_purgatory.broker.wire.error_code import ErrorCode
+
+
+def list_groups(broker: BrokerApi, context: RequestContext, request: Any) -> None:
+    """Handle a ListGroups request."""
+    context.reply(broker.groups.list_groups(request))
+
+
+def error_response(request: Any, code: ErrorCode) -> Any:
+    """Return the response with an error."""
+    return ListGroupsResponse(error_code=int(code), groups=[])
+
+
+API = ServedApi(
+    key=16,
+    name="ListGroups",
+    request=ListGroupsRequest,
+    response=ListGroupsResponse,
+    min_version=0,
+    max_version=5,
+    handle=list_groups,
+    error_response=error_response,
+)

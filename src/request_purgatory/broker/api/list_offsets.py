@@ -1,0 +1,147 @@
+"""ListOffsets: look up the earliest, the latest or a timestamp's offset."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse
+
+from request_purgatory.broker.api.broker_api import BrokerApi
+from request_purgatory.broker.api.leader_replica import leader_replica
+from request_purgatory.broker.api.served_api import ServedApi
+from request_purgatory.broker.metadata.topics import TopicPartition
+from request_purgatory.broker.replication.replica import Replica, ReplicaError
+from request_purgatory.broker.request_context import RequestContext
+from request_purgatory.broker.wire.error_code import ErrorCode
+
+_ListedTopic = ListOffsetsResponse.ListOffsetsTopicResponse
+_Listed = _ListedTopic.ListOffsetsPartitionResponse
+
+#: The special timestamps. Tiered storage is not supported, so EARLIEST_LOCAL is the
+#: same as EARLIEST, and LATEST_TIERED does not exist.
+LATEST = -1
+EARLIEST = -2
+MAX_TIMESTAMP = -3
+EARLIEST_LOCAL = -4
+LATEST_TIERED = -5
+
+#: The first version with each special timestamp.
+SPECIAL_TIMESTAMP_SINCE = {
+    LATEST: 1,
+    EARLIEST: 1,
+    MAX_TIMESTAMP: 7,
+    EARLIEST_LOCAL: 8,
+    LATEST_TIERED: 9,
+}
+
+
+def list_offsets(broker: BrokerApi, context: RequestContext, request: Any) -> None:
+    """Handle a ListOffsets request: look up the earliest, the latest or a timestamp's offset."""
+    counts = Counter(
+        TopicPartition(topic.name, partition.partition_index)
+        for topic in request.topics
+        for partition in topic.partitions
+    )
+    topics = []
+    for topic in request.topics:
+        # A partition that is named twice has one result, an error.
+        by_index = {partition.partition_index: partition for partition in topic.partitions}
+        results = []
+        for index, partition in by_index.items():
+            key = TopicPartition(topic.name, index)
+            results.append(
+                _list_partition(
+                    broker, context, request, key, partition, is_named_once=counts[key] == 1
+                )
+            )
+        topics.append(_ListedTopic(name=topic.name, partitions=results))
+    context.reply(ListOffsetsResponse(topics=topics))
+
+
+def _list_partition(
+    broker: BrokerApi,
+    context: RequestContext,
+    request: Any,
+    key: TopicPartition,
+    partition: Any,
+    *,
+    is_named_once: bool,
+) -> Any:
+    """Return the result of one partition."""
+    result = _Listed(
+        partition_index=key.partition, error_code=0, timestamp=-1, offset=-1, leader_epoch=-1
+    )
+    timestamp = partition.timestamp
+    if not is_named_once:
+        result.error_code = int(ErrorCode.INVALID_REQUEST)
+    elif timestamp < 0 and not _is_supported(timestamp, context.version):
+        result.error_code = int(ErrorCode.UNSUPPORTED_VERSION)
+    else:
+        try:
+            replica = leader_replica(broker, key, partition.current_leader_epoch)
+            result.timestamp, result.offset, result.leader_epoch = _find_offset(
+                replica, timestamp, is_follower=request.replica_id >= 0
+            )
+        except ReplicaError as error:
+            result.error_code = int(error.code)
+    return result
+
+
+def _is_supported(special_timestamp: int, version: int) -> bool:
+    since = SPECIAL_TIMESTAMP_SINCE.get(special_timestamp)
+    return since is not None and version >= since
+
+
+def _find_offset(replica: Replica, timestamp: int, *, is_follower: bool) -> tuple[int, int, int]:
+    """Return (timestamp, offset, leader epoch), each -1 if there is none.
+
+    A consumer sees the records below the high watermark only.
+    """
+    log = replica.log
+    limit = log.end_offset if is_follower else replica.high_watermark
+    if timestamp == LATEST:
+        return -1, limit, replica.leader_epoch
+    if timestamp == LATEST_TIERED:
+        return -1, -1, -1
+    if timestamp in (EARLIEST, EARLIEST_LOCAL):
+        return -1, log.log_start_offset, log.epoch_at(log.log_start_offset)
+    found = (
+        log.max_timestamp_offset()
+        if timestamp == MAX_TIMESTAMP
+        else log.offset_for_timestamp(timestamp, limit)
+    )
+    if found is None and timestamp == MAX_TIMESTAMP and log.log_start_offset < limit:
+        # No record has a timestamp: the first record counts as the latest.
+        return -1, log.log_start_offset, log.epoch_at(log.log_start_offset)
+    if found is None or found[1] >= limit:
+        return -1, -1, -1
+    return found[0], found[1], log.epoch_at(found[1])
+
+
+def error_response(request: Any, code: ErrorCode) -> Any:
+    """Return the response with an error for every partition."""
+    return ListOffsetsResponse(
+        topics=[
+            _ListedTopic(
+                name=topic.name,
+                partitions=[
+                    _Listed(partition_index=partition.partition_index, error_code=int(code))
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+API = ServedApi(
+    key=2,
+    name="ListOffsets",
+    request=ListOffsetsRequest,
+    response=ListOffsetsResponse,
+    min_version=1,
+    max_version=10,
+    handle=list_offsets,
+    error_response=error_response,
+)

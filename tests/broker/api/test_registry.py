@@ -1,0 +1,45 @@
+"""The table of the APIs."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import request_purgatory.broker.api as package
+from request_purgatory.broker.api.registry import APIS, find_api
+from request_purgatory.broker.api.served_api import ServedApi
+from request_purgatory.errors import InvalidArgumentError
+
+every_api = pytest.mark.parametrize("api", APIS.values(), ids=lambda api: api.name)
+
+
+@every_api
+def test_key_and_classes_are_those_of_the_name(api: ServedApi) -> None:
+    """The name is the one in Kafka's protocol."""
+    classes = (api.request, api.response)
+    assert [each.__name__ for each in classes] == [f"{api.name}Request", f"{api.name}Response"]
+    assert [each.API_KEY for each in classes] == [api.key, api.key]
+
+
+def test_each_file_with_an_api_is_in_the_table() -> None:
+    """Its name is the API's; nothing else has to know the file."""
+    files = Path(package.__path__[0]).glob("*.py")
+    stems = {path.stem for path in files if re.search(r"^API = ", path.read_text(), re.MULTILINE)}
+    names = [re.sub(r"(?<!^)(?=[A-Z])", "_", api.name).lower() for api in APIS.values()]
+    assert sorted(stems) == sorted(names)
+
+
+@pytest.mark.parametrize("name", ["ListOffsets", "list_offsets", "list-offsets", "LISTOFFSETS"])
+def test_api_is_found_by_any_spelling_of_its_name(name: str) -> None:
+    """With or without underscores or dashes, in any case."""
+    assert find_api(name).key == 2
+
+
+def test_unknown_name_is_refused_with_the_known_ones() -> None:
+    """The message has the value."""
+    with pytest.raises(
+        InvalidArgumentError, match=r"api must be one of AlterConfigs, .* got 'Nope'"
+    ):
+        find_api("Nope")

@@ -1,0 +1,48 @@
+"""The APIs of the broker, under their names."""
+
+from __future__ import annotations
+
+from request_purgatory.broker.api.registry import APIS, find_api
+
+PRODUCE = find_api("Produce")
+FETCH = find_api("Fetch")
+LIST_OFFSETS = find_api("ListOffsets")
+METADATA = find_api("Metadata")
+OFFSET_COMMIT = find_api("OffsetCommit")
+OFFSET_FETCH = find_api("OffsetFetch")
+FIND_COORDINATOR = find_api("FindCoordinator")
+JOIN_GROUP = find_api("JoinGroup")
+LEAVE_GROUP = find_api("LeaveGroup")
+DESCRIBE_GROUPS = find_api("DescribeGroups")
+LIST_GROUPS = find_api("ListGroups")
+API_VERSIONS = find_api("ApiVersions")
+CREATE_TOPICS = find_api("CreateTopics")
+DELETE_TOPICS = find_api("DeleteTopics")
+DELETE_RECORDS = find_api("DeleteRecords")
+DESCRIBE_CONFIGS = find_api("DescribeConfigs")
+CREATE_PARTITIONS = find_api("CreatePartitions")
+DELETE_GROUPS = find_api("DeleteGroups")
+INCREMENTAL_ALTER_CONFIGS = find_api("IncrementalAlterConfigs")
+
+__all__ = [
+    "APIS",
+    "API_VERSIONS",
+    "CREATE_PARTITIONS",
+    "CREATE_TOPICS",
+    "DELETE_GROUPS",
+    "DELETE_RECORDS",
+    "DELETE_TOPICS",
+    "DESCRIBE_CONFIGS",
+    "DESCRIBE_GROUPS",
+    "FETCH",
+    "FIND_COORDINATOR",
+    "INCREMENTAL_ALTER_CONFIGS",
+    "JOIN_GROUP",
+    "LEAVE_GROUP",
+    "LIST_GROUPS",
+    "LIST_OFFSETS",
+    "METADATA",
+    "OFFSET_COMMIT",
+    "OFFSET_FETCH",
+    "PRODUCE",
+]
