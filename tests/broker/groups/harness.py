@@ -10,33 +10,27 @@ from typing import Any
 
 from kafka.protocol.admin import (
     DeleteGroupsRequest,
-    DeleteGroupsResponse,
     DescribeGroupsRequest,
-    DescribeGroupsResponse,
     ListGroupsRequest,
-    ListGroupsResponse,
 )
 from kafka.protocol.consumer import (
     HeartbeatRequest,
-    HeartbeatResponse,
     JoinGroupRequest,
     LeaveGroupRequest,
-    LeaveGroupResponse,
     OffsetCommitRequest,
-    OffsetCommitResponse,
     OffsetDeleteRequest,
-    OffsetDeleteResponse,
     OffsetFetchRequest,
-    OffsetFetchResponse,
     SyncGroupRequest,
 )
 
 from request_purgatory.aio import Purgatory
+from request_purgatory.broker.api.registry import APIS
 from request_purgatory.broker.deferred_actions import ActionQueue
 from request_purgatory.broker.groups import Group, GroupCoordinator, GroupPurgatories
-from request_purgatory.broker.request_context import Client
+from request_purgatory.broker.request_context import Client, RequestContext
 from request_purgatory.broker.settings import ClusterSettings
 from request_purgatory.broker.wire.error_code import ErrorCode
+from request_purgatory.broker.wire.messages import Header
 from tests.unit.aio.virtual import run
 
 GROUP = "orders"
@@ -117,10 +111,22 @@ class OffsetsLog:
             self.held_appends.popleft()()
 
 
+class HarnessBroker:
+    """What handlers of group requests need of a broker: every partition exists."""
+
+    def __init__(self, groups: GroupCoordinator) -> None:
+        self.groups = groups
+        self.metadata = self
+
+    def partition_exists(self, key: object) -> bool:
+        return True
+
+
 class CoordinatorHarness:
     """A coordinator, its purgatories and its log.
 
-    Requests and responses are encoded and decoded, in the given version.
+    Requests and responses are encoded and decoded, in the given version, and pass through the
+    handlers of their APIs.
     """
 
     def __init__(self, purgatories: GroupPurgatories, **settings: Any) -> None:
@@ -134,6 +140,19 @@ class CoordinatorHarness:
         """Return the capture for a new request."""
         self.responses.append(CapturedResponse(version))
         return self.responses[-1]
+
+    def send(self, request: Any, version: int) -> CapturedResponse:
+        """Let the handler of a request's API handle it."""
+        captured = self.capture(version)
+        api = APIS[request.API_KEY]
+        context = RequestContext(
+            Header(api, version, 1, CLIENT.client_id, 0, is_supported=True),
+            CLIENT,
+            lambda _context, response: captured(response),
+            lambda _reason: None,
+        )
+        api.handle(HarnessBroker(self.coordinator), context, over_the_wire(request, version))
+        return captured
 
     def new_coordinator(self) -> GroupCoordinator:
         """Return a coordinator that has loaded every partition from the log."""
@@ -195,9 +214,7 @@ class CoordinatorHarness:
             ],
             reason="test",
         )
-        captured = self.capture(version)
-        self.coordinator.join_group(over_the_wire(request, version), CLIENT, captured, version)
-        return captured
+        return self.send(request, version)
 
     def join_with_id(self, **options: Any) -> CapturedResponse:
         """Join as a new dynamic member: request a member id and join with it."""
@@ -229,9 +246,7 @@ class CoordinatorHarness:
                 for each, raw in (assignments or {}).items()
             ],
         )
-        captured = self.capture(version)
-        self.coordinator.sync_group(over_the_wire(request, version), captured)
-        return captured
+        return self.send(request, version)
 
     def heartbeat(
         self,
@@ -248,9 +263,7 @@ class CoordinatorHarness:
             member_id=member_id,
             group_instance_id=instance_id,
         )
-        response = self.coordinator.heartbeat(over_the_wire(request, version))
-        assert isinstance(response, HeartbeatResponse)
-        return ErrorCode(over_the_wire(response, version).error_code)
+        return self.send(request, version).error
 
     def leave(
         self, *members: tuple[str, str | None], group_id: str = GROUP, version: int = 5
@@ -263,9 +276,7 @@ class CoordinatorHarness:
                 for each, instance in members
             ],
         )
-        response = self.coordinator.leave_group(over_the_wire(request, version))
-        assert isinstance(response, LeaveGroupResponse)
-        return over_the_wire(response, version)
+        return self.send(request, version).response
 
     def commit(
         self,
@@ -302,11 +313,7 @@ class CoordinatorHarness:
                 for (name, index), offset in offsets.items()
             ],
         )
-        captured = self.capture(version)
-        self.coordinator.commit_offsets(over_the_wire(request, version), captured)
-        if captured.is_done:
-            assert isinstance(captured.response, OffsetCommitResponse)
-        return captured
+        return self.send(request, version)
 
     def fetch(
         self, topics: dict[str, list[int]] | None, *, group_id: str = GROUP, version: int = 9
@@ -331,9 +338,7 @@ class CoordinatorHarness:
             message = request(
                 groups=[request.OffsetFetchRequestGroup(group_id=group_id, topics=requested)]
             )
-        response = self.coordinator.fetch_offsets(over_the_wire(message, version))
-        assert isinstance(response, OffsetFetchResponse)
-        response = over_the_wire(response, version)
+        response = self.send(message, version).response
         return response if version < 8 else response.groups[0]
 
     def committed(self, *, group_id: str = GROUP, version: int = 9) -> dict[tuple[str, int], int]:
@@ -352,36 +357,22 @@ class CoordinatorHarness:
         request = OffsetDeleteRequest(
             group_id=group_id, topics=[kind(name=topic, partitions=parts)]
         )
-        captured = self.capture(0)
-        self.coordinator.delete_offsets(over_the_wire(request, 0), captured)
-        if captured.is_done:
-            assert isinstance(captured.response, OffsetDeleteResponse)
-        return captured
+        return self.send(request, 0)
 
     def list_groups(
         self, states: tuple[str, ...] = (), types: tuple[str, ...] = (), *, version: int = 5
     ) -> Any:
         request = ListGroupsRequest(states_filter=[*states], types_filter=[*types])
-        response = self.coordinator.list_groups(over_the_wire(request, version))
-        assert isinstance(response, ListGroupsResponse)
-        return over_the_wire(response, version)
+        return self.send(request, version).response
 
     def describe_groups(self, *group_ids: str, operations: bool = False, version: int = 6) -> Any:
         request = DescribeGroupsRequest(
             groups=[*group_ids], include_authorized_operations=operations
         )
-        response = self.coordinator.describe_groups(over_the_wire(request, version))
-        assert isinstance(response, DescribeGroupsResponse)
-        return over_the_wire(response, version).groups
+        return self.send(request, version).response.groups
 
     def delete_groups(self, *group_ids: str, version: int = 2) -> CapturedResponse:
-        captured = self.capture(version)
-        self.coordinator.delete_groups(
-            over_the_wire(DeleteGroupsRequest(groups_names=[*group_ids]), version), captured
-        )
-        if captured.is_done:
-            assert isinstance(captured.response, DeleteGroupsResponse)
-        return captured
+        return self.send(DeleteGroupsRequest(groups_names=[*group_ids]), version)
 
     # -- scenarios
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from request_purgatory.broker.groups import GroupState
+from request_purgatory.broker.groups.requests import Heartbeat
 from request_purgatory.broker.wire.error_code import ErrorCode
 from tests.broker.groups.harness import (
+    GROUP,
     CoordinatorHarness,
     run_scenario,
     sleep_ms,
@@ -230,12 +232,13 @@ def test_reply_may_call_the_coordinator() -> None:
         leader, follower = harness.stable_group(2)
         joined = [harness.join(leader)]
         inner: list[ErrorCode] = []
+        heartbeat = Heartbeat(group_id=GROUP, generation_id=3, member_id=leader, instance_id=None)
         original = joined[0].__class__.__call__
 
         def called(self: object, response: object) -> None:
             original(self, response)  # type: ignore[arg-type]
             harness.coordinator.check()
-            inner.append(harness.heartbeat(leader, 3))
+            inner.append(harness.coordinator.heartbeat(heartbeat))
 
         joined[0].__class__.__call__ = called  # type: ignore[method-assign]
         try:

@@ -16,7 +16,14 @@ _Result = DeleteGroupsResponse.DeletableGroupResult
 
 def delete_groups(broker: BrokerApi, context: RequestContext, request: Any) -> None:
     """Handle a DeleteGroups request."""
-    broker.groups.delete_groups(request, context.reply)
+
+    def reply(errors: dict[str, ErrorCode]) -> None:
+        results = [
+            _Result(group_id=group_id, error_code=int(error)) for group_id, error in errors.items()
+        ]
+        context.reply(DeleteGroupsResponse(throttle_time_ms=0, results=results))
+
+    broker.groups.delete_groups(request.groups_names, reply)
 
 
 def error_response(request: Any, code: ErrorCode) -> Any:

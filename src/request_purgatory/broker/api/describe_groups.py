@@ -8,16 +8,59 @@ from kafka.protocol.admin import DescribeGroupsRequest, DescribeGroupsResponse
 
 from request_purgatory.broker.api.broker_api import BrokerApi
 from request_purgatory.broker.api.served_api import ServedApi
+from request_purgatory.broker.groups.results import GroupDescription
 from request_purgatory.broker.request_context import RequestContext
 from request_purgatory.broker.wire.error_code import ErrorCode
 
 _Group = DescribeGroupsResponse.DescribedGroup
 
+_Member = _Group.DescribedGroupMember
+
+#: The first version whose response has GROUP_ID_NOT_FOUND.
+GROUP_ID_NOT_FOUND_SINCE = 6
+#: Kafka's codes of the ACL operations on a group: read, delete, describe, describe configs and
+#: alter configs. There is no authorizer, so clients may do all of them.
+ALL_OPERATIONS = frozenset({3, 6, 8, 10, 11})
+
 
 def describe_groups(broker: BrokerApi, context: RequestContext, request: Any) -> None:
     """Handle a DescribeGroups request; a group that is named twice has one result."""
-    request.groups = list(dict.fromkeys(request.groups))
-    context.reply(broker.groups.describe_groups(request))
+    operations = ALL_OPERATIONS if request.include_authorized_operations else None
+    groups = [
+        encode(broker.groups.describe_group(group_id), operations, context.version)
+        for group_id in dict.fromkeys(request.groups)
+    ]
+    context.reply(DescribeGroupsResponse(throttle_time_ms=0, groups=groups))
+
+
+def encode(group: GroupDescription, operations: frozenset[int] | None, version: int) -> Any:
+    """Return a group of the response; old versions report a group that is not found as dead."""
+    error, message = group.error, None
+    if error is ErrorCode.GROUP_ID_NOT_FOUND:
+        if version >= GROUP_ID_NOT_FOUND_SINCE:
+            message = f"Group {group.group_id} not found."
+        else:
+            error = ErrorCode.NONE
+    return _Group(
+        error_code=int(error),
+        error_message=message,
+        group_id=group.group_id,
+        group_state=group.state,
+        protocol_type=group.protocol_type,
+        protocol_data=group.protocol,
+        members=[
+            _Member(
+                member_id=each.member_id,
+                group_instance_id=each.instance_id,
+                client_id=each.client_id,
+                client_host=each.client_host,
+                member_metadata=each.metadata,
+                member_assignment=each.assignment,
+            )
+            for each in group.members
+        ],
+        authorized_operations=operations if error is ErrorCode.NONE else None,
+    )
 
 
 def error_response(request: Any, code: ErrorCode) -> Any:

@@ -8,13 +8,22 @@ from kafka.protocol.consumer import HeartbeatRequest, HeartbeatResponse
 
 from request_purgatory.broker.api.broker_api import BrokerApi
 from request_purgatory.broker.api.served_api import ServedApi
+from request_purgatory.broker.groups.requests import Heartbeat
 from request_purgatory.broker.request_context import RequestContext
 from request_purgatory.broker.wire.error_code import ErrorCode
 
 
 def heartbeat(broker: BrokerApi, context: RequestContext, request: Any) -> None:
     """Handle a Heartbeat request."""
-    context.reply(broker.groups.heartbeat(request))
+    code = broker.groups.heartbeat(
+        Heartbeat(
+            group_id=request.group_id,
+            generation_id=request.generation_id,
+            member_id=request.member_id,
+            instance_id=request.group_instance_id,
+        )
+    )
+    context.reply(HeartbeatResponse(throttle_time_ms=0, error_code=int(code)))
 
 
 def error_response(request: Any, code: ErrorCode) -> Any:

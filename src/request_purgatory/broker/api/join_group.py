@@ -8,7 +8,9 @@ from kafka.protocol.consumer import JoinGroupRequest, JoinGroupResponse
 
 from request_purgatory.broker.api.broker_api import BrokerApi
 from request_purgatory.broker.api.served_api import ServedApi
-from request_purgatory.broker.request_context import RequestContext
+from request_purgatory.broker.groups.requests import JoinRequest
+from request_purgatory.broker.groups.results import JoinResult
+from request_purgatory.broker.request_context import Client, RequestContext
 from request_purgatory.broker.wire.error_code import ErrorCode
 from request_purgatory.broker.wire.errors import WireError
 from request_purgatory.broker.wire.limits import MAX_TEXT_BYTES
@@ -18,6 +20,16 @@ from request_purgatory.broker.wire.limits import MAX_TEXT_BYTES
 MAX_PROTOCOLS = 1_000
 #: A member id is the client id or the instance id, a dash and a UUID.
 _MEMBER_ID_SUFFIX_BYTES = 37
+
+_Member = JoinGroupResponse.JoinGroupResponseMember
+
+#: The first versions with a rebalance timeout, whose clients handle MEMBER_ID_REQUIRED (KIP-394),
+#: whose response may have no protocol name, and whose response can tell the leader to skip the
+#: assignment (KIP-814).
+REBALANCE_TIMEOUT_SINCE = 1
+MEMBER_ID_REQUIRED_SINCE = 4
+NULLABLE_PROTOCOL_NAME_SINCE = 7
+SKIP_ASSIGNMENT_SINCE = 9
 
 
 def join_group(broker: BrokerApi, context: RequestContext, request: Any) -> None:
@@ -39,7 +51,52 @@ def join_group(broker: BrokerApi, context: RequestContext, request: Any) -> None
             f"JoinGroup with a client or instance id of {len(member_name):,} bytes exceeds the "
             f"limit of {max_bytes:,}"
         )
-    broker.groups.join_group(request, context.client, context.reply, context.version)
+    broker.groups.join_group(
+        decode(request, context.client, context.version),
+        lambda result: context.reply(encode(result, context.version)),
+    )
+
+
+def decode(request: Any, client: Client, version: int) -> JoinRequest:
+    """Return what the coordinator gets of a request."""
+    return JoinRequest(
+        group_id=request.group_id,
+        member_id=request.member_id,
+        instance_id=request.group_instance_id,
+        client=client,
+        rebalance_timeout_ms=max(request.rebalance_timeout_ms, 0)
+        if version >= REBALANCE_TIMEOUT_SINCE
+        else request.session_timeout_ms,
+        session_timeout_ms=request.session_timeout_ms,
+        protocol_type=request.protocol_type,
+        protocols=tuple({each.name: bytes(each.metadata) for each in request.protocols}.items()),
+        reason=f"client reason: {request.reason or 'not provided'}",
+        requires_known_member_id=version >= MEMBER_ID_REQUIRED_SINCE,
+        supports_skip_assignment=version >= SKIP_ASSIGNMENT_SINCE,
+    )
+
+
+def encode(result: JoinResult, version: int) -> Any:
+    """Return the response of a version."""
+    no_name = None if version >= NULLABLE_PROTOCOL_NAME_SINCE else ""
+    return JoinGroupResponse(
+        throttle_time_ms=0,
+        error_code=int(result.error),
+        generation_id=result.generation_id,
+        protocol_type=result.protocol_type,
+        protocol_name=no_name if result.protocol_name is None else result.protocol_name,
+        leader=result.leader,
+        skip_assignment=result.skip_assignment,
+        member_id=result.member_id,
+        members=[
+            _Member(
+                member_id=each.member_id,
+                group_instance_id=each.instance_id,
+                metadata=each.metadata,
+            )
+            for each in result.members
+        ],
+    )
 
 
 def recorded_timeout_ms(request: Any) -> int:

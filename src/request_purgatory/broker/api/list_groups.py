@@ -11,10 +11,27 @@ from request_purgatory.broker.api.served_api import ServedApi
 from request_purgatory.broker.request_context import RequestContext
 from request_purgatory.broker.wire.error_code import ErrorCode
 
+_Listed = ListGroupsResponse.ListedGroup
+
 
 def list_groups(broker: BrokerApi, context: RequestContext, request: Any) -> None:
     """Handle a ListGroups request."""
-    context.reply(broker.groups.list_groups(request))
+    listed = broker.groups.list_groups(request.states_filter or (), request.types_filter or ())
+    context.reply(
+        ListGroupsResponse(
+            throttle_time_ms=0,
+            error_code=int(listed.error),
+            groups=[
+                _Listed(
+                    group_id=each.group_id,
+                    protocol_type=each.protocol_type,
+                    group_state=each.state,
+                    group_type=each.group_type,
+                )
+                for each in listed.groups
+            ],
+        )
+    )
 
 
 def error_response(request: Any, code: ErrorCode) -> Any:

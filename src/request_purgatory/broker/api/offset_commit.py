@@ -9,9 +9,11 @@ from kafka.protocol.consumer import OffsetCommitRequest, OffsetCommitResponse
 from request_purgatory.broker.api.broker_api import BrokerApi
 from request_purgatory.broker.api.served_api import ServedApi
 from request_purgatory.broker.api.unknown_partitions import (
-    add_unknown_partitions,
-    remove_unknown_partitions,
+    RequestedPartitions,
+    split_partitions,
+    topic_results,
 )
+from request_purgatory.broker.groups.requests import CommitRequest, OffsetToCommit
 from request_purgatory.broker.request_context import RequestContext
 from request_purgatory.broker.wire.error_code import ErrorCode
 
@@ -22,20 +24,45 @@ _Partition = _Topic.OffsetCommitResponsePartition
 #: fits into a record's 64 bits.
 MAX_RETENTION_MS = 2**62
 
+#: The first version whose clients know GROUP_ID_NOT_FOUND.
+GROUP_ID_NOT_FOUND_SINCE = 9
+
 
 def offset_commit(broker: BrokerApi, context: RequestContext, request: Any) -> None:
     """Handle an OffsetCommit request; offsets of unknown partitions are refused."""
-    unknown = remove_unknown_partitions(broker, request)
-    request.retention_time_ms = min(request.retention_time_ms, MAX_RETENTION_MS)
+    requested = split_partitions(broker, request.topics)
 
-    def reply(committed: Any) -> None:
-        add_unknown_partitions(committed.topics, unknown, _Topic, _Partition)
-        context.reply(committed)
+    def reply(errors: tuple[ErrorCode, ...]) -> None:
+        topics = topic_results(requested, errors, _Topic, _Partition)
+        context.reply(OffsetCommitResponse(throttle_time_ms=0, topics=topics))
 
-    if request.topics or not unknown:
-        broker.groups.commit_offsets(request, reply)
+    if requested.known or not requested.unknown:
+        broker.groups.commit_offsets(decode(request, requested, context.version), reply)
     else:
-        reply(OffsetCommitResponse(topics=[], throttle_time_ms=0))
+        reply(())
+
+
+def decode(request: Any, requested: RequestedPartitions, version: int) -> CommitRequest:
+    """Return what the coordinator gets of a request: the offsets of partitions that exist."""
+    return CommitRequest(
+        group_id=request.group_id,
+        generation_id=request.generation_id_or_member_epoch,
+        member_id=request.member_id,
+        instance_id=request.group_instance_id,
+        retention_ms=min(request.retention_time_ms, MAX_RETENTION_MS),
+        knows_group_id_not_found=version >= GROUP_ID_NOT_FOUND_SINCE,
+        offsets=tuple(
+            OffsetToCommit(
+                topic,
+                each.partition_index,
+                each.committed_offset,
+                each.committed_leader_epoch,
+                each.committed_metadata or "",
+            )
+            for topic, partitions in requested.known
+            for each in partitions
+        ),
+    )
 
 
 def error_response(request: Any, code: ErrorCode) -> Any:

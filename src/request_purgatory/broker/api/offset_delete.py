@@ -9,9 +9,10 @@ from kafka.protocol.consumer import OffsetDeleteRequest, OffsetDeleteResponse
 from request_purgatory.broker.api.broker_api import BrokerApi
 from request_purgatory.broker.api.served_api import ServedApi
 from request_purgatory.broker.api.unknown_partitions import (
-    add_unknown_partitions,
-    remove_unknown_partitions,
+    split_partitions,
+    topic_results,
 )
+from request_purgatory.broker.groups.results import DeleteOffsetsResult
 from request_purgatory.broker.request_context import RequestContext
 from request_purgatory.broker.wire.error_code import ErrorCode
 
@@ -21,14 +22,21 @@ _Partition = _Topic.OffsetDeleteResponsePartition
 
 def offset_delete(broker: BrokerApi, context: RequestContext, request: Any) -> None:
     """Handle an OffsetDelete request; offsets of unknown partitions are refused."""
-    unknown = remove_unknown_partitions(broker, request)
+    requested = split_partitions(broker, request.topics)
 
-    def reply(deleted: Any) -> None:
-        if deleted.error_code == 0:
-            add_unknown_partitions(deleted.topics, unknown, _Topic, _Partition)
-        context.reply(deleted)
+    def reply(deleted: DeleteOffsetsResult) -> None:
+        if deleted.error is not ErrorCode.NONE:
+            context.reply(error_response(request, deleted.error))
+            return
+        topics = topic_results(requested, deleted.partitions, _Topic, _Partition)
+        context.reply(OffsetDeleteResponse(error_code=0, throttle_time_ms=0, topics=topics))
 
-    broker.groups.delete_offsets(request, reply)
+    known = [
+        (topic, each.partition_index)
+        for topic, partitions in requested.known
+        for each in partitions
+    ]
+    broker.groups.delete_offsets(request.group_id, known, reply)
 
 
 def error_response(request: Any, code: ErrorCode) -> Any:

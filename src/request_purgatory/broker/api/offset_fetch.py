@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from kafka.protocol.consumer import OffsetFetchRequest, OffsetFetchResponse
 
 from request_purgatory.broker.api.broker_api import BrokerApi
 from request_purgatory.broker.api.served_api import ServedApi
+from request_purgatory.broker.groups.records import OffsetValue
 from request_purgatory.broker.request_context import RequestContext
 from request_purgatory.broker.wire.error_code import ErrorCode
 
 _Topic = OffsetFetchResponse.OffsetFetchResponseTopic
 _Partition = _Topic.OffsetFetchResponsePartition
 _Group = OffsetFetchResponse.OffsetFetchResponseGroup
+_GroupTopic = _Group.OffsetFetchResponseTopics
+_GroupPartition = _GroupTopic.OffsetFetchResponsePartitions
 
 #: The first versions with a top-level error code in the response, and for several groups at a time.
 ERROR_CODE_SINCE = 2
@@ -24,24 +28,81 @@ MAX_GROUPS_WITH_REPEATS = 10
 
 
 def offset_fetch(broker: BrokerApi, context: RequestContext, request: Any) -> None:
-    """Handle an OffsetFetch request."""
-    is_batched = context.version >= BATCHED_SINCE
-    if is_batched and len(request.groups) > MAX_GROUPS_WITH_REPEATS:
+    """Handle an OffsetFetch request.
+
+    `require_stable` has no effect because there are no transactions.
+    """
+    if context.version < BATCHED_SINCE:
+        context.reply(_fetch_one(broker, context, request))
+        return
+    groups = request.groups
+    if len(groups) > MAX_GROUPS_WITH_REPEATS:
         # Each group once: a small request that repeats a group would have a huge response.
-        groups: dict[str, Any] = {}
-        for group in request.groups:
-            groups.setdefault(group.group_id, group)
-        request.groups = list(groups.values())
-    context.reply(broker.groups.fetch_offsets(request))
+        once: dict[str, Any] = {}
+        for group in groups:
+            once.setdefault(group.group_id, group)
+        groups = once.values()
+    context.reply(
+        OffsetFetchResponse(
+            throttle_time_ms=0, groups=[_fetch_group(broker, group) for group in groups]
+        )
+    )
 
 
-def error_response(request: Any, code: ErrorCode) -> Any:
-    """Return the response with an error, in old versions for every partition."""
+def _fetch_group(broker: BrokerApi, group: Any) -> Any:
+    """Return the result of one group of a request for several."""
+    fetched = broker.groups.fetch_offsets(group.group_id, _requested(group.topics))
+    return _Group(
+        group_id=group.group_id,
+        topics=[
+            _GroupTopic(
+                name=name,
+                partitions=[_partition(_GroupPartition, *each) for each in partitions],
+            )
+            for name, partitions in fetched.topics
+        ],
+        error_code=int(fetched.error),
+    )
+
+
+def _fetch_one(broker: BrokerApi, context: RequestContext, request: Any) -> Any:
+    """Return the response to a request for one group."""
+    fetched = broker.groups.fetch_offsets(request.group_id, _requested(request.topics))
+    if fetched.error is not ErrorCode.NONE:
+        return _error_of_one(request, fetched.error, context.version)
+    return OffsetFetchResponse(
+        throttle_time_ms=0,
+        error_code=0,
+        topics=[
+            _Topic(name=name, partitions=[_partition(_Partition, *each) for each in partitions])
+            for name, partitions in fetched.topics
+        ],
+    )
+
+
+def _requested(topics: Iterable[Any] | None) -> list[tuple[str, list[int]]] | None:
+    if topics is None:
+        return None
+    return [(topic.name, list(topic.partition_indexes)) for topic in topics]
+
+
+def _partition(partition_class: Any, index: int, value: OffsetValue | None) -> Any:
+    return partition_class(
+        partition_index=index,
+        committed_offset=-1 if value is None else value.offset,
+        committed_leader_epoch=-1 if value is None else value.leader_epoch,
+        metadata="" if value is None else value.metadata,
+        error_code=0,
+    )
+
+
+def _error_of_one(request: Any, code: ErrorCode, version: int) -> Any:
+    """Return the response with an error of the group, in old versions of every partition."""
     topics = []
-    if request.version < ERROR_CODE_SINCE:
+    if version < ERROR_CODE_SINCE:
         topics = [
             _Topic(
-                name=topic.name,
+                name=name,
                 partitions=[
                     _Partition(
                         partition_index=index,
@@ -49,16 +110,22 @@ def error_response(request: Any, code: ErrorCode) -> Any:
                         metadata="",
                         error_code=int(code),
                     )
-                    for index in topic.partition_indexes
+                    for index in indexes
                 ],
             )
-            for topic in request.topics or []
+            for name, indexes in _requested(request.topics) or ()
         ]
-    groups = [
+    return OffsetFetchResponse(throttle_time_ms=0, error_code=int(code), topics=topics, groups=[])
+
+
+def error_response(request: Any, code: ErrorCode) -> Any:
+    """Return the response with an error for every group."""
+    response = _error_of_one(request, code, request.version)
+    response.groups = [
         _Group(group_id=group.group_id, topics=[], error_code=int(code))
         for group in request.groups or []
     ]
-    return OffsetFetchResponse(topics=topics, error_code=int(code), groups=groups)
+    return response
 
 
 API = ServedApi(

@@ -3,31 +3,44 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
-from typing import Any
-
-from kafka.protocol.consumer import HeartbeatResponse, LeaveGroupResponse, OffsetDeleteResponse
 
 from request_purgatory.broker.deferred_actions import ActionQueue
 from request_purgatory.broker.groups.administration import AdministrationHandler
 from request_purgatory.broker.groups.errors import GroupError
 from request_purgatory.broker.groups.group import Group, GroupState
-from request_purgatory.broker.groups.join_group import JoinGroupHandler, JoinRequest
+from request_purgatory.broker.groups.join_group import JoinGroupHandler
 from request_purgatory.broker.groups.membership import MembershipHandler
-from request_purgatory.broker.groups.offset_manager import OffsetManager, commit_response
+from request_purgatory.broker.groups.offset_manager import OffsetManager
 from request_purgatory.broker.groups.rebalancer import GroupPurgatories, Rebalancer
-from request_purgatory.broker.groups.requests import Reply
-from request_purgatory.broker.groups.responses import join_response, sync_response
+from request_purgatory.broker.groups.requests import (
+    CommitRequest,
+    Heartbeat,
+    JoinRequest,
+    LeavingMember,
+    SyncRequest,
+)
+from request_purgatory.broker.groups.results import (
+    CommitReply,
+    DeleteGroupsReply,
+    DeleteOffsetsReply,
+    DeleteOffsetsResult,
+    FetchedOffsets,
+    GroupDescription,
+    JoinReply,
+    JoinResult,
+    LeaveResult,
+    ListedGroups,
+    SyncReply,
+    SyncResult,
+)
 from request_purgatory.broker.groups.shards import OffsetsStore, Shard, Shards
-from request_purgatory.broker.request_context import Client
 from request_purgatory.broker.settings import ClusterSettings
 from request_purgatory.broker.wire.error_code import ErrorCode
 
 logger = logging.getLogger(__name__)
 
-#: The first JoinGroup version whose response may have no protocol name.
-NULLABLE_PROTOCOL_NAME_SINCE = 7
 #: Errors for which Kafka leaves the member id out of the JoinGroup response.
 _ERRORS_WITHOUT_MEMBER_ID = (
     ErrorCode.NOT_COORDINATOR,
@@ -39,13 +52,12 @@ _ERRORS_WITHOUT_MEMBER_ID = (
 class GroupCoordinator:
     """Coordinates the groups whose offsets topic partition this node leads.
 
-    The coordinator implements Kafka's classic group protocol without I/O. It returns responses or
+    The coordinator implements Kafka's classic group protocol without I/O. It returns results or
     passes them to `reply` callbacks, waits in three purgatories, and appends through an
     `OffsetsStore`. It is not safe for threads: every call must be on the purgatories' event loop.
 
-    Requests and responses are kafka-python's messages. A request's `version` selects the behavior,
-    and the response can be encoded in that version. A `reply` is called exactly once, when the
-    coordinator's state is consistent, so it may call the coordinator again.
+    Requests and results are dataclasses, and know no versions of the protocol. A `reply` is called
+    exactly once, when the coordinator's state is consistent, so it may call the coordinator again.
     """
 
     def __init__(
@@ -72,11 +84,27 @@ class GroupCoordinator:
         self._now_ms = now_ms
         self._actions = actions
         self._shards = Shards(settings.offsets_topic_num_partitions, store, self._actions)
-        self._rebalancer = Rebalancer(settings, purgatories, self._shards, self._actions, now_ms)
-        self._join_group = JoinGroupHandler(self._rebalancer)
-        self._membership = MembershipHandler(self._rebalancer)
-        self._offsets = OffsetManager(self._rebalancer)
-        self._administration = AdministrationHandler(self._rebalancer, self._offsets)
+        self._rebalancer = Rebalancer(
+            purgatories,
+            self._shards,
+            actions,
+            initial_delay_ms=settings.group_initial_rebalance_delay_ms,
+            now_ms=now_ms,
+        )
+        self._join_group = JoinGroupHandler(
+            settings, self._shards, self._rebalancer, actions, now_ms
+        )
+        self._membership = MembershipHandler(self._shards, self._rebalancer, actions)
+        self._offsets = OffsetManager(
+            self._shards,
+            actions,
+            max_metadata_chars=settings.offset_metadata_max_bytes,
+            now_ms=now_ms,
+            note_heartbeat=self._rebalancer.reschedule_heartbeat,
+        )
+        self._administration = AdministrationHandler(
+            self._shards, self._offsets, actions, self._rebalancer.mark_dead
+        )
         self._group_max_size = settings.group_max_size
 
     # -- partitions
@@ -166,103 +194,103 @@ class GroupCoordinator:
 
     # -- members
 
-    def join_group(self, request: Any, client: Client, reply: Reply, version: int) -> None:
+    def join_group(self, request: JoinRequest, reply: JoinReply) -> None:
         """Answer a JoinGroup request when the group's next generation starts.
 
         Args:
-            request: The decoded request.
-            client: The request's sender.
-            reply: Called with the response; immediately if the request is rejected.
-            version: The request's version.
+            request: The request.
+            reply: Called with the result; soon if the request is rejected.
         """
-        if version < NULLABLE_PROTOCOL_NAME_SINCE:
-            reply = partial(_reply_with_protocol_name, reply)
         with self._actions:
             try:
-                self._join_group.join(JoinRequest.from_message(request, client, reply, version))
+                self._join_group.join(request, reply)
             except GroupError as error:
                 member_id = "" if error.code in _ERRORS_WITHOUT_MEMBER_ID else request.member_id
-                self._rebalancer.reply_later(reply, join_response(error.code, member_id=member_id))
+                self._actions.add(partial(reply, JoinResult(error.code, member_id)))
 
-    def sync_group(self, request: Any, reply: Reply) -> None:
+    def sync_group(self, request: SyncRequest, reply: SyncReply) -> None:
         """Answer a SyncGroup request when the leader's assignment is stored.
 
         Args:
-            request: The decoded request.
-            reply: Called with the response; immediately if the group is stable or the request is
-                rejected.
+            request: The request.
+            reply: Called with the result; soon if the group is stable or the request is rejected.
         """
         with self._actions:
             try:
                 self._membership.sync(request, reply)
             except GroupError as error:
-                self._rebalancer.reply_later(reply, sync_response(error.code))
+                self._actions.add(partial(reply, SyncResult(error.code)))
 
-    def heartbeat(self, request: Any) -> Any:
-        """Return the response to a Heartbeat request."""
-        code = ErrorCode.NONE
+    def heartbeat(self, request: Heartbeat) -> ErrorCode:
+        """Return the error code of a Heartbeat request."""
         with self._actions:
             try:
                 self._membership.heartbeat(request)
             except GroupError as error:
                 # As in Kafka: while the group loads, members continue as if nothing had happened.
-                code = (
-                    ErrorCode.NONE
-                    if error.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-                    else error.code
-                )
-        return HeartbeatResponse(throttle_time_ms=0, error_code=code)
+                if error.code is not ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+                    return error.code
+        return ErrorCode.NONE
 
-    def leave_group(self, request: Any) -> Any:
-        """Return the response to a LeaveGroup request."""
+    def leave_group(self, group_id: str, leaving: Sequence[LeavingMember]) -> LeaveResult:
+        """Remove members from a group.
+
+        Args:
+            group_id: The group's id.
+            leaving: The members to remove.
+
+        Returns:
+            The error of the request, or those of the members.
+        """
         with self._actions:
             try:
-                return self._membership.leave(request)
+                return LeaveResult(members=self._membership.leave(group_id, leaving))
             except GroupError as error:
-                return LeaveGroupResponse(throttle_time_ms=0, error_code=error.code, members=[])
+                return LeaveResult(error.code)
 
     # -- offsets
 
-    def commit_offsets(self, request: Any, reply: Reply) -> None:
+    def commit_offsets(self, request: CommitRequest, reply: CommitReply) -> None:
         """Answer an OffsetCommit request when its records are replicated.
 
         The caller checks whether the topics exist; this method accepts any name.
 
         Args:
-            request: The decoded request.
-            reply: Called with the response; immediately if the request is rejected.
+            request: The request.
+            reply: Called with the error of each offset; soon if the request is rejected.
         """
         with self._actions:
             try:
                 self._offsets.commit(request, reply)
             except GroupError as error:
-                code = error.code
-                self._rebalancer.reply_later(
-                    reply, commit_response(request, lambda _topic, _partition: code)
-                )
+                self._actions.add(partial(reply, (error.code,) * len(request.offsets)))
 
-    def fetch_offsets(self, request: Any) -> Any:
-        """Return the response to an OffsetFetch request, with the replicated offsets.
+    def fetch_offsets(
+        self, group_id: str, requested: Iterable[tuple[str, Sequence[int]]] | None
+    ) -> FetchedOffsets:
+        """Return the replicated offsets of a group.
 
-        `require_stable` has no effect because there are no transactions.
+        Args:
+            group_id: The group's id.
+            requested: Topics and numbers of partitions; None for all committed offsets.
         """
-        return self._offsets.fetch(request)
+        return self._offsets.fetch(group_id, requested)
 
-    def delete_offsets(self, request: Any, reply: Reply) -> None:
+    def delete_offsets(
+        self, group_id: str, partitions: Sequence[tuple[str, int]], reply: DeleteOffsetsReply
+    ) -> None:
         """Answer an OffsetDelete request when its records are replicated.
 
         Args:
-            request: The decoded request.
-            reply: Called with the response; immediately if the request is rejected.
+            group_id: The group's id.
+            partitions: Topics and numbers of partitions.
+            reply: Called with the result; soon if the request is rejected.
         """
         with self._actions:
             try:
-                self._offsets.delete(request, reply)
+                self._offsets.delete(group_id, partitions, reply)
             except GroupError as error:
-                self._rebalancer.reply_later(
-                    reply,
-                    OffsetDeleteResponse(error_code=error.code, throttle_time_ms=0, topics=[]),
-                )
+                self._actions.add(partial(reply, DeleteOffsetsResult(error.code)))
 
     def forget_topic(self, topic: str) -> None:
         """Remove the committed offsets of a deleted topic."""
@@ -271,23 +299,23 @@ class GroupCoordinator:
 
     # -- administration
 
-    def list_groups(self, request: Any) -> Any:
-        """Return the response to a ListGroups request."""
-        return self._administration.list_groups(request)
+    def list_groups(self, states: Collection[str], types: Collection[str]) -> ListedGroups:
+        """Return this node's groups of some states and types, in any case; empty for all."""
+        return self._administration.list_groups(states, types)
 
-    def describe_groups(self, request: Any) -> Any:
-        """Return the response to a DescribeGroups request."""
-        return self._administration.describe_groups(request)
+    def describe_group(self, group_id: str) -> GroupDescription:
+        """Return a group; a dead one with GROUP_ID_NOT_FOUND if there is no such group."""
+        return self._administration.describe_group(group_id)
 
-    def delete_groups(self, request: Any, reply: Reply) -> None:
+    def delete_groups(self, group_ids: Iterable[str], reply: DeleteGroupsReply) -> None:
         """Answer a DeleteGroups request when its records are replicated or have failed.
 
         Args:
-            request: The decoded request.
-            reply: Called with the response; immediately if no group can be deleted.
+            group_ids: The groups' ids.
+            reply: Called with the error of each group id; soon if no group can be deleted.
         """
         with self._actions:
-            self._administration.delete_groups(request, reply)
+            self._administration.delete_groups(group_ids, reply)
 
     # -- inspection
 
@@ -301,10 +329,3 @@ class GroupCoordinator:
         for group in self.groups:
             assert group.state is not GroupState.DEAD, group.group_id
             group.check()
-
-
-def _reply_with_protocol_name(reply: Reply, response: Any) -> None:
-    """Send a response of a version in which the protocol name must not be null."""
-    if response.protocol_name is None:
-        response.protocol_name = ""
-    reply(response)

@@ -9,7 +9,7 @@ from enum import Enum
 from request_purgatory.broker.groups.errors import GroupError
 from request_purgatory.broker.groups.member import Member, Protocols
 from request_purgatory.broker.groups.records import GroupValue
-from request_purgatory.broker.groups.requests import Reply
+from request_purgatory.broker.groups.results import JoinReply
 from request_purgatory.broker.groups.subscription import subscribed_topics
 from request_purgatory.broker.wire.error_code import ErrorCode
 from request_purgatory.purgatory.operation import DelayedOperation
@@ -143,7 +143,7 @@ class Group:
 
     # -- members
 
-    def add(self, member: Member, join_reply: Reply | None = None) -> None:
+    def add(self, member: Member, join_reply: JoinReply | None = None) -> None:
         """Add a member.
 
         The first member of an empty group sets the protocol type and becomes the leader.
@@ -217,7 +217,7 @@ class Group:
         member.rebalance_timeout_ms = rebalance_timeout_ms
         member.session_timeout_ms = session_timeout_ms
 
-    def set_join_reply(self, member: Member, reply: Reply | None) -> None:
+    def set_join_reply(self, member: Member, reply: JoinReply | None) -> None:
         """Set the reply to a member's pending JoinGroup request; None if none is pending."""
         self._num_awaiting_join += (reply is not None) - (member.join_reply is not None)
         member.join_reply = reply

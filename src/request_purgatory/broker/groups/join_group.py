@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import logging
 import uuid
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
-from typing import Any
 
+from request_purgatory.broker.deferred_actions import ActionQueue
 from request_purgatory.broker.groups.errors import GroupError, coordinator_error
+from request_purgatory.broker.groups.generations import generation_result
 from request_purgatory.broker.groups.group import Group, GroupState
-from request_purgatory.broker.groups.member import Member, Protocols
+from request_purgatory.broker.groups.member import Member
 from request_purgatory.broker.groups.rebalancer import Rebalancer
-from request_purgatory.broker.groups.requests import Reply
-from request_purgatory.broker.groups.responses import (
-    generation_response,
-    join_response,
-    sync_response,
-)
-from request_purgatory.broker.groups.shards import Shard
-from request_purgatory.broker.request_context import Client
+from request_purgatory.broker.groups.requests import JoinRequest
+from request_purgatory.broker.groups.results import JoinReply, JoinResult, SyncResult
+from request_purgatory.broker.groups.shards import Shard, Shards
+from request_purgatory.broker.settings import ClusterSettings
 from request_purgatory.broker.wire.error_code import ErrorCode
 
 logger = logging.getLogger(__name__)
@@ -27,73 +25,6 @@ logger = logging.getLogger(__name__)
 #: A new member whose JoinGroup is pending for this long must send it again, because its connection
 #: may have ended unnoticed. Source: Kafka's classicGroupNewMemberJoinTimeoutMs.
 NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
-#: The first JoinGroup version whose clients handle MEMBER_ID_REQUIRED (KIP-394).
-MEMBER_ID_REQUIRED_SINCE = 4
-#: The first JoinGroup version whose response can tell the leader to skip the assignment (KIP-814).
-SKIP_ASSIGNMENT_SINCE = 9
-
-
-@dataclass(frozen=True, slots=True)
-class JoinRequest:
-    """A JoinGroup request, independent of its version."""
-
-    group_id: str
-    member_id: str
-    instance_id: str | None
-    client: Client
-    rebalance_timeout_ms: int
-    session_timeout_ms: int
-    protocol_type: str
-    protocols: Protocols
-    reason: str
-    version: int
-    reply: Reply
-
-    @classmethod
-    def from_message(cls, message: Any, client: Client, reply: Reply, version: int) -> JoinRequest:
-        """Build from a decoded JoinGroup request.
-
-        Version 0 has no rebalance timeout; the session timeout is used instead.
-
-        Args:
-            message: The decoded request.
-            client: The request's sender.
-            reply: Called with the response.
-            version: The request's version.
-
-        Returns:
-            The request.
-        """
-        return cls(
-            group_id=message.group_id,
-            member_id=message.member_id,
-            instance_id=message.group_instance_id,
-            client=client,
-            rebalance_timeout_ms=message.session_timeout_ms
-            if version == 0
-            else max(message.rebalance_timeout_ms, 0),
-            session_timeout_ms=message.session_timeout_ms,
-            protocol_type=message.protocol_type,
-            protocols=tuple(
-                {each.name: bytes(each.metadata) for each in message.protocols}.items()
-            ),
-            reason=f"client reason: {message.reason or 'not provided'}",
-            version=version,
-            reply=reply,
-        )
-
-    @property
-    def requires_known_member_id(self) -> bool:
-        """True if a new dynamic member first gets an id, with which it joins again.
-
-        A client whose response is lost then leaves no member behind (KIP-394).
-        """
-        return self.version >= MEMBER_ID_REQUIRED_SINCE
-
-    @property
-    def supports_skip_assignment(self) -> bool:
-        """True if the response can tell a leader to make no assignment."""
-        return self.version >= SKIP_ASSIGNMENT_SINCE
 
 
 class JoinGroupHandler:
@@ -101,8 +32,8 @@ class JoinGroupHandler:
 
     | member id | instance id | result |
     |---|---|---|
-    | none, since version 4 | none | MEMBER_ID_REQUIRED with a member id to join with |
-    | none, up to version 3 | none | a new dynamic member |
+    | none, which is required | none | MEMBER_ID_REQUIRED with a member id to join with |
+    | none | none | a new dynamic member |
     | none | new | a new static member |
     | none | known | the static member is replaced (see below) |
     | outstanding | none | a new dynamic member |
@@ -113,18 +44,29 @@ class JoinGroupHandler:
     changed; otherwise it gets the present generation, whose response it may have missed.
     """
 
-    def __init__(self, rebalancer: Rebalancer) -> None:
+    def __init__(
+        self,
+        settings: ClusterSettings,
+        shards: Shards,
+        rebalancer: Rebalancer,
+        actions: ActionQueue,
+        now_ms: Callable[[], int],
+    ) -> None:
+        self._settings = settings
+        self._shards = shards
         self._rebalancer = rebalancer
-        self._settings = rebalancer.settings
+        self._actions = actions
+        self._now_ms = now_ms
 
-    def join(self, request: JoinRequest) -> None:
+    def join(self, request: JoinRequest, reply: JoinReply) -> None:
         """Handle a request.
 
         Args:
-            request: The request; its `reply` is called when the next generation starts.
+            request: The request.
+            reply: Called when the next generation starts.
 
         Raises:
-            GroupError: The request is rejected, and its `reply` has not been called.
+            GroupError: The request is rejected, and `reply` has not been called.
         """
         group_id, member_id = request.group_id, request.member_id
         if not group_id:
@@ -133,21 +75,21 @@ class JoinGroupHandler:
         max_ms = self._settings.group_max_session_timeout_ms
         if not min_ms <= request.session_timeout_ms <= max_ms:
             raise GroupError(ErrorCode.INVALID_SESSION_TIMEOUT, group_id)
-        shard = self._rebalancer.shards.shard_of(group_id)
+        shard = self._shards.shard_of(group_id)
         group = shard.groups.get(group_id)
         if group is None:
             if member_id:
                 raise GroupError(ErrorCode.UNKNOWN_MEMBER_ID, group_id)
-            group = shard.add_group(group_id, self._rebalancer.now_ms())
+            group = shard.add_group(group_id, self._now_ms())
             self._rebalancer.store_group(group, {}, partial(self._new_group_stored, shard, group))
         if not self._accepts(group, member_id):
-            self._reject_for_size(group, request)
+            self._reject_for_size(group, request, reply)
         elif not group.supports_protocols(request.protocol_type, request.protocols):
             raise GroupError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, group_id)
         elif member_id:
-            self._join_with_member_id(group, request)
+            self._join_with_member_id(group, request, reply)
         else:
-            self._join_without_member_id(group, request)
+            self._join_without_member_id(group, request, reply)
 
     def _accepts(self, group: Group, member_id: str) -> bool:
         """Return True if the group's maximum size allows a member to join.
@@ -166,14 +108,14 @@ class JoinGroupHandler:
             size = len(group.members)
         return is_counted or size < self._settings.group_max_size
 
-    def _reject_for_size(self, group: Group, request: JoinRequest) -> None:
+    def _reject_for_size(self, group: Group, request: JoinRequest, reply: JoinReply) -> None:
         member = group.members.get(request.member_id)
         if member is not None:
             self._rebalancer.remove_member(group, member)
         elif request.member_id in group.pending_join_members:
             self._rebalancer.remove_member_id(group, request.member_id)
         self._rebalancer.try_complete_join(group)
-        self._rebalancer.reply_later(request.reply, join_response(ErrorCode.GROUP_MAX_SIZE_REACHED))
+        self._actions.add(partial(reply, JoinResult(ErrorCode.GROUP_MAX_SIZE_REACHED)))
 
     def _new_group_stored(self, shard: Shard, group: Group, error: ErrorCode) -> None:
         """Remove a new group whose record was not stored, unless it has a generation."""
@@ -186,24 +128,26 @@ class JoinGroupHandler:
 
     # -- without a member id
 
-    def _join_without_member_id(self, group: Group, request: JoinRequest) -> None:
+    def _join_without_member_id(self, group: Group, request: JoinRequest, reply: JoinReply) -> None:
         member_id = f"{request.instance_id or request.client.client_id}-{uuid.uuid4()}"
         if request.instance_id is not None:
             known = group.static_members.get(request.instance_id)
             if known is None:
-                self._add_member(group, member_id, request)
+                self._add_member(group, member_id, request, reply)
             else:
-                self._replace_static_member(group, group.members[known], member_id, request)
+                former = group.members[known]
+                self._replace_static_member(group, former, member_id, request, reply)
         elif request.requires_known_member_id:
             group.pending_join_members.add(member_id)
             self._rebalancer.reschedule_heartbeat(group, member_id, request.session_timeout_ms)
-            self._rebalancer.reply_later(
-                request.reply, join_response(ErrorCode.MEMBER_ID_REQUIRED, member_id=member_id)
-            )
+            result = JoinResult(ErrorCode.MEMBER_ID_REQUIRED, member_id)
+            self._actions.add(partial(reply, result))
         else:
-            self._add_member(group, member_id, request)
+            self._add_member(group, member_id, request, reply)
 
-    def _add_member(self, group: Group, member_id: str, request: JoinRequest) -> None:
+    def _add_member(
+        self, group: Group, member_id: str, request: JoinRequest, reply: JoinReply
+    ) -> None:
         member = Member(
             member_id=member_id,
             instance_id=request.instance_id,
@@ -220,14 +164,19 @@ class JoinGroupHandler:
             and group.previous_state is GroupState.EMPTY
         ):
             group.new_member_added = True
-        group.add(member, request.reply)
+        group.add(member, reply)
         self._rebalancer.reschedule_heartbeat(group, member_id, NEW_MEMBER_JOIN_TIMEOUT_MS)
         self._rebalancer.prepare_rebalance_or_complete_join(
             group, f"new member {member_id}; {request.reason}"
         )
 
     def _replace_static_member(
-        self, group: Group, former: Member, member_id: str, request: JoinRequest
+        self,
+        group: Group,
+        former: Member,
+        member_id: str,
+        request: JoinRequest,
+        reply: JoinReply,
     ) -> None:
         """Replace a static member that was restarted, and fence its former process."""
         logger.info(
@@ -237,11 +186,11 @@ class JoinGroupHandler:
             member_id,
         )
         self._rebalancer.reply_to_join(
-            group, former, join_response(ErrorCode.FENCED_INSTANCE_ID, member_id=former.member_id)
+            group, former, JoinResult(ErrorCode.FENCED_INSTANCE_ID, former.member_id)
         )
-        self._rebalancer.reply_to_sync(former, sync_response(ErrorCode.FENCED_INSTANCE_ID))
+        self._rebalancer.reply_to_sync(former, SyncResult(ErrorCode.FENCED_INSTANCE_ID))
         self._rebalancer.cancel_heartbeat(group, former.member_id)
-        former_leader = group.leader_id
+        former_leader = group.leader_id or ""
         member = replace(
             former,
             member_id=member_id,
@@ -252,7 +201,7 @@ class JoinGroupHandler:
         )
         group.replace_static_member(former, member)
         self._rebalancer.reschedule_heartbeat(group, member_id, member.session_timeout_ms)
-        self._rebalancer.await_join(group, member, request.reply)
+        self._rebalancer.await_join(group, member, reply)
         if group.state is GroupState.STABLE and group.select_protocol() == group.protocol:
             assignment = {each.member_id: each.assignment for each in group.members.values()}
             done = partial(
@@ -279,7 +228,7 @@ class JoinGroupHandler:
         group: Group,
         former: Member,
         member: Member,
-        former_leader: str | None,
+        former_leader: str,
         skip_assignment: bool,
         error: ErrorCode,
     ) -> None:
@@ -296,13 +245,13 @@ class JoinGroupHandler:
                 member.instance_id,
                 error.name,
             )
-            response = generation_response(group, member, with_members=False)
-            response.error_code, response.member_id, response.leader = (
-                coordinator_error(error),
-                "",
-                former_leader,
+            result = replace(
+                generation_result(group, member, with_members=False),
+                error=coordinator_error(error),
+                member_id="",
+                leader=former_leader,
             )
-            self._rebalancer.reply_to_join(group, member, response)
+            self._rebalancer.reply_to_join(group, member, result)
             self._rebalancer.cancel_heartbeat(group, member.member_id)
             group.replace_static_member(member, former)
             self._rebalancer.reschedule_heartbeat(
@@ -310,41 +259,41 @@ class JoinGroupHandler:
             )
             return
         is_leader = group.leader_id == member.member_id
-        response = generation_response(group, member, with_members=is_leader and skip_assignment)
+        result = generation_result(group, member, with_members=is_leader and skip_assignment)
         if skip_assignment:
-            response.skip_assignment = is_leader
+            result = replace(result, skip_assignment=is_leader)
         else:
             # With the former member's id as the leader's, a client of an older version makes no
             # assignment. The stable group would ignore it.
-            response.leader = former_leader
-        self._rebalancer.reply_to_join(group, member, response)
+            result = replace(result, leader=former_leader)
+        self._rebalancer.reply_to_join(group, member, result)
         self._rebalancer.reschedule_heartbeat(group, member.member_id, member.session_timeout_ms)
 
     # -- with a member id
 
-    def _join_with_member_id(self, group: Group, request: JoinRequest) -> None:
+    def _join_with_member_id(self, group: Group, request: JoinRequest, reply: JoinReply) -> None:
         if request.member_id in group.pending_join_members:
             if request.instance_id is not None:
                 # Only dynamic members get a member id before they join.
                 raise GroupError(ErrorCode.UNKNOWN_SERVER_ERROR, group.group_id)
-            self._add_member(group, request.member_id, request)
+            self._add_member(group, request.member_id, request, reply)
             return
         member = group.validate_member(request.member_id, request.instance_id)
         is_leader = group.leader_id == member.member_id
         is_unchanged = member.protocols == request.protocols
         if group.state is GroupState.COMPLETING_REBALANCE and is_unchanged:
             # The client has missed the response to its previous request.
-            response = generation_response(group, member, with_members=is_leader)
-            self._rebalancer.reply_later(request.reply, response)
+            result = generation_result(group, member, with_members=is_leader)
+            self._actions.add(partial(reply, result))
         elif group.state is GroupState.STABLE and is_unchanged and not is_leader:
-            response = generation_response(group, member, with_members=False)
-            self._rebalancer.reply_later(request.reply, response)
+            result = generation_result(group, member, with_members=False)
+            self._actions.add(partial(reply, result))
         else:
             # A leader joins again to make another assignment, for instance for new partitions.
             group.update_member(
                 member, request.protocols, request.rebalance_timeout_ms, request.session_timeout_ms
             )
-            self._rebalancer.await_join(group, member, request.reply)
+            self._rebalancer.await_join(group, member, reply)
             self._rebalancer.prepare_rebalance_or_complete_join(
                 group, f"member {member.member_id} joins again; {request.reason}"
             )

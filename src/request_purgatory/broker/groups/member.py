@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from request_purgatory.broker.groups.records import MemberValue
-from request_purgatory.broker.groups.requests import Reply
+from request_purgatory.broker.groups.results import JoinReply, SyncReply
 
 #: Names of protocols (of assignors, for consumers) in the member's order of preference, each with
 #: the metadata that the group's leader gets.
@@ -35,8 +35,8 @@ class Member:
     protocols: Protocols
     assignment: bytes = b""
     is_new: bool = False
-    join_reply: Reply | None = field(default=None, repr=False)
-    sync_reply: Reply | None = field(default=None, repr=False)
+    join_reply: JoinReply | None = field(default=None, repr=False)
+    sync_reply: SyncReply | None = field(default=None, repr=False)
 
     @property
     def is_static(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from request_purgatory.aio import Purgatory
 from request_purgatory.broker.deferred_actions import ActionQueue
@@ -15,18 +15,12 @@ from request_purgatory.broker.groups.delayed import (
     DelayedSync,
     InitialDelayedJoin,
 )
+from request_purgatory.broker.groups.generations import assignment_result, generation_result
 from request_purgatory.broker.groups.group import Group, GroupState
 from request_purgatory.broker.groups.member import Member
 from request_purgatory.broker.groups.records import GroupKey
-from request_purgatory.broker.groups.requests import Reply
-from request_purgatory.broker.groups.responses import (
-    assignment_response,
-    generation_response,
-    join_response,
-    sync_response,
-)
+from request_purgatory.broker.groups.results import JoinReply, JoinResult, SyncReply, SyncResult
 from request_purgatory.broker.groups.shards import Shards
-from request_purgatory.broker.settings import ClusterSettings
 from request_purgatory.broker.wire.error_code import ErrorCode
 
 logger = logging.getLogger(__name__)
@@ -54,37 +48,44 @@ class Rebalancer:
     3. `set_and_propagate_assignment`: the leader's assignment is stored, and the members that wait
        for it are answered. Later SyncGroup requests are answered immediately.
 
-    Every method is called inside a block of the action queue, or opens one. Responses are sent
+    Every method is called inside a block of the action queue, or opens one. Replies are called
     when the outermost block ends.
     """
 
     def __init__(
         self,
-        settings: ClusterSettings,
         purgatories: GroupPurgatories,
         shards: Shards,
         actions: ActionQueue,
+        *,
+        initial_delay_ms: int,
         now_ms: Callable[[], int],
     ) -> None:
-        self.settings = settings
-        self.actions = actions
-        self.shards = shards
-        self.now_ms = now_ms
+        """Create a rebalancer; all groups of a coordinator have the same one.
+
+        Args:
+            purgatories: Where members are waited for.
+            shards: Take the groups' records.
+            actions: The node's deferred actions.
+            initial_delay_ms: How long a group that was empty waits for further members, in
+                milliseconds.
+            now_ms: Returns milliseconds since the epoch.
+        """
         self._purgatories = purgatories
+        self._shards = shards
+        self._actions = actions
+        self._initial_delay_ms = initial_delay_ms
+        self._now_ms = now_ms
 
-    # -- responses
+    # -- replies
 
-    def reply_later(self, reply: Reply, response: Any) -> None:
-        """Send a response when the outermost block of the action queue ends."""
-        self.actions.add(partial(reply, response))
-
-    def reply_to_join(self, group: Group, member: Member, response: Any) -> None:
+    def reply_to_join(self, group: Group, member: Member, result: JoinResult) -> None:
         """Answer a member's pending JoinGroup; no-op if none is pending."""
         if member.join_reply is not None:
-            self.reply_later(member.join_reply, response)
+            self._actions.add(partial(member.join_reply, result))
             group.set_join_reply(member, None)
 
-    def reply_to_sync(self, member: Member, response: Any) -> bool:
+    def reply_to_sync(self, member: Member, result: SyncResult) -> bool:
         """Answer a member's pending SyncGroup.
 
         Returns:
@@ -92,11 +93,11 @@ class Rebalancer:
         """
         if member.sync_reply is None:
             return False
-        self.reply_later(member.sync_reply, response)
+        self._actions.add(partial(member.sync_reply, result))
         member.sync_reply = None
         return True
 
-    def await_join(self, group: Group, member: Member, reply: Reply) -> None:
+    def await_join(self, group: Group, member: Member, reply: JoinReply) -> None:
         """Make a JoinGroup request the member's pending one.
 
         An earlier pending request gets REBALANCE_IN_PROGRESS: its client has given up on it and
@@ -105,13 +106,13 @@ class Rebalancer:
         self.reply_to_join(
             group,
             member,
-            join_response(ErrorCode.REBALANCE_IN_PROGRESS, member_id=member.member_id),
+            JoinResult(ErrorCode.REBALANCE_IN_PROGRESS, member_id=member.member_id),
         )
         group.set_join_reply(member, reply)
 
-    def await_sync(self, member: Member, reply: Reply) -> None:
+    def await_sync(self, member: Member, reply: SyncReply) -> None:
         """Make a SyncGroup request the member's pending one; an earlier one gets an error."""
-        self.reply_to_sync(member, sync_response(ErrorCode.REBALANCE_IN_PROGRESS))
+        self.reply_to_sync(member, SyncResult(ErrorCode.REBALANCE_IN_PROGRESS))
         member.sync_reply = reply
 
     # -- heartbeats
@@ -121,7 +122,7 @@ class Rebalancer:
         operation = DelayedHeartbeat(group, member_id, timeout_ms, self._expire_heartbeat)
         self.cancel_heartbeat(group, member_id)
         group.heartbeats[member_id] = operation
-        self.actions.add(
+        self._actions.add(
             partial(
                 self._purgatories.heartbeat.try_complete_else_watch,
                 operation,
@@ -132,12 +133,12 @@ class Rebalancer:
     def cancel_heartbeat(self, group: Group, member_id: str) -> None:
         """Stop expecting heartbeats of a member; no-op if none is expected."""
         if group.heartbeats.pop(member_id, None) is not None:
-            self.actions.add(
+            self._actions.add(
                 partial(self._purgatories.heartbeat.notify, (group.group_id, member_id))
             )
 
     def _expire_heartbeat(self, group: Group, member_id: str) -> None:
-        with self.actions:
+        with self._actions:
             self.cancel_heartbeat(group, member_id)
             if member_id in group.pending_join_members:
                 logger.info(
@@ -165,10 +166,10 @@ class Rebalancer:
         Args:
             group: The member's group.
             member: The member.
-            error: The responses' error; the default makes a live client join as a new member.
+            error: The results' error; the default makes a live client join as a new member.
         """
-        self.reply_to_join(group, member, join_response(error))
-        self.reply_to_sync(member, sync_response(error))
+        self.reply_to_join(group, member, JoinResult(error))
+        self.reply_to_sync(member, SyncResult(error))
         self.remove_member_id(group, member.member_id)
 
     def remove_member_id(self, group: Group, member_id: str) -> None:
@@ -181,17 +182,17 @@ class Rebalancer:
 
         Args:
             group: The group, which is deleted or has another coordinator.
-            error: The responses' error.
+            error: The results' error.
         """
         for member in group.members.values():
-            self.reply_to_join(group, member, join_response(error, member_id=member.member_id))
-            self.reply_to_sync(member, sync_response(error))
+            self.reply_to_join(group, member, JoinResult(error, member_id=member.member_id))
+            self.reply_to_sync(member, SyncResult(error))
         for member_id in list(group.heartbeats):
             self.cancel_heartbeat(group, member_id)
         group.pending_join_members.clear()
         self._cancel_join(group)
         self._cancel_sync(group)
-        group.transition_to(GroupState.DEAD, self.now_ms())
+        group.transition_to(GroupState.DEAD, self._now_ms())
 
     # -- joining
 
@@ -205,7 +206,7 @@ class Rebalancer:
     def try_complete_join(self, group: Group) -> None:
         """Continue the rebalance if no more members are expected to join."""
         if group.delayed_join is not None:
-            self.actions.add(partial(self._purgatories.join.notify, group.group_id))
+            self._actions.add(partial(self._purgatories.join.notify, group.group_id))
 
     def prepare_rebalance(self, group: Group, reason: str) -> None:
         """Start a rebalance; `reason` is logged."""
@@ -213,12 +214,12 @@ class Rebalancer:
             self._reset_and_propagate_assignment(group, ErrorCode.REBALANCE_IN_PROGRESS)
         self._cancel_sync(group)
         was_empty = group.state is GroupState.EMPTY
-        group.transition_to(GroupState.PREPARING_REBALANCE, self.now_ms())
+        group.transition_to(GroupState.PREPARING_REBALANCE, self._now_ms())
         logger.info(
             "group %r rebalances after generation %d: %s", group.group_id, group.generation, reason
         )
         if was_empty:
-            delay_ms = self.settings.group_initial_rebalance_delay_ms
+            delay_ms = self._initial_delay_ms
             remaining_ms = max(group.rebalance_timeout_ms - delay_ms, 0)
             self._watch_initial_join(group, delay_ms, remaining_ms)
         else:
@@ -247,13 +248,13 @@ class Rebalancer:
         if not group.new_member_added or remaining_ms == 0:
             self.complete_join(group)
             return
-        with self.actions:
-            next_delay_ms = min(self.settings.group_initial_rebalance_delay_ms, remaining_ms)
+        with self._actions:
+            next_delay_ms = min(self._initial_delay_ms, remaining_ms)
             self._watch_initial_join(group, next_delay_ms, max(remaining_ms - delay_ms, 0))
 
     def complete_join(self, group: Group) -> None:
         """Start the next generation with the members that have joined."""
-        with self.actions:
+        with self._actions:
             self._cancel_join(group)
             late = [
                 each
@@ -271,7 +272,7 @@ class Rebalancer:
                 logger.warning("group %r: no member has joined in time", group.group_id)
                 self._watch_join(group, max(group.rebalance_timeout_ms, 1))
                 return
-            group.init_next_generation(self.now_ms())
+            group.init_next_generation(self._now_ms())
             if group.state is GroupState.EMPTY:
                 logger.info("group %r is empty at generation %d", group.group_id, group.generation)
                 self.store_group(group, {}, partial(self._empty_group_stored, group))
@@ -285,7 +286,7 @@ class Rebalancer:
             for member in group.members.values():
                 is_leader = member.member_id == group.leader_id
                 self.reply_to_join(
-                    group, member, generation_response(group, member, with_members=is_leader)
+                    group, member, generation_result(group, member, with_members=is_leader)
                 )
                 self.reschedule_heartbeat(group, member.member_id, member.session_timeout_ms)
                 member.is_new = False
@@ -293,7 +294,7 @@ class Rebalancer:
             group.delayed_sync = DelayedSync(
                 group, group.rebalance_timeout_ms, self._expire_pending_sync
             )
-            self.actions.add(
+            self._actions.add(
                 partial(
                     self._purgatories.sync.try_complete_else_watch,
                     group.delayed_sync,
@@ -306,14 +307,14 @@ class Rebalancer:
 
     def _watch(self, group: Group, operation: DelayedJoin) -> None:
         group.delayed_join = operation
-        self.actions.add(
+        self._actions.add(
             partial(self._purgatories.join.try_complete_else_watch, operation, [group.group_id])
         )
 
     def _cancel_join(self, group: Group) -> None:
         if group.delayed_join is not None:
             group.delayed_join = None
-            self.actions.add(partial(self._purgatories.join.notify, group.group_id))
+            self._actions.add(partial(self._purgatories.join.notify, group.group_id))
 
     # -- syncing
 
@@ -325,7 +326,7 @@ class Rebalancer:
 
     def _expire_pending_sync(self, group: Group) -> None:
         """Remove the members that have not sent SyncGroup in time, and rebalance."""
-        with self.actions:
+        with self._actions:
             late = sorted(group.pending_sync_members)
             logger.info("group %r: members %s have not synced in time", group.group_id, late)
             for member_id in late:
@@ -342,7 +343,7 @@ class Rebalancer:
         for member in group.members.values():
             member.assignment = assignment.get(member.member_id, b"")
         self._propagate_assignment(group, ErrorCode.NONE)
-        group.transition_to(GroupState.STABLE, self.now_ms())
+        group.transition_to(GroupState.STABLE, self._now_ms())
 
     def fail_assignment(self, group: Group, error: ErrorCode) -> None:
         """Answer the members that wait for an assignment with an error, and rebalance.
@@ -358,7 +359,7 @@ class Rebalancer:
         group.pending_sync_members.clear()
         if group.delayed_sync is not None:
             group.delayed_sync = None
-            self.actions.add(partial(self._purgatories.sync.notify, group.group_id))
+            self._actions.add(partial(self._purgatories.sync.notify, group.group_id))
 
     def _reset_and_propagate_assignment(self, group: Group, error: ErrorCode) -> None:
         for member in group.members.values():
@@ -367,7 +368,7 @@ class Rebalancer:
 
     def _propagate_assignment(self, group: Group, error: ErrorCode) -> None:
         for member in group.members.values():
-            if self.reply_to_sync(member, assignment_response(group, member, error)):
+            if self.reply_to_sync(member, assignment_result(group, member, error)):
                 # The heartbeat may have expired while the request was pending. Without another
                 # one, a later failure of the member would go unnoticed.
                 self.reschedule_heartbeat(group, member.member_id, member.session_timeout_ms)
@@ -389,8 +390,10 @@ class Rebalancer:
             group.has_record |= error is ErrorCode.NONE
             done(error)
 
-        shard = self.shards.shard_of(group.group_id)
-        self.shards.append(shard, [(GroupKey(group.group_id), group.to_record(assignment))], stored)
+        shard = self._shards.shard_of(group.group_id)
+        self._shards.append(
+            shard, [(GroupKey(group.group_id), group.to_record(assignment))], stored
+        )
 
     def _empty_group_stored(self, group: Group, error: ErrorCode) -> None:
         if error is not ErrorCode.NONE:
