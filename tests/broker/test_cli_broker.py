@@ -72,6 +72,8 @@ def test_served_cluster_serves_clients_and_runs_commands(
         fault = ("inject-request-error", "Produce", "NOT_ENOUGH_REPLICAS", "--times", "1")
         assert run_command(capsys, control, *fault) is None
         assert produce(client, "orders", b"x").error_code == 19
+        assert run_command(capsys, control, "inject-request-error", "Produce", "56") is None
+        assert produce(client, "orders", b"x").error_code == 56
         assert run_command(capsys, control, "kill", str(1 - leader)) is None
         assert produce(client, "orders", b"x").error_code == 19
         metrics = run_command(capsys, control, "metrics")

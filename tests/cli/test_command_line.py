@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from request_purgatory.broker.cluster.async_cluster import AsyncCluster
-from request_purgatory.broker.cluster.commands import commands
+from request_purgatory.broker.cluster.cluster_client import ClusterClient
+from request_purgatory.broker.cluster.commands import COMMANDS as CLUSTER_COMMANDS
 from request_purgatory.cli.app import COMMANDS, make_app
 from request_purgatory.cli.broker import control_commands
 from request_purgatory.cli.exit_codes import ExitCode
@@ -187,9 +187,13 @@ def test_completion_is_installed(
     assert "pause-replication" in text
 
 
-def test_control_commands_are_those_of_the_cluster() -> None:
-    """Each command of the control protocol, by its name."""
-    assert {*control_commands(), "bootstrap_servers"} == set(commands(AsyncCluster()))
+def test_client_has_each_command_as_a_method() -> None:
+    """With the parameters and the docstring of the command, which is said once."""
+    for name in control_commands():
+        method = getattr(ClusterClient, name)
+        assert inspect.signature(method) == inspect.signature(CLUSTER_COMMANDS[name])
+        assert method.__doc__ == CLUSTER_COMMANDS[name].__doc__
+    assert {*control_commands(), "bootstrap_servers"} == set(CLUSTER_COMMANDS)
 
 
 def test_messages_are_written_by_one_function() -> None:

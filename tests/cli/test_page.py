@@ -1,16 +1,19 @@
-"""The page on the command is up to date."""
+"""The pages that are made of the code are up to date."""
 
 from __future__ import annotations
 
 import importlib.util
 from pathlib import Path
 
-TOOL = Path(__file__).parents[2] / "tools" / "cli_page.py"
+import pytest
+
+TOOLS = Path(__file__).parents[2] / "tools"
 
 
-def test_reference_is_that_of_the_command() -> None:
-    """Otherwise run `python tools/cli_page.py`."""
-    spec = importlib.util.spec_from_file_location("cli_page", TOOL)
+@pytest.mark.parametrize("name", ["cli_page", "broker_page"])
+def test_page_is_that_of_the_code(name: str) -> None:
+    """Otherwise run the tool."""
+    spec = importlib.util.spec_from_file_location(name, TOOLS / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     tool = importlib.util.module_from_spec(spec)

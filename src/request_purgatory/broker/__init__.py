@@ -6,7 +6,7 @@ Not for production.
 from request_purgatory.broker.cluster.async_cluster import AsyncCluster
 from request_purgatory.broker.cluster.cluster import Cluster
 from request_purgatory.broker.cluster.cluster_process import ClusterProcess
-from request_purgatory.broker.cluster.commands import ClusterError
+from request_purgatory.broker.cluster.run_command import ClusterError
 from request_purgatory.broker.replication.recorder import Recorder, RecorderError
 from request_purgatory.broker.settings import ClusterSettings
 

@@ -18,6 +18,7 @@ from rich.table import Table
 from request_purgatory.broker.cluster.admin_server import ControlClient, ControlServer
 from request_purgatory.broker.cluster.async_cluster import AsyncCluster
 from request_purgatory.broker.cluster.cluster_client import ClusterClient
+from request_purgatory.broker.cluster.commands import COMMANDS
 from request_purgatory.broker.metadata.controller import ControllerError
 from request_purgatory.broker.replication.recorder import Recorder, RecorderError
 from request_purgatory.broker.settings import ClusterSettings
@@ -231,19 +232,13 @@ class _RemoteCluster(ClusterClient):
 
 
 def control_commands() -> list[str]:
-    """Return the methods of `ClusterClient` that run a command, which are commands here too."""
-    return [
-        name
-        for name, method in vars(ClusterClient).items()
-        if inspect.isfunction(method)
-        and not name.startswith("_")
-        and not getattr(method, "__isabstractmethod__", False)
-    ]
+    """Return the names of the cluster's commands that are commands here too."""
+    return [name for name in COMMANDS if name != "bootstrap_servers"]
 
 
 def _control_command(name: str) -> Callable[..., ExitCode]:
-    """Return a command with the parameters and the docstring of a method of `ClusterClient`."""
-    method = getattr(ClusterClient, name)
+    """Return a command with the parameters and the docstring of a cluster's command."""
+    method = COMMANDS[name]
 
     def control(
         *values: Any,

@@ -15,11 +15,15 @@ import asyncio
 import json
 import logging
 import socket
-from types import UnionType
-from typing import Any, NoReturn, Union, get_args, get_origin, get_type_hints
+from typing import Any, NoReturn
 
-from request_purgatory.broker.cluster.async_cluster import AsyncCluster
-from request_purgatory.broker.cluster.commands import ClusterError, commands, run_command
+from request_purgatory.broker.cluster.commands import ClusterCommands
+from request_purgatory.broker.cluster.run_command import (
+    QUOTED_CHARACTERS,
+    ClusterError,
+    require_types,
+    run_command,
+)
 from request_purgatory.broker.server.server import LOOPBACK
 from request_purgatory.errors import InvalidArgumentError, PurgatoryError
 
@@ -29,9 +33,6 @@ logger = logging.getLogger(__name__)
 #: at most 64 MiB.
 MAX_LINE_BYTES = 2**20
 MAX_CONNECTIONS = 32
-#: How much of a refused value an error message quotes.
-_QUOTED_CHARACTERS = 200
-_INT64 = range(-(2**63), 2**63)
 
 
 class ControlServer:
@@ -40,7 +41,7 @@ class ControlServer:
     There is no authentication: every local process that can connect may run commands.
     """
 
-    def __init__(self, cluster: AsyncCluster, port: int = 0) -> None:
+    def __init__(self, cluster: ClusterCommands, port: int = 0) -> None:
         """Create a server; entering the block starts it.
 
         Args:
@@ -94,7 +95,7 @@ class ControlServer:
         try:
             request = json.loads(line, parse_float=_refuse, parse_constant=_refuse)
             name, arguments = request["command"], request["arguments"]
-            self._require_types(name, arguments)
+            require_types(name, arguments)
             return {"result": await run_command(self.cluster, name, arguments)}
         except InvalidArgumentError as error:
             return {"invalid": [error.name, error.requirement, str(error.value)]}
@@ -103,47 +104,15 @@ class ControlServer:
         except (PurgatoryError, OSError) as error:
             return {"error": str(error), "code": None}
         except (ValueError, KeyError, TypeError, RecursionError) as error:
-            reason = str(error)[:_QUOTED_CHARACTERS]
+            reason = str(error)[:QUOTED_CHARACTERS]
             return {
                 "error": f"invalid command: {type(error).__name__}: {reason}",
                 "code": None,
             }
 
-    def _require_types(self, name: str, arguments: dict[str, Any]) -> None:
-        """Raise an error for arguments whose types are not those of the command's parameters.
-
-        Raises:
-            InvalidArgumentError: an argument has the wrong type.
-            TypeError: `arguments` is not an object.
-        """
-        if not isinstance(arguments, dict):
-            raise TypeError(f"arguments must be an object, got {type(arguments).__name__}")
-        command = commands(self.cluster).get(name)
-        hints = {} if command is None else get_type_hints(command)
-        for argument, value in arguments.items():
-            if argument in hints and not _fits(value, hints[argument]):
-                raise InvalidArgumentError(
-                    argument, f"of type {hints[argument]}", str(value)[:_QUOTED_CHARACTERS]
-                )
-
 
 def _refuse(number: str) -> NoReturn:
-    raise ValueError(f"{number[:_QUOTED_CHARACTERS]} is not a whole number")
-
-
-def _fits(value: Any, hint: Any) -> bool:
-    """Return True if a parameter with this annotation accepts a value decoded from JSON."""
-    origin = get_origin(hint)
-    if origin in (Union, UnionType):
-        return any(_fits(value, each) for each in get_args(hint))
-    if origin is dict:
-        keys, values = get_args(hint)
-        return isinstance(value, dict) and all(
-            _fits(key, keys) and _fits(each, values) for key, each in value.items()
-        )
-    if hint is int:
-        return type(value) is int and value in _INT64
-    return isinstance(value, hint)
+    raise ValueError(f"{number[:QUOTED_CHARACTERS]} is not a whole number")
 
 
 class ControlClient:
@@ -173,7 +142,7 @@ class ControlClient:
         """Run a command.
 
         Args:
-            command: its name, as in `commands.commands`.
+            command: its name, as in `COMMANDS`.
             arguments: its keyword arguments.
 
         Returns:

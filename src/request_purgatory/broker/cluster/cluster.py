@@ -10,7 +10,7 @@ from typing import Any
 
 from request_purgatory.broker.cluster.async_cluster import AsyncCluster
 from request_purgatory.broker.cluster.cluster_client import ClusterClient
-from request_purgatory.broker.cluster.commands import ClusterError, run_command
+from request_purgatory.broker.cluster.run_command import ClusterError, run_command
 from request_purgatory.broker.replication.recorder import Recorder
 from request_purgatory.broker.settings import ClusterSettings
 
@@ -115,7 +115,7 @@ class Cluster(ClusterClient):
         return self._bootstrap_servers
 
     def call(self, command: str, /, **arguments: Any) -> Any:
-        """Run a command by its name, as in `commands.commands`.
+        """Run a command by its name, as in `COMMANDS`.
 
         Returns:
             The command's result.

@@ -15,7 +15,7 @@ from typing import Any
 
 from request_purgatory.broker.cluster.admin_server import ControlClient
 from request_purgatory.broker.cluster.cluster_client import ClusterClient
-from request_purgatory.broker.cluster.commands import ClusterError
+from request_purgatory.broker.cluster.run_command import ClusterError
 from request_purgatory.broker.settings import ClusterSettings
 
 #: Seconds for the start and for the stop.
@@ -146,7 +146,7 @@ class ClusterProcess(ClusterClient):
         return self._process.pid
 
     def call(self, command: str, /, **arguments: Any) -> Any:
-        """Run a command by its name, as in `commands.commands`.
+        """Run a command by its name, as in `COMMANDS`.
 
         Returns:
             The command's result.

@@ -1,89 +1,348 @@
-"""The commands that change or inspect a running cluster, by name.
+"""The commands that change or inspect a running cluster, each said once.
 
-Code, another process and the command line run the same commands.
+From its function, with its parameters and docstring, follow the command of the control protocol,
+the method of `ClusterClient`, the command of `purgatory broker` and its row in docs/broker.md.
 """
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Awaitable, Callable
-from typing import Any
+import asyncio
+from collections.abc import Callable
+from typing import Any, TypedDict, TypeVar
 
-from request_purgatory.broker.cluster.async_cluster import AsyncCluster
-from request_purgatory.broker.metadata.controller import ControllerError
-from request_purgatory.errors import InvalidArgumentError, PurgatoryError
+from request_purgatory.broker.api.registry import find_api
+from request_purgatory.broker.cluster.node import ClusterParts, Node
+from request_purgatory.broker.metadata.topics import Partition, TopicPartition
+from request_purgatory.errors import InvalidArgumentError
 
+F = TypeVar("F", bound=Callable[..., Any])
 
-class ClusterError(PurgatoryError):
-    """A cluster refused a command, did not start, or is not running; the message gives the reason.
-
-    Attributes:
-        code: Kafka's name of the error; None if it has none.
-    """
-
-    def __init__(self, message: str, code: str | None = None) -> None:
-        super().__init__(message)
-        self.code = code
-
-    def __reduce__(self) -> tuple[type[ClusterError], tuple[str, str | None]]:
-        return type(self), (str(self), self.code)
+#: Every command by its name, in the order of their definition. A command's first parameter is the
+#: cluster; its result can be written as JSON.
+COMMANDS: dict[str, Callable[..., Any]] = {}
 
 
-def commands(cluster: AsyncCluster) -> dict[str, Callable[..., Any]]:
-    """Return the commands of a cluster by name; their results can be written as JSON."""
-    faults = cluster.faults
-    return {
-        "bootstrap_servers": lambda: cluster.bootstrap_servers,
-        "create_topic": cluster.create_topic,
-        "describe_topic": cluster.describe_topic,
-        "metrics": cluster.metrics,
-        "pause_replication": cluster.pause_replication,
-        "resume_replication": cluster.resume_replication,
-        "set_latency": cluster.set_latency,
-        "partition_node": cluster.partition_node,
-        "heal_node": cluster.heal_node,
-        "kill": cluster.kill,
-        "stop": cluster.stop,
-        "restart": cluster.restart,
-        "move_leader": cluster.move_leader,
-        "inject_request_error": faults.inject_request_error,
-        "inject_response_fault": faults.inject_response_fault,
-        "clear_faults": faults.clear,
-    }
-
-
-async def run_command(cluster: AsyncCluster, name: str, arguments: dict[str, Any]) -> Any:
-    """Run one command on the cluster's event loop.
-
-    Args:
-        cluster: the cluster.
-        name: the command's name, as in `commands`.
-        arguments: its keyword arguments.
+def command(function: F) -> F:
+    """Make a command of a method of `ClusterCommands`.
 
     Returns:
-        The command's result, which can be written as JSON.
-
-    Raises:
-        ClusterError: the command is unknown, an argument is missing or unknown, or the cluster
-            refused the command.
-        InvalidArgumentError: an argument's value is not allowed.
+        The method.
     """
-    known = commands(cluster)
-    if name not in known:
-        raise ClusterError(f"unknown command {name!r}; known: {', '.join(sorted(known))}")
-    command = known[name]
-    try:
-        inspect.signature(command).bind(**arguments)
-    except TypeError as error:
-        raise ClusterError(f"{name}: {error}") from None
-    try:
-        result = command(**arguments)
-        if isinstance(result, Awaitable):
-            result = await result
-    except ControllerError as error:
-        raise ClusterError(f"{name}: {error}", error.code.name) from None
-    except (TypeError, IndexError) as error:
-        raise InvalidArgumentError(
-            name, f"called with arguments of the right types ({error})", arguments
-        ) from error
-    return result
+    COMMANDS[function.__name__] = function
+    return function
+
+
+class ReplicaOffsets(TypedDict):
+    """The offsets of a live replica."""
+
+    log_start_offset: int
+    end_offset: int
+    high_watermark: int
+
+
+class PartitionDescription(TypedDict):
+    """The state of a partition, as the controller and the replicas' nodes know it."""
+
+    partition: int
+    leader: int
+    leader_epoch: int
+    replicas: list[int]
+    isr: list[int]
+    #: By the number of the replica's node.
+    offsets: dict[int, ReplicaOffsets]
+
+
+class ClusterCommands:
+    """The commands of a cluster, on its event loop.
+
+    A refused command raises InvalidArgumentError, or ControllerError with the error code of Kafka.
+    """
+
+    def __init__(self, parts: ClusterParts) -> None:
+        self.settings = parts.settings
+        self.controller = parts.controller
+        self.network = parts.network
+        self.faults = parts.faults
+        self.nodes = parts.nodes
+        self._parts = parts
+        self._fence_timers: dict[int, asyncio.TimerHandle] = {}
+
+    @property
+    @command
+    def bootstrap_servers(self) -> str:
+        """The addresses of all nodes, "host:port,host:port", for clients' `bootstrap_servers`."""
+        return ",".join(f"{node.server.host}:{node.server.port}" for node in self.nodes)
+
+    # -- topics
+
+    @command
+    def create_topic(
+        self,
+        name: str,
+        *,
+        partitions: int = -1,
+        replication_factor: int = -1,
+        configs: dict[str, str | None] | None = None,
+    ) -> None:
+        """Create a topic. Clients can use it at once.
+
+        Args:
+            name: the topic's name.
+            partitions: their number; -1 is the cluster's default.
+            replication_factor: replicas of each partition; -1 is the cluster's default.
+            configs: topic settings by Kafka's names.
+        """
+        self.controller.create_topic(
+            name, partitions=partitions, replication_factor=replication_factor, configs=configs
+        )
+
+    @command
+    def describe_topic(self, topic: str) -> list[PartitionDescription]:
+        """Return the state of a topic's partitions, by partition number.
+
+        Args:
+            topic: the topic's name.
+
+        Returns:
+            For each partition `partition`, `leader`, `leader_epoch`, `replicas`, `isr`, and
+            `offsets`: for each live replica's node its `log_start_offset`, `end_offset` and
+            `high_watermark`.
+        """
+        partitions = self.controller.require_topic(topic).partitions
+        return [self._describe_partition(partition) for partition in partitions]
+
+    def _describe_partition(self, partition: Partition) -> PartitionDescription:
+        offsets: dict[int, ReplicaOffsets] = {}
+        for node in partition.replicas:
+            is_stopped = self.nodes[node].is_stopped
+            replica = None if is_stopped else self.nodes[node].replicas.find(partition.key)
+            if replica is not None:
+                offsets[node] = {
+                    "log_start_offset": replica.log.log_start_offset,
+                    "end_offset": replica.log.end_offset,
+                    "high_watermark": replica.high_watermark,
+                }
+        return {
+            "partition": partition.index,
+            "leader": partition.leader,
+            "leader_epoch": partition.leader_epoch,
+            "replicas": list(partition.replicas),
+            "isr": list(partition.isr),
+            "offsets": offsets,
+        }
+
+    @command
+    def metrics(self) -> dict[int, dict[str, dict[str, float]]]:
+        """Return the metrics of every live node's purgatories.
+
+        Returns:
+            By node, purgatory and metric: PurgatorySize, NumDelayedOperations, Completions,
+            Cancellations, Expires, ExpiresPerSec (since the previous call), Purges and
+            CallbackErrors. `Fetch` also has `follower.` and `consumer.` variants of Expires and
+            ExpiresPerSec.
+        """
+        return {
+            node.node_id: node.metrics.read(node.now_ms())
+            for node in self.nodes
+            if not node.is_stopped
+        }
+
+    # -- nodes
+
+    @command
+    def pause_replication(self, node: int) -> None:
+        """Stop a node from fetching as a follower, until `resume_replication`.
+
+        The node falls behind its leaders. After `replica_lag_time_max_ms` it leaves the in-sync
+        replicas. It still serves the partitions that it leads.
+
+        Args:
+            node: the node's number.
+        """
+        self._node(node).pause_replication()
+
+    @command
+    def resume_replication(self, node: int) -> None:
+        """Undo `pause_replication`.
+
+        Args:
+            node: the node's number.
+        """
+        self._node(node).resume_replication()
+
+    @command
+    def set_latency(self, node: int, latency_ms: int) -> None:
+        """Delay each message between a node and the other nodes or the controller.
+
+        Args:
+            node: the node's number.
+            latency_ms: milliseconds in each direction; 0 removes the delay.
+
+        Raises:
+            InvalidArgumentError: there is no such node, or the latency is negative.
+        """
+        if latency_ms < 0:
+            raise InvalidArgumentError("latency_ms", "at least 0", latency_ms)
+        self.network.set_latency(self._node(node).node_id, latency_ms)
+
+    @command
+    def partition_node(self, node: int) -> None:
+        """Cut a node off from the other nodes and the controller; clients still reach it.
+
+        After `broker_session_timeout_ms` the controller fences the node and elects other leaders.
+
+        Args:
+            node: the node's number.
+        """
+        if node in self.network.partitioned_nodes:
+            return
+        self._node(node).disconnect_controller()
+        self.network.partition_node(node)
+        delay = self.settings.broker_session_timeout_ms / 1_000
+        self._fence_timers[node] = asyncio.get_running_loop().call_later(
+            delay, self.controller.fence_broker, node
+        )
+
+    @command
+    def heal_node(self, node: int) -> None:
+        """Undo `partition_node`.
+
+        Args:
+            node: the node's number.
+        """
+        healed = self._node(node)
+        if node not in self.network.partitioned_nodes:
+            return
+        self.network.heal_node(node)
+        self._fence_timers.pop(node).cancel()
+        if not healed.is_stopped:
+            self._register(healed)
+        for other in self.nodes:
+            if not other.is_stopped:
+                other.resend_fetch(node)
+                healed.resend_fetch(other.node_id)
+
+    @command
+    def kill(self, node: int) -> None:
+        """Stop a node at once, as `kill -9` would: data written but not flushed survives.
+
+        Without `data_dir` the node's logs stay in memory. No-op if the node is not running.
+
+        Args:
+            node: the node's number.
+        """
+        killed = self._node(node)
+        if not killed.is_stopped:
+            killed.kill()
+            self.controller.fence_broker(node)
+
+    @command
+    def stop(self, node: int) -> None:
+        """Stop a node in an orderly way; no-op if it is not running.
+
+        Args:
+            node: the node's number.
+        """
+        stopped = self._node(node)
+        if not stopped.is_stopped:
+            self.controller.fence_broker(node)
+            stopped.stop()
+
+    @command
+    async def restart(self, node: int) -> None:
+        """Start a killed or stopped node again, on its previous port and with its log.
+
+        Args:
+            node: the node's number.
+
+        Raises:
+            InvalidArgumentError: there is no such node, or it is running.
+        """
+        old = self._node(node)
+        if not old.is_stopped:
+            raise InvalidArgumentError("node", "a killed or stopped node", node)
+        new = Node(
+            self._parts,
+            node,
+            old.log_directory,
+            old.server.port,
+            is_replication_paused=old.is_replication_paused,
+        )
+        await new.start()
+        self.nodes[node] = new
+        if node in self.network.partitioned_nodes:
+            new.start_without_metadata()
+        else:
+            self._register(new)
+
+    def _register(self, node: Node) -> None:
+        self.controller.register_broker(node.node_id)
+        node.connect_controller()
+
+    @command
+    def move_leader(self, topic: str, partition: int, node: int) -> None:
+        """Make another in-sync replica the leader of a partition, in a new leader epoch.
+
+        Args:
+            topic: the topic's name.
+            partition: the partition's number.
+            node: the number of the new leader's node.
+        """
+        key = TopicPartition(topic, partition)
+        self.controller.move_leader(key, self._node(node).node_id)
+
+    def _node(self, node: int) -> Node:
+        """Return a node.
+
+        Raises:
+            InvalidArgumentError: there is no such node.
+        """
+        if not 0 <= node < len(self.nodes):
+            raise InvalidArgumentError("node", f"between 0 and {len(self.nodes) - 1}", node)
+        return self.nodes[node]
+
+    # -- requests and responses
+
+    @command
+    def inject_request_error(
+        self, api: str, error: int | str, *, times: int = 1, node: int | None = None
+    ) -> None:
+        """Answer the next requests of an API with an error, without handling them.
+
+        Args:
+            api: Kafka's name of the API, such as "Produce".
+            error: Kafka's name of the error, such as "NOT_ENOUGH_REPLICAS", or its number.
+            times: number of requests; -1 is all.
+            node: only requests to this node; None is any node.
+        """
+        self.faults.add_request_error(find_api(api), error, times=times, node=node)
+
+    @command
+    def inject_response_fault(
+        self,
+        api: str,
+        kind: str,
+        *,
+        times: int = 1,
+        node: int | None = None,
+        delay_ms: int = 0,
+        seed: int | None = None,
+    ) -> None:
+        """Delay, drop, corrupt or cut off the next responses of an API; their requests are handled.
+
+        Args:
+            api: Kafka's name of the API, such as "Produce".
+            kind: "delay", "drop", "corrupt" or "disconnect".
+            times: number of responses; -1 is all.
+            node: only responses of this node; None is any node.
+            delay_ms: milliseconds, for "delay".
+            seed: of the random changes, for "corrupt"; None is a random one.
+        """
+        self.faults.add_response_fault(
+            find_api(api), kind, times=times, node=node, delay_ms=delay_ms, seed=seed
+        )
+
+    @command
+    def clear_faults(self) -> None:
+        """Remove every injected request error and response fault."""
+        self.faults.clear()

@@ -83,46 +83,40 @@ F = TypeVar("F", RequestFault, ResponseFault)
 class Faults:
     """The faults of a cluster's requests and responses, in the order of their injection."""
 
-    def __init__(self, find_api: Callable[[str], Api]) -> None:
-        """Create a cluster's faults, of which there are none.
-
-        Args:
-            find_api: Returns the API of a name, or raises InvalidArgumentError.
-        """
-        self._find_api = find_api
+    def __init__(self) -> None:
         self._requests: list[RequestFault] = []
         self._responses: list[ResponseFault] = []
 
-    def inject_request_error(
-        self, api: str, error: str | int | ErrorCode, *, times: int = 1, node: int | None = None
+    def add_request_error(
+        self, api: Api, error: str | int, *, times: int, node: int | None
     ) -> None:
         """Answer the next requests of an API with an error, without handling them.
 
         Args:
-            api: The API's name, as in `Produce`.
+            api: The API.
             error: The error's name or number in Kafka, as in `NOT_ENOUGH_REPLICAS`.
             times: The number of requests; -1 for all.
             node: The node; None for every node.
 
         Raises:
-            InvalidArgumentError: The API or the error is unknown, or `times` is 0 or below -1.
+            InvalidArgumentError: The error is unknown, or `times` is 0 or below -1.
         """
-        self._requests.append(RequestFault(self._find_api(api), _error(error), _times(times), node))
+        self._requests.append(RequestFault(api, _error(error), _times(times), node))
 
-    def inject_response_fault(
+    def add_response_fault(
         self,
-        api: str,
+        api: Api,
         kind: str,
         *,
-        times: int = 1,
-        node: int | None = None,
-        delay_ms: int = 0,
-        seed: int | None = None,
+        times: int,
+        node: int | None,
+        delay_ms: int,
+        seed: int | None,
     ) -> None:
         """Inject a fault into the next responses of an API.
 
         Args:
-            api: The API's name, as in `Produce`.
+            api: The API.
             kind: One of `RESPONSE_FAULTS`; see `ResponseFault`.
             times: The number of responses; -1 for all.
             node: The node; None for every node.
@@ -130,17 +124,15 @@ class Faults:
             seed: The seed of the random bytes of `corrupt`.
 
         Raises:
-            InvalidArgumentError: The API or the kind is unknown, `times` is 0 or below -1, or the
-                delay is below 1.
+            InvalidArgumentError: The kind is unknown, `times` is 0 or below -1, or the delay is
+                below 1.
         """
         if kind not in RESPONSE_FAULTS:
             raise InvalidArgumentError("kind", f"one of {', '.join(RESPONSE_FAULTS)}", kind)
         if kind == "delay" and whole_number("delay_ms", delay_ms) < 1:
             raise InvalidArgumentError("delay_ms", "at least 1", delay_ms)
         self._responses.append(
-            ResponseFault(
-                self._find_api(api), kind, _times(times), node, delay_ms, random.Random(seed)
-            )
+            ResponseFault(api, kind, _times(times), node, delay_ms, random.Random(seed))
         )
 
     def clear(self) -> None:
@@ -169,7 +161,7 @@ class Faults:
         return None
 
 
-def _error(error: str | int | ErrorCode) -> ErrorCode:
+def _error(error: str | int) -> ErrorCode:
     try:
         return ErrorCode[error.upper()] if isinstance(error, str) else ErrorCode(error)
     except (KeyError, ValueError):
