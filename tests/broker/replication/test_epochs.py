@@ -195,7 +195,7 @@ def test_truncation_offset_is_the_end_of_the_common_epoch() -> None:
     """Not the lower high watermark, and never above this log's end of that epoch."""
 
     async def scenario(harness: ClusterHarness) -> None:
-        replica, fetcher = harness.replica(1), harness.node(1).fetchers[0]
+        replica, fetcher = harness.replica(1), harness.node(1).fetchers.by_leader[0]
         harness.cluster.pause_replication(1)
         log = replica.log
         for epoch, count in ((0, 3), (2, 3), (5, 2)):
@@ -256,7 +256,7 @@ def test_fetch_response_of_an_earlier_epoch_is_ignored() -> None:
         harness.produce(0, b"a", acks=1)
         await asyncio.sleep(0.1)
         harness.cluster.set_latency(2, 0)
-        fetcher = harness.node(2).fetchers[0]
+        fetcher = harness.node(2).fetchers.by_leader[0]
         target = fetcher._fetch_target(KEY)
         await depose(harness)
         harness.produce(1, b"b")
@@ -283,7 +283,7 @@ def test_fetch_response_for_a_changed_log_is_ignored() -> None:
     async def scenario(harness: ClusterHarness) -> None:
         await harness.produce(0, b"a").get()
         await asyncio.sleep(1)
-        fetcher = harness.node(1).fetchers[0]
+        fetcher = harness.node(1).fetchers.by_leader[0]
         target = fetcher._fetch_target(KEY)
         assert fetcher._unchanged_replica(target) is harness.replica(1)
         assert fetcher._unchanged_replica(target._replace(offset=0)) is None
@@ -322,7 +322,7 @@ def test_follower_ahead_without_epochs_is_truncated_to_the_leaders_end() -> None
 
     async def scenario(harness: ClusterHarness) -> None:
         replica = harness.replica(1)
-        fetcher = harness.node(1).fetchers[0]
+        fetcher = harness.node(1).fetchers.by_leader[0]
         replica.log.truncate_fully_and_start_at(7)
         replica.high_watermark = 7
         fetcher.restart()
@@ -342,7 +342,7 @@ def test_log_bounds_are_requested_over_the_network() -> None:
         harness.cluster.set_latency(1, 100)
         replica.log.truncate_fully_and_start_at(7)
         replica.high_watermark = 7
-        harness.node(1).fetchers[0].restart()
+        harness.node(1).fetchers.by_leader[0].restart()
         await asyncio.sleep(0.35)
         assert replica.log.end_offset == 7
         harness.cluster.partition_node(1)
@@ -361,7 +361,7 @@ def test_offset_back_in_range_is_fetched_after_a_backoff() -> None:
     async def scenario(harness: ClusterHarness) -> None:
         await harness.produce(0, b"a").get()
         await asyncio.sleep(1)
-        fetcher, replica = harness.node(1).fetchers[0], harness.replica(1)
+        fetcher, replica = harness.node(1).fetchers.by_leader[0], harness.replica(1)
         with harness.node(1).actions:
             fetcher._adjust_to_bounds(replica, LogBounds(ErrorCode.NONE, 0, 5))
         assert (replica.log.end_offset, fetcher._partitions[KEY]) == (
@@ -391,8 +391,8 @@ def test_failing_partition_does_not_delay_the_others() -> None:
             if each["leader"] == 0
         )
         harness.replica(0, key).leader_epoch += 5
-        harness.node(1).fetchers[0].restart()
-        harness.node(2).fetchers[0].restart()
+        harness.node(1).fetchers.by_leader[0].restart()
+        harness.node(2).fetchers.by_leader[0].restart()
         await harness.settle()
         reply = harness.produce(0, b"a")
         await harness.settle()

@@ -149,7 +149,7 @@ def test_follower_of_a_recreated_topic_ignores_the_old_leader() -> None:
         await harness.settle()
         assert harness.replica(1).topic_id != harness.replica(0).topic_id
         assert harness.replica(1).leader_epoch == harness.replica(0).leader_epoch == 0
-        target = harness.node(1).fetchers[0]._fetch_target(KEY)
+        target = harness.node(1).fetchers.by_leader[0]._fetch_target(KEY)
         manager = harness.node(0).replicas
         fetched = manager.read(FetchParams(1, 0, 1, 2**20), [target])
         assert error(fetched) is ErrorCode.INCONSISTENT_TOPIC_ID

@@ -121,13 +121,13 @@ class AsyncCluster(ClusterCommands):
         ]
         for node in self.nodes:
             if not node.is_stopped:
-                deliver = partial(node.apply_partitions, sent)
+                deliver = partial(node.partitions.apply, sent)
                 self.network.send(CONTROLLER, node.node_id, deliver)
 
     def _send_deletion(self, topic: Topic) -> None:
         for node in self.nodes:
             if not node.is_stopped:
-                deliver = partial(node.delete_topic, topic)
+                deliver = partial(node.partitions.delete_topic, topic)
                 self.network.send(CONTROLLER, node.node_id, deliver)
 
     def create_offsets_topic(self) -> None:

@@ -159,7 +159,7 @@ class ClusterCommands:
         Args:
             node: the node's number.
         """
-        self._node(node).pause_replication()
+        self._node(node).fetchers.pause()
 
     @command
     def resume_replication(self, node: int) -> None:
@@ -168,7 +168,7 @@ class ClusterCommands:
         Args:
             node: the node's number.
         """
-        self._node(node).resume_replication()
+        self._node(node).fetchers.resume()
 
     @command
     def set_latency(self, node: int, latency_ms: int) -> None:
@@ -219,8 +219,8 @@ class ClusterCommands:
             self._register(healed)
         for other in self.nodes:
             if not other.is_stopped:
-                other.resend_fetch(node)
-                healed.resend_fetch(other.node_id)
+                other.fetchers.restart(node)
+                healed.fetchers.restart(other.node_id)
 
     @command
     def kill(self, node: int) -> None:
@@ -266,7 +266,7 @@ class ClusterCommands:
             node,
             old.log_directory,
             old.server.port,
-            is_replication_paused=old.is_replication_paused,
+            is_replication_paused=old.fetchers.is_paused,
         )
         await new.start()
         self.nodes[node] = new

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-import uuid
 from collections.abc import Callable, Iterable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
@@ -14,27 +12,17 @@ from typing import Any
 from request_purgatory.aio import Purgatory
 from request_purgatory.broker.api.registry import APIS, handle
 from request_purgatory.broker.cluster.network import CONTROLLER, Network
+from request_purgatory.broker.cluster.node_partitions import NodePartitions
 from request_purgatory.broker.cluster.remote_leader import RemoteLeader
-from request_purgatory.broker.cluster.replicated_offsets import (
-    ReplicatedOffsets,
-    stored_records,
-)
+from request_purgatory.broker.cluster.replicated_offsets import ReplicatedOffsets
 from request_purgatory.broker.deferred_actions import ActionQueue
 from request_purgatory.broker.groups import GroupCoordinator, GroupPurgatories
-from request_purgatory.broker.log import RecordError
 from request_purgatory.broker.metadata.controller import AlterPartitionRequest, Controller
 from request_purgatory.broker.metadata.metadata_cache import MetadataCache
 from request_purgatory.broker.metadata.offsets_topic import create_offsets_topic
-from request_purgatory.broker.metadata.topic_configs import topic_value
-from request_purgatory.broker.metadata.topics import (
-    NO_LEADER,
-    OFFSETS_TOPIC,
-    Partition,
-    Topic,
-)
 from request_purgatory.broker.replication.fetch_sessions import FetchSessions
-from request_purgatory.broker.replication.fetcher import Fetcher
-from request_purgatory.broker.replication.log_directory import LogDirectory, log_settings
+from request_purgatory.broker.replication.fetcher_manager import FetcherManager
+from request_purgatory.broker.replication.log_directory import LogDirectory
 from request_purgatory.broker.replication.recorder import Recorder
 from request_purgatory.broker.replication.replica import Replica
 from request_purgatory.broker.replication.replica_manager import (
@@ -49,8 +37,6 @@ from request_purgatory.broker.server.quotas import ByteRateQuota
 from request_purgatory.broker.server.server import Server
 from request_purgatory.broker.settings import ClusterSettings
 from request_purgatory.broker.wire.apis import ApiTable
-
-logger = logging.getLogger(__name__)
 
 #: The node's purgatories by name; the names are Kafka's where Kafka has such a purgatory.
 PURGATORIES = ("Produce", "Fetch", "DeleteRecords", "Rebalance", "Sync", "Heartbeat", "Throttle")
@@ -93,7 +79,7 @@ class Node:
             node_id: its number.
             log_directory: its logs.
             port: the TCP port that it listens on; 0 takes a free one.
-            is_replication_paused: do not fetch as a follower until `resume_replication`.
+            is_replication_paused: do not fetch as a follower until replication is resumed.
         """
         self.node_id = node_id
         self.settings = cluster.settings
@@ -102,15 +88,14 @@ class Node:
         self.log_directory = log_directory
         self.actions = ActionQueue()
         self.is_stopped = True
-        self.is_replication_paused = is_replication_paused
         self.purgatories: dict[str, Purgatory] = {}
-        self.fetchers: dict[int, Fetcher] = {}
         self.fetch_sessions = FetchSessions()
         windows, window_ms = self.settings.quota_window_num, self.settings.quota_window_size_ms
         self._producer_quota = ByteRateQuota(self.settings.producer_byte_rate, windows, window_ms)
         self._consumer_quota = ByteRateQuota(self.settings.consumer_byte_rate, windows, window_ms)
         self._cluster = cluster
         self._port = port
+        self._is_replication_paused = is_replication_paused
         self._stack = AsyncExitStack()
         self._timers: dict[str, asyncio.TimerHandle] = {}
 
@@ -153,6 +138,18 @@ class Node:
             ),
             now_ms=self._cluster.wall_ms,
         )
+        self.fetchers = FetcherManager(
+            self.replicas, self._leader, is_paused=self._is_replication_paused
+        )
+        self.partitions = NodePartitions(
+            self.node_id,
+            self.settings,
+            metadata=self.metadata,
+            log_directory=self.log_directory,
+            replicas=self.replicas,
+            fetchers=self.fetchers,
+            groups=self.groups,
+        )
         self.metrics = NodeMetrics(self.purgatories, self.replicas.fetch_expirations)
         self.server = Server(
             self.node_id,
@@ -175,28 +172,29 @@ class Node:
         shrink_interval_ms = max(1, self.settings.replica_lag_time_max_ms // 2)
         retention_interval_ms = self.settings.log_retention_check_interval_ms
         self._schedule("shrink", shrink_interval_ms, self.replicas.shrink_isr)
-        self._schedule("checkpoint", _CHECKPOINT_INTERVAL_MS, self._checkpoint_high_watermarks)
-        self._schedule("retention", retention_interval_ms, self._delete_old_segments)
+        self._schedule("checkpoint", _CHECKPOINT_INTERVAL_MS, self.partitions.checkpoint)
+        self._schedule(
+            "retention",
+            retention_interval_ms,
+            lambda: self.partitions.delete_old_segments(self._cluster.wall_ms()),
+        )
 
     def kill(self) -> None:
         """Stop at once, as by `kill -9`: send and write nothing more."""
         self._halt()
-        for replica in self.replicas.replicas.values():
-            self.log_directory.abandon(replica.log)
+        self.partitions.abandon_logs()
 
     def stop(self) -> None:
         """Stop in an orderly way: flush the logs and checkpoint the high watermarks."""
-        self._checkpoint_high_watermarks()
+        self.partitions.checkpoint()
         self._halt()
-        for replica in self.replicas.replicas.values():
-            self.log_directory.close(replica.log)
+        self.partitions.close_logs()
 
     def _halt(self) -> None:
         self.is_stopped = True
         for timer in self._timers.values():
             timer.cancel()
-        for fetcher in self.fetchers.values():
-            fetcher.close()
+        self.fetchers.close()
         self.replicas.close()
         self.server.stop()
         for purgatory in self.purgatories.values():
@@ -299,136 +297,13 @@ class Node:
         Deletes the replicas of partitions that this node no longer has.
         """
         self.metadata.connect()
-        topics = self.controller.topics.values()
-        partitions = [(topic, partition) for topic in topics for partition in topic.partitions]
-        here = {
-            partition.key: topic.topic_id
-            for topic, partition in partitions
-            if self.node_id in partition.replicas
-        }
-        with self.actions:
-            for replica in list(self.replicas.replicas.values()):
-                # A request that was in flight when the node was partitioned gets no response.
-                replica.pending_isr = None
-                if here.get(replica.key) != replica.topic_id:
-                    self._delete_replica(replica)
-        self.log_directory.delete_unknown(here.items())
-        self.apply_partitions([(topic.topic_id, partition) for topic, partition in partitions])
+        self.partitions.connect(self.controller.topics.values())
 
-    # -- notifications of the controller
-
-    def apply_partitions(self, partitions: list[tuple[uuid.UUID, Partition]]) -> None:
-        """Become leader or follower of changed partitions.
-
-        Args:
-            partitions: topic ids, and the partitions' states when the controller sent them.
-        """
-        if self.is_stopped:
-            return
-        with self.actions:
-            for topic_id, partition in partitions:
-                # If the topic was deleted or created again in the meantime, a later notification
-                # says so.
-                topic = self.metadata.topics.get(partition.topic)
-                if (
-                    self.node_id in partition.replicas
-                    and topic is not None
-                    and topic.topic_id == topic_id
-                ):
-                    try:
-                        self._apply_partition(partition, topic)
-                    except RecordError:
-                        # The other partitions go on. This one is tried again at its next change.
-                        logger.exception(
-                            "node %d: can't open the log of %s", self.node_id, partition.key
-                        )
-
-    def _apply_partition(self, partition: Partition, topic: Topic) -> None:
-        key = partition.key
-        replica = self.replicas.find(key)
-        settings = log_settings(topic, self.settings)
-        if replica is None:
-            log = self.log_directory.open(key, topic.topic_id, settings)
-            high_watermark = self.log_directory.high_watermark(key, topic.topic_id)
-            replica = Replica(self.node_id, key, topic.topic_id, log, high_watermark)
-            self.replicas.replicas[key] = replica
-        replica.log.settings = settings
-        min_insync = int(topic_value("min.insync.replicas", topic.configs, self.settings))
-        was_leader = replica.is_leader
-        if replica.apply(partition, min_insync, self.now_ms()):
-            for fetcher in self.fetchers.values():
-                fetcher.remove(key)
-            if not replica.is_leader and replica.leader != NO_LEADER:
-                self._fetcher_from(replica.leader).add(key)
-            if key.topic == OFFSETS_TOPIC and replica.is_leader:
-                self._load_groups(replica)
-            elif key.topic == OFFSETS_TOPIC and was_leader:
-                self.groups.unload(key.partition)
-        if replica.is_leader:
-            self.replicas.advance_high_watermark(replica)
-        self.replicas.notify_partition(key)
-
-    def _load_groups(self, replica: Replica) -> None:
-        try:
-            self.groups.load(replica.key.partition, stored_records(replica.log))
-        except RecordError:
-            logger.exception(
-                "node %d: can't read %s; its groups have no coordinator",
-                self.node_id,
-                replica.key,
-            )
-            self.groups.unload(replica.key.partition)
-
-    # -- replication
-
-    def _fetcher_from(self, leader: int) -> Fetcher:
-        fetcher = self.fetchers.get(leader)
-        if fetcher is None:
-            nodes = self._cluster.nodes
-            remote = RemoteLeader(
-                self._cluster.network, self.node_id, leader, lambda: nodes[leader].replicas
-            )
-            fetcher = Fetcher(self.replicas, remote, is_paused=self.is_replication_paused)
-            self.fetchers[leader] = fetcher
-        return fetcher
-
-    def pause_replication(self) -> None:
-        """Stop fetching as a follower, until `resume_replication`."""
-        self.is_replication_paused = True
-        for fetcher in self.fetchers.values():
-            fetcher.pause()
-
-    def resume_replication(self) -> None:
-        """Undo `pause_replication`."""
-        self.is_replication_paused = False
-        for fetcher in self.fetchers.values():
-            fetcher.resume()
-
-    def resend_fetch(self, leader: int) -> None:
-        """Send the fetch request to a leader again: the one in flight was lost with the link."""
-        if leader in self.fetchers:
-            self.fetchers[leader].restart()
-
-    def delete_topic(self, topic: Topic) -> None:
-        """Delete the replicas of a topic that the controller has deleted."""
-        if self.is_stopped:
-            return
-        with self.actions:
-            for partition in topic.partitions:
-                replica = self.replicas.find(partition.key)
-                if replica is not None and replica.topic_id == topic.topic_id:
-                    self._delete_replica(replica)
-            self.groups.forget_topic(topic.name)
-
-    def _delete_replica(self, replica: Replica) -> None:
-        key = replica.key
-        for fetcher in self.fetchers.values():
-            fetcher.remove(key)
-        del self.replicas.replicas[key]
-        self.log_directory.delete(replica.log, key, replica.topic_id)
-        if key.topic == OFFSETS_TOPIC:
-            self.groups.unload(key.partition)
-        self.replicas.notify_partition(key)
+    def _leader(self, leader: int) -> RemoteLeader:
+        nodes = self._cluster.nodes
+        return RemoteLeader(
+            self._cluster.network, self.node_id, leader, lambda: nodes[leader].replicas
+        )
 
     def _alter_partition(self, replica: Replica, isr: list[int]) -> None:
         """Ask the controller to change the in-sync replicas, as Kafka's AlterPartition does.
@@ -463,24 +338,3 @@ class Node:
                 self.replicas.advance_high_watermark(replica)
 
         network.send(self.node_id, CONTROLLER, handle_request)
-
-    # -- periodic work
-
-    def _checkpoint_high_watermarks(self) -> None:
-        replicas = self.replicas.replicas.values()
-        self.log_directory.checkpoint_high_watermarks({
-            (each.topic_id, each.key.partition): each.high_watermark for each in replicas
-        })
-
-    def _delete_old_segments(self) -> None:
-        now_ms = self._cluster.wall_ms()
-        for replica in self.replicas.replicas.values():
-            try:
-                deleted = replica.log.delete_old_segments(now_ms, replica.high_watermark)
-            except RecordError:
-                logger.exception(
-                    "node %d: can't delete old segments of %s", self.node_id, replica.key
-                )
-                continue
-            if deleted:
-                self.replicas.notify_partition(replica.key)

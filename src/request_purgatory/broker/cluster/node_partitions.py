@@ -1,0 +1,188 @@
+"""The partitions of a node: it becomes their leader or follower as the controller decides."""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Iterable
+
+from request_purgatory.broker.cluster.replicated_offsets import stored_records
+from request_purgatory.broker.groups import GroupCoordinator
+from request_purgatory.broker.log import RecordError
+from request_purgatory.broker.metadata.metadata_cache import MetadataCache
+from request_purgatory.broker.metadata.topic_configs import topic_value
+from request_purgatory.broker.metadata.topics import NO_LEADER, OFFSETS_TOPIC, Partition, Topic
+from request_purgatory.broker.replication.fetcher_manager import FetcherManager
+from request_purgatory.broker.replication.log_directory import LogDirectory, log_settings
+from request_purgatory.broker.replication.replica import Replica
+from request_purgatory.broker.replication.replica_manager import ReplicaManager
+from request_purgatory.broker.settings import ClusterSettings
+
+logger = logging.getLogger(__name__)
+
+
+class NodePartitions:
+    """Opens, leads, follows and deletes the replicas of one node."""
+
+    def __init__(
+        self,
+        node_id: int,
+        settings: ClusterSettings,
+        *,
+        metadata: MetadataCache,
+        log_directory: LogDirectory,
+        replicas: ReplicaManager,
+        fetchers: FetcherManager,
+        groups: GroupCoordinator,
+    ) -> None:
+        self.node_id = node_id
+        self._settings = settings
+        self._metadata = metadata
+        self._log_directory = log_directory
+        self._replicas = replicas
+        self._fetchers = fetchers
+        self._groups = groups
+
+    # -- notifications of the controller
+
+    def connect(self, topics: Iterable[Topic]) -> None:
+        """Take over all partitions from a controller that was out of reach.
+
+        Deletes the replicas of partitions that this node no longer has.
+
+        Args:
+            topics: the controller's topics.
+        """
+        partitions = [(topic, partition) for topic in topics for partition in topic.partitions]
+        here = {
+            partition.key: topic.topic_id
+            for topic, partition in partitions
+            if self.node_id in partition.replicas
+        }
+        with self._replicas.actions:
+            for replica in list(self._replicas.replicas.values()):
+                # A request that was in flight when the node was partitioned gets no response.
+                replica.pending_isr = None
+                if here.get(replica.key) != replica.topic_id:
+                    self._delete_replica(replica)
+        self._log_directory.delete_unknown(here.items())
+        self.apply([(topic.topic_id, partition) for topic, partition in partitions])
+
+    def apply(self, partitions: list[tuple[uuid.UUID, Partition]]) -> None:
+        """Become leader or follower of changed partitions.
+
+        Args:
+            partitions: topic ids, and the partitions' states when the controller sent them.
+        """
+        if self._replicas.is_closed:
+            return
+        with self._replicas.actions:
+            for topic_id, partition in partitions:
+                # If the topic was deleted or created again in the meantime, a later notification
+                # says so.
+                topic = self._metadata.topics.get(partition.topic)
+                if (
+                    self.node_id in partition.replicas
+                    and topic is not None
+                    and topic.topic_id == topic_id
+                ):
+                    try:
+                        self._apply_partition(partition, topic)
+                    except RecordError:
+                        # The other partitions go on. This one is tried again at its next change.
+                        logger.exception(
+                            "node %d: can't open the log of %s", self.node_id, partition.key
+                        )
+
+    def _apply_partition(self, partition: Partition, topic: Topic) -> None:
+        key = partition.key
+        replica = self._replicas.find(key)
+        settings = log_settings(topic, self._settings)
+        if replica is None:
+            log = self._log_directory.open(key, topic.topic_id, settings)
+            high_watermark = self._log_directory.high_watermark(key, topic.topic_id)
+            replica = Replica(self.node_id, key, topic.topic_id, log, high_watermark)
+            self._replicas.replicas[key] = replica
+        replica.log.settings = settings
+        min_insync = int(topic_value("min.insync.replicas", topic.configs, self._settings))
+        was_leader = replica.is_leader
+        if replica.apply(partition, min_insync, self._replicas.now_ms()):
+            self._fetchers.remove(key)
+            if not replica.is_leader and replica.leader != NO_LEADER:
+                self._fetchers.add(key, replica.leader)
+            if key.topic == OFFSETS_TOPIC and replica.is_leader:
+                self._load_groups(replica)
+            elif key.topic == OFFSETS_TOPIC and was_leader:
+                self._groups.unload(key.partition)
+        if replica.is_leader:
+            self._replicas.advance_high_watermark(replica)
+        self._replicas.notify_partition(key)
+
+    def _load_groups(self, replica: Replica) -> None:
+        try:
+            self._groups.load(replica.key.partition, stored_records(replica.log))
+        except RecordError:
+            logger.exception(
+                "node %d: can't read %s; its groups have no coordinator",
+                self.node_id,
+                replica.key,
+            )
+            self._groups.unload(replica.key.partition)
+
+    def delete_topic(self, topic: Topic) -> None:
+        """Delete the replicas of a topic that the controller has deleted."""
+        if self._replicas.is_closed:
+            return
+        with self._replicas.actions:
+            for partition in topic.partitions:
+                replica = self._replicas.find(partition.key)
+                if replica is not None and replica.topic_id == topic.topic_id:
+                    self._delete_replica(replica)
+            self._groups.forget_topic(topic.name)
+
+    def _delete_replica(self, replica: Replica) -> None:
+        key = replica.key
+        self._fetchers.remove(key)
+        del self._replicas.replicas[key]
+        self._log_directory.delete(replica.log, key, replica.topic_id)
+        if key.topic == OFFSETS_TOPIC:
+            self._groups.unload(key.partition)
+        self._replicas.notify_partition(key)
+
+    # -- periodic work
+
+    def checkpoint(self) -> None:
+        """Write the high watermarks into the node's folder."""
+        replicas = self._replicas.replicas.values()
+        self._log_directory.checkpoint_high_watermarks({
+            (each.topic_id, each.key.partition): each.high_watermark for each in replicas
+        })
+
+    def delete_old_segments(self, now_ms: int) -> None:
+        """Delete the segments that the topics' retention does not keep.
+
+        Args:
+            now_ms: the time of day in milliseconds since 1970.
+        """
+        for replica in self._replicas.replicas.values():
+            try:
+                deleted = replica.log.delete_old_segments(now_ms, replica.high_watermark)
+            except RecordError:
+                logger.exception(
+                    "node %d: can't delete old segments of %s", self.node_id, replica.key
+                )
+                continue
+            if deleted:
+                self._replicas.notify_partition(replica.key)
+
+    # -- the end
+
+    def close_logs(self) -> None:
+        """Flush and close the logs."""
+        for replica in self._replicas.replicas.values():
+            self._log_directory.close(replica.log)
+
+    def abandon_logs(self) -> None:
+        """Leave the logs as they are, as by `kill -9`."""
+        for replica in self._replicas.replicas.values():
+            self._log_directory.abandon(replica.log)
