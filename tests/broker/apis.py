@@ -12,19 +12,27 @@ OFFSET_COMMIT = find_api("OffsetCommit")
 OFFSET_FETCH = find_api("OffsetFetch")
 FIND_COORDINATOR = find_api("FindCoordinator")
 JOIN_GROUP = find_api("JoinGroup")
+HEARTBEAT = find_api("Heartbeat")
 LEAVE_GROUP = find_api("LeaveGroup")
+SYNC_GROUP = find_api("SyncGroup")
 DESCRIBE_GROUPS = find_api("DescribeGroups")
 LIST_GROUPS = find_api("ListGroups")
 API_VERSIONS = find_api("ApiVersions")
 CREATE_TOPICS = find_api("CreateTopics")
 DELETE_TOPICS = find_api("DeleteTopics")
 DELETE_RECORDS = find_api("DeleteRecords")
+INIT_PRODUCER_ID = find_api("InitProducerId")
+OFFSET_FOR_LEADER_EPOCH = find_api("OffsetForLeaderEpoch")
 DESCRIBE_CONFIGS = find_api("DescribeConfigs")
+ALTER_CONFIGS = find_api("AlterConfigs")
 CREATE_PARTITIONS = find_api("CreatePartitions")
 DELETE_GROUPS = find_api("DeleteGroups")
 INCREMENTAL_ALTER_CONFIGS = find_api("IncrementalAlterConfigs")
+OFFSET_DELETE = find_api("OffsetDelete")
+DESCRIBE_CLUSTER = find_api("DescribeCluster")
 
 __all__ = [
+    "ALTER_CONFIGS",
     "APIS",
     "API_VERSIONS",
     "CREATE_PARTITIONS",
@@ -32,17 +40,23 @@ __all__ = [
     "DELETE_GROUPS",
     "DELETE_RECORDS",
     "DELETE_TOPICS",
+    "DESCRIBE_CLUSTER",
     "DESCRIBE_CONFIGS",
     "DESCRIBE_GROUPS",
     "FETCH",
     "FIND_COORDINATOR",
+    "HEARTBEAT",
     "INCREMENTAL_ALTER_CONFIGS",
+    "INIT_PRODUCER_ID",
     "JOIN_GROUP",
     "LEAVE_GROUP",
     "LIST_GROUPS",
     "LIST_OFFSETS",
     "METADATA",
     "OFFSET_COMMIT",
+    "OFFSET_DELETE",
     "OFFSET_FETCH",
+    "OFFSET_FOR_LEADER_EPOCH",
     "PRODUCE",
+    "SYNC_GROUP",
 ]

@@ -109,6 +109,35 @@ def test_joins_wait_for_their_responses(tmp_path: Path, connect: Connect) -> Non
     } == {9_000}
 
 
+def test_request_of_a_closed_connection_has_no_response(tmp_path: Path, connect: Connect) -> None:
+    """Its later end is not recorded as one, nor is the response to another request."""
+    folder = tmp_path / "trace"
+    with Cluster(nodes=2, record=folder) as cluster:
+        cluster.create_topic("t")
+        leader = cluster.describe_topic("t")[0]["leader"]
+        address = cluster.bootstrap_servers.split(",")[leader]
+        client = connect(address)
+        assert produce(client, "t", b"one").error_code == 0
+        cluster.pause_replication(1 - leader)
+        partitions = [{"partition_index": 0, "offset": 1}]
+        topics = [{"name": "t", "partitions": partitions}]
+        client.start("DeleteRecords", 1, topics=topics, timeout_ms=200)
+        while cluster.metrics()[leader]["DeleteRecords"]["NumDelayedOperations"] < 1:
+            pass
+        client.close()
+        while cluster.metrics()[leader]["DeleteRecords"]["Expires"] < 1:
+            pass
+        others = [connect(address) for _ in range(50)]
+        for other in others:
+            other.start("Fetch", 11, **fetch_fields("t", 1, max_wait_ms=200))
+        for other in others:
+            other.read()
+    kinds = [row["request_type"] for row in recorded(folder, "requests")]
+    assert kinds.count("DeleteRecords") == 1
+    keys = [row["key"] for row in recorded(folder, "events")]
+    assert [key for key in keys if key.startswith("answer")] == []
+
+
 def test_folder_with_content_is_refused(tmp_path: Path) -> None:
     """It may be another trace."""
     (tmp_path / "requests").mkdir()
