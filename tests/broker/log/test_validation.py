@@ -121,11 +121,11 @@ def test_batch_may_have_max_message_bytes() -> None:
 
 
 def test_timestamps_too_far_ahead_are_refused() -> None:
-    """The error names the first three records at fault."""
+    """The error names every record at fault."""
     times = [NOW, NOW + HOUR, *[NOW + HOUR + 1] * 4]
     error = refusal(batch(*[b"v"] * 6, timestamps=times))
     assert error.code is ErrorCode.INVALID_TIMESTAMP
-    assert [index for index, _ in error.faults] == [2, 3, 4]
+    assert [index for index, _ in error.faults] == [2, 3, 4, 5]
     assert str(NOW + HOUR + 1) in error.faults[0][1]
     assert append_and_read(batch(*[b"v"] * 2, timestamps=times[:2])).max_timestamp == NOW + HOUR
 
@@ -169,7 +169,9 @@ def test_producers_must_not_set_log_append_time() -> None:
     """With CreateTime the flag is removed instead."""
     data = with_fields(batch(b"a"), **FLAGGED)
     append_time = LogSettings(message_timestamp_type="LogAppendTime")
-    assert refusal(data, append_time).code is ErrorCode.INVALID_TIMESTAMP
+    refused = refusal(with_fields(batch(*[b"v"] * 4), **FLAGGED), append_time)
+    assert refused.code is ErrorCode.INVALID_TIMESTAMP
+    assert [index for index, _ in refused.faults] == [0, 1, 2, 3]
     assert refusal(with_fields(data, max_timestamp=-1)).code is ErrorCode.INVALID_TIMESTAMP
     found = append_and_read(data)
     assert (found.timestamp_type, found.max_timestamp) == (0, NOW)
@@ -180,8 +182,9 @@ def test_producers_must_not_set_log_append_time() -> None:
 def test_compacted_topic_refuses_records_without_key() -> None:
     """The error names each record. An empty key is a key."""
     settings = LogSettings(compacted=True)
-    error = refusal(batch(b"a", b"b", key=None), settings)
-    assert (error.code, [index for index, _ in error.faults]) == (ErrorCode.INVALID_RECORD, [0, 1])
+    error = refusal(batch(*[b"v"] * 5, key=None), settings)
+    assert error.code is ErrorCode.INVALID_RECORD
+    assert [index for index, _ in error.faults] == [0, 1, 2, 3, 4]
     assert append_and_read(batch(b"a", key=b""), settings).records_count == 1
 
 

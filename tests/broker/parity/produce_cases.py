@@ -235,6 +235,26 @@ def produce_to_a_compacted_topic_without_key(harness: CaseHarness) -> Any:
 
 
 @case
+def produce_many_invalid_records(harness: CaseHarness) -> Any:
+    """Send batches without keys, with invalid timestamps, and with both."""
+    topic = harness.topic(configs={"cleanup.policy": "compact"})
+    client = harness.leader(topic)
+    values = [b"%d" % number for number in range(6)]
+    keyless = batch(*values, key=None)
+    late = {"base_timestamp": 4_000_000_000_000, "max_timestamp": 4_000_000_005_000}
+    return {
+        "without keys": harness.produce(client, topic, keyless),
+        "in the future": harness.produce(client, topic, changed(batch(*values), **late)),
+        "both": harness.produce(client, topic, changed(keyless, **late)),
+        "compressed": harness.produce(client, topic, batch(*values, key=None, codec=GZIP)),
+        "log append time": harness.produce(
+            client, topic, changed(batch(*values), attributes=8, max_timestamp=-1)
+        ),
+        "fetched": harness.fetch(client, topic),
+    }
+
+
+@case
 def produce_with_log_append_time(harness: CaseHarness) -> Any:
     topic = harness.topic(configs={"message.timestamp.type": "LogAppendTime"})
     client = harness.leader(topic)

@@ -7,12 +7,13 @@ import asyncio
 import pytest
 
 from request_purgatory.broker.metadata.topics import TopicPartition
+from request_purgatory.broker.replication import replica_manager
 from request_purgatory.broker.replication.delayed_produce import (
     DelayedProduce,
     ProducedPartition,
 )
 from request_purgatory.broker.wire.error_code import ErrorCode
-from tests.broker.log.batches import batch
+from tests.broker.log.batches import NOW, batch
 from tests.broker.replication.cluster_harness import (
     ALL,
     KEY,
@@ -299,3 +300,21 @@ def test_single_replica_advances_its_high_watermark_at_once() -> None:
         assert harness.ends() == {0: (1, 1)}
 
     run_scenario(scenario, nodes=1)
+
+
+def test_response_names_a_limited_number_of_invalid_records(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of all partitions together: the responses to large requests stay below the memory limit."""
+    monkeypatch.setattr(replica_manager, "MAX_FAULTS", 5)
+
+    async def scenario(harness: ClusterHarness) -> None:
+        harness.cluster.controller.create_partitions("orders", 2, [[0, 1, 2]])
+        await harness.settle()
+        late = batch(*[b"x"] * 4, timestamps=[NOW + 10**9] * 4)
+        keys = [KEY, OTHER]
+        produced = await harness.produce_to(0, [(key, late) for key in keys]).get()
+        assert [each.error for each in produced] == [ErrorCode.INVALID_TIMESTAMP] * 2
+        assert [[index for index, _ in each.faults] for each in produced] == [[0, 1, 2, 3], [0]]
+
+    run_scenario(scenario)

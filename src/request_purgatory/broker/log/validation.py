@@ -8,6 +8,7 @@ a batch, and also an uncompressed one: its consumers would get two records with 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple, NoReturn
 
 from request_purgatory.broker.log.batch import (
@@ -33,9 +34,6 @@ from request_purgatory.broker.log.record import (
 )
 from request_purgatory.broker.log.settings import LogSettings
 from request_purgatory.broker.wire.error_code import ErrorCode
-
-#: The most record errors in a response, as in Kafka (`LogValidator`).
-_MAX_FAULTS_REPORTED = 3
 
 #: The most records in a batch. Kafka has no such limit. Here validation takes two microseconds for
 #: each record, during which no other request is handled.
@@ -190,73 +188,86 @@ def _check_records(header: BatchHeader, batch: Buffer, settings: LogSettings, no
             ErrorCode.INVALID_RECORD,
             f"the offset deltas of a batch must be 0, 1, 2, ..., got {offset_deltas[:1000]}",
         )
-    if settings.compacted:
-        _check_keys(layouts)
     if header.has_log_append_time:
-        if settings.log_append_time or header.max_timestamp == UNSET:
-            _reject(
-                ErrorCode.INVALID_TIMESTAMP,
-                [(0, "Producer should not set timestamp type to LogAppendTime.")],
-            )
         earliest = latest = header.max_timestamp
     else:
         deltas = [each[0] for each in layouts]
         earliest = header.base_timestamp + min(deltas, default=0)
         latest = max(header.base_timestamp + max(deltas, default=0), UNSET)
-    if not settings.log_append_time:
-        before_ms = settings.message_timestamp_before_max_ms
-        after_ms = settings.message_timestamp_after_max_ms
-        lowest = -(2**63) if before_ms is None else now_ms - before_ms
-        highest = 2**63 - 1 if after_ms is None else now_ms + after_ms
-        if earliest < lowest or latest > highest:
-            _check_timestamps(
-                header, [header.base_timestamp + each[0] for each in layouts], lowest, highest
-            )
+    lowest, highest = _timestamp_range(settings, now_ms)
+    # The common case without a look at each record.
+    if (
+        header.has_log_append_time
+        or not lowest <= earliest <= latest <= highest
+        or (settings.compacted and any(each[3] < 0 for each in layouts))
+    ):
+        faults = list(_faults(header, layouts, settings, lowest, highest))
+        if faults:
+            _reject(faults)
     return latest
 
 
-def _check_keys(layouts: list[RecordLayout]) -> None:
-    """Refuse records without a key.
+def _timestamp_range(settings: LogSettings, now_ms: int) -> tuple[int, int]:
+    """Return the lowest and the highest timestamp that records may have."""
+    before_ms = settings.message_timestamp_before_max_ms
+    after_ms = settings.message_timestamp_after_max_ms
+    return (
+        -(2**63) if before_ms is None or settings.log_append_time else now_ms - before_ms,
+        2**63 - 1 if after_ms is None or settings.log_append_time else now_ms + after_ms,
+    )
+
+
+def _faults(
+    header: BatchHeader,
+    layouts: list[RecordLayout],
+    settings: LogSettings,
+    lowest: int,
+    highest: int,
+) -> Iterator[tuple[ErrorCode, int, str]]:
+    """Find the invalid records of a batch; the fault of each is the first that Kafka finds.
+
+    Yields:
+        The error code, the record's position in the batch, and the message.
+    """
+    # Producers must not set the type. With CreateTime, Kafka checks a timestamp that is set.
+    has_invalid_type = header.has_log_append_time and (
+        settings.log_append_time or header.max_timestamp == UNSET
+    )
+    for index, (delta, _, _, key_size, _, _) in enumerate(layouts):
+        timestamp = header.max_timestamp
+        if not header.has_log_append_time:
+            timestamp = header.base_timestamp + delta
+        if settings.compacted and key_size < 0:
+            yield (
+                ErrorCode.INVALID_RECORD,
+                index,
+                "Compacted topic cannot accept message without key",
+            )
+        elif has_invalid_type:
+            yield (
+                ErrorCode.INVALID_TIMESTAMP,
+                index,
+                "Producer should not set timestamp type to LogAppendTime.",
+            )
+        elif timestamp != UNSET and not lowest <= timestamp <= highest:
+            yield (
+                ErrorCode.INVALID_TIMESTAMP,
+                index,
+                f"Timestamp {timestamp} is out of range: from {lowest} to {highest}",
+            )
+
+
+def _reject(faults: list[tuple[ErrorCode, int, str]]) -> NoReturn:
+    """Raise the error for a batch with invalid records.
 
     Raises:
-        RecordError: INVALID_RECORD.
+        RecordError: With all `faults`. As in Kafka, one invalid timestamp decides the code.
     """
-    faults = [
-        (index, "Compacted topic cannot accept message without key")
-        for index, each in enumerate(layouts)
-        if each[3] < 0
-    ]
-    if faults:
-        _reject(ErrorCode.INVALID_RECORD, faults)
-
-
-def _check_timestamps(
-    header: BatchHeader, timestamps: list[int], lowest: int, highest: int
-) -> None:
-    """Refuse timestamps out of range; UNSET is always allowed.
-
-    Raises:
-        RecordError: INVALID_TIMESTAMP.
-    """
-    if header.has_log_append_time:
-        timestamps = [header.max_timestamp] * len(timestamps)
-    faults = [
-        (index, f"Timestamp {timestamp} is out of range: from {lowest} to {highest}")
-        for index, timestamp in enumerate(timestamps)
-        if timestamp != UNSET and not lowest <= timestamp <= highest
-    ]
-    if faults:
-        _reject(ErrorCode.INVALID_TIMESTAMP, faults)
-
-
-def _reject(code: ErrorCode, faults: list[tuple[int, str]]) -> NoReturn:
-    """Raise the error for records at fault.
-
-    Raises:
-        RecordError: With `code` and the first few of `faults`.
-    """
+    codes = {code for code, _, _ in faults}
     raise RecordError(
-        code,
-        f"{len(faults)} records have been rejected: {faults[0][1]}",
-        tuple(faults[:_MAX_FAULTS_REPORTED]),
+        ErrorCode.INVALID_TIMESTAMP
+        if ErrorCode.INVALID_TIMESTAMP in codes
+        else ErrorCode.INVALID_RECORD,
+        f"{len(faults)} records have been rejected: {faults[0][2]}",
+        tuple((index, message) for _, index, message in faults),
     )

@@ -44,6 +44,9 @@ _WITHOUT_LOG_START = (
     ErrorCode.KAFKA_STORAGE_ERROR,
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
 )
+#: The most invalid records that the response to one request names. Kafka has no such limit; a
+#: request of 100 MB may have millions of invalid records.
+MAX_FAULTS = 50_000
 #: The offset by which a DeleteRecords request means the high watermark.
 TO_HIGH_WATERMARK = -1
 
@@ -152,7 +155,13 @@ class ReplicaManager:
         Returns:
             The delayed operation; None if the request did not have to wait.
         """
-        produced = [self._append(key, batch, acks, internal=internal) for key, batch in records]
+        produced = []
+        remaining_faults = MAX_FAULTS
+        for key, batch in records:
+            partition = self._append(key, batch, acks, internal=internal)
+            partition.faults = partition.faults[:remaining_faults]
+            remaining_faults -= len(partition.faults)
+            produced.append(partition)
         if acks == -1 and self.recorder is not None:
             self.recorder.produced(self.node_id, timeout_ms, produced)
         if acks != -1 or not any(each.pending for each in produced):
