@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import os
 from pathlib import Path
 from typing import Any
@@ -366,31 +365,5 @@ def test_unopenable_log_does_not_affect_other_partitions(
         key = KEY._replace(topic="bad", partition=1)
         assert error(await harness.produce(others[0], b"b", key=key).get()) is ErrorCode.NONE
         assert contents(harness.log(2, key)) == [(0, b"b")]
-
-    run_scenario(scenario, data_dir=tmp_path)
-
-
-def test_unwritable_metadata_file_does_not_stop_the_cluster(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """The nodes are notified nevertheless; the file keeps its previous content."""
-
-    async def scenario(harness: ClusterHarness) -> None:
-        before = (tmp_path / "cluster.json").read_bytes()
-        write = Path.open
-
-        def failing(path: Path, *rest: Any, **more: Any) -> Any:
-            if path.name.startswith("cluster."):
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            return write(path, *rest, **more)
-
-        with monkeypatch.context() as patched:
-            patched.setattr(Path, "open", failing)
-            harness.cluster.move_leader("orders", 0, 1)
-            await harness.settle()
-        assert harness.replica(1).is_leader
-        assert (tmp_path / "cluster.json").read_bytes() == before
-        assert "can't write the cluster's metadata" in caplog.text
-        assert error(await harness.produce(1, b"a").get()) is ErrorCode.NONE
 
     run_scenario(scenario, data_dir=tmp_path)

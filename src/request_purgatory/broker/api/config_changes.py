@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from request_purgatory.broker.api.broker_api import BrokerApi
+from request_purgatory.broker.metadata.controller import ControllerError
 from request_purgatory.broker.metadata.topic_configs import (
     TOPIC_CONFIGS,
     ConfigType,
@@ -58,7 +59,10 @@ def alter_topic(
         if error is not None:
             return ErrorCode.INVALID_CONFIG, error
     if not validate_only:
-        controller.alter_configs(topic.name, configs)
+        try:
+            controller.alter_configs(topic.name, configs)
+        except ControllerError as refusal:
+            return refusal.code, str(refusal)
     return ErrorCode.NONE, None
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 from kafka.protocol.metadata import FindCoordinatorRequest, FindCoordinatorResponse
 
 from request_purgatory.broker.api.broker_api import BrokerApi
 from request_purgatory.broker.api.served_api import ServedApi
+from request_purgatory.broker.metadata.controller import ControllerError
 from request_purgatory.broker.metadata.topics import NO_LEADER, OFFSETS_TOPIC, TopicPartition
 from request_purgatory.broker.request_context import RequestContext
 from request_purgatory.broker.wire.error_code import ErrorCode
@@ -51,7 +53,8 @@ def _find_coordinator(broker: BrokerApi, key: str, key_type: int) -> dict[str, A
     elif not broker.reaches_controller:
         code = ErrorCode.COORDINATOR_NOT_AVAILABLE
     else:
-        broker.create_offsets_topic()
+        with suppress(ControllerError):  # Clients retry, and so does the creation.
+            broker.create_offsets_topic()
         partition = TopicPartition(OFFSETS_TOPIC, broker.groups.partition_for(key))
         leader, _ = broker.metadata.leader_of(partition)
         if leader == NO_LEADER:

@@ -8,6 +8,7 @@ from kafka.protocol.producer import InitProducerIdRequest, InitProducerIdRespons
 
 from request_purgatory.broker.api.broker_api import BrokerApi
 from request_purgatory.broker.api.served_api import ServedApi
+from request_purgatory.broker.metadata.controller import ControllerError
 from request_purgatory.broker.request_context import RequestContext
 from request_purgatory.broker.wire.error_code import ErrorCode
 
@@ -27,7 +28,12 @@ def init_producer_id(broker: BrokerApi, context: RequestContext, request: Any) -
         context.reply(error_response(request, ErrorCode.INVALID_REQUEST))
         return
     # As in Kafka: without a transactional id every request gets a new producer id.
-    producer_id = broker.controller.new_producer_id()
+    try:
+        producer_id = broker.controller.new_producer_id()
+    except ControllerError:
+        # Kafka's error while a broker has no producer ids; clients retry.
+        context.reply(error_response(request, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
+        return
     context.reply(InitProducerIdResponse(error_code=0, producer_id=producer_id, producer_epoch=0))
 
 

@@ -10,6 +10,7 @@ import base64
 import logging
 import uuid
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -71,6 +72,11 @@ class AlterPartitionRequest(NamedTuple):
 class Controller:
     """The topics and the live nodes of a cluster.
 
+    What can't be stored does not take effect: after a crash, the same leader epoch or producer id
+    would be assigned a second time. A change that a client asks for is refused with
+    KAFKA_STORAGE_ERROR. A node that is gone can't be refused: its partitions have no leader until
+    the next change that can be stored.
+
     `on_change` is called after each change with the changed partitions, `on_delete` with a deleted
     topic. The cluster sets both, to notify the nodes.
     """
@@ -91,6 +97,8 @@ class Controller:
         self._next_producer_id = 0
         self._producer_ids_reserved = 0
         self._topics_created = 0
+        #: Elections could not be stored, and have to be repeated.
+        self._has_pending_elections = False
         self._path: Path | None = None
         if settings.data_dir is not None:
             settings.data_dir.mkdir(parents=True, exist_ok=True)
@@ -162,8 +170,14 @@ class Controller:
         if not validate_only:
             self.topics[name] = topic
             self.names[topic.topic_id] = name
+
+            def undo() -> None:
+                del self.topics[name]
+                del self.names[topic.topic_id]
+
+            self._store(undo)
             self._topics_created += 1
-            self._commit(topic.partitions)
+            self.on_change(topic.partitions)
         return topic
 
     def _check_new_name(self, name: str, *, internal: bool) -> None:
@@ -299,18 +313,28 @@ class Controller:
             for step, replicas in enumerate(assignments)
         ]
         topic.partitions += new
-        self._commit(new)
+
+        def undo() -> None:
+            del topic.partitions[present:]
+
+        self._store(undo)
+        self.on_change(new)
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic and its records.
 
         Raises:
-            ControllerError: there is no such topic.
+            ControllerError: there is no such topic, or the change can't be stored.
         """
         topic = self.require_topic(name)
         del self.topics[name]
         del self.names[topic.topic_id]
-        self._save_or_log()
+
+        def undo() -> None:
+            self.topics[name] = topic
+            self.names[topic.topic_id] = name
+
+        self._store(undo)
         self.on_delete(topic)
 
     def alter_configs(self, name: str, configs: dict[str, str]) -> None:
@@ -321,14 +345,23 @@ class Controller:
             configs: settings by Kafka's names.
 
         Raises:
-            ControllerError: there is no such topic or setting, or a value is not allowed.
+            ControllerError: there is no such topic or setting, a value is not allowed, or the
+                change can't be stored.
         """
         topic = self.require_topic(name)
         _check_configs(configs)
+        before = topic.configs
         topic.configs = dict(configs)
-        # The change may have enabled unclean elections.
-        self._elect_leaders(topic.partitions)
-        self._commit(topic.partitions)
+        changed = [_copy(each) for each in topic.partitions]
+        for partition in changed:
+            if partition.leader == NO_LEADER:
+                # The change may have enabled unclean elections.
+                self._elect(partition)
+        try:
+            self._commit(changed)
+        except ControllerError:
+            topic.configs = before
+            raise
 
     def require_topic(self, name: str) -> Topic:
         """Return a topic.
@@ -358,7 +391,7 @@ class Controller:
             request: the leader's request.
 
         Returns:
-            True if the request was granted.
+            True if the request was granted. False if it was refused, or can't be stored.
         """
         partition = self.partition(request.key)
         if partition is None or self.topics[request.key.topic].topic_id != request.topic_id:
@@ -370,10 +403,13 @@ class Controller:
             request.partition_epoch,
         ) or not self.alive.issuperset(request.isr):
             return False
-        partition.isr = list(request.isr)
-        partition.partition_epoch += 1
-        logger.info("%s: in-sync replicas are now %s", request.key, partition.isr)
-        self._commit([partition])
+        changed = _copy(partition)
+        changed.isr = list(request.isr)
+        changed.partition_epoch += 1
+        try:
+            self._commit([changed])
+        except ControllerError:
+            return False
         return True
 
     def move_leader(self, key: TopicPartition, node: int) -> None:
@@ -384,7 +420,8 @@ class Controller:
             node: the new leader.
 
         Raises:
-            ControllerError: there is no such partition, or the node is not in sync or not alive.
+            ControllerError: there is no such partition, the node is not in sync or not alive, or
+                the change can't be stored.
         """
         partition = self.partition(key)
         if partition is None:
@@ -398,8 +435,9 @@ class Controller:
                 f"node {node} can't lead {key}: the live in-sync replicas are {eligible}",
             )
         if partition.leader != node:
-            self._set_leader(partition, node)
-            self._commit([partition])
+            changed = _copy(partition)
+            _set_leader(changed, node)
+            self._commit([changed])
 
     def register_broker(self, *nodes: int) -> None:
         """Mark nodes as alive, and elect leaders for partitions that have none.
@@ -411,15 +449,7 @@ class Controller:
             nodes: the nodes' numbers.
         """
         self.alive.update(nodes)
-        self._commit(self._elect_leaders(self._partitions()))
-
-    def _elect_leaders(self, partitions: list[Partition]) -> list[Partition]:
-        """Elect leaders for partitions that have none.
-
-        Returns:
-            The partitions that got a leader.
-        """
-        return [each for each in partitions if each.leader == NO_LEADER and self._elect(each)]
+        self._update_leaders()
 
     def fence_broker(self, node: int) -> None:
         """Mark a node as dead, and elect other leaders for the partitions that it led.
@@ -431,20 +461,39 @@ class Controller:
             node: the node's number.
         """
         self.alive.discard(node)
+        self._update_leaders()
+
+    def _update_leaders(self) -> None:
+        """Elect leaders where there is none alive, and remove dead nodes from in-sync replicas."""
         changed = []
         for partition in self._partitions():
-            if node not in partition.replicas:
+            if partition.leader in self.alive and self.alive.issuperset(partition.isr):
                 continue
-            if len(partition.isr) > 1 and node in partition.isr:
-                partition.isr.remove(node)
-                partition.partition_epoch += 1
-                changed.append(partition)
-            if partition.leader == node:
-                if not self._elect(partition):
-                    self._set_leader(partition, NO_LEADER)
-                if partition not in changed:
-                    changed.append(partition)
-        self._commit(changed)
+            new = _copy(partition)
+            in_sync = [node for node in new.isr if node in self.alive]
+            if in_sync and in_sync != new.isr:
+                new.isr = in_sync
+                new.partition_epoch += 1
+            has_leader = new.leader in self.alive or self._elect(new)
+            if not has_leader and new.leader != NO_LEADER:
+                _set_leader(new, NO_LEADER)
+            if new != partition:
+                changed.append(new)
+        try:
+            self._commit(changed)
+        except ControllerError:
+            self._has_pending_elections = True
+            orphans = [
+                each
+                for each in self._partitions()
+                if each.leader != NO_LEADER and each.leader not in self.alive
+            ]
+            for partition in orphans:
+                # In no later leader epoch has anyone led the partition, so that this need not be
+                # stored.
+                _set_leader(partition, NO_LEADER)
+            if orphans:
+                self.on_change(orphans)
 
     def _elect(self, partition: Partition) -> bool:
         """Elect a live in-sync replica, or any live replica if unclean elections are enabled.
@@ -454,7 +503,7 @@ class Controller:
         """
         for node in partition.replicas:
             if node in partition.isr and node in self.alive:
-                self._set_leader(partition, node)
+                _set_leader(partition, node)
                 return True
         topic = self.topics[partition.topic]
         unclean = topic_value("unclean.leader.election.enable", topic.configs, self.settings)
@@ -467,20 +516,9 @@ class Controller:
                         node,
                     )
                     partition.isr = [node]
-                    self._set_leader(partition, node)
+                    _set_leader(partition, node)
                     return True
         return False
-
-    def _set_leader(self, partition: Partition, node: int) -> None:
-        partition.leader = node
-        partition.leader_epoch += 1
-        partition.partition_epoch += 1
-        logger.info(
-            "%s: the leader is now node %d, in epoch %d",
-            partition.key,
-            node,
-            partition.leader_epoch,
-        )
 
     def _partitions(self) -> list[Partition]:
         return [partition for topic in self.topics.values() for partition in topic.partitions]
@@ -488,26 +526,72 @@ class Controller:
     # -- producer ids
 
     def new_producer_id(self) -> int:
-        """Return a producer id that was never assigned before."""
+        """Return a producer id that was never assigned before.
+
+        Raises:
+            ControllerError: no further ids can be reserved in the file.
+        """
         if self._next_producer_id >= self._producer_ids_reserved:
+            before = self._producer_ids_reserved
             self._producer_ids_reserved = self._next_producer_id + _PRODUCER_ID_BLOCK
-            self._save_or_log()
+
+            def undo() -> None:
+                self._producer_ids_reserved = before
+
+            self._store(undo)
         self._next_producer_id += 1
         return self._next_producer_id - 1
 
     # -- storage
 
-    def _commit(self, partitions: list[Partition]) -> None:
-        if partitions:
-            self._save_or_log()
-            self.on_change(partitions)
+    def _commit(self, changed: list[Partition]) -> None:
+        """Store new states of partitions, let them take effect, and notify the nodes.
 
-    def _save_or_log(self) -> None:
-        """Save the metadata; if that fails, log the error, and notify the nodes nevertheless."""
+        Args:
+            changed: copies of the partitions, with their new states.
+
+        Raises:
+            ControllerError: the states can't be stored, and do not take effect.
+        """
+        if not changed:
+            return
+        partitions = [self.topics[each.topic].partitions[each.index] for each in changed]
+        before = [_copy(each) for each in partitions]
+        _assign(partitions, changed)
+        self._store(lambda: _assign(partitions, before))
+        for old, new in zip(before, partitions, strict=True):
+            if new.leader_epoch != old.leader_epoch:
+                logger.info(
+                    "%s: the leader is now node %d, in epoch %d",
+                    new.key,
+                    new.leader,
+                    new.leader_epoch,
+                )
+            if new.isr != old.isr:
+                logger.info("%s: in-sync replicas are now %s", new.key, new.isr)
+        self.on_change(partitions)
+
+    def _store(self, undo: Callable[[], None]) -> None:
+        """Save a change of the metadata.
+
+        Args:
+            undo: called to undo the change if it can't be saved.
+
+        Raises:
+            ControllerError: KAFKA_STORAGE_ERROR.
+        """
         try:
             self._save()
-        except OSError:
+        except OSError as error:
+            undo()
             logger.exception("can't write the cluster's metadata to %s", self._path)
+            raise ControllerError(
+                ErrorCode.KAFKA_STORAGE_ERROR,
+                f"The metadata can't be written to {self._path}: {error}",
+            ) from error
+        if self._has_pending_elections:
+            self._has_pending_elections = False
+            self._update_leaders()
 
     def _save(self) -> None:
         if self._path is None:
@@ -536,6 +620,25 @@ class Controller:
         for topic in stored.topics:
             self.topics[topic.name] = topic
             self.names[topic.topic_id] = topic.name
+
+
+def _copy(partition: Partition) -> Partition:
+    return replace(partition, replicas=list(partition.replicas), isr=list(partition.isr))
+
+
+def _assign(partitions: list[Partition], states: list[Partition]) -> None:
+    """Give partitions the leaders and in-sync replicas of other states of them."""
+    for partition, state in zip(partitions, states, strict=True):
+        partition.isr = list(state.isr)
+        partition.leader = state.leader
+        partition.leader_epoch = state.leader_epoch
+        partition.partition_epoch = state.partition_epoch
+
+
+def _set_leader(partition: Partition, node: int) -> None:
+    partition.leader = node
+    partition.leader_epoch += 1
+    partition.partition_epoch += 1
 
 
 def _check_configs(configs: Mapping[str, str | None]) -> None:
