@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from request_purgatory.broker.cluster.async_cluster import AsyncCluster
-from request_purgatory.broker.metadata.controller import ControllerError
 from request_purgatory.broker.metadata.topics import NO_LEADER, TopicPartition
 from request_purgatory.broker.settings import ClusterSettings
 from request_purgatory.broker.wire.error_code import ErrorCode
+from request_purgatory.errors import InvalidArgumentError
 from tests.broker import apis
 from tests.broker.replication.cluster_harness import (
     KEY,
@@ -196,7 +196,8 @@ def test_partially_written_metadata_is_ignored(tmp_path: Path) -> None:
 def test_data_of_more_nodes_is_refused(tmp_path: Path) -> None:
     """The error has both numbers."""
     run_scenario(lambda harness: harness.settle(), data_dir=tmp_path)
-    with pytest.raises(ControllerError, match="data of 3 nodes: start at least as many, not 2"):
+    message = f"nodes must be at least 3, of which {tmp_path} has data, got 2"
+    with pytest.raises(InvalidArgumentError, match=message):
         AsyncCluster(ClusterSettings(nodes=2, data_dir=tmp_path))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import errno
+import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -13,9 +14,14 @@ from typing import Any
 
 import pytest
 
+from request_purgatory.broker import Cluster, ClusterError, ClusterProcess, ClusterSettings
+from request_purgatory.broker.cluster.async_cluster import AsyncCluster
 from request_purgatory.broker.metadata.controller import ControllerError
 from request_purgatory.broker.metadata.topics import NO_LEADER
 from request_purgatory.broker.wire.error_code import ErrorCode
+from request_purgatory.cli.exit_codes import ExitCode
+from request_purgatory.cli.main import main
+from request_purgatory.errors import InvalidArgumentError
 from tests.broker import apis
 from tests.broker.replication.cluster_harness import (
     ClusterHarness,
@@ -169,3 +175,88 @@ def test_in_sync_replicas_that_can_not_be_stored_do_not_change(
         assert error(await reply.get()) is ErrorCode.NONE
 
     run_scenario(scenario, data_dir=tmp_path)
+
+
+DAMAGED: dict[str, Callable[[dict[str, Any]], object]] = {
+    "no topics": lambda data: data.pop("topics"),
+    "topics of another type": lambda data: data.update(topics=5),
+    "nodes as text": lambda data: data.update(nodes="3"),
+    "negative producer ids": lambda data: data.update(producer_ids_taken=-1),
+    "a topic without name": lambda data: data["topics"][0].pop("name"),
+    "a changed name": lambda data: data["topics"][0].update(name="ord/rs"),
+    "a changed id": lambda data: data["topics"][0].update(topic_id="?"),
+    "a topic twice": lambda data: data["topics"].append(data["topics"][0]),
+    "a topic without partitions": lambda data: data["topics"][0]["partitions"].clear(),
+    "a changed config": lambda data: data["topics"][0]["configs"].update({"retentiom.ms": "1"}),
+    "a partition without epoch": lambda data: partition_of(data).pop("leader_epoch"),
+    "an epoch as text": lambda data: partition_of(data).update(leader_epoch="1"),
+    "no replicas": lambda data: partition_of(data).update(replicas=[]),
+    "a replica twice": lambda data: partition_of(data).update(replicas=[0, 0, 1]),
+    "an in-sync replica that is none": lambda data: partition_of(data).update(isr=[7]),
+    "a leader that is no replica": lambda data: partition_of(data).update(leader=7),
+}
+
+
+def partition_of(data: dict[str, Any]) -> dict[str, Any]:
+    """Return the first partition of the first topic in the file."""
+    found: dict[str, Any] = data["topics"][0]["partitions"][0]
+    return found
+
+
+def stored_cluster(data_dir: Path) -> Path:
+    """Store a cluster, and return its metadata file."""
+    run_scenario(lambda harness: harness.settle(), data_dir=data_dir)
+    return data_dir / "cluster.json"
+
+
+def assert_is_refused(data_dir: Path) -> None:
+    """Assert that a cluster does not start on the directory, and leaves it as it is."""
+    content = (data_dir / "cluster.json").read_bytes()
+    # Again, to see that the first refusal has released the directory.
+    for _ in range(2):
+        with pytest.raises(
+            InvalidArgumentError, match=r"whose cluster\.json is not damaged"
+        ) as caught:
+            AsyncCluster(ClusterSettings(nodes=3, data_dir=data_dir))
+        assert str(data_dir) in str(caught.value)
+    assert (data_dir / "cluster.json").read_bytes() == content
+
+
+@pytest.mark.parametrize("damage", DAMAGED.values(), ids=DAMAGED)
+def test_damaged_metadata_is_refused(
+    tmp_path: Path, damage: Callable[[dict[str, Any]], object]
+) -> None:
+    """The message names the directory; the file stays as it is."""
+    path = stored_cluster(tmp_path)
+    data = json.loads(path.read_text())
+    damage(data)
+    path.write_text(json.dumps(data))
+    assert_is_refused(tmp_path)
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"5", b"\xff\xfe", b"{}"])
+def test_unreadable_metadata_is_refused(tmp_path: Path, content: bytes) -> None:
+    """In the same way."""
+    stored_cluster(tmp_path).write_bytes(content)
+    assert_is_refused(tmp_path)
+
+
+def test_commands_report_damaged_metadata(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without a traceback, from the command line and from a process of its own."""
+    path = stored_cluster(tmp_path)
+    path.write_bytes(path.read_bytes()[:-20])
+    for start in (Cluster, ClusterProcess):
+        with pytest.raises((InvalidArgumentError, ClusterError), match="is not damaged"):
+            start(nodes=3, data_dir=tmp_path).start()
+    serve = ["broker", "serve", "--nodes", "3", "--port", "0", "--control-port", "0"]
+    assert main([*serve, "--data-dir", str(tmp_path)]) == ExitCode.BAD_INPUT
+    assert "is not damaged" in capsys.readouterr().err
+
+
+def test_process_reports_data_of_more_nodes(tmp_path: Path) -> None:
+    """Without a traceback."""
+    stored_cluster(tmp_path)
+    with pytest.raises(ClusterError, match="nodes must be at least 3"):
+        ClusterProcess(nodes=2, data_dir=tmp_path).start()

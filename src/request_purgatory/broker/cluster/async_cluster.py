@@ -54,14 +54,21 @@ class AsyncCluster(ClusterCommands):
                 and groups.
 
         Raises:
-            ControllerError: the data directory has data of more nodes than `settings.nodes`.
-            InvalidArgumentError: another cluster uses the data directory.
+            InvalidArgumentError: another cluster uses the data directory, the directory has data of
+                more nodes than `settings.nodes`, or its metadata is damaged.
+            OSError: the data directory can't be read or written.
         """
         settings = settings or ClusterSettings()
         folder = settings.data_dir
         self._data_dir = None if folder is None else DataDir(folder)
+        try:
+            controller = Controller(settings)
+        except BaseException:
+            if self._data_dir is not None:
+                self._data_dir.release()
+            raise
         super().__init__(
-            ClusterParts(settings, Controller(settings), Network(), Faults(), recorder, wall_ms)
+            ClusterParts(settings, controller, Network(), Faults(), recorder, wall_ms)
         )
         self.wall_ms = wall_ms
         self.controller.on_change = self._send_partitions

@@ -35,6 +35,7 @@ from request_purgatory.broker.metadata.topics import (
 )
 from request_purgatory.broker.settings import ClusterSettings
 from request_purgatory.broker.wire.error_code import ErrorCode
+from request_purgatory.errors import InvalidArgumentError
 
 logger = logging.getLogger(__name__)
 
@@ -85,7 +86,9 @@ class Controller:
         """Create a controller, and load the topics in `settings.data_dir`, if there are any.
 
         Raises:
-            ControllerError: the directory has data of more nodes than `settings.nodes`.
+            InvalidArgumentError: the directory has data of more nodes than `settings.nodes`, or its
+                metadata is damaged.
+            OSError: the metadata can't be read or written.
         """
         self.settings = settings
         self.cluster_id = _base64_id(uuid.uuid4())
@@ -607,10 +610,8 @@ class Controller:
         partitions = [each for topic in stored.topics for each in topic.partitions]
         nodes = 1 + max((node for each in partitions for node in each.replicas), default=-1)
         if nodes > self.settings.nodes:
-            raise ControllerError(
-                ErrorCode.INVALID_REQUEST,
-                f"{path.parent} has data of {nodes} nodes: start at least as many, not "
-                f"{self.settings.nodes}",
+            raise InvalidArgumentError(
+                "nodes", f"at least {nodes}, of which {path.parent} has data", self.settings.nodes
             )
         self.cluster_id = stored.cluster_id
         self._next_producer_id = self._producer_ids_reserved = stored.producer_ids_reserved

@@ -10,7 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from request_purgatory.broker.log.checkpoint import flush_folder
-from request_purgatory.broker.metadata.topics import Partition, Topic
+from request_purgatory.broker.metadata.topic_configs import topic_config_error
+from request_purgatory.broker.metadata.topics import (
+    NO_LEADER,
+    Partition,
+    Topic,
+    topic_name_error,
+)
+from request_purgatory.errors import InvalidArgumentError
 
 FILE_NAME = "cluster.json"
 
@@ -55,13 +62,78 @@ def save_metadata(path: Path, metadata: StoredMetadata) -> None:
 
 
 def load_metadata(path: Path) -> StoredMetadata:
-    """Return the content of the file."""
-    data = json.loads(path.read_text())
-    return StoredMetadata(
-        data["cluster_id"],
-        data["nodes"],
-        data["producer_ids_taken"],
-        [_topic_from_json(each) for each in data["topics"]],
+    """Return the content of the file.
+
+    Raises:
+        InvalidArgumentError: the file is damaged.
+        OSError: the file can't be read.
+    """
+    try:
+        data = json.loads(path.read_text("utf-8"))
+        metadata = StoredMetadata(
+            data["cluster_id"],
+            data["nodes"],
+            data["producer_ids_taken"],
+            [_topic_from_json(each) for each in data["topics"]],
+        )
+        _check(metadata)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InvalidArgumentError(
+            "data_dir",
+            f"a directory whose {path.name} is not damaged ({type(error).__name__}: {error})",
+            str(path.parent),
+        ) from error
+    return metadata
+
+
+def _check(metadata: StoredMetadata) -> None:
+    """Check what the controller relies on.
+
+    Raises:
+        ValueError: the metadata can't be what a controller has stored.
+    """
+    _require(isinstance(metadata.cluster_id, str), "the cluster id", metadata.cluster_id)
+    _require(_is_count(metadata.nodes), "the number of nodes", metadata.nodes)
+    reserved = metadata.producer_ids_reserved
+    _require(_is_count(reserved), "the number of producer ids", reserved)
+    names = [topic.name for topic in metadata.topics]
+    _require(len(set(names)) == len(names), "the topics' names", names)
+    ids = [topic.topic_id for topic in metadata.topics]
+    _require(len(set(ids)) == len(ids), "the topics' ids", ids)
+    for topic in metadata.topics:
+        _require(topic_name_error(topic.name) is None, "a topic's name", topic.name)
+        error = topic_config_error(topic.configs)
+        _require(error is None, f"the configs of {topic.name}", error)
+        _require(bool(topic.partitions), f"the partitions of {topic.name}", topic.partitions)
+        for partition in topic.partitions:
+            replicas, isr = partition.replicas, partition.isr
+            _require(_is_nodes(replicas), f"the replicas of {partition.key}", replicas)
+            _require(
+                _is_nodes(isr) and set(isr) <= set(replicas),
+                f"the in-sync replicas of {partition.key}",
+                isr,
+            )
+            leader = partition.leader
+            _require(leader in (NO_LEADER, *replicas), f"the leader of {partition.key}", leader)
+            epochs = (partition.leader_epoch, partition.partition_epoch)
+            _require(all(map(_is_count, epochs)), f"the epochs of {partition.key}", epochs)
+
+
+def _require(is_valid: bool, what: str, value: object) -> None:
+    if not is_valid:
+        raise ValueError(f"{what} can't be {value!r}")
+
+
+def _is_count(value: object) -> bool:
+    return type(value) is int and value >= 0
+
+
+def _is_nodes(value: object) -> bool:
+    return (
+        isinstance(value, list)
+        and bool(value)
+        and all(map(_is_count, value))
+        and len(set(value)) == len(value)
     )
 
 
@@ -85,6 +157,15 @@ def _topic_to_json(topic: Topic) -> dict[str, Any]:
 
 def _topic_from_json(data: dict[str, Any]) -> Topic:
     partitions = [
-        Partition(data["name"], index, **each) for index, each in enumerate(data["partitions"])
+        Partition(
+            data["name"],
+            index,
+            each["replicas"],
+            each["isr"],
+            each["leader"],
+            each["leader_epoch"],
+            each["partition_epoch"],
+        )
+        for index, each in enumerate(data["partitions"])
     ]
     return Topic(data["name"], uuid.UUID(data["topic_id"]), partitions, data["configs"])
