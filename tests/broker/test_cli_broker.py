@@ -88,6 +88,34 @@ def test_served_cluster_serves_clients_and_runs_commands(
     ]
 
 
+def test_existing_topic_of_another_size_is_refused(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """A topic without numbers, or with those that it has, may exist."""
+    data_dir = ("--data-dir", str(tmp_path))
+    with served_cluster("--nodes", "2", "--topic", "t:2:2", *data_dir):
+        pass
+    for topic in ("t", "t:2", "t:2:2"):
+        with served_cluster("--nodes", "2", "--topic", topic, *data_dir) as (_, control):
+            assert len(run_command(capsys, control, "describe-topic", "t")) == 2
+    for topics, message in (
+        (["t:5"], "the number of partitions of the existing topic 't' must be 2, got 5"),
+        (["t:1"], "the number of partitions of the existing topic 't' must be 2, got 1"),
+        (["t:2:1"], "the number of replicas of the existing topic 't' must be 2, got 1"),
+        (["new:1", "new:2"], "partitions of the existing topic 'new' must be 1, got 2"),
+    ):
+        options = [option for topic in topics for option in ("--topic", topic)]
+        ran = subprocess.run(
+            [*SERVE, "--nodes", "2", *options, *data_dir],
+            capture_output=True,
+            text=True,
+            timeout=TIME_LIMIT,
+            check=False,
+        )
+        assert ran.returncode == ExitCode.BAD_INPUT
+        assert message in ran.stderr
+
+
 def test_served_cluster_prints_its_addresses_as_json_and_stops_on_sigterm() -> None:
     """The exit code is the one of a process that the signal ended."""
     process = subprocess.Popen(

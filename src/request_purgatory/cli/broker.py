@@ -129,7 +129,8 @@ def serve(
     """Run a cluster until SIGINT (Ctrl-C) or SIGTERM.
 
     Args:
-        topic: A topic to create, unless the data directory has it; may be repeated.
+        topic: A topic to create, unless the data directory has it, with as many partitions and
+            replicas; may be repeated.
         control_port: The port for the other commands of `purgatory broker`; 0 is a free one.
         record: Record requests that wait as a trace in this folder, for `purgatory import`.
         settings: The cluster.
@@ -174,9 +175,8 @@ async def _serve(
         async with AsyncExitStack() as stack:
             cluster = await stack.enter_async_context(AsyncCluster(settings, recorder=recorder))
             control = await stack.enter_async_context(ControlServer(cluster, control_port))
-            for name, partitions, replicas in topics:
-                if name not in cluster.controller.topics:
-                    cluster.create_topic(name, partitions=partitions, replication_factor=replicas)
+            for topic in topics:
+                _create_topic(cluster, *topic)
             _print_addresses(output, cluster, control.address)
             await stopped.wait()
             metrics = cluster.metrics()
@@ -185,6 +185,27 @@ async def _serve(
             recorder.close()
     print_metrics(output.console, metrics)
     return stop
+
+
+def _create_topic(cluster: AsyncCluster, name: str, partitions: int, replicas: int) -> None:
+    """Create a topic of the command line, unless the data directory has it.
+
+    Raises:
+        InvalidArgumentError: The data directory has it with other partitions or replicas.
+    """
+    existing = cluster.controller.topics.get(name)
+    if existing is None:
+        cluster.create_topic(name, partitions=partitions, replication_factor=replicas)
+        return
+    present = {
+        "partitions": (partitions, len(existing.partitions)),
+        "replicas": (replicas, len(existing.partitions[0].replicas)),
+    }
+    for what, (requested, number) in present.items():
+        if requested not in (-1, number):
+            raise InvalidArgumentError(
+                f"the number of {what} of the existing topic {name!r}", str(number), requested
+            )
 
 
 def _print_addresses(output: Output, cluster: AsyncCluster, control: str) -> None:
