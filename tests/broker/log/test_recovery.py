@@ -57,7 +57,8 @@ def files(folder: Path) -> list[Path]:
     return sorted(folder.glob("*.log"))
 
 
-def test_reopened_log_is_unchanged(tmp_path: Path) -> None:
+@pytest.mark.parametrize("clean", [False, True])
+def test_reopened_log_is_unchanged(tmp_path: Path, clean: bool) -> None:
     """Offsets, epochs, producers and timestamps are restored."""
     log = open_log(tmp_path)
     for number in range(9):
@@ -74,7 +75,7 @@ def test_reopened_log_is_unchanged(tmp_path: Path) -> None:
         log.max_timestamp_offset(),
         log.size_bytes,
     )
-    log.close()
+    log.close(clean=clean)
     again = open_log(tmp_path)
     assert before == (
         contents(again),

@@ -17,6 +17,7 @@ from request_purgatory.broker.log.batch import (
     with_offset_and_epoch,
 )
 from request_purgatory.broker.log.checkpoint import OffsetCheckpoint, flush_folder
+from request_purgatory.broker.log.clean_shutdown import CleanShutdown, write_clean_shutdown
 from request_purgatory.broker.log.errors import RecordError, StorageError
 from request_purgatory.broker.log.follower_append import (
     batches_that_fit,
@@ -106,7 +107,8 @@ class PartitionLog:
     ) -> PartitionLog:
         """Return the log in a folder, which is created if it does not exist.
 
-        What a crash left incomplete is truncated, see `recover`.
+        What a crash left incomplete is truncated, see `recover`. A log that was closed with `clean`
+        is complete.
 
         Args:
             name: The partition's name in messages, as in "orders-0".
@@ -330,13 +332,23 @@ class PartitionLog:
 
         Yields:
             The header and the bytes of each batch.
+
+        Raises:
+            RecordError: CORRUPT_MESSAGE for a batch that was damaged while the log was closed.
         """
         offset = max(from_offset, self._start_offset)
         while offset < self.end_offset:
             data = self.read(offset, _CHUNK_BYTES, self.end_offset, at_least_one=True)
+            base_offset = self._segments.at(offset).batch_start(offset)
             for header, batch in split_batches(data):
+                if header.base_offset != base_offset:
+                    raise RecordError(
+                        ErrorCode.CORRUPT_MESSAGE,
+                        f"{self.name} has a batch with base offset {header.base_offset} at offset "
+                        f"{base_offset}",
+                    )
                 yield header, batch
-                offset = header.next_offset
+                base_offset = offset = header.next_offset
 
     def records(self, from_offset: int = 0) -> Iterator[Record]:
         """Read all records but control records, from `from_offset` on.
@@ -497,13 +509,23 @@ class PartitionLog:
             self._is_folder_flushed = True
         self._flushed_offset = self.end_offset
 
-    def close(self) -> None:
-        """Close the log's files, with `flush_messages` after a flush; no-op if closed."""
+    def close(self, *, clean: bool = False) -> None:
+        """Close the log's files, with `flush_messages` after a flush; no-op if closed.
+
+        Args:
+            clean: Flush in any case, and note in a file that the log is complete: `open` then keeps
+                all of it.
+
+        Raises:
+            StorageError: The disk failed. The files are closed nevertheless.
+        """
         if self._closed:
             return
         try:
-            if self.settings.flush_messages is not None:
+            if clean or self.settings.flush_messages is not None:
                 self.flush()
+            if clean and self._folder is not None:
+                write_clean_shutdown(self._folder, CleanShutdown(self.end_offset, self.size_bytes))
         finally:
             self._closed = True
             self._segments.close()

@@ -5,10 +5,17 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
 from request_purgatory.broker.log.batch import BatchHeader, split_batches, verify_checksum
+from request_purgatory.broker.log.clean_shutdown import (
+    CleanShutdown,
+    delete_clean_shutdown,
+    read_clean_shutdown,
+)
+from request_purgatory.broker.log.closed_segment import index_closed_segment
 from request_purgatory.broker.log.errors import RecordError, StorageError
 from request_purgatory.broker.log.leader_epochs import LeaderEpochs
 from request_purgatory.broker.log.producer_states import ProducerStates
@@ -41,6 +48,9 @@ def recover(
 ) -> RecoveredLog:
     """Read every batch in a folder, and keep the valid ones up to the first invalid one.
 
+    A log that was closed in an orderly way, and has the same size as then, keeps all of its
+    batches; see `index_closed_segment`. Otherwise:
+
     1. Delete segments that end before `start_offset`, without reading them: their deletion was
        interrupted.
     2. Truncate a segment at its first batch that is incomplete or does not match its checksum. The
@@ -64,8 +74,19 @@ def recover(
     epochs, producers = LeaderEpochs(name), ProducerStates()
     segments: list[Segment] = []
     base_offsets = _segment_base_offsets(folder)
+    shutdown = _clean_shutdown(folder, base_offsets)
     while start_offset is not None and len(base_offsets) > 1 and base_offsets[1] <= start_offset:
         _delete(folder / segment_name(base_offsets.pop(0)))
+    if shutdown is not None:
+        try:
+            for base_offset, end_offset in pairwise([*base_offsets, shutdown.end_offset]):
+                segments.append(new_segment(base_offset))
+                index_closed_segment(segments[-1], end_offset, epochs, producers)
+        except StorageError:
+            for segment in segments:
+                segment.store.close()
+            raise
+        base_offsets.clear()
     for base_offset in base_offsets:
         path = folder / segment_name(base_offset)
         if segments and base_offset != segments[-1].next_offset:
@@ -98,6 +119,8 @@ def recover(
     start_offset = max(start_offset or 0, segments[0].base_offset)
     epochs.truncate_from_end(segments[-1].next_offset)
     epochs.truncate_from_start(start_offset)
+    # Not before: a damaged log that can't be opened must not be taken for crashed the next time.
+    delete_clean_shutdown(folder)
     return RecoveredLog(segments, start_offset, epochs, producers)
 
 
@@ -108,6 +131,15 @@ def _segment_base_offsets(folder: Path) -> list[int]:
     return sorted(
         int(path.stem) for path in folder.glob("*.log") if _SEGMENT_NAME.fullmatch(path.name)
     )
+
+
+def _clean_shutdown(folder: Path, base_offsets: list[int]) -> CleanShutdown | None:
+    """Return how the log was closed; None if it was not, or its files have other sizes since."""
+    shutdown = read_clean_shutdown(folder)
+    if shutdown is None:
+        return None
+    size = sum((folder / segment_name(each)).stat().st_size for each in base_offsets)
+    return shutdown if base_offsets and size == shutdown.size_bytes else None
 
 
 def _delete(path: Path) -> None:

@@ -94,23 +94,19 @@ class LogDirectory:
 
     def close(self, log: PartitionLog) -> None:
         """Flush and close a log, when the node stops in an orderly way."""
+        if self.folder is None:
+            return
         try:
-            log.flush()
+            log.close(clean=True)
         except RecordError:
             logger.exception("node %d can't flush %s", self.node_id, log.name)
-        if self.folder is not None:
-            self._close(log)
 
     def abandon(self, log: PartitionLog) -> None:
         """Close a log's files without a flush, when the node is killed."""
         if self.folder is not None:
-            self._close(log)
-
-    def _close(self, log: PartitionLog) -> None:
-        # A log with `flush_messages` flushes when it is closed. Here only `close` flushes, and has
-        # done so.
-        log.settings = replace(log.settings, flush_messages=None)
-        log.close()
+            # A log with `flush_messages` flushes when it is closed.
+            log.settings = replace(log.settings, flush_messages=None)
+            log.close()
 
     def delete(self, log: PartitionLog, key: TopicPartition, topic_id: uuid.UUID) -> None:
         """Delete a partition's log and high watermark."""
