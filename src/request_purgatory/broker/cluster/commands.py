@@ -137,7 +137,7 @@ class ClusterCommands:
 
         Returns:
             By node, purgatory and metric: PurgatorySize, NumDelayedOperations, Completions,
-            Cancellations, Expires, ExpiresPerSec (since the previous call), Purges and
+            Cancellations, Expires, ExpiresPerSec (the mean since the node's start), Purges and
             CallbackErrors. `Fetch` also has `follower.` and `consumer.` variants of Expires and
             ExpiresPerSec.
         """

@@ -150,7 +150,7 @@ class Node:
             fetchers=self.fetchers,
             groups=self.groups,
         )
-        self.metrics = NodeMetrics(self.purgatories, self.replicas.fetch_expirations)
+        self.metrics = NodeMetrics(self.purgatories, self.replicas.fetch_expirations, self.now_ms())
         self.server = Server(
             self.node_id,
             self.settings,

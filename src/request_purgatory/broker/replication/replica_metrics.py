@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -24,32 +24,35 @@ class FetchExpirations:
             self.consumer += 1
 
 
-@dataclass(frozen=True, slots=True)
-class ExpirationCounts:
-    """Counts of timeouts at one time, to compute rates between two readings."""
-
-    at_ms: int
-    counts: dict[str, int] = field(default_factory=dict)
-
-
 class NodeMetrics:
     """The metrics of a node's purgatories.
 
-    `ExpiresPerSec` is the rate since the previous reading; 0 at the first.
+    `ExpiresPerSec` is the mean rate since the node's start, as `MeanRate` of Kafka's meter of this
+    name. Readings do not affect one another.
     """
 
     def __init__(
-        self, purgatories: dict[str, Purgatory], fetch_expirations: FetchExpirations
+        self,
+        purgatories: dict[str, Purgatory],
+        fetch_expirations: FetchExpirations,
+        started_ms: int,
     ) -> None:
+        """Create the metrics of a node.
+
+        Args:
+            purgatories: the node's purgatories by name.
+            fetch_expirations: the timeouts of its fetches.
+            started_ms: the time of its start in milliseconds, on any monotonic clock.
+        """
         self._purgatories = purgatories
         self._fetch_expirations = fetch_expirations
-        self._previous: ExpirationCounts | None = None
+        self._started_ms = started_ms
 
     def read(self, now_ms: int) -> dict[str, dict[str, float]]:
         """Read the metrics of all purgatories.
 
         Args:
-            now_ms: the current time in milliseconds, on any monotonic clock.
+            now_ms: the current time in milliseconds, on the clock of the node's start.
 
         Returns:
             By purgatory and metric: PurgatorySize, NumDelayedOperations, Completions,
@@ -71,17 +74,12 @@ class NodeMetrics:
             counts[name] = metrics.expirations
         counts["Fetch.follower"] = self._fetch_expirations.follower
         counts["Fetch.consumer"] = self._fetch_expirations.consumer
-        previous = self._previous
+        seconds = (now_ms - self._started_ms) / 1_000
         for name, count in counts.items():
             purgatory_name, _, fetcher = name.partition(".")
             prefix = f"{fetcher}." if fetcher else ""
-            seconds = 0.0 if previous is None else (now_ms - previous.at_ms) / 1_000
-            rate = (
-                (count - previous.counts[name]) / seconds
-                if previous is not None and seconds > 0
-                else 0.0
-            )
             found[purgatory_name][f"{prefix}Expires"] = count
-            found[purgatory_name][f"{prefix}ExpiresPerSec"] = rate
-        self._previous = ExpirationCounts(now_ms, counts)
+            found[purgatory_name][f"{prefix}ExpiresPerSec"] = (
+                count / seconds if seconds > 0 else 0.0
+            )
         return found
