@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import uuid
 from pathlib import Path
 
 import pytest
 
 from request_purgatory.broker.log import LogSettings
+from request_purgatory.broker.log.free_memory import _malloc_trim
 from request_purgatory.broker.metadata.topics import TopicPartition
 from request_purgatory.broker.replication.log_directory import LogDirectory
 from tests.broker.log.batches import append, contents
@@ -87,3 +90,40 @@ def test_log_without_a_topic_id_is_kept(tmp_path: Path) -> None:
     assert (
         tmp_path / "orders-0" / "partition.metadata"
     ).read_text() == f"version: 0\ntopic_id: {OLD}\n"
+
+
+@pytest.mark.skipif(_malloc_trim() is None, reason="this system's allocator is left alone")
+def test_memory_of_a_deleted_log_is_given_back() -> None:
+    """Records and index; small records have an index of a quarter of their size."""
+    script = """
+import re, uuid
+from pathlib import Path
+from request_purgatory.broker.log import LogSettings, build_batch
+from request_purgatory.broker.metadata.topics import TopicPartition
+from request_purgatory.broker.replication.log_directory import LogDirectory
+
+def resident_kb():
+    return int(re.search(r"VmRSS:\\s+(\\d+) kB", Path("/proc/self/status").read_text())[1])
+
+key, topic_id = TopicPartition("t", 0), uuid.UUID(int=1)
+directory = LogDirectory(0, None)
+batch = build_batch([(None, b"x")], 1_700_000_000_000)
+blocks = []
+for _ in range(3):
+    before = resident_kb()
+    log = directory.open(key, topic_id, LogSettings(segment_bytes=4_000_000))
+    for number in range(150_000):
+        log.append_as_leader(batch, 1, 1_700_000_000_000)
+        if number % 5_000 == 0:
+            blocks.append(bytes(1_000))  # What else a process allocates meanwhile.
+    filled = resident_kb()
+    directory.delete(log, key, topic_id)
+    print(before, filled, resident_kb())
+"""
+    ran = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True
+    )
+    for line in ran.stdout.splitlines():
+        before, filled, deleted = map(int, line.split())
+        assert filled > before + 10_000
+        assert deleted < before + 2_000, ran.stdout

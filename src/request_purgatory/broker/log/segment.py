@@ -160,6 +160,17 @@ class Segment:
         for index in range(len(self._offsets) - 1, -1, -1):
             yield self.header(index)
 
+    def delete(self) -> None:
+        """Delete the file and the index; the segment must not be used any more.
+
+        Raises:
+            StorageError: The file could not be deleted.
+        """
+        self.store.delete()
+        self._offsets = array("q")
+        self._positions = array("I")
+        self._latest = array("q")
+
     def check(self) -> None:
         """Assert that the index matches the batches."""
         assert len(self._offsets) == len(self._positions) == len(self._latest)

@@ -158,9 +158,9 @@ class Segments:
             segment.store.close()
 
     def delete(self) -> None:
-        """Delete the files of all segments."""
+        """Delete the files and the indexes of all segments, which must not be used any more."""
         for segment in self._segments:
-            segment.store.delete()
+            segment.delete()
 
     def check(self) -> None:
         """Assert every invariant; reads the headers of all batches."""

@@ -13,12 +13,16 @@ from pathlib import Path
 from request_purgatory.broker.log import LogSettings, OpenFiles, PartitionLog, RecordError
 from request_purgatory.broker.log.checkpoint import flush_folder
 from request_purgatory.broker.log.errors import StorageError
+from request_purgatory.broker.log.free_memory import release_free_memory
 from request_purgatory.broker.metadata.topic_configs import topic_value
 from request_purgatory.broker.metadata.topics import Topic, TopicPartition
 from request_purgatory.broker.settings import ClusterSettings
 
 logger = logging.getLogger(__name__)
 
+#: The size of a log after whose deletion freed memory is returned to the operating system: its
+#: records, and the index of small records.
+_LARGE_LOG_BYTES = 1_048_576
 _CHECKPOINT_FILE = "high-watermarks.json"
 #: A file in each log's folder with the id of its topic, as in Kafka.
 _METADATA_FILE = "partition.metadata"
@@ -110,6 +114,7 @@ class LogDirectory:
 
     def delete(self, log: PartitionLog, key: TopicPartition, topic_id: uuid.UUID) -> None:
         """Delete a partition's log and high watermark."""
+        is_large = log.size_bytes >= _LARGE_LOG_BYTES
         if self._in_memory.get(key, (None,))[0] == topic_id:
             del self._in_memory[key]
         self._high_watermarks.pop((topic_id, key.partition), None)
@@ -119,6 +124,8 @@ class LogDirectory:
             # The files that are left have the deleted topic's id. They are deleted when the node
             # restarts, or when the name is used again.
             logger.exception("node %d can't delete %s", self.node_id, key)
+        if is_large:
+            release_free_memory()
 
     def delete_unknown(self, known: Iterable[tuple[TopicPartition, uuid.UUID]]) -> None:
         """Delete the logs of partitions that were deleted while the node was not running.
