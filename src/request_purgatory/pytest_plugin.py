@@ -9,6 +9,7 @@ is the number of nodes, and `kafka_subprocess` gives each cluster its own proces
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from itertools import count
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from request_purgatory.broker.cluster.cluster_client import ClusterClient
 
 _topic_numbers = count()
+#: What a topic's name must not contain, and what its 249 characters have room for beside a number.
+_NOT_IN_A_NAME = re.compile(r"[^a-zA-Z0-9._-]")
+_MAX_TEST_NAME = 230
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -85,6 +89,7 @@ def kafka_cluster(make_kafka_cluster: Callable[..., ClusterClient]) -> Iterator[
 @pytest.fixture
 def kafka_topic(kafka_cluster_of_session: ClusterClient, request: pytest.FixtureRequest) -> str:
     """Return the unique name of a new topic in the session's cluster."""
-    name = f"{request.node.originalname or request.node.name}-{next(_topic_numbers)}"
+    test = getattr(request.node, "originalname", None) or request.node.name
+    name = f"{_NOT_IN_A_NAME.sub('_', test)[:_MAX_TEST_NAME]}-{next(_topic_numbers)}"
     kafka_cluster_of_session.create_topic(name)
     return name

@@ -45,6 +45,56 @@ def test_fixtures_provide_clusters_and_topics(
     pytester.runpytest_subprocess(*_WITHOUT).assert_outcomes(passed=4)
 
 
+@pytest.mark.parametrize("subprocess", ["false", "true"])
+def test_fixtures_cause_no_warnings(pytester: pytest.Pytester, subprocess: str) -> None:
+    """Nor does kafka-python, which they import before the test does."""
+    pytester.makeini(f"[pytest]\nkafka_subprocess = {subprocess}\n")
+    pytester.makepyfile(
+        """
+        def test_of_a_cluster(kafka_cluster, kafka_topic):
+            from kafka import KafkaProducer
+
+            producer = KafkaProducer(bootstrap_servers=kafka_cluster.bootstrap_servers)
+            assert producer.send("made-by-itself", b"x").get(10).offset == 0
+            producer.close()
+
+        def test_of_an_import():
+            from request_purgatory.broker import ClusterProcess
+        """
+    )
+    pytester.runpytest_subprocess(*_WITHOUT, "-W", "error").assert_outcomes(passed=2)
+
+
+def test_topics_are_named_after_any_test(pytester: pytest.Pytester) -> None:
+    """Beyond ASCII, longer than a topic's name may be, and of a test that is no function."""
+    pytester.makepyfile(
+        f"""
+        import pytest
+        import unittest
+
+        def test_größe(kafka_topic):
+            assert kafka_topic == "test_gr__e-0"
+
+        @pytest.mark.parametrize("value", ["ß/?"])
+        def test_of_a_parameter(kafka_topic, value):
+            assert kafka_topic == "test_of_a_parameter-1"
+
+        def test_{"long" * 70}(kafka_topic):
+            assert kafka_topic.startswith("test_longlong")
+            assert len(kafka_topic) <= 249
+
+        class TestOfUnittest(unittest.TestCase):
+            @pytest.fixture(autouse=True)
+            def _keep_topic(self, kafka_topic):
+                self.topic = kafka_topic
+
+            def test_method(self):
+                assert self.topic == "test_method-3"
+        """
+    )
+    pytester.runpytest_subprocess(*_WITHOUT).assert_outcomes(passed=4)
+
+
 def test_missing_extra_fails_only_the_tests_that_need_it(pytester: pytest.Pytester) -> None:
     """The message says what to install."""
     pytester.makeconftest("import sys\nsys.modules['kafka'] = None\n")

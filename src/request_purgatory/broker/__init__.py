@@ -3,6 +3,10 @@
 Not for production.
 """
 
+# Before anything else imports kafka-python.
+from request_purgatory.broker.wire import kafka_python as _kafka_python  # noqa: F401
+
+# isort: split
 from request_purgatory.broker.cluster.async_cluster import AsyncCluster
 from request_purgatory.broker.cluster.cluster import Cluster
 from request_purgatory.broker.cluster.cluster_process import ClusterProcess
