@@ -163,18 +163,29 @@ def test_invalid_command_line_is_refused(
     assert re.search(message, " ".join(capsys.readouterr().err.split()))
 
 
-def test_missing_extra_is_named() -> None:
-    """Without kafka-python, the message says what to install."""
+@pytest.mark.parametrize(
+    ("package", "options", "needed"),
+    [
+        ("kafka", [], "'request-purgatory[broker]'"),
+        ("pyarrow", ["--record", "traffic"], "pyarrow"),
+    ],
+)
+def test_missing_package_is_named(
+    tmp_path: Path, package: str, options: list[str], needed: str
+) -> None:
+    """The message says what to install, and no more than that."""
+    serve = ["broker", *SERVE[4:], *options]
     script = (
-        "import sys; sys.modules['kafka'] = None;"
-        "from request_purgatory.cli.main import main; sys.exit(main(['broker', 'serve']))"
+        f"import sys; sys.modules[{package!r}] = None;"
+        f"from request_purgatory.cli.main import main; sys.exit(main({serve}))"
     )
     ran = subprocess.run(
         [sys.executable, "-c", script],
+        cwd=tmp_path,
         capture_output=True,
         text=True,
         timeout=TIME_LIMIT,
         check=False,
     )
-    assert (ran.returncode, ran.stdout) == (4, "")
-    assert "pip install 'request-purgatory[broker]'" in ran.stderr
+    assert (ran.returncode, ran.stdout) == (ExitCode.MISSING_DEPENDENCY, "")
+    assert ran.stderr.endswith(f"pip install {needed}\n")

@@ -155,7 +155,7 @@ def test_missing_pyarrow_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyP
         return usual(name, *arguments, **options)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(RecorderError, match="pip install"):
+    with pytest.raises(RecorderError, match=r"needs pyarrow: pip install pyarrow$"):
         Recorder(tmp_path / "trace")
 
 

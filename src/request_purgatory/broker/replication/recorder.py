@@ -43,7 +43,7 @@ class Recorder:
     def __init__(
         self, folder: Path, *, now_us: Callable[[], int] = lambda: time.time_ns() // 1_000
     ) -> None:
-        """Create a trace; needs pyarrow, which the extra `spark` installs.
+        """Create a trace; needs pyarrow, which the extra `broker` does not install.
 
         Args:
             folder: the trace's folder; it must be empty or absent.
@@ -57,9 +57,7 @@ class Recorder:
             import pyarrow as pa
             import pyarrow.parquet as pq
         except ImportError:
-            raise RecorderError(
-                "recording needs pyarrow: pip install 'request-purgatory[broker,spark]'"
-            ) from None
+            raise RecorderError("recording needs pyarrow: pip install pyarrow") from None
         if folder.exists() and any(folder.iterdir()):
             raise InvalidArgumentError("record", "an empty or absent folder", str(folder))
         self._pa = pa
