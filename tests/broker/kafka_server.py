@@ -225,6 +225,14 @@ def run_tool(
     )
 
 
+def run_class(libraries: Path, main: str) -> str:
+    """Run a class of Kafka's jars that prints something, and return what it prints."""
+    command = _java(libraries, main)
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=TIME_LIMIT, check=True
+    ).stdout
+
+
 def start_command(tools: Path, name: str, *arguments: str) -> list[str]:
     """Return the command line of one of Kafka's console tools."""
     package = "org.apache.kafka.tools" + (

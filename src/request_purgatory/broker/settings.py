@@ -42,10 +42,10 @@ class ClusterSettings:
         queued_max_request_bytes: Memory of all requests being read or handled, and, counted
             separately, of all responses that clients have not read. Kafka's default is no limit.
         connections_max_idle_ms: Time after which an idle connection is closed.
-        max_connections: Open connections of a node.
+        max_connections: Open connections of a node. Kafka's default is no limit.
         message_max_bytes: Largest record batch that a topic takes.
         fetch_max_bytes: Largest response to a fetch.
-        log_segment_bytes: Size of a segment file.
+        log_segment_bytes: Size of a segment file. Kafka's default is 1 GiB.
         log_retention_ms: Age at which segments are deleted; None keeps them.
         log_retention_bytes: Size of a partition at which its oldest segments are deleted; None is
             no limit.
@@ -55,15 +55,18 @@ class ClusterSettings:
         group_initial_rebalance_delay_ms: Time for which a new group waits for further members, so
             that members that start together join in one rebalance. Kafka's default is 3,000.
         group_max_size: Members of a group.
-        offsets_topic_num_partitions: Partitions of the topic of committed offsets.
+        offsets_topic_num_partitions: Partitions of the topic of committed offsets. Kafka's default
+            is 50.
         offsets_commit_timeout_ms: Time for which a commit waits for the offsets topic's replicas.
         offset_metadata_max_bytes: Largest metadata of a committed offset.
         producer_byte_rate: Bytes per second that each client id may produce; None is no limit.
         consumer_byte_rate: Bytes per second that each client id may fetch; None is no limit.
         quota_window_num: Windows over which the byte rates are averaged.
-        quota_window_size_ms: Length of such a window.
-        purgatory_purge_interval_requests: Completed operations that may remain in each purgatory's
-            watcher lists before a purge.
+        quota_window_size_ms: Length of such a window. Kafka has it in seconds.
+        fetch_purgatory_purge_interval_requests: Completed fetches that may remain in the watcher
+            lists of their purgatory before a purge.
+        producer_purgatory_purge_interval_requests: The same for produce requests.
+        delete_records_purgatory_purge_interval_requests: The same for requests to delete records.
         topic_defaults: Defaults of topic settings for new topics: any of Kafka's topic settings, as
             text.
     """
@@ -108,7 +111,9 @@ class ClusterSettings:
     quota_window_num: int = 11
     quota_window_size_ms: int = 1_000
 
-    purgatory_purge_interval_requests: int = 1_000
+    fetch_purgatory_purge_interval_requests: int = 1_000
+    producer_purgatory_purge_interval_requests: int = 1_000
+    delete_records_purgatory_purge_interval_requests: int = 1
 
     topic_defaults: dict[str, str] = field(default_factory=dict)
 

@@ -179,3 +179,24 @@ def test_delete_records_returns_the_low_watermark() -> None:
         assert (partition.error_code, partition.low_watermark) == (ErrorCode.REQUEST_TIMED_OUT, -1)
 
     run_scenario(scenario)
+
+
+def test_each_purgatory_has_kafkas_purge_interval() -> None:
+    """Those that Kafka's settings name, by these names; the others have Kafka's default."""
+    intervals = {
+        "fetch_purgatory_purge_interval_requests": 3,
+        "producer_purgatory_purge_interval_requests": 4,
+        "delete_records_purgatory_purge_interval_requests": 5,
+    }
+
+    async def scenario(harness: ClusterHarness) -> dict[str, int]:
+        found = harness.node(1).purgatories.items()
+        return {name: purgatory._purge_interval for name, purgatory in found}
+
+    others = dict.fromkeys(("Rebalance", "Sync", "Heartbeat", "Throttle"), 1_000)
+    assert run_scenario(scenario) == others | {"Fetch": 1_000, "Produce": 1_000, "DeleteRecords": 1}
+    assert run_scenario(scenario, **intervals) == others | {
+        "Fetch": 3,
+        "Produce": 4,
+        "DeleteRecords": 5,
+    }

@@ -40,6 +40,8 @@ from request_purgatory.broker.wire.apis import ApiTable
 
 #: The node's purgatories by name; the names are Kafka's where Kafka has such a purgatory.
 PURGATORIES = ("Produce", "Fetch", "DeleteRecords", "Rebalance", "Sync", "Heartbeat", "Throttle")
+#: The purge interval of the other purgatories: the default of Kafka's `DelayedOperationPurgatory`.
+_PURGE_INTERVAL = 1_000
 #: Kafka's `replica.high.watermark.checkpoint.interval.ms`.
 _CHECKPOINT_INTERVAL_MS = 5_000
 
@@ -103,8 +105,13 @@ class Node:
 
     async def start(self) -> None:
         """Open the purgatories and listen; `connect_controller` then gives the node partitions."""
-        interval = self.settings.purgatory_purge_interval_requests
+        intervals = {
+            "Produce": self.settings.producer_purgatory_purge_interval_requests,
+            "Fetch": self.settings.fetch_purgatory_purge_interval_requests,
+            "DeleteRecords": self.settings.delete_records_purgatory_purge_interval_requests,
+        }
         for name in PURGATORIES:
+            interval = intervals.get(name, _PURGE_INTERVAL)
             purgatory = Purgatory(f"{name}-{self.node_id}", purge_interval=interval)
             self.purgatories[name] = await self._stack.enter_async_context(purgatory)
         replica_purgatories = ReplicaPurgatories(

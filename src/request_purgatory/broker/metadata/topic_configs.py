@@ -43,7 +43,8 @@ class TopicConfig:
     type: ConfigType
     default: Callable[[ClusterSettings], str]
     minimum: float | None = None
-    #: The values of a STRING or of a LIST's elements; None allows all.
+    maximum: float | None = None
+    #: The allowed texts, of a LIST those of its elements; None allows all.
     allowed: tuple[str, ...] | None = None
 
     def error(self, value: str | None) -> str | None:
@@ -62,6 +63,8 @@ class TopicConfig:
             return f"{invalid}: Not a number of type {self.type.name}"
         if self.minimum is not None and number < self.minimum:
             return f"{invalid}: Value must be at least {self.minimum:.0f}"
+        if self.maximum is not None and number > self.maximum:
+            return f"{invalid}: Value must be no more than {self.maximum:.0f}"
         if self.type is ConfigType.BOOLEAN and value.lower() not in ("true", "false"):
             return f"{invalid}: Expected value to be either true or false"
         for each in value.split(",") if self.type is ConfigType.LIST else [value]:
@@ -82,18 +85,23 @@ def _flag_text(value: bool) -> str:
     return str(value).lower()
 
 
+_GZIP_LEVELS = ("-1", *map(str, range(1, 10)))
 _COMPRESSION = ("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd")
 
 _BOOLEAN, _STRING, _INT = ConfigType.BOOLEAN, ConfigType.STRING, ConfigType.INT
 _LONG, _DOUBLE, _LIST = ConfigType.LONG, ConfigType.DOUBLE, ConfigType.LIST
 
-#: All settings of topics. Some have no effect here (tiered storage, compaction, throttled
-#: replicas): clients commonly set them, so they are stored and described.
+#: All settings of topics. Some have no effect here (tiered storage, compaction, throttled replicas,
+#: levels of compression, since batches stay as they are): clients commonly set them, so they are
+#: stored and described.
 TOPIC_CONFIGS = {
     config.name: config
     for config in (
         TopicConfig("cleanup.policy", _LIST, _constant("delete"), allowed=("compact", "delete")),
+        TopicConfig("compression.gzip.level", _INT, _constant("-1"), allowed=_GZIP_LEVELS),
+        TopicConfig("compression.lz4.level", _INT, _constant("9"), minimum=1, maximum=17),
         TopicConfig("compression.type", _STRING, _constant("producer"), allowed=_COMPRESSION),
+        TopicConfig("compression.zstd.level", _INT, _constant("3"), minimum=-131_072, maximum=22),
         TopicConfig("delete.retention.ms", _LONG, _constant("86400000"), minimum=0),
         TopicConfig("file.delete.delay.ms", _LONG, _constant("60000"), minimum=0),
         TopicConfig("flush.messages", _LONG, lambda s: str(s.flush_messages or 2**63 - 1),
@@ -162,6 +170,9 @@ def topic_value(name: str, configs: dict[str, str], settings: ClusterSettings) -
 _BROKER_NAMES = {
     "max.message.bytes": "message.max.bytes",
     "compression.type": "compression.type",
+    "compression.gzip.level": "compression.gzip.level",
+    "compression.lz4.level": "compression.lz4.level",
+    "compression.zstd.level": "compression.zstd.level",
     "min.insync.replicas": "min.insync.replicas",
     "unclean.leader.election.enable": "unclean.leader.election.enable",
     "delete.retention.ms": "log.cleaner.delete.retention.ms",
@@ -201,6 +212,7 @@ _NOT_IN_KAFKA = frozenset({
     "topic_defaults",
     "producer_byte_rate",
     "consumer_byte_rate",
+    "quota_window_size_ms",
 })
 _LONG_SETTINGS = frozenset({
     "connections_max_idle_ms",

@@ -1,0 +1,107 @@
+"""The settings' names, types and defaults, compared with those in Apache Kafka's artifacts."""
+
+from __future__ import annotations
+
+import html
+import re
+from dataclasses import fields
+from typing import NamedTuple
+
+import pytest
+
+from request_purgatory.broker import ClusterSettings
+from request_purgatory.broker.metadata.topic_configs import TOPIC_CONFIGS, broker_configs
+from tests.broker.kafka_server import broker_libraries, run_class
+
+pytestmark = [pytest.mark.jvm, pytest.mark.smoke]
+
+#: The settings that Kafka's brokers do not have, with the reasons.
+NOT_KAFKAS = {
+    "nodes": "the brokers of a cluster are processes of their own",
+    "port": "part of `listeners`",
+    "data_dir": "`log.dirs`, of each broker",
+    "flush_messages": "the default of the topic setting `flush.messages`",
+    "topic_defaults": "the defaults of all other topic settings",
+    "producer_byte_rate": "a quota, which clients set",
+    "consumer_byte_rate": "a quota, which clients set",
+    "quota_window_size_ms": "`quota.window.size.seconds`: tests can't wait for whole seconds",
+}
+#: The settings with another default, with the reasons.
+OTHER_DEFAULTS = {
+    "default_replication_factor": "the nodes of a cluster replicate, unless a test says otherwise",
+    "broker_session_timeout_ms": "tests do not wait for 9 s until a partitioned node is fenced",
+    "queued_max_request_bytes": "a process of its own memory limits it",
+    "max_connections": "a process of its own memory limits them",
+    "log_segment_bytes": "logs are in memory",
+    "log_retention_ms": "null, since `log.retention.hours` has the default",
+    "group_initial_rebalance_delay_ms": "tests do not wait for 3 s for the first member",
+    "offsets_topic_num_partitions": "50 partitions would take longer to create than a test to run",
+}
+#: The topic settings with another default, with the reasons.
+OTHER_TOPIC_DEFAULTS = {
+    "segment.bytes": OTHER_DEFAULTS["log_segment_bytes"],
+}
+
+_SETTING = re.compile(r"<h4>.*?</h4>.*?</table>", re.DOTALL)
+_NAME = re.compile(r'<h4>.*?href="#[^"]*">(.*?)</a>', re.DOTALL)
+_ROW = re.compile(r"<tr><th>(.*?):</th><td>(.*?)</td></tr>", re.DOTALL)
+#: What the documentation adds to a number: "604800000 (7 days)".
+_UNIT = re.compile(r" \(.*\)$")
+
+
+class KafkaSetting(NamedTuple):
+    """A setting as Kafka documents it."""
+
+    type: str
+    default: str | None
+
+
+def settings_of(main: str) -> dict[str, KafkaSetting]:
+    """Return the settings that a class of Kafka documents, by name."""
+    found = {}
+    for entry in _SETTING.findall(run_class(broker_libraries(), main)):
+        name = _NAME.search(entry)
+        assert name is not None, entry
+        rows = {key: html.unescape(value) for key, value in _ROW.findall(entry)}
+        default = _UNIT.sub("", rows["Default"]) if "Default" in rows else None
+        found[name.group(1)] = KafkaSetting(rows["Type"], "" if default == '""' else default)
+    return found
+
+
+def text(value: object) -> str:
+    """Return a default as Kafka writes it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def test_settings_have_kafkas_names_types_and_defaults() -> None:
+    """But for those that are listed above, each of which does differ."""
+    kafkas = settings_of("kafka.server.KafkaConfig")
+    ours = ClusterSettings()
+    names = {each.name: each.name.replace("_", ".") for each in fields(ours)}
+    assert {name for name, dotted in names.items() if dotted not in kafkas} == set(NOT_KAFKAS)
+    defaults = {name: getattr(ours, name) for name in names if name not in NOT_KAFKAS}
+    differing = {
+        name
+        for name, default in defaults.items()
+        # Kafka has -1 for "no limit".
+        if text(-1 if default is None else default) != kafkas[names[name]].default
+    }
+    assert differing == set(OTHER_DEFAULTS)
+    described = {config.name: config.type.name.lower() for config in broker_configs(ours, 0)}
+    del described["broker.id"]
+    assert described == {names[name]: kafkas[names[name]].type for name in defaults}
+
+
+def test_topic_settings_have_kafkas_names_types_and_defaults() -> None:
+    """All of Kafka's, and no others."""
+    kafkas = settings_of("org.apache.kafka.storage.internals.log.LogConfig")
+    assert set(TOPIC_CONFIGS) == set(kafkas)
+    types = {name: config.type.name.lower() for name, config in TOPIC_CONFIGS.items()}
+    assert types == {name: setting.type for name, setting in kafkas.items()}
+    ours = ClusterSettings()
+    differing = {
+        name
+        for name, config in TOPIC_CONFIGS.items()
+        if config.default(ours) != kafkas[name].default
+    }
+    assert differing == set(OTHER_TOPIC_DEFAULTS)
