@@ -9,11 +9,14 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any, Unpack, get_type_hints
 
+import numpy as np
 import pytest
 
 from request_purgatory.broker import Cluster, ClusterError, ClusterProcess, ClusterSettings
 from request_purgatory.broker.cluster.cluster_client import ClusterClient
+from request_purgatory.broker.settings import ClusterOptions
 from request_purgatory.errors import InvalidArgumentError
 from tests.broker.parity.raw import RawClient
 from tests.broker.raw_requests import fetch, fetch_fields, produce
@@ -240,12 +243,95 @@ def test_data_directory_belongs_to_one_running_cluster(tmp_path: Path) -> None:
             "default_replication_factor must be between 1 and 2, the number of nodes, got 3",
         ),
         ({"message_max_bytes": 3}, "message_max_bytes must be at least 64, got 3"),
+        ({"min_insync_replicas": "2"}, "min_insync_replicas must be a whole number .* got '2'"),
+        ({"num_partitions": 2.5}, "num_partitions must be a whole number .* got 2.5"),
+        ({"num_partitions": True}, "num_partitions must be a whole number .* got True"),
+        ({"num_partitions": None}, r"must be a whole number \(an int\), got None"),
+        ({"log_retention_ms": "7d"}, r"must be a whole number \(an int\) or None, got '7d'"),
+        (
+            {"auto_create_topics_enable": "false"},
+            "auto_create_topics_enable must be True or False, got 'false'",
+        ),
+        ({"auto_create_topics_enable": 0}, "must be True or False, got 0"),
+        ({"producer_byte_rate": "1e6"}, "must be a number or None, got '1e6'"),
+        ({"producer_byte_rate": False}, "must be a number or None, got False"),
+        ({"data_dir": 5}, "data_dir must be a Path or None, got 5"),
+        ({"topic_defaults": [("retention.ms", "5")]}, "topic_defaults must be a dict, got"),
     ],
 )
-def test_invalid_settings_are_refused(settings: dict[str, int], message: str) -> None:
+def test_invalid_settings_are_refused(settings: dict[str, Any], message: str) -> None:
     """When the settings are created."""
     with pytest.raises(InvalidArgumentError, match=message):
         ClusterSettings(**settings)
+
+
+def test_settings_accept_every_whole_number(tmp_path: Path) -> None:
+    """NumPy's too; a directory may be text."""
+    settings = Cluster(num_partitions=np.int64(3), data_dir=str(tmp_path)).settings
+    assert type(settings.num_partitions) is int
+    assert settings.num_partitions == 3
+    assert settings.data_dir == tmp_path
+
+
+def test_unknown_settings_are_refused() -> None:
+    """Before the start; `test_keyword_arguments_are_the_settings` is what mypy goes by."""
+    with pytest.raises(TypeError, match="nodse"):
+        Cluster(nodse=2)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="nodse"):
+        ClusterProcess(nodse=2)  # type: ignore[call-arg]
+    with pytest.raises(InvalidArgumentError, match="num_partitions"):
+        Cluster(num_partitions="2")  # type: ignore[arg-type]
+
+
+def test_keyword_arguments_are_the_settings() -> None:
+    """With their types; `nodes` comes first, and a directory may be text."""
+    hints = get_type_hints(ClusterSettings)
+    assert hints.pop("nodes") is int
+    hints["data_dir"] |= str
+    assert get_type_hints(ClusterOptions) == hints
+    for kind in (Cluster, ClusterProcess):
+        assert get_type_hints(kind.__init__)["settings"] == Unpack[ClusterOptions]
+
+
+@pytest.mark.parametrize(
+    ("configs", "message"),
+    [
+        ({"cleanup.polcy": "delete"}, "Unknown topic config name: cleanup.polcy"),
+        ({"cleanup.policy": "nonsense"}, "Invalid value nonsense .* must be one of: compact"),
+        ({"retention.ms": 5}, "Invalid value 5 for configuration retention.ms: Expected text"),
+        ({"retention.ms": None}, "Null value not supported"),
+        ({"retention.ms": "1_000"}, "Invalid value 1_000 .* Not a number of type LONG"),
+        ({"retention.ms": f"{2**63}"}, "Not a number of type LONG"),
+        ({"retention.ms": "1" * 5_000}, "Not a number of type LONG"),
+        ({"segment.bytes": f"{2**31}"}, "Not a number of type INT"),
+        ({"min.cleanable.dirty.ratio": "half"}, "Not a number of type DOUBLE"),
+        ({"min.cleanable.dirty.ratio": "1.5"}, "Value must be no more than 1"),
+        ({"preallocate": "1"}, "Expected value to be either true or false"),
+    ],
+)
+def test_invalid_topic_settings_are_refused(configs: dict[str, Any], message: str) -> None:
+    """As a topic's own, and as the defaults of all topics."""
+    with pytest.raises(InvalidArgumentError, match=f"topic_defaults must be .*{message}"):
+        Cluster(topic_defaults=configs).start()
+    with Cluster() as cluster:
+        with pytest.raises(ClusterError, match=message):
+            cluster.create_topic("t", configs=configs)
+        with pytest.raises(ClusterError, match="does not host"):
+            cluster.describe_topic("t")
+
+
+def test_compaction_is_accepted_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    """Clients such as Kafka Streams create compacted topics; nothing is compacted."""
+    with Cluster(nodes=1) as cluster:
+        cluster.create_topic("plain")
+        assert not caplog.messages
+        cluster.create_topic("table", configs={"cleanup.policy": "compact"})
+        (message,) = caplog.messages
+        assert message.startswith("table: cleanup.policy=compact is accepted, but nothing")
+    caplog.clear()
+    with Cluster(topic_defaults={"cleanup.policy": "compact,delete"}):
+        (message,) = caplog.messages
+        assert message.startswith("topic_defaults: cleanup.policy=compact,delete is accepted")
 
 
 def test_cluster_process_ends_with_its_parent() -> None:

@@ -37,6 +37,11 @@ OTHER_DEFAULTS = {
     "group_initial_rebalance_delay_ms": "tests do not wait for 3 s for the first member",
     "offsets_topic_num_partitions": "50 partitions would take longer to create than a test to run",
 }
+#: The topic settings that take any value, with the reasons.
+UNCHECKED = {
+    "follower.replication.throttled.replicas": "it has no effect",
+    "leader.replication.throttled.replicas": "it has no effect",
+}
 #: The topic settings with another default, with the reasons.
 OTHER_TOPIC_DEFAULTS = {
     "segment.bytes": OTHER_DEFAULTS["log_segment_bytes"],
@@ -54,6 +59,7 @@ class KafkaSetting(NamedTuple):
 
     type: str
     default: str | None
+    valid_values: str
 
 
 def settings_of(main: str) -> dict[str, KafkaSetting]:
@@ -64,7 +70,9 @@ def settings_of(main: str) -> dict[str, KafkaSetting]:
         assert name is not None, entry
         rows = {key: html.unescape(value) for key, value in _ROW.findall(entry)}
         default = _UNIT.sub("", rows["Default"]) if "Default" in rows else None
-        found[name.group(1)] = KafkaSetting(rows["Type"], "" if default == '""' else default)
+        found[name.group(1)] = KafkaSetting(
+            rows["Type"], "" if default == '""' else default, rows.get("Valid Values", "")
+        )
     return found
 
 
@@ -105,3 +113,24 @@ def test_topic_settings_have_kafkas_names_types_and_defaults() -> None:
         if config.default(ours) != kafkas[name].default
     }
     assert differing == set(OTHER_TOPIC_DEFAULTS)
+
+
+def test_topic_settings_have_kafkas_valid_values() -> None:
+    """But for those that are listed above."""
+    kafkas = settings_of("org.apache.kafka.storage.internals.log.LogConfig")
+    for name, config in TOPIC_CONFIGS.items():
+        valid = kafkas[name].valid_values
+        numbers = re.fullmatch(r"\[(-?\d+),\.\.\.(?:,(-?\d+))?\](?: or (-?\d+))?", valid)
+        if name in UNCHECKED:
+            assert valid, name
+            assert (config.minimum, config.maximum, config.allowed) == (None, None, None), name
+        elif numbers is None:
+            texts = tuple(valid.strip("[]").split(", ")) if valid else None
+            assert (config.minimum, config.maximum) == (None, None), name
+            assert texts == config.allowed or set(texts or ()) == set(config.allowed or ()), name
+        else:
+            least, most, other = numbers.groups()
+            for number in (least, most, other):
+                assert number is None or config.error(number) is None, (name, number)
+            assert config.error(str(int(least) - 1)), name
+            assert most is None or config.error(str(int(most) + 1)), name

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
 from pathlib import Path
+from types import NoneType
+from typing import Any, TypedDict, get_args, get_type_hints
 
-from request_purgatory.errors import InvalidArgumentError
+from request_purgatory.errors import InvalidArgumentError, whole_number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +136,8 @@ class ClusterSettings:
             "max_connections": 1,
         }
         for name in (each.name for each in fields(self)):
-            value = getattr(self, name)
+            value = _checked_type(name, getattr(self, name))
+            object.__setattr__(self, name, value)
             minimum = minimums.get(name, 0)
             is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
             if is_number and value < minimum:
@@ -155,3 +158,95 @@ class ClusterSettings:
     def replication_factor(self) -> int:
         """The replication factor of topics that are created without one."""
         return self.default_replication_factor or min(self.nodes, 3)
+
+
+_HINTS = get_type_hints(ClusterSettings)
+
+
+def _checked_type(name: str, value: Any) -> Any:
+    """Return the value of a field if it has the field's type, whole numbers as an int.
+
+    Raises:
+        InvalidArgumentError: It has another type.
+    """
+    kinds = get_args(_HINTS[name]) or (_HINTS[name],)
+    if name == "topic_defaults":
+        if not isinstance(value, dict):
+            raise InvalidArgumentError(name, "a dict", value)
+        return value
+    if value is None and NoneType in kinds:
+        return value
+    or_none = " or None" if NoneType in kinds else ""
+    if int in kinds:
+        return whole_number(name, value, f"a whole number (an int){or_none}")
+    is_flag = isinstance(value, bool)
+    if bool in kinds and not is_flag:
+        raise InvalidArgumentError(name, "True or False", value)
+    if float in kinds and (is_flag or not isinstance(value, (int, float))):
+        raise InvalidArgumentError(name, f"a number{or_none}", value)
+    if Path in kinds and not isinstance(value, Path):
+        raise InvalidArgumentError(name, f"a Path{or_none}", value)
+    return value
+
+
+class ClusterOptions(TypedDict, total=False):
+    """The fields of `ClusterSettings` as keyword arguments, without `nodes`."""
+
+    data_dir: Path | str | None
+    port: int
+    flush_messages: int | None
+    auto_create_topics_enable: bool
+    num_partitions: int
+    default_replication_factor: int | None
+    min_insync_replicas: int
+    replica_lag_time_max_ms: int
+    replica_fetch_wait_max_ms: int
+    replica_fetch_min_bytes: int
+    replica_fetch_max_bytes: int
+    unclean_leader_election_enable: bool
+    broker_session_timeout_ms: int
+    socket_request_max_bytes: int
+    queued_max_request_bytes: int
+    connections_max_idle_ms: int
+    max_connections: int
+    message_max_bytes: int
+    fetch_max_bytes: int
+    log_segment_bytes: int
+    log_retention_ms: int | None
+    log_retention_bytes: int | None
+    log_retention_check_interval_ms: int
+    group_min_session_timeout_ms: int
+    group_max_session_timeout_ms: int
+    group_initial_rebalance_delay_ms: int
+    group_max_size: int
+    offsets_topic_num_partitions: int
+    offsets_commit_timeout_ms: int
+    offset_metadata_max_bytes: int
+    producer_byte_rate: float | None
+    consumer_byte_rate: float | None
+    quota_window_num: int
+    quota_window_size_ms: int
+    fetch_purgatory_purge_interval_requests: int
+    producer_purgatory_purge_interval_requests: int
+    delete_records_purgatory_purge_interval_requests: int
+    topic_defaults: dict[str, str]
+
+
+def settings_from(nodes: int, options: ClusterOptions) -> ClusterSettings:
+    """Return the settings that keyword arguments stand for.
+
+    Args:
+        nodes: the number of nodes.
+        options: other fields of `ClusterSettings`; `data_dir` may be text.
+
+    Returns:
+        The settings.
+
+    Raises:
+        InvalidArgumentError: a value is not allowed.
+        TypeError: a setting is unknown.
+    """
+    values: dict[str, Any] = dict(options)
+    if isinstance(values.get("data_dir"), str):
+        values["data_dir"] = Path(values["data_dir"])
+    return ClusterSettings(nodes=nodes, **values)

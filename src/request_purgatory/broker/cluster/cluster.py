@@ -6,13 +6,13 @@ import asyncio
 import threading
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from request_purgatory.broker.cluster.async_cluster import AsyncCluster
 from request_purgatory.broker.cluster.cluster_client import ClusterClient
 from request_purgatory.broker.cluster.run_command import ClusterError, run_command
 from request_purgatory.broker.replication.recorder import Recorder
-from request_purgatory.broker.settings import ClusterSettings
+from request_purgatory.broker.settings import ClusterOptions, settings_from
 
 #: Seconds for the start, for the stop and for each command.
 _TIMEOUT = 60.0
@@ -26,7 +26,11 @@ class Cluster(ClusterClient):
     """
 
     def __init__(
-        self, nodes: int = 1, *, record: Path | str | None = None, **settings: Any
+        self,
+        nodes: int = 1,
+        *,
+        record: Path | str | None = None,
+        **settings: Unpack[ClusterOptions],
     ) -> None:
         """Create a cluster; `start` or entering the `with` block starts it.
 
@@ -39,9 +43,7 @@ class Cluster(ClusterClient):
             InvalidArgumentError: a setting's value is not allowed.
             TypeError: a setting is unknown.
         """
-        if isinstance(settings.get("data_dir"), str):
-            settings["data_dir"] = Path(settings["data_dir"])
-        self.settings = ClusterSettings(nodes=nodes, **settings)
+        self.settings = settings_from(nodes, settings)
         self._record = None if record is None else Path(record)
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None

@@ -11,12 +11,12 @@ import threading
 import time
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from request_purgatory.broker.cluster.admin_server import ControlClient
 from request_purgatory.broker.cluster.cluster_client import ClusterClient
 from request_purgatory.broker.cluster.run_command import ClusterError
-from request_purgatory.broker.settings import ClusterSettings
+from request_purgatory.broker.settings import ClusterOptions, settings_from
 
 #: Seconds for the start and for the stop.
 _TIMEOUT = 60.0
@@ -30,12 +30,14 @@ class ClusterProcess(ClusterClient):
     """
 
     def __init__(
-        self, nodes: int = 1, *, record: Path | str | None = None, **settings: Any
+        self,
+        nodes: int = 1,
+        *,
+        record: Path | str | None = None,
+        **settings: Unpack[ClusterOptions],
     ) -> None:
         """Create a cluster; arguments and errors are those of `Cluster`."""
-        if isinstance(settings.get("data_dir"), str):
-            settings["data_dir"] = Path(settings["data_dir"])
-        self.settings = ClusterSettings(nodes=nodes, **settings)
+        self.settings = settings_from(nodes, settings)
         self._record = None if record is None else str(record)
         self._process: subprocess.Popen[bytes] | None = None
         self._control: ControlClient | None = None

@@ -39,6 +39,8 @@ from request_purgatory.errors import InvalidArgumentError
 
 logger = logging.getLogger(__name__)
 
+_POLICY = "cleanup.policy"
+
 #: Producer ids reserved in the file at a time, so that no id is assigned twice after a crash.
 _PRODUCER_ID_BLOCK = 1_000
 
@@ -87,9 +89,15 @@ class Controller:
 
         Raises:
             InvalidArgumentError: the directory has data of more nodes than `settings.nodes`, or its
-                metadata is damaged.
+                metadata is damaged, or `settings.topic_defaults` are not settings of topics.
             OSError: the metadata can't be read or written.
         """
+        error = topic_config_error(settings.topic_defaults)
+        if error is not None:
+            raise InvalidArgumentError(
+                "topic_defaults", f"valid settings of topics ({error})", settings.topic_defaults
+            )
+        _warn_about_compaction("topic_defaults", settings.topic_defaults)
         self.settings = settings
         self.cluster_id = _base64_id(uuid.uuid4())
         self.topics: dict[str, Topic] = {}
@@ -162,6 +170,8 @@ class Controller:
             replicas = self._assign_replicas(partitions, replication_factor)
         given = configs or {}
         _check_configs(given)
+        if not validate_only and not internal:
+            _warn_about_compaction(name, given)
         topic = Topic(
             name,
             uuid.uuid4(),
@@ -354,6 +364,8 @@ class Controller:
         topic = self.require_topic(name)
         _check_configs(configs)
         before = topic.configs
+        if configs.get(_POLICY) != before.get(_POLICY):
+            _warn_about_compaction(name, configs)
         topic.configs = dict(configs)
         changed = [_copy(each) for each in topic.partitions]
         for partition in changed:
@@ -646,6 +658,16 @@ def _check_configs(configs: Mapping[str, str | None]) -> None:
     error = topic_config_error(configs)
     if error is not None:
         raise ControllerError(ErrorCode.INVALID_CONFIG, error)
+
+
+def _warn_about_compaction(subject: str, configs: Mapping[str, str | None]) -> None:
+    if "compact" in (configs.get(_POLICY) or ""):
+        logger.warning(
+            "%s: %s=%s is accepted, but nothing is compacted: each record of a key is kept",
+            subject,
+            _POLICY,
+            configs[_POLICY],
+        )
 
 
 def _base64_id(identifier: uuid.UUID) -> str:

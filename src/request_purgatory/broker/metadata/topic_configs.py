@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from enum import IntEnum
@@ -51,15 +52,11 @@ class TopicConfig:
         """Return why a value is not allowed, in Kafka's words; None if it is allowed."""
         if value is None:
             return f"Null value not supported for topic configs: {self.name}"
+        if not isinstance(value, str):  # From code or JSON; over Kafka's protocol, all are text.
+            return f"Invalid value {value!r} for configuration {self.name}: Expected text"
         invalid = f"Invalid value {value} for configuration {self.name}"
-        try:
-            if self.type in (ConfigType.INT, ConfigType.LONG):
-                number: float = int(value)
-            elif self.type is ConfigType.DOUBLE:
-                number = float(value)
-            else:
-                number = 0
-        except ValueError:
+        number = _number(self.type, value)
+        if number is None:
             return f"{invalid}: Not a number of type {self.type.name}"
         if self.minimum is not None and number < self.minimum:
             return f"{invalid}: Value must be at least {self.minimum:.0f}"
@@ -70,6 +67,28 @@ class TopicConfig:
         for each in value.split(",") if self.type is ConfigType.LIST else [value]:
             if self.allowed is not None and each.strip() not in self.allowed:
                 return f"{invalid}: String must be one of: {', '.join(self.allowed)}"
+        return None
+
+
+#: The bits of the whole numbers, as in Java.
+_BITS = {ConfigType.INT: 32, ConfigType.LONG: 64}
+#: Python's `int` also takes underscores and digits of other scripts.
+_WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,100}")
+
+
+def _number(kind: ConfigType, text: str) -> float | None:
+    """Return the number that a text stands for; None if it is none, and 0 for other types."""
+    bits = _BITS.get(kind)
+    if bits is not None:
+        if _WHOLE_NUMBER.fullmatch(text.strip()) is None:
+            return None
+        number = int(text)
+        return number if -(2 ** (bits - 1)) <= number < 2 ** (bits - 1) else None
+    if kind is not ConfigType.DOUBLE:
+        return 0
+    try:
+        return float(text)
+    except ValueError:
         return None
 
 
@@ -118,7 +137,7 @@ TOPIC_CONFIGS = {
         TopicConfig("message.timestamp.before.max.ms", _LONG, _constant(str(2**63 - 1)), minimum=0),
         TopicConfig("message.timestamp.type", _STRING, _constant("CreateTime"),
                     allowed=("CreateTime", "LogAppendTime")),
-        TopicConfig("min.cleanable.dirty.ratio", _DOUBLE, _constant("0.5"), minimum=0),
+        TopicConfig("min.cleanable.dirty.ratio", _DOUBLE, _constant("0.5"), minimum=0, maximum=1),
         TopicConfig("min.compaction.lag.ms", _LONG, _constant("0"), minimum=0),
         TopicConfig("min.insync.replicas", _INT, lambda s: str(s.min_insync_replicas), minimum=1),
         TopicConfig("preallocate", _BOOLEAN, _constant("false")),
