@@ -24,6 +24,7 @@ from tests.support.children import in_child
 
 TIME_LIMIT = 30.0
 NO_ERROR = 0
+UNKNOWN_TOPIC_OR_PARTITION = 3
 NOT_LEADER_OR_FOLLOWER = 6
 REQUEST_TIMED_OUT = 7
 NOT_ENOUGH_REPLICAS = 19
@@ -143,6 +144,27 @@ def test_metrics_cover_every_purgatory(running: ClusterClient) -> None:
     assert {"Produce", "Fetch", "DeleteRecords", "Rebalance", "Heartbeat"} <= set(found[0])
     assert {"PurgatorySize", "NumDelayedOperations", "ExpiresPerSec"} <= set(found[0]["Produce"])
     assert {"follower.ExpiresPerSec", "consumer.ExpiresPerSec"} <= set(found[0]["Fetch"])
+
+
+@pytest.mark.parametrize("at_once", [False, True])
+def test_created_topic_can_be_described_at_once(connect: Connect, at_once: bool) -> None:
+    """If the setting says so; its leaders take records as soon as the response has arrived."""
+    with Cluster(nodes=3, num_partitions=3, auto_create_topics_at_once=at_once) as cluster:
+        addresses = cluster.bootstrap_servers.split(",")
+        clients = [connect(address) for address in addresses]
+        for number, client in enumerate(clients):
+            topic = f"made-{number}"
+            found = client.call(
+                "Metadata", 8, topics=[{"name": topic}], allow_auto_topic_creation=True
+            ).topics[0]
+            if not at_once:
+                assert (found.error_code, found.partitions) == (UNKNOWN_TOPIC_OR_PARTITION, [])
+                continue
+            assert (found.error_code, len(found.partitions)) == (NO_ERROR, 3)
+            for each in found.partitions:
+                index = each.partition_index
+                produced = produce(clients[each.leader_id], topic, b"x", partition=index)
+                assert (produced.error_code, produced.base_offset) == (NO_ERROR, 0)
 
 
 @pytest.mark.parametrize(

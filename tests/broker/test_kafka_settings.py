@@ -20,6 +20,7 @@ NOT_KAFKAS = {
     "nodes": "the brokers of a cluster are processes of their own",
     "port": "part of `listeners`",
     "data_dir": "`log.dirs`, of each broker",
+    "auto_create_topics_at_once": "Kafka answers before it has created the topic",
     "flush_messages": "the default of the topic setting `flush.messages`",
     "topic_defaults": "the defaults of all other topic settings",
     "producer_byte_rate": "a quota, which clients set",

@@ -27,6 +27,9 @@ class ClusterSettings:
             append, None leaves it to the operating system. Appended messages survive the end of the
             process in any case, flushed ones also a power failure.
         auto_create_topics_enable: Create a topic when a client asks for it.
+        auto_create_topics_at_once: Answer the Metadata request that creates a topic with the topic.
+            Kafka answers UNKNOWN_TOPIC_OR_PARTITION, so that clients ask again, after 100 ms or
+            more.
         num_partitions: Partitions of topics that are created without a number.
         default_replication_factor: Replicas of topics that are created without a number. None is
             the number of nodes, at most 3; Kafka's default is 1.
@@ -79,6 +82,7 @@ class ClusterSettings:
     flush_messages: int | None = None
 
     auto_create_topics_enable: bool = True
+    auto_create_topics_at_once: bool = False
     num_partitions: int = 1
     default_replication_factor: int | None = None
     min_insync_replicas: int = 1
@@ -196,6 +200,7 @@ class ClusterOptions(TypedDict, total=False):
     port: int
     flush_messages: int | None
     auto_create_topics_enable: bool
+    auto_create_topics_at_once: bool
     num_partitions: int
     default_replication_factor: int | None
     min_insync_replicas: int

@@ -93,6 +93,11 @@ def _find_topic(
     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if may_create and (broker.settings.auto_create_topics_enable or name == OFFSETS_TOPIC):
         code = _create_topic(broker, name)
+        if code is ErrorCode.NONE and broker.settings.auto_create_topics_at_once:
+            return _describe_topic(broker, broker.metadata.topics[name])
+        if code is ErrorCode.NONE:
+            # As in Kafka, the client finds the topic when it repeats the request.
+            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     elif topic_name_error(name) is not None:
         code = ErrorCode.INVALID_TOPIC_EXCEPTION
     return _Topic(error_code=int(code), name=name, is_internal=name == OFFSETS_TOPIC, partitions=[])
@@ -102,8 +107,7 @@ def _create_topic(broker: BrokerApi, name: str) -> ErrorCode:
     """Create a topic.
 
     Returns:
-        The error of this response: UNKNOWN_TOPIC_OR_PARTITION even on success. As in Kafka, the
-        client finds the topic when it repeats the request.
+        The error, or NONE.
     """
     if not broker.reaches_controller:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -116,7 +120,7 @@ def _create_topic(broker: BrokerApi, name: str) -> ErrorCode:
             broker.controller.create_topic(name)
     except ControllerError as error:
         return error.code
-    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return ErrorCode.NONE
 
 
 def _describe_topic(broker: BrokerApi, topic: Topic) -> Any:

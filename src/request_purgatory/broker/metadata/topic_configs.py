@@ -232,6 +232,7 @@ _NOT_IN_KAFKA = frozenset({
     "producer_byte_rate",
     "consumer_byte_rate",
     "quota_window_size_ms",
+    "auto_create_topics_at_once",
 })
 _LONG_SETTINGS = frozenset({
     "connections_max_idle_ms",
