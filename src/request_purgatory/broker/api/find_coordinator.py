@@ -23,6 +23,9 @@ TRANSACTION = 1
 #: The first versions with a key type, and for several groups at a time.
 KEY_TYPE_SINCE = 1
 BATCHED_SINCE = 4
+#: The version that librdkafka sends. It gives up on an authorization error only, whose message it
+#: shows. Other clients have other versions, and give up on UNSUPPORTED_VERSION.
+LIBRDKAFKA_VERSION = 2
 
 
 def find_coordinator(broker: BrokerApi, context: RequestContext, request: Any) -> None:
@@ -31,15 +34,16 @@ def find_coordinator(broker: BrokerApi, context: RequestContext, request: Any) -
     key_type = request.key_type if has_key_type else GROUP
     if context.version >= BATCHED_SINCE:
         coordinators = [
-            _Coordinator(**_find_coordinator(broker, key, key_type), key=key)
+            _Coordinator(**_find_coordinator(broker, key, key_type, context.version), key=key)
             for key in request.coordinator_keys
         ]
         context.reply(FindCoordinatorResponse(coordinators=coordinators))
         return
-    context.reply(FindCoordinatorResponse(**_find_coordinator(broker, request.key, key_type)))
+    coordinator = _find_coordinator(broker, request.key, key_type, context.version)
+    context.reply(FindCoordinatorResponse(**coordinator))
 
 
-def _find_coordinator(broker: BrokerApi, key: str, key_type: int) -> dict[str, Any]:
+def _find_coordinator(broker: BrokerApi, key: str, key_type: int, version: int) -> dict[str, Any]:
     """Return the fields of one coordinator: the leader of the group's offsets partition."""
     code = ErrorCode.NONE
     leader = NO_LEADER
@@ -47,9 +51,13 @@ def _find_coordinator(broker: BrokerApi, key: str, key_type: int) -> dict[str, A
     if key_type not in (GROUP, TRANSACTION):
         code = ErrorCode.INVALID_REQUEST
     elif key_type == TRANSACTION:
-        # A fatal error: clients would retry COORDINATOR_NOT_AVAILABLE for ever.
-        code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-        message = "Transactions are not supported."
+        # Clients would retry COORDINATOR_NOT_AVAILABLE for ever.
+        code = (
+            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+            if version == LIBRDKAFKA_VERSION
+            else ErrorCode.UNSUPPORTED_VERSION
+        )
+        message = "This broker does not support transactions."
     elif not broker.reaches_controller:
         code = ErrorCode.COORDINATOR_NOT_AVAILABLE
     else:

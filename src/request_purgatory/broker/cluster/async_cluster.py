@@ -67,9 +67,7 @@ class AsyncCluster(ClusterCommands):
             if self._data_dir is not None:
                 self._data_dir.release()
             raise
-        super().__init__(
-            ClusterParts(settings, controller, Network(), Faults(), recorder, wall_ms)
-        )
+        super().__init__(ClusterParts(settings, controller, Network(), Faults(), recorder, wall_ms))
         self.wall_ms = wall_ms
         self.controller.on_change = self._send_partitions
         self.controller.on_delete = self._send_deletion

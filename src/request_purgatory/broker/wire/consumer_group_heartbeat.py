@@ -1,0 +1,16 @@
+"""The messages of ConsumerGroupHeartbeat (KIP-848), which kafka-python lacks.
+
+Their fields are in the JSON files beside this module, in the form of Kafka's own definitions.
+"""
+
+from __future__ import annotations
+
+from kafka.protocol.api_message import ApiMessage
+
+
+class ConsumerGroupHeartbeatRequest(ApiMessage, load_json=__package__):  # type: ignore[misc, call-arg]
+    """A member's heartbeat, which also joins and leaves the group."""
+
+
+class ConsumerGroupHeartbeatResponse(ApiMessage, load_json=__package__):  # type: ignore[misc, call-arg]
+    """The coordinator's response."""
