@@ -20,6 +20,11 @@ from request_purgatory.broker.wire.messages import (
     read_header,
     read_request,
 )
+from request_purgatory.broker.wire.produce_response import (
+    PartitionProduceResponse,
+    ProduceResponse,
+    TopicProduceResponse,
+)
 from tests.broker import apis
 from tests.broker.hostile.corpus import request
 from tests.broker.hostile.sample_requests import every_api_and_version, frame, header
@@ -154,6 +159,19 @@ def test_oversized_response_is_not_encoded() -> None:
     answer = api.response(throttle_time_ms=0, results=[result(group_id=large, error_code=0)])
     with pytest.raises(WireError, match="10,000 bytes"):
         encode_response(Header(api, 0, 1, None, 0, is_supported=True), answer)
+
+
+def test_oversized_produce_response_is_not_encoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It repeats the names of topics and the messages of errors."""
+    monkeypatch.setattr(
+        "request_purgatory.broker.wire.produce_response.MAX_PLAIN_RESPONSE_BYTES", 10_000
+    )
+    partitions = [PartitionProduceResponse(index, 3, -1) for index in range(10)]
+    topic = TopicProduceResponse("a" * 9_000, None, partitions)
+    answered = Header(apis.PRODUCE, 9, 1, None, 0, is_supported=True)
+    assert len(encode_response(answered, ProduceResponse([topic]))) < 10_000
+    with pytest.raises(WireError, match="10,000 bytes"):
+        encode_response(answered, ProduceResponse([topic, topic]))
 
 
 def test_long_error_messages_are_truncated() -> None:

@@ -41,7 +41,12 @@ MAX_ELEMENTS = 3
 def messages(draw: st.DrawFn, api: Api, message: Any) -> tuple[int, Any]:
     """Draw a supported version of an API, and one of its messages; `message` is their class."""
     version = draw(st.integers(api.min_version, api.max_version))
-    return version, draw(_parts(message, message._struct, version))
+    return version, draw(message_of(message, version))
+
+
+def message_of(message: Any, version: int) -> st.SearchStrategy[Any]:
+    """Return the messages of a version; `message` is their class."""
+    return _parts(message, message._struct, version)
 
 
 @st.composite

@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from kafka.protocol.consumer import FetchRequest, FetchResponse
+from kafka.protocol import consumer
 
 from request_purgatory.broker.api.broker_api import BrokerApi
 from request_purgatory.broker.api.served_api import ServedApi
@@ -24,12 +24,15 @@ from request_purgatory.broker.replication.fetch_sessions import (
 )
 from request_purgatory.broker.request_context import RequestContext
 from request_purgatory.broker.wire.error_code import ErrorCode
-
-_Topic = FetchResponse.FetchableTopicResponse
-_Partition = _Topic.PartitionData
-_Leader = _Partition.LeaderIdAndEpoch
-_Diverging = _Partition.EpochEndOffset
-_Endpoint = FetchResponse.NodeEndpoint
+from request_purgatory.broker.wire.fetch_request import read_fetch_request
+from request_purgatory.broker.wire.fetch_response import (
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchResponse,
+    PartitionData,
+    write_fetch_response,
+)
+from request_purgatory.broker.wire.leaders import LeaderIdAndEpoch, NodeEndpoint
 
 #: The first versions with fetch sessions (KIP-227), with fetches from followers (KIP-392), with
 #: topic ids instead of names (KIP-516), with the follower's id in `replica_state` (KIP-903), and
@@ -83,7 +86,7 @@ def fetch(broker: BrokerApi, context: RequestContext, request: Any) -> None:
         return
     is_refused = bool(unknown or missing)
     params = _fetch_params(broker, context, request, replica_id, at_once=is_refused)
-    response = _Responder(broker, context, session, unknown, missing)
+    response = _FetchReply(broker, context, session, unknown, missing)
     context.operation = broker.replicas.fetch(params, existing, response.send)
 
 
@@ -174,7 +177,7 @@ def _fetch_params(
     return FetchParams(replica_id, max_wait_ms, min_bytes, max_bytes, leader_only)
 
 
-class _Responder:
+class _FetchReply:
     """Builds and sends the response when the partitions have been read."""
 
     __slots__ = ("_broker", "_context", "_missing", "_session", "_unknown")
@@ -214,7 +217,7 @@ class _Responder:
                 error_code=0,
                 session_id=NO_SESSION if self._session is None else self._session.session_id,
                 responses=topics,
-                node_endpoints=[_Endpoint(**endpoint) for endpoint in endpoints],
+                node_endpoints=[NodeEndpoint(**endpoint) for endpoint in endpoints],
             )
         )
 
@@ -235,12 +238,12 @@ class _Responder:
             key = (name, self._broker.metadata.topic_id(name) if by_id else None)
             topics.setdefault(key, []).append(self._partition(partition, leaders))
         return [
-            _Topic(topic=name, topic_id=topic_id, partitions=each)
+            FetchableTopicResponse(topic=name, topic_id=topic_id, partitions=each)
             for (name, topic_id), each in topics.items()
         ]
 
     def _partition(self, fetched: FetchedPartition, leaders: set[int]) -> Any:
-        partition = _Partition(
+        partition = PartitionData(
             partition_index=fetched.key.partition,
             error_code=int(fetched.error),
             high_watermark=fetched.high_watermark,
@@ -251,10 +254,10 @@ class _Responder:
         )
         if fetched.diverging is not None:
             epoch, end = fetched.diverging
-            partition.diverging_epoch = _Diverging(epoch=epoch, end_offset=end)
+            partition.diverging_epoch = EpochEndOffset(epoch=epoch, end_offset=end)
         if fetched.error in _WRONG_LEADER and self._context.version >= CURRENT_LEADER_SINCE:
             leader, epoch = self._broker.metadata.leader_of(fetched.key)
-            partition.current_leader = _Leader(leader_id=leader, leader_epoch=epoch)
+            partition.current_leader = LeaderIdAndEpoch(leader_id=leader, leader_epoch=epoch)
             leaders.add(leader)
         return partition
 
@@ -264,11 +267,11 @@ def error_response(request: Any, code: ErrorCode) -> Any:
     return FetchResponse(
         error_code=int(code),
         responses=[
-            _Topic(
+            FetchableTopicResponse(
                 topic=topic.topic,
                 topic_id=topic.topic_id,
                 partitions=[
-                    _Partition(
+                    PartitionData(
                         partition_index=partition.partition,
                         error_code=int(code),
                         high_watermark=-1,
@@ -286,8 +289,10 @@ def error_response(request: Any, code: ErrorCode) -> Any:
 API = ServedApi(
     key=1,
     name="Fetch",
-    request=FetchRequest,
-    response=FetchResponse,
+    request=consumer.FetchRequest,
+    response=consumer.FetchResponse,
+    read=read_fetch_request,
+    write=write_fetch_response,
     min_version=4,
     max_version=18,
     max_response_bytes=None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafka.protocol.producer import ProduceRequest, ProduceResponse
+from kafka.protocol import producer
 
 from request_purgatory.broker.api.broker_api import BrokerApi
 from request_purgatory.broker.api.served_api import ServedApi
@@ -12,12 +12,15 @@ from request_purgatory.broker.metadata.topics import TopicPartition
 from request_purgatory.broker.replication.delayed_produce import ProducedPartition
 from request_purgatory.broker.request_context import RequestContext
 from request_purgatory.broker.wire.error_code import ErrorCode
-
-_Topic = ProduceResponse.TopicProduceResponse
-_Partition = _Topic.PartitionProduceResponse
-_RecordFault = _Partition.BatchIndexAndErrorMessage
-_Leader = _Partition.LeaderIdAndEpoch
-_Endpoint = ProduceResponse.NodeEndpoint
+from request_purgatory.broker.wire.leaders import LeaderIdAndEpoch, NodeEndpoint
+from request_purgatory.broker.wire.produce_request import read_produce_request
+from request_purgatory.broker.wire.produce_response import (
+    BatchIndexAndErrorMessage,
+    PartitionProduceResponse,
+    ProduceResponse,
+    TopicProduceResponse,
+    write_produce_response,
+)
 
 #: The first versions with the current leader in the response (KIP-951), and with topic ids instead
 #: of names (KIP-516).
@@ -90,14 +93,14 @@ def _reply(
     topics: dict[str, list[Any]] = {}
     leaders = set()
     for each in produced:
-        partition = _Partition(
+        partition = PartitionProduceResponse(
             index=each.key.partition,
             error_code=int(each.error),
             base_offset=each.base_offset if each.error is ErrorCode.NONE else -1,
             log_append_time_ms=each.log_append_time_ms if each.error is ErrorCode.NONE else -1,
             log_start_offset=each.log_start_offset,
             record_errors=[
-                _RecordFault(batch_index=index, batch_index_error_message=message)
+                BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=message)
                 for index, message in each.faults
             ],
             error_message=each.message,
@@ -107,17 +110,19 @@ def _reply(
             and context.version >= CURRENT_LEADER_SINCE
         ):
             leader, epoch = broker.metadata.leader_of(each.key)
-            partition.current_leader = _Leader(leader_id=leader, leader_epoch=epoch)
+            partition.current_leader = LeaderIdAndEpoch(leader_id=leader, leader_epoch=epoch)
             leaders.add(leader)
         topics.setdefault(each.key.topic, []).append(partition)
     context.reply(
         ProduceResponse(
             responses=[
-                _Topic(name=name, topic_id=topic_ids[name], partition_responses=partitions)
+                TopicProduceResponse(
+                    name=name, topic_id=topic_ids[name], partition_responses=partitions
+                )
                 for name, partitions in topics.items()
             ],
             throttle_time_ms=context.throttle_ms,
-            node_endpoints=[_Endpoint(**endpoint) for endpoint in broker.endpoints(leaders)],
+            node_endpoints=[NodeEndpoint(**endpoint) for endpoint in broker.endpoints(leaders)],
         )
     )
 
@@ -128,11 +133,13 @@ def error_response(request: Any, code: ErrorCode) -> Any:
         return None
     return ProduceResponse(
         responses=[
-            _Topic(
+            TopicProduceResponse(
                 name=topic.name,
                 topic_id=topic.topic_id,
                 partition_responses=[
-                    _Partition(index=partition.index, error_code=int(code), base_offset=-1)
+                    PartitionProduceResponse(
+                        index=partition.index, error_code=int(code), base_offset=-1
+                    )
                     for partition in topic.partition_data
                 ],
             )
@@ -144,8 +151,10 @@ def error_response(request: Any, code: ErrorCode) -> Any:
 API = ServedApi(
     key=0,
     name="Produce",
-    request=ProduceRequest,
-    response=ProduceResponse,
+    request=producer.ProduceRequest,
+    response=producer.ProduceResponse,
+    read=read_produce_request,
+    write=write_produce_response,
     min_version=3,
     max_version=13,
     # librdkafka assumes that a broker that does not advertise the oldest versions of Produce

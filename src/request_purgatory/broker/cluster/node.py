@@ -99,12 +99,15 @@ class Node:
         self._port = port
         self._is_replication_paused = is_replication_paused
         self._stack = AsyncExitStack()
+        #: The clock of the event loop, from `start` on.
+        self._loop_time: Callable[[], float]
         self._timers: dict[str, asyncio.TimerHandle] = {}
 
     # -- start and stop
 
     async def start(self) -> None:
         """Open the purgatories and listen; `connect_controller` then gives the node partitions."""
+        self._loop_time = asyncio.get_running_loop().time
         intervals = {
             "Produce": self.settings.producer_purgatory_purge_interval_requests,
             "Fetch": self.settings.fetch_purgatory_purge_interval_requests,
@@ -245,7 +248,7 @@ class Node:
 
     def now_ms(self) -> int:
         """Return the event loop's time in whole milliseconds."""
-        return round(asyncio.get_running_loop().time() * 1_000)
+        return round(self._loop_time() * 1_000)
 
     @property
     def reaches_controller(self) -> bool:

@@ -211,7 +211,7 @@ class ReplicaManager:
         # The log's end has moved, for followers. The high watermark, for consumers, moves now only
         # if no other replica is in sync.
         self.change_count += 1
-        self.actions.add(partial(self.purgatories.fetch.notify, replica.key))
+        self._notify(self.purgatories.fetch, replica.key)
         self.advance_high_watermark(replica)
 
     def advance_high_watermark(self, replica: Replica) -> None:
@@ -229,9 +229,14 @@ class ReplicaManager:
     def notify_partition(self, key: TopicPartition) -> None:
         """Try every request that waits for a partition, when the outermost block ends."""
         self.change_count += 1
-        self.actions.add(partial(self.purgatories.produce.notify, key))
-        self.actions.add(partial(self.purgatories.fetch.notify, key))
-        self.actions.add(partial(self.purgatories.delete_records.notify, key))
+        self._notify(self.purgatories.produce, key)
+        self._notify(self.purgatories.fetch, key)
+        self._notify(self.purgatories.delete_records, key)
+
+    def _notify(self, purgatory: Purgatory, key: TopicPartition) -> None:
+        # A request that begins to wait later has seen the change when it was first tried.
+        if purgatory.num_watchers(key):
+            self.actions.add(partial(purgatory.notify, key))
 
     # -- fetch
 

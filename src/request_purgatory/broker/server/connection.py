@@ -67,13 +67,16 @@ class Connection(asyncio.Protocol):
     __slots__ = (
         "_allocated_bytes",
         "_buffer",
+        "_client",
         "_client_host",
         "_context",
         "_deferred_frame",
         "_frame_size",
         "_is_muted",
         "_is_processing",
+        "_is_reading_paused",
         "_is_writing_paused",
+        "_now_ms",
         "_receiving_since_ms",
         "_server",
         "_transport",
@@ -83,6 +86,7 @@ class Connection(asyncio.Protocol):
 
     def __init__(self, server: ConnectionServer) -> None:
         self._server = server
+        self._now_ms = server.now_ms
         self._transport: asyncio.Transport | None = None
         self._buffer = bytearray()
         #: The size of the frame that is being received; -1 between frames.
@@ -96,13 +100,16 @@ class Connection(asyncio.Protocol):
         #: The request that is being handled.
         self._context: RequestContext | None = None
         self._is_processing = False
+        self._is_reading_paused = False
         #: The client does not read its responses.
         self._is_writing_paused = False
         #: The client is throttled.
         self._is_muted = False
         self._client_host = "unknown"
+        #: The sender of the last request, and most likely of the next one.
+        self._client = Client("", self._client_host)
         self.is_closed = False
-        self.last_active_ms = server.now_ms()
+        self.last_active_ms = self._now_ms()
 
     # -- callbacks of asyncio
 
@@ -114,12 +121,13 @@ class Connection(asyncio.Protocol):
         if peer:
             # The format of Java's `InetAddress.toString` for an address without a name.
             self._client_host = f"/{peer[0]}"
+            self._client = Client("", self._client_host)
         if not self._server.register(self):
             self.close("too many connections")
 
     def data_received(self, data: bytes) -> None:
         """Process the requests that are complete."""
-        self.last_active_ms = self._server.now_ms()
+        self.last_active_ms = self._now_ms()
         self._buffer += data
         self._process_requests()
 
@@ -130,7 +138,7 @@ class Connection(asyncio.Protocol):
             False: asyncio closes the transport.
         """
         self.is_closed = True
-        self.last_active_ms = self._server.now_ms()
+        self.last_active_ms = self._now_ms()
         self._cancel_request()
         if self._is_writing_paused and self._transport is not None:
             self._transport.abort()
@@ -141,7 +149,7 @@ class Connection(asyncio.Protocol):
         self._is_writing_paused = True
         if self._transport is not None:
             self._server.unread_responses.add(
-                self, self._transport.get_write_buffer_size(), self._server.now_ms()
+                self, self._transport.get_write_buffer_size(), self._now_ms()
             )
 
     def resume_writing(self) -> None:
@@ -194,13 +202,13 @@ class Connection(asyncio.Protocol):
 
     def _next_frame(self) -> bytes | None:
         """Return the next frame; None if it is incomplete or the pool has no memory for it."""
-        if self._receiving_since_ms is None and self._buffer:
-            self._receiving_since_ms = self._server.now_ms()
+        buffer = self._buffer
         if self._frame_size < 0:
-            if len(self._buffer) < SIZE_BYTES:
+            if len(buffer) < SIZE_BYTES:
+                self._await_bytes()
                 return None
             limit = self._server.settings.socket_request_max_bytes
-            self._frame_size = frame_size(self._buffer, limit)
+            self._frame_size = frame_size(buffer, limit)
         if not self._allocated_bytes and self._frame_size > READ_AHEAD_BYTES:
             if not self._server.memory_pool.try_allocate(self._frame_size):
                 self._receiving_since_ms = None
@@ -208,13 +216,19 @@ class Connection(asyncio.Protocol):
                 return None
             self._allocated_bytes = self._frame_size
         end = SIZE_BYTES + self._frame_size
-        if len(self._buffer) < end:
+        if len(buffer) < end:
+            self._await_bytes()
             return None
-        frame = bytes(memoryview(self._buffer)[SIZE_BYTES:end])
-        del self._buffer[:end]
+        frame = bytes(memoryview(buffer)[SIZE_BYTES:end])
+        del buffer[:end]
         self._frame_size = -1
         self._receiving_since_ms = None
         return frame
+
+    def _await_bytes(self) -> None:
+        """Note since when a frame is incomplete, unless none has begun."""
+        if self._receiving_since_ms is None and self._buffer:
+            self._receiving_since_ms = self._now_ms()
 
     def _handle_frame(self, frame: bytes) -> bool:
         """Handle the request in a frame.
@@ -229,8 +243,10 @@ class Connection(asyncio.Protocol):
             return False
         self._deferred_frame = None
         request = read_request(frame, header) if header.is_supported else None
-        client = Client(header.client_id or "", self._client_host)
-        self._context = context = RequestContext(header, client, self._respond, self.close)
+        client_id = header.client_id or ""
+        if client_id != self._client.client_id:
+            self._client = Client(client_id, self._client_host)
+        self._context = context = RequestContext(header, self._client, self._respond, self.close)
         self._server.handle(context, request)
         return True
 
@@ -266,19 +282,20 @@ class Connection(asyncio.Protocol):
         else:
             fault.apply(frame, partial(self._write, context), self.abort)
 
-    def _write(self, context: RequestContext, frame: bytes | None) -> None:
+    def _write(self, context: RequestContext, frame: bytes | bytearray | None) -> None:
         """Write the response to the current request, and continue with the next request.
 
         Args:
             context: The request; no-op if it is not the current one.
-            frame: The frame of the response; None for a request without a response.
+            frame: The frame of the response, which must not change afterwards; None for a request
+                without a response.
         """
         if self.is_closed or context is not self._context or self._transport is None:
             return
         if frame is not None:
             self._transport.write(frame)
         self._context = None
-        self.last_active_ms = self._server.now_ms()
+        self.last_active_ms = self._now_ms()
         self._release_memory()
         if context.throttle_ms > 0:
             self._is_muted = True
@@ -298,16 +315,20 @@ class Connection(asyncio.Protocol):
 
     def _update_reading(self) -> None:
         """Pause reading while the buffer is full, and resume it otherwise."""
+        if len(self._buffer) <= READ_AHEAD_BYTES and not self._is_reading_paused:
+            return
         transport = self._transport
         if transport is None or self.is_closed or transport.is_closing():
             return
         # A frame with allocated memory is received completely. All other bytes are limited.
         is_limited = not self._allocated_bytes or self.is_request_pending
         is_full = is_limited and len(self._buffer) > READ_AHEAD_BYTES
-        if is_full and transport.is_reading():
-            transport.pause_reading()
-        elif not is_full and not transport.is_reading():
-            transport.resume_reading()
+        if is_full != self._is_reading_paused:
+            self._is_reading_paused = is_full
+            if is_full:
+                transport.pause_reading()
+            else:
+                transport.resume_reading()
 
     # -- the end
 
@@ -334,7 +355,7 @@ class Connection(asyncio.Protocol):
                 self._client_host,
                 reason,
             )
-            self.last_active_ms = self._server.now_ms()
+            self.last_active_ms = self._now_ms()
             if self._transport is not None:
                 self._transport.close()
             if self._is_writing_paused and self._transport is not None:

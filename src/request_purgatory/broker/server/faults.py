@@ -48,7 +48,10 @@ class ResponseFault:
     random: random.Random = field(default_factory=random.Random)
 
     def apply(
-        self, frame: bytes, write: Callable[[bytes], None], disconnect: Callable[[], None]
+        self,
+        frame: bytes | bytearray,
+        write: Callable[[bytes | bytearray], None],
+        disconnect: Callable[[], None],
     ) -> None:
         """Send a response with the fault.
 
@@ -65,7 +68,7 @@ class ResponseFault:
             disconnect()
         # After `drop` the request has no response, and no later one on this connection is handled.
 
-    def corrupt(self, frame: bytes) -> bytes:
+    def corrupt(self, frame: bytes | bytearray) -> bytes:
         """Return a frame with some bytes changed, but the same size and correlation id."""
         changed = bytearray(frame)
         body = len(changed) - _HEADER_BYTES

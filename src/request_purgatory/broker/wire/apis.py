@@ -6,7 +6,8 @@ kafka-python has one class for all versions of a message. The APIs are in the pa
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cache
 from operator import attrgetter
 from typing import Any, TypeAlias
 
@@ -23,6 +24,10 @@ MAX_PLAIN_RESPONSE_BYTES = 100 * 2**20
 RequestDecoder: TypeAlias = Callable[[memoryview, int], tuple[Any, int]]
 #: Encodes a response into a buffer.
 ResponseEncoder: TypeAlias = Callable[[Any, EncodeBuffer], None]
+#: Reads a request at a position of a frame, in a version; returns it and the position after it.
+RequestReader: TypeAlias = Callable[[bytes, int, int], tuple[Any, int]]
+#: Writes a response of a version into a buffer that has the header.
+ResponseWriter: TypeAlias = Callable[[bytearray, Any, int], None]
 #: The APIs of a broker, by key.
 ApiTable: TypeAlias = "Mapping[int, Api]"
 
@@ -48,6 +53,10 @@ class Api:
         answers_unsupported_versions: Pass requests of other versions to the handler, as None,
             instead of closing the connection. Their responses are of version 0.
         has_tagged_header: The header of a flexible response has tagged fields.
+        read: Reads a request at a position of a frame, in a version; returns the request and the
+            position after it. None reads it by the schema of `request`.
+        write: Writes a response of a version after its header; None writes it by the schema of
+            `response`.
         holds_records: A response may have many records; requests wait while clients leave too many
             responses unread.
     """
@@ -64,6 +73,15 @@ class Api:
     answers_unsupported_versions: bool = False
     has_tagged_header: bool = True
     holds_records: bool = False
+    read: RequestReader | None = None
+    write: ResponseWriter | None = None
+    #: The first version that is flexible.
+    flexible_since: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        versions = range(self.max_version + 1)
+        flexible = filter(self.request.flexible_version_q, versions)
+        object.__setattr__(self, "flexible_since", next(flexible, versions.stop))
 
     @property
     def advertised_versions(self) -> tuple[int, int]:
@@ -77,8 +95,9 @@ class Api:
 
     def is_flexible(self, version: int) -> bool:
         """Return whether messages of `version` have compact lengths and tagged fields (KIP-482)."""
-        return bool(self.request.flexible_version_q(version))
+        return version >= self.flexible_since
 
+    @cache  # noqa: B019 - APIs live as long as the process
     def request_decoder(self, version: int) -> RequestDecoder:
         """Return the compiled decoder of the requests of `version`."""
         flexible = self.is_flexible(version)
@@ -87,6 +106,7 @@ class Api:
         )
         return decoder
 
+    @cache  # noqa: B019 - as above
     def response_encoder(self, version: int) -> ResponseEncoder:
         """Return the compiled encoder of the responses of `version`."""
         flexible = self.is_flexible(version)

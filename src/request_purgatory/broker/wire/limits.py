@@ -66,16 +66,13 @@ def check_limits(frame: bytes, body_offset: int, api: Api, version: int) -> None
     """
     if len(frame) <= SMALL_FRAME_BYTES:
         return
-    name = f"{api.name} request of version {version}"
-    scan = _Scan(frame, body_offset, name, flexible=api.is_flexible(version))
+    scan = _Scan(frame, body_offset, flexible=api.is_flexible(version))
     try:
         scan.parts(_request_parts(api, version))
     except (struct.error, IndexError) as error:
-        raise WireError(f"{name}: the frame of {len(frame):,} bytes ends early: {error}") from error
+        raise WireError(f"the frame of {len(frame):,} bytes ends early: {error}") from error
     if scan.position > len(frame):
-        raise WireError(
-            f"{name}: its fields need {scan.position:,} bytes, the frame has {len(frame):,}"
-        )
+        raise WireError(f"its fields need {scan.position:,} bytes, the frame has {len(frame):,}")
 
 
 def read_uvarint(frame: bytes, position: int) -> tuple[int, int]:
@@ -136,12 +133,11 @@ def _part(field: Any, version: int, *, flexible: bool) -> _Part:
 class _Scan:
     """A position in a frame, with the elements and copied bytes counted up to it."""
 
-    __slots__ = ("_copied_bytes", "_elements", "_flexible", "_frame", "_name", "position")
+    __slots__ = ("_copied_bytes", "_elements", "_flexible", "_frame", "position")
 
-    def __init__(self, frame: bytes, position: int, name: str, *, flexible: bool) -> None:
+    def __init__(self, frame: bytes, position: int, *, flexible: bool) -> None:
         self.position = position
         self._frame = frame
-        self._name = name
         self._flexible = flexible
         self._elements = 0
         self._copied_bytes = 0
@@ -159,8 +155,7 @@ class _Scan:
                 length = self._length(_INT16)
                 if length > MAX_TEXT_BYTES:
                     raise WireError(
-                        f"{self._name}: a string of {length:,} bytes exceeds the limit of "
-                        f"{MAX_TEXT_BYTES:,}"
+                        f"a string of {length:,} bytes exceeds the limit of {MAX_TEXT_BYTES:,}"
                     )
                 self.position += length
             elif kind is _Kind.BYTES:
@@ -187,7 +182,7 @@ class _Scan:
         self._count(count)
         self._copied_bytes += len(self._frame) - self.position
         if self._copied_bytes > MAX_COPIED_BYTES:
-            raise WireError(f"{self._name}: too many array elements have tagged fields")
+            raise WireError("too many array elements have tagged fields")
         for _ in range(count):
             _, self.position = read_uvarint(self._frame, self.position)
             size, self.position = read_uvarint(self._frame, self.position)
@@ -205,4 +200,4 @@ class _Scan:
     def _count(self, elements: int) -> None:
         self._elements += elements
         if self._elements > MAX_ELEMENTS:
-            raise WireError(f"{self._name}: its arrays have more than {MAX_ELEMENTS:,} elements")
+            raise WireError(f"its arrays have more than {MAX_ELEMENTS:,} elements")

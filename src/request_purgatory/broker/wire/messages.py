@@ -17,8 +17,8 @@ from request_purgatory.broker.wire.limits import (
 )
 from request_purgatory.broker.wire.nullability import check_nullability
 
-_HEADER = struct.Struct(">hhi")
-_LENGTH = struct.Struct(">h")
+#: API key, version, correlation id, and the length of the client id.
+_HEADER = struct.Struct(">hhih")
 _SIZE_AND_CORRELATION = struct.Struct(">ii")
 _SIZE_BYTES = 4
 _MAX_CAUSE_CHARACTERS = 200
@@ -50,9 +50,8 @@ def read_header(frame: bytes, apis: ApiTable) -> Header:
         WireError: The bytes are no header, or the API or its version is not supported.
     """
     try:
-        key, version, correlation_id = _HEADER.unpack_from(frame)
-        (length,) = _LENGTH.unpack_from(frame, _HEADER.size)
-        position = _HEADER.size + _LENGTH.size
+        key, version, correlation_id, length = _HEADER.unpack_from(frame)
+        position = _HEADER.size
         api = apis.get(key)
         if api is None:
             raise WireError(f"API {key}, version {version}, is not supported")
@@ -101,31 +100,50 @@ def _skip_tagged_fields(frame: bytes, position: int) -> int:
 
 
 def read_request(frame: bytes, header: Header) -> Any:
-    """Return the request that follows `header`, an instance of kafka-python's class.
+    """Return the request that follows `header`.
+
+    Returns:
+        An instance of kafka-python's class, or of one with the same attributes.
 
     Raises:
         WireError: The bytes are no such request, or the request exceeds a limit.
     """
     api = header.api
-    name = f"{api.name} request of version {header.version}"
     if api.max_request_bytes is not None and len(frame) > api.max_request_bytes:
         raise WireError(
-            f"{name}: {len(frame):,} bytes exceed the limit of {api.max_request_bytes:,}"
+            f"{_name(header)}: {len(frame):,} bytes exceed the limit of {api.max_request_bytes:,}"
         )
-    check_limits(frame, header.body_offset, api, header.version)
-    decode = api.request_decoder(header.version)
+    read = api.read
     try:
-        request, end = decode(memoryview(frame), header.body_offset)
+        if read is None:
+            request, end = _read_by_schema(frame, header)
+        else:
+            request, end = read(frame, header.body_offset, header.version)
+    except WireError as error:
+        raise WireError(f"{_name(header)}: {error}") from error
     except Exception as error:
         # kafka-python raises whatever the bytes lead to: struct.error, a failed look-up, a codec's
         # error.
         cause = f"{type(error).__name__}: {str(error)[:_MAX_CAUSE_CHARACTERS]}"
-        raise WireError(f"{name}: {len(frame)} bytes can't be decoded: {cause}") from error
+        raise WireError(f"{_name(header)}: {len(frame)} bytes can't be decoded: {cause}") from error
     if end > len(frame):
-        # kafka-python reads a string that exceeds the frame up to the frame's end.
-        raise WireError(f"{name}: its fields need {end} bytes, the frame has {len(frame)}")
-    check_nullability(api, request, header.version)
+        # A string that exceeds the frame is read up to the frame's end.
+        raise WireError(f"{_name(header)}: its fields need {end} bytes, the frame has {len(frame)}")
     return request
+
+
+def _read_by_schema(frame: bytes, header: Header) -> tuple[Any, int]:
+    """Return a request that is read by kafka-python's schema, and the position after it."""
+    api, version = header.api, header.version
+    check_limits(frame, header.body_offset, api, version)
+    request, end = api.request_decoder(version)(memoryview(frame), header.body_offset)
+    check_nullability(api, request, version)
+    return request, end
+
+
+def _name(header: Header) -> str:
+    """Return how messages of errors name a request."""
+    return f"{header.api.name} request of version {header.version}"
 
 
 class _ResponseBuffer(EncodeBuffer):  # type: ignore[misc]
@@ -149,7 +167,7 @@ class _ResponseBuffer(EncodeBuffer):  # type: ignore[misc]
         super().ensure(needed)
 
 
-def encode_response(header: Header, response: Any) -> bytes:
+def encode_response(header: Header, response: Any) -> bytes | bytearray:
     """Return the frame of a response: its size, the correlation id and the message.
 
     Raises:
@@ -158,10 +176,25 @@ def encode_response(header: Header, response: Any) -> bytes:
     api = header.api
     # A client that sent an unsupported version can only be expected to read version 0.
     version = header.version if header.is_supported else 0
-    buffer = _ResponseBuffer(1_024, api.max_response_bytes)
     # The header of a flexible response ends with an empty list of tagged fields, a zero byte.
-    has_tagged_fields = api.has_tagged_header and api.is_flexible(version)
-    buffer.pos = _SIZE_AND_CORRELATION.size + has_tagged_fields
+    header_bytes = _SIZE_AND_CORRELATION.size
+    if api.has_tagged_header and api.is_flexible(version):
+        header_bytes += 1
+    write = api.write
+    if write is None:
+        frame = _write_by_schema(api, version, response, header_bytes)
+    else:
+        frame = bytearray(header_bytes)
+        write(frame, response, version)
+    _SIZE_AND_CORRELATION.pack_into(frame, 0, len(frame) - _SIZE_BYTES, header.correlation_id)
+    return frame
+
+
+def _write_by_schema(api: Api, version: int, response: Any, header_bytes: int) -> bytearray:
+    """Return a response written by kafka-python's schema, with zeros in place of its header."""
+    buffer = _ResponseBuffer(1_024, api.max_response_bytes)
+    buffer.pos = header_bytes
     api.response_encoder(version)(response, buffer)
-    _SIZE_AND_CORRELATION.pack_into(buffer.buf, 0, buffer.pos - _SIZE_BYTES, header.correlation_id)
-    return bytes(memoryview(buffer.buf)[: buffer.pos])
+    frame: bytearray = buffer.buf
+    del frame[buffer.pos :]
+    return frame

@@ -26,7 +26,7 @@ def check_nullability(api: Api, request: Any, version: int) -> None:
     Raises:
         WireError: A field is null; the message has its name. Kafka also closes the connection.
     """
-    _check(api, request, version, _request_fields(api, version))
+    _check(request, _request_fields(api, version))
 
 
 @cache
@@ -50,16 +50,14 @@ def _fields(fields: Iterable[Any], version: int) -> tuple[_Field, ...]:
     return tuple(found)
 
 
-def _check(api: Api, data: Any, version: int, fields: tuple[_Field, ...]) -> None:
+def _check(data: Any, fields: tuple[_Field, ...]) -> None:
     for name, nullable, is_plain_array, element in fields:
         value = getattr(data, name)
         if value is None:
             if not nullable:
-                raise WireError(f"{api.name} request of version {version}: {name} must not be null")
+                raise WireError(f"{name} must not be null")
         elif element:
             for each in value:
-                _check(api, each, version, element)
+                _check(each, element)
         elif is_plain_array and None in value:
-            raise WireError(
-                f"{api.name} request of version {version}: an element of {name} must not be null"
-            )
+            raise WireError(f"an element of {name} must not be null")
