@@ -53,6 +53,9 @@ class BrokerApi(Protocol):
     def fetch_sessions(self) -> FetchSessions:
         """The fetch sessions of the broker's clients."""
 
+    def now_ms(self) -> int:
+        """Return the event loop's time in milliseconds."""
+
     def endpoints(self, nodes: Iterable[int]) -> list[dict[str, Any]]:
         """Return the `node_id`, `host`, `port` and `rack` of brokers; skip negative ids."""
 

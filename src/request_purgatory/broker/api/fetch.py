@@ -140,7 +140,12 @@ def _open_session(
         for index in topic.partitions
     ]
     return broker.fetch_sessions.open(
-        request.session_id, request.session_epoch, targets, forgotten, uses_topic_ids=by_id
+        request.session_id,
+        request.session_epoch,
+        targets,
+        forgotten,
+        uses_topic_ids=by_id,
+        now_ms=broker.now_ms(),
     )
 
 

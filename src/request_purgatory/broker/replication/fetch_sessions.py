@@ -21,6 +21,9 @@ NO_SESSION = 0
 
 #: Sessions of a node: Kafka's `max.incremental.fetch.session.cache.slots`.
 SLOTS = 1_000
+#: How long a session keeps its slot from others: Kafka's
+#: `min.incremental.fetch.session.eviction.ms`.
+MIN_EVICTION_MS = 120_000
 #: Partitions in all sessions of a node together, at about 500 bytes each. Kafka limits sessions
 #: only, but a session may list partitions that do not exist.
 MAX_PARTITIONS = 200_000
@@ -55,18 +58,34 @@ class FetchSession:
     #: The epoch of the client's next request.
     epoch: int
     uses_topic_ids: bool
+    created_ms: int
+    used_ms: int
     partitions: dict[TopicPartition, CachedPartition] = field(default_factory=dict)
+    #: The number of partitions at its last use, once larger sessions may replace it.
+    replaceable_size: int | None = None
 
 
 class FetchSessions:
-    """The fetch sessions of one node; it evicts the least recently used ones to limit memory."""
+    """The fetch sessions of one node.
+
+    A new session takes a free slot. If there is none, it takes that of a session that has not been
+    used for MIN_EVICTION_MS, or of a smaller one that exists for that long. Otherwise its client
+    fetches without a session. So more clients than slots do not evict one another at each fetch.
+    The rule is that of Kafka's FetchSessionCache (org.apache.kafka.server).
+
+    To limit memory, there are at most `max_partitions`: beyond them, the sessions that were used
+    the longest time ago are evicted.
+    """
 
     def __init__(self, slots: int = SLOTS, max_partitions: int = MAX_PARTITIONS) -> None:
         """Create a cache of at most `slots` sessions, with at most `max_partitions` together."""
         self.slots = slots
         self.max_partitions = max_partitions
+        #: In the order of their last use.
         self._sessions: dict[int, FetchSession] = {}
         self._partitions = 0
+        #: The sessions that larger ones may replace, by size.
+        self._replaceable: dict[int, dict[int, FetchSession]] = {}
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -84,6 +103,7 @@ class FetchSessions:
         forgotten: list[TopicPartition],
         *,
         uses_topic_ids: bool,
+        now_ms: int,
     ) -> FetchSession | None:
         """Open, continue or end the session of a request.
 
@@ -93,10 +113,11 @@ class FetchSessions:
             targets: partitions to add or to change.
             forgotten: partitions to remove.
             uses_topic_ids: True if the request has topic ids instead of names (from version 13).
+            now_ms: the event loop's time in milliseconds.
 
         Returns:
-            The session; None if the request ends or has none, or would open one without partitions
-            or with too many.
+            The session; None if the request ends or has none, would open one without partitions or
+            with too many, or finds no slot.
 
         Raises:
             FetchSessionError: the session is unknown, the epoch is not its next one, the request
@@ -106,7 +127,7 @@ class FetchSessions:
             self._drop(session_id)
             if epoch == FINAL_EPOCH or not targets or len(targets) > self.max_partitions:
                 return None
-            return self._create(targets, uses_topic_ids=uses_topic_ids)
+            return self._create(targets, now_ms, uses_topic_ids=uses_topic_ids)
         session = self._sessions.pop(session_id, None)
         if session is None:
             raise FetchSessionError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
@@ -130,20 +151,54 @@ class FetchSessions:
             self._drop(session_id)
             raise FetchSessionError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         session.epoch = _next_epoch(session.epoch)
+        self._touch(session, now_ms)
         return session
 
-    def _create(self, targets: list[FetchTarget], *, uses_topic_ids: bool) -> FetchSession:
+    def _create(
+        self, targets: list[FetchTarget], now_ms: int, *, uses_topic_ids: bool
+    ) -> FetchSession | None:
+        if len(self._sessions) >= self.slots and not self._free_slot(len(targets), now_ms):
+            return None
         self._evict(len(targets))
-        while len(self._sessions) >= self.slots:
-            self._drop(next(iter(self._sessions)))
         session_id = NO_SESSION
         while session_id == NO_SESSION or session_id in self._sessions:
             session_id = random.randint(1, 2**31 - 1)
-        session = FetchSession(session_id, INITIAL_EPOCH + 1, uses_topic_ids)
+        session = FetchSession(session_id, INITIAL_EPOCH + 1, uses_topic_ids, now_ms, now_ms)
         session.partitions = {target.key: CachedPartition(target) for target in targets}
         self._sessions[session_id] = session
         self._partitions += len(session.partitions)
         return session
+
+    def _free_slot(self, size: int, now_ms: int) -> bool:
+        """Return whether a session was evicted for a new one with `size` partitions."""
+        oldest = next(iter(self._sessions.values()))
+        if now_ms - oldest.used_ms > MIN_EVICTION_MS:
+            self._drop(oldest.session_id)
+            return True
+        smallest = min(self._replaceable, default=size)
+        if smallest >= size:
+            return False
+        self._drop(next(iter(self._replaceable[smallest])))
+        return True
+
+    def _touch(self, session: FetchSession, now_ms: int) -> None:
+        """Note the use of a session."""
+        session.used_ms = now_ms
+        if now_ms - session.created_ms > MIN_EVICTION_MS:
+            size = len(session.partitions)
+            if session.replaceable_size != size:
+                self._keep(session)
+                session.replaceable_size = size
+                self._replaceable.setdefault(size, {})[session.session_id] = session
+
+    def _keep(self, session: FetchSession) -> None:
+        """Remove a session from those that may be replaced."""
+        if session.replaceable_size is not None:
+            same_size = self._replaceable[session.replaceable_size]
+            del same_size[session.session_id]
+            if not same_size:
+                del self._replaceable[session.replaceable_size]
+            session.replaceable_size = None
 
     def _evict(self, partitions: int, *, keep: int = NO_SESSION) -> None:
         """Drop the least recently used sessions, except `keep`, until `partitions` more fit."""
@@ -159,6 +214,7 @@ class FetchSessions:
         session = self._sessions.pop(session_id, None)
         if session is not None:
             self._partitions -= len(session.partitions)
+            self._keep(session)
 
 
 def _next_epoch(epoch: int) -> int:
