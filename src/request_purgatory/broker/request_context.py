@@ -55,6 +55,8 @@ class RequestContext:
                 "a response"
             )
         self.answered = True
+        # The operation refers to this context; without the cycle, both are freed at once.
+        self.operation = None
         self.send(self, response)
 
     def cancel(self) -> None:

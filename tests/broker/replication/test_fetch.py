@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from typing import Any
 
 import pytest
 
+from request_purgatory.broker.log import PartitionLog
 from request_purgatory.broker.metadata.topics import TopicPartition
 from request_purgatory.broker.replication.delayed_delete_records import (
     DelayedDeleteRecords,
@@ -22,6 +24,7 @@ from request_purgatory.broker.replication.delayed_produce import (
     ProducedPartition,
 )
 from request_purgatory.broker.replication.replica import Replica
+from request_purgatory.broker.replication.replica_manager import ReplicaManager
 from request_purgatory.broker.replication.replica_metrics import FetchExpirations
 from request_purgatory.broker.wire.error_code import ErrorCode
 from tests.broker.replication.cluster_harness import (
@@ -338,5 +341,99 @@ def test_operations_end_if_their_replica_is_replaced() -> None:
             assert operation.try_complete()
         assert (produced[0].error, deleted[0].error) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,) * 2
         assert fetched == ["read"]
+
+    run_scenario(scenario)
+
+
+def test_equal_fetches_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The record that completes them, and nothing else, is shared."""
+    reads: list[int] = []
+    read = PartitionLog.read
+
+    def count(log: PartitionLog, offset: int, *arguments: int, **options: bool) -> bytes:
+        reads.append(offset)
+        return read(log, offset, *arguments, **options)
+
+    async def scenario(harness: ClusterHarness) -> None:
+        waiting = [harness.fetch(0, 0, max_wait_ms=60_000) for _ in range(20)]
+        other = harness.fetch(0, 0, max_wait_ms=60_000, max_bytes=2**19)
+        monkeypatch.setattr(PartitionLog, "read", count)
+        harness.produce(0, b"a")
+        assert [fetched_values((await each.get())[0].records) for each in waiting] == [[b"a"]] * 20
+        assert fetched_values((await other.get())[0].records) == [b"a"]
+        assert reads == [0, 0]
+        harness.produce(0, b"b")
+        assert fetched_values((await harness.fetch(0, 0).get())[0].records) == [b"a", b"b"]
+
+    run_scenario(scenario, nodes=1)
+
+
+@pytest.mark.parametrize("changed", ["records", "start", "topic"])
+def test_fetch_after_a_change_is_read_again(changed: str) -> None:
+    """An append, a deletion of records, or a new topic of the same name."""
+
+    async def scenario(harness: ClusterHarness) -> None:
+        harness.produce(0, b"a")
+        before = (await harness.fetch(0, 0).get())[0]
+        assert (fetched_values(before.records), before.log_start_offset) == ([b"a"], 0)
+        if changed == "records":
+            harness.produce(0, b"b")
+        elif changed == "start":
+            harness.delete(0, 1)
+        else:
+            harness.cluster.controller.delete_topic(KEY.topic)
+            await harness.create_topic()
+        after = (await harness.fetch(0, 0).get())[0]
+        expected = {
+            "records": (ErrorCode.NONE, [b"a", b"b"]),
+            "start": (ErrorCode.OFFSET_OUT_OF_RANGE, []),
+            "topic": (ErrorCode.NONE, []),
+        }
+        assert (after.error, fetched_values(after.records)) == expected[changed]
+
+    run_scenario(scenario, nodes=1)
+
+
+def test_deletion_of_awaited_records_ends_the_wait_on_followers() -> None:
+    """A follower learns of the deletion with its next fetch."""
+
+    async def scenario(harness: ClusterHarness) -> None:
+        harness.produce(0, b"a", b"b")
+        await asyncio.sleep(1)
+        waiting = harness.fetch(1, 1, max_wait_ms=60_000, min_bytes=10_000, leader_only=False)
+        assert not waiting.done
+        harness.delete(0, 2)
+        assert error(await waiting.get()) is ErrorCode.OFFSET_OUT_OF_RANGE
+        assert waiting.waited_ms <= 500
+
+    run_scenario(scenario)
+
+
+def test_idle_followers_stay_in_sync_without_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their fetches go on, are counted as such, and look at no partition."""
+    checks: list[FetchTarget] = []
+    check = ReplicaManager._check_target
+
+    def count(replicas: ReplicaManager, params: FetchParams, target: FetchTarget) -> Any:
+        checks.append(target)
+        return check(replicas, params, target)
+
+    async def scenario(harness: ClusterHarness) -> None:
+        harness.produce(0, b"a")
+        await asyncio.sleep(10)
+        followers = harness.replica(0).followers.values()
+        monkeypatch.setattr(ReplicaManager, "_check_target", count)
+        expired = harness.node(0).replicas.fetch_expirations.follower
+        await asyncio.sleep(60)
+        now_ms = harness.node(0).now_ms()
+        assert checks == []
+        assert harness.node(0).replicas.fetch_expirations.follower >= expired + 2 * 110
+        assert all(now_ms - each.caught_up_ms <= 600 for each in followers)
+        assert harness.isr == {0, 1, 2}
+        # What is appended then is replicated as before.
+        assert (await harness.produce(0, b"b").get())[0].error is ErrorCode.NONE
+        assert checks != []
+        await asyncio.sleep(1)
+        assert [harness.values(node) for node in range(3)] == [[b"a", b"b"]] * 3
 
     run_scenario(scenario)

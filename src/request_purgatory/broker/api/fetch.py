@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from kafka.protocol import consumer
@@ -207,8 +208,8 @@ class _FetchReply:
         Sends no records while clients leave too many responses unread, see `UnreadResponses`.
         """
         if not self._broker.has_room_for_records():
-            for partition in fetched:
-                partition.records = b""
+            # Copies: other fetches may have the same results.
+            fetched = [replace(partition, records=b"") for partition in fetched]
         partitions = [*self._missing, *fetched]
         if self._session is not None:
             partitions = changed_partitions(self._session, partitions)

@@ -43,6 +43,7 @@ class FollowerReplicas(Protocol):
     settings: ClusterSettings
     actions: ActionQueue
     now_ms: Callable[[], int]
+    change_count: int
 
     def find(self, key: TopicPartition) -> Replica | None:
         """Return the node's replica of a partition; None if it has none."""
@@ -79,6 +80,11 @@ class Fetcher:
         self._leader = leader
         #: The partitions, and the loop's time in milliseconds from which each may be fetched.
         self._partitions: dict[TopicPartition, int] = {}
+        #: The last request's targets, if no partition is in its backoff, and the node's
+        #: `change_count` at that time: until the next change the next request has the same.
+        self._last_targets: tuple[int, list[FetchTarget]] | None = None
+        #: The last response, if it changed nothing.
+        self._empty_response: list[FetchedPartition] | None = None
         #: The request in flight.
         self._request: PendingRequest | None = None
         self._scheduled: asyncio.TimerHandle | asyncio.Handle | None = None
@@ -116,6 +122,7 @@ class Fetcher:
 
     def restart(self) -> None:
         """Abandon the request in flight, which is out of date or was lost, and send another."""
+        self._last_targets = None
         self._abandon_request()
         self._schedule(0)
 
@@ -147,11 +154,7 @@ class Fetcher:
     def _fetch(self) -> None:
         self._scheduled = None
         now_ms = self._replicas.now_ms()
-        targets = [
-            self._fetch_target(key)
-            for key, from_ms in self._partitions.items()
-            if from_ms <= now_ms
-        ]
+        targets = self._fetch_targets(now_ms)
         settings = self._replicas.settings
         params = FetchParams(
             self._replicas.node_id,
@@ -168,6 +171,21 @@ class Fetcher:
             partial(self._leader.fetch, params, targets),
             partial(self._process_fetch, targets),
         )
+
+    def _fetch_targets(self, now_ms: int) -> list[FetchTarget]:
+        """Return the partitions that are not in their backoff."""
+        change_count = self._replicas.change_count
+        if self._last_targets is not None and self._last_targets[0] == change_count:
+            return self._last_targets[1]
+        targets = [
+            self._fetch_target(key)
+            for key, from_ms in self._partitions.items()
+            if from_ms <= now_ms
+        ]
+        self._empty_response = self._last_targets = None
+        if len(targets) == len(self._partitions):
+            self._last_targets = change_count, targets
+        return targets
 
     def _fetch_target(self, key: TopicPartition) -> FetchTarget:
         """Return a partition as this fetcher's next request would ask for it."""
@@ -219,6 +237,22 @@ class Fetcher:
     # -- responses
 
     def _process_fetch(self, targets: list[FetchTarget], fetched: list[FetchedPartition]) -> None:
+        """Process a response, unless it is the same as the last, and that one changed nothing."""
+        if not self._is_unchanged(targets):
+            self._empty_response = None
+        elif fetched == self._empty_response:
+            return
+        self._process_partitions(targets, fetched)
+        self._empty_response = fetched if self._is_unchanged(targets) else None
+
+    def _is_unchanged(self, targets: list[FetchTarget]) -> bool:
+        """Return True if the next request has the same targets as the last."""
+        last = self._last_targets
+        return last is not None and last[1] is targets and last[0] == self._replicas.change_count
+
+    def _process_partitions(
+        self, targets: list[FetchTarget], fetched: list[FetchedPartition]
+    ) -> None:
         out_of_range = []
         for target, partition in zip(targets, fetched, strict=True):
             replica = self._unchanged_replica(target)
@@ -284,6 +318,7 @@ class Fetcher:
     def _back_off(self, key: TopicPartition) -> None:
         """Do not fetch a partition for the next BACKOFF_MS."""
         self._partitions[key] = self._replicas.now_ms() + BACKOFF_MS
+        self._last_targets = None
 
     def _process_partition(self, replica: Replica, fetched: FetchedPartition) -> None:
         """Append the fetched records, or truncate the log where it diverges from the leader's."""
@@ -291,6 +326,7 @@ class Fetcher:
             replica.truncate_to(self._truncation_offset(replica, *fetched.diverging))
             self._replicas.notify_partition(replica.key)
             return
+        before = replica.log.log_start_offset, replica.log.end_offset
         start_offset = fetched.log_start_offset
         if start_offset == replica.log.end_offset:
             # The leader has deleted every record that this log has, and this log may diverge from
@@ -301,7 +337,8 @@ class Fetcher:
             replica.log.append_as_follower(fetched.records, max_epoch=replica.leader_epoch)
         if start_offset > replica.log.log_start_offset:
             replica.log.advance_log_start_offset(min(start_offset, replica.log.end_offset))
-        if replica.update_high_watermark(fetched.high_watermark):
+        after = replica.log.log_start_offset, replica.log.end_offset
+        if replica.update_high_watermark(fetched.high_watermark) or after != before:
             # Consumers may read from followers (KIP-392).
             self._replicas.notify_partition(replica.key)
 

@@ -74,6 +74,11 @@ class FollowerState:
         self.leader_end_offset = leader_end_offset
         self.fetched_ms = now_ms
 
+    def fetch_again(self, now_ms: int) -> None:
+        """Update the state from a fetch like the last one, from the end of the leader's log."""
+        self.caught_up_ms = max(self.caught_up_ms, now_ms)
+        self.fetched_ms = now_ms
+
     def is_caught_up(self, leader_end_offset: int, now_ms: int, max_lag_ms: int) -> bool:
         """Return True if it has every record, or had every record within the last `max_lag_ms`."""
         return self.end_offset == leader_end_offset or now_ms - self.caught_up_ms <= max_lag_ms

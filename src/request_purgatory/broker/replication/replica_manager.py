@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 from request_purgatory.aio import Purgatory
 from request_purgatory.broker.deferred_actions import ActionQueue
@@ -28,7 +29,7 @@ from request_purgatory.broker.replication.delayed_produce import (
 )
 from request_purgatory.broker.replication.leader_endpoint import LogBounds
 from request_purgatory.broker.replication.recorder import Recorder
-from request_purgatory.broker.replication.replica import Replica, ReplicaError
+from request_purgatory.broker.replication.replica import FollowerState, Replica, ReplicaError
 from request_purgatory.broker.replication.replica_metrics import FetchExpirations
 from request_purgatory.broker.settings import ClusterSettings
 from request_purgatory.broker.wire.error_code import ErrorCode
@@ -47,8 +48,29 @@ _WITHOUT_LOG_START = (
 #: The most invalid records that the response to one request names. Kafka has no such limit; a
 #: request of 100 MB may have millions of invalid records.
 MAX_FAULTS = 50_000
+#: The replica id of all fetches that are not a follower's.
+_CONSUMER = -1
+#: The most bytes that are kept for the next fetch that reads the same.
+_MAX_SHARED_BYTES = 2**20
 #: The offset by which a DeleteRecords request means the high watermark.
 TO_HIGH_WATERMARK = -1
+
+
+class _SharedRead(NamedTuple):
+    """The result of the last fetch, for another one that reads the same before anything changes."""
+
+    change_count: int
+    params: FetchParams
+    targets: list[FetchTarget]
+    fetched: list[FetchedPartition]
+
+
+class _IdleFollower(NamedTuple):
+    """The last fetch of a follower that is in sync and had nothing to read."""
+
+    change_count: int
+    targets: list[FetchTarget]
+    states: list[FollowerState]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +121,12 @@ class ReplicaManager:
         self.actions = actions
         self.replicas: dict[TopicPartition, Replica] = {}
         self.fetch_expirations = FetchExpirations()
-        #: The number of changes so far that a fetch may wait for; see DelayedFetch.
+        #: The number of changes so far of what a fetch reads; see DelayedFetch. Until the next one,
+        #: the same fetch has the same result.
         self.change_count = 0
+        self._get_change_count = lambda: self.change_count
+        self._last_reads: dict[int, _SharedRead] = {}
+        self._idle_followers: dict[int, _IdleFollower] = {}
         self.recorder: Recorder | None = None
         self.is_closed = False
         self.now_ms = now_ms
@@ -260,7 +286,7 @@ class ReplicaManager:
         """
         if params.is_follower:
             self._update_follower(params, targets)
-        fetched = self.read(params, targets)
+        fetched = self._read_shared(params, targets)
         size = sum(len(each.records) for each in fetched)
         needs_response = any(
             each.error is not ErrorCode.NONE or each.diverging is not None for each in fetched
@@ -274,14 +300,72 @@ class ReplicaManager:
             params,
             targets,
             self.find,
-            lambda: reply(self.read(params, targets)),
+            # Not a lambda, which is six objects more for the cyclic collector to look at.
+            partial(
+                self._respond,
+                params,
+                targets,
+                reply,
+                None if size else fetched,
+                self.change_count,
+            ),
             self.fetch_expirations,
-            lambda: self.change_count,
+            self._get_change_count,
         )
+        if not size:
+            # There is nothing to read, so only a change can complete the fetch.
+            operation.seen_change_count = self.change_count
         self.purgatories.fetch.try_complete_else_watch(
             operation, [target.key for target in targets]
         )
         return None if operation.is_completed else operation
+
+    def _respond(
+        self,
+        params: FetchParams,
+        targets: list[FetchTarget],
+        reply: Callable[[list[FetchedPartition]], None],
+        nothing: list[FetchedPartition] | None,
+        change_count: int,
+    ) -> None:
+        """Reply to a fetch that has waited.
+
+        Args:
+            params: of the request.
+            targets: the partitions.
+            reply: called with the results.
+            nothing: the results without records when the fetch began to wait, if that is what it
+                found; still the right ones if nothing has changed since.
+            change_count: `change_count` at that time.
+        """
+        if nothing is not None and change_count == self.change_count:
+            reply(nothing)
+        else:
+            reply(self._read_shared(params, targets))
+
+    def _read_shared(
+        self, params: FetchParams, targets: list[FetchTarget]
+    ) -> list[FetchedPartition]:
+        """Return what `read` does, or what the last fetch has read, if that is the same.
+
+        A record that completes many fetches is thus read once. An idle follower's last fetch is
+        remembered beside that of all others. The result must not be changed.
+        """
+        reader = params.replica_id if params.replica_id in self._idle_followers else _CONSUMER
+        last = self._last_reads.get(reader)
+        if (
+            last is not None
+            and last.change_count == self.change_count
+            and last.targets == targets
+            and last.params == params
+        ):
+            return last.fetched
+        fetched = self.read(params, targets)
+        is_read = all(each.error is ErrorCode.NONE and each.diverging is None for each in fetched)
+        # Errors also depend on what exists elsewhere, whose changes are not counted here.
+        if is_read and sum(len(each.records) for each in fetched) <= _MAX_SHARED_BYTES:
+            self._last_reads[reader] = _SharedRead(self.change_count, params, targets, fetched)
+        return fetched
 
     def read(self, params: FetchParams, targets: list[FetchTarget]) -> list[FetchedPartition]:
         """Read partitions now, at most `max_bytes` together.
@@ -381,12 +465,22 @@ class ReplicaManager:
     def _update_follower(self, params: FetchParams, targets: list[FetchTarget]) -> None:
         """Note that a follower has every record before the offsets that it fetches from."""
         now_ms = self.now_ms()
+        idle = self._idle_followers.pop(params.replica_id, None)
+        if idle is not None and idle.change_count == self.change_count and idle.targets == targets:
+            self._idle_followers[params.replica_id] = idle
+            for state in idle.states:
+                state.fetch_again(now_ms)
+            return
+        is_idle = True
+        states = []
         for target in targets:
             try:
                 replica, diverging = self._check_target(params, target)
             except ReplicaError:
+                is_idle = False
                 continue
             if diverging is not None:
+                is_idle = False
                 continue
             follower = replica.followers[params.replica_id]
             before = follower.log_start_offset
@@ -396,6 +490,16 @@ class ReplicaManager:
             self.advance_high_watermark(replica)
             if follower.log_start_offset != before:
                 self.actions.add(partial(self.purgatories.delete_records.notify, replica.key))
+            states.append(follower)
+            is_idle = is_idle and (
+                params.replica_id in replica.isr
+                and target.offset == replica.high_watermark == replica.log.end_offset
+            )
+        if is_idle and targets:
+            # The same fetch again changes no more than the times, until something else changes.
+            self._idle_followers[params.replica_id] = _IdleFollower(
+                self.change_count, targets, states
+            )
 
     def shrink_isr(self) -> None:
         """Request to remove followers that lag for too long from the in-sync replicas."""
