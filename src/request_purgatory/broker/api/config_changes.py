@@ -13,13 +13,50 @@ from request_purgatory.broker.metadata.topic_configs import (
     topic_value,
 )
 from request_purgatory.broker.wire.error_code import ErrorCode
-from request_purgatory.broker.wire.limits import MAX_TEXT_BYTES
+from request_purgatory.broker.wire.limits import MAX_TEXT_BYTES, truncate_message
 
 #: The operations of IncrementalAlterConfigs.
 SET, DELETE, APPEND, SUBTRACT = _OPERATIONS = range(4)
 
 
-def alter_topic(
+def alter_topics(broker: BrokerApi, request: Any, response: Any, *, incremental: bool) -> Any:
+    """Change the configs of all topics of a request.
+
+    Args:
+        broker: The broker.
+        request: The request.
+        response: The class of its response.
+        incremental: Apply the operation of each change; False replaces all configs.
+
+    Returns:
+        The response.
+    """
+    results = []
+    for resource in request.resources:
+        code, message = _alter_topic(
+            broker, resource, incremental=incremental, validate_only=bool(request.validate_only)
+        )
+        results.append(_result(response, resource, code, message))
+    return response(responses=results)
+
+
+def refuse_all(request: Any, response: Any, code: ErrorCode) -> Any:
+    """Return the response of a class with an error for every resource of a request."""
+    return response(
+        responses=[_result(response, resource, code, None) for resource in request.resources]
+    )
+
+
+def _result(response: Any, resource: Any, code: ErrorCode, message: str | None) -> Any:
+    return response.AlterConfigsResourceResponse(
+        error_code=int(code),
+        error_message=truncate_message(message),
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+    )
+
+
+def _alter_topic(
     broker: BrokerApi, resource: Any, *, incremental: bool, validate_only: bool
 ) -> tuple[ErrorCode, str | None]:
     """Change the configs of one topic.
