@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from request_purgatory.pipeline.spark.console_filter import (
     silence_py4j_interrupts,
-    silence_spark_log,
+    silence_spark,
     without_noise,
 )
 from request_purgatory.pipeline.spark.session import create_session
@@ -50,7 +50,7 @@ def open_session(create: SessionFactory | None = None) -> Iterator[SparkSession]
         # process in any case.
         with suppress(Exception):
             if not verbose:
-                silence_spark_log(session)
+                silence_spark(session)
             session.stop()
         raise
     except BaseException:

@@ -19,7 +19,7 @@ from request_purgatory.cli.output import Output, OutputOptions
 from request_purgatory.cli.settings_options import FieldsOf, Given
 from request_purgatory.cli.stop_signals import stop_on_signals
 from request_purgatory.errors import InvalidArgumentError
-from request_purgatory.pipeline.spark.console_filter import silence_spark_log
+from request_purgatory.pipeline.spark.console_filter import silence_spark
 from request_purgatory.pipeline.spark.session import create_session
 from request_purgatory.pipeline.stream.endpoints.address import (
     AddressOptions,
@@ -133,7 +133,7 @@ def stream(
 
         def should_stop() -> bool:
             if stop and not output.verbose:
-                silence_spark_log(spark)
+                silence_spark(spark)
             return bool(stop)
 
         run_stream(spark, stream_plan, on_batch, should_stop)

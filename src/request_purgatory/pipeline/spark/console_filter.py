@@ -23,6 +23,8 @@ _NOISE = re.compile(
     rb"(Starting )?Streaming TransformWithState\w* Python worker\b"
 )
 _STDERR = 2
+#: Set while Spark is being stopped.
+_stopping = threading.Event()
 
 
 @contextmanager
@@ -34,6 +36,7 @@ def without_noise() -> Iterator[None]:
     process that inherited the pipe has ended. This process writes to the pipe within the block
     only.
     """
+    _stopping.clear()
     readable, writable = os.pipe()
     stderr = os.dup(_STDERR)
     os.dup2(writable, _STDERR)
@@ -60,7 +63,7 @@ def _copy_lines(readable: int, stderr: int) -> None:
         for line in lines:
             # An empty line may follow, as some of the `print` calls end with a line feed.
             dropped = _NOISE.match(line) is not None or (dropped and not line.strip())
-            if not dropped:
+            if not dropped and not _stopping.is_set():
                 output.write(line)
 
 
@@ -74,11 +77,13 @@ def silence_py4j_interrupts() -> None:
         root.addFilter(_is_not_interrupt)
 
 
-def silence_spark_log(spark: SparkSession) -> None:
-    """Turn off Spark's log; no-op for Spark Connect, whose server has its own console.
+def silence_spark(spark: SparkSession) -> None:
+    """Drop what Spark prints from now on, as it is being stopped.
 
-    Spark logs an error for every task and query that a stop interrupts.
+    Spark logs an error for every task and query that a stop interrupts, and a Python worker that
+    loses its connection prints a traceback. Spark Connect's server has a console of its own.
     """
+    _stopping.set()
     context = getattr(spark, "sparkContext", None)
     if context is not None:
         context.setLogLevel("OFF")

@@ -1,0 +1,42 @@
+"""What Spark's processes print, and what of it reaches the console."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+#: Starts a process that prints each line of its input to stderr, and outlives the filter's block,
+#: as the JVM does. After a line of this script's own input Spark is silenced, and the process gets
+#: another line.
+_SCRIPT = """
+import subprocess, sys
+from unittest.mock import create_autospec
+from pyspark.sql import SparkSession
+from request_purgatory.pipeline.spark.console_filter import silence_spark, without_noise
+
+echo = "import sys\\nfor line in sys.stdin: print(line, end='', file=sys.stderr, flush=True)"
+with without_noise():
+    process = subprocess.Popen([sys.executable, "-c", echo], stdin=subprocess.PIPE, text=True)
+process.stdin.write("WARNING: Using incubator modules: a.b\\n\\nan error\\n")
+process.stdin.flush()
+sys.stdin.readline()
+spark = create_autospec(SparkSession, instance=True)
+silence_spark(spark)
+spark.sparkContext.setLogLevel.assert_called_once_with("OFF")
+process.stdin.write("Traceback (most recent call last):\\n")
+process.stdin.close()
+process.wait()
+print("stopped", file=sys.stderr)
+"""
+_TIME_LIMIT = 60
+
+
+def test_known_noise_and_all_after_a_stop_is_dropped() -> None:
+    """What this process prints itself is not."""
+    with subprocess.Popen(
+        [sys.executable, "-c", _SCRIPT], stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stderr is not None
+        assert process.stderr.readline() == "an error\n"
+        _, rest = process.communicate("\n", timeout=_TIME_LIMIT)
+    assert (process.returncode, rest) == (0, "stopped\n")
