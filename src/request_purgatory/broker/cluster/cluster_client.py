@@ -100,3 +100,6 @@ class ClusterClient(ABC):
     inject_request_error = _remote(ClusterCommands.inject_request_error)
     inject_response_fault = _remote(ClusterCommands.inject_response_fault)
     clear_faults = _remote(ClusterCommands.clear_faults)
+    delete_topic = _remote(ClusterCommands.delete_topic)
+    truncate = _remote_coroutine(ClusterCommands.truncate)
+    reset = _remote_coroutine(ClusterCommands.reset)

@@ -12,7 +12,11 @@ from typing import Any, TypedDict, TypeVar
 
 from request_purgatory.broker.api.registry import find_api
 from request_purgatory.broker.cluster.node import ClusterParts, Node
-from request_purgatory.broker.metadata.topics import Partition, TopicPartition
+from request_purgatory.broker.metadata.controller import ControllerError
+from request_purgatory.broker.metadata.topics import NO_LEADER, Partition, TopicPartition
+from request_purgatory.broker.replication.delayed_delete_records import DeletedPartition
+from request_purgatory.broker.replication.replica_manager import TO_HIGH_WATERMARK
+from request_purgatory.broker.wire.error_code import ErrorCode
 from request_purgatory.errors import InvalidArgumentError
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -20,6 +24,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 #: Every command by its name, in the order of their definition. A command's first parameter is the
 #: cluster; its result can be written as JSON.
 COMMANDS: dict[str, Callable[..., Any]] = {}
+#: Kafka's `request.timeout.ms` of an admin client.
+_TRUNCATE_TIMEOUT_MS = 30_000
 
 
 def command(function: F) -> F:
@@ -66,6 +72,8 @@ class ClusterCommands:
         self.nodes = parts.nodes
         self._parts = parts
         self._fence_timers: dict[int, asyncio.TimerHandle] = {}
+        #: Held while nodes start.
+        self._start_lock = asyncio.Lock()
 
     @property
     @command
@@ -130,6 +138,109 @@ class ClusterCommands:
             "isr": list(partition.isr),
             "offsets": offsets,
         }
+
+    @command
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic with its records; clients can't use it any more.
+
+        Args:
+            name: the topic's name.
+        """
+        self.controller.delete_topic(name)
+
+    @command
+    async def truncate(
+        self, topic: str, *, partition: int | None = None, offset: int | None = None
+    ) -> None:
+        """Delete a topic's records, up to an offset or all, as Kafka's DeleteRecords does.
+
+        Offsets continue where they were. Returns when every live replica has deleted the records;
+        the error REQUEST_TIMED_OUT after 30 s means that a follower has not, and will when it
+        fetches again.
+
+        Args:
+            topic: the topic's name.
+            partition: the partition's number; None is every partition.
+            offset: the first offset to keep; None deletes all records below the high watermark.
+
+        Raises:
+            InvalidArgumentError: the offset is negative.
+            ControllerError: there is no such partition, it has no leader, the topic is the broker's
+                own, the offset is above a high watermark, or a live replica does not reply.
+        """
+        if offset is not None and offset < 0:
+            raise InvalidArgumentError("offset", "at least 0", offset)
+        leaders = self._partitions_by_leader(topic, partition, offset)
+        for leader, keys in leaders.items():
+            await self._delete_records(self.nodes[leader], keys, offset)
+
+    def _partitions_by_leader(
+        self, topic: str, partition: int | None, offset: int | None
+    ) -> dict[int, list[TopicPartition]]:
+        """Return the partitions to truncate by the number of their leaders' node.
+
+        Raises:
+            ControllerError: records of a partition can't be deleted.
+        """
+        found = self.controller.require_topic(topic)
+        if found.is_internal:
+            raise ControllerError(
+                ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic} is the broker's own topic"
+            )
+        leaders: dict[int, list[TopicPartition]] = {}
+        numbers = range(len(found.partitions)) if partition is None else [partition]
+        for number in numbers:
+            key = TopicPartition(topic, number)
+            known = self.controller.partition(key)
+            if known is None:
+                raise ControllerError(
+                    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {key}"
+                )
+            replica = None
+            if known.leader != NO_LEADER:
+                replica = self.nodes[known.leader].replicas.find(key)
+            if replica is None or not replica.is_leader:
+                raise ControllerError(ErrorCode.LEADER_NOT_AVAILABLE, f"{key} has no leader")
+            if offset is not None and offset > replica.high_watermark:
+                raise ControllerError(
+                    ErrorCode.OFFSET_OUT_OF_RANGE,
+                    f"offset {offset} of {key} is above its high watermark, "
+                    f"{replica.high_watermark}",
+                )
+            leaders.setdefault(known.leader, []).append(key)
+        return leaders
+
+    async def _delete_records(
+        self, leader: Node, keys: list[TopicPartition], offset: int | None
+    ) -> None:
+        """Delete records of partitions that a node leads.
+
+        Raises:
+            ControllerError: with the error of the first partition that has one.
+        """
+        replied: asyncio.Future[list[DeletedPartition]] = asyncio.Future()
+
+        def reply(deleted: list[DeletedPartition]) -> None:
+            if not replied.done():
+                replied.set_result(deleted)
+
+        first_kept = TO_HIGH_WATERMARK if offset is None else offset
+        with leader.actions:
+            leader.replicas.delete_records(
+                _TRUNCATE_TIMEOUT_MS, [(key, first_kept) for key in keys], reply
+            )
+        try:
+            # A node that stops in the meantime does not reply.
+            deleted = await asyncio.wait_for(replied, _TRUNCATE_TIMEOUT_MS / 1_000 + 1)
+        except TimeoutError:
+            deleted = [DeletedPartition(keys[0], ErrorCode.REQUEST_TIMED_OUT)]
+        for each in deleted:
+            if each.error is not ErrorCode.NONE:
+                raise ControllerError(
+                    each.error,
+                    f"{each.key}: not every live replica has deleted its records "
+                    f"({each.error.name})",
+                )
 
     @command
     def metrics(self) -> dict[int, dict[str, dict[str, float]]]:
@@ -258,22 +369,58 @@ class ClusterCommands:
         Raises:
             InvalidArgumentError: there is no such node, or it is running.
         """
-        old = self._node(node)
-        if not old.is_stopped:
-            raise InvalidArgumentError("node", "a killed or stopped node", node)
-        new = Node(
-            self._parts,
-            node,
-            old.log_directory,
-            old.server.port,
-            is_replication_paused=old.fetchers.is_paused,
-        )
-        await new.start()
-        self.nodes[node] = new
-        if node in self.network.partitioned_nodes:
-            new.start_without_metadata()
-        else:
-            self._register(new)
+        async with self._start_lock:
+            old = self._node(node)
+            if not old.is_stopped:
+                raise InvalidArgumentError("node", "a killed or stopped node", node)
+            new = Node(
+                self._parts,
+                node,
+                old.log_directory,
+                old.server.port,
+                is_replication_paused=old.fetchers.is_paused,
+            )
+            await new.start()
+            self.nodes[node] = new
+            if node in self.network.partitioned_nodes:
+                new.start_without_metadata()
+            else:
+                self._register(new)
+
+    @command
+    async def reset(self) -> None:
+        """Make the cluster empty again, on the same ports: no topics, groups or records.
+
+        All nodes run afterwards. Faults, latencies, partitions and paused replication are gone.
+        Clients lose their connections, as when brokers restart, and reconnect. The cluster id
+        stays, and no producer id is assigned twice.
+
+        Raises:
+            ControllerError: the empty metadata can't be stored; nothing has changed.
+            OSError: another process has taken a port; `reset` may be called again.
+        """
+        async with self._start_lock:
+            self.controller.reset()
+            for timer in self._fence_timers.values():
+                timer.cancel()
+            self._fence_timers.clear()
+            for node in self.nodes:
+                if not node.is_stopped:
+                    node.kill()
+            self.network.reset()
+            self.faults.clear()
+            try:
+                for number, old in enumerate(self.nodes):
+                    new = Node(self._parts, number, old.log_directory, old.server.port)
+                    await new.start()
+                    self.nodes[number] = new
+            finally:
+                # Together, as at the start of the cluster.
+                live = [node for node in self.nodes if not node.is_stopped]
+                self.controller.register_broker(*(node.node_id for node in live))
+                for node in live:
+                    # Deletes the logs, since the controller knows no topic.
+                    node.connect_controller()
 
     def _register(self, node: Node) -> None:
         self.controller.register_broker(node.node_id)

@@ -81,6 +81,14 @@ class Network:
         """Undo `partition_node`."""
         self._partitioned.discard(node)
 
+    def reset(self) -> None:
+        """Undo every partition and latency, and lose all messages in flight."""
+        self._partitioned.clear()
+        self._latency_ms.clear()
+        for link in self._in_flight.values():
+            link.clear()
+        self._in_flight.clear()
+
     @property
     def partitioned_nodes(self) -> frozenset[int]:
         """The nodes that are partitioned."""

@@ -378,6 +378,28 @@ class Controller:
             topic.configs = before
             raise
 
+    def reset(self) -> None:
+        """Delete all topics and fence all nodes, without notice to the nodes, which are to restart.
+
+        The cluster id and the producer ids go on: clients may have been assigned some.
+
+        Raises:
+            ControllerError: the change can't be stored.
+        """
+        topics, names = dict(self.topics), dict(self.names)
+        self.topics.clear()
+        self.names.clear()
+
+        def undo() -> None:
+            self.topics.update(topics)
+            self.names.update(names)
+
+        self._store(undo)
+        self.alive.clear()
+        # Topics are placed as on a new cluster.
+        self._topics_created = 0
+        self._has_pending_elections = False
+
     def require_topic(self, name: str) -> Topic:
         """Return a topic.
 
