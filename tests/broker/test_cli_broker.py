@@ -70,9 +70,9 @@ def test_served_cluster_serves_clients_and_runs_commands(
         client = connect(addresses[leader])
         assert produce(client, "orders", b"x").error_code == 0
         fault = ("inject-request-error", "Produce", "NOT_ENOUGH_REPLICAS", "--times", "1")
-        assert run_command(capsys, control, *fault) is None
+        assert run_command(capsys, control, *fault) == 1
         assert produce(client, "orders", b"x").error_code == 19
-        assert run_command(capsys, control, "inject-request-error", "Produce", "56") is None
+        assert run_command(capsys, control, "inject-request-error", "Produce", "56") == 2
         assert produce(client, "orders", b"x").error_code == 56
         assert run_command(capsys, control, "kill", str(1 - leader)) is None
         assert produce(client, "orders", b"x").error_code == 19
@@ -135,9 +135,17 @@ def test_results_are_tables_unless_json_is_asked_for(capsys: pytest.CaptureFixtu
         assert main(["broker", "describe-topic", "orders", "--address", control]) == ExitCode.OK
         topic = capsys.readouterr().out
         assert main(["broker", "metrics", "--address", control]) == ExitCode.OK
+        metrics = capsys.readouterr().out
+        fault = ["inject-request-error", "Fetch", "56", "--topic", "orders", "--times", "-1"]
+        assert main(["broker", *fault, "--address", control]) == ExitCode.OK
+        assert capsys.readouterr().out == "fault 1\n"
+        assert main(["broker", "faults", "--address", control]) == ExitCode.OK
+        faults = capsys.readouterr().out
+    assert "KAFKA_STORAGE_ERROR" in faults
+    assert "topic orders" in faults
     assert "high watermark" in topic
     assert topic.count("yes") == 2
-    assert "NumDelayedOperations" in capsys.readouterr().out
+    assert "NumDelayedOperations" in metrics
 
 
 @pytest.mark.parametrize(

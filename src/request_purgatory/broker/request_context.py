@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from request_purgatory.broker.metadata.topics import TopicPartition
+
 if TYPE_CHECKING:
     from request_purgatory.broker.wire.messages import Header
     from request_purgatory.purgatory.operation import DelayedOperation
@@ -16,6 +18,16 @@ class Client(NamedTuple):
 
     client_id: str
     client_host: str
+
+
+class RequestSubjects(NamedTuple):
+    """What a request names."""
+
+    #: Names of topics.
+    topics: frozenset[str]
+    partitions: frozenset[TopicPartition]
+    #: Ids of groups.
+    groups: frozenset[str]
 
 
 @dataclass(slots=True)
@@ -37,6 +49,8 @@ class RequestContext:
     operation: DelayedOperation | None = None
     #: Called when the response is sent, unless the connection has ended before.
     on_response: Callable[[], None] | None = None
+    #: What the request names; None unless an injected fault of responses asks for it.
+    subjects: RequestSubjects | None = None
 
     @property
     def version(self) -> int:

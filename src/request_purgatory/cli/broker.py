@@ -327,8 +327,33 @@ def _print_topic(console: Console, partitions: list[dict[str, Any]]) -> None:
     console.print(table)
 
 
+def _print_fault_id(console: Console, fault: int) -> None:
+    """Print the id of an injected fault."""
+    console.print(f"fault {fault}")
+
+
+def _print_faults(console: Console, faults: list[dict[str, Any]]) -> None:
+    """Print a row for each injected fault."""
+    limits = ("node", "topic", "partition", "group", "client_id")
+    table = Table("fault", "API", "kind", "times left", "hits", "only")
+    for each in faults:
+        only = [f"{name} {each[name]}" for name in limits if each[name] is not None]
+        table.add_row(
+            str(each["id"]),
+            each["api"] or "any",
+            each["error"] or each["kind"],
+            "always" if each["times"] == -1 else str(each["times"]),
+            str(each["hits"]),
+            ", ".join(only),
+        )
+    console.print(table if faults else "no faults are injected")
+
+
 _PRINTERS: dict[str, Callable[[Console, Any], None]] = {
     "describe_topic": _print_topic,
+    "faults": _print_faults,
+    "inject_request_error": _print_fault_id,
+    "inject_response_fault": _print_fault_id,
     "metrics": print_metrics,
 }
 

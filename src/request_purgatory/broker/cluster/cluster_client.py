@@ -102,4 +102,5 @@ class ClusterClient(ABC):
     clear_faults = _remote(ClusterCommands.clear_faults)
     delete_topic = _remote(ClusterCommands.delete_topic)
     truncate = _remote_coroutine(ClusterCommands.truncate)
+    faults = _remote(ClusterCommands.faults)
     reset = _remote_coroutine(ClusterCommands.reset)

@@ -16,6 +16,7 @@ from request_purgatory.broker.metadata.controller import ControllerError
 from request_purgatory.broker.metadata.topics import NO_LEADER, Partition, TopicPartition
 from request_purgatory.broker.replication.delayed_delete_records import DeletedPartition
 from request_purgatory.broker.replication.replica_manager import TO_HIGH_WATERMARK
+from request_purgatory.broker.server.faults import FaultDescription, FaultFilter
 from request_purgatory.broker.wire.error_code import ErrorCode
 from request_purgatory.errors import InvalidArgumentError
 
@@ -68,7 +69,7 @@ class ClusterCommands:
         self.settings = parts.settings
         self.controller = parts.controller
         self.network = parts.network
-        self.faults = parts.faults
+        self._faults = parts.faults
         self.nodes = parts.nodes
         self._parts = parts
         self._fence_timers: dict[int, asyncio.TimerHandle] = {}
@@ -408,7 +409,7 @@ class ClusterCommands:
                 if not node.is_stopped:
                     node.kill()
             self.network.reset()
-            self.faults.clear()
+            self._faults.clear()
             try:
                 for number, old in enumerate(self.nodes):
                     new = Node(self._parts, number, old.log_directory, old.server.port)
@@ -452,17 +453,39 @@ class ClusterCommands:
 
     @command
     def inject_request_error(
-        self, api: str, error: int | str, *, times: int = 1, node: int | None = None
-    ) -> None:
+        self,
+        api: str,
+        error: int | str,
+        *,
+        times: int = 1,
+        node: int | None = None,
+        topic: str | None = None,
+        partition: int | None = None,
+        group: str | None = None,
+        client_id: str | None = None,
+    ) -> int:
         """Answer the next requests of an API with an error, without handling them.
+
+        A request that names several topics, partitions or groups has the fault if one of them is
+        the given one, and is answered with the error for all. A fetch names those of its session.
 
         Args:
             api: Kafka's name of the API, such as "Produce".
             error: Kafka's name of the error, such as "NOT_ENOUGH_REPLICAS", or its number.
             times: number of requests; -1 is all.
             node: only requests to this node; None is any node.
+            topic: only requests that name this topic.
+            partition: only requests that name this partition of the topic.
+            group: only requests that name this group.
+            client_id: only requests of clients with this id.
+
+        Returns:
+            The fault's id, as in `faults`.
         """
-        self.faults.add_request_error(find_api(api), error, times=times, node=node)
+        only = FaultFilter(
+            node=node, topic=topic, partition=partition, group=group, client_id=client_id
+        )
+        return self._faults.add_request_error(find_api(api), error, times=times, only=only)
 
     @command
     def inject_response_fault(
@@ -474,8 +497,15 @@ class ClusterCommands:
         node: int | None = None,
         delay_ms: int = 0,
         seed: int | None = None,
-    ) -> None:
+        topic: str | None = None,
+        partition: int | None = None,
+        group: str | None = None,
+        client_id: str | None = None,
+    ) -> int:
         """Delay, drop, corrupt or cut off the next responses of an API; their requests are handled.
+
+        With a topic, a partition or a group, the fault is limited to requests that name it, and
+        arrive after this command.
 
         Args:
             api: Kafka's name of the API, such as "Produce".
@@ -484,12 +514,33 @@ class ClusterCommands:
             node: only responses of this node; None is any node.
             delay_ms: milliseconds, for "delay".
             seed: of the random changes, for "corrupt"; None is a random one.
+            topic: only requests that name this topic.
+            partition: only requests that name this partition of the topic.
+            group: only requests that name this group.
+            client_id: only requests of clients with this id.
+
+        Returns:
+            The fault's id, as in `faults`.
         """
-        self.faults.add_response_fault(
-            find_api(api), kind, times=times, node=node, delay_ms=delay_ms, seed=seed
+        only = FaultFilter(
+            node=node, topic=topic, partition=partition, group=group, client_id=client_id
+        )
+        return self._faults.add_response_fault(
+            find_api(api), kind, times=times, only=only, delay_ms=delay_ms, seed=seed
         )
 
     @command
     def clear_faults(self) -> None:
         """Remove every injected request error and response fault."""
-        self.faults.clear()
+        self._faults.clear()
+
+    @command
+    def faults(self) -> list[FaultDescription]:
+        """Return the injected faults with their hits, also those that are over.
+
+        Returns:
+            For each fault, in the order of injection: `id`, `api`, `kind`, `error`, `times` left
+            (-1 is always, 0 that it is over), `hits`, and the `node`, `topic`, `partition`,
+            `group` and `client_id` that it is limited to.
+        """
+        return self._faults.describe()

@@ -11,6 +11,7 @@ from typing import Any
 
 from request_purgatory.aio import Purgatory
 from request_purgatory.broker.api.registry import APIS, handle
+from request_purgatory.broker.api.request_subjects import request_subjects
 from request_purgatory.broker.cluster.network import CONTROLLER, Network
 from request_purgatory.broker.cluster.node_partitions import NodePartitions
 from request_purgatory.broker.cluster.remote_leader import RemoteLeader
@@ -232,7 +233,13 @@ class Node:
             if self._cluster.recorder is not None and api.recorded_timeout_ms is not None:
                 timeout_ms = api.recorded_timeout_ms(request)
                 self._cluster.recorder.request(self.node_id, context, timeout_ms)
-            code = self._cluster.faults.take_request_error(self.node_id, api)
+            faults = self._cluster.faults
+            subjects = partial(request_subjects, self, context, request)
+            if faults.needs_subjects(api):
+                context.subjects = subjects()
+            code = None
+            if faults.has_request_errors:
+                code = faults.take_request_error(self.node_id, context, subjects)
             if code is not None:
                 context.reply(api.error_response(request, code))
                 return

@@ -7,6 +7,7 @@ and responses contain only the partitions that have changed.
 from __future__ import annotations
 
 import random
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from request_purgatory.broker.metadata.topics import TopicPartition
@@ -94,6 +95,11 @@ class FetchSessions:
     def partitions(self) -> int:
         """The number of partitions in all sessions together."""
         return self._partitions
+
+    def partitions_of(self, session_id: int) -> Collection[TopicPartition]:
+        """Return the partitions of a session; none if there is no such session."""
+        session = self._sessions.get(session_id)
+        return () if session is None else session.partitions.keys()
 
     def open(
         self,

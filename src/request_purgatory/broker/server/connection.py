@@ -12,7 +12,7 @@ from request_purgatory.broker.request_context import Client, RequestContext
 from request_purgatory.broker.server.faults import ResponseFault
 from request_purgatory.broker.server.memory_limits import RequestMemoryPool, UnreadResponses
 from request_purgatory.broker.settings import ClusterSettings
-from request_purgatory.broker.wire.apis import Api, ApiTable
+from request_purgatory.broker.wire.apis import ApiTable
 from request_purgatory.broker.wire.errors import WireError
 from request_purgatory.broker.wire.frame import SIZE_BYTES, frame_size
 from request_purgatory.broker.wire.messages import (
@@ -44,7 +44,7 @@ class ConnectionServer(Protocol):
     memory_pool: RequestMemoryPool
     unread_responses: UnreadResponses
     handle: HandleRequest
-    take_response_fault: Callable[[Api], ResponseFault | None]
+    take_response_fault: Callable[[RequestContext], ResponseFault | None]
     now_ms: Callable[[], int]
 
     def register(self, connection: Connection) -> bool:
@@ -276,7 +276,7 @@ class Connection(asyncio.Protocol):
             )
             self.close(f"the {api.name} response can't be encoded")
             return
-        fault = self._server.take_response_fault(api)
+        fault = self._server.take_response_fault(context)
         if fault is None:
             self._write(context, frame)
         else:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import TypeAlias, TypedDict, TypeVar
 
+from request_purgatory.broker.metadata.topics import TopicPartition
+from request_purgatory.broker.request_context import RequestContext, RequestSubjects
 from request_purgatory.broker.wire.apis import Api
 from request_purgatory.broker.wire.error_code import ErrorCode
 from request_purgatory.errors import InvalidArgumentError, whole_number
@@ -18,19 +21,137 @@ ALWAYS = -1
 #: The size and the correlation id, which precede the response itself.
 _HEADER_BYTES = 8
 
+#: Returns what a request names; None if that is unknown.
+Subjects: TypeAlias = Callable[[], RequestSubjects | None]
 
-@dataclass(slots=True)
-class RequestFault:
+
+class FaultDescription(TypedDict):
+    """An injected fault, and how often a request or a response has met it."""
+
+    #: As returned by the command that injected the fault.
+    id: int
+    #: None is every API.
+    api: str | None
+    #: "error", "delay", "drop", "corrupt", "disconnect" or "intercept".
+    kind: str
+    #: Kafka's name of the error, for "error".
+    error: str | None
+    #: How many times are left; -1 is always, 0 means that the fault is over.
+    times: int
+    hits: int
+    #: The requests that the fault is limited to; None is any.
+    node: int | None
+    topic: str | None
+    partition: int | None
+    group: str | None
+    client_id: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FaultFilter:
+    """The requests that a fault is limited to; None is any.
+
+    A request that names several topics, partitions or groups matches if one of them does.
+    """
+
+    node: int | None = None
+    topic: str | None = None
+    partition: int | None = None
+    group: str | None = None
+    client_id: str | None = None
+
+    def __post_init__(self) -> None:
+        """Check the filter.
+
+        Raises:
+            InvalidArgumentError: There is a partition without a topic.
+        """
+        if self.partition is not None and self.topic is None:
+            raise InvalidArgumentError("partition", "given with its topic", self.partition)
+
+    @property
+    def needs_subjects(self) -> bool:
+        """Whether it depends on what a request names."""
+        return self.topic is not None or self.group is not None
+
+    def matches(self, node: int, client_id: str, subjects: Subjects) -> bool:
+        """Return whether a request matches.
+
+        Args:
+            node: The node that received it.
+            client_id: Its client's id.
+            subjects: Returns what it names; None if that is unknown.
+        """
+        if self.node not in (None, node) or self.client_id not in (None, client_id):
+            return False
+        if not self.needs_subjects:
+            return True
+        named = subjects()
+        if named is None or (self.group is not None and self.group not in named.groups):
+            return False
+        if self.topic is None:
+            return True
+        if self.partition is None:
+            return self.topic in named.topics
+        return TopicPartition(self.topic, self.partition) in named.partitions
+
+
+@dataclass(slots=True, kw_only=True)
+class Fault:
+    """What all faults have in common."""
+
+    id: int
+    api: Api
+    times: int
+    filter: FaultFilter
+    hits: int = 0
+
+    @property
+    def kind(self) -> str:
+        """The kind of the fault, as in `FaultDescription`."""
+        raise NotImplementedError
+
+    @property
+    def error(self) -> str | None:
+        """The name of the error with which requests are answered, if they are."""
+        return None
+
+    def describe(self) -> FaultDescription:
+        """Return the fault as the command `faults` reports it."""
+        return {
+            "id": self.id,
+            "api": self.api.name,
+            "kind": self.kind,
+            "error": self.error,
+            "times": self.times,
+            "hits": self.hits,
+            "node": self.filter.node,
+            "topic": self.filter.topic,
+            "partition": self.filter.partition,
+            "group": self.filter.group,
+            "client_id": self.filter.client_id,
+        }
+
+
+@dataclass(slots=True, kw_only=True)
+class RequestFault(Fault):
     """An error response that requests of an API get without being handled."""
 
-    api: Api
     code: ErrorCode
-    times: int
-    node: int | None
+
+    @property
+    def kind(self) -> str:
+        """The kind."""
+        return "error"
+
+    @property
+    def error(self) -> str:
+        """The error's name."""
+        return self.code.name
 
 
-@dataclass(slots=True)
-class ResponseFault:
+@dataclass(slots=True, kw_only=True)
+class ResponseFault(Fault):
     """A fault of an API's responses; the requests have been handled.
 
     Kinds:
@@ -40,12 +161,14 @@ class ResponseFault:
         `disconnect`: Close the connection instead of sending the response.
     """
 
-    api: Api
-    kind: str
-    times: int
-    node: int | None
+    response_kind: str
     delay_ms: int = 0
     random: random.Random = field(default_factory=random.Random)
+
+    @property
+    def kind(self) -> str:
+        """The kind."""
+        return self.response_kind
 
     def apply(
         self,
@@ -84,27 +207,43 @@ F = TypeVar("F", RequestFault, ResponseFault)
 
 
 class Faults:
-    """The faults of a cluster's requests and responses, in the order of their injection."""
+    """The faults of a cluster's requests and responses, in the order of their injection.
+
+    A fault that is over stays in the description, with its hits, until `clear`.
+    """
 
     def __init__(self) -> None:
+        #: The ids of faults.
+        self.ids = itertools.count(1)
+        #: Called with a fault's id when a request or a response has met it.
+        self.on_hit: Callable[[int], None] = lambda _fault: None
+        self._all: list[Fault] = []
         self._requests: list[RequestFault] = []
         self._responses: list[ResponseFault] = []
 
     def add_request_error(
-        self, api: Api, error: str | int, *, times: int, node: int | None
-    ) -> None:
+        self, api: Api, error: str | int, *, times: int, only: FaultFilter
+    ) -> int:
         """Answer the next requests of an API with an error, without handling them.
 
         Args:
             api: The API.
             error: The error's name or number in Kafka, as in `NOT_ENOUGH_REPLICAS`.
             times: The number of requests; -1 for all.
-            node: The node; None for every node.
+            only: The requests that the fault is limited to.
+
+        Returns:
+            The fault's id.
 
         Raises:
             InvalidArgumentError: The error is unknown, or `times` is 0 or below -1.
         """
-        self._requests.append(RequestFault(api, _error(error), _times(times), node))
+        fault = RequestFault(
+            code=_error(error), times=_times(times), id=next(self.ids), api=api, filter=only
+        )
+        self._requests.append(fault)
+        self._all.append(fault)
+        return fault.id
 
     def add_response_fault(
         self,
@@ -112,19 +251,22 @@ class Faults:
         kind: str,
         *,
         times: int,
-        node: int | None,
+        only: FaultFilter,
         delay_ms: int,
         seed: int | None,
-    ) -> None:
+    ) -> int:
         """Inject a fault into the next responses of an API.
 
         Args:
             api: The API.
             kind: One of `RESPONSE_FAULTS`; see `ResponseFault`.
             times: The number of responses; -1 for all.
-            node: The node; None for every node.
+            only: The requests whose responses the fault is limited to.
             delay_ms: The delay of `delay` in milliseconds.
             seed: The seed of the random bytes of `corrupt`.
+
+        Returns:
+            The fault's id.
 
         Raises:
             InvalidArgumentError: The kind is unknown, `times` is 0 or below -1, or the delay is
@@ -134,32 +276,69 @@ class Faults:
             raise InvalidArgumentError("kind", f"one of {', '.join(RESPONSE_FAULTS)}", kind)
         if kind == "delay" and whole_number("delay_ms", delay_ms) < 1:
             raise InvalidArgumentError("delay_ms", "at least 1", delay_ms)
-        self._responses.append(
-            ResponseFault(api, kind, _times(times), node, delay_ms, random.Random(seed))
+        fault = ResponseFault(
+            times=_times(times),
+            id=next(self.ids),
+            api=api,
+            filter=only,
+            response_kind=kind,
+            delay_ms=delay_ms,
+            random=random.Random(seed),
         )
+        self._responses.append(fault)
+        self._all.append(fault)
+        return fault.id
 
     def clear(self) -> None:
         """Remove all faults."""
         self._requests.clear()
         self._responses.clear()
+        self._all.clear()
 
-    def take_request_error(self, node: int, api: Api) -> ErrorCode | None:
-        """Return the error for a request, or None; counts as one of the fault's times."""
-        fault = self._take(self._requests, node, api) if self._requests else None
+    def describe(self) -> list[FaultDescription]:
+        """Return all faults with their hits, also those that are over."""
+        return [fault.describe() for fault in self._all]
+
+    @property
+    def has_request_errors(self) -> bool:
+        """Whether a request may have to be answered with an error."""
+        return bool(self._requests)
+
+    def needs_subjects(self, api: Api) -> bool:
+        """Return whether a fault of an API's responses depends on what requests name."""
+        return any(each.api is api and each.filter.needs_subjects for each in self._responses)
+
+    def take_request_error(
+        self, node: int, context: RequestContext, subjects: Subjects
+    ) -> ErrorCode | None:
+        """Return the error for a request, or None; counts as one of the fault's times.
+
+        Args:
+            node: The node that received the request.
+            context: Of the request.
+            subjects: Returns what the request names.
+        """
+        fault = self._take(self._requests, node, context, subjects)
         return None if fault is None else fault.code
 
-    def take_response_fault(self, node: int, api: Api) -> ResponseFault | None:
+    def take_response_fault(self, node: int, context: RequestContext) -> ResponseFault | None:
         """Return the fault of a response, or None; counts as one of the fault's times."""
-        return self._take(self._responses, node, api) if self._responses else None
+        if not self._responses:
+            return None
+        return self._take(self._responses, node, context, lambda: context.subjects)
 
-    @staticmethod
-    def _take(faults: list[F], node: int, api: Api) -> F | None:
+    def _take(
+        self, faults: list[F], node: int, context: RequestContext, subjects: Subjects
+    ) -> F | None:
+        api, client_id = context.header.api, context.client.client_id
         for fault in faults:
-            if fault.api is api and fault.node in (None, node):
+            if fault.api is api and fault.filter.matches(node, client_id, subjects):
+                fault.hits += 1
                 if fault.times != ALWAYS:
                     fault.times -= 1
                     if fault.times == 0:
                         faults.remove(fault)
+                self.on_hit(fault.id)
                 return fault
         return None
 

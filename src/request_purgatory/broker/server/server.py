@@ -6,13 +6,14 @@ import asyncio
 from collections.abc import Callable
 
 from request_purgatory.aio import Purgatory
+from request_purgatory.broker.request_context import RequestContext
 from request_purgatory.broker.server.connection import Connection, HandleRequest
 from request_purgatory.broker.server.connection_limit import ConnectionLimit
 from request_purgatory.broker.server.faults import ResponseFault
 from request_purgatory.broker.server.memory_limits import RequestMemoryPool, UnreadResponses
 from request_purgatory.broker.server.throttled_channel import ThrottledChannel
 from request_purgatory.broker.settings import ClusterSettings
-from request_purgatory.broker.wire.apis import Api, ApiTable
+from request_purgatory.broker.wire.apis import ApiTable
 
 #: The address that servers listen on.
 LOOPBACK = "127.0.0.1"
@@ -39,7 +40,7 @@ class Server:
         apis: ApiTable,
         handle: HandleRequest,
         *,
-        take_response_fault: Callable[[Api], ResponseFault | None],
+        take_response_fault: Callable[[RequestContext], ResponseFault | None],
         throttle_purgatory: Purgatory,
         connection_limit: ConnectionLimit,
         now_ms: Callable[[], int],
@@ -52,7 +53,7 @@ class Server:
             port: The TCP port; 0 takes a free one.
             apis: The APIs whose requests are passed on, by key.
             handle: Handles a request, now or later.
-            take_response_fault: Returns the fault of an API's next response, or None.
+            take_response_fault: Returns the fault of a request's response, or None.
             throttle_purgatory: Where the connections of clients over their quota wait.
             connection_limit: Shared by the servers of the process.
             now_ms: Returns the event loop's time in milliseconds.

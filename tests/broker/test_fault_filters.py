@@ -1,0 +1,191 @@
+"""Faults that are limited to topics, partitions, groups and clients, and their hits."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from request_purgatory.broker import Cluster
+from request_purgatory.broker.api.registry import APIS, find_api
+from request_purgatory.broker.api.request_subjects import request_subjects
+from request_purgatory.broker.metadata.topics import TopicPartition
+from request_purgatory.broker.replication.fetch_sessions import FetchSessions
+from request_purgatory.broker.request_context import Client, RequestContext
+from request_purgatory.broker.wire.error_code import ErrorCode
+from request_purgatory.broker.wire.messages import Header
+from request_purgatory.errors import InvalidArgumentError
+from tests.broker.parity.raw import RawClient
+from tests.broker.raw_requests import fetch, fetch_fields, produce, records
+from tests.broker.test_faults import example
+
+Connect = Callable[[str], RawClient]
+
+FAILED = ErrorCode.KAFKA_STORAGE_ERROR
+TOPIC_ID = uuid.UUID(int=7)
+
+
+@pytest.fixture
+def client(connect: Connect, cluster: Cluster) -> RawClient:
+    """Return a connection to the node that leads all partitions of the topics `t` and `u`."""
+    for name in ("t", "u"):
+        cluster.create_topic(name, partitions=2)
+        for number in range(2):
+            leads = cluster.describe_topic(name)[number]["leader"] == 0
+            if not leads:
+                cluster.move_leader(name, number, 0)
+    return connect(cluster.bootstrap_servers.split(",")[0])
+
+
+def produced(client: RawClient, topic: str, partition: int) -> ErrorCode:
+    """Produce a record, and return the error."""
+    return ErrorCode(produce(client, topic, b"x", partition=partition).error_code)
+
+
+def test_error_is_limited_to_a_partition(cluster: Cluster, client: RawClient) -> None:
+    """Requests for others are handled, and are no hits."""
+    fault = cluster.inject_request_error("Produce", FAILED.name, times=2, topic="t", partition=1)
+    tried = [("u", 1), ("t", 0), ("t", 1), ("t", 1), ("t", 1)]
+    assert [produced(client, *each) for each in tried] == [0, 0, FAILED, FAILED, 0]
+    (found,) = cluster.faults()
+    assert found == {
+        "id": fault,
+        "api": "Produce",
+        "kind": "error",
+        "error": "KAFKA_STORAGE_ERROR",
+        "times": 0,
+        "hits": 2,
+        "node": None,
+        "topic": "t",
+        "partition": 1,
+        "group": None,
+        "client_id": None,
+    }
+    cluster.clear_faults()
+    assert cluster.faults() == []
+
+
+def test_error_is_limited_to_a_topic_by_its_id(cluster: Cluster, client: RawClient) -> None:
+    """Requests of the latest versions have topic ids instead of names."""
+    cluster.inject_request_error("Fetch", FAILED.name, times=-1, topic="t")
+    found = client.call("Metadata", 12, topics=None).topics
+    ids = {topic.name: topic.topic_id for topic in found}
+
+    def fetched(name: str) -> int:
+        fields = fetch_fields(name, 0)
+        fields["topics"][0]["topic_id"] = ids[name]
+        del fields["topics"][0]["topic"]
+        del fields["replica_id"]
+        answer = client.call("Fetch", 15, **fields)
+        return int(answer.error_code) or answer.responses[0].partitions[0].error_code
+
+    assert [fetched("t"), fetched("u"), fetched("t")] == [FAILED, 0, FAILED]
+    assert cluster.faults()[0]["hits"] == 2
+
+
+def test_fetch_session_names_its_partitions(cluster: Cluster, client: RawClient) -> None:
+    """Although its later requests do not."""
+    first = client.call("Fetch", 11, **fetch_fields("t", 0), session_epoch=0)
+    assert (first.error_code, first.session_id > 0) == (0, True)
+    cluster.inject_request_error("Fetch", FAILED.name, topic="t", partition=0)
+    fields = fetch_fields("t", 0) | {"topics": []}
+    later = client.call("Fetch", 11, **fields, session_id=first.session_id, session_epoch=1)
+    assert later.error_code == FAILED
+    assert cluster.faults()[0]["hits"] == 1
+
+
+def test_error_is_limited_to_a_group(cluster: Cluster, client: RawClient) -> None:
+    """FindCoordinator names it as a key, Heartbeat in a field."""
+    for api in ("FindCoordinator", "Heartbeat"):
+        cluster.inject_request_error(api, FAILED.name, times=-1, group="g")
+    keys = [
+        client.call("FindCoordinator", 4, key_type=0, coordinator_keys=[key]).coordinators[0]
+        for key in ("other", "g")
+    ]
+    assert [each.error_code == FAILED for each in keys] == [False, True]
+    fields = {"generation_id": 1, "member_id": "m"}
+    beats = [client.call("Heartbeat", 1, group_id=group, **fields) for group in ("other", "g")]
+    assert [each.error_code == FAILED for each in beats] == [False, True]
+    assert [each["hits"] for each in cluster.faults()] == [1, 1]
+
+
+def test_error_is_limited_to_a_client_id(cluster: Cluster, client: RawClient) -> None:
+    """The test's client has another one."""
+    mine = cluster.inject_request_error("Produce", FAILED.name, client_id="somebody else")
+    assert produced(client, "t", 0) == 0
+    assert cluster.faults()[0]["hits"] == 0
+    own = cluster.inject_request_error("Produce", FAILED.name, client_id="parity")
+    assert own == mine + 1
+    assert produced(client, "t", 0) == FAILED
+    assert [each["hits"] for each in cluster.faults()] == [0, 1]
+
+
+def test_response_fault_is_limited_to_a_topic(
+    cluster: Cluster, client: RawClient, connect: Connect
+) -> None:
+    """The request has been handled."""
+    cluster.inject_response_fault("Produce", "drop", topic="t")
+    assert produced(client, "u", 0) == 0
+    data = [{"name": "t", "partition_data": [{"index": 0, "records": records(b"x")}]}]
+    client.start("Produce", 9, acks=-1, timeout_ms=5_000, topic_data=data)
+    with pytest.raises(TimeoutError):
+        client.read(timeout=0.2)
+    (found,) = cluster.faults()
+    assert (found["kind"], found["times"], found["hits"]) == ("drop", 0, 1)
+    assert fetch(connect(client.address), "t", 0).high_watermark == 1
+
+
+def test_partition_needs_its_topic(cluster: Cluster) -> None:
+    """A number alone names nothing."""
+    with pytest.raises(InvalidArgumentError, match="partition must be given with its topic, got"):
+        cluster.inject_request_error("Produce", FAILED.name, partition=1)
+
+
+#: APIs whose requests name topics, partitions of them, and groups.
+NAMES_TOPICS = {
+    "Produce", "Fetch", "ListOffsets", "Metadata", "OffsetCommit", "OffsetFetch", "CreateTopics",
+    "DeleteTopics", "DeleteRecords", "OffsetForLeaderEpoch", "CreatePartitions", "OffsetDelete",
+}  # fmt: skip
+NAMES_PARTITIONS = NAMES_TOPICS - {"Metadata", "CreateTopics", "DeleteTopics", "CreatePartitions"}
+NAMES_GROUPS = {
+    "OffsetCommit", "OffsetFetch", "JoinGroup", "Heartbeat", "LeaveGroup", "SyncGroup",
+    "DescribeGroups", "DeleteGroups", "OffsetDelete", "ConsumerGroupHeartbeat",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("api", APIS.values(), ids=lambda api: api.name)
+def test_subjects_of_every_api_at_every_version(api: Any) -> None:
+    """The example's names are all "x", its numbers 1."""
+    for version in range(api.min_version, api.max_version + 1):
+        found = subjects(api.name, version, example(api, version))
+        assert found.topics == ({"x"} if api.name in NAMES_TOPICS else set()), version
+        expected = {TopicPartition("x", 1)} if api.name in NAMES_PARTITIONS else set()
+        assert found.partitions == expected, version
+        # Version 0 has no type of the key, which is a group's. In later ones the type is 1.
+        is_group = api.name in NAMES_GROUPS or (api.name, version) == ("FindCoordinator", 0)
+        assert found.groups == ({"x"} if is_group else set()), version
+
+
+def test_subjects_of_configs_and_coordinators() -> None:
+    """A resource may be a topic, and a key a group."""
+    resources = [
+        SimpleNamespace(resource_type=kind, resource_name=name)
+        for kind, name in ((2, "topic"), (4, "0"))
+    ]
+    assert subjects("DescribeConfigs", 4, SimpleNamespace(resources=resources)).topics == {"topic"}
+    for kind, groups in ((0, {"a", "b"}), (1, set())):
+        request = SimpleNamespace(key="a", key_type=kind, coordinator_keys=["b"])
+        assert subjects("FindCoordinator", 4, request).groups == groups
+
+
+def subjects(name: str, version: int, request: Any) -> Any:
+    """Return what a request names, at a broker that knows the topic `x` by its id."""
+    broker: Any = SimpleNamespace(
+        metadata=SimpleNamespace(names={TOPIC_ID: "x"}), fetch_sessions=FetchSessions()
+    )
+    header = Header(find_api(name), version, 7, None, 0, is_supported=True)
+    context = RequestContext(header, Client("", ""), lambda *_: None, lambda _: None)
+    return request_subjects(broker, context, request)
