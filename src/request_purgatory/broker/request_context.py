@@ -51,6 +51,8 @@ class RequestContext:
     on_response: Callable[[], None] | None = None
     #: What the request names; None unless an injected fault of responses asks for it.
     subjects: RequestSubjects | None = None
+    #: Called when the client has disconnected, if a function of a test intercepts the request.
+    on_cancel: Callable[[], None] | None = None
 
     @property
     def version(self) -> int:
@@ -75,5 +77,7 @@ class RequestContext:
 
     def cancel(self) -> None:
         """Cancel the pending operation, if any: the client has disconnected."""
+        if self.on_cancel is not None:
+            self.on_cancel()
         if self.operation is not None:
             self.operation.cancel()

@@ -12,6 +12,7 @@ from types import TracebackType
 
 from request_purgatory.broker.cluster.commands import ClusterCommands
 from request_purgatory.broker.cluster.data_dir import DataDir
+from request_purgatory.broker.cluster.interception import Interceptions
 from request_purgatory.broker.cluster.network import CONTROLLER, Network
 from request_purgatory.broker.cluster.node import ClusterParts, Node
 from request_purgatory.broker.metadata.controller import Controller
@@ -67,7 +68,18 @@ class AsyncCluster(ClusterCommands):
             if self._data_dir is not None:
                 self._data_dir.release()
             raise
-        super().__init__(ClusterParts(settings, controller, Network(), Faults(), recorder, wall_ms))
+        faults = Faults()
+        super().__init__(
+            ClusterParts(
+                settings,
+                controller,
+                Network(),
+                faults,
+                Interceptions(faults),
+                recorder,
+                wall_ms,
+            )
+        )
         self.wall_ms = wall_ms
         self.controller.on_change = self._send_partitions
         self.controller.on_delete = self._send_deletion
@@ -103,6 +115,7 @@ class AsyncCluster(ClusterCommands):
     def _stop_all(self) -> None:
         for handle in self._fence_timers.values():
             handle.cancel()
+        self._interceptions.cancel()
         for node in self.nodes:
             if not node.is_stopped:
                 node.stop()

@@ -10,6 +10,7 @@ from typing import Any, Unpack
 
 from request_purgatory.broker.cluster.async_cluster import AsyncCluster
 from request_purgatory.broker.cluster.cluster_client import ClusterClient
+from request_purgatory.broker.cluster.interception import InterceptFunction, Interception
 from request_purgatory.broker.cluster.run_command import ClusterError, run_command
 from request_purgatory.broker.replication.recorder import Recorder
 from request_purgatory.broker.settings import ClusterOptions, settings_from
@@ -125,6 +126,38 @@ class Cluster(ClusterClient):
         Raises:
             ClusterError: the cluster is not running, or refused the command.
         """
+        cluster, loop = self._running(command)
+        future = asyncio.run_coroutine_threadsafe(run_command(cluster, command, arguments), loop)
+        return future.result(_TIMEOUT)
+
+    def intercept(self, api: str | None, function: InterceptFunction) -> Interception:
+        """Call a function with each request of an API; see `ClusterCommands.intercept`.
+
+        Args:
+            api: Kafka's name of the API, such as "Produce"; None is every API.
+            function: called on the cluster's thread, with an `InterceptedRequest`. It must not
+                block, nor wait for a client: the cluster stands still while it runs.
+
+        Returns:
+            The interception, with its hits; `remove()` or the end of its `with` block ends it.
+
+        Raises:
+            ClusterError: the cluster is not running.
+            InvalidArgumentError: no API has this name, or the function is not callable.
+        """
+        cluster, loop = self._running("intercept")
+
+        async def intercept() -> Interception:
+            return cluster.intercept(api, function)
+
+        return asyncio.run_coroutine_threadsafe(intercept(), loop).result(_TIMEOUT)
+
+    def _running(self, command: str) -> tuple[AsyncCluster, asyncio.AbstractEventLoop]:
+        """Return the cluster and its loop.
+
+        Raises:
+            ClusterError: the cluster is not running.
+        """
         if (
             self._loop is None
             or self._cluster is None
@@ -132,7 +165,4 @@ class Cluster(ClusterClient):
             or not self._thread.is_alive()
         ):
             raise ClusterError(f"{command}: the cluster is not running")
-        future = asyncio.run_coroutine_threadsafe(
-            run_command(self._cluster, command, arguments), self._loop
-        )
-        return future.result(_TIMEOUT)
+        return self._cluster, self._loop

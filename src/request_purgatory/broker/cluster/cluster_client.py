@@ -10,7 +10,8 @@ from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar, get_type_hints
 
 from request_purgatory.broker.cluster.commands import ClusterCommands
-from request_purgatory.broker.cluster.run_command import with_integer_keys
+from request_purgatory.broker.cluster.interception import InterceptFunction, Interception
+from request_purgatory.broker.cluster.run_command import ClusterError, with_integer_keys
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -82,6 +83,26 @@ class ClusterClient(ABC):
     @abstractmethod
     def call(self, command: str, /, **arguments: Any) -> Any:
         """Run a command by its name, as in `COMMANDS`, and return its result."""
+
+    def intercept(self, api: str | None, function: InterceptFunction) -> Interception:
+        """Call a function with each request of an API; see `ClusterCommands.intercept`.
+
+        Args:
+            api: Kafka's name of the API, such as "Produce"; None is every API.
+            function: called on the cluster's thread, with an `InterceptedRequest`.
+
+        Returns:
+            The interception, with its hits; `remove()` or the end of its `with` block ends it.
+
+        Raises:
+            ClusterError: the cluster is in another process, which can't call the function, or is
+                not running.
+            InvalidArgumentError: no API has this name, or the function is not callable.
+        """
+        raise ClusterError(
+            f"intercept: the function {function!r} for {api or 'every API'} can't be called by a "
+            "cluster in another process; use Cluster or AsyncCluster, or inject_request_error"
+        )
 
     # -- commands
 

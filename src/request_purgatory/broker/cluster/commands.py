@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, TypedDict, TypeVar
 
 from request_purgatory.broker.api.registry import find_api
+from request_purgatory.broker.cluster.interception import InterceptFunction, Interception
 from request_purgatory.broker.cluster.node import ClusterParts, Node
 from request_purgatory.broker.metadata.controller import ControllerError
 from request_purgatory.broker.metadata.topics import NO_LEADER, Partition, TopicPartition
@@ -70,6 +71,7 @@ class ClusterCommands:
         self.controller = parts.controller
         self.network = parts.network
         self._faults = parts.faults
+        self._interceptions = parts.interceptions
         self.nodes = parts.nodes
         self._parts = parts
         self._fence_timers: dict[int, asyncio.TimerHandle] = {}
@@ -410,6 +412,8 @@ class ClusterCommands:
                     node.kill()
             self.network.reset()
             self._faults.clear()
+            self._interceptions.clear()
+            self._interceptions.cancel()
             try:
                 for number, old in enumerate(self.nodes):
                     new = Node(self._parts, number, old.log_directory, old.server.port)
@@ -531,16 +535,44 @@ class ClusterCommands:
 
     @command
     def clear_faults(self) -> None:
-        """Remove every injected request error and response fault."""
+        """Remove every injected request error and response fault, and every interception."""
         self._faults.clear()
+        self._interceptions.clear()
 
     @command
     def faults(self) -> list[FaultDescription]:
-        """Return the injected faults with their hits, also those that are over.
+        """Return the injected faults and interceptions with their hits, also those that are over.
 
         Returns:
             For each fault, in the order of injection: `id`, `api`, `kind`, `error`, `times` left
             (-1 is always, 0 that it is over), `hits`, and the `node`, `topic`, `partition`,
             `group` and `client_id` that it is limited to.
         """
-        return self._faults.describe()
+        found = [*self._faults.describe(), *self._interceptions.describe()]
+        return sorted(found, key=lambda each: each["id"])
+
+    def intercept(self, api: str | None, function: InterceptFunction) -> Interception:
+        """Call a function with each request of an API before the broker handles it.
+
+        A plain function may change the request. It returns None to let the broker handle it, or a
+        response, or `Unanswered.DROP` or `Unanswered.DISCONNECT`. A coroutine function may also
+        await `handle()` for the broker's response, and return another one or change it; and it
+        may wait. The connection's next request is handled after the answer to this one.
+
+        If several functions intercept a request, the first added is called first. The next one is
+        called if it has neither answered the request nor let the broker handle it. Injected faults
+        come after the functions: `handle()` returns an injected error. Followers' fetches, and
+        requests of an unsupported version, are not intercepted.
+
+        Args:
+            api: Kafka's name of the API, such as "Produce"; None is every API.
+            function: called on the cluster's event loop, with an `InterceptedRequest`. It must not
+                block: the cluster stands still while it runs.
+
+        Returns:
+            The interception, with its hits; `remove()` or the end of its `with` block ends it.
+
+        Raises:
+            InvalidArgumentError: no API has this name, or the function is not callable.
+        """
+        return self._interceptions.add(None if api is None else find_api(api), function)

@@ -12,6 +12,8 @@ from typing import Any
 from request_purgatory.aio import Purgatory
 from request_purgatory.broker.api.registry import APIS, handle
 from request_purgatory.broker.api.request_subjects import request_subjects
+from request_purgatory.broker.api.served_api import ServedApi
+from request_purgatory.broker.cluster.interception import InterceptedRequest, Interceptions
 from request_purgatory.broker.cluster.network import CONTROLLER, Network
 from request_purgatory.broker.cluster.node_partitions import NodePartitions
 from request_purgatory.broker.cluster.remote_leader import RemoteLeader
@@ -55,6 +57,7 @@ class ClusterParts:
     controller: Controller
     network: Network
     faults: Faults
+    interceptions: Interceptions
     recorder: Recorder | None
     #: Returns the time of day in milliseconds since 1970.
     wall_ms: Callable[[], int]
@@ -222,7 +225,7 @@ class Node:
         self._timers[name] = asyncio.get_running_loop().call_later(interval_ms / 1_000, run)
 
     def handle(self, context: RequestContext, request: Any) -> None:
-        """Handle a client's request, now or later, unless an injected error answers it.
+        """Handle a client's request, now or later, unless a fault or a function answers it.
 
         Args:
             context: the request's context, which takes the response.
@@ -233,10 +236,31 @@ class Node:
             if self._cluster.recorder is not None and api.recorded_timeout_ms is not None:
                 timeout_ms = api.recorded_timeout_ms(request)
                 self._cluster.recorder.request(self.node_id, context, timeout_ms)
+            if self._cluster.faults.needs_subjects(api):
+                context.subjects = request_subjects(self, context, request)
+            interceptions = self._cluster.interceptions.matching(api)
+            if interceptions:
+                intercepted = InterceptedRequest(
+                    self.node_id,
+                    api,
+                    context,
+                    request,
+                    self._handle_intercepted,
+                    partial(request_subjects, self, context, request),
+                )
+                self._cluster.interceptions.run(interceptions, context, intercepted)
+                return
+        self._handle(api, context, request)
+
+    def _handle_intercepted(self, context: RequestContext, request: Any) -> None:
+        # A function may take so long that the node has stopped in the meantime.
+        if not self.is_stopped:
+            self._handle(APIS[context.header.api.key], context, request)
+
+    def _handle(self, api: ServedApi, context: RequestContext, request: Any) -> None:
+        if request is not None:
             faults = self._cluster.faults
             subjects = partial(request_subjects, self, context, request)
-            if faults.needs_subjects(api):
-                context.subjects = subjects()
             code = None
             if faults.has_request_errors:
                 code = faults.take_request_error(self.node_id, context, subjects)

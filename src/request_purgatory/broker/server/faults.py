@@ -239,7 +239,7 @@ class Faults:
             InvalidArgumentError: The error is unknown, or `times` is 0 or below -1.
         """
         fault = RequestFault(
-            code=_error(error), times=_times(times), id=next(self.ids), api=api, filter=only
+            code=error_code(error), times=_times(times), id=next(self.ids), api=api, filter=only
         )
         self._requests.append(fault)
         self._all.append(fault)
@@ -343,7 +343,12 @@ class Faults:
         return None
 
 
-def _error(error: str | int) -> ErrorCode:
+def error_code(error: str | int) -> ErrorCode:
+    """Return an error of Kafka's protocol by its name or number.
+
+    Raises:
+        InvalidArgumentError: There is no such error.
+    """
     try:
         return ErrorCode[error.upper()] if isinstance(error, str) else ErrorCode(error)
     except (KeyError, ValueError):

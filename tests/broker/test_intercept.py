@@ -1,0 +1,286 @@
+"""Functions of a test that intercept requests and responses."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from request_purgatory.broker import (
+    AsyncCluster,
+    Cluster,
+    ClusterError,
+    ClusterProcess,
+    InterceptedRequest,
+    Unanswered,
+)
+from request_purgatory.broker.wire.error_code import ErrorCode
+from request_purgatory.errors import InvalidArgumentError
+from tests.broker.parity.raw import ConnectionClosedError, RawClient
+from tests.broker.raw_requests import fetch, fetch_fields, produce, records
+
+Connect = Callable[[str], RawClient]
+
+TIME_LIMIT = 30.0
+
+
+@pytest.fixture
+def client(cluster: Cluster, connect: Connect) -> RawClient:
+    """Return a connection to the leader of the topic `t`."""
+    cluster.create_topic("t")
+    return connect(cluster.bootstrap_servers.split(",")[cluster.describe_topic("t")[0]["leader"]])
+
+
+def test_function_sees_requests(cluster: Cluster, client: RawClient) -> None:
+    """Of its API only, until the end of the block; they are handled as ever."""
+    seen: list[tuple[Any, ...]] = []
+
+    def look(request: InterceptedRequest) -> None:
+        data = request.request.topic_data[0].partition_data[0].records
+        seen.append((request.api, request.version, request.client_id, len(data)))
+        seen.append((request.client_host, set(request.subjects.topics)))
+
+    with cluster.intercept("produce", look) as interception:
+        assert produce(client, "t", b"x").error_code == 0
+        assert fetch(client, "t", 0).high_watermark == 1
+    assert produce(client, "t", b"y").error_code == 0
+    size = len(records(b"x"))
+    assert seen == [("Produce", 9, "parity", size), ("/127.0.0.1", {"t"})]
+    assert interception.hits == 1
+    (found,) = cluster.faults()
+    assert (found["kind"], found["api"], found["hits"], found["times"]) == (
+        "intercept",
+        "Produce",
+        1,
+        0,
+    )
+
+
+def test_function_answers_requests_of_its_choice(cluster: Cluster, client: RawClient) -> None:
+    """A predicate: the others go on to the broker, and what is answered is not handled."""
+
+    def refuse_large(request: InterceptedRequest) -> Any:
+        data = request.request.topic_data[0].partition_data[0].records
+        return request.error_response("MESSAGE_TOO_LARGE") if len(data) > 500 else None
+
+    with cluster.intercept("Produce", refuse_large):
+        codes = [produce(client, "t", b"x" * size).error_code for size in (1, 1_000, 1)]
+    assert codes == [0, ErrorCode.MESSAGE_TOO_LARGE, 0]
+    assert fetch(client, "t", 0).high_watermark == 2
+
+
+def test_function_changes_requests(cluster: Cluster, client: RawClient) -> None:
+    """The broker handles the changed one."""
+
+    def redirect(request: InterceptedRequest) -> None:
+        request.request.topic_data[0].partition_data[0].records = records(b"a", b"b")
+
+    with cluster.intercept("Produce", redirect):
+        assert produce(client, "t", b"x").error_code == 0
+    assert fetch(client, "t", 0).high_watermark == 2
+
+
+def test_coroutine_changes_responses(cluster: Cluster, client: RawClient) -> None:
+    """The request has been handled."""
+
+    async def pretend(request: InterceptedRequest) -> None:
+        response = await request.handle()
+        assert await request.handle() is response
+        response.responses[0].partition_responses[0].base_offset = 1_000
+
+    with cluster.intercept("Produce", pretend):
+        assert produce(client, "t", b"x").base_offset == 1_000
+    assert produce(client, "t", b"x").base_offset == 1
+
+
+def test_coroutine_delays_until_the_test_goes_on(
+    cluster: Cluster, client: RawClient, connect: Connect
+) -> None:
+    """Other connections are served in the meantime."""
+    arrived = threading.Event()
+    released: list[Callable[[], None]] = []
+
+    async def hold(request: InterceptedRequest) -> Any:
+        event, loop = asyncio.Event(), asyncio.get_running_loop()
+        released.append(lambda: loop.call_soon_threadsafe(event.set))
+        arrived.set()
+        await event.wait()
+        return await request.handle()
+
+    with cluster.intercept("Produce", hold):
+        data = [{"name": "t", "partition_data": [{"index": 0, "records": records(b"x")}]}]
+        client.start("Produce", 9, acks=-1, timeout_ms=5_000, topic_data=data)
+        assert arrived.wait(TIME_LIMIT)
+        assert fetch(connect(client.address), "t", 0).high_watermark == 0
+        released[0]()
+        assert client.read().responses[0].partition_responses[0].error_code == 0
+
+
+@pytest.mark.parametrize("handled", [False, True])
+def test_request_is_dropped_or_disconnected(
+    cluster: Cluster, client: RawClient, connect: Connect, handled: bool
+) -> None:
+    """Before or after the broker has handled it."""
+    unanswered = Unanswered.DROP
+
+    async def drop(request: InterceptedRequest) -> Unanswered:
+        if handled:
+            await request.handle()
+        return unanswered
+
+    data = [{"name": "t", "partition_data": [{"index": 0, "records": records(b"x")}]}]
+    with cluster.intercept("Produce", drop):
+        client.start("Produce", 9, acks=-1, timeout_ms=5_000, topic_data=data)
+        with pytest.raises(TimeoutError):
+            client.read(timeout=0.2)
+        unanswered = Unanswered.DISCONNECT
+        with pytest.raises(ConnectionClosedError):
+            produce(connect(client.address), "t", b"y")
+    assert fetch(connect(client.address), "t", 0).high_watermark == 2 * handled
+
+
+def test_coroutine_answers_before_the_broker_does(cluster: Cluster, client: RawClient) -> None:
+    """What the request waits for is cancelled, and its late response is lost."""
+
+    async def give_up(request: InterceptedRequest) -> Any:
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(request.handle(), 0.01)
+        return request.error_response("REQUEST_TIMED_OUT")
+
+    with cluster.intercept("Fetch", give_up):
+        found = client.call("Fetch", 11, **fetch_fields("t", 0, max_wait_ms=20_000))
+    assert found.error_code == ErrorCode.REQUEST_TIMED_OUT
+    assert produce(client, "t", b"x").error_code == 0
+    leader = cluster.describe_topic("t")[0]["leader"]
+    assert cluster.metrics()[leader]["Fetch"]["Cancellations"] >= 1
+
+
+def test_end_of_the_connection_ends_the_coroutine(
+    cluster: Cluster, client: RawClient, connect: Connect
+) -> None:
+    """Whether it waits for the broker or for something else."""
+    began, ended = threading.Semaphore(0), threading.Semaphore(0)
+
+    async def wait(request: InterceptedRequest) -> None:
+        began.release()
+        try:
+            await (request.handle() if request.api == "Fetch" else asyncio.Event().wait())
+        except asyncio.CancelledError:
+            ended.release()
+            raise
+
+    data = [{"name": "t", "partition_data": [{"index": 0, "records": records(b"x")}]}]
+    other = connect(client.address)
+    with cluster.intercept(None, wait):
+        client.start("Fetch", 11, **fetch_fields("t", 0, max_wait_ms=20_000))
+        other.start("Produce", 9, acks=-1, timeout_ms=5_000, topic_data=data)
+        for _ in range(2):
+            assert began.acquire(timeout=TIME_LIMIT)
+        client.close()
+        other.close()
+        for _ in range(2):
+            assert ended.acquire(timeout=TIME_LIMIT)
+
+
+def test_failed_function_fails_the_test(cluster: Cluster, client: RawClient) -> None:
+    """The client gets an error at once, and the block raises what the function has raised."""
+
+    def fail(request: InterceptedRequest) -> None:
+        raise ZeroDivisionError(request.api)
+
+    def intercepted() -> None:
+        with cluster.intercept("Produce", fail):
+            assert produce(client, "t", b"x").error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+
+    with pytest.raises(ZeroDivisionError, match="Produce"):
+        intercepted()
+    assert produce(client, "t", b"x").error_code == 0
+
+
+def test_functions_are_called_in_order_until_one_answers(
+    cluster: Cluster, client: RawClient
+) -> None:
+    """clear_faults removes them, and an injected error comes after them."""
+    called = []
+
+    def look(_request: InterceptedRequest) -> None:
+        called.append("look")
+
+    async def handle(request: InterceptedRequest) -> None:
+        response = await request.handle()
+        called.append(response.responses[0].partition_responses[0].error_code)
+
+    def never(_request: InterceptedRequest) -> None:
+        called.append("never")
+
+    for function in (look, handle, never):
+        cluster.intercept("Produce", function)
+    cluster.inject_request_error("Produce", "NOT_ENOUGH_REPLICAS")
+    assert produce(client, "t", b"x").error_code == ErrorCode.NOT_ENOUGH_REPLICAS
+    assert called == ["look", ErrorCode.NOT_ENOUGH_REPLICAS]
+    assert [each["hits"] for each in cluster.faults()] == [1, 1, 0, 1]
+    cluster.clear_faults()
+    assert produce(client, "t", b"x").error_code == 0
+    assert len(called) == 2
+
+
+def test_acks_0_has_no_response(cluster: Cluster, client: RawClient) -> None:
+    """handle() returns None, and the next request of the connection is served."""
+    responses = []
+
+    async def look(request: InterceptedRequest) -> None:
+        responses.append(await request.handle())
+
+    data = [{"name": "t", "partition_data": [{"index": 0, "records": records(b"x")}]}]
+    with cluster.intercept("Produce", look):
+        client.start("Produce", 9, answered=False, acks=0, timeout_ms=1, topic_data=data)
+        assert fetch(client, "t", 0).error_code == 0
+    assert responses == [None]
+
+
+def test_response_faults_apply_to_a_functions_answer(cluster: Cluster, client: RawClient) -> None:
+    """Also those that are limited to a topic."""
+    cluster.inject_response_fault("Produce", "disconnect", topic="t")
+    with (
+        cluster.intercept("Produce", lambda request: request.error_response(56)),
+        pytest.raises(ConnectionClosedError),
+    ):
+        produce(client, "t", b"x")
+
+
+def test_stop_ends_a_waiting_function(connect: Connect) -> None:
+    """Of an AsyncCluster, whose loop goes on."""
+    ended = []
+
+    async def wait(_request: InterceptedRequest) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append("wait")
+
+    async def scenario() -> None:
+        async with AsyncCluster() as cluster:
+            interception = cluster.intercept("Metadata", wait)
+            client = connect(cluster.addresses()[0])
+            client.start("Metadata", 8, topics=None)
+            while not interception.hits:
+                await asyncio.sleep(0.001)
+        assert ended == ["wait"]
+
+    asyncio.run(scenario())
+
+
+def test_another_process_can_not_call_a_function(cluster: Cluster) -> None:
+    """Nor is anything else called that is no function, or for an unknown API."""
+    with (
+        ClusterProcess() as process,
+        pytest.raises(ClusterError, match="for Produce can't be called by a cluster in another"),
+    ):
+        process.intercept("Produce", print)
+    with pytest.raises(InvalidArgumentError, match="api must be one of"):
+        cluster.intercept("Telepathy", print)
+    with pytest.raises(InvalidArgumentError, match="function must be callable, got"):
+        cluster.intercept("Produce", 7)  # type: ignore[arg-type]
