@@ -133,6 +133,8 @@ class CoordinatorHarness:
         self.settings = ClusterSettings(offsets_topic_num_partitions=PARTITIONS, **settings)
         self.purgatories = purgatories
         self.log = OffsetsLog()
+        #: How far the time of day is ahead of the loop's time.
+        self.advanced_ms = 0
         self.coordinator = self.new_coordinator()
         self.responses: list[CapturedResponse] = []
 
@@ -162,7 +164,7 @@ class CoordinatorHarness:
             actions=ActionQueue(),
             purgatories=self.purgatories,
             store=self.log,
-            now_ms=lambda: int(asyncio.get_running_loop().time() * 1000),
+            now_ms=lambda: round(asyncio.get_running_loop().time() * 1000) + self.advanced_ms,
         )
         for partition in range(PARTITIONS):
             coordinator.load(partition, list(self.log.records[partition]))

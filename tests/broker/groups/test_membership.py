@@ -470,3 +470,26 @@ def test_invalid_leave_is_rejected() -> None:
         assert [each.error_code for each in response.members] == [unknown, unknown, unknown, 0]
 
     run_scenario(scenario)
+
+
+def test_advanced_time_ends_sessions_earlier() -> None:
+    """By as much as it was advanced, in sum; a later heartbeat gets the whole timeout again."""
+
+    async def scenario(harness: CoordinatorHarness) -> None:
+        silent, live = harness.stable_group(2, session_ms=10_000)
+        await sleep_ms(4_000)
+        assert harness.heartbeat(live, harness.group.generation) is ErrorCode.NONE
+        for _ in range(2):
+            harness.advanced_ms += 2_000
+            harness.coordinator.time_advanced()
+        await sleep_ms(1_999)
+        assert set(harness.group.members) == {silent, live}
+        await sleep_ms(2)
+        assert set(harness.group.members) == {live}
+        harness.advanced_ms += 1_000_000
+        harness.coordinator.time_advanced()
+        await sleep_ms(1)
+        assert not harness.group.members
+        assert harness.heartbeat(live, 1) is ErrorCode.UNKNOWN_MEMBER_ID
+
+    run_scenario(scenario)

@@ -15,6 +15,7 @@ from request_purgatory.broker.cluster.data_dir import DataDir
 from request_purgatory.broker.cluster.interception import Interceptions
 from request_purgatory.broker.cluster.network import CONTROLLER, Network
 from request_purgatory.broker.cluster.node import ClusterParts, Node
+from request_purgatory.broker.cluster.wall_time import WallTime
 from request_purgatory.broker.metadata.controller import Controller
 from request_purgatory.broker.metadata.offsets_topic import create_offsets_topic
 from request_purgatory.broker.metadata.topics import Partition, Topic
@@ -77,10 +78,9 @@ class AsyncCluster(ClusterCommands):
                 faults,
                 Interceptions(faults),
                 recorder,
-                wall_ms,
+                WallTime(wall_ms),
             )
         )
-        self.wall_ms = wall_ms
         self.controller.on_change = self._send_partitions
         self.controller.on_delete = self._send_deletion
         port = settings.port

@@ -124,4 +124,5 @@ class ClusterClient(ABC):
     delete_topic = _remote(ClusterCommands.delete_topic)
     truncate = _remote_coroutine(ClusterCommands.truncate)
     faults = _remote(ClusterCommands.faults)
+    advance_time = _remote(ClusterCommands.advance_time)
     reset = _remote_coroutine(ClusterCommands.reset)

@@ -28,6 +28,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 COMMANDS: dict[str, Callable[..., Any]] = {}
 #: Kafka's `request.timeout.ms` of an admin client.
 _TRUNCATE_TIMEOUT_MS = 30_000
+#: 316 years. Timestamps, in milliseconds since 1970, then fit into the protocol by far.
+_MAX_ADVANCED_MS = 10**13
 
 
 def command(function: F) -> F:
@@ -72,6 +74,7 @@ class ClusterCommands:
         self.network = parts.network
         self._faults = parts.faults
         self._interceptions = parts.interceptions
+        self.wall_ms = parts.wall_ms
         self.nodes = parts.nodes
         self._parts = parts
         self._fence_timers: dict[int, asyncio.TimerHandle] = {}
@@ -414,6 +417,7 @@ class ClusterCommands:
             self._faults.clear()
             self._interceptions.clear()
             self._interceptions.cancel()
+            self.wall_ms.advanced_ms = 0
             try:
                 for number, old in enumerate(self.nodes):
                     new = Node(self._parts, number, old.log_directory, old.server.port)
@@ -550,6 +554,30 @@ class ClusterCommands:
         """
         found = [*self._faults.describe(), *self._interceptions.describe()]
         return sorted(found, key=lambda each: each["id"])
+
+    @command
+    def advance_time(self, by_ms: int) -> None:
+        """Advance the brokers' time of day, for retention and the sessions of group members.
+
+        Retention deletes records at once, and members whose session timeout has passed are removed,
+        as if they had sent no heartbeat in that time. Timestamps that brokers set are later. The
+        timeouts of requests, rebalances, idle connections, replica lag and fenced nodes do not
+        change. The time goes on from there until `reset`.
+
+        Args:
+            by_ms: milliseconds, at most 10^13, in sum with those before.
+
+        Raises:
+            InvalidArgumentError: the time would go back, or too far.
+        """
+        if by_ms < 0 or self.wall_ms.advanced_ms + by_ms > _MAX_ADVANCED_MS:
+            raise InvalidArgumentError(
+                "by_ms", f"at least 0, and in sum at most {_MAX_ADVANCED_MS}", by_ms
+            )
+        self.wall_ms.advanced_ms += by_ms
+        for node in self.nodes:
+            if not node.is_stopped:
+                node.time_advanced()
 
     def intercept(self, api: str | None, function: InterceptFunction) -> Interception:
         """Call a function with each request of an API before the broker handles it.

@@ -18,6 +18,7 @@ from request_purgatory.broker.cluster.network import CONTROLLER, Network
 from request_purgatory.broker.cluster.node_partitions import NodePartitions
 from request_purgatory.broker.cluster.remote_leader import RemoteLeader
 from request_purgatory.broker.cluster.replicated_offsets import ReplicatedOffsets
+from request_purgatory.broker.cluster.wall_time import WallTime
 from request_purgatory.broker.deferred_actions import ActionQueue
 from request_purgatory.broker.groups import GroupCoordinator, GroupPurgatories
 from request_purgatory.broker.metadata.controller import AlterPartitionRequest, Controller
@@ -59,8 +60,7 @@ class ClusterParts:
     faults: Faults
     interceptions: Interceptions
     recorder: Recorder | None
-    #: Returns the time of day in milliseconds since 1970.
-    wall_ms: Callable[[], int]
+    wall_ms: WallTime
     connection_limit: ConnectionLimit = field(default_factory=ConnectionLimit)
     #: All nodes, by number.
     nodes: list[Node] = field(default_factory=list)
@@ -187,11 +187,7 @@ class Node:
         retention_interval_ms = self.settings.log_retention_check_interval_ms
         self._schedule("shrink", shrink_interval_ms, self.replicas.shrink_isr)
         self._schedule("checkpoint", _CHECKPOINT_INTERVAL_MS, self.partitions.checkpoint)
-        self._schedule(
-            "retention",
-            retention_interval_ms,
-            lambda: self.partitions.delete_old_segments(self._cluster.wall_ms()),
-        )
+        self._schedule("retention", retention_interval_ms, self._delete_old_segments)
 
     def kill(self) -> None:
         """Stop at once, as by `kill -9`: send and write nothing more."""
@@ -223,6 +219,15 @@ class Node:
                 work()
 
         self._timers[name] = asyncio.get_running_loop().call_later(interval_ms / 1_000, run)
+
+    def _delete_old_segments(self) -> None:
+        self.partitions.delete_old_segments(self._cluster.wall_ms())
+
+    def time_advanced(self) -> None:
+        """Apply retention and the sessions of group members to an advanced time of day."""
+        with self.actions:
+            self._delete_old_segments()
+        self.groups.time_advanced()
 
     def handle(self, context: RequestContext, request: Any) -> None:
         """Handle a client's request, now or later, unless a fault or a function answers it.

@@ -184,6 +184,12 @@ class GroupCoordinator:
             for shard in self._shards:
                 self._unload(shard)
 
+    def time_advanced(self) -> None:
+        """Remove the members whose session timeout has passed, since the time was advanced."""
+        for shard in self._shards:
+            for group in list(shard.groups.values()):
+                self._rebalancer.time_advanced(group)
+
     def _unload(self, shard: Shard) -> None:
         self._shards.remove(shard)
         for group in shard.groups.values():

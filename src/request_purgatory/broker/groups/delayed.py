@@ -125,13 +125,14 @@ class DelayedHeartbeat(DelayedOperation):
     Watch key: the group's id and the member's id.
     """
 
-    __slots__ = ("_expire_heartbeat", "_group", "_member_id")
+    __slots__ = ("_expire_heartbeat", "_group", "_member_id", "deadline_ms")
 
     def __init__(
         self,
         group: Group,
         member_id: str,
         timeout_ms: int,
+        deadline_ms: int,
         expire_heartbeat: Callable[[Group, str], object],
     ) -> None:
         """Wait for a member.
@@ -140,12 +141,14 @@ class DelayedHeartbeat(DelayedOperation):
             group: The member's group.
             member_id: The member's id.
             timeout_ms: Milliseconds to wait.
+            deadline_ms: The end of the timeout, in milliseconds since the epoch.
             expire_heartbeat: Called with the group and the member's id when the time is over,
                 unless the operation is stale.
         """
         super().__init__(timeout_ms)
         self._group = group
         self._member_id = member_id
+        self.deadline_ms = deadline_ms
         self._expire_heartbeat = expire_heartbeat
 
     @property

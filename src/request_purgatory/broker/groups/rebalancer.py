@@ -119,7 +119,9 @@ class Rebalancer:
 
     def reschedule_heartbeat(self, group: Group, member_id: str, timeout_ms: int) -> None:
         """Expect a member's next heartbeat within `timeout_ms` milliseconds from now."""
-        operation = DelayedHeartbeat(group, member_id, timeout_ms, self._expire_heartbeat)
+        operation = DelayedHeartbeat(
+            group, member_id, timeout_ms, self._now_ms() + timeout_ms, self._expire_heartbeat
+        )
         self.cancel_heartbeat(group, member_id)
         group.heartbeats[member_id] = operation
         self._actions.add(
@@ -129,6 +131,14 @@ class Rebalancer:
                 [(group.group_id, member_id)],
             )
         )
+
+    def time_advanced(self, group: Group) -> None:
+        """Expect heartbeats by the same time of day as before, since the time was advanced."""
+        now_ms = self._now_ms()
+        for operation in list(group.heartbeats.values()):
+            if isinstance(operation, DelayedHeartbeat):
+                remaining_ms = max(0, operation.deadline_ms - now_ms)
+                self._purgatories.heartbeat.renew(operation, remaining_ms / 1_000)
 
     def cancel_heartbeat(self, group: Group, member_id: str) -> None:
         """Stop expecting heartbeats of a member; no-op if none is expected."""
