@@ -241,7 +241,8 @@ class Node:
             if self._cluster.recorder is not None and api.recorded_timeout_ms is not None:
                 timeout_ms = api.recorded_timeout_ms(request)
                 self._cluster.recorder.request(self.node_id, context, timeout_ms)
-            if self._cluster.faults.needs_subjects(api):
+            faults = self._cluster.faults
+            if faults.has_response_faults and faults.needs_subjects(api):
                 context.subjects = request_subjects(self, context, request)
             interceptions = self._cluster.interceptions.matching(api)
             if interceptions:
@@ -263,12 +264,10 @@ class Node:
             self._handle(APIS[context.header.api.key], context, request)
 
     def _handle(self, api: ServedApi, context: RequestContext, request: Any) -> None:
-        if request is not None:
-            faults = self._cluster.faults
+        faults = self._cluster.faults
+        if request is not None and faults.has_request_errors:
             subjects = partial(request_subjects, self, context, request)
-            code = None
-            if faults.has_request_errors:
-                code = faults.take_request_error(self.node_id, context, subjects)
+            code = faults.take_request_error(self.node_id, context, subjects)
             if code is not None:
                 context.reply(api.error_response(request, code))
                 return

@@ -304,6 +304,11 @@ class Faults:
         """Whether a request may have to be answered with an error."""
         return bool(self._requests)
 
+    @property
+    def has_response_faults(self) -> bool:
+        """Whether a response may have a fault."""
+        return bool(self._responses)
+
     def needs_subjects(self, api: Api) -> bool:
         """Return whether a fault of an API's responses depends on what requests name."""
         return any(each.api is api and each.filter.needs_subjects for each in self._responses)
