@@ -395,3 +395,20 @@ def test_groups_are_listed_described_and_deleted(
     assert offsets[TopicPartition(topic, 0)].offset == 1
     admin.delete_groups([topic])
     assert admin.delete_groups([topic])[topic] == "GroupIdNotFoundError"
+
+
+def test_log_directories_are_described(bootstrap_servers: str, admin: Any, topic: str) -> None:
+    """Each node has one, with the size of its replica of a partition."""
+    _create(admin, topic)
+    _produce(bootstrap_servers, topic, b"a", acks="all")
+    described = admin.describe_log_dirs({topic: [0]})
+    partitions = [
+        partition
+        for node in described
+        for directory in node["log_dirs"]
+        for each in directory["topics"]
+        for partition in each["partitions"]
+    ]
+    assert len(described) == 3
+    assert len({partition["partition_size"] for partition in partitions}) == 1
+    assert partitions[0]["partition_size"] > 0

@@ -9,6 +9,7 @@ from request_purgatory.broker.groups import GroupCoordinator
 from request_purgatory.broker.metadata.controller import Controller
 from request_purgatory.broker.metadata.metadata_cache import MetadataCache
 from request_purgatory.broker.replication.fetch_sessions import FetchSessions
+from request_purgatory.broker.replication.log_directory import LogDirectory
 from request_purgatory.broker.replication.replica_manager import ReplicaManager
 from request_purgatory.broker.settings import ClusterSettings
 from request_purgatory.broker.wire.apis import ApiTable
@@ -44,6 +45,10 @@ class BrokerApi(Protocol):
     @property
     def replicas(self) -> ReplicaManager:
         """The broker's replicas."""
+
+    @property
+    def log_directory(self) -> LogDirectory:
+        """The directory of the broker's logs."""
 
     @property
     def groups(self) -> GroupCoordinator:

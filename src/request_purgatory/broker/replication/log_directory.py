@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from request_purgatory.broker.log import LogSettings, OpenFiles, PartitionLog, RecordError
 from request_purgatory.broker.log.checkpoint import flush_folder
@@ -26,6 +27,14 @@ _LARGE_LOG_BYTES = 1_048_576
 _CHECKPOINT_FILE = "high-watermarks.json"
 #: A file in each log's folder with the id of its topic, as in Kafka.
 _METADATA_FILE = "partition.metadata"
+
+
+class DirectorySpace(NamedTuple):
+    """A log directory's path, and the bytes of its volume; -1 if the logs are in memory."""
+
+    path: str
+    total_bytes: int
+    usable_bytes: int
 
 
 class LogDirectory:
@@ -51,6 +60,13 @@ class LogDirectory:
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
             self._high_watermarks = self._read_high_watermarks()
+
+    def space(self) -> DirectorySpace:
+        """Return the directory's path, and the space of its volume."""
+        if self.folder is None:
+            return DirectorySpace("memory", -1, -1)
+        usage = shutil.disk_usage(self.folder)
+        return DirectorySpace(str(self.folder.absolute()), usage.total, usage.free)
 
     # -- logs
 

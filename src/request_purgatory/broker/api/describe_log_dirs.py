@@ -1,0 +1,80 @@
+"""DescribeLogDirs: describe the log directory of a broker, and the sizes of its logs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kafka.protocol.admin import DescribeLogDirsRequest, DescribeLogDirsResponse
+
+from request_purgatory.broker.api.broker_api import BrokerApi
+from request_purgatory.broker.api.served_api import ServedApi
+from request_purgatory.broker.metadata.topics import TopicPartition
+from request_purgatory.broker.replication.replica import Replica
+from request_purgatory.broker.request_context import RequestContext
+from request_purgatory.broker.wire.error_code import ErrorCode
+
+_Directory = DescribeLogDirsResponse.DescribeLogDirsResult
+_Topic = _Directory.DescribeLogDirsTopic
+_Partition = _Topic.DescribeLogDirsPartition
+
+
+def describe_log_dirs(broker: BrokerApi, context: RequestContext, request: Any) -> None:
+    """Handle a DescribeLogDirs request: describe all partitions, or those that are named."""
+    replicas = broker.replicas.replicas
+    found = list(replicas.values())
+    if request.topics is not None:
+        wanted = {
+            TopicPartition(topic.topic, partition)
+            for topic in request.topics
+            for partition in topic.partitions
+        }
+        found = [replica for key, replica in replicas.items() if key in wanted]
+    topics: dict[str, list[Any]] = {}
+    for replica in found:
+        topics.setdefault(replica.key.topic, []).append(_describe(replica))
+    space = broker.log_directory.space()
+    context.reply(
+        DescribeLogDirsResponse(
+            error_code=0,
+            results=[
+                _Directory(
+                    error_code=0,
+                    log_dir=space.path,
+                    topics=[
+                        _Topic(name=name, partitions=partitions)
+                        for name, partitions in topics.items()
+                    ],
+                    total_bytes=space.total_bytes,
+                    usable_bytes=space.usable_bytes,
+                )
+            ],
+        )
+    )
+
+
+def _describe(replica: Replica) -> Any:
+    """Return a partition of the response."""
+    return _Partition(
+        partition_index=replica.key.partition,
+        partition_size=replica.log.size_bytes,
+        # As in Kafka, the lag behind the high watermark, not behind the leader.
+        offset_lag=max(replica.high_watermark - replica.log.end_offset, 0),
+        is_future_key=False,
+    )
+
+
+def error_response(request: Any, code: ErrorCode) -> Any:
+    """Return the response with an error."""
+    return DescribeLogDirsResponse(error_code=int(code), results=[])
+
+
+API = ServedApi(
+    key=35,
+    name="DescribeLogDirs",
+    request=DescribeLogDirsRequest,
+    response=DescribeLogDirsResponse,
+    min_version=1,
+    max_version=4,
+    handle=describe_log_dirs,
+    error_response=error_response,
+)
