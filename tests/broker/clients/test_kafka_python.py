@@ -412,3 +412,14 @@ def test_log_directories_are_described(bootstrap_servers: str, admin: Any, topic
     assert len(described) == 3
     assert len({partition["partition_size"] for partition in partitions}) == 1
     assert partitions[0]["partition_size"] > 0
+
+
+def test_producers_are_described(bootstrap_servers: str, admin: Any, topic: str) -> None:
+    """With the sequence of the last record."""
+    _create(admin, topic)
+    _produce(bootstrap_servers, topic, b"a", b"b", acks="all", enable_idempotence=True)
+    partition = TopicPartition(topic, 0)
+    (producer,) = admin.describe_producers([partition])[partition].active_producers
+    assert (producer.producer_epoch, producer.last_sequence) == (0, 1)
+    with pytest.raises(UnknownTopicOrPartitionError):
+        admin.describe_producers([TopicPartition(topic, 7)], broker_id=0)

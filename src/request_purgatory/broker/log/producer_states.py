@@ -6,7 +6,7 @@ Source: Kafka's `ProducerStateManager`.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection
+from collections.abc import Collection, ItemsView
 from typing import NamedTuple
 
 from request_purgatory.broker.log.batch import UNSET, BatchHeader
@@ -42,6 +42,11 @@ class ProducerState:
         self.batches: deque[ProducerBatch] = deque(maxlen=BATCHES_KEPT)
         self.last_timestamp = UNSET
 
+    @property
+    def last_sequence(self) -> int:
+        """The sequence of the producer's last record; -1 if there is none."""
+        return self.batches[-1].last_sequence if self.batches else UNSET
+
 
 class ProducerStates:
     """The state of a partition's producers by producer id."""
@@ -57,6 +62,10 @@ class ProducerStates:
     def get(self, producer_id: int) -> ProducerState | None:
         """Return a producer's state, or None if the producer is unknown."""
         return self._producers.get(producer_id)
+
+    def items(self) -> ItemsView[int, ProducerState]:
+        """Return the producers' ids and states."""
+        return self._producers.items()
 
     def find_duplicate(self, header: BatchHeader) -> ProducerBatch | None:
         """Return the kept batch with the same producer, epoch and sequences, or None."""
@@ -102,7 +111,7 @@ class ProducerStates:
                     f"at sequence 0, got {sequence}",
                 )
             return
-        last = producer.batches[-1].last_sequence if producer.batches else UNSET
+        last = producer.last_sequence
         expected = 0 if last == _LAST_SEQUENCE else last + 1
         if sequence != expected and producer.epoch != UNSET:
             raise RecordError(

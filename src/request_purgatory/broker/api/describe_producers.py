@@ -1,0 +1,103 @@
+"""DescribeProducers: describe the idempotent producers of partitions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kafka.protocol.admin import DescribeProducersRequest, DescribeProducersResponse
+
+from request_purgatory.broker.api.broker_api import BrokerApi
+from request_purgatory.broker.api.served_api import ServedApi
+from request_purgatory.broker.metadata.topics import TopicPartition, topic_name_error
+from request_purgatory.broker.request_context import RequestContext
+from request_purgatory.broker.wire.error_code import ErrorCode
+from request_purgatory.broker.wire.limits import truncate_message
+
+_Topic = DescribeProducersResponse.TopicResponse
+_Partition = _Topic.PartitionResponse
+_Producer = _Partition.ProducerState
+
+
+def describe_producers(broker: BrokerApi, context: RequestContext, request: Any) -> None:
+    """Handle a DescribeProducers request: describe the producers of this broker's replicas."""
+    # Each partition once: a small request that repeats one would have a huge response.
+    wanted: dict[str, dict[int, None]] = {}
+    for topic in request.topics:
+        wanted.setdefault(topic.name, {}).update(dict.fromkeys(topic.partition_indexes))
+    context.reply(
+        DescribeProducersResponse(
+            throttle_time_ms=0,
+            topics=[
+                _Topic(
+                    name=name,
+                    partitions=[_describe(broker, TopicPartition(name, each)) for each in indexes],
+                )
+                for name, indexes in wanted.items()
+            ],
+        )
+    )
+
+
+def _describe(broker: BrokerApi, key: TopicPartition) -> Any:
+    """Return a partition of the response."""
+    error = topic_name_error(key.topic)
+    if error is not None:
+        message = f"Topic name is invalid: {error}"
+        return _refused(key.partition, ErrorCode.INVALID_TOPIC_EXCEPTION, message)
+    replica = broker.replicas.find(key)
+    if replica is None:
+        if broker.metadata.partition_exists(key):
+            return _refused(key.partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        message = "This server does not host this topic-partition."
+        return _refused(key.partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
+    return _Partition(
+        partition_index=key.partition,
+        error_code=0,
+        error_message=None,
+        active_producers=[
+            _Producer(
+                producer_id=producer_id,
+                producer_epoch=producer.epoch,
+                last_sequence=producer.last_sequence,
+                last_timestamp=producer.last_timestamp,
+                coordinator_epoch=-1,
+                current_txn_start_offset=-1,
+            )
+            for producer_id, producer in replica.log.producers.items()
+        ],
+    )
+
+
+def _refused(index: int, code: ErrorCode, message: str | None = None) -> Any:
+    """Return a partition of the response with an error."""
+    return _Partition(
+        partition_index=index,
+        error_code=int(code),
+        error_message=truncate_message(message),
+        active_producers=[],
+    )
+
+
+def error_response(request: Any, code: ErrorCode) -> Any:
+    """Return the response with an error for every partition."""
+    return DescribeProducersResponse(
+        topics=[
+            _Topic(
+                name=topic.name,
+                partitions=[_refused(index, code) for index in topic.partition_indexes],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+API = ServedApi(
+    key=61,
+    name="DescribeProducers",
+    request=DescribeProducersRequest,
+    response=DescribeProducersResponse,
+    min_version=0,
+    max_version=0,
+    handle=describe_producers,
+    error_response=error_response,
+)
