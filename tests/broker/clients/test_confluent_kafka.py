@@ -18,6 +18,7 @@ from confluent_kafka import (
     Consumer,
     ConsumerGroupState,
     ConsumerGroupTopicPartitions,
+    ElectionType,
     KafkaError,
     KafkaException,
     Producer,
@@ -429,4 +430,16 @@ def test_groups_are_listed_described_altered_and_deleted(
     admin.delete_consumer_groups([topic])[topic].result(TIME_LIMIT)
     assert topic not in {
         group.group_id for group in admin.list_consumer_groups().result(TIME_LIMIT).valid
+    }
+
+
+def test_leaders_are_elected(admin: AdminClient, topic: str) -> None:
+    """A partition that its preferred replica leads needs no election."""
+    _create(admin, topic)
+    wanted = [TopicPartition(topic, 0), TopicPartition(topic, 7)]
+    elected = admin.elect_leaders(ElectionType.PREFERRED, wanted).result(TIME_LIMIT)
+    errors = {each.partition: error.code() for each, error in elected.items()}
+    assert errors == {
+        0: KafkaError.ELECTION_NOT_NEEDED,
+        7: KafkaError.UNKNOWN_TOPIC_OR_PART,
     }

@@ -9,6 +9,7 @@ from request_purgatory.broker.groups import GroupCoordinator
 from request_purgatory.broker.metadata.controller import Controller
 from request_purgatory.broker.metadata.metadata_cache import MetadataCache
 from request_purgatory.broker.replication.fetch_sessions import FetchSessions
+from request_purgatory.broker.replication.leader_elections import LeaderElections
 from request_purgatory.broker.replication.log_directory import LogDirectory
 from request_purgatory.broker.replication.replica_manager import ReplicaManager
 from request_purgatory.broker.settings import ClusterSettings
@@ -49,6 +50,10 @@ class BrokerApi(Protocol):
     @property
     def log_directory(self) -> LogDirectory:
         """The directory of the broker's logs."""
+
+    @property
+    def elections(self) -> LeaderElections:
+        """The leader elections that clients wait for."""
 
     @property
     def groups(self) -> GroupCoordinator:

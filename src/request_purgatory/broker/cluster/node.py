@@ -26,6 +26,7 @@ from request_purgatory.broker.metadata.metadata_cache import MetadataCache
 from request_purgatory.broker.metadata.offsets_topic import create_offsets_topic
 from request_purgatory.broker.replication.fetch_sessions import FetchSessions
 from request_purgatory.broker.replication.fetcher_manager import FetcherManager
+from request_purgatory.broker.replication.leader_elections import LeaderElections
 from request_purgatory.broker.replication.log_directory import LogDirectory
 from request_purgatory.broker.replication.recorder import Recorder
 from request_purgatory.broker.replication.replica import Replica
@@ -43,7 +44,16 @@ from request_purgatory.broker.settings import ClusterSettings
 from request_purgatory.broker.wire.apis import ApiTable
 
 #: The node's purgatories by name; the names are Kafka's where Kafka has such a purgatory.
-PURGATORIES = ("Produce", "Fetch", "DeleteRecords", "Rebalance", "Sync", "Heartbeat", "Throttle")
+PURGATORIES = (
+    "Produce",
+    "Fetch",
+    "DeleteRecords",
+    "ElectLeader",
+    "Rebalance",
+    "Sync",
+    "Heartbeat",
+    "Throttle",
+)
 #: The purge interval of the other purgatories: the default of Kafka's `DelayedOperationPurgatory`.
 _PURGE_INTERVAL = 1_000
 #: Kafka's `replica.high.watermark.checkpoint.interval.ms`.
@@ -155,6 +165,7 @@ class Node:
         self.fetchers = FetcherManager(
             self.replicas, self._leader, is_paused=self._is_replication_paused
         )
+        self.elections = LeaderElections(self.purgatories["ElectLeader"], self.actions)
         self.partitions = NodePartitions(
             self.node_id,
             self.settings,
@@ -162,6 +173,7 @@ class Node:
             log_directory=self.log_directory,
             replicas=self.replicas,
             fetchers=self.fetchers,
+            elections=self.elections,
             groups=self.groups,
         )
         self.metrics = NodeMetrics(self.purgatories, self.replicas.fetch_expirations, self.now_ms())

@@ -13,6 +13,7 @@ from request_purgatory.broker.metadata.metadata_cache import MetadataCache
 from request_purgatory.broker.metadata.topic_configs import topic_value
 from request_purgatory.broker.metadata.topics import NO_LEADER, OFFSETS_TOPIC, Partition, Topic
 from request_purgatory.broker.replication.fetcher_manager import FetcherManager
+from request_purgatory.broker.replication.leader_elections import LeaderElections
 from request_purgatory.broker.replication.log_directory import LogDirectory, log_settings
 from request_purgatory.broker.replication.replica import Replica
 from request_purgatory.broker.replication.replica_manager import ReplicaManager
@@ -33,6 +34,7 @@ class NodePartitions:
         log_directory: LogDirectory,
         replicas: ReplicaManager,
         fetchers: FetcherManager,
+        elections: LeaderElections,
         groups: GroupCoordinator,
     ) -> None:
         self.node_id = node_id
@@ -41,6 +43,7 @@ class NodePartitions:
         self._log_directory = log_directory
         self._replicas = replicas
         self._fetchers = fetchers
+        self._elections = elections
         self._groups = groups
 
     # -- notifications of the controller
@@ -66,6 +69,7 @@ class NodePartitions:
                 if here.get(replica.key) != replica.topic_id:
                     self._delete_replica(replica)
         self._log_directory.delete_unknown(here.items())
+        self._elections.clear()
         self.apply([(topic.topic_id, partition) for topic, partition in partitions])
 
     def apply(self, partitions: list[tuple[uuid.UUID, Partition]]) -> None:
@@ -81,11 +85,10 @@ class NodePartitions:
                 # If the topic was deleted or created again in the meantime, a later notification
                 # says so.
                 topic = self._metadata.topics.get(partition.topic)
-                if (
-                    self.node_id in partition.replicas
-                    and topic is not None
-                    and topic.topic_id == topic_id
-                ):
+                if topic is None or topic.topic_id != topic_id:
+                    continue
+                self._elections.learn(partition)
+                if self.node_id in partition.replicas:
                     try:
                         self._apply_partition(partition, topic)
                     except RecordError:
@@ -135,6 +138,7 @@ class NodePartitions:
             return
         with self._replicas.actions:
             for partition in topic.partitions:
+                self._elections.forget(partition.key)
                 replica = self._replicas.find(partition.key)
                 if replica is not None and replica.topic_id == topic.topic_id:
                     self._delete_replica(replica)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import logging
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -70,6 +70,23 @@ class AlterPartitionRequest(NamedTuple):
     leader_epoch: int
     partition_epoch: int
     isr: list[int]
+
+
+class ElectionResult(NamedTuple):
+    """The result of an election that a client has asked for, with the error's message."""
+
+    error: ErrorCode
+    message: str | None = None
+    #: The leader epoch that has begun.
+    leader_epoch: int = -1
+
+
+_PREFERRED_REFUSAL = ElectionResult(
+    ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, "The preferred leader was not available."
+)
+_UNCLEAN_REFUSAL = ElectionResult(
+    ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, "Eligible topic partition leaders are not available."
+)
 
 
 class Controller:
@@ -476,6 +493,55 @@ class Controller:
             _set_leader(changed, node)
             self._commit([changed])
 
+    def elect_leaders(
+        self, keys: Iterable[TopicPartition], *, is_unclean: bool
+    ) -> dict[TopicPartition, ElectionResult]:
+        """Make the preferred replicas leaders, as Kafka's ElectLeaders.
+
+        Args:
+            keys: the partitions.
+            is_unclean: instead, give partitions without a leader a live replica as the leader,
+                in sync or not.
+
+        Returns:
+            The results by partition.
+
+        Raises:
+            ControllerError: the change can't be stored.
+        """
+        results: dict[TopicPartition, ElectionResult] = {}
+        changed = []
+        for key in keys:
+            partition = self.partition(key)
+            if partition is None:
+                missing = (
+                    f"partition as {key}" if key.topic in self.topics else f"topic as {key[0]}"
+                )
+                results[key] = ElectionResult(
+                    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such {missing}"
+                )
+                continue
+            preferred = partition.replicas[0]
+            has_leader = partition.leader != NO_LEADER
+            new = _copy(partition)
+            if has_leader if is_unclean else partition.leader == preferred:
+                results[key] = ElectionResult(
+                    ErrorCode.ELECTION_NOT_NEEDED,
+                    "Leader election not needed for topic partition.",
+                )
+                continue
+            if is_unclean:
+                is_elected = self._elect(new, is_unclean=True)
+            elif is_elected := preferred in partition.isr and preferred in self.alive:
+                _set_leader(new, preferred)
+            if is_elected:
+                changed.append(new)
+                results[key] = ElectionResult(ErrorCode.NONE, None, new.leader_epoch)
+            else:
+                results[key] = _UNCLEAN_REFUSAL if is_unclean else _PREFERRED_REFUSAL
+        self._commit(changed)
+        return results
+
     def register_broker(self, *nodes: int) -> None:
         """Mark nodes as alive, and elect leaders for partitions that have none.
 
@@ -532,8 +598,12 @@ class Controller:
             if orphans:
                 self.on_change(orphans)
 
-    def _elect(self, partition: Partition) -> bool:
+    def _elect(self, partition: Partition, *, is_unclean: bool = False) -> bool:
         """Elect a live in-sync replica, or any live replica if unclean elections are enabled.
+
+        Args:
+            partition: the partition, which gets the leader.
+            is_unclean: allow an unclean election even if the topic does not.
 
         Returns:
             False if no replica is eligible.
@@ -544,7 +614,7 @@ class Controller:
                 return True
         topic = self.topics[partition.topic]
         unclean = topic_value("unclean.leader.election.enable", topic.configs, self.settings)
-        if unclean.lower() == "true":
+        if is_unclean or unclean.lower() == "true":
             for node in partition.replicas:
                 if node in self.alive:
                     logger.warning(

@@ -1,0 +1,107 @@
+"""ElectLeaders: make the preferred replicas leaders, or allow unclean elections."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kafka.protocol.admin import ElectLeadersRequest, ElectLeadersResponse
+
+from request_purgatory.broker.api.broker_api import BrokerApi
+from request_purgatory.broker.api.served_api import ServedApi
+from request_purgatory.broker.metadata.controller import ControllerError
+from request_purgatory.broker.metadata.topics import TopicPartition
+from request_purgatory.broker.request_context import RequestContext
+from request_purgatory.broker.wire.error_code import ErrorCode
+from request_purgatory.broker.wire.limits import truncate_message
+
+_Topic = ElectLeadersResponse.ReplicaElectionResult
+_Partition = _Topic.PartitionResult
+
+#: The election types of the protocol. Requests of version 0 have none, and mean the first.
+_PREFERRED, _UNCLEAN = 0, 1
+
+
+def elect_leaders(broker: BrokerApi, context: RequestContext, request: Any) -> None:
+    """Handle an ElectLeaders request; the response waits until this broker knows the leaders."""
+    if not broker.reaches_controller:
+        context.reply(error_response(request, ErrorCode.REQUEST_TIMED_OUT))
+        return
+    if request.election_type not in (_PREFERRED, _UNCLEAN):
+        context.reply(error_response(request, ErrorCode.INVALID_REQUEST))
+        return
+    controller = broker.controller
+    if request.topic_partitions is None:
+        wanted = [
+            (topic.name, [each.index for each in topic.partitions])
+            for topic in controller.topics.values()
+        ]
+    else:
+        wanted = [(topic.topic, topic.partitions) for topic in request.topic_partitions]
+    keys = dict.fromkeys(TopicPartition(name, each) for name, indexes in wanted for each in indexes)
+    try:
+        results = controller.elect_leaders(keys, is_unclean=request.election_type == _UNCLEAN)
+    except ControllerError as error:
+        context.reply(error_response(request, error.code))
+        return
+    elected = {key: each.leader_epoch for key, each in results.items() if not each.error}
+
+    def result(key: TopicPartition, late: set[TopicPartition]) -> Any:
+        error = ErrorCode.REQUEST_TIMED_OUT if key in late else results[key].error
+        return _result(key.partition, error, results[key].message)
+
+    def reply(late: set[TopicPartition]) -> None:
+        # As in Kafka, the response to a request for all partitions leaves out those whose leader
+        # has not changed, but not their topics.
+        hidden = ErrorCode.ELECTION_NOT_NEEDED if request.topic_partitions is None else None
+        context.reply(
+            ElectLeadersResponse(
+                error_code=0,
+                replica_election_results=[
+                    _Topic(
+                        topic=name,
+                        partition_result=[
+                            result(TopicPartition(name, each), late)
+                            for each in indexes
+                            if results[TopicPartition(name, each)].error is not hidden
+                        ],
+                    )
+                    for name, indexes in wanted
+                ],
+            )
+        )
+
+    context.operation = broker.elections.wait(request.timeout_ms, elected, reply)
+
+
+def _result(index: int, error: ErrorCode, message: str | None = None) -> Any:
+    """Return a partition of the response."""
+    return _Partition(
+        partition_id=index, error_code=int(error), error_message=truncate_message(message)
+    )
+
+
+def error_response(request: Any, code: ErrorCode) -> Any:
+    """Return the response with an error for every partition."""
+    return ElectLeadersResponse(
+        error_code=int(code),
+        replica_election_results=[
+            _Topic(
+                topic=topic.topic,
+                partition_result=[_result(index, code) for index in topic.partitions],
+            )
+            for topic in request.topic_partitions or []
+        ],
+    )
+
+
+API = ServedApi(
+    key=43,
+    name="ElectLeaders",
+    request=ElectLeadersRequest,
+    response=ElectLeadersResponse,
+    min_version=0,
+    max_version=2,
+    recorded_timeout_ms=lambda request: int(request.timeout_ms),
+    handle=elect_leaders,
+    error_response=error_response,
+)
