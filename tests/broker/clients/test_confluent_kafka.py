@@ -22,9 +22,11 @@ from confluent_kafka import (
     KafkaError,
     KafkaException,
     Producer,
+    TopicCollection,
     TopicPartition,
 )
 from confluent_kafka.admin import (
+    AclOperation,
     AdminClient,
     AlterConfigOpType,
     ConfigEntry,
@@ -443,3 +445,15 @@ def test_leaders_are_elected(admin: AdminClient, topic: str) -> None:
         0: KafkaError.ELECTION_NOT_NEEDED,
         7: KafkaError.UNKNOWN_TOPIC_OR_PART,
     }
+
+
+def test_authorized_operations_are_described(admin: AdminClient, topic: str) -> None:
+    """Without an authorizer all of them are allowed."""
+    _create(admin, topic)
+    cluster = admin.describe_cluster(include_authorized_operations=True).result(TIME_LIMIT)
+    described = admin.describe_topics(TopicCollection([topic]), include_authorized_operations=True)[
+        topic
+    ].result(TIME_LIMIT)
+    assert AclOperation.IDEMPOTENT_WRITE in cluster.authorized_operations
+    assert len(described.authorized_operations) == 8
+    assert AclOperation.WRITE in described.authorized_operations

@@ -6,6 +6,7 @@ from typing import Any
 
 from kafka.protocol.admin import DescribeClusterRequest, DescribeClusterResponse
 
+from request_purgatory.broker.api.authorized_operations import ON_THE_CLUSTER
 from request_purgatory.broker.api.broker_api import BrokerApi
 from request_purgatory.broker.api.served_api import ServedApi
 from request_purgatory.broker.request_context import RequestContext
@@ -45,6 +46,9 @@ def describe_cluster(broker: BrokerApi, context: RequestContext, request: Any) -
                 _Broker(broker_id=each["node_id"], host=each["host"], port=each["port"], rack=None)
                 for each in broker.endpoints(broker.metadata.alive())
             ],
+            authorized_operations=(
+                ON_THE_CLUSTER if request.include_cluster_authorized_operations else None
+            ),
         )
     )
 

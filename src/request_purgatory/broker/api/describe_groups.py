@@ -6,6 +6,7 @@ from typing import Any
 
 from kafka.protocol.admin import DescribeGroupsRequest, DescribeGroupsResponse
 
+from request_purgatory.broker.api.authorized_operations import ON_GROUPS
 from request_purgatory.broker.api.broker_api import BrokerApi
 from request_purgatory.broker.api.served_api import ServedApi
 from request_purgatory.broker.groups.results import GroupDescription
@@ -18,14 +19,11 @@ _Member = _Group.DescribedGroupMember
 
 #: The first version whose response has GROUP_ID_NOT_FOUND.
 GROUP_ID_NOT_FOUND_SINCE = 6
-#: Kafka's codes of the ACL operations on a group: read, delete, describe, describe configs and
-#: alter configs. There is no authorizer, so clients may do all of them.
-ALL_OPERATIONS = frozenset({3, 6, 8, 10, 11})
 
 
 def describe_groups(broker: BrokerApi, context: RequestContext, request: Any) -> None:
     """Handle a DescribeGroups request; a group that is named twice has one result."""
-    operations = ALL_OPERATIONS if request.include_authorized_operations else None
+    operations = ON_GROUPS if request.include_authorized_operations else None
     groups = [
         encode(broker.groups.describe_group(group_id), operations, context.version)
         for group_id in dict.fromkeys(request.groups)

@@ -7,6 +7,7 @@ from typing import Any
 
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
+from request_purgatory.broker.api.authorized_operations import ON_THE_CLUSTER, ON_TOPICS
 from request_purgatory.broker.api.broker_api import BrokerApi
 from request_purgatory.broker.api.partition_limits import (
     MAX_TOPICS_PER_METADATA,
@@ -57,6 +58,9 @@ def metadata(broker: BrokerApi, context: RequestContext, request: Any) -> None:
         ]
         # In Kafka's order: existing topics first.
         topics = sorted(found, key=lambda topic: topic.error_code != 0)
+    if request.include_topic_authorized_operations:
+        for topic in topics:
+            topic.authorized_operations = ON_TOPICS
     brokers = [
         _Broker(node_id=each["node_id"], host=each["host"], port=each["port"], rack=None)
         for each in broker.endpoints(broker.metadata.alive())
@@ -67,6 +71,9 @@ def metadata(broker: BrokerApi, context: RequestContext, request: Any) -> None:
             cluster_id=broker.controller.cluster_id,
             controller_id=broker.controller.controller_id,
             topics=topics,
+            authorized_operations=(
+                ON_THE_CLUSTER if request.include_cluster_authorized_operations else None
+            ),
         )
     )
 
