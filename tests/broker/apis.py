@@ -30,6 +30,7 @@ DELETE_GROUPS = find_api("DeleteGroups")
 INCREMENTAL_ALTER_CONFIGS = find_api("IncrementalAlterConfigs")
 OFFSET_DELETE = find_api("OffsetDelete")
 DESCRIBE_CLUSTER = find_api("DescribeCluster")
+DESCRIBE_PRODUCERS = find_api("DescribeProducers")
 ELECT_LEADERS = find_api("ElectLeaders")
 
 __all__ = [
@@ -44,6 +45,7 @@ __all__ = [
     "DESCRIBE_CLUSTER",
     "DESCRIBE_CONFIGS",
     "DESCRIBE_GROUPS",
+    "DESCRIBE_PRODUCERS",
     "ELECT_LEADERS",
     "FETCH",
     "FIND_COORDINATOR",

@@ -232,6 +232,20 @@ LARGE_REQUESTS: dict[str, tuple[Api, int, Fields]] = {
             ],
         },
     ),
+    "DescribeProducers of many partitions of an invalid topic": (
+        apis.DESCRIBE_PRODUCERS,
+        0,
+        lambda: {"topics": [{"name": " " * 32_000, "partition_indexes": list(range(_MANY))}]},
+    ),
+    "ElectLeaders of many partitions of a missing topic": (
+        apis.ELECT_LEADERS,
+        2,
+        lambda: {
+            "election_type": 0,
+            "topic_partitions": [{"topic": "a" * 32_000, "partitions": list(range(_MANY))}],
+            "timeout_ms": 50,
+        },
+    ),
     "CreateTopics with many invalid names": (
         apis.CREATE_TOPICS,
         4,

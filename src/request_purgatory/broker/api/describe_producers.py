@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from kafka.protocol.admin import DescribeProducersRequest, DescribeProducersResponse
@@ -11,11 +12,13 @@ from request_purgatory.broker.api.served_api import ServedApi
 from request_purgatory.broker.metadata.topics import TopicPartition, topic_name_error
 from request_purgatory.broker.request_context import RequestContext
 from request_purgatory.broker.wire.error_code import ErrorCode
-from request_purgatory.broker.wire.limits import truncate_message
 
 _Topic = DescribeProducersResponse.TopicResponse
 _Partition = _Topic.PartitionResponse
 _Producer = _Partition.ProducerState
+
+#: The longest error message: every partition of a topic repeats the topic's name.
+_MAX_MESSAGE_CHARACTERS = 400
 
 
 def describe_producers(broker: BrokerApi, context: RequestContext, request: Any) -> None:
@@ -28,22 +31,24 @@ def describe_producers(broker: BrokerApi, context: RequestContext, request: Any)
         DescribeProducersResponse(
             throttle_time_ms=0,
             topics=[
-                _Topic(
-                    name=name,
-                    partitions=[_describe(broker, TopicPartition(name, each)) for each in indexes],
-                )
+                _Topic(name=name, partitions=_describe_topic(broker, name, indexes))
                 for name, indexes in wanted.items()
             ],
         )
     )
 
 
+def _describe_topic(broker: BrokerApi, name: str, indexes: Iterable[int]) -> list[Any]:
+    """Return the partitions of a topic of the response."""
+    error = topic_name_error(name)
+    if error is not None:
+        message = f"Topic name is invalid: {error}"[:_MAX_MESSAGE_CHARACTERS]
+        return [_refused(index, ErrorCode.INVALID_TOPIC_EXCEPTION, message) for index in indexes]
+    return [_describe(broker, TopicPartition(name, index)) for index in indexes]
+
+
 def _describe(broker: BrokerApi, key: TopicPartition) -> Any:
     """Return a partition of the response."""
-    error = topic_name_error(key.topic)
-    if error is not None:
-        message = f"Topic name is invalid: {error}"
-        return _refused(key.partition, ErrorCode.INVALID_TOPIC_EXCEPTION, message)
     replica = broker.replicas.find(key)
     if replica is None:
         if broker.metadata.partition_exists(key):
@@ -73,7 +78,7 @@ def _refused(index: int, code: ErrorCode, message: str | None = None) -> Any:
     return _Partition(
         partition_index=index,
         error_code=int(code),
-        error_message=truncate_message(message),
+        error_message=message,
         active_producers=[],
     )
 

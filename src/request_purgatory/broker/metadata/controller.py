@@ -27,6 +27,7 @@ from request_purgatory.broker.metadata.replica_placement import (
 from request_purgatory.broker.metadata.topic_configs import topic_config_error, topic_value
 from request_purgatory.broker.metadata.topics import (
     INTERNAL_TOPICS,
+    MAX_NAME_LENGTH,
     NO_LEADER,
     Partition,
     Topic,
@@ -514,9 +515,9 @@ class Controller:
         for key in keys:
             partition = self.partition(key)
             if partition is None:
-                missing = (
-                    f"partition as {key}" if key.topic in self.topics else f"topic as {key[0]}"
-                )
+                # Not longer than a valid name: each of many partitions may repeat it.
+                name = key.topic[:MAX_NAME_LENGTH]
+                missing = f"partition as {key}" if name in self.topics else f"topic as {name}"
                 results[key] = ElectionResult(
                     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such {missing}"
                 )
