@@ -64,8 +64,9 @@ def _describe(replica: Replica) -> Any:
 
 
 def error_response(request: Any, code: ErrorCode) -> Any:
-    """Return the response with an error."""
-    return DescribeLogDirsResponse(error_code=int(code), results=[])
+    """Return the response with an error; old versions have one in each directory only."""
+    directory = _Directory(error_code=int(code), log_dir="", topics=[])
+    return DescribeLogDirsResponse(error_code=int(code), results=[directory])
 
 
 API = ServedApi(
