@@ -68,9 +68,11 @@ def elect_preferred_leaders(harness: CaseHarness) -> Any:
     seen["leader"] = _leader(harness, topic) == 1
     harness.until(lambda: _leader(harness, topic) == 1)
     everything = _elect(client, None)
-    seen["all"] = [
-        each for each in everything.replica_election_results if each.topic in (topic, other)
-    ]
+    seen["all"] = {
+        each.topic: each.partition_result
+        for each in everything.replica_election_results
+        if each.topic in (topic, other)
+    }
     return seen
 
 

@@ -10,25 +10,20 @@ from functools import cache
 from typing import Any
 
 from kafka.protocol.admin import (
-    AlterClientQuotasRequest,
     AlterConfigsRequest,
-    AlterPartitionReassignmentsRequest,
     CreatePartitionsRequest,
     CreateTopicsRequest,
     DeleteGroupsRequest,
     DeleteRecordsRequest,
     DeleteTopicsRequest,
-    DescribeClientQuotasRequest,
     DescribeClusterRequest,
     DescribeConfigsRequest,
     DescribeGroupsRequest,
     DescribeLogDirsRequest,
     DescribeProducersRequest,
-    DescribeQuorumRequest,
     ElectLeadersRequest,
     IncrementalAlterConfigsRequest,
     ListGroupsRequest,
-    ListPartitionReassignmentsRequest,
 )
 from kafka.protocol.api_header import ResponseClassRegistry
 from kafka.protocol.consumer import (
@@ -49,16 +44,13 @@ from kafka.protocol.producer import InitProducerIdRequest, ProduceRequest
 REQUESTS = {
     each.__name__.removesuffix("Request"): each
     for each in (
-        AlterClientQuotasRequest,
         AlterConfigsRequest,
         ApiVersionsRequest,
-        AlterPartitionReassignmentsRequest,
         CreatePartitionsRequest,
         CreateTopicsRequest,
         DeleteGroupsRequest,
         DeleteRecordsRequest,
         DeleteTopicsRequest,
-        DescribeClientQuotasRequest,
         DescribeClusterRequest,
         DescribeConfigsRequest,
         DescribeGroupsRequest,
@@ -67,7 +59,6 @@ REQUESTS = {
         FetchRequest,
         FindCoordinatorRequest,
         HeartbeatRequest,
-        DescribeQuorumRequest,
         ElectLeadersRequest,
         IncrementalAlterConfigsRequest,
         InitProducerIdRequest,
@@ -75,7 +66,6 @@ REQUESTS = {
         LeaveGroupRequest,
         ListGroupsRequest,
         ListOffsetsRequest,
-        ListPartitionReassignmentsRequest,
         MetadataRequest,
         OffsetCommitRequest,
         OffsetDeleteRequest,
