@@ -148,6 +148,7 @@ def test_partition_needs_its_topic(cluster: Cluster) -> None:
 NAMES_TOPICS = {
     "Produce", "Fetch", "ListOffsets", "Metadata", "OffsetCommit", "OffsetFetch", "CreateTopics",
     "DeleteTopics", "DeleteRecords", "OffsetForLeaderEpoch", "CreatePartitions", "OffsetDelete",
+    "DescribeLogDirs", "DescribeProducers", "ElectLeaders", "ConsumerGroupHeartbeat",
 }  # fmt: skip
 NAMES_PARTITIONS = NAMES_TOPICS - {"Metadata", "CreateTopics", "DeleteTopics", "CreatePartitions"}
 NAMES_GROUPS = {

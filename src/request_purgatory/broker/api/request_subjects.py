@@ -10,7 +10,7 @@ from request_purgatory.broker.metadata.topics import TopicPartition
 from request_purgatory.broker.request_context import RequestContext, RequestSubjects
 
 #: The fields of requests with topics: names, or structures with a name or an id.
-_TOPIC_FIELDS = ("topics", "topic_data", "topic_names")
+_TOPIC_FIELDS = ("topics", "topic_data", "topic_names", "topic_partitions")
 #: The fields of topics with partitions: numbers, or structures with a number.
 _PARTITION_FIELDS = ("partitions", "partition_data", "partition_indexes")
 _PARTITION_NUMBERS = ("partition_index", "partition", "index")
