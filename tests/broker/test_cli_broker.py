@@ -197,3 +197,17 @@ def test_missing_package_is_named(
     )
     assert (ran.returncode, ran.stdout) == (ExitCode.MISSING_DEPENDENCY, "")
     assert ran.stderr.endswith(f"pip install {needed}\n")
+
+
+def test_records_and_waits_on_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+    """Conditions have their parts between colons; the error has the state at the end."""
+    with served_cluster("--nodes", "2", "--topic", "orders:1:2") as (_, control):
+        waiting = ["broker", "wait-for", "--address", control, "--timeout", "0.05"]
+        assert main([*waiting, "--isr", "orders:0:1,0"]) == ExitCode.OK
+        assert main([*waiting, "--records", "orders:1"]) == ExitCode.FAILED
+        assert "expected 1 records in orders, got 0" in capsys.readouterr().err
+        assert main([*waiting, "--isr", "orders:0"]) == ExitCode.BAD_INPUT
+        assert "expected 3 values with colons between them" in capsys.readouterr().err
+        assert run_command(capsys, control, "records", "orders") == []
+        assert run_command(capsys, control, "high-watermark", "orders") == 0
+        assert run_command(capsys, control, "groups") == {}

@@ -10,12 +10,12 @@ from request_purgatory.broker.wire import kafka_python as _kafka_python  # noqa:
 from request_purgatory.broker.cluster.async_cluster import AsyncCluster
 from request_purgatory.broker.cluster.cluster import Cluster
 from request_purgatory.broker.cluster.cluster_process import ClusterProcess
+from request_purgatory.broker.cluster.errors import ClusterError, ClusterTimeoutError
 from request_purgatory.broker.cluster.interception import (
     InterceptedRequest,
     Interception,
     Unanswered,
 )
-from request_purgatory.broker.cluster.run_command import ClusterError
 from request_purgatory.broker.replication.recorder import Recorder, RecorderError
 from request_purgatory.broker.settings import ClusterSettings
 
@@ -25,6 +25,7 @@ __all__ = [
     "ClusterError",
     "ClusterProcess",
     "ClusterSettings",
+    "ClusterTimeoutError",
     "InterceptedRequest",
     "Interception",
     "Recorder",

@@ -13,12 +13,16 @@ from typing import Annotated, Any
 
 from cyclopts import App, Group, Parameter
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from request_purgatory.broker.cluster.admin_server import ControlClient, ControlServer
 from request_purgatory.broker.cluster.async_cluster import AsyncCluster
 from request_purgatory.broker.cluster.cluster_client import ClusterClient
 from request_purgatory.broker.cluster.commands import COMMANDS
+from request_purgatory.broker.cluster.group_snapshot import GroupSnapshot
+from request_purgatory.broker.cluster.json_values import to_json
+from request_purgatory.broker.cluster.topic_records import TopicRecord
 from request_purgatory.broker.metadata.controller import ControllerError
 from request_purgatory.broker.replication.recorder import Recorder, RecorderError
 from request_purgatory.broker.settings import ClusterSettings
@@ -272,7 +276,7 @@ def _control_command(name: str) -> Callable[..., ExitCode]:
         with _RemoteCluster(address) as cluster:
             result = getattr(cluster, name)(*values, **options)
         if result is not None:
-            output.print_result(result)
+            output.print_result(to_json(result))
             if not output.json:
                 _PRINTERS[name](output.console, result)
         return ExitCode.OK
@@ -281,7 +285,7 @@ def _control_command(name: str) -> Callable[..., ExitCode]:
     parameters = [
         each.replace(
             kind=each.POSITIONAL_ONLY if each.kind is each.POSITIONAL_OR_KEYWORD else each.kind,
-            annotation=option_type(each.annotation),
+            annotation=_CONDITIONS.get(each.annotation) or option_type(each.annotation),
         )
         for each in inspect.signature(method, eval_str=True).parameters.values()
         if each.name not in ("self", "configs")  # a topic's settings have no option
@@ -291,6 +295,39 @@ def _control_command(name: str) -> Callable[..., ExitCode]:
     control.__annotations__ = {each.name: each.annotation for each in parameters}
     control.__doc__ = _help(method.__doc__ or "")
     return command(describe_failure)(control)
+
+
+def _condition(types: tuple[Callable[[str], Any], ...]) -> Callable[..., tuple[Any, ...]]:
+    """Return a converter of values that are joined by colons."""
+
+    def convert(_type: Any, tokens: Sequence[Any]) -> tuple[Any, ...]:
+        # Names of topics have no colon, but numbers come last in any case.
+        values = tokens[0].value.rsplit(":", len(types) - 1)
+        if len(values) != len(types):
+            raise ValueError(
+                f"expected {len(types)} values with colons between them, got {tokens[0].value!r}"
+            )
+        return tuple(type_(value) for type_, value in zip(types, values, strict=True))
+
+    return convert
+
+
+def _numbers(text: str) -> list[int]:
+    return [int(each) for each in text.split(",")]
+
+
+#: The options of `wait-for` whose values have several parts, by the type of the parameter.
+_CONDITIONS: dict[Any, Any] = {
+    tuple[str, int] | None: Annotated[
+        str | None, Parameter(converter=_condition((str, int)), metavar="NAME:COUNT")
+    ],
+    tuple[str, int, list[int]] | None: Annotated[
+        str | None,
+        Parameter(
+            converter=_condition((str, int, _numbers)), metavar="TOPIC:PARTITION:NODE,NODE..."
+        ),
+    ],
+}
 
 
 def _help(docstring: str) -> str:
@@ -349,12 +386,63 @@ def _print_faults(console: Console, faults: list[dict[str, Any]]) -> None:
     console.print(table if faults else "no faults are injected")
 
 
+def _print_records(console: Console, records: list[TopicRecord]) -> None:
+    """Print a row for each record."""
+    table = Table("partition", "offset", "timestamp", "producer id", "key", "value", "headers")
+    for each in records:
+        table.add_row(
+            str(each.partition),
+            str(each.offset),
+            str(each.timestamp_ms),
+            str(each.producer_id),
+            _text(each.key),
+            _text(each.value),
+            ", ".join(f"{escape(name)}={_text(value)}" for name, value in each.headers),
+        )
+    console.print(table if records else "consumers can read no record")
+
+
+def _text(value: bytes | None) -> str:
+    """Return bytes as they are shown in a table."""
+    return "" if value is None else escape(value.decode(errors="backslashreplace"))
+
+
+def _print_groups(console: Console, groups: dict[str, GroupSnapshot]) -> None:
+    """Print a row for each group."""
+    table = Table("group", "state", "generation", "coordinator", "members", "committed offsets")
+    for each in groups.values():
+        members = [
+            f"{member.client_id}: {_partitions(member.assignment)}" for member in each.members
+        ]
+        offsets = [
+            f"{topic}-{partition}: {offset}"
+            for topic, found in each.offsets.items()
+            for partition, offset in found.items()
+        ]
+        table.add_row(
+            escape(each.group_id),
+            each.state,
+            str(each.generation),
+            str(each.coordinator),
+            escape("\n".join(members)),
+            "\n".join(offsets),
+        )
+    console.print(table if groups else "there is no group")
+
+
+def _partitions(assignment: dict[str, list[int]]) -> str:
+    return " ".join(f"{topic}-{each}" for topic, found in assignment.items() for each in found)
+
+
 _PRINTERS: dict[str, Callable[[Console, Any], None]] = {
     "describe_topic": _print_topic,
     "faults": _print_faults,
     "inject_request_error": _print_fault_id,
     "inject_response_fault": _print_fault_id,
+    "groups": _print_groups,
+    "high_watermark": lambda console, offset: console.print(str(offset)),
     "metrics": print_metrics,
+    "records": _print_records,
 }
 
 app = make_app()

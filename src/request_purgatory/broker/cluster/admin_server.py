@@ -6,7 +6,7 @@ A request is one line of JSON, and so is its answer, over a TCP connection on lo
     {"result": null}
 
 An answer has `result`, or `error` and `code` for a ClusterError, or `invalid` for an
-InvalidArgumentError.
+InvalidArgumentError. With `"timeout": true` the error is a ClusterTimeoutError.
 """
 
 from __future__ import annotations
@@ -15,12 +15,14 @@ import asyncio
 import json
 import logging
 import socket
+from contextlib import suppress
 from typing import Any, NoReturn
 
 from request_purgatory.broker.cluster.commands import ClusterCommands
+from request_purgatory.broker.cluster.errors import ClusterError, ClusterTimeoutError
 from request_purgatory.broker.cluster.run_command import (
     QUOTED_CHARACTERS,
-    ClusterError,
+    command_timeout,
     require_types,
     run_command,
 )
@@ -93,12 +95,14 @@ class ControlServer:
 
     async def _answer(self, line: bytes) -> dict[str, Any]:
         try:
-            request = json.loads(line, parse_float=_refuse, parse_constant=_refuse)
+            request = json.loads(line, parse_constant=_refuse)
             name, arguments = request["command"], request["arguments"]
             require_types(name, arguments)
             return {"result": await run_command(self.cluster, name, arguments)}
         except InvalidArgumentError as error:
             return {"invalid": [error.name, error.requirement, str(error.value)]}
+        except ClusterTimeoutError as error:
+            return {"error": str(error), "code": None, "timeout": True}
         except ClusterError as error:
             return {"error": str(error), "code": error.code}
         except (PurgatoryError, OSError) as error:
@@ -112,7 +116,7 @@ class ControlServer:
 
 
 def _refuse(number: str) -> NoReturn:
-    raise ValueError(f"{number[:QUOTED_CHARACTERS]} is not a whole number")
+    raise ValueError(f"{number[:QUOTED_CHARACTERS]} is not a number of JSON")
 
 
 class ControlClient:
@@ -123,12 +127,13 @@ class ControlClient:
 
         Args:
             address: the server's "host:port".
-            timeout: seconds for the connection and for each command.
+            timeout: seconds for the connection, and for each command beside its own timeout.
 
         Raises:
             ClusterError: no server listens at the address.
             InvalidArgumentError: the address is not "host:port".
         """
+        self.address = address
         host, colon, port = address.rpartition(":")
         if not colon or not port.isdigit():
             raise InvalidArgumentError("address", "host:port", address)
@@ -137,6 +142,7 @@ class ControlClient:
         except OSError as error:
             raise ClusterError(f"no control server at {address}: {error}") from None
         self._file = self._socket.makefile("rb")
+        self._timeout = timeout
 
     def call(self, command: str, arguments: dict[str, Any]) -> Any:
         """Run a command.
@@ -150,25 +156,32 @@ class ControlClient:
 
         Raises:
             ClusterError: the cluster refused the command, or has stopped.
+            ClusterTimeoutError: `wait_for` has waited in vain.
             InvalidArgumentError: an argument's value is not allowed.
         """
         try:
+            self._socket.settimeout(self._timeout + command_timeout(arguments))
             self._socket.sendall(
                 json.dumps({"command": command, "arguments": arguments}).encode() + b"\n"
             )
             line = self._file.readline()
-        except OSError as error:
+        except (OSError, ValueError) as error:  # ValueError: another thread has closed it
             raise ClusterError(f"{command}: the cluster does not respond: {error}") from error
         if not line:
             raise ClusterError(f"{command}: the cluster has stopped")
         answer = json.loads(line)
         if "invalid" in answer:
             raise InvalidArgumentError(*answer["invalid"])
+        if "timeout" in answer:
+            raise ClusterTimeoutError(answer["error"])
         if "error" in answer:
             raise ClusterError(answer["error"], answer["code"])
         return answer["result"]
 
     def close(self) -> None:
-        """Close the connection."""
+        """Close the connection; a command of another thread ends with an error."""
+        with suppress(OSError):
+            # It ends the other thread's read, for which closing the file would wait.
+            self._socket.shutdown(socket.SHUT_RDWR)
         self._file.close()
         self._socket.close()

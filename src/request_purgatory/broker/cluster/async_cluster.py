@@ -90,6 +90,7 @@ class AsyncCluster(ClusterCommands):
 
     async def __aenter__(self) -> AsyncCluster:
         try:
+            await self.waits.purgatory.__aenter__()
             for node in self.nodes:
                 await node.start()
         except BaseException:
@@ -113,6 +114,7 @@ class AsyncCluster(ClusterCommands):
         await asyncio.sleep(0)
 
     def _stop_all(self) -> None:
+        self.waits.purgatory.close()
         for handle in self._fence_timers.values():
             handle.cancel()
         self._interceptions.cancel()
@@ -141,6 +143,8 @@ class AsyncCluster(ClusterCommands):
             if not node.is_stopped:
                 deliver = partial(node.partitions.apply, sent)
                 self.network.send(CONTROLLER, node.node_id, deliver)
+        for each in partitions:
+            self.waits.partition_changed(each.key)
 
     def _send_deletion(self, topic: Topic) -> None:
         for node in self.nodes:

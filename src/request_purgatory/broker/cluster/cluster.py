@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from concurrent.futures import Future
+from collections.abc import Callable, Coroutine
+from concurrent.futures import CancelledError, Future
 from pathlib import Path
 from typing import Any, Unpack
 
 from request_purgatory.broker.cluster.async_cluster import AsyncCluster
 from request_purgatory.broker.cluster.cluster_client import ClusterClient
+from request_purgatory.broker.cluster.errors import ClusterError
 from request_purgatory.broker.cluster.interception import InterceptFunction, Interception
-from request_purgatory.broker.cluster.run_command import ClusterError, run_command
+from request_purgatory.broker.cluster.run_command import command_timeout, run_command
 from request_purgatory.broker.replication.recorder import Recorder
 from request_purgatory.broker.settings import ClusterOptions, settings_from
 
-#: Seconds for the start, for the stop and for each command.
+#: Seconds for the start, for the stop, and for each command beside its own timeout.
 _TIMEOUT = 60.0
 
 
@@ -51,6 +53,10 @@ class Cluster(ClusterClient):
         self._cluster: AsyncCluster | None = None
         self._stopping: asyncio.Event | None = None
         self._bootstrap_servers = ""
+        #: The commands that run, and whether any may begin, which the lock guards.
+        self._calls: dict[Future[Any], Coroutine[Any, Any, Any]] = {}
+        self._is_running = False
+        self._calls_lock = threading.Lock()
 
     # -- start and stop
 
@@ -96,6 +102,14 @@ class Cluster(ClusterClient):
             if started.done():
                 raise
             started.set_exception(error)
+        finally:
+            with self._calls_lock:
+                self._is_running = False
+                calls, self._calls = self._calls, {}
+            for future, command in calls.items():
+                # A command that the loop has not begun would leave its caller waiting.
+                future.cancel()
+                command.close()
 
     async def _main(self, started: Future[None]) -> None:
         recorder = None if self._record is None else Recorder(self._record)
@@ -104,6 +118,7 @@ class Cluster(ClusterClient):
         try:
             async with AsyncCluster(self.settings, recorder=recorder) as self._cluster:
                 self._bootstrap_servers = self._cluster.bootstrap_servers
+                self._is_running = True
                 started.set_result(None)
                 await self._stopping.wait()
         finally:
@@ -126,9 +141,10 @@ class Cluster(ClusterClient):
         Raises:
             ClusterError: the cluster is not running, or refused the command.
         """
-        cluster, loop = self._running(command)
-        future = asyncio.run_coroutine_threadsafe(run_command(cluster, command, arguments), loop)
-        return future.result(_TIMEOUT)
+        limit = _TIMEOUT + command_timeout(arguments)
+        return self._submit(
+            command, lambda cluster: run_command(cluster, command, arguments), limit
+        )
 
     def intercept(self, api: str | None, function: InterceptFunction) -> Interception:
         """Call a function with each request of an API; see `ClusterCommands.intercept`.
@@ -145,24 +161,49 @@ class Cluster(ClusterClient):
             ClusterError: the cluster is not running.
             InvalidArgumentError: no API has this name, or the function is not callable.
         """
-        cluster, loop = self._running("intercept")
 
-        async def intercept() -> Interception:
+        async def intercept(cluster: AsyncCluster) -> Interception:
             return cluster.intercept(api, function)
 
-        return asyncio.run_coroutine_threadsafe(intercept(), loop).result(_TIMEOUT)
+        found: Interception = self._submit("intercept", intercept, _TIMEOUT)
+        return found
 
-    def _running(self, command: str) -> tuple[AsyncCluster, asyncio.AbstractEventLoop]:
-        """Return the cluster and its loop.
+    def _submit(
+        self,
+        command: str,
+        start: Callable[[AsyncCluster], Coroutine[Any, Any, Any]],
+        limit: float,
+    ) -> Any:
+        """Run a coroutine on the cluster's loop.
+
+        Args:
+            command: its name, for errors.
+            start: returns the coroutine.
+            limit: seconds.
+
+        Returns:
+            Its result.
 
         Raises:
             ClusterError: the cluster is not running.
         """
-        if (
-            self._loop is None
-            or self._cluster is None
-            or self._thread is None
-            or not self._thread.is_alive()
-        ):
+        # A forked child has no thread, and maybe a lock that nobody releases.
+        if self._thread is None or not self._thread.is_alive():
             raise ClusterError(f"{command}: the cluster is not running")
-        return self._cluster, self._loop
+        with self._calls_lock:
+            if not self._is_running or self._cluster is None or self._loop is None:
+                raise ClusterError(f"{command}: the cluster is not running")
+            running = start(self._cluster)
+            try:
+                future = asyncio.run_coroutine_threadsafe(running, self._loop)
+            except RuntimeError:  # the loop was closed just now
+                running.close()
+                raise ClusterError(f"{command}: the cluster has stopped") from None
+            self._calls[future] = running
+        try:
+            return future.result(limit)
+        except CancelledError:
+            raise ClusterError(f"{command}: the cluster has stopped") from None
+        finally:
+            with self._calls_lock:
+                self._calls.pop(future, None)

@@ -10,8 +10,9 @@ from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar, get_type_hints
 
 from request_purgatory.broker.cluster.commands import ClusterCommands
+from request_purgatory.broker.cluster.errors import ClusterError
 from request_purgatory.broker.cluster.interception import InterceptFunction, Interception
-from request_purgatory.broker.cluster.run_command import ClusterError, with_integer_keys
+from request_purgatory.broker.cluster.json_values import from_json
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -42,7 +43,7 @@ def _method(command: Callable[..., Any]) -> Any:
         bound.apply_defaults()
         _, *names = bound.arguments
         result = self.call(command.__name__, **{name: bound.arguments[name] for name in names})
-        return with_integer_keys(result, get_type_hints(command)["return"])
+        return from_json(result, get_type_hints(command)["return"])
 
     return method
 
@@ -126,3 +127,7 @@ class ClusterClient(ABC):
     faults = _remote(ClusterCommands.faults)
     advance_time = _remote(ClusterCommands.advance_time)
     reset = _remote_coroutine(ClusterCommands.reset)
+    records = _remote(ClusterCommands.records)
+    high_watermark = _remote(ClusterCommands.high_watermark)
+    groups = _remote(ClusterCommands.groups)
+    wait_for = _remote_coroutine(ClusterCommands.wait_for)

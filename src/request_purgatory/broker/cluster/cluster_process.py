@@ -9,13 +9,14 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Unpack
 
 from request_purgatory.broker.cluster.admin_server import ControlClient
 from request_purgatory.broker.cluster.cluster_client import ClusterClient
-from request_purgatory.broker.cluster.run_command import ClusterError
+from request_purgatory.broker.cluster.errors import ClusterError
 from request_purgatory.broker.settings import ClusterOptions, settings_from
 
 #: Seconds for the start and for the stop.
@@ -156,7 +157,14 @@ class ClusterProcess(ClusterClient):
         Raises:
             ClusterError: the cluster is not running, or refused the command.
         """
-        if self._control is None:
+        control = self._control
+        if control is None:
             raise ClusterError(f"{command}: the cluster is not running")
-        with self._call_lock:
-            return self._control.call(command, arguments)
+        if self._call_lock.acquire(blocking=False):
+            try:
+                return control.call(command, arguments)
+            finally:
+                self._call_lock.release()
+        # Another thread's command, such as `wait_for`, may last until this one has run.
+        with closing(ControlClient(control.address)) as other:
+            return other.call(command, arguments)

@@ -11,11 +11,19 @@ from collections.abc import Callable
 from typing import Any, TypedDict, TypeVar
 
 from request_purgatory.broker.api.registry import find_api
+from request_purgatory.broker.cluster.conditions import (
+    Conditions,
+    coordinated_groups,
+    leader_replica,
+)
+from request_purgatory.broker.cluster.group_snapshot import GroupSnapshot, snapshot
 from request_purgatory.broker.cluster.interception import InterceptFunction, Interception
 from request_purgatory.broker.cluster.node import ClusterParts, Node
+from request_purgatory.broker.cluster.topic_records import TopicRecord, readable_records
 from request_purgatory.broker.metadata.controller import ControllerError
 from request_purgatory.broker.metadata.topics import NO_LEADER, Partition, TopicPartition
 from request_purgatory.broker.replication.delayed_delete_records import DeletedPartition
+from request_purgatory.broker.replication.replica import Replica
 from request_purgatory.broker.replication.replica_manager import TO_HIGH_WATERMARK
 from request_purgatory.broker.server.faults import FaultDescription, FaultFilter
 from request_purgatory.broker.wire.error_code import ErrorCode
@@ -76,6 +84,7 @@ class ClusterCommands:
         self._interceptions = parts.interceptions
         self.wall_ms = parts.wall_ms
         self.nodes = parts.nodes
+        self.waits = parts.waits
         self._parts = parts
         self._fence_timers: dict[int, asyncio.TimerHandle] = {}
         #: Held while nodes start.
@@ -604,3 +613,105 @@ class ClusterCommands:
             InvalidArgumentError: no API has this name, or the function is not callable.
         """
         return self._interceptions.add(None if api is None else find_api(api), function)
+
+    # -- what a test looks at, and waits for
+
+    @command
+    def records(self, topic: str) -> list[TopicRecord]:
+        """Return the records of a topic that consumers can read: those below the high watermarks.
+
+        Args:
+            topic: the topic's name.
+
+        Returns:
+            For each record `partition`, `offset`, `timestamp_ms`, `key`, `value`, `headers` and
+            `producer_id`, by partition and offset. In JSON, keys and values are text where they are
+            UTF-8, and `{"base64": "..."}` otherwise.
+        """
+        return [
+            record
+            for partition in self.controller.require_topic(topic).partitions
+            for replica in [self._require_leader(partition)]
+            for record in readable_records(replica.log, partition.index, replica.high_watermark)
+        ]
+
+    @command
+    def high_watermark(self, topic: str, partition: int = 0) -> int:
+        """Return the high watermark of a partition's leader: consumers read the records before it.
+
+        Args:
+            topic: the topic's name.
+            partition: the partition's number.
+
+        Raises:
+            InvalidArgumentError: there is no such partition.
+        """
+        partitions = self.controller.require_topic(topic).partitions
+        if not 0 <= partition < len(partitions):
+            raise InvalidArgumentError(
+                "partition", f"between 0 and {len(partitions) - 1}", partition
+            )
+        return self._require_leader(partitions[partition]).high_watermark
+
+    def _require_leader(self, partition: Partition) -> Replica:
+        """Return the replica of a partition's leader.
+
+        Raises:
+            ControllerError: it has no leader that runs.
+        """
+        replica = leader_replica(self.nodes, partition)
+        if replica is None:
+            raise ControllerError(
+                ErrorCode.LEADER_NOT_AVAILABLE, f"{partition.key} has no leader that runs"
+            )
+        return replica
+
+    @command
+    def groups(self) -> dict[str, GroupSnapshot]:
+        """Return the groups of all coordinators, with their members and committed offsets.
+
+        Returns:
+            By group id `group_id`, `state`, `generation`, `protocol_type`, `protocol`,
+            `coordinator`, `leader_id`, `members` (each with `member_id`, `instance_id`,
+            `client_id`, `client_host` and its `assignment`, by topic), and the committed `offsets`
+            by topic and partition. Unlike Kafka's ListGroups this includes groups that are forming.
+        """
+        return {
+            group.group_id: snapshot(node.groups, group)
+            for node, group in coordinated_groups(self.controller, self.nodes)
+        }
+
+    @command
+    async def wait_for(
+        self,
+        *,
+        records: tuple[str, int] | None = None,
+        isr: tuple[str, int, list[int]] | None = None,
+        group_stable: str | None = None,
+        timeout: float = 10.0,
+    ) -> None:
+        """Wait until the cluster has reached a state; with several conditions, until all hold.
+
+        The wait is an operation in a purgatory, which the change itself completes. If it does not
+        come in time, ClusterTimeoutError, a TimeoutError, has the state at the end.
+
+        Args:
+            records: a topic, which need not exist yet, and how many records consumers can read of
+                it at least.
+            isr: a topic, a partition, and the nodes that are to be in sync, in any order.
+            group_stable: a group whose members are to have their assignments.
+            timeout: seconds.
+
+        Raises:
+            ClusterTimeoutError: not all conditions hold after `timeout`.
+            InvalidArgumentError: there is no condition, or a value is not allowed.
+        """
+        conditions = Conditions(self.controller, self.nodes)
+        given = [
+            *([] if records is None else [conditions.records(records)]),
+            *([] if isr is None else [conditions.isr(isr)]),
+            *([] if group_stable is None else [conditions.group_stable(group_stable)]),
+        ]
+        if not given:
+            raise InvalidArgumentError("wait_for", "called with at least one condition", None)
+        await self.waits.until(given, timeout)

@@ -18,6 +18,7 @@ from request_purgatory.broker.cluster.network import CONTROLLER, Network
 from request_purgatory.broker.cluster.node_partitions import NodePartitions
 from request_purgatory.broker.cluster.remote_leader import RemoteLeader
 from request_purgatory.broker.cluster.replicated_offsets import ReplicatedOffsets
+from request_purgatory.broker.cluster.waits import Waits
 from request_purgatory.broker.cluster.wall_time import WallTime
 from request_purgatory.broker.deferred_actions import ActionQueue
 from request_purgatory.broker.groups import GroupCoordinator, GroupPurgatories
@@ -72,6 +73,8 @@ class ClusterParts:
     recorder: Recorder | None
     wall_ms: WallTime
     connection_limit: ConnectionLimit = field(default_factory=ConnectionLimit)
+    #: What tests wait for.
+    waits: Waits = field(default_factory=Waits)
     #: All nodes, by number.
     nodes: list[Node] = field(default_factory=list)
 
@@ -146,6 +149,7 @@ class Node:
             partition_exists=self.metadata.partition_exists,
             alive=self.metadata.alive,
             alter_partition=self._alter_partition,
+            on_change=self._cluster.waits.partition_changed,
         )
         self.replicas.recorder = self._cluster.recorder
         self.groups = GroupCoordinator(
@@ -161,6 +165,7 @@ class Node:
                 self.replicas, self.settings.offsets_commit_timeout_ms, self._cluster.wall_ms
             ),
             now_ms=self._cluster.wall_ms,
+            on_stable=self._cluster.waits.group_stable,
         )
         self.fetchers = FetcherManager(
             self.replicas, self._leader, is_paused=self._is_replication_paused

@@ -5,30 +5,20 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable
 from types import UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints, is_typeddict
+from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from request_purgatory.broker.cluster.commands import COMMANDS, ClusterCommands
+from request_purgatory.broker.cluster.errors import ClusterError
+from request_purgatory.broker.cluster.json_values import to_json
+from request_purgatory.broker.log import RecordError
 from request_purgatory.broker.metadata.controller import ControllerError
-from request_purgatory.errors import InvalidArgumentError, PurgatoryError
+from request_purgatory.errors import InvalidArgumentError, PurgatoryClosedError
 
 #: How much of a refused value an error message quotes.
 QUOTED_CHARACTERS = 200
+#: The longest time that a client waits for a command's own timeout, about a year, in seconds.
+_MAX_WAIT_S = 3e7
 _INT64 = range(-(2**63), 2**63)
-
-
-class ClusterError(PurgatoryError):
-    """A cluster refused a command, did not start, or is not running; the message gives the reason.
-
-    Attributes:
-        code: Kafka's name of the error; None if it has none.
-    """
-
-    def __init__(self, message: str, code: str | None = None) -> None:
-        super().__init__(message)
-        self.code = code
-
-    def __reduce__(self) -> tuple[type[ClusterError], tuple[str, str | None]]:
-        return type(self), (str(self), self.code)
 
 
 async def run_command(cluster: ClusterCommands, name: str, arguments: dict[str, Any]) -> Any:
@@ -40,7 +30,7 @@ async def run_command(cluster: ClusterCommands, name: str, arguments: dict[str, 
         arguments: its keyword arguments.
 
     Returns:
-        The command's result, which can be written as JSON.
+        The command's result, as JSON has it; see `json_values`.
 
     Raises:
         ClusterError: the command is unknown, an argument is missing or unknown, or the cluster
@@ -60,11 +50,22 @@ async def run_command(cluster: ClusterCommands, name: str, arguments: dict[str, 
             result = await result
     except ControllerError as error:
         raise ClusterError(f"{name}: {error}", error.code.name) from None
+    except RecordError as error:
+        raise ClusterError(f"{name}: {error}", error.code.name) from error
+    except PurgatoryClosedError:
+        raise ClusterError(f"{name}: the cluster has stopped") from None
     except (TypeError, IndexError) as error:
         raise InvalidArgumentError(
             name, f"called with arguments of the right types ({error})", arguments
         ) from error
-    return result
+    return to_json(result)
+
+
+def command_timeout(arguments: dict[str, Any]) -> float:
+    """Return for how many seconds a command may wait by its own `timeout`; 0 if it has none."""
+    timeout = arguments.get("timeout")
+    # Any other value is refused by the command.
+    return min(max(timeout, 0.0), _MAX_WAIT_S) if isinstance(timeout, (int, float)) else 0.0
 
 
 def require_types(name: str, arguments: dict[str, Any]) -> None:
@@ -95,28 +96,16 @@ def _fits(value: Any, hint: Any) -> bool:
         return isinstance(value, dict) and all(
             _fits(key, keys) and _fits(each, values) for key, each in value.items()
         )
+    if origin is tuple and isinstance(value, list):
+        hints = get_args(hint)
+        return len(value) == len(hints) and all(map(_fits, value, hints))
+    if origin is list:
+        (each_hint,) = get_args(hint)
+        return isinstance(value, list) and all(_fits(each, each_hint) for each in value)
+    if origin is not None:
+        return False
+    if hint is float:
+        return type(value) is float or (type(value) is int and value in _INT64)
     if hint is int:
         return type(value) is int and value in _INT64
     return isinstance(value, hint)
-
-
-def with_integer_keys(value: Any, hint: Any) -> Any:
-    """Return a result that was decoded from JSON, in which the keys of objects are strings.
-
-    Args:
-        value: the result.
-        hint: its type.
-
-    Returns:
-        The result, with integers as keys where the type has them.
-    """
-    origin, arguments = get_origin(hint), get_args(hint)
-    if origin is list:
-        return [with_integer_keys(each, arguments[0]) for each in value]
-    if origin is dict:
-        key_type, value_type = arguments
-        return {key_type(key): with_integer_keys(each, value_type) for key, each in value.items()}
-    if is_typeddict(hint):
-        hints = get_type_hints(hint)
-        return {key: with_integer_keys(each, hints[key]) for key, each in value.items()}
-    return value

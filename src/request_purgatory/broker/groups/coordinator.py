@@ -69,6 +69,7 @@ class GroupCoordinator:
         purgatories: GroupPurgatories,
         store: OffsetsStore,
         now_ms: Callable[[], int],
+        on_stable: Callable[[str], None] = lambda _group_id: None,
     ) -> None:
         """Create a coordinator without partitions.
 
@@ -79,9 +80,11 @@ class GroupCoordinator:
             purgatories: Entered purgatories, to be closed after the coordinator.
             store: Appends to the offsets topic.
             now_ms: Returns milliseconds since the epoch, for records.
+            on_stable: Called with the id of a group that has become stable, or that was loaded.
         """
         self.node_id = node_id
         self._now_ms = now_ms
+        self._on_stable = on_stable
         self._actions = actions
         self._shards = Shards(settings.offsets_topic_num_partitions, store, self._actions)
         self._rebalancer = Rebalancer(
@@ -90,6 +93,7 @@ class GroupCoordinator:
             actions,
             initial_delay_ms=settings.group_initial_rebalance_delay_ms,
             now_ms=now_ms,
+            on_stable=on_stable,
         )
         self._join_group = JoinGroupHandler(
             settings, self._shards, self._rebalancer, actions, now_ms
@@ -157,6 +161,7 @@ class GroupCoordinator:
                         group,
                         f"{len(group.members)} members, group.max.size is {self._group_max_size}",
                     )
+                self._on_stable(group.group_id)
         logger.info(
             "node %d has loaded %d groups of partition %d of the offsets topic",
             self.node_id,

@@ -60,6 +60,7 @@ class Rebalancer:
         *,
         initial_delay_ms: int,
         now_ms: Callable[[], int],
+        on_stable: Callable[[str], None],
     ) -> None:
         """Create a rebalancer; all groups of a coordinator have the same one.
 
@@ -70,12 +71,14 @@ class Rebalancer:
             initial_delay_ms: How long a group that was empty waits for further members, in
                 milliseconds.
             now_ms: Returns milliseconds since the epoch.
+            on_stable: Called with the id of a group that has become stable.
         """
         self._purgatories = purgatories
         self._shards = shards
         self._actions = actions
         self._initial_delay_ms = initial_delay_ms
         self._now_ms = now_ms
+        self._on_stable = on_stable
 
     # -- replies
 
@@ -354,6 +357,7 @@ class Rebalancer:
             member.assignment = assignment.get(member.member_id, b"")
         self._propagate_assignment(group, ErrorCode.NONE)
         group.transition_to(GroupState.STABLE, self._now_ms())
+        self._on_stable(group.group_id)
 
     def fail_assignment(self, group: Group, error: ErrorCode) -> None:
         """Answer the members that wait for an assignment with an error, and rebalance.

@@ -26,6 +26,8 @@ class Record(NamedTuple):
 #: delta, key position, key size, value position, value size). The size of a null is below 0. A
 #: plain tuple, because one is made for each record of every append.
 RecordLayout: TypeAlias = tuple[int, int, int, int, int, int]
+#: The names and values of a record's headers.
+RecordHeaders: TypeAlias = tuple[tuple[str, bytes | None], ...]
 
 
 def decompress_records(header: BatchHeader, batch: Buffer) -> bytes | None:
@@ -163,6 +165,34 @@ def read_records(header: BatchHeader, batch: Buffer) -> Iterator[Record]:
         RecordError: UNSUPPORTED_COMPRESSION_TYPE if the batch can't be decompressed, INVALID_RECORD
             if it holds no valid records.
     """
+    records = _require_records(header, batch)
+    for layout in record_layouts(records, header.record_count):
+        yield _record(header, records, layout)
+
+
+def read_records_with_headers(
+    header: BatchHeader, batch: Buffer
+) -> Iterator[tuple[Record, RecordHeaders]]:
+    """Read the records of a batch, each with its headers.
+
+    Yields:
+        The records in the order of their offsets, and the names and values of their headers.
+
+    Raises:
+        RecordError: As `read_records`.
+    """
+    records = _require_records(header, batch)
+    for layout in record_layouts(records, header.record_count):
+        *_, value_at, value_size = layout
+        yield _record(header, records, layout), _headers(records, value_at + max(value_size, 0))
+
+
+def _require_records(header: BatchHeader, batch: Buffer) -> bytes:
+    """Return the decompressed records of a batch.
+
+    Raises:
+        RecordError: UNSUPPORTED_COMPRESSION_TYPE if the batch can't be decompressed.
+    """
     records = decompress_records(header, batch)
     if records is None:
         raise RecordError(
@@ -170,15 +200,31 @@ def read_records(header: BatchHeader, batch: Buffer) -> Iterator[Record]:
             f"the batch at offset {header.base_offset} can't be decompressed: "
             f"codec {header.codec}, {header.size} bytes",
         )
-    for delta, offset_delta, key_at, key_size, value_at, value_size in record_layouts(
-        records, header.record_count
-    ):
-        yield Record(
-            header.base_offset + offset_delta,
-            None if key_size < 0 else records[key_at : key_at + key_size],
-            None if value_size < 0 else records[value_at : value_at + value_size],
-            header.max_timestamp if header.has_log_append_time else header.base_timestamp + delta,
-        )
+    return records
+
+
+def _record(header: BatchHeader, records: bytes, layout: RecordLayout) -> Record:
+    delta, offset_delta, key_at, key_size, value_at, value_size = layout
+    return Record(
+        header.base_offset + offset_delta,
+        None if key_size < 0 else records[key_at : key_at + key_size],
+        None if value_size < 0 else records[value_at : value_at + value_size],
+        header.max_timestamp if header.has_log_append_time else header.base_timestamp + delta,
+    )
+
+
+def _headers(records: bytes, position: int) -> RecordHeaders:
+    """Return the headers at `position` of records whose layouts are valid."""
+    count, position = _varint(records, position)
+    headers = []
+    for _ in range(count):
+        size, name_at = _varint(records, position)
+        # Clients write text; what is none is shown, not refused, as the broker has stored it.
+        name = records[name_at : name_at + size].decode(errors="backslashreplace")
+        size, value_at = _varint(records, name_at + size)
+        headers.append((name, None if size < 0 else records[value_at : value_at + size]))
+        position = value_at + max(size, 0)
+    return tuple(headers)
 
 
 def first_at_or_after(

@@ -101,6 +101,7 @@ class ReplicaManager:
         partition_exists: Callable[[TopicPartition], bool],
         alive: Callable[[], Collection[int]],
         alter_partition: Callable[[Replica, list[int]], None],
+        on_change: Callable[[TopicPartition], None],
     ) -> None:
         """Create a manager without replicas.
 
@@ -114,6 +115,7 @@ class ReplicaManager:
             partition_exists: returns whether a partition exists anywhere in the cluster.
             alive: returns the live nodes.
             alter_partition: requests other in-sync replicas for a replica of this leader.
+            on_change: called with a partition after each change of its high watermark or role.
         """
         self.node_id = node_id
         self.settings = settings
@@ -134,6 +136,7 @@ class ReplicaManager:
         self._partition_exists = partition_exists
         self._alive = alive
         self._alter_partition = alter_partition
+        self._on_change = on_change
 
     def find(self, key: TopicPartition) -> Replica | None:
         """Return this node's replica of a partition; None if it has none."""
@@ -258,6 +261,7 @@ class ReplicaManager:
         self._notify(self.purgatories.produce, key)
         self._notify(self.purgatories.fetch, key)
         self._notify(self.purgatories.delete_records, key)
+        self._on_change(key)
 
     def _notify(self, purgatory: Purgatory, key: TopicPartition) -> None:
         # A request that begins to wait later has seen the change when it was first tried.
@@ -509,7 +513,7 @@ class ReplicaManager:
                 continue
             lagging = replica.out_of_sync_followers(now_ms, max_lag_ms)
             if lagging:
-                logger.warning(
+                logger.info(
                     "%s: removing lagging followers %s from the in-sync replicas",
                     replica.key,
                     lagging,

@@ -1,0 +1,164 @@
+"""The conditions that `wait_for` knows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from request_purgatory.broker.cluster.node import Node
+from request_purgatory.broker.cluster.waits import Condition, group_key, topic_key
+from request_purgatory.broker.groups import Group, GroupState
+from request_purgatory.broker.metadata.controller import Controller
+from request_purgatory.broker.metadata.topics import OFFSETS_TOPIC, Partition, TopicPartition
+from request_purgatory.broker.replication.replica import Replica
+from request_purgatory.errors import InvalidArgumentError
+
+
+def leader_replica(nodes: list[Node], partition: Partition) -> Replica | None:
+    """Return the replica of a partition's leader; None if it has no leader that runs."""
+    if partition.leader < 0 or nodes[partition.leader].is_stopped:
+        return None
+    return nodes[partition.leader].replicas.find(partition.key)
+
+
+def coordinated_groups(controller: Controller, nodes: list[Node]) -> Iterator[tuple[Node, Group]]:
+    """Iterate over the groups of a cluster, with the nodes of their coordinators.
+
+    A node that is partitioned may still coordinate groups whose coordinator is another node for the
+    controller; those are left out.
+
+    Yields:
+        The coordinator's node, and the group.
+    """
+    for node in nodes:
+        if node.is_stopped:
+            continue
+        for group in node.groups.groups:
+            key = TopicPartition(OFFSETS_TOPIC, node.groups.partition_for(group.group_id))
+            partition = controller.partition(key)
+            if partition is not None and partition.leader == node.node_id:
+                yield node, group
+
+
+class Conditions:
+    """Makes conditions on the state of a cluster."""
+
+    def __init__(self, controller: Controller, nodes: list[Node]) -> None:
+        self._controller = controller
+        self._nodes = nodes
+
+    def records(self, given: tuple[str, int]) -> Condition:
+        """Return the condition that consumers can read so many records of a topic, or more.
+
+        Args:
+            given: the topic, which need not exist yet, and the number of records.
+        """
+        _require("records", "(topic, number of records)", given, (str, int))
+        topic, count = given
+
+        def readable() -> dict[int, int]:
+            found = self._controller.topics.get(topic)
+            replicas = {
+                each.index: leader_replica(self._nodes, each)
+                for each in (() if found is None else found.partitions)
+            }
+            # Nothing is compacted, so that each offset has its record.
+            return {
+                index: replica.high_watermark - replica.log.log_start_offset
+                for index, replica in replicas.items()
+                if replica is not None
+            }
+
+        def describe() -> str:
+            return (
+                f"expected {count} records in {topic}, got {sum(readable().values())}"
+                f"{self._describe_partitions(topic)}"
+            )
+
+        return Condition(topic_key(topic), lambda: sum(readable().values()) >= count, describe)
+
+    def _describe_partitions(self, topic: str) -> str:
+        found = self._controller.topics.get(topic)
+        if found is None:
+            return " (there is no such topic)"
+        states = []
+        for each in found.partitions:
+            replica = leader_replica(self._nodes, each)
+            offsets = (
+                "no leader"
+                if replica is None
+                else f"offsets {replica.log.log_start_offset} to {replica.log.end_offset}, "
+                f"high watermark {replica.high_watermark}"
+            )
+            states.append(f"partition {each.index}: {offsets}, in sync {each.isr}")
+        return f" ({'; '.join(states)})"
+
+    def isr(self, given: tuple[str, int, list[int]]) -> Condition:
+        """Return the condition that certain nodes, and no others, are in sync with a partition.
+
+        Args:
+            given: the topic, the partition's number, and the nodes in any order.
+        """
+        _require("isr", "(topic, partition, [node, ...])", given, (str, int, list))
+        topic, partition, nodes = given
+        key = TopicPartition(topic, partition)
+
+        def holds() -> bool:
+            found = self._controller.partition(key)
+            return found is not None and set(found.isr) == set(nodes)
+
+        def describe() -> str:
+            found = self._controller.partition(key)
+            state = (
+                "there is no such partition"
+                if found is None
+                else f"got {found.isr} (leader {found.leader}, leader epoch {found.leader_epoch})"
+            )
+            return f"expected the in-sync replicas {sorted(nodes)} of {key}, {state}"
+
+        return Condition(topic_key(topic), holds, describe)
+
+    def group_stable(self, group_id: str) -> Condition:
+        """Return the condition that a group is stable: its members have their assignments.
+
+        Raises:
+            InvalidArgumentError: the id is no text.
+        """
+        if not isinstance(group_id, str):
+            raise InvalidArgumentError("group_stable", "the id of a group", group_id)
+
+        def find() -> Group | None:
+            for _, group in coordinated_groups(self._controller, self._nodes):
+                if group.group_id == group_id:
+                    return group
+            return None
+
+        def holds() -> bool:
+            group = find()
+            return group is not None and group.state is GroupState.STABLE
+
+        def describe() -> str:
+            group = find()
+            state = (
+                "there is no such group"
+                if group is None
+                else f"it is {group.state.value}, in generation {group.generation}, with "
+                f"{len(group.members)} members"
+            )
+            return f"expected group {group_id!r} to be Stable, {state}"
+
+        return Condition(group_key(group_id), holds, describe)
+
+
+def _require(name: str, requirement: str, given: Any, types: tuple[type, ...]) -> None:
+    """Check what a caller has given for a condition.
+
+    Raises:
+        InvalidArgumentError: it is no tuple or list of values of these types.
+    """
+    if not (
+        isinstance(given, (tuple, list))
+        and len(given) == len(types)
+        and all(map(isinstance, given, types))
+    ):
+        raise InvalidArgumentError(name, requirement, given)

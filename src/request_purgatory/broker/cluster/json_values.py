@@ -1,0 +1,63 @@
+"""The results of commands as JSON, and back.
+
+Dataclasses become objects, tuples arrays, and the keys of objects text. Bytes become text where
+they are UTF-8, and `{"base64": "..."}` otherwise, so that a person can read most of them and none
+are lost. What a value was is known from the command's annotation.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from dataclasses import fields, is_dataclass
+from types import NoneType, UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints, is_typeddict
+
+
+def to_json(value: Any) -> Any:
+    """Return a command's result as `json` can write it."""
+    if is_dataclass(value):
+        return {each.name: to_json(getattr(value, each.name)) for each in fields(value)}
+    if isinstance(value, dict):
+        return {key: to_json(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [to_json(each) for each in value]
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return _bytes_to_json(bytes(value))
+    return value
+
+
+def _bytes_to_json(value: bytes) -> str | dict[str, str]:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return {"base64": b64encode(value).decode()}
+
+
+def from_json(value: Any, hint: Any) -> Any:
+    """Return a result that was decoded from JSON as its type.
+
+    Args:
+        value: the result.
+        hint: its type; values of other types than dataclasses, bytes and their containers are
+            returned as they are.
+    """
+    origin, arguments = get_origin(hint), get_args(hint)
+    if value is None:
+        return None
+    if origin in (Union, UnionType):
+        return from_json(value, next(each for each in arguments if each is not NoneType))
+    if origin is list:
+        return [from_json(each, arguments[0]) for each in value]
+    if origin is tuple:
+        if arguments[-1] is Ellipsis:
+            return tuple(from_json(each, arguments[0]) for each in value)
+        return tuple(map(from_json, value, arguments))
+    if origin is dict:
+        key_type, value_type = arguments
+        return {key_type(key): from_json(each, value_type) for key, each in value.items()}
+    if is_typeddict(hint) or is_dataclass(hint):
+        hints = get_type_hints(hint)
+        return hint(**{key: from_json(each, hints[key]) for key, each in value.items()})
+    if hint is bytes:
+        return value.encode() if isinstance(value, str) else b64decode(value["base64"])
+    return value

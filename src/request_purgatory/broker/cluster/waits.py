@@ -1,0 +1,80 @@
+"""The operations of `wait_for`, and the changes that complete them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+
+from request_purgatory.aio import Purgatory
+from request_purgatory.broker.cluster.errors import ClusterTimeoutError
+from request_purgatory.broker.metadata.topics import TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """What a test waits for.
+
+    Attributes:
+        key: the watch key, which is notified when the state that the condition reads may have
+            changed.
+        holds: returns whether it is true now.
+        describe: returns what is expected, and the present state, for the error message.
+    """
+
+    key: Hashable
+    holds: Callable[[], bool]
+    describe: Callable[[], str]
+
+
+def topic_key(topic: str) -> Hashable:
+    """Return the watch key of a topic: its high watermarks, leaders and in-sync replicas."""
+    return "topic", topic
+
+
+def group_key(group_id: str) -> Hashable:
+    """Return the watch key of a group."""
+    return "group", group_id
+
+
+class Waits:
+    """The purgatory of a cluster in which tests wait for its state.
+
+    Nodes and the controller report their changes. A report costs one look-up while nobody waits.
+    """
+
+    def __init__(self) -> None:
+        self.purgatory = Purgatory("Wait")
+
+    def partition_changed(self, key: TopicPartition) -> None:
+        """Try the waits for a topic: one of its partitions has changed."""
+        self._notify(topic_key(key.topic))
+
+    def group_stable(self, group_id: str) -> None:
+        """Try the waits for a group, which has become stable or was loaded."""
+        self._notify(group_key(group_id))
+
+    def _notify(self, key: Hashable) -> None:
+        if self.purgatory.num_watchers(key):
+            self.purgatory.notify(key)
+
+    async def until(self, conditions: Sequence[Condition], timeout: float) -> None:
+        """Wait until all conditions hold together.
+
+        Args:
+            conditions: one or more conditions.
+            timeout: seconds.
+
+        Raises:
+            ClusterTimeoutError: they do not hold after `timeout`; the message has the state then.
+            InvalidArgumentError: the timeout is negative or not a finite number.
+            PurgatoryClosedError: the cluster has stopped.
+        """
+        keys = {each.key for each in conditions}
+        hold = self.purgatory.hold(
+            keys, until=lambda: all(each.holds() for each in conditions), timeout=timeout
+        )
+        try:
+            await hold
+        except TimeoutError:
+            states = "; ".join(each.describe() for each in conditions if not each.holds())
+            raise ClusterTimeoutError(f"not within {timeout:g} s: {states}") from None

@@ -1,0 +1,306 @@
+"""What a test can look at in a cluster, and wait for."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from request_purgatory.broker import Cluster, ClusterError, ClusterProcess, ClusterTimeoutError
+from request_purgatory.broker.cluster.cluster_client import ClusterClient
+from request_purgatory.broker.groups.assignment import assigned_partitions
+from request_purgatory.broker.metadata.topics import OFFSETS_TOPIC, TopicPartition
+from request_purgatory.errors import InvalidArgumentError
+from tests.broker.log.batches import NOW, batch
+from tests.broker.parity.raw import RawClient
+from tests.broker.raw_requests import produce
+from tests.broker.replication.cluster_harness import ClusterHarness, run_scenario
+
+TIME_LIMIT = 30.0
+LAG_MS = 200
+Connect = Callable[[str], RawClient]
+
+
+@pytest.fixture(scope="module", params=[Cluster, ClusterProcess], ids=["thread", "process"])
+def running(request: pytest.FixtureRequest) -> Iterator[ClusterClient]:
+    """Run a cluster of three nodes."""
+    settings = {"replica_lag_time_max_ms": LAG_MS, "group_initial_rebalance_delay_ms": 0}
+    with request.param(nodes=3, **settings) as cluster:
+        yield cluster
+
+
+def leader_client(cluster: ClusterClient, topic: str, connect: Connect) -> RawClient:
+    """Connect to the leader of a topic's first partition."""
+    leader = cluster.describe_topic(topic)[0]["leader"]
+    return connect(cluster.bootstrap_servers.split(",")[leader])
+
+
+def send(client: RawClient, topic: str, data: bytes) -> None:
+    """Produce a batch to the first partition of a topic."""
+    partitions = [{"index": 0, "records": data}]
+    answer = client.call(
+        "Produce",
+        9,
+        acks=-1,
+        timeout_ms=5_000,
+        topic_data=[{"name": topic, "partition_data": partitions}],
+    )
+    assert answer.responses[0].partition_responses[0].error_code == 0
+
+
+@pytest.mark.parametrize("codec", [0, 1])
+def test_records_have_everything_that_a_producer_sent(
+    running: ClusterClient, connect: Connect, codec: int
+) -> None:
+    """Bytes that are no text, too, and records of compressed batches."""
+    topic = f"sent-{codec}"
+    running.create_topic(topic, partitions=2)
+    client = leader_client(running, topic, connect)
+    headers: list[tuple[str, bytes | None]] = [("trace", b"\xfe\x00"), ("none", None)]
+    send(client, topic, batch(b"text", b"\xff\xfe", codec=codec, producer=(7, 0, 0)))
+    send(client, topic, batch(None, key=None, headers=headers, codec=codec))
+    found = running.records(topic)
+    assert [(each.partition, each.offset, each.timestamp_ms) for each in found] == [
+        (0, offset, NOW) for offset in range(3)
+    ]
+    assert [(each.key, each.value, each.producer_id) for each in found] == [
+        (b"key", b"text", 7),
+        (b"key", b"\xff\xfe", 7),
+        (None, None, -1),
+    ]
+    assert [each.headers for each in found] == [(), (), tuple(headers)]
+    assert (running.high_watermark(topic), running.high_watermark(topic, 1)) == (3, 0)
+
+
+def test_deleted_and_unreplicated_records_are_not_shown() -> None:
+    """Records before the log's start, and from the high watermark on."""
+
+    async def scenario(harness: ClusterHarness) -> None:
+        await harness.produce(0, b"deleted", b"readable").get()
+        await harness.cluster.wait_for(records=("orders", 2))
+        for node in (1, 2):
+            harness.cluster.pause_replication(node)
+        harness.produce(0, b"unreplicated")
+        harness.log(0).advance_log_start_offset(1)
+        assert [each.value for each in harness.cluster.records("orders")] == [b"readable"]
+        with pytest.raises(ClusterTimeoutError, match="expected 2 records in orders, got 1 "):
+            await harness.cluster.wait_for(records=("orders", 2), timeout=1)
+
+    run_scenario(scenario)
+
+
+def test_wait_for_records_ends_with_the_append(running: ClusterClient, connect: Connect) -> None:
+    """It may begin before the topic exists, and does not stop other threads' commands."""
+    done = threading.Event()
+
+    def wait() -> None:
+        running.wait_for(records=("awaited", 2), timeout=TIME_LIMIT)
+        done.set()
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    running.create_topic("awaited")
+    client = leader_client(running, "awaited", connect)
+    produce(client, "awaited", b"one")
+    assert not done.is_set()
+    produce(client, "awaited", b"two")
+    assert done.wait(TIME_LIMIT)
+    thread.join(TIME_LIMIT)
+
+
+def test_wait_for_isr_sees_a_follower_leave_and_return(running: ClusterClient) -> None:
+    """In any order of the nodes."""
+    running.create_topic("left")
+    running.wait_for(isr=("left", 0, [2, 1, 0]))
+    running.pause_replication(2)
+    with pytest.raises(ClusterTimeoutError, match=r"the in-sync replicas \[0\] of left-0, got"):
+        running.wait_for(isr=("left", 0, [0]), timeout=0)
+    running.kill(2)
+    running.wait_for(isr=("left", 0, [0, 1]))
+    running.resume_replication(2)
+    running.restart(2)
+    running.wait_for(isr=("left", 0, [0, 1, 2]))
+
+
+@pytest.mark.parametrize("elapsed", [1.0, 5.0])
+def test_wait_is_an_operation_of_the_purgatory(elapsed: float) -> None:
+    """In virtual time: it ends at its timeout, not before, and leaves nothing behind."""
+
+    async def scenario(harness: ClusterHarness) -> None:
+        loop = asyncio.get_running_loop()
+        purgatory = harness.cluster.waits.purgatory
+        began = loop.time()
+        waiting = asyncio.ensure_future(
+            harness.cluster.wait_for(records=("orders", 1), isr=("orders", 0, [0, 1, 2]), timeout=5)
+        )
+        await asyncio.sleep(elapsed - 0.1)
+        assert (purgatory.num_delayed, waiting.done()) == (1, False)
+        if elapsed < 5:
+            await harness.produce(0, b"value").get()
+            await waiting
+            assert loop.time() - began < 1
+        else:
+            with pytest.raises(ClusterTimeoutError) as caught:
+                await waiting
+            assert str(caught.value) == (
+                "not within 5 s: expected 1 records in orders, got 0 (partition 0: offsets 0 to 0, "
+                "high watermark 0, in sync [0, 1, 2])"
+            )
+            assert round(loop.time() - began, 1) == 5
+        assert purgatory.num_delayed == 0
+
+    run_scenario(scenario)
+
+
+def test_wait_follows_the_leader() -> None:
+    """The records of the new leader count, not those that only the old one has."""
+
+    async def scenario(harness: ClusterHarness) -> None:
+        harness.cluster.partition_node(0)
+        harness.produce(0, b"lost", acks=1)
+        waiting = asyncio.ensure_future(
+            harness.cluster.wait_for(records=("orders", 1), timeout=100)
+        )
+        await harness.until(lambda: harness.leader != 0)
+        assert not waiting.done()
+        await harness.settle()
+        await harness.produce(harness.leader, b"kept").get()
+        await waiting
+        assert [each.value for each in harness.cluster.records("orders")] == [b"kept"]
+
+    run_scenario(scenario)
+
+
+def test_group_is_seen_from_its_forming_to_its_commits(
+    running: ClusterClient, connect: Connect
+) -> None:
+    """With its members' partitions and its committed offsets."""
+    kafka = pytest.importorskip("kafka")
+    running.create_topic("grouped", partitions=2)
+    with pytest.raises(ClusterTimeoutError, match="'readers' to be Stable, there is no such group"):
+        running.wait_for(group_stable="readers", timeout=0)
+    consumer = kafka.KafkaConsumer(
+        bootstrap_servers=running.bootstrap_servers,
+        group_id="readers",
+        client_id="reader",
+        auto_offset_reset="earliest",
+        enable_auto_commit=False,
+    )
+    # With the metadata before it joins; otherwise kafka-python may assign nothing at first.
+    assert consumer.partitions_for_topic("grouped") == {0, 1}
+    consumer.subscribe(["grouped"])
+    stop = threading.Event()
+
+    def poll() -> None:
+        while not stop.is_set():
+            consumer.poll(100)
+
+    thread = threading.Thread(target=poll)
+    thread.start()
+    try:
+        running.wait_for(group_stable="readers", timeout=TIME_LIMIT)
+        found = running.groups()["readers"]
+    finally:
+        stop.set()
+        thread.join(TIME_LIMIT)
+    assert (found.state, found.protocol_type) == ("Stable", "consumer")
+    (member,) = found.members
+    assert (member.client_id, member.assignment) == ("reader", {"grouped": [0, 1]})
+    assert (found.leader_id, found.offsets) == (member.member_id, {})
+    offset = kafka.structs.OffsetAndMetadata(0, "", -1)
+    consumer.commit({kafka.TopicPartition("grouped", 1): offset})
+    assert running.groups()["readers"].offsets == {"grouped": {1: 0}}
+    consumer.close()
+    assert running.groups()["readers"].state == "Empty"
+
+
+def test_groups_of_a_former_coordinator_are_left_out() -> None:
+    """While it is partitioned, it still has them."""
+
+    async def scenario(harness: ClusterHarness) -> None:
+        harness.cluster.create_offsets_topic()
+        await harness.settle()
+        first = harness.cluster.nodes[0].groups
+        partition = first.partition_for("g")
+        key = TopicPartition(OFFSETS_TOPIC, partition)
+        state = harness.cluster.controller.partition(key)
+        assert state is not None
+        old = harness.node(state.leader)
+        shard_owner = old.groups
+        shard = shard_owner._shards.shard_of("g")
+        shard.add_group("g", 0)
+        assert harness.cluster.groups()["g"].coordinator == old.node_id
+        harness.cluster.partition_node(old.node_id)
+        await harness.until(lambda: state.leader != old.node_id)
+        assert [each.group_id for each in old.groups.groups] == ["g"]
+        assert harness.cluster.groups() == {}
+
+    run_scenario(scenario)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({}, "wait_for must be called with at least one condition"),
+        ({"records": ["t"]}, "records must be "),
+        ({"records": ["t", "many"]}, "records must be "),
+        ({"isr": ["t", 0, 1]}, "isr must be "),
+        ({"group_stable": 5}, "group_stable must be "),
+        ({"records": ["t", 1], "timeout": -1}, "timeout must be "),
+        ({"records": ["t", 1], "timeout": "5"}, "timeout must be "),
+    ],
+)
+def test_invalid_conditions_are_refused(
+    running: ClusterClient, arguments: dict[str, Any], message: str
+) -> None:
+    """By name."""
+    with pytest.raises(InvalidArgumentError, match=message):
+        running.call("wait_for", **arguments)
+
+
+def test_what_does_not_exist_is_refused(running: ClusterClient) -> None:
+    """With Kafka's error where there is one."""
+    with pytest.raises(ClusterError, match="does not host this topic"):
+        running.records("none")
+    running.create_topic("small")
+    with pytest.raises(InvalidArgumentError, match=r"partition must be between 0 and 0, got '?1"):
+        running.high_watermark("small", 1)
+
+
+@pytest.mark.parametrize("kind", [Cluster, ClusterProcess])
+def test_wait_ends_with_the_cluster(kind: type[ClusterClient]) -> None:
+    """With an error that says so."""
+    errors: list[Exception] = []
+
+    def wait(cluster: ClusterClient) -> None:
+        try:
+            cluster.wait_for(records=("t", 1), timeout=600)
+        except ClusterError as error:
+            errors.append(error)
+
+    with kind() as cluster:
+        cluster.create_topic("t")
+        thread = threading.Thread(target=wait, args=(cluster,))
+        thread.start()
+    thread.join(TIME_LIMIT)
+    assert not thread.is_alive()
+    assert "wait_for: the cluster " in str(errors[0])
+
+
+@pytest.mark.parametrize(
+    "assignment",
+    [
+        b"\0",
+        b"\0\0\0\0\0\x01\0\x05ab",
+        b"\0\0\x7f\xff\xff\xff\xff\xfa\0\0\0\0",
+        b"\0\0\0\0\0\x01\0\x01a\xff\xff\xff\xff",
+    ],
+    ids=["short", "torn", "negative length", "negative count"],
+)
+def test_invalid_assignments_are_refused(assignment: bytes) -> None:
+    """In a time that does not depend on the numbers in them."""
+    with pytest.raises(ValueError, match=r"assignment|bytes"):
+        assigned_partitions(assignment)
