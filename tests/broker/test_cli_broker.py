@@ -211,3 +211,5 @@ def test_records_and_waits_on_the_command_line(capsys: pytest.CaptureFixture[str
         assert run_command(capsys, control, "records", "orders") == []
         assert run_command(capsys, control, "high-watermark", "orders") == 0
         assert run_command(capsys, control, "groups") == {}
+        assert run_command(capsys, control, "requests", "--api", "Produce") == []
+        assert main([*waiting, "--request", "Produce:1"]) == ExitCode.FAILED

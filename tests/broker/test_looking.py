@@ -304,3 +304,35 @@ def test_invalid_assignments_are_refused(assignment: bytes) -> None:
     """In a time that does not depend on the numbers in them."""
     with pytest.raises(ValueError, match=r"assignment|bytes"):
         assigned_partitions(assignment)
+
+
+def test_requests_show_what_was_asked_and_answered(
+    running: ClusterClient, connect: Connect
+) -> None:
+    """Also by API and client; every remembered request can be decoded."""
+    running.create_topic("asked")
+    client = leader_client(running, "asked", connect)
+    before = len(running.requests(api="Produce"))
+    produce(client, "asked", b"text")
+    running.wait_for(request=("produce", before + 1))
+    running.inject_request_error("Produce", "KAFKA_STORAGE_ERROR")
+    produce(client, "asked", b"refused")
+    handled, refused = running.requests(api="Produce")[before:]
+    assert handled.request is not None
+    assert handled.response is not None
+    assert refused.response is not None
+    assert handled.request["acks"] == -1
+    assert handled.request["topic_data"][0]["name"] == "asked"
+    answers = [
+        each["responses"][0]["partition_responses"][0]["error_code"]
+        for each in (handled.response, refused.response)
+    ]
+    assert answers == [0, 56]
+    assert handled.answered_ms is not None
+    assert handled.received_ms <= handled.answered_ms <= refused.received_ms
+    assert (handled.api, handled.version) == ("Produce", 9)
+    assert running.requests(client_id=handled.client_id, api="Produce")[-1] == refused
+    assert running.requests(client_id="nobody") == []
+    assert all(each.request is not None for each in running.requests())
+    with pytest.raises(ClusterTimeoutError, match="expected 1000 Produce requests, got"):
+        running.wait_for(request=("Produce", 1000), timeout=0)

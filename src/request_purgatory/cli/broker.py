@@ -18,6 +18,7 @@ from rich.table import Table
 
 from request_purgatory.broker.cluster.admin_server import ControlClient, ControlServer
 from request_purgatory.broker.cluster.async_cluster import AsyncCluster
+from request_purgatory.broker.cluster.client_request import ClientRequest
 from request_purgatory.broker.cluster.cluster_client import ClusterClient
 from request_purgatory.broker.cluster.commands import COMMANDS
 from request_purgatory.broker.cluster.group_snapshot import GroupSnapshot
@@ -407,6 +408,22 @@ def _text(value: bytes | None) -> str:
     return "" if value is None else escape(value.decode(errors="backslashreplace"))
 
 
+def _print_requests(console: Console, requests: list[ClientRequest]) -> None:
+    """Print a row for each request; their fields are in the JSON."""
+    table = Table("received", "answered", "node", "API", "version", "client id", "correlation id")
+    for each in requests:
+        table.add_row(
+            str(each.received_ms),
+            "" if each.answered_ms is None else str(each.answered_ms),
+            str(each.node),
+            each.api,
+            str(each.version),
+            escape(each.client_id),
+            str(each.correlation_id),
+        )
+    console.print(table if requests else "no such request is remembered")
+
+
 def _print_groups(console: Console, groups: dict[str, GroupSnapshot]) -> None:
     """Print a row for each group."""
     table = Table("group", "state", "generation", "coordinator", "members", "committed offsets")
@@ -443,6 +460,7 @@ _PRINTERS: dict[str, Callable[[Console, Any], None]] = {
     "high_watermark": lambda console, offset: console.print(str(offset)),
     "metrics": print_metrics,
     "records": _print_records,
+    "requests": _print_requests,
 }
 
 app = make_app()

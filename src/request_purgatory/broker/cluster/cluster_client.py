@@ -130,4 +130,5 @@ class ClusterClient(ABC):
     records = _remote(ClusterCommands.records)
     high_watermark = _remote(ClusterCommands.high_watermark)
     groups = _remote(ClusterCommands.groups)
+    requests = _remote(ClusterCommands.requests)
     wait_for = _remote_coroutine(ClusterCommands.wait_for)

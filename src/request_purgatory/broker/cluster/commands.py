@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, TypedDict, TypeVar
 
 from request_purgatory.broker.api.registry import find_api
+from request_purgatory.broker.cluster.client_request import ClientRequest, client_request
 from request_purgatory.broker.cluster.conditions import (
     Conditions,
     coordinated_groups,
@@ -682,12 +683,39 @@ class ClusterCommands:
         }
 
     @command
+    def requests(
+        self, *, api: str | None = None, client_id: str | None = None
+    ) -> list[ClientRequest]:
+        """Return the last requests of clients with their responses, oldest first.
+
+        Remembered are at most 10,000 requests of all nodes and clients, and 16 MiB of them and
+        their responses.
+
+        Args:
+            api: only requests of this API, by Kafka's name, such as "Produce".
+            client_id: only requests of clients with this `client.id`.
+
+        Returns:
+            For each request `node`, `api`, `version`, `client_id`, `correlation_id`, `received_ms`,
+            `answered_ms` (None while it waits), and `request` and `response` with the fields of
+            Kafka's protocol; None instead of more than 1 MiB.
+        """
+        name = None if api is None else find_api(api).name
+        return [
+            client_request(each)
+            for each in self._parts.request_log.requests
+            if name in (None, each.header.api.name)
+            and client_id in (None, each.header.client_id or "")
+        ]
+
+    @command
     async def wait_for(
         self,
         *,
         records: tuple[str, int] | None = None,
         isr: tuple[str, int, list[int]] | None = None,
         group_stable: str | None = None,
+        request: tuple[str, int] | None = None,
         timeout: float = 10.0,
     ) -> None:
         """Wait until the cluster has reached a state; with several conditions, until all hold.
@@ -700,17 +728,20 @@ class ClusterCommands:
                 it at least.
             isr: a topic, a partition, and the nodes that are to be in sync, in any order.
             group_stable: a group whose members are to have their assignments.
+            request: an API, and how many requests of it clients have sent at least since the
+                cluster's start.
             timeout: seconds.
 
         Raises:
             ClusterTimeoutError: not all conditions hold after `timeout`.
             InvalidArgumentError: there is no condition, or a value is not allowed.
         """
-        conditions = Conditions(self.controller, self.nodes)
+        conditions = Conditions(self.controller, self.nodes, self._parts.request_log)
         given = [
             *([] if records is None else [conditions.records(records)]),
             *([] if isr is None else [conditions.isr(isr)]),
             *([] if group_stable is None else [conditions.group_stable(group_stable)]),
+            *([] if request is None else [conditions.request(request)]),
         ]
         if not given:
             raise InvalidArgumentError("wait_for", "called with at least one condition", None)

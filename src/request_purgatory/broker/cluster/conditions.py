@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from request_purgatory.broker.api.registry import find_api
 from request_purgatory.broker.cluster.node import Node
-from request_purgatory.broker.cluster.waits import Condition, group_key, topic_key
+from request_purgatory.broker.cluster.waits import Condition, group_key, request_key, topic_key
 from request_purgatory.broker.groups import Group, GroupState
 from request_purgatory.broker.metadata.controller import Controller
 from request_purgatory.broker.metadata.topics import OFFSETS_TOPIC, Partition, TopicPartition
 from request_purgatory.broker.replication.replica import Replica
+from request_purgatory.broker.server.request_log import RequestLog
 from request_purgatory.errors import InvalidArgumentError
 
 
@@ -43,9 +45,10 @@ def coordinated_groups(controller: Controller, nodes: list[Node]) -> Iterator[tu
 class Conditions:
     """Makes conditions on the state of a cluster."""
 
-    def __init__(self, controller: Controller, nodes: list[Node]) -> None:
+    def __init__(self, controller: Controller, nodes: list[Node], request_log: RequestLog) -> None:
         self._controller = controller
         self._nodes = nodes
+        self._request_log = request_log
 
     def records(self, given: tuple[str, int]) -> Condition:
         """Return the condition that consumers can read so many records of a topic, or more.
@@ -148,6 +151,21 @@ class Conditions:
             return f"expected group {group_id!r} to be Stable, {state}"
 
         return Condition(group_key(group_id), holds, describe)
+
+    def request(self, given: tuple[str, int]) -> Condition:
+        """Return the condition that clients have sent so many requests of an API, or more.
+
+        Args:
+            given: the API's name, and the number of requests since the cluster's start.
+        """
+        _require("request", "(API, number of requests)", given, (str, int))
+        name, times = find_api(given[0]).name, given[1]
+        counts = self._request_log.counts
+
+        def describe() -> str:
+            return f"expected {times} {name} requests, got {counts[name]} (all: {dict(counts)})"
+
+        return Condition(request_key(name), lambda: counts[name] >= times, describe)
 
 
 def _require(name: str, requirement: str, given: Any, types: tuple[type, ...]) -> None:

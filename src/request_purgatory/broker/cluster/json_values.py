@@ -1,8 +1,8 @@
 """The results of commands as JSON, and back.
 
-Dataclasses become objects, tuples arrays, and the keys of objects text. Bytes become text where
-they are UTF-8, and `{"base64": "..."}` otherwise, so that a person can read most of them and none
-are lost. What a value was is known from the command's annotation.
+Dataclasses become objects, tuples and sets arrays, and the keys of objects text. Bytes become text
+where they are UTF-8, and `{"base64": "..."}` otherwise, so that a person can read most of them and
+none are lost. What a value was is known from the command's annotation.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from base64 import b64decode, b64encode
 from dataclasses import fields, is_dataclass
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints, is_typeddict
+from uuid import UUID
 
 
 def to_json(value: Any) -> Any:
@@ -23,6 +24,10 @@ def to_json(value: Any) -> Any:
         return [to_json(each) for each in value]
     if isinstance(value, (bytes, bytearray, memoryview)):
         return _bytes_to_json(bytes(value))
+    if isinstance(value, (set, frozenset)):
+        return sorted(to_json(each) for each in value)
+    if isinstance(value, UUID):
+        return str(value)
     return value
 
 

@@ -40,6 +40,7 @@ from request_purgatory.broker.request_context import RequestContext
 from request_purgatory.broker.server.connection_limit import ConnectionLimit
 from request_purgatory.broker.server.faults import Faults
 from request_purgatory.broker.server.quotas import ByteRateQuota
+from request_purgatory.broker.server.request_log import RequestLog
 from request_purgatory.broker.server.server import Server
 from request_purgatory.broker.settings import ClusterSettings
 from request_purgatory.broker.wire.apis import ApiTable
@@ -75,8 +76,13 @@ class ClusterParts:
     connection_limit: ConnectionLimit = field(default_factory=ConnectionLimit)
     #: What tests wait for.
     waits: Waits = field(default_factory=Waits)
+    request_log: RequestLog = field(init=False)
     #: All nodes, by number.
     nodes: list[Node] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        log = RequestLog(self.wall_ms, self.waits.request_received)
+        object.__setattr__(self, "request_log", log)
 
 
 class Node:
@@ -192,6 +198,7 @@ class Node:
             throttle_purgatory=self.purgatories["Throttle"],
             connection_limit=self._cluster.connection_limit,
             now_ms=self.now_ms,
+            request_log=self._cluster.request_log,
         )
         try:
             await self.server.start()

@@ -36,6 +36,11 @@ def group_key(group_id: str) -> Hashable:
     return "group", group_id
 
 
+def request_key(api: str) -> Hashable:
+    """Return the watch key of an API's requests."""
+    return "request", api
+
+
 class Waits:
     """The purgatory of a cluster in which tests wait for its state.
 
@@ -52,6 +57,10 @@ class Waits:
     def group_stable(self, group_id: str) -> None:
         """Try the waits for a group, which has become stable or was loaded."""
         self._notify(group_key(group_id))
+
+    def request_received(self, api: str) -> None:
+        """Try the waits for requests of an API."""
+        self._notify(request_key(api))
 
     def _notify(self, key: Hashable) -> None:
         if self.purgatory.num_watchers(key):

@@ -11,6 +11,7 @@ from typing import Any, Protocol, TypeAlias, cast
 from request_purgatory.broker.request_context import Client, RequestContext
 from request_purgatory.broker.server.faults import ResponseFault
 from request_purgatory.broker.server.memory_limits import RequestMemoryPool, UnreadResponses
+from request_purgatory.broker.server.request_log import LoggedRequest, RequestLog
 from request_purgatory.broker.settings import ClusterSettings
 from request_purgatory.broker.wire.apis import ApiTable
 from request_purgatory.broker.wire.errors import WireError
@@ -46,6 +47,7 @@ class ConnectionServer(Protocol):
     handle: HandleRequest
     take_response_fault: Callable[[RequestContext], ResponseFault | None]
     now_ms: Callable[[], int]
+    request_log: RequestLog
 
     def register(self, connection: Connection) -> bool:
         """Return whether a new connection is registered; False if there are too many."""
@@ -76,6 +78,7 @@ class Connection(asyncio.Protocol):
         "_is_processing",
         "_is_reading_paused",
         "_is_writing_paused",
+        "_logged",
         "_now_ms",
         "_receiving_since_ms",
         "_server",
@@ -99,6 +102,8 @@ class Connection(asyncio.Protocol):
         self._deferred_frame: bytes | None = None
         #: The request that is being handled.
         self._context: RequestContext | None = None
+        #: Its entry in the log.
+        self._logged: LoggedRequest | None = None
         self._is_processing = False
         self._is_reading_paused = False
         #: The client does not read its responses.
@@ -246,6 +251,7 @@ class Connection(asyncio.Protocol):
         client_id = header.client_id or ""
         if client_id != self._client.client_id:
             self._client = Client(client_id, self._client_host)
+        self._logged = self._server.request_log.received(self._server.node_id, header, frame)
         self._context = context = RequestContext(header, self._client, self._respond, self.close)
         self._server.handle(context, request)
         return True
@@ -262,6 +268,7 @@ class Connection(asyncio.Protocol):
         if context.on_response is not None:
             context.on_response()
         if response is None:
+            self._log_response(None)
             self._write(context, None)
             return
         api = context.header.api
@@ -276,11 +283,17 @@ class Connection(asyncio.Protocol):
             )
             self.close(f"the {api.name} response can't be encoded")
             return
+        self._log_response(frame)
         fault = self._server.take_response_fault(context)
         if fault is None:
             self._write(context, frame)
         else:
             fault.apply(frame, partial(self._write, context), self.abort)
+
+    def _log_response(self, frame: bytes | bytearray | None) -> None:
+        if self._logged is not None:
+            self._server.request_log.answered(self._logged, frame)
+            self._logged = None
 
     def _write(self, context: RequestContext, frame: bytes | bytearray | None) -> None:
         """Write the response to the current request, and continue with the next request.

@@ -11,6 +11,7 @@ from request_purgatory.broker.server.connection import Connection, HandleRequest
 from request_purgatory.broker.server.connection_limit import ConnectionLimit
 from request_purgatory.broker.server.faults import ResponseFault
 from request_purgatory.broker.server.memory_limits import RequestMemoryPool, UnreadResponses
+from request_purgatory.broker.server.request_log import RequestLog
 from request_purgatory.broker.server.throttled_channel import ThrottledChannel
 from request_purgatory.broker.settings import ClusterSettings
 from request_purgatory.broker.wire.apis import ApiTable
@@ -44,6 +45,7 @@ class Server:
         throttle_purgatory: Purgatory,
         connection_limit: ConnectionLimit,
         now_ms: Callable[[], int],
+        request_log: RequestLog,
     ) -> None:
         """Create a server that does not listen yet.
 
@@ -57,6 +59,7 @@ class Server:
             throttle_purgatory: Where the connections of clients over their quota wait.
             connection_limit: Shared by the servers of the process.
             now_ms: Returns the event loop's time in milliseconds.
+            request_log: Remembers requests and responses; shared by the servers of a cluster.
         """
         self.node_id = node_id
         self.settings = settings
@@ -65,6 +68,7 @@ class Server:
         self.handle = handle
         self.take_response_fault = take_response_fault
         self.now_ms = now_ms
+        self.request_log = request_log
         self.memory_pool = RequestMemoryPool(settings.queued_max_request_bytes)
         self.unread_responses = UnreadResponses(settings.queued_max_request_bytes)
         self.connections: set[Connection] = set()

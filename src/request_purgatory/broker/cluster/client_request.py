@@ -1,0 +1,81 @@
+"""The requests of clients, as a test looks at them."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import Any
+
+from request_purgatory.broker.cluster.json_values import to_json
+from request_purgatory.broker.server.request_log import LoggedRequest
+
+logger = logging.getLogger(__name__)
+
+#: A response frame's size and correlation id.
+_RESPONSE_HEADER_BYTES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class ClientRequest:
+    """A request of a client, and its response.
+
+    Fields of `request` and `response` that are bytes are text where they are UTF-8, and
+    `{"base64": "..."}` otherwise.
+
+    Attributes:
+        node: the number of the node that has received it.
+        api: Kafka's name of its API.
+        version: its version.
+        client_id: its `client.id`; "" if it has none.
+        correlation_id: the number by which the client finds its response.
+        received_ms: milliseconds since 1970.
+        answered_ms: the same of its response; None while it waits.
+        request: its fields; None if they are not remembered.
+        response: the response's fields, before an injected response fault; None if there is no
+            response, or its fields are not remembered.
+    """
+
+    node: int
+    api: str
+    version: int
+    client_id: str
+    correlation_id: int
+    received_ms: int
+    answered_ms: int | None
+    request: dict[str, Any] | None
+    response: dict[str, Any] | None
+
+
+def client_request(logged: LoggedRequest) -> ClientRequest:
+    """Return a remembered request with its fields and those of its response."""
+    header = logged.header
+    api, version = header.api, header.version if header.is_supported else 0
+    request = response = None
+    if logged.frame is not None and header.is_supported:
+        body = logged.frame[header.body_offset :]
+        request = _fields(api.request, body, version)
+    if logged.response is not None:
+        tagged = api.has_tagged_header and api.is_flexible(version)
+        body = bytes(logged.response[_RESPONSE_HEADER_BYTES + tagged :])
+        response = _fields(api.response, body, version)
+    return ClientRequest(
+        node=logged.node_id,
+        api=api.name,
+        version=header.version,
+        client_id=header.client_id or "",
+        correlation_id=header.correlation_id,
+        received_ms=logged.received_ms,
+        answered_ms=logged.answered_ms,
+        request=request,
+        response=response,
+    )
+
+
+def _fields(message: Any, body: bytes, version: int) -> dict[str, Any] | None:
+    """Return the fields of a message; None if kafka-python can't decode it."""
+    try:
+        fields: dict[str, Any] = to_json(message.decode(body, version=version).to_dict())
+    except Exception:  # It raises whatever the bytes lead to.
+        logger.exception("can't show a %s of version %d", message.__name__, version)
+        return None
+    return fields
