@@ -215,3 +215,14 @@ def test_group_is_gone_after_reset(cluster: Cluster, connect: Connect) -> None:
     cluster.reset()
     cluster.create_topic("t")
     assert committed() == -1
+
+
+def test_requests_are_forgotten_by_reset(running: ClusterClient, connect: Connect) -> None:
+    """A response that comes later, to a connection that has ended, is not remembered either."""
+    client = connect(running.bootstrap_servers.split(",")[0])
+    client.call("Metadata", 9, topics=[])
+    assert [each.api for each in running.requests(api="Metadata")] == ["Metadata"]
+    running.reset()
+    assert running.requests() == []
+    with pytest.raises(ClusterError, match="expected 1"):
+        running.wait_for(request=("Metadata", 1), timeout=0)

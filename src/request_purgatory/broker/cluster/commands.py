@@ -407,7 +407,8 @@ class ClusterCommands:
     async def reset(self) -> None:
         """Make the cluster empty again, on the same ports: no topics, groups or records.
 
-        All nodes run afterwards. Faults, latencies, partitions and paused replication are gone.
+        All nodes run afterwards. Faults, latencies, partitions and paused replication are gone, and
+        so are the requests that it remembers.
         Clients lose their connections, as when brokers restart, and reconnect. The cluster id
         stays, and no producer id is assigned twice.
 
@@ -427,6 +428,7 @@ class ClusterCommands:
             self._faults.clear()
             self._interceptions.clear()
             self._interceptions.cancel()
+            self._parts.request_log.clear()
             self.wall_ms.advanced_ms = 0
             try:
                 for number, old in enumerate(self.nodes):

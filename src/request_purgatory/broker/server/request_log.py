@@ -85,6 +85,14 @@ class RequestLog:
             request.response = response
             self._add(len(response))
 
+    def clear(self) -> None:
+        """Forget all requests and their counts."""
+        for request in self.requests:
+            request.is_remembered = False
+        self.requests.clear()
+        self.counts.clear()
+        self._size_bytes = 0
+
     def _add(self, size_bytes: int) -> None:
         self._size_bytes += size_bytes
         while len(self.requests) > MAX_REQUESTS or self._size_bytes > MAX_BYTES:
