@@ -12,21 +12,16 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import App, Group, Parameter
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 from request_purgatory.broker.cluster.admin_server import ControlClient, ControlServer
 from request_purgatory.broker.cluster.async_cluster import AsyncCluster
-from request_purgatory.broker.cluster.client_request import ClientRequest
 from request_purgatory.broker.cluster.cluster_client import ClusterClient
 from request_purgatory.broker.cluster.commands import COMMANDS
-from request_purgatory.broker.cluster.group_snapshot import GroupSnapshot
 from request_purgatory.broker.cluster.json_values import to_json
-from request_purgatory.broker.cluster.topic_records import TopicRecord
 from request_purgatory.broker.metadata.controller import ControllerError
 from request_purgatory.broker.replication.recorder import Recorder, RecorderError
 from request_purgatory.broker.settings import ClusterSettings
+from request_purgatory.cli.broker_printing import PRINTERS, print_metrics
 from request_purgatory.cli.command import NO_NEGATIVES, command
 from request_purgatory.cli.converters import LocalPath, whole_number
 from request_purgatory.cli.exit_codes import ExitCode
@@ -38,18 +33,9 @@ from request_purgatory.errors import InvalidArgumentError, PurgatoryError
 #: Kafka's port, and the one below it for the control commands.
 PORT = 9092
 CONTROL_PORT = 9091
-_COUNTS = (
-    "Completions",
-    "Expires",
-    "Cancellations",
-    "NumDelayedOperations",
-    "Purges",
-    "CallbackErrors",
-)
 
 #: Name, number of partitions and replication factor of a topic; -1 is the cluster's default.
 NewTopic = tuple[str, int, int]
-Metrics = dict[int, dict[str, dict[str, float]]]
 
 
 def describe_failure(error: Exception) -> tuple[ExitCode, str]:
@@ -279,7 +265,7 @@ def _control_command(name: str) -> Callable[..., ExitCode]:
         if result is not None:
             output.print_result(to_json(result))
             if not output.json:
-                _PRINTERS[name](output.console, result)
+                PRINTERS[name](output.console, result)
         return ExitCode.OK
 
     own = inspect.signature(control, eval_str=True).parameters
@@ -337,130 +323,5 @@ def _help(docstring: str) -> str:
     text = re.sub(rf"`({names})`", lambda match: match.group().replace("_", "-"), docstring)
     return re.sub(r"^Return ", "Print ", text)
 
-
-def print_metrics(console: Console, metrics: Metrics) -> None:
-    """Print the counts of each node's purgatories, those without any left out."""
-    table = Table("node", "purgatory", *_COUNTS, title="purgatories")
-    for node, purgatories in metrics.items():
-        for name, found in purgatories.items():
-            if any(found[each] for each in _COUNTS):
-                table.add_row(str(node), name, *(f"{found[each]:,.0f}" for each in _COUNTS))
-    console.print(table if table.row_count else "no purgatory has had an operation")
-
-
-def _print_topic(console: Console, partitions: list[dict[str, Any]]) -> None:
-    """Print a row for each live replica of a topic."""
-    table = Table("partition", "node", "leader", "in sync", "start", "end", "high watermark")
-    for each in partitions:
-        for node, offsets in each["offsets"].items():
-            leads = f"epoch {each['leader_epoch']}" if node == each["leader"] else ""
-            table.add_row(
-                str(each["partition"]),
-                str(node),
-                leads,
-                "yes" if node in each["isr"] else "no",
-                *(str(offsets[name]) for name in ("log_start_offset", "end_offset")),
-                str(offsets["high_watermark"]),
-            )
-    console.print(table)
-
-
-def _print_fault_id(console: Console, fault: int) -> None:
-    """Print the id of an injected fault."""
-    console.print(f"fault {fault}")
-
-
-def _print_faults(console: Console, faults: list[dict[str, Any]]) -> None:
-    """Print a row for each injected fault."""
-    limits = ("node", "topic", "partition", "group", "client_id")
-    table = Table("fault", "API", "kind", "times left", "hits", "only")
-    for each in faults:
-        only = [f"{name} {each[name]}" for name in limits if each[name] is not None]
-        table.add_row(
-            str(each["id"]),
-            each["api"] or "any",
-            each["error"] or each["kind"],
-            "always" if each["times"] == -1 else str(each["times"]),
-            str(each["hits"]),
-            ", ".join(only),
-        )
-    console.print(table if faults else "no faults are injected")
-
-
-def _print_records(console: Console, records: list[TopicRecord]) -> None:
-    """Print a row for each record."""
-    table = Table("partition", "offset", "timestamp", "producer id", "key", "value", "headers")
-    for each in records:
-        table.add_row(
-            str(each.partition),
-            str(each.offset),
-            str(each.timestamp_ms),
-            str(each.producer_id),
-            _text(each.key),
-            _text(each.value),
-            ", ".join(f"{escape(name)}={_text(value)}" for name, value in each.headers),
-        )
-    console.print(table if records else "consumers can read no record")
-
-
-def _text(value: bytes | None) -> str:
-    """Return bytes as they are shown in a table."""
-    return "" if value is None else escape(value.decode(errors="backslashreplace"))
-
-
-def _print_requests(console: Console, requests: list[ClientRequest]) -> None:
-    """Print a row for each request; their fields are in the JSON."""
-    table = Table("received", "answered", "node", "API", "version", "client id", "correlation id")
-    for each in requests:
-        table.add_row(
-            str(each.received_ms),
-            "" if each.answered_ms is None else str(each.answered_ms),
-            str(each.node),
-            each.api,
-            str(each.version),
-            escape(each.client_id),
-            str(each.correlation_id),
-        )
-    console.print(table if requests else "no such request is remembered")
-
-
-def _print_groups(console: Console, groups: dict[str, GroupSnapshot]) -> None:
-    """Print a row for each group."""
-    table = Table("group", "state", "generation", "coordinator", "members", "committed offsets")
-    for each in groups.values():
-        members = [
-            f"{member.client_id}: {_partitions(member.assignment)}" for member in each.members
-        ]
-        offsets = [
-            f"{topic}-{partition}: {offset}"
-            for topic, found in each.offsets.items()
-            for partition, offset in found.items()
-        ]
-        table.add_row(
-            escape(each.group_id),
-            each.state,
-            str(each.generation),
-            str(each.coordinator),
-            escape("\n".join(members)),
-            "\n".join(offsets),
-        )
-    console.print(table if groups else "there is no group")
-
-
-def _partitions(assignment: dict[str, list[int]]) -> str:
-    return " ".join(f"{topic}-{each}" for topic, found in assignment.items() for each in found)
-
-
-_PRINTERS: dict[str, Callable[[Console, Any], None]] = {
-    "describe_topic": _print_topic,
-    "faults": _print_faults,
-    "inject_request_error": _print_fault_id,
-    "inject_response_fault": _print_fault_id,
-    "groups": _print_groups,
-    "high_watermark": lambda console, offset: console.print(str(offset)),
-    "metrics": print_metrics,
-    "records": _print_records,
-    "requests": _print_requests,
-}
 
 app = make_app()
