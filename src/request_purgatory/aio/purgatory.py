@@ -15,6 +15,7 @@ from request_purgatory._native.forks import register_for_forks
 from request_purgatory.aio.hold import HoldFuture
 from request_purgatory.aio.loop_clock import clock_of, running_loop
 from request_purgatory.aio.sweep import Sweeper
+from request_purgatory.aio.wait_answers import WaitAnswers
 from request_purgatory.errors import (
     InvalidArgumentError,
     PurgatoryClosedError,
@@ -97,8 +98,6 @@ class Purgatory:
         self._core: PurgatoryCore | None = None
         # The keys that other threads have notified and the loop has not handled yet.
         self._posted: set[Hashable] = set()
-        # The futures of `wait`, by the ids of their operations.
-        self._waiting: dict[int, HoldFuture[Outcome]] = {}
         self._in_child = False
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_ms: float = math.inf
@@ -113,13 +112,14 @@ class Purgatory:
         # set the alarm.
         self._context = contextvars.copy_context()
         self._timer = SystemTimer(self.name, tick_ms=self._tick_ms, clock=clock_of(self._loop))
+        self._answers = WaitAnswers(self.name, self._loop, self._on_end)
         self._core = PurgatoryCore(
             self.name,
             timer=self._timer,
             purge_interval=self._purge_interval,
             shards=1,
             reaper=False,
-            on_end=self._operation_ended,
+            on_end=self._answers.operation_ended,
         )
         self._sweeper = Sweeper(self._core, self._loop, self.batch)
         register_for_forks(self)
@@ -249,16 +249,16 @@ class Purgatory:
         new = operation._purgatory is None
         ended_before = operation.is_completed
         if new:
-            self._waiting[id(operation)] = future
+            self._answers.futures[id(operation)] = future
         try:
             core.try_complete_else_watch(operation, keys)
         except BaseException:
             if new:
-                self._waiting.pop(id(operation), None)
+                self._answers.futures.pop(id(operation), None)
             raise
         if ended_before:
             # Its callbacks ran before it was handed over, and its end is not reported again.
-            self._answer_wait(operation)
+            self._answers.answer(operation)
         self._set_alarm_for(core, operation)
         return future
 
@@ -280,7 +280,9 @@ class Purgatory:
             RuntimeError: The block was not entered, or on another loop or thread. All other errors
                 as of DelayedOperationPurgatory.
         """
-        core = self._here()
+        core = self._core
+        if core is None or core.is_closed or running_loop() is not self._loop:
+            core = self._here()  # Raises.
         completed = core.try_complete_else_watch(operation, watch_keys)
         self._set_alarm_for(core, operation)
         return completed
@@ -304,32 +306,6 @@ class Purgatory:
         renewed = core.renew(operation, timeout)
         self._set_alarm_for(core, operation)
         return renewed
-
-    def _operation_ended(self, operation: DelayedOperation) -> None:
-        """Answer `wait` and call `on_end`; called by the thread that ended the operation."""
-        self._answer_wait(operation)
-        if self._on_end is not None:
-            self._on_end(operation)
-
-    def _answer_wait(self, operation: DelayedOperation) -> None:
-        future = self._waiting.pop(id(operation), None)
-        if future is None:
-            return
-        if running_loop() is self._loop:
-            self._answer(future, operation)
-            return
-        try:
-            self._loop.call_soon_threadsafe(self._answer, future, operation)
-        except RuntimeError:
-            # A closed loop has no task left that waits.
-            if not self._loop.is_closed():
-                raise
-
-    def _answer(self, future: HoldFuture[Outcome], operation: DelayedOperation) -> None:
-        if operation.outcome == "cancelled" and self.is_closed:
-            future.answer(None, PurgatoryClosedError(self.name))
-        else:
-            future.answer(operation.outcome, None)
 
     # -- events
 
@@ -504,7 +480,9 @@ class Purgatory:
         assert next_ms is None or core.is_closed or self._alarm is not None, (
             "something is pending and no alarm is set"
         )
-        assert len(self._waiting) <= core.num_delayed, "the future of an ended operation is kept"
+        assert len(self._answers.futures) <= core.num_delayed, (
+            "the future of an ended operation is kept"
+        )
 
     # -- the end
 
@@ -520,6 +498,7 @@ class Purgatory:
         core = self._core
         if core is None or core.is_closed:
             return []
+        self._answers.is_closed = True
         try:
             return core.close()
         finally:
@@ -565,9 +544,9 @@ class Purgatory:
     def _reset_in_child(self) -> None:
         """Refuse every later use: an event loop does not run on in a forked child."""
         self._in_child = True
-        self._waiting.clear()
         self._posted.clear()
         if self._core is not None:
+            self._answers.futures.clear()
             # Before `close`, whether or not the core was reset by itself already.
             self._core._reset_in_child()
         self.close()

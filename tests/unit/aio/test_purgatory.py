@@ -638,7 +638,7 @@ def test_what_the_first_try_raises_reaches_the_caller(play: Scenario) -> None:
                 purgatory.wait(request, ["a"])
             request.force_complete()
             assert await waiting == "completed"
-            assert purgatory._waiting == {}
+            assert purgatory._answers.futures == {}
 
     play(scenario)
 
