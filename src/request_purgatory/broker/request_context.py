@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from request_purgatory.broker.metadata.topics import TopicPartition
 
@@ -13,11 +13,52 @@ if TYPE_CHECKING:
     from request_purgatory.purgatory.operation import DelayedOperation
 
 
+#: Kafka's user of clients that are not authenticated.
+ANONYMOUS = "ANONYMOUS"
+
+
 class Client(NamedTuple):
     """The sender of a request."""
 
     client_id: str
     client_host: str
+    #: The name of the listener that the client is connected to.
+    listener: str = "PLAINTEXT"
+    #: Who has logged in, or the subject of the client's certificate.
+    user: str = ANONYMOUS
+
+
+class LoginFailedError(Exception):
+    """A client has failed to log in; the message is for the client."""
+
+
+class Login(Protocol):
+    """The login of a connection by SASL, while it is not complete."""
+
+    @property
+    def mechanisms(self) -> tuple[str, ...]:
+        """The mechanisms that the listener has."""
+
+    def note_versions(self) -> None:
+        """Note that the client has asked for the versions of the APIs."""
+
+    def start(self, mechanism: str, *, has_requests: bool) -> bool:
+        """Begin the exchange of a mechanism.
+
+        Args:
+            mechanism: Its name.
+            has_requests: The client sends tokens in SaslAuthenticate requests, not as they are.
+
+        Returns:
+            False if the listener does not have the mechanism.
+        """
+
+    def evaluate(self, token: bytes) -> bytes:
+        """Return the server's next token.
+
+        Raises:
+            LoginFailedError: The client can't log in.
+        """
 
 
 class RequestSubjects(NamedTuple):
@@ -53,6 +94,10 @@ class RequestContext:
     subjects: RequestSubjects | None = None
     #: Called when the client has disconnected, if a function of a test intercepts the request.
     on_cancel: Callable[[], None] | None = None
+    #: The client's login; None if the client needs none, or is logged in.
+    login: Login | None = None
+    #: Why the connection is closed after the response; None leaves it open.
+    close_reason: str | None = None
 
     @property
     def version(self) -> int:
@@ -77,7 +122,10 @@ class RequestContext:
 
     def cancel(self) -> None:
         """Cancel the pending operation, if any: the client has disconnected."""
-        if self.on_cancel is not None:
-            self.on_cancel()
-        if self.operation is not None:
-            self.operation.cancel()
+        on_cancel, self.on_cancel = self.on_cancel, None
+        # They refer to this context; without the cycles, all are freed at once.
+        operation, self.operation = self.operation, None
+        if on_cancel is not None:
+            on_cancel()
+        if operation is not None:
+            operation.cancel()

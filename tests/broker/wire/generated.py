@@ -27,6 +27,8 @@ INTEGERS = {
 NO_ID = uuid.UUID(int=0)
 VALUES: dict[str, st.SearchStrategy[Any]] = {
     **INTEGERS,
+    "uint16": st.integers(0, 2**16 - 1),
+    "float64": st.floats(allow_nan=False),
     "bool": st.booleans(),
     "uuid": st.one_of(st.none(), st.uuids().filter(NO_ID.__ne__)),
     "bitfield": st.one_of(st.none(), st.sets(st.integers(0, 30), max_size=4)),

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka.protocol.api_message import ApiMessage
 
-from request_purgatory.broker.api.registry import APIS
+from request_purgatory.broker.api.registry import APIS, decode
 from request_purgatory.broker.api.served_api import ServedApi
+from request_purgatory.broker.request_context import Client, RequestContext
 from request_purgatory.broker.wire import limits
 from request_purgatory.broker.wire.apis import Api
 from request_purgatory.broker.wire.error_code import ErrorCode
@@ -107,7 +108,10 @@ def test_error_response_of_any_request_can_be_encoded(
     """It has the fields of the request's version."""
     version, request = data.draw(messages(api, api.request))
     frame = framed(api, version, request)
-    response = api.error_response(read_request(frame, read_header(frame, APIS)), code)
+    header = read_header(frame, APIS)
+    context = RequestContext(header, Client("", ""), lambda *_: None, lambda _: None)
+    decoded = decode(api, read_request(frame, header), context)
+    response = api.error_response(decoded, code)
     if response is None:
         assert (api.name, request.acks) == ("Produce", 0)
         return

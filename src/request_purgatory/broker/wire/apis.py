@@ -59,6 +59,7 @@ class Api:
             `response`.
         holds_records: A response may have many records; requests wait while clients leave too many
             responses unread.
+        secrets: The fields, at any depth of both messages, that are not shown.
     """
 
     key: int
@@ -73,6 +74,7 @@ class Api:
     answers_unsupported_versions: bool = False
     has_tagged_header: bool = True
     holds_records: bool = False
+    secrets: frozenset[str] = frozenset()
     read: RequestReader | None = None
     write: ResponseWriter | None = None
     #: The first version that is flexible.

@@ -10,6 +10,11 @@ _SIZE = struct.Struct(">i")
 SIZE_BYTES = _SIZE.size
 
 
+def with_size(content: bytes) -> bytes:
+    """Return a frame with its size before it."""
+    return _SIZE.pack(len(content)) + content
+
+
 def frame_size(buffer: bytes | bytearray, limit: int) -> int:
     """Return the size of the frame that `buffer` begins with, in bytes, without the size field.
 
