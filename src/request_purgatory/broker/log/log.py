@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import logging
-import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,33 +11,27 @@ from request_purgatory.broker.log.batch import (
     UNSET,
     BatchHeader,
     Buffer,
-    split_batches,
-    verify_checksum,
     with_offset_and_epoch,
 )
-from request_purgatory.broker.log.checkpoint import OffsetCheckpoint, flush_folder
-from request_purgatory.broker.log.clean_shutdown import CleanShutdown, write_clean_shutdown
-from request_purgatory.broker.log.errors import RecordError, StorageError
+from request_purgatory.broker.log.errors import RecordError
 from request_purgatory.broker.log.follower_append import (
     batches_that_fit,
     validate_leader_batches,
 )
 from request_purgatory.broker.log.leader_epochs import LeaderEpochs
+from request_purgatory.broker.log.log_folder import LogFolder
 from request_purgatory.broker.log.producer_states import ProducerStates
-from request_purgatory.broker.log.record import Record, read_records
-from request_purgatory.broker.log.recovery import RecoveredLog, recover, segment_name
+from request_purgatory.broker.log.readable_log import ReadableLog
+from request_purgatory.broker.log.recovery import RecoveredLog, recover
 from request_purgatory.broker.log.retention import expired_segments
 from request_purgatory.broker.log.segment import BatchEntry, Segment
 from request_purgatory.broker.log.segments import Segments
 from request_purgatory.broker.log.settings import LogSettings
-from request_purgatory.broker.log.store import FileStore, MemoryStore, OpenFiles
+from request_purgatory.broker.log.store import MemoryStore, OpenFiles
 from request_purgatory.broker.log.validation import validate_batch
 from request_purgatory.broker.wire.error_code import ErrorCode
 
 logger = logging.getLogger(__name__)
-
-_CHUNK_BYTES = 1_048_576
-_START_OFFSET_FILE = "log-start-offset"
 
 
 class AppendInfo(NamedTuple):
@@ -54,7 +47,7 @@ class AppendInfo(NamedTuple):
     max_timestamp: int
 
 
-class PartitionLog:
+class PartitionLog(ReadableLog):
     """Consecutive record batches in segments; offsets count the records, without gaps.
 
     The records are those from `log_start_offset` to `end_offset`. The log start offset may be
@@ -77,19 +70,18 @@ class PartitionLog:
         settings: LogSettings,
         new_segment: Callable[[int], Segment],
         recovered: RecoveredLog,
-        folder: Path | None = None,
+        folder: LogFolder | None = None,
     ) -> None:
         """Create a log from its recovered state; use `in_memory` or `open` instead."""
-        self.name = name
+        segments = Segments(new_segment, recovered.segments)
+        super().__init__(
+            name, segments, recovered.start_offset, recovered.epochs, recovered.producers
+        )
         #: May be replaced at any time.
         self.settings = settings
         self._folder = folder
-        segments, self._start_offset, self._epochs, self._producers = recovered
-        self._segments = Segments(new_segment, segments)
         #: This log has flushed all earlier records to the disk.
         self._flushed_offset = self._segments.first_offset
-        self._is_folder_flushed = False
-        self._closed = False
 
     @classmethod
     def in_memory(cls, name: str, settings: LogSettings) -> PartitionLog:
@@ -122,61 +114,9 @@ class PartitionLog:
         Raises:
             StorageError: The folder or a file can't be opened or changed.
         """
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise StorageError(f"creating {folder} failed: {error}") from error
-        shared = files if files is not None else OpenFiles(8)
-
-        def new_segment(base_offset: int) -> Segment:
-            return Segment(base_offset, FileStore(folder / segment_name(base_offset), shared))
-
-        start_offset = OffsetCheckpoint(folder / _START_OFFSET_FILE).read()
-        recovered = recover(name, folder, new_segment, start_offset)
-        return cls(name, settings, new_segment, recovered, folder)
-
-    # -- offsets and epochs
-
-    @property
-    def log_start_offset(self) -> int:
-        """The first offset that can be read."""
-        return self._start_offset
-
-    @property
-    def end_offset(self) -> int:
-        """The offset of the next record."""
-        return self._segments.active.next_offset
-
-    @property
-    def latest_epoch(self) -> int:
-        """The latest leader epoch, even if it has no batch yet; -1 if there is none."""
-        return self._epochs.latest
-
-    @property
-    def size_bytes(self) -> int:
-        """The size of all segments in bytes."""
-        return self._segments.size
-
-    @property
-    def producers(self) -> ProducerStates:
-        """The state of the idempotent producers."""
-        return self._producers
-
-    def epoch_start_offset(self, epoch: int) -> int:
-        """Return the start offset of a leader epoch, or the end offset if the epoch is unknown."""
-        start = self._epochs.start_offset_of(epoch)
-        return self.end_offset if start is None else start
-
-    def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
-        """Return the largest leader epoch up to `epoch`, and its end offset.
-
-        This is the response to OffsetForLeaderEpoch; see `LeaderEpochs.end_offset_for`.
-        """
-        return self._epochs.end_offset_for(epoch, self.end_offset)
-
-    def epoch_at(self, offset: int) -> int:
-        """Return the leader epoch of the record at `offset`; -1 if it is unknown."""
-        return self._epochs.epoch_at(offset)
+        opened = LogFolder(folder, files if files is not None else OpenFiles(8))
+        recovered = recover(name, folder, opened.segment, opened.read_start_offset())
+        return cls(name, settings, opened.segment, recovered, opened)
 
     # -- writing
 
@@ -275,7 +215,8 @@ class PartitionLog:
     def _write(self, data: bytes, batches: list[BatchEntry]) -> None:
         segment = self._segments.active
         if segment.size and segment.size + len(data) > self.settings.segment_bytes:
-            segment = self._roll()
+            self._segments.roll()
+            segment = self._segments.active
         segment.append(data, batches)
         flush_messages = self.settings.flush_messages
         if (
@@ -287,102 +228,6 @@ class PartitionLog:
             except RecordError:
                 segment.truncate_to(batches[0].base_offset)
                 raise
-
-    def _roll(self) -> Segment:
-        self._segments.roll()
-        self._is_folder_flushed = False
-        return self._segments.active
-
-    # -- reading
-
-    def read(self, offset: int, max_bytes: int, limit_offset: int, *, at_least_one: bool) -> bytes:
-        """Read whole batches of one segment, from the batch that contains `offset`.
-
-        Args:
-            offset: The first offset to read.
-            max_bytes: The most bytes to read.
-            limit_offset: The offset at which the last batch ends, or before: for consumers the high
-                watermark.
-            at_least_one: Read the first batch even if it is larger than `max_bytes`.
-
-        Returns:
-            The batches, or no bytes.
-
-        Raises:
-            RecordError: OFFSET_OUT_OF_RANGE for an offset before the log's start or after its end;
-                KAFKA_STORAGE_ERROR.
-        """
-        self._require_open()
-        end_offset = self._segments.active.next_offset
-        if not self._start_offset <= offset <= end_offset:
-            raise RecordError(
-                ErrorCode.OFFSET_OUT_OF_RANGE,
-                f"{self.name} has offsets {self._start_offset} to {end_offset}, got {offset}",
-            )
-        if offset >= limit_offset or offset == end_offset:
-            return b""
-        return self._segments.at(offset).read(offset, max_bytes, limit_offset, at_least_one)
-
-    def bytes_between(self, offset: int, limit_offset: int) -> int:
-        """Return the size of the whole batches from `offset` to `limit_offset`, in bytes."""
-        return self._segments.bytes_between(offset, limit_offset) if offset < limit_offset else 0
-
-    def batches(self, from_offset: int = 0) -> Iterator[tuple[BatchHeader, memoryview]]:
-        """Read all batches, from the one that contains `from_offset`.
-
-        Yields:
-            The header and the bytes of each batch.
-
-        Raises:
-            RecordError: CORRUPT_MESSAGE for a batch that was damaged while the log was closed.
-        """
-        offset = max(from_offset, self._start_offset)
-        while offset < self.end_offset:
-            data = self.read(offset, _CHUNK_BYTES, self.end_offset, at_least_one=True)
-            base_offset = self._segments.at(offset).batch_start(offset)
-            for header, batch in split_batches(data):
-                if header.base_offset != base_offset:
-                    raise RecordError(
-                        ErrorCode.CORRUPT_MESSAGE,
-                        f"{self.name} has a batch with base offset {header.base_offset} at offset "
-                        f"{base_offset}",
-                    )
-                yield header, batch
-                base_offset = offset = header.next_offset
-
-    def records(self, from_offset: int = 0) -> Iterator[Record]:
-        """Read all records but control records, from `from_offset` on.
-
-        Yields:
-            The records in the order of their offsets.
-
-        Raises:
-            RecordError: As `read_records`.
-        """
-        from_offset = max(from_offset, self._start_offset)
-        for header, batch in self.batches(from_offset):
-            if not header.is_control:
-                yield from (
-                    record for record in read_records(header, batch) if record.offset >= from_offset
-                )
-
-    def offset_for_timestamp(self, timestamp_ms: int, limit_offset: int) -> tuple[int, int] | None:
-        """Return (timestamp, offset) of the first record at or after a time, below `limit_offset`.
-
-        For a batch whose codec is not installed these are the base timestamp and the base offset.
-        None if there is no such record.
-        """
-        self._require_open()
-        found = self._segments.first_at_or_after(timestamp_ms, self._start_offset)
-        return None if found is None or found[1] >= limit_offset else found
-
-    def max_timestamp_offset(self) -> tuple[int, int] | None:
-        """Return (timestamp, offset) of the first record with the latest timestamp.
-
-        None if no record has a timestamp.
-        """
-        self._require_open()
-        return self._segments.max_timestamp_offset()
 
     # -- truncating and deleting
 
@@ -430,7 +275,8 @@ class PartitionLog:
     def _clear_and_start_at(self, base_offset: int) -> None:
         self._segments.truncate_fully_and_start_at(base_offset)
         self._flushed_offset = base_offset
-        self._is_folder_flushed = False
+        if self._folder is not None:
+            self._folder.is_flushed = False
         self._epochs.clear()
         self._producers.clear()
 
@@ -478,7 +324,7 @@ class PartitionLog:
                 start_offset,
             )
             if len(expired) == len(self._segments):
-                self._roll()
+                self._segments.roll()
             self._start_at(max(self._start_offset, start_offset))
         return before_start + len(expired)
 
@@ -489,7 +335,7 @@ class PartitionLog:
 
     def _save_start_offset(self, offset: int) -> None:
         if self._folder is not None:
-            OffsetCheckpoint(self._folder / _START_OFFSET_FILE).write(offset)
+            self._folder.save_start_offset(offset)
 
     # -- files
 
@@ -501,12 +347,8 @@ class PartitionLog:
         """
         self._require_open()
         self._segments.flush_from(self._flushed_offset)
-        if not self._is_folder_flushed and self._folder is not None:
-            try:
-                flush_folder(self._folder)
-            except OSError as error:
-                raise StorageError(f"flushing {self._folder} failed: {error}") from error
-            self._is_folder_flushed = True
+        if self._folder is not None:
+            self._folder.flush()
         self._flushed_offset = self.end_offset
 
     def close(self, *, clean: bool = False) -> None:
@@ -525,7 +367,7 @@ class PartitionLog:
             if clean or self.settings.flush_messages is not None:
                 self.flush()
             if clean and self._folder is not None:
-                write_clean_shutdown(self._folder, CleanShutdown(self.end_offset, self.size_bytes))
+                self._folder.note_clean_shutdown(self.end_offset, self.size_bytes)
         finally:
             self._closed = True
             self._segments.close()
@@ -539,45 +381,12 @@ class PartitionLog:
         self._closed = True
         self._segments.delete()
         if self._folder is not None:
-            try:
-                shutil.rmtree(self._folder)
-            except FileNotFoundError:
-                pass
-            except OSError as error:
-                raise StorageError(f"deleting {self._folder} failed: {error}") from error
-
-    def _require_open(self) -> None:
-        if self._closed:
-            raise StorageError(f"{self.name} is closed")
+            self._folder.delete()
 
     def check(self) -> None:
         """Assert every invariant; reads the whole log."""
-        self._segments.check()
-        first_offset = self._segments.first_offset
-        assert first_offset <= self._start_offset <= self.end_offset, (
-            first_offset,
-            self._start_offset,
-            self.end_offset,
-        )
-        second = next(iter(list(self._segments)[1:]), None)
-        assert second is None or self._start_offset <= second.base_offset, (
-            self._start_offset,
-            second,
-        )
-        headers = []
-        for header, batch in self.batches():
-            verify_checksum(header, batch)
-            assert (
-                self._epochs.epoch_at(max(header.base_offset, self._start_offset))
-                == header.leader_epoch
-            ), header
-            headers.append(header)
-        self._epochs.check(first_offset, self.end_offset)
-        self._producers.check_invariants(headers)
+        super().check()
         assert self._flushed_offset <= self.end_offset, (self._flushed_offset, self.end_offset)
-        assert self.bytes_between(self._start_offset, self.end_offset) == sum(
-            header.size for header in headers
-        )
 
 
 def _entry(header: BatchHeader) -> BatchEntry:

@@ -59,6 +59,8 @@ class Segments:
 
     def bytes_between(self, offset: int, limit_offset: int) -> int:
         """Return the size of the whole batches from `offset` to `limit_offset`, in bytes."""
+        if offset >= self.active.base_offset:  # The usual case.
+            return self.active.bytes_between(offset, limit_offset)
         first = max(bisect_right(self._segments, offset, key=_base_offset) - 1, 0)
         return sum(
             segment.bytes_between(offset, limit_offset) for segment in self._segments[first:]

@@ -1,0 +1,209 @@
+"""What can be read of a log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from request_purgatory.broker.log.batch import BatchHeader, split_batches, verify_checksum
+from request_purgatory.broker.log.errors import RecordError, StorageError
+from request_purgatory.broker.log.leader_epochs import LeaderEpochs
+from request_purgatory.broker.log.producer_states import ProducerStates
+from request_purgatory.broker.log.record import Record, read_records
+from request_purgatory.broker.log.segments import Segments
+from request_purgatory.broker.wire.error_code import ErrorCode
+
+_CHUNK_BYTES = 1_048_576
+
+
+class ReadableLog:
+    """The state of a log, and the methods that do not change it."""
+
+    def __init__(
+        self,
+        name: str,
+        segments: Segments,
+        start_offset: int,
+        epochs: LeaderEpochs,
+        producers: ProducerStates,
+    ) -> None:
+        """Create a log.
+
+        Args:
+            name: The partition's name in messages, as in "orders-0".
+            segments: The segments with the batches.
+            start_offset: The first offset that can be read.
+            epochs: The leader epochs of the batches.
+            producers: The state of the idempotent producers.
+        """
+        self.name = name
+        self._segments = segments
+        self._start_offset = start_offset
+        self._epochs = epochs
+        self._producers = producers
+        self._closed = False
+
+    # -- offsets and epochs
+
+    @property
+    def log_start_offset(self) -> int:
+        """The first offset that can be read."""
+        return self._start_offset
+
+    @property
+    def end_offset(self) -> int:
+        """The offset of the next record."""
+        return self._segments.active.next_offset
+
+    @property
+    def latest_epoch(self) -> int:
+        """The latest leader epoch, even if it has no batch yet; -1 if there is none."""
+        return self._epochs.latest
+
+    @property
+    def size_bytes(self) -> int:
+        """The size of all segments in bytes."""
+        return self._segments.size
+
+    @property
+    def producers(self) -> ProducerStates:
+        """The state of the idempotent producers."""
+        return self._producers
+
+    def epoch_start_offset(self, epoch: int) -> int:
+        """Return the start offset of a leader epoch, or the end offset if the epoch is unknown."""
+        start = self._epochs.start_offset_of(epoch)
+        return self.end_offset if start is None else start
+
+    def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
+        """Return the largest leader epoch up to `epoch`, and its end offset.
+
+        This is the response to OffsetForLeaderEpoch; see `LeaderEpochs.end_offset_for`.
+        """
+        return self._epochs.end_offset_for(epoch, self.end_offset)
+
+    def epoch_at(self, offset: int) -> int:
+        """Return the leader epoch of the record at `offset`; -1 if it is unknown."""
+        return self._epochs.epoch_at(offset)
+
+    # -- reading
+
+    def read(self, offset: int, max_bytes: int, limit_offset: int, *, at_least_one: bool) -> bytes:
+        """Read whole batches of one segment, from the batch that contains `offset`.
+
+        Args:
+            offset: The first offset to read.
+            max_bytes: The most bytes to read.
+            limit_offset: The offset at which the last batch ends, or before: for consumers the high
+                watermark.
+            at_least_one: Read the first batch even if it is larger than `max_bytes`.
+
+        Returns:
+            The batches, or no bytes.
+
+        Raises:
+            RecordError: OFFSET_OUT_OF_RANGE for an offset before the log's start or after its end;
+                KAFKA_STORAGE_ERROR.
+        """
+        self._require_open()
+        end_offset = self._segments.active.next_offset
+        if not self._start_offset <= offset <= end_offset:
+            raise RecordError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"{self.name} has offsets {self._start_offset} to {end_offset}, got {offset}",
+            )
+        if offset >= limit_offset or offset == end_offset:
+            return b""
+        return self._segments.at(offset).read(offset, max_bytes, limit_offset, at_least_one)
+
+    def bytes_between(self, offset: int, limit_offset: int) -> int:
+        """Return the size of the whole batches from `offset` to `limit_offset`, in bytes."""
+        return self._segments.bytes_between(offset, limit_offset) if offset < limit_offset else 0
+
+    def batches(self, from_offset: int = 0) -> Iterator[tuple[BatchHeader, memoryview]]:
+        """Read all batches, from the one that contains `from_offset`.
+
+        Yields:
+            The header and the bytes of each batch.
+
+        Raises:
+            RecordError: CORRUPT_MESSAGE for a batch that was damaged while the log was closed.
+        """
+        offset = max(from_offset, self._start_offset)
+        while offset < self.end_offset:
+            data = self.read(offset, _CHUNK_BYTES, self.end_offset, at_least_one=True)
+            base_offset = self._segments.at(offset).batch_start(offset)
+            for header, batch in split_batches(data):
+                if header.base_offset != base_offset:
+                    raise RecordError(
+                        ErrorCode.CORRUPT_MESSAGE,
+                        f"{self.name} has a batch with base offset {header.base_offset} at offset "
+                        f"{base_offset}",
+                    )
+                yield header, batch
+                base_offset = offset = header.next_offset
+
+    def records(self, from_offset: int = 0) -> Iterator[Record]:
+        """Read all records but control records, from `from_offset` on.
+
+        Yields:
+            The records in the order of their offsets.
+
+        Raises:
+            RecordError: As `read_records`.
+        """
+        from_offset = max(from_offset, self._start_offset)
+        for header, batch in self.batches(from_offset):
+            if not header.is_control:
+                yield from (
+                    record for record in read_records(header, batch) if record.offset >= from_offset
+                )
+
+    def offset_for_timestamp(self, timestamp_ms: int, limit_offset: int) -> tuple[int, int] | None:
+        """Return (timestamp, offset) of the first record at or after a time, below `limit_offset`.
+
+        For a batch whose codec is not installed these are the base timestamp and the base offset.
+        None if there is no such record.
+        """
+        self._require_open()
+        found = self._segments.first_at_or_after(timestamp_ms, self._start_offset)
+        return None if found is None or found[1] >= limit_offset else found
+
+    def max_timestamp_offset(self) -> tuple[int, int] | None:
+        """Return (timestamp, offset) of the first record with the latest timestamp.
+
+        None if no record has a timestamp.
+        """
+        self._require_open()
+        return self._segments.max_timestamp_offset()
+
+    def _require_open(self) -> None:
+        if self._closed:
+            raise StorageError(f"{self.name} is closed")
+
+    def check(self) -> None:
+        """Assert every invariant; reads the whole log."""
+        self._segments.check()
+        first_offset = self._segments.first_offset
+        assert first_offset <= self._start_offset <= self.end_offset, (
+            first_offset,
+            self._start_offset,
+            self.end_offset,
+        )
+        second = next(iter(list(self._segments)[1:]), None)
+        assert second is None or self._start_offset <= second.base_offset, (
+            self._start_offset,
+            second,
+        )
+        headers = []
+        for header, batch in self.batches():
+            verify_checksum(header, batch)
+            assert (
+                self._epochs.epoch_at(max(header.base_offset, self._start_offset))
+                == header.leader_epoch
+            ), header
+            headers.append(header)
+        self._epochs.check(first_offset, self.end_offset)
+        self._producers.check_invariants(headers)
+        assert self.bytes_between(self._start_offset, self.end_offset) == sum(
+            header.size for header in headers
+        )
