@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import errno
 import json
-import os
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,33 +20,13 @@ from request_purgatory.cli.exit_codes import ExitCode
 from request_purgatory.cli.main import main
 from request_purgatory.errors import InvalidArgumentError
 from tests.broker import apis
+from tests.broker.conftest import FullMetadataDisk
 from tests.broker.replication.cluster_harness import (
     ClusterHarness,
     error,
     handle_request,
     run_scenario,
 )
-
-FullMetadataDisk = Callable[[], AbstractContextManager[None]]
-
-
-@pytest.fixture
-def full_metadata_disk(monkeypatch: pytest.MonkeyPatch) -> FullMetadataDisk:
-    """Return a function whose block leaves no space for the metadata file."""
-    write = Path.open
-
-    def failing(path: Path, *rest: Any, **more: Any) -> Any:
-        if path.name.startswith("cluster."):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        return write(path, *rest, **more)
-
-    @contextmanager
-    def full() -> Iterator[None]:
-        with monkeypatch.context() as patched:
-            patched.setattr(Path, "open", failing)
-            yield
-
-    return full
 
 
 def test_change_that_can_not_be_stored_is_refused(

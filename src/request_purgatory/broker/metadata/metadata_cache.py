@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
+from request_purgatory.broker.metadata.client_quotas import ClientQuotaValues
 from request_purgatory.broker.metadata.controller import Controller
 from request_purgatory.broker.metadata.topics import NO_LEADER, Topic, TopicPartition
 
@@ -19,6 +20,8 @@ class _Image:
     topics: Mapping[str, Topic]
     names: Mapping[uuid.UUID, str]
     alive: frozenset[int]
+    client_quotas: ClientQuotaValues
+    resource_configs: Mapping[tuple[int, str], Mapping[str, str]]
 
 
 class MetadataCache:
@@ -46,6 +49,8 @@ class MetadataCache:
             copy.deepcopy(self._controller.topics),
             dict(self._controller.names),
             frozenset(self._controller.alive),
+            self._controller.client_quotas,
+            self._controller.resource_configs,
         )
 
     def start_empty(self, node_id: int) -> None:
@@ -54,7 +59,7 @@ class MetadataCache:
         Args:
             node_id: The node, the only one that it knows.
         """
-        self._image = _Image({}, {}, frozenset({node_id}))
+        self._image = _Image({}, {}, frozenset({node_id}), {}, {})
 
     # -- lookup
 
@@ -64,9 +69,16 @@ class MetadataCache:
         return self._controller.topics if self._image is None else self._image.topics
 
     @property
-    def names(self) -> Mapping[uuid.UUID, str]:
-        """The topics' names by topic id."""
-        return self._controller.names if self._image is None else self._image.names
+    def client_quotas(self) -> ClientQuotaValues:
+        """The quotas of clients, by entity."""
+        image = self._image
+        return self._controller.client_quotas if image is None else image.client_quotas
+
+    @property
+    def resource_configs(self) -> Mapping[tuple[int, str], Mapping[str, str]]:
+        """The settings of groups and brokers, by type and name."""
+        image = self._image
+        return self._controller.resource_configs if image is None else image.resource_configs
 
     def alive(self) -> AbstractSet[int]:
         """Return the numbers of the live nodes."""
@@ -76,6 +88,11 @@ class MetadataCache:
         """Return whether a partition exists."""
         topic = self.topics.get(key.topic)
         return topic is not None and 0 <= key.partition < len(topic.partitions)
+
+    def topic_name(self, topic_id: uuid.UUID | None) -> str | None:
+        """Return the name of the topic with an id; None if there is no such topic."""
+        names = self._controller.names if self._image is None else self._image.names
+        return None if topic_id is None else names.get(topic_id)
 
     def topic_id(self, name: str) -> uuid.UUID | None:
         """Return a topic's id; None if there is no such topic."""

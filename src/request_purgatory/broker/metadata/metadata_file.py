@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from request_purgatory.broker.log.checkpoint import flush_folder
+from request_purgatory.broker.metadata.scram import ScramCredential, ScramMechanism
 from request_purgatory.broker.metadata.topic_configs import topic_config_error
 from request_purgatory.broker.metadata.topics import (
     NO_LEADER,
@@ -21,6 +23,10 @@ from request_purgatory.errors import InvalidArgumentError
 
 FILE_NAME = "cluster.json"
 
+#: Whom a quota is for: pairs of a type and a name, sorted. The name None is the default of the
+#: type: for all whose name has no quota.
+QuotaEntity: TypeAlias = tuple[tuple[str, str | None], ...]
+
 
 @dataclass(frozen=True, slots=True)
 class StoredMetadata:
@@ -31,12 +37,19 @@ class StoredMetadata:
         nodes: the number of nodes.
         producer_ids_reserved: producer ids below this may have been assigned.
         topics: the topics with their partitions.
+        client_quotas: the quotas of clients, by entity.
+        resource_configs: the settings of groups and brokers, by type and name.
+        scram_changes: the SCRAM credentials that clients have stored, by user and mechanism; None
+            is one that they have deleted.
     """
 
     cluster_id: str
     nodes: int
     producer_ids_reserved: int
     topics: list[Topic]
+    client_quotas: dict[QuotaEntity, dict[str, float]]
+    resource_configs: dict[tuple[int, str], dict[str, str]]
+    scram_changes: dict[tuple[str, ScramMechanism], ScramCredential | None]
 
 
 def save_metadata(path: Path, metadata: StoredMetadata) -> None:
@@ -51,6 +64,22 @@ def save_metadata(path: Path, metadata: StoredMetadata) -> None:
         "nodes": metadata.nodes,
         "producer_ids_taken": metadata.producer_ids_reserved,
         "topics": [_topic_to_json(topic) for topic in metadata.topics],
+        "client_quotas": [
+            {"entity": dict(entity), "values": values}
+            for entity, values in metadata.client_quotas.items()
+        ],
+        "resource_configs": [
+            {"type": int(kind), "name": name, "configs": configs}
+            for (kind, name), configs in metadata.resource_configs.items()
+        ],
+        "scram_credentials": [
+            {
+                "user": user,
+                "mechanism": mechanism.name,
+                "credential": None if credential is None else _credential_to_json(credential),
+            }
+            for (user, mechanism), credential in metadata.scram_changes.items()
+        ],
     }
     partial = path.with_suffix(".partial")
     with partial.open("w") as file:
@@ -75,6 +104,22 @@ def load_metadata(path: Path) -> StoredMetadata:
             data["nodes"],
             data["producer_ids_taken"],
             [_topic_from_json(each) for each in data["topics"]],
+            {
+                tuple(sorted(each["entity"].items())): {
+                    key: float(value) for key, value in each["values"].items()
+                }
+                for each in data.get("client_quotas", [])
+            },
+            {
+                (int(each["type"]), str(each["name"])): dict(each["configs"])
+                for each in data.get("resource_configs", [])
+            },
+            {
+                (each["user"], ScramMechanism[each["mechanism"]]): _credential_from_json(
+                    each["credential"]
+                )
+                for each in data.get("scram_credentials", [])
+            },
         )
         _check(metadata)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -96,6 +141,13 @@ def _check(metadata: StoredMetadata) -> None:
     _require(_is_count(metadata.nodes), "the number of nodes", metadata.nodes)
     reserved = metadata.producer_ids_reserved
     _require(_is_count(reserved), "the number of producer ids", reserved)
+    for (user, mechanism), credential in metadata.scram_changes.items():
+        _require(isinstance(user, str) and bool(user), "a user's name", user)
+        if credential is not None:
+            sizes = {len(credential.stored_key), len(credential.server_key)}
+            size = len(mechanism.hash(b""))
+            _require(sizes == {size}, f"the sizes of a key of {user}", sizes)
+            _require(_is_count(credential.iterations), "iterations", credential.iterations)
     names = [topic.name for topic in metadata.topics]
     _require(len(set(names)) == len(names), "the topics' names", names)
     ids = [topic.topic_id for topic in metadata.topics]
@@ -113,6 +165,12 @@ def _check(metadata: StoredMetadata) -> None:
                 f"the in-sync replicas of {partition.key}",
                 isr,
             )
+            for some in (partition.adding, partition.removing):
+                _require(
+                    some == [] or (_is_nodes(some) and set(some) < set(replicas)),
+                    f"the reassigned replicas of {partition.key}",
+                    some,
+                )
             leader = partition.leader
             _require(leader in (NO_LEADER, *replicas), f"the leader of {partition.key}", leader)
             epochs = (partition.leader_epoch, partition.partition_epoch)
@@ -137,6 +195,24 @@ def _is_nodes(value: object) -> bool:
     )
 
 
+def _credential_to_json(credential: ScramCredential) -> dict[str, Any]:
+    return {
+        "iterations": credential.iterations,
+        "salt": base64.b64encode(credential.salt).decode(),
+        "stored_key": base64.b64encode(credential.stored_key).decode(),
+        "server_key": base64.b64encode(credential.server_key).decode(),
+    }
+
+
+def _credential_from_json(data: dict[str, Any] | None) -> ScramCredential | None:
+    if data is None:
+        return None
+    salt, stored_key, server_key = (
+        base64.b64decode(data[name], validate=True) for name in ("salt", "stored_key", "server_key")
+    )
+    return ScramCredential(salt, data["iterations"], stored_key, server_key)
+
+
 def _topic_to_json(topic: Topic) -> dict[str, Any]:
     return {
         "name": topic.name,
@@ -149,6 +225,8 @@ def _topic_to_json(topic: Topic) -> dict[str, Any]:
                 "leader": each.leader,
                 "leader_epoch": each.leader_epoch,
                 "partition_epoch": each.partition_epoch,
+                "adding_replicas": each.adding,
+                "removing_replicas": each.removing,
             }
             for each in topic.partitions
         ],
@@ -165,6 +243,8 @@ def _topic_from_json(data: dict[str, Any]) -> Topic:
             each["leader"],
             each["leader_epoch"],
             each["partition_epoch"],
+            each.get("adding_replicas", []),
+            each.get("removing_replicas", []),
         )
         for index, each in enumerate(data["partitions"])
     ]

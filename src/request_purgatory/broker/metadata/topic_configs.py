@@ -19,14 +19,18 @@ class ConfigType(IntEnum):
     LONG = 5
     DOUBLE = 6
     LIST = 7
+    PASSWORD = 9
 
 
 class ConfigSource(IntEnum):
     """The source of a setting's value, numbered as in DescribeConfigs."""
 
     DYNAMIC_TOPIC_CONFIG = 1
+    DYNAMIC_BROKER_CONFIG = 2
+    DYNAMIC_DEFAULT_BROKER_CONFIG = 3
     STATIC_BROKER_CONFIG = 4
     DEFAULT_CONFIG = 5
+    GROUP_CONFIG = 8
 
 
 class ResourceType(IntEnum):
@@ -34,11 +38,14 @@ class ResourceType(IntEnum):
 
     TOPIC = 2
     BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
 
 
 @dataclass(frozen=True, slots=True)
 class TopicConfig:
-    """A setting of topics."""
+    """A setting of topics, or of another kind of resource."""
 
     name: str
     type: ConfigType
@@ -92,7 +99,8 @@ def _number(kind: ConfigType, text: str) -> float | None:
         return None
 
 
-def _constant(text: str) -> Callable[[ClusterSettings], str]:
+def constant(text: str) -> Callable[[ClusterSettings], str]:
+    """Return a default that does not depend on the settings of the cluster."""
     return lambda _settings: text
 
 
@@ -116,40 +124,40 @@ _LONG, _DOUBLE, _LIST = ConfigType.LONG, ConfigType.DOUBLE, ConfigType.LIST
 TOPIC_CONFIGS = {
     config.name: config
     for config in (
-        TopicConfig("cleanup.policy", _LIST, _constant("delete"), allowed=("compact", "delete")),
-        TopicConfig("compression.gzip.level", _INT, _constant("-1"), allowed=_GZIP_LEVELS),
-        TopicConfig("compression.lz4.level", _INT, _constant("9"), minimum=1, maximum=17),
-        TopicConfig("compression.type", _STRING, _constant("producer"), allowed=_COMPRESSION),
-        TopicConfig("compression.zstd.level", _INT, _constant("3"), minimum=-131_072, maximum=22),
-        TopicConfig("delete.retention.ms", _LONG, _constant("86400000"), minimum=0),
-        TopicConfig("file.delete.delay.ms", _LONG, _constant("60000"), minimum=0),
+        TopicConfig("cleanup.policy", _LIST, constant("delete"), allowed=("compact", "delete")),
+        TopicConfig("compression.gzip.level", _INT, constant("-1"), allowed=_GZIP_LEVELS),
+        TopicConfig("compression.lz4.level", _INT, constant("9"), minimum=1, maximum=17),
+        TopicConfig("compression.type", _STRING, constant("producer"), allowed=_COMPRESSION),
+        TopicConfig("compression.zstd.level", _INT, constant("3"), minimum=-131_072, maximum=22),
+        TopicConfig("delete.retention.ms", _LONG, constant("86400000"), minimum=0),
+        TopicConfig("file.delete.delay.ms", _LONG, constant("60000"), minimum=0),
         TopicConfig("flush.messages", _LONG, lambda s: str(s.flush_messages or 2**63 - 1),
                     minimum=1),
-        TopicConfig("flush.ms", _LONG, _constant(str(2**63 - 1)), minimum=0),
-        TopicConfig("follower.replication.throttled.replicas", _LIST, _constant("")),
-        TopicConfig("index.interval.bytes", _INT, _constant("4096"), minimum=0),
-        TopicConfig("leader.replication.throttled.replicas", _LIST, _constant("")),
-        TopicConfig("local.retention.bytes", _LONG, _constant("-2"), minimum=-2),
-        TopicConfig("local.retention.ms", _LONG, _constant("-2"), minimum=-2),
-        TopicConfig("max.compaction.lag.ms", _LONG, _constant(str(2**63 - 1)), minimum=1),
+        TopicConfig("flush.ms", _LONG, constant(str(2**63 - 1)), minimum=0),
+        TopicConfig("follower.replication.throttled.replicas", _LIST, constant("")),
+        TopicConfig("index.interval.bytes", _INT, constant("4096"), minimum=0),
+        TopicConfig("leader.replication.throttled.replicas", _LIST, constant("")),
+        TopicConfig("local.retention.bytes", _LONG, constant("-2"), minimum=-2),
+        TopicConfig("local.retention.ms", _LONG, constant("-2"), minimum=-2),
+        TopicConfig("max.compaction.lag.ms", _LONG, constant(str(2**63 - 1)), minimum=1),
         TopicConfig("max.message.bytes", _INT, lambda s: str(s.message_max_bytes), minimum=0),
-        TopicConfig("message.timestamp.after.max.ms", _LONG, _constant("3600000"), minimum=0),
-        TopicConfig("message.timestamp.before.max.ms", _LONG, _constant(str(2**63 - 1)), minimum=0),
-        TopicConfig("message.timestamp.type", _STRING, _constant("CreateTime"),
+        TopicConfig("message.timestamp.after.max.ms", _LONG, constant("3600000"), minimum=0),
+        TopicConfig("message.timestamp.before.max.ms", _LONG, constant(str(2**63 - 1)), minimum=0),
+        TopicConfig("message.timestamp.type", _STRING, constant("CreateTime"),
                     allowed=("CreateTime", "LogAppendTime")),
-        TopicConfig("min.cleanable.dirty.ratio", _DOUBLE, _constant("0.5"), minimum=0, maximum=1),
-        TopicConfig("min.compaction.lag.ms", _LONG, _constant("0"), minimum=0),
+        TopicConfig("min.cleanable.dirty.ratio", _DOUBLE, constant("0.5"), minimum=0, maximum=1),
+        TopicConfig("min.compaction.lag.ms", _LONG, constant("0"), minimum=0),
         TopicConfig("min.insync.replicas", _INT, lambda s: str(s.min_insync_replicas), minimum=1),
-        TopicConfig("preallocate", _BOOLEAN, _constant("false")),
-        TopicConfig("remote.log.copy.disable", _BOOLEAN, _constant("false")),
-        TopicConfig("remote.log.delete.on.disable", _BOOLEAN, _constant("false")),
-        TopicConfig("remote.storage.enable", _BOOLEAN, _constant("false")),
+        TopicConfig("preallocate", _BOOLEAN, constant("false")),
+        TopicConfig("remote.log.copy.disable", _BOOLEAN, constant("false")),
+        TopicConfig("remote.log.delete.on.disable", _BOOLEAN, constant("false")),
+        TopicConfig("remote.storage.enable", _BOOLEAN, constant("false")),
         TopicConfig("retention.bytes", _LONG, lambda s: _limit_text(s.log_retention_bytes)),
         TopicConfig("retention.ms", _LONG, lambda s: _limit_text(s.log_retention_ms), minimum=-1),
         TopicConfig("segment.bytes", _INT, lambda s: str(s.log_segment_bytes), minimum=1_048_576),
-        TopicConfig("segment.index.bytes", _INT, _constant("10485760"), minimum=4),
-        TopicConfig("segment.jitter.ms", _LONG, _constant("0"), minimum=0),
-        TopicConfig("segment.ms", _LONG, _constant("604800000"), minimum=1),
+        TopicConfig("segment.index.bytes", _INT, constant("10485760"), minimum=4),
+        TopicConfig("segment.jitter.ms", _LONG, constant("0"), minimum=0),
+        TopicConfig("segment.ms", _LONG, constant("604800000"), minimum=1),
         TopicConfig("unclean.leader.election.enable", _BOOLEAN,
                     lambda s: _flag_text(s.unclean_leader_election_enable)),
     )
@@ -221,11 +229,18 @@ class BrokerConfig:
     type: ConfigType
     source: ConfigSource
 
+    @property
+    def is_sensitive(self) -> bool:
+        """Whether the value is not shown."""
+        return self.type is ConfigType.PASSWORD
+
 
 #: Fields of ClusterSettings that are not broker settings of Kafka.
 _NOT_IN_KAFKA = frozenset({
     "nodes",
+    "host",
     "port",
+    "sasl_users",
     "data_dir",
     "flush_messages",
     "topic_defaults",
@@ -244,6 +259,18 @@ _LONG_SETTINGS = frozenset({
 })
 
 
+_TEXT_SETTINGS = {
+    "listeners": ConfigType.STRING,
+    "advertised_listeners": ConfigType.STRING,
+    "listener_security_protocol_map": ConfigType.STRING,
+    "ssl_keystore_location": ConfigType.STRING,
+    "ssl_key_password": ConfigType.PASSWORD,
+    "ssl_truststore_location": ConfigType.STRING,
+    "ssl_client_auth": ConfigType.STRING,
+    "sasl_enabled_mechanisms": ConfigType.LIST,
+}
+
+
 def broker_configs(settings: ClusterSettings, node_id: int) -> list[BrokerConfig]:
     """Return a broker's settings, by Kafka's names."""
     default = ClusterSettings()
@@ -257,11 +284,11 @@ def broker_configs(settings: ClusterSettings, node_id: int) -> list[BrokerConfig
             if isinstance(value, bool)
             else ConfigType.LONG
             if name in _LONG_SETTINGS
-            else ConfigType.INT
+            else _TEXT_SETTINGS.get(name, ConfigType.INT)
         )
-        text = (
-            _flag_text(value) if isinstance(value, bool) else None if value is None else str(value)
-        )
+        text = None
+        if value is not None and kind is not ConfigType.PASSWORD:
+            text = _flag_text(value) if isinstance(value, bool) else str(value)
         changed = value != getattr(default, name)
         source = ConfigSource.STATIC_BROKER_CONFIG if changed else ConfigSource.DEFAULT_CONFIG
         found.append(BrokerConfig(name.replace("_", "."), text, kind, source))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import uuid
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 NO_LEADER = -1
@@ -40,11 +40,44 @@ class Partition:
     leader_epoch: int = 0
     #: Incremented by every change of the fields above.
     partition_epoch: int = 0
+    #: Those of the replicas that a reassignment adds and removes.
+    adding: list[int] = field(default_factory=list)
+    removing: list[int] = field(default_factory=list)
 
     @property
     def key(self) -> TopicPartition:
         """The partition's topic and number."""
         return TopicPartition(self.topic, self.index)
+
+    def copy(self) -> Partition:
+        """Return a copy, which can be changed on its own."""
+        return replace(
+            self,
+            replicas=list(self.replicas),
+            isr=list(self.isr),
+            adding=list(self.adding),
+            removing=list(self.removing),
+        )
+
+    @property
+    def is_reassigned(self) -> bool:
+        """Whether a reassignment is in progress."""
+        return bool(self.adding or self.removing)
+
+    def complete_reassignment(self) -> None:
+        """Drop the replicas that are being removed, if all others are in sync; else no-op."""
+        replicas = [node for node in self.replicas if node not in self.removing]
+        if self.is_reassigned and set(replicas) <= set(self.isr):
+            self.isr = [node for node in self.isr if node not in self.removing]
+            self.replicas = replicas
+            self.adding = []
+            self.removing = []
+
+    def set_leader(self, node: int) -> None:
+        """Begin a leader epoch of a node, or of none: NO_LEADER."""
+        self.leader = node
+        self.leader_epoch += 1
+        self.partition_epoch += 1
 
 
 @dataclass(slots=True)

@@ -1,0 +1,17 @@
+"""The error of a change that the controller refuses."""
+
+from __future__ import annotations
+
+from request_purgatory.broker.wire.error_code import ErrorCode
+
+
+class ControllerError(Exception):
+    """The controller refuses a change.
+
+    Attributes:
+        code: Kafka's error code.
+    """
+
+    def __init__(self, code: ErrorCode, message: str) -> None:
+        super().__init__(message)
+        self.code = code

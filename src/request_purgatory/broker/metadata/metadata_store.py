@@ -1,0 +1,243 @@
+"""The cluster's metadata: each change is stored, and then published to the nodes."""
+
+from __future__ import annotations
+
+import base64
+import logging
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+
+from request_purgatory.broker.metadata.controller_error import ControllerError
+from request_purgatory.broker.metadata.metadata_file import (
+    FILE_NAME,
+    QuotaEntity,
+    StoredMetadata,
+    load_metadata,
+    save_metadata,
+)
+from request_purgatory.broker.metadata.scram import ScramCredential, ScramMechanism
+from request_purgatory.broker.metadata.topics import NO_LEADER, Partition, Topic, TopicPartition
+from request_purgatory.broker.settings import ClusterSettings
+from request_purgatory.broker.wire.error_code import ErrorCode
+from request_purgatory.errors import InvalidArgumentError
+
+logger = logging.getLogger(__name__)
+
+#: Producer ids reserved in the file at a time, so that no id is assigned twice after a crash.
+_PRODUCER_ID_BLOCK = 1_000
+
+
+class MetadataStore:
+    """The topics, the live nodes and the producer ids of a cluster, with their file.
+
+    What can't be stored does not take effect. `on_change` is called after each change with the
+    changed partitions, `on_delete` with a deleted topic, `on_stored` after anything was stored.
+    """
+
+    def __init__(self, settings: ClusterSettings) -> None:
+        """Create a store, and load the topics in `settings.data_dir`, if there are any.
+
+        Raises:
+            InvalidArgumentError: the directory has data of more nodes than `settings.nodes`, or its
+                metadata is damaged.
+            OSError: the metadata can't be read or written.
+        """
+        self.settings = settings
+        self.cluster_id = _base64_id(uuid.uuid4())
+        self.topics: dict[str, Topic] = {}
+        self.names: dict[uuid.UUID, str] = {}
+        self.alive: set[int] = set()
+        #: The quotas of clients, by entity; replaced as a whole, never changed.
+        self.client_quotas: dict[QuotaEntity, dict[str, float]] = {}
+        #: The settings of groups and brokers, by type and name; replaced as a whole.
+        self.resource_configs: dict[tuple[int, str], dict[str, str]] = {}
+        #: The SCRAM credentials that clients have stored, or deleted (None), by user and mechanism;
+        #: replaced as a whole.
+        self.scram_changes: dict[tuple[str, ScramMechanism], ScramCredential | None] = {}
+        self.on_change: Callable[[list[Partition]], None] = lambda _partitions: None
+        self.on_delete: Callable[[Topic], None] = lambda _topic: None
+        self.on_stored: Callable[[], None] = lambda: None
+        #: The changes that were stored since the start.
+        self.change_count = 0
+        self._next_producer_id = 0
+        self._producer_ids_reserved = 0
+        self._path: Path | None = None
+        if settings.data_dir is not None:
+            settings.data_dir.mkdir(parents=True, exist_ok=True)
+            self._path = settings.data_dir / FILE_NAME
+            if self._path.exists():
+                self._load(self._path)
+            self._save()
+
+    # -- lookup
+
+    def partition(self, key: TopicPartition) -> Partition | None:
+        """Return a partition; None if there is no such topic or partition number."""
+        topic = self.topics.get(key.topic)
+        if topic is None or not 0 <= key.partition < len(topic.partitions):
+            return None
+        return topic.partitions[key.partition]
+
+    def require_topic(self, name: str) -> Topic:
+        """Return a topic.
+
+        Raises:
+            ControllerError: there is no such topic.
+        """
+        topic = self.topics.get(name)
+        if topic is None:
+            raise ControllerError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                "This server does not host this topic-partition.",
+            )
+        return topic
+
+    def partitions(self) -> list[Partition]:
+        """Return all partitions of all topics."""
+        return [partition for topic in self.topics.values() for partition in topic.partitions]
+
+    # -- changes
+
+    def commit(self, changed: list[Partition]) -> None:
+        """Store new states of partitions, let them take effect, and notify the nodes.
+
+        Args:
+            changed: copies of the partitions, with their new states.
+
+        Raises:
+            ControllerError: the states can't be stored, and do not take effect.
+        """
+        if not changed:
+            return
+        partitions = [self.topics[each.topic].partitions[each.index] for each in changed]
+        before = [each.copy() for each in partitions]
+        _assign(partitions, changed)
+        self.store(lambda: _assign(partitions, before))
+        for old, new in zip(before, partitions, strict=True):
+            if new.leader_epoch != old.leader_epoch:
+                logger.info(
+                    "%s: the leader is now node %d, in epoch %d",
+                    new.key,
+                    new.leader,
+                    new.leader_epoch,
+                )
+            if new.isr != old.isr:
+                logger.info("%s: in-sync replicas are now %s", new.key, new.isr)
+        self.on_change(partitions)
+
+    def store(self, undo: Callable[[], None]) -> None:
+        """Save a change of the metadata.
+
+        Args:
+            undo: called to undo the change if it can't be saved.
+
+        Raises:
+            ControllerError: KAFKA_STORAGE_ERROR.
+        """
+        try:
+            self._save()
+        except OSError as error:
+            undo()
+            logger.exception("can't write the cluster's metadata to %s", self._path)
+            raise ControllerError(
+                ErrorCode.KAFKA_STORAGE_ERROR,
+                f"The metadata can't be written to {self._path}: {error}",
+            ) from error
+        self.change_count += 1
+        self.on_stored()
+
+    def clear(self) -> None:
+        """Remove everything but the ids, without notice to the nodes.
+
+        Raises:
+            ControllerError: the change can't be stored.
+        """
+        topics, names, quotas = dict(self.topics), dict(self.names), self.client_quotas
+        self.topics.clear()
+        self.names.clear()
+        configs, credentials = self.resource_configs, self.scram_changes
+        self.client_quotas = {}
+        self.resource_configs = {}
+        self.scram_changes = {}
+
+        def undo() -> None:
+            self.client_quotas = quotas
+            self.resource_configs = configs
+            self.scram_changes = credentials
+            self.topics.update(topics)
+            self.names.update(names)
+
+        self.store(undo)
+        self.alive.clear()
+
+    def new_producer_id(self) -> int:
+        """Return a producer id that was never assigned before.
+
+        Raises:
+            ControllerError: no further ids can be reserved in the file.
+        """
+        if self._next_producer_id >= self._producer_ids_reserved:
+            before = self._producer_ids_reserved
+            self._producer_ids_reserved = self._next_producer_id + _PRODUCER_ID_BLOCK
+
+            def undo() -> None:
+                self._producer_ids_reserved = before
+
+            self.store(undo)
+        self._next_producer_id += 1
+        return self._next_producer_id - 1
+
+    # -- the file
+
+    def _save(self) -> None:
+        if self._path is None:
+            return
+        topics = list(self.topics.values())
+        stored = StoredMetadata(
+            self.cluster_id,
+            self.settings.nodes,
+            self._producer_ids_reserved,
+            topics,
+            self.client_quotas,
+            self.resource_configs,
+            self.scram_changes,
+        )
+        save_metadata(self._path, stored)
+
+    def _load(self, path: Path) -> None:
+        stored = load_metadata(path)
+        partitions = [each for topic in stored.topics for each in topic.partitions]
+        nodes = 1 + max((node for each in partitions for node in each.replicas), default=-1)
+        if nodes > self.settings.nodes:
+            raise InvalidArgumentError(
+                "nodes", f"at least {nodes}, of which {path.parent} has data", self.settings.nodes
+            )
+        self.cluster_id = stored.cluster_id
+        self._next_producer_id = self._producer_ids_reserved = stored.producer_ids_reserved
+        self.client_quotas = stored.client_quotas
+        self.resource_configs = stored.resource_configs
+        self.scram_changes = stored.scram_changes
+        # No node is alive until it registers.
+        for partition in partitions:
+            partition.leader = NO_LEADER
+        for topic in stored.topics:
+            self.topics[topic.name] = topic
+            self.names[topic.topic_id] = topic.name
+
+
+def _assign(partitions: list[Partition], states: list[Partition]) -> None:
+    """Give partitions the replicas and leaders of other states of them."""
+    for partition, state in zip(partitions, states, strict=True):
+        partition.replicas = list(state.replicas)
+        partition.adding = list(state.adding)
+        partition.removing = list(state.removing)
+        partition.isr = list(state.isr)
+        partition.leader = state.leader
+        partition.leader_epoch = state.leader_epoch
+        partition.partition_epoch = state.partition_epoch
+
+
+def _base64_id(identifier: uuid.UUID) -> str:
+    """Return an id in Kafka's form: 22 characters of URL-safe base64."""
+    return base64.urlsafe_b64encode(identifier.bytes).rstrip(b"=").decode()

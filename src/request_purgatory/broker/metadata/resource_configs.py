@@ -1,0 +1,139 @@
+"""The settings of groups and brokers that clients can change.
+
+They are stored and described; none has an effect. Those of groups are for the newer group protocol
+and for share and streams groups, which the broker does not serve. Those of brokers limit the speed
+of reassignments, which tools set and remove.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from request_purgatory.broker.metadata.controller_error import ControllerError
+from request_purgatory.broker.metadata.metadata_store import MetadataStore
+from request_purgatory.broker.metadata.topic_configs import (
+    ConfigType,
+    ResourceType,
+    TopicConfig,
+    constant,
+)
+from request_purgatory.broker.wire.error_code import ErrorCode
+
+_INT, _LONG, _STRING = ConfigType.INT, ConfigType.LONG, ConfigType.STRING
+_OFFSET_RESET = re.compile(r"earliest|latest|by_duration:-?P(?=.)(\d+D)?(T(?=.)[\dHMS.]+)?")
+
+
+@dataclass(frozen=True, slots=True)
+class _OffsetReset(TopicConfig):
+    """Where the members of a group begin to read: also by the age of records."""
+
+    def error(self, value: str | None) -> str | None:
+        """Return why a value is not allowed; None if it is allowed."""
+        if value is not None and _OFFSET_RESET.fullmatch(value):
+            return None
+        return f"Invalid value {value} for configuration {self.name}"
+
+
+def _interval(name: str, default_ms: int, least_ms: int, longest_ms: int) -> TopicConfig:
+    return TopicConfig(name, _INT, constant(str(default_ms)), minimum=least_ms, maximum=longest_ms)
+
+
+def _by_name(*configs: TopicConfig) -> dict[str, TopicConfig]:
+    return {config.name: config for config in configs}
+
+
+#: With Kafka's limits, which are settings of its brokers.
+GROUP_CONFIGS = _by_name(
+    _interval("consumer.heartbeat.interval.ms", 5_000, 5_000, 15_000),
+    _interval("consumer.session.timeout.ms", 45_000, 45_000, 60_000),
+    _OffsetReset("share.auto.offset.reset", _STRING, constant("latest")),
+    _interval("share.heartbeat.interval.ms", 5_000, 5_000, 15_000),
+    TopicConfig(
+        "share.isolation.level",
+        _STRING,
+        constant("read_uncommitted"),
+        allowed=("read_committed", "read_uncommitted"),
+    ),
+    _interval("share.record.lock.duration.ms", 30_000, 15_000, 60_000),
+    _interval("share.session.timeout.ms", 45_000, 45_000, 60_000),
+    _interval("streams.heartbeat.interval.ms", 5_000, 5_000, 15_000),
+    TopicConfig("streams.num.standby.replicas", _INT, constant("0"), minimum=0, maximum=2),
+    _interval("streams.session.timeout.ms", 45_000, 45_000, 60_000),
+)
+#: Kafka has no defaults of these: without a value, there is no limit.
+BROKER_CONFIGS = _by_name(
+    *(
+        TopicConfig(name, _LONG, constant(""), minimum=0)
+        for name in (
+            "follower.replication.throttled.rate",
+            "leader.replication.throttled.rate",
+            "replica.alter.log.dirs.io.max.bytes.per.second",
+        )
+    )
+)
+
+
+class ResourceConfigs:
+    """Checks and stores the settings of groups and brokers."""
+
+    def __init__(self, store: MetadataStore) -> None:
+        self._store = store
+
+    def alter(
+        self,
+        kind: ResourceType,
+        name: str,
+        configs: dict[str, str],
+        *,
+        validate_only: bool,
+    ) -> None:
+        """Replace the settings of a group, of a broker, or of all brokers.
+
+        Args:
+            kind: GROUP or BROKER.
+            name: the group, or the broker's id; empty for all brokers.
+            configs: settings by Kafka's names.
+            validate_only: check them only.
+
+        Raises:
+            ControllerError: a setting can't be changed, a value is not allowed, or the change can't
+                be stored.
+        """
+        if kind is ResourceType.GROUP:
+            _check_group(configs)
+        else:
+            _check_broker(configs)
+        before = self._store.resource_configs
+        if validate_only or before.get((kind, name), {}) == configs:
+            return
+        after = {key: each for key, each in before.items() if key != (kind, name)}
+        if configs:
+            after[kind, name] = dict(configs)
+        self._store.resource_configs = after
+
+        def undo() -> None:
+            self._store.resource_configs = before
+
+        self._store.store(undo)
+
+
+def _check_group(configs: dict[str, str]) -> None:
+    for name, value in configs.items():
+        config = GROUP_CONFIGS.get(name)
+        error = f"Unknown group config name: {name}" if config is None else config.error(value)
+        if error is not None:
+            raise ControllerError(ErrorCode.INVALID_CONFIG, error)
+
+
+def _check_broker(configs: dict[str, str]) -> None:
+    fixed = [name for name in configs if name not in BROKER_CONFIGS]
+    if fixed:
+        raise ControllerError(
+            ErrorCode.INVALID_REQUEST,
+            f"Cannot update these configs dynamically: {', '.join(fixed)}",
+        )
+    for name, value in configs.items():
+        error = BROKER_CONFIGS[name].error(value)
+        if error is not None:
+            raise ControllerError(ErrorCode.INVALID_REQUEST, error)

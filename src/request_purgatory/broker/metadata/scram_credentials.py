@@ -1,0 +1,92 @@
+"""The SCRAM credentials of a cluster: those of its settings, and those that clients store."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from request_purgatory.broker.metadata.metadata_store import MetadataStore
+from request_purgatory.broker.metadata.scram import (
+    MIN_ITERATIONS,
+    ScramCredential,
+    ScramMechanism,
+    password_credential,
+)
+
+
+class ScramCredentials:
+    """The credentials of `sasl_users`, with the changes by clients, which are stored.
+
+    Those of passwords are computed when they are first used.
+    """
+
+    def __init__(self, passwords: Mapping[str, str], store: MetadataStore) -> None:
+        """Begin with the changes in the store.
+
+        Args:
+            passwords: By user, who has a credential of each mechanism.
+            store: Where the changes are.
+        """
+        self._passwords = passwords
+        self._store = store
+        self._computed: dict[tuple[str, ScramMechanism], ScramCredential] = {}
+
+    @property
+    def users(self) -> list[str]:
+        """The users with a credential."""
+        changed = (user for user, _ in self._store.scram_changes)
+        return [each for each in dict.fromkeys((*self._passwords, *changed)) if self._any(each)]
+
+    def _any(self, user: str) -> bool:
+        return any(self.has(user, mechanism) for mechanism in ScramMechanism)
+
+    def has(self, user: str, mechanism: ScramMechanism) -> bool:
+        """Return whether a user has a credential."""
+        changes = self._store.scram_changes
+        if (user, mechanism) in changes:
+            return changes[user, mechanism] is not None
+        return user in self._passwords
+
+    def iterations(self, user: str) -> dict[ScramMechanism, int]:
+        """Return the iterations of a user's credentials, by mechanism."""
+        found = {}
+        for mechanism in ScramMechanism:
+            if self.has(user, mechanism):
+                changed = self._store.scram_changes.get((user, mechanism))
+                found[mechanism] = MIN_ITERATIONS if changed is None else changed.iterations
+        return found
+
+    def find(self, user: str, mechanism: ScramMechanism) -> ScramCredential | None:
+        """Return a user's credential; None if there is none."""
+        key = (user, mechanism)
+        if key in self._store.scram_changes:
+            return self._store.scram_changes[key]
+        if user not in self._passwords:
+            return None
+        if key not in self._computed:
+            self._computed[key] = password_credential(mechanism, self._passwords[user])
+        return self._computed[key]
+
+    def alter(self, changes: Mapping[tuple[str, ScramMechanism], ScramCredential | None]) -> None:
+        """Store credentials, in place of earlier ones.
+
+        Args:
+            changes: By user and mechanism; None deletes a credential.
+
+        Raises:
+            ControllerError: The changes can't be stored, and do not take effect.
+        """
+        if not changes:
+            return
+        before = self._store.scram_changes
+        after = dict(before)
+        for key, credential in changes.items():
+            if credential is None and key[0] not in self._passwords:
+                after.pop(key, None)
+            else:
+                after[key] = credential
+        self._store.scram_changes = after
+
+        def undo() -> None:
+            self._store.scram_changes = before
+
+        self._store.store(undo)

@@ -1,0 +1,307 @@
+"""Creation, deletion and configuration of topics."""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Mapping
+
+from request_purgatory.broker.metadata.controller_error import ControllerError
+from request_purgatory.broker.metadata.metadata_store import MetadataStore
+from request_purgatory.broker.metadata.partition_leaders import PartitionLeaders
+from request_purgatory.broker.metadata.replica_placement import (
+    default_assignment,
+    replica_list_error,
+)
+from request_purgatory.broker.metadata.topic_configs import topic_config_error
+from request_purgatory.broker.metadata.topics import (
+    INTERNAL_TOPICS,
+    NO_LEADER,
+    Partition,
+    Topic,
+    topic_name_error,
+)
+from request_purgatory.broker.wire.error_code import ErrorCode
+
+logger = logging.getLogger(__name__)
+
+_POLICY = "cleanup.policy"
+
+
+class TopicChanges:
+    """Creates, extends, configures and deletes topics."""
+
+    def __init__(self, store: MetadataStore, leaders: PartitionLeaders) -> None:
+        self._store = store
+        self._leaders = leaders
+        self._topics_created = 0
+
+    def reset(self) -> None:
+        """Place the next topics as on a new cluster."""
+        self._topics_created = 0
+
+    def create(
+        self,
+        name: str,
+        *,
+        partitions: int = -1,
+        replication_factor: int = -1,
+        assignment: dict[int, list[int]] | None = None,
+        configs: dict[str, str | None] | None = None,
+        validate_only: bool = False,
+        internal: bool = False,
+    ) -> Topic:
+        """Create a topic.
+
+        Args:
+            name: the topic's name.
+            partitions: their number; -1 is the cluster's default.
+            replication_factor: replicas of each partition; -1 is the cluster's default.
+            assignment: nodes of each partition's replicas, by partition number, the first of them
+                the preferred leader; None or empty assigns them by default.
+            configs: topic settings by Kafka's names.
+            validate_only: check the arguments, and create nothing.
+            internal: allow the name of an internal topic.
+
+        Returns:
+            The topic.
+
+        Raises:
+            ControllerError: with the error code of Kafka's CreateTopics.
+        """
+        self._check_new_name(name, internal=internal)
+        if assignment:
+            replicas = self._check_assignment(assignment, partitions, replication_factor)
+        else:
+            replicas = self._assign_replicas(partitions, replication_factor)
+        given = configs or {}
+        _check_configs(given)
+        if not validate_only and not internal:
+            warn_about_compaction(name, given)
+        topic = Topic(
+            name,
+            uuid.uuid4(),
+            configs={key: value for key, value in given.items() if value is not None},
+        )
+        topic.partitions = [
+            self._new_partition(name, index, nodes) for index, nodes in enumerate(replicas)
+        ]
+        if not validate_only:
+            self._store.topics[name] = topic
+            self._store.names[topic.topic_id] = name
+
+            def undo() -> None:
+                del self._store.topics[name]
+                del self._store.names[topic.topic_id]
+
+            self._store.store(undo)
+            self._topics_created += 1
+            self._store.on_change(topic.partitions)
+        return topic
+
+    def _check_new_name(self, name: str, *, internal: bool) -> None:
+        error = topic_name_error(name)
+        if error is not None:
+            raise ControllerError(
+                ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {error}"
+            )
+        if name in INTERNAL_TOPICS and not internal:
+            raise ControllerError(
+                ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited."
+            )
+        if name in self._store.topics:
+            raise ControllerError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+        if "." in name or "_" in name:
+            # Kafka's metric names replace "." by "_", so the two names would share their metrics.
+            metric_name = name.replace(".", "_")
+            for other in self._store.topics:
+                if other.replace(".", "_") == metric_name:
+                    raise ControllerError(
+                        ErrorCode.INVALID_TOPIC_EXCEPTION,
+                        f"Topic '{name}' collides with existing topic: {other}",
+                    )
+
+    def _new_partition(self, topic: str, index: int, replicas: list[int]) -> Partition:
+        isr = [node for node in replicas if node in self._store.alive]
+        leader = isr[0] if isr else NO_LEADER
+        return Partition(topic, index, list(replicas), isr or list(replicas), leader)
+
+    def _assign_replicas(self, partitions: int, factor: int) -> list[list[int]]:
+        if partitions == -1:
+            partitions = self._store.settings.num_partitions
+        if partitions <= 0:
+            raise ControllerError(
+                ErrorCode.INVALID_PARTITIONS,
+                f"Number of partitions was set to an invalid non-positive value: {partitions}",
+            )
+        if factor == -1:
+            factor = self._store.settings.replication_factor
+        if factor <= 0:
+            raise ControllerError(
+                ErrorCode.INVALID_REPLICATION_FACTOR,
+                f"Replication factor must be larger than 0, got {factor}.",
+            )
+        nodes = sorted(self._store.alive)
+        if factor > len(nodes):
+            raise ControllerError(
+                ErrorCode.INVALID_REPLICATION_FACTOR,
+                f"Unable to replicate the partition {factor} time(s): The target replication "
+                f"factor of {factor} cannot be reached because only {len(nodes)} broker(s) are "
+                "registered.",
+            )
+        return default_assignment(nodes, partitions, factor, self._topics_created)
+
+    def _check_assignment(
+        self, assignment: dict[int, list[int]], partitions: int, factor: int
+    ) -> list[list[int]]:
+        if partitions != -1 or factor != -1:
+            raise ControllerError(
+                ErrorCode.INVALID_REQUEST,
+                "A manual partition assignment was specified, but numPartitions or "
+                "replicationFactor was not set to -1.",
+            )
+        if sorted(assignment) != list(range(len(assignment))):
+            raise ControllerError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                "partitions should be a consecutive 0-based integer sequence",
+            )
+        replicas = [assignment[index] for index in range(len(assignment))]
+        for each in replicas:
+            self._check_replicas(each, len(replicas[0]))
+        return replicas
+
+    def _check_replicas(self, replicas: list[int], factor: int) -> None:
+        error = replica_list_error(replicas, factor, self._store.settings.nodes)
+        if error is not None:
+            raise ControllerError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, error)
+
+    def add_partitions(
+        self,
+        name: str,
+        count: int,
+        assignments: list[list[int]] | None,
+        *,
+        validate_only: bool = False,
+    ) -> None:
+        """Add partitions to a topic.
+
+        Args:
+            name: the topic's name.
+            count: the number of partitions after the call.
+            assignments: nodes of each new partition's replicas; None assigns them by default.
+            validate_only: check the arguments, and add nothing.
+
+        Raises:
+            ControllerError: with the error code of Kafka's CreatePartitions.
+        """
+        topic = self._store.require_topic(name)
+        present = len(topic.partitions)
+        if count == present:
+            raise ControllerError(
+                ErrorCode.INVALID_PARTITIONS, f"Topic already has {present} partition(s)."
+            )
+        if count < present:
+            raise ControllerError(
+                ErrorCode.INVALID_PARTITIONS,
+                f"The topic {name} currently has {present} partition(s); {count} would not be an "
+                "increase.",
+            )
+        factor = len(topic.partitions[0].replicas)
+        if assignments is None:
+            nodes = sorted(self._store.alive)
+            if factor > len(nodes):
+                raise ControllerError(
+                    ErrorCode.INVALID_REPLICATION_FACTOR,
+                    f"{factor} replicas, but {len(nodes)} broker(s) are registered.",
+                )
+            assignments = default_assignment(
+                nodes, count - present, factor, topic.partitions[0].replicas[0] + present
+            )
+        elif len(assignments) != count - present:
+            raise ControllerError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"Attempted to add {count - present} additional partition(s), but "
+                f"{len(assignments)} assignment(s) were given.",
+            )
+        for replicas in assignments:
+            self._check_replicas(replicas, factor)
+        if validate_only:
+            return
+        new = [
+            self._new_partition(name, present + step, replicas)
+            for step, replicas in enumerate(assignments)
+        ]
+        topic.partitions += new
+
+        def undo() -> None:
+            del topic.partitions[present:]
+
+        self._store.store(undo)
+        self._store.on_change(new)
+
+    def delete(self, name: str) -> None:
+        """Delete a topic and its records.
+
+        Raises:
+            ControllerError: there is no such topic, or the change can't be stored.
+        """
+        topic = self._store.require_topic(name)
+        del self._store.topics[name]
+        del self._store.names[topic.topic_id]
+
+        def undo() -> None:
+            self._store.topics[name] = topic
+            self._store.names[topic.topic_id] = name
+
+        self._store.store(undo)
+        self._store.on_delete(topic)
+
+    def alter_configs(self, name: str, configs: dict[str, str]) -> None:
+        """Replace a topic's settings; a setting that is not given returns to its default.
+
+        Args:
+            name: the topic's name.
+            configs: settings by Kafka's names.
+
+        Raises:
+            ControllerError: there is no such topic or setting, a value is not allowed, or the
+                change can't be stored.
+        """
+        topic = self._store.require_topic(name)
+        _check_configs(configs)
+        before = topic.configs
+        if configs.get(_POLICY) != before.get(_POLICY):
+            warn_about_compaction(name, configs)
+        topic.configs = dict(configs)
+        changed = [each.copy() for each in topic.partitions]
+        for partition in changed:
+            if partition.leader == NO_LEADER:
+                # The change may have enabled unclean elections.
+                self._leaders.elect(partition)
+        try:
+            self._store.commit(changed)
+        except ControllerError:
+            topic.configs = before
+            raise
+
+
+def _check_configs(configs: Mapping[str, str | None]) -> None:
+    error = topic_config_error(configs)
+    if error is not None:
+        raise ControllerError(ErrorCode.INVALID_CONFIG, error)
+
+
+def warn_about_compaction(subject: str, configs: Mapping[str, str | None]) -> None:
+    """Warn if settings ask for compaction, which the broker does not do.
+
+    Args:
+        subject: what has the settings.
+        configs: the settings.
+    """
+    if "compact" in (configs.get(_POLICY) or ""):
+        logger.warning(
+            "%s: %s=%s is accepted, but nothing is compacted: each record of a key is kept",
+            subject,
+            _POLICY,
+            configs[_POLICY],
+        )
