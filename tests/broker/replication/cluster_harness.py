@@ -20,7 +20,7 @@ from request_purgatory.broker.replication.delayed_fetch import (
 )
 from request_purgatory.broker.replication.delayed_produce import ProducedPartition
 from request_purgatory.broker.replication.replica import Replica
-from request_purgatory.broker.request_context import Client, RequestContext
+from request_purgatory.broker.request_context import ANONYMOUS, Client, RequestContext
 from request_purgatory.broker.settings import ClusterSettings
 from request_purgatory.broker.wire.apis import Api
 from request_purgatory.broker.wire.error_code import ErrorCode
@@ -172,7 +172,7 @@ class ClusterHarness:
         """Send several batches to a node."""
         reply: Reply[list[ProducedPartition]] = Reply(asyncio.get_running_loop().time())
         with self.node(node).actions:
-            self.node(node).replicas.append(acks, timeout_ms, records, reply.take)
+            self.node(node).appends.append(acks, timeout_ms, records, reply.take)
         return reply
 
     def fetch(
@@ -197,7 +197,7 @@ class ClusterHarness:
             for key in keys
         ]
         with self.node(node).actions:
-            self.node(node).replicas.fetch(params, targets, reply.take)
+            self.node(node).fetches.fetch(params, targets, reply.take)
         return reply
 
     def delete(
@@ -206,7 +206,7 @@ class ClusterHarness:
         """Send a request to delete the records before an offset."""
         reply: Reply[list[DeletedPartition]] = Reply(asyncio.get_running_loop().time())
         with self.node(node).actions:
-            self.node(node).replicas.delete_records(timeout_ms, [(key, offset)], reply.take)
+            self.node(node).deletions.delete_records(timeout_ms, [(key, offset)], reply.take)
         return reply
 
 
@@ -262,6 +262,7 @@ def handle_request(
     /,
     *,
     client_id: str = "test",
+    user: str = ANONYMOUS,
     **fields: Any,
 ) -> tuple[Reply[Any], RequestContext]:
     """Let a node handle a request as from a connection; return its reply and its context."""
@@ -269,12 +270,12 @@ def handle_request(
     header = Header(api, version, 1, client_id, 0, is_supported=True)
     context = RequestContext(
         header,
-        Client(client_id, "/127.0.0.1"),
+        Client(client_id, "/127.0.0.1", user=user),
         lambda _context, response: reply.take(response),
         lambda _reason: None,
     )
     request = api.request.decode(
         message(api.request, fields).encode(version=version), version=version
     )
-    harness.node(node).handle(context, request)
+    harness.node(node).requests.handle(context, request)
     return reply, context

@@ -10,6 +10,7 @@ from request_purgatory.broker.metadata.controller import ControllerError
 from request_purgatory.broker.metadata.topics import NO_LEADER
 from request_purgatory.broker.replication.delayed_fetch import FetchedPartition
 from request_purgatory.broker.replication.fetcher import Fetcher
+from request_purgatory.broker.replication.follower_log import truncation_offset
 from request_purgatory.broker.replication.leader_endpoint import LogBounds
 from request_purgatory.broker.wire.error_code import ErrorCode
 from tests.broker.log.batches import NOW, batch
@@ -214,9 +215,7 @@ def test_truncation_offset_is_the_end_of_the_common_epoch() -> None:
             (1, 4): 3,
             (0, 2): 2,
         }
-        assert {
-            leader: fetcher._truncation_offset(replica, *leader) for leader in leaders
-        } == leaders
+        assert {leader: truncation_offset(replica, *leader) for leader in leaders} == leaders
         with harness.node(1).actions:
             fetcher._process_partition(replica, FetchedPartition(KEY, diverging=(4, 9)))
         assert (log.end_offset, log.latest_epoch, replica.high_watermark) == (6, 2, 0)
@@ -369,10 +368,10 @@ def test_offset_back_in_range_is_fetched_after_a_backoff() -> None:
             harness.node(1).now_ms() + 1_000,
         )
         target = fetcher._fetch_target(KEY)
-        assert harness.node(0).replicas.log_bounds(target) == LogBounds(ErrorCode.NONE, 0, 1)
-        assert harness.node(2).replicas.log_bounds(target).error is ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert harness.node(0).fetches.log_bounds(target) == LogBounds(ErrorCode.NONE, 0, 1)
+        assert harness.node(2).fetches.log_bounds(target).error is ErrorCode.NOT_LEADER_OR_FOLLOWER
         assert (
-            harness.node(0).replicas.log_bounds(target._replace(current_leader_epoch=9)).error
+            harness.node(0).fetches.log_bounds(target._replace(current_leader_epoch=9)).error
             is ErrorCode.UNKNOWN_LEADER_EPOCH
         )
 

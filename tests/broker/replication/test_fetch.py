@@ -23,8 +23,8 @@ from request_purgatory.broker.replication.delayed_produce import (
     DelayedProduce,
     ProducedPartition,
 )
+from request_purgatory.broker.replication.fetches import Fetches
 from request_purgatory.broker.replication.replica import Replica
-from request_purgatory.broker.replication.replica_manager import ReplicaManager
 from request_purgatory.broker.replication.replica_metrics import FetchExpirations
 from request_purgatory.broker.wire.error_code import ErrorCode
 from tests.broker.replication.cluster_harness import (
@@ -412,22 +412,22 @@ def test_deletion_of_awaited_records_ends_the_wait_on_followers() -> None:
 def test_idle_followers_stay_in_sync_without_work(monkeypatch: pytest.MonkeyPatch) -> None:
     """Their fetches go on, are counted as such, and look at no partition."""
     checks: list[FetchTarget] = []
-    check = ReplicaManager._check_target
+    check = Fetches._check_target
 
-    def count(replicas: ReplicaManager, params: FetchParams, target: FetchTarget) -> Any:
+    def count(fetches: Fetches, params: FetchParams, target: FetchTarget) -> Any:
         checks.append(target)
-        return check(replicas, params, target)
+        return check(fetches, params, target)
 
     async def scenario(harness: ClusterHarness) -> None:
         harness.produce(0, b"a")
         await asyncio.sleep(10)
         followers = harness.replica(0).followers.values()
-        monkeypatch.setattr(ReplicaManager, "_check_target", count)
-        expired = harness.node(0).replicas.fetch_expirations.follower
+        monkeypatch.setattr(Fetches, "_check_target", count)
+        expired = harness.node(0).fetches.expirations.follower
         await asyncio.sleep(60)
         now_ms = harness.node(0).now_ms()
         assert checks == []
-        assert harness.node(0).replicas.fetch_expirations.follower >= expired + 2 * 110
+        assert harness.node(0).fetches.expirations.follower >= expired + 2 * 110
         assert all(now_ms - each.caught_up_ms <= 600 for each in followers)
         assert harness.isr == {0, 1, 2}
         # What is appended then is replicated as before.

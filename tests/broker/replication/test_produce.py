@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from request_purgatory.broker.metadata.topics import TopicPartition
-from request_purgatory.broker.replication import replica_manager
+from request_purgatory.broker.replication import appends
 from request_purgatory.broker.replication.delayed_produce import (
     DelayedProduce,
     ProducedPartition,
@@ -87,7 +87,7 @@ def test_replies_are_in_the_order_of_offsets() -> None:
         offsets: list[int] = []
         for number in range(2_500):
             with harness.node(0).actions:
-                harness.node(0).replicas.append(
+                harness.node(0).appends.append(
                     ALL,
                     30_000,
                     [(KEY, batch(b"%d" % number))],
@@ -306,7 +306,7 @@ def test_response_names_a_limited_number_of_invalid_records(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Of all partitions together: the responses to large requests stay below the memory limit."""
-    monkeypatch.setattr(replica_manager, "MAX_FAULTS", 5)
+    monkeypatch.setattr(appends, "MAX_FAULTS", 5)
 
     async def scenario(harness: ClusterHarness) -> None:
         harness.cluster.controller.create_partitions("orders", 2, [[0, 1, 2]])

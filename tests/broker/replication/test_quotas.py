@@ -46,25 +46,28 @@ def test_number_of_windows_is_limited() -> None:
 
 def test_throttle_brings_the_rate_down_to_the_limit() -> None:
     """The throttle time is (observed - limit) / limit of the span."""
-    quota = ByteRateQuota(1_000.0, 11, 1_000)
-    assert quota.throttle_ms("a", 10_000, 0) == 0
-    assert quota.throttle_ms("a", 1, 0) == 1
-    assert quota.throttle_ms("a", 4_999, 0) == 5_000
-    assert quota.throttle_ms("b", 10_000, 0) == 0
-    assert quota.throttle_ms("a", 0, 2_000) == 5_000
-    assert quota.throttle_ms("c", 1_000_000, 0) == 990_000
-    assert ByteRateQuota(None, 11, 1_000).throttle_ms("a", 10**12, 0) == 0
-    assert ByteRateQuota(0.0, 11, 1_000).throttle_ms("a", 1, 0) == 10_000
+    quota = ByteRateQuota(11, 1_000)
+
+    def throttle_ms(client_id: str, size_bytes: int, now_ms: int, limit: float = 1_000.0) -> int:
+        return quota.throttle_ms(("", client_id), limit, size_bytes, now_ms)
+
+    assert throttle_ms("a", 10_000, 0) == 0
+    assert throttle_ms("a", 1, 0) == 1
+    assert throttle_ms("a", 4_999, 0) == 5_000
+    assert throttle_ms("b", 10_000, 0) == 0
+    assert throttle_ms("a", 0, 2_000) == 5_000
+    assert throttle_ms("c", 1_000_000, 0) == 990_000
+    assert throttle_ms("d", 1, 0, limit=0.0) == 10_000
 
 
 def test_least_active_clients_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     """The number of tracked clients stays within the limit."""
     monkeypatch.setattr(ByteRateQuota, "MAX_CLIENTS", 3)
-    quota = ByteRateQuota(1.0, 2, 1_000)
+    quota = ByteRateQuota(2, 1_000)
     for number in range(10):
-        quota.throttle_ms(f"client-{number}", 5, number * 1_500)
+        quota.throttle_ms(("", f"client-{number}"), 1.0, 5, number * 1_500)
         assert len(quota._rates) <= 3
-    assert quota.throttle_ms("client-9", 0, 9 * 1_500) > 0
+    assert quota.throttle_ms(("", "client-9"), 1.0, 0, 9 * 1_500) > 0
 
 
 def test_producer_over_its_quota_is_throttled() -> None:

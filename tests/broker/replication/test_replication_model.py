@@ -116,7 +116,9 @@ class Replication(RuleBasedStateMachine):
 
         async def step() -> None:
             for count in requests:
-                self.send(node, acks, count, timeout_ms)
+                # A reassignment may have ended in the meantime, without this node.
+                if node.replicas.find(KEY) is not None:
+                    self.send(node, acks, count, timeout_ms)
                 await asyncio.sleep(pause_ms / 1_000)
 
         self.run(step())
@@ -128,7 +130,9 @@ class Replication(RuleBasedStateMachine):
         node = data.draw(st.sampled_from(self.leading()), "node")
 
         async def step() -> None:
-            replica = node.replicas.replicas[KEY]
+            replica = node.replicas.find(KEY)
+            if replica is None:  # A reassignment has ended without this node.
+                return
             reply = self.harness.delete(
                 node.node_id, int(replica.high_watermark * share), timeout_ms=5_000
             )

@@ -150,12 +150,12 @@ def test_follower_of_a_recreated_topic_ignores_the_old_leader() -> None:
         assert harness.replica(1).topic_id != harness.replica(0).topic_id
         assert harness.replica(1).leader_epoch == harness.replica(0).leader_epoch == 0
         target = harness.node(1).fetchers.by_leader[0]._fetch_target(KEY)
-        manager = harness.node(0).replicas
-        fetched = manager.read(FetchParams(1, 0, 1, 2**20), [target])
+        fetches = harness.node(0).fetches
+        fetched = fetches.read(FetchParams(1, 0, 1, 2**20), [target])
         assert error(fetched) is ErrorCode.INCONSISTENT_TOPIC_ID
-        assert manager.log_bounds(target).error is ErrorCode.INCONSISTENT_TOPIC_ID
+        assert fetches.log_bounds(target).error is ErrorCode.INCONSISTENT_TOPIC_ID
         known = harness.replica(0).followers[1].end_offset
-        manager.fetch(FetchParams(1, 0, 1, 2**20), [target], lambda _fetched: None)
+        fetches.fetch(FetchParams(1, 0, 1, 2**20), [target], lambda _fetched: None)
         assert harness.replica(0).followers[1].end_offset == known
         await asyncio.sleep(1.9)
         assert harness.log(1).end_offset == harness.log(2).end_offset == 0

@@ -31,8 +31,7 @@ class FetchTarget(NamedTuple):
     topic_id: uuid.UUID | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class FetchParams:
+class FetchParams(NamedTuple):
     """The parameters of a fetch request that apply to all its partitions."""
 
     #: The node that fetches as a follower; negative for consumers.

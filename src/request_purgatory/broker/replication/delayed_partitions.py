@@ -72,7 +72,7 @@ class DelayedPartitions(DelayedOperation, Generic[P]):
             replica = self.find(partition.key)
             code: ErrorCode | None
             if replica is None or replica is not partition.replica:
-                code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                code = self._code_without_replica(partition, replica)
             elif not replica.is_leader:
                 code = ErrorCode.NOT_LEADER_OR_FOLLOWER
             else:
@@ -83,6 +83,23 @@ class DelayedPartitions(DelayedOperation, Generic[P]):
                 partition.error = code
                 partition.pending = False
         return not is_waiting and self.force_complete()
+
+    @staticmethod
+    def _code_without_replica(partition: P, present: Replica | None) -> ErrorCode:
+        """Return the result of a partition whose replica is gone.
+
+        Args:
+            partition: the partition.
+            present: another replica of its name, or None.
+
+        Returns:
+            The error. A reassignment has removed a replica that was deposed before; otherwise the
+            topic was deleted.
+        """
+        was_deposed = partition.replica is not None and not partition.replica.is_leader
+        if present is None and was_deposed:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     def on_complete(self) -> None:
         """Answer the request; pending partitions get REQUEST_TIMED_OUT."""

@@ -16,6 +16,7 @@ from request_purgatory.broker.replication.delayed_fetch import (
     FetchParams,
     FetchTarget,
 )
+from request_purgatory.broker.replication.follower_log import apply_fetched, move_into_bounds
 from request_purgatory.broker.replication.leader_endpoint import (
     LeaderEndPoint,
     LogBounds,
@@ -321,44 +322,9 @@ class Fetcher:
         self._last_targets = None
 
     def _process_partition(self, replica: Replica, fetched: FetchedPartition) -> None:
-        """Append the fetched records, or truncate the log where it diverges from the leader's."""
-        if fetched.diverging is not None:
-            replica.truncate_to(self._truncation_offset(replica, *fetched.diverging))
-            self._replicas.notify_partition(replica.key)
-            return
-        before = replica.log.log_start_offset, replica.log.end_offset
-        start_offset = fetched.log_start_offset
-        if start_offset == replica.log.end_offset:
-            # The leader has deleted every record that this log has, and this log may diverge from
-            # the deleted ones. So it must be emptied before the append: the leader's start may lie
-            # inside the first fetched batch, which then begins before this log's end.
-            replica.log.advance_log_start_offset(start_offset)
-        if fetched.records:
-            replica.log.append_as_follower(fetched.records, max_epoch=replica.leader_epoch)
-        if start_offset > replica.log.log_start_offset:
-            replica.log.advance_log_start_offset(min(start_offset, replica.log.end_offset))
-        after = replica.log.log_start_offset, replica.log.end_offset
-        if replica.update_high_watermark(fetched.high_watermark) or after != before:
+        if apply_fetched(replica, fetched):
             # Consumers may read from followers (KIP-392).
             self._replicas.notify_partition(replica.key)
-
-    @staticmethod
-    def _truncation_offset(replica: Replica, epoch: int, end: int) -> int:
-        """Return the offset to truncate a diverging log to (KIP-595).
-
-        If this log has no records of the leader's epoch, it is truncated to where its own preceding
-        epoch ends. The next fetch shows whether the logs still diverge.
-
-        Args:
-            replica: the follower's replica.
-            epoch: the leader's largest epoch that is not larger than this log's last epoch.
-            end: the offset at which that epoch ends in the leader's log.
-
-        Returns:
-            The end of the common prefix, or an offset above it.
-        """
-        own_end = replica.log.end_offset_for_epoch(epoch)[1]
-        return end if own_end < 0 else min(end, own_end)
 
     def _request_log_bounds(self, targets: list[FetchTarget]) -> None:
         """Ask the leader for the bounds of its logs, and adjust the logs that are out of range."""
@@ -376,26 +342,6 @@ class Fetcher:
         self._send(0, partial(self._leader.log_bounds, targets), process)
 
     def _adjust_to_bounds(self, replica: Replica, bounds: LogBounds) -> None:
-        """Move a log whose end was out of the leader's range into that range."""
-        end = replica.log.end_offset
-        if end > bounds.end_offset:
-            logger.warning(
-                "%s: node %d is ahead of its leader, and truncates its log",
-                replica.key,
-                self._replicas.node_id,
-            )
-            replica.truncate_to(bounds.end_offset)
-        elif end < bounds.log_start_offset:
-            logger.info(
-                "%s: the leader has deleted the records that node %d would fetch next; "
-                "its log restarts at offset %d",
-                replica.key,
-                self._replicas.node_id,
-                bounds.log_start_offset,
-            )
-            replica.truncate_fully_and_start_at(bounds.log_start_offset)
-        else:
-            # In the meantime the leader has appended that far, or it still does not know this log's
-            # epoch.
+        if not move_into_bounds(replica, bounds):
             self._back_off(replica.key)
         self._replicas.notify_partition(replica.key)

@@ -170,6 +170,11 @@ class Replica:
         self.replicas = list(partition.replicas)
         self.isr = list(partition.isr)
         if not moved:
+            if self.is_leader:
+                for node in self.replicas:
+                    # A reassignment adds the node.
+                    if node != self.node_id and node not in self.followers:
+                        self.followers[node] = FollowerState()
             return False
         self.leader = partition.leader
         self.leader_epoch = partition.leader_epoch

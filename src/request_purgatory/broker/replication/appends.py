@@ -1,0 +1,116 @@
+"""Appends to the partitions that a node leads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from request_purgatory.broker.log import BatchFormatError, RecordError
+from request_purgatory.broker.metadata.topics import TopicPartition
+from request_purgatory.broker.replication.delayed_produce import (
+    DelayedProduce,
+    ProducedPartition,
+)
+from request_purgatory.broker.replication.replica import ReplicaError
+from request_purgatory.broker.replication.replica_manager import ReplicaManager
+from request_purgatory.broker.wire.error_code import ErrorCode
+
+#: Errors with which Kafka's Produce response has no log start offset.
+_WITHOUT_LOG_START = (
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.MESSAGE_TOO_LARGE,
+    ErrorCode.CORRUPT_MESSAGE,
+    ErrorCode.KAFKA_STORAGE_ERROR,
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+)
+#: The most invalid records that the response to one request names. Kafka has no such limit; a
+#: request of 100 MB may have millions of invalid records.
+MAX_FAULTS = 50_000
+
+
+class Appends:
+    """Appends records, and lets requests wait until the in-sync replicas have them."""
+
+    def __init__(self, replicas: ReplicaManager, wall_ms: Callable[[], int]) -> None:
+        """Create the appends of a node.
+
+        Args:
+            replicas: the node's replicas.
+            wall_ms: the time of day in milliseconds since 1970, for record timestamps.
+        """
+        self._replicas = replicas
+        self._wall_ms = wall_ms
+
+    def append(
+        self,
+        acks: int,
+        timeout_ms: int,
+        records: list[tuple[TopicPartition, bytes | memoryview | None]],
+        reply: Callable[[list[ProducedPartition]], None],
+        *,
+        internal: bool = False,
+    ) -> DelayedProduce | None:
+        """Append batches to partitions that this node leads.
+
+        Calls `reply` at once if `acks` is 0 or 1; if it is -1 (all), when the in-sync replicas have
+        the records or the timeout has passed.
+
+        Args:
+            acks: 0, 1 or -1, of the Produce request.
+            timeout_ms: milliseconds that the request may wait.
+            records: partitions and their record batches.
+            reply: called once, with the results by partition.
+            internal: allow batches that only the broker itself may write.
+
+        Returns:
+            The delayed operation; None if the request did not have to wait.
+        """
+        produced = []
+        remaining_faults = MAX_FAULTS
+        for key, batch in records:
+            partition = self._append(key, batch, acks, internal=internal)
+            partition.faults = partition.faults[:remaining_faults]
+            remaining_faults -= len(partition.faults)
+            produced.append(partition)
+        if acks == -1 and self._replicas.recorder is not None:
+            self._replicas.recorder.produced(self._replicas.node_id, timeout_ms, produced)
+        if acks != -1 or not any(each.pending for each in produced):
+            reply(produced)
+            return None
+        operation = DelayedProduce(timeout_ms, produced, self._replicas.find, reply)
+        keys = [each.key for each in produced]
+        self._replicas.purgatories.produce.try_complete_else_watch(operation, keys)
+        return None if operation.is_completed else operation
+
+    def _append(
+        self, key: TopicPartition, batch: bytes | memoryview | None, acks: int, *, internal: bool
+    ) -> ProducedPartition:
+        produced = ProducedPartition(key)
+        try:
+            replica = self._replicas.require_leader(key)
+            if acks == -1 and not replica.has_enough_replicas:
+                raise ReplicaError(
+                    ErrorCode.NOT_ENOUGH_REPLICAS,
+                    f"The size of the current ISR {replica.isr} is insufficient to satisfy the "
+                    f"min.isr requirement of {replica.min_insync_replicas} for partition {key}",
+                )
+            appended = replica.log.append_as_leader(
+                batch or b"", replica.leader_epoch, self._wall_ms(), internal=internal
+            )
+        except (ReplicaError, RecordError) as error:
+            produced.error = error.code
+            produced.message = str(error)
+            if isinstance(error, RecordError):
+                produced.faults = error.faults
+            if error.code not in _WITHOUT_LOG_START and not isinstance(error, BatchFormatError):
+                produced.log_start_offset = self._replicas.replicas[key].log.log_start_offset
+            return produced
+        produced.base_offset = appended.base_offset
+        produced.log_append_time_ms = appended.log_append_time_ms
+        produced.log_start_offset = replica.log.log_start_offset
+        produced.required_offset = appended.last_offset + 1
+        produced.pending = acks == -1
+        produced.replica = replica
+        if not appended.duplicate:
+            self._replicas.appended(replica, len(batch or b""))
+        return produced

@@ -1,0 +1,303 @@
+"""Reads from a node's partitions, by consumers and by the followers of those that it leads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+from request_purgatory.broker.log import RecordError
+from request_purgatory.broker.replication.delayed_fetch import (
+    DelayedFetch,
+    FetchedPartition,
+    FetchParams,
+    FetchTarget,
+    diverging_epoch,
+)
+from request_purgatory.broker.replication.leader_endpoint import LogBounds
+from request_purgatory.broker.replication.replica import FollowerState, Replica, ReplicaError
+from request_purgatory.broker.replication.replica_manager import ReplicaManager
+from request_purgatory.broker.replication.replica_metrics import FetchExpirations
+from request_purgatory.broker.wire.error_code import ErrorCode
+
+#: The replica id of all fetches that are not a follower's.
+_CONSUMER = -1
+#: The most bytes that are kept for the next fetch that reads the same.
+_MAX_SHARED_BYTES = 2**20
+
+
+class _SharedRead(NamedTuple):
+    """The result of the last fetch, for another one that reads the same before anything changes."""
+
+    change_count: int
+    params: FetchParams
+    targets: list[FetchTarget]
+    fetched: list[FetchedPartition]
+
+
+class _IdleFollower(NamedTuple):
+    """The last fetch of a follower that is in sync and had nothing to read."""
+
+    change_count: int
+    targets: list[FetchTarget]
+    states: list[FollowerState]
+
+
+class Fetches:
+    """Reads records, and lets requests wait until there are enough."""
+
+    def __init__(self, replicas: ReplicaManager) -> None:
+        """Create the fetches of a node with `replicas`."""
+        self.expirations = FetchExpirations()
+        self.replicas = replicas
+        self._get_change_count = lambda: replicas.change_count
+        self._last_reads: dict[int, _SharedRead] = {}
+        self._idle_followers: dict[int, _IdleFollower] = {}
+
+    def fetch(
+        self,
+        params: FetchParams,
+        targets: list[FetchTarget],
+        reply: Callable[[list[FetchedPartition]], None],
+    ) -> DelayedFetch | None:
+        """Read partitions when they have `min_bytes` together, or after `max_wait_ms`.
+
+        A follower's fetch also reports which records it has, which may advance the high watermark.
+
+        Args:
+            params: of the request.
+            targets: the partitions.
+            reply: called once, with the results by partition.
+
+        Returns:
+            The delayed operation; None if the request did not have to wait.
+        """
+        if params.is_follower:
+            self._update_follower(params, targets)
+        fetched = self._read_shared(params, targets)
+        size = 0
+        needs_response = False
+        for each in fetched:
+            size += len(each.records)
+            if each.error is not ErrorCode.NONE or each.diverging is not None:
+                needs_response = True
+        if self.replicas.recorder is not None and targets and not needs_response:
+            self.replicas.recorder.fetches(self.replicas.node_id, params, targets, size)
+        if params.max_wait_ms <= 0 or not targets or size >= params.min_bytes or needs_response:
+            reply(fetched)
+            return None
+        operation = DelayedFetch(
+            params,
+            targets,
+            self.replicas.find,
+            # Not a lambda, which is six objects more for the cyclic collector to look at.
+            partial(
+                self._respond,
+                params,
+                targets,
+                reply,
+                None if size else fetched,
+                self.replicas.change_count,
+            ),
+            self.expirations,
+            self._get_change_count,
+        )
+        if not size:
+            # There is nothing to read, so only a change can complete the fetch.
+            operation.seen_change_count = self.replicas.change_count
+        self.replicas.purgatories.fetch.try_complete_else_watch(
+            operation, [target.key for target in targets]
+        )
+        return None if operation.is_completed else operation
+
+    def _respond(
+        self,
+        params: FetchParams,
+        targets: list[FetchTarget],
+        reply: Callable[[list[FetchedPartition]], None],
+        nothing: list[FetchedPartition] | None,
+        change_count: int,
+    ) -> None:
+        """Reply to a fetch that has waited.
+
+        Args:
+            params: of the request.
+            targets: the partitions.
+            reply: called with the results.
+            nothing: the results without records when the fetch began to wait, if that is what it
+                found; still the right ones if nothing has changed since.
+            change_count: `change_count` at that time.
+        """
+        if nothing is not None and change_count == self.replicas.change_count:
+            reply(nothing)
+        else:
+            reply(self._read_shared(params, targets))
+
+    def _read_shared(
+        self, params: FetchParams, targets: list[FetchTarget]
+    ) -> list[FetchedPartition]:
+        """Return what `read` does, or what the last fetch has read, if that is the same.
+
+        A record that completes many fetches is thus read once. An idle follower's last fetch is
+        remembered beside that of all others. The result must not be changed.
+        """
+        reader = params.replica_id if params.replica_id in self._idle_followers else _CONSUMER
+        last = self._last_reads.get(reader)
+        if (
+            last is not None
+            and last.change_count == self.replicas.change_count
+            and last.targets == targets
+            and last.params == params
+        ):
+            return last.fetched
+        fetched = self.read(params, targets)
+        is_read = all(each.error is ErrorCode.NONE and each.diverging is None for each in fetched)
+        # Errors also depend on what exists elsewhere, whose changes are not counted here.
+        if is_read and sum(len(each.records) for each in fetched) <= _MAX_SHARED_BYTES:
+            self._last_reads[reader] = _SharedRead(
+                self.replicas.change_count, params, targets, fetched
+            )
+        return fetched
+
+    def read(self, params: FetchParams, targets: list[FetchTarget]) -> list[FetchedPartition]:
+        """Read partitions now, at most `max_bytes` together.
+
+        The first batch is read however large it is, so that a consumer always makes progress.
+
+        Args:
+            params: of the request.
+            targets: the partitions.
+
+        Returns:
+            The results by partition.
+        """
+        left = params.max_bytes
+        at_least_one = True
+        found = []
+        for target in targets:
+            fetched = self._read(
+                params, target, min(left, target.max_bytes), at_least_one=at_least_one
+            )
+            if fetched.records:
+                at_least_one = False
+                left = max(0, left - len(fetched.records))
+            found.append(fetched)
+        return found
+
+    def _read(
+        self, params: FetchParams, target: FetchTarget, max_bytes: int, *, at_least_one: bool
+    ) -> FetchedPartition:
+        fetched = FetchedPartition(target.key)
+        try:
+            replica, fetched.diverging = self._check_target(params, target)
+            if fetched.diverging is not None:
+                return fetched
+            fetched.high_watermark = replica.high_watermark
+            fetched.log_start_offset = replica.log.log_start_offset
+            limit = replica.log.end_offset if params.is_follower else replica.high_watermark
+            if target.offset < limit:
+                fetched.records = replica.log.read(
+                    target.offset, max_bytes, limit, at_least_one=at_least_one
+                )
+        except (ReplicaError, RecordError) as error:
+            # A new result: the offsets read before the error are not in the response.
+            return FetchedPartition(target.key, error.code)
+        return fetched
+
+    def _check_target(
+        self, params: FetchParams, target: FetchTarget
+    ) -> tuple[Replica, tuple[int, int] | None]:
+        """Check that a fetch may read a partition from its offset.
+
+        Args:
+            params: of the request.
+            target: the partition.
+
+        Returns:
+            The replica to read, and where the fetcher's log diverges from it; None if it does not.
+
+        Raises:
+            ReplicaError: with the error code of Kafka's Fetch.
+        """
+        replica = self.replicas.require_leader(
+            target.key, target.current_leader_epoch, or_follower=not params.leader_only
+        )
+        if target.topic_id not in (None, replica.topic_id):
+            raise ReplicaError(ErrorCode.INCONSISTENT_TOPIC_ID)
+        if params.is_follower and params.replica_id not in replica.followers:
+            raise ReplicaError(ErrorCode.UNKNOWN_LEADER_EPOCH)
+        diverging = diverging_epoch(replica, target)
+        log = replica.log
+        # A diverging log may be longer than this one: its follower truncates it, unless this log
+        # does not know the epoch at all.
+        is_too_long = target.offset > log.end_offset if diverging is None else diverging[1] < 0
+        if target.offset < log.log_start_offset or is_too_long:
+            raise ReplicaError(ErrorCode.OFFSET_OUT_OF_RANGE)
+        return replica, diverging
+
+    def log_bounds(self, target: FetchTarget) -> LogBounds:
+        """Return where a leader's log begins and ends.
+
+        A follower whose offset is out of range asks for them, in Kafka by ListOffsets.
+
+        Args:
+            target: the partition, with the leader epoch and topic id that the follower knows.
+
+        Returns:
+            The bounds, or an error.
+        """
+        try:
+            replica = self.replicas.require_leader(target.key, target.current_leader_epoch)
+        except ReplicaError as error:
+            return LogBounds(error.code)
+        if target.topic_id not in (None, replica.topic_id):
+            return LogBounds(ErrorCode.INCONSISTENT_TOPIC_ID)
+        return LogBounds(ErrorCode.NONE, replica.log.log_start_offset, replica.log.end_offset)
+
+    def _update_follower(self, params: FetchParams, targets: list[FetchTarget]) -> None:
+        """Note that a follower has every record before the offsets that it fetches from."""
+        now_ms = self.replicas.now_ms()
+        idle = self._idle_followers.pop(params.replica_id, None)
+        if (
+            idle is not None
+            and idle.change_count == self.replicas.change_count
+            and idle.targets == targets
+        ):
+            self._idle_followers[params.replica_id] = idle
+            for state in idle.states:
+                state.fetch_again(now_ms)
+            return
+        is_idle = True
+        states = []
+        for target in targets:
+            try:
+                replica, diverging = self._check_target(params, target)
+            except ReplicaError:
+                is_idle = False
+                continue
+            if diverging is not None:
+                is_idle = False
+                continue
+            follower = replica.followers[params.replica_id]
+            before = follower.log_start_offset
+            follower.update(target.offset, target.log_start_offset, replica.log.end_offset, now_ms)
+            if (
+                replica.can_join_isr(params.replica_id)
+                and params.replica_id in self.replicas.alive()
+            ):
+                self.replicas.alter_partition(replica, [*replica.isr, params.replica_id])
+            self.replicas.advance_high_watermark(replica)
+            if follower.log_start_offset != before:
+                self.replicas.actions.add(
+                    partial(self.replicas.purgatories.delete_records.notify, replica.key)
+                )
+            states.append(follower)
+            is_idle = is_idle and (
+                params.replica_id in replica.isr
+                and target.offset == replica.high_watermark == replica.log.end_offset
+            )
+        if is_idle and targets:
+            # The same fetch again changes no more than the times, until something else changes.
+            self._idle_followers[params.replica_id] = _IdleFollower(
+                self.replicas.change_count, targets, states
+            )

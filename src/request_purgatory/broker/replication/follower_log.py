@@ -1,0 +1,82 @@
+"""What the responses of a leader do to a follower's log."""
+
+from __future__ import annotations
+
+import logging
+
+from request_purgatory.broker.replication.delayed_fetch import FetchedPartition
+from request_purgatory.broker.replication.leader_endpoint import LogBounds
+from request_purgatory.broker.replication.replica import Replica
+
+logger = logging.getLogger(__name__)
+
+
+def apply_fetched(replica: Replica, fetched: FetchedPartition) -> bool:
+    """Append the fetched records, or truncate the log where it diverges from the leader's.
+
+    Returns:
+        Whether the log or the high watermark has changed.
+    """
+    if fetched.diverging is not None:
+        replica.truncate_to(truncation_offset(replica, *fetched.diverging))
+        return True
+    before = replica.log.log_start_offset, replica.log.end_offset
+    start_offset = fetched.log_start_offset
+    if start_offset == replica.log.end_offset:
+        # The leader has deleted every record that this log has, and this log may diverge from
+        # the deleted ones. So it must be emptied before the append: the leader's start may lie
+        # inside the first fetched batch, which then begins before this log's end.
+        replica.log.advance_log_start_offset(start_offset)
+    if fetched.records:
+        replica.log.append_as_follower(fetched.records, max_epoch=replica.leader_epoch)
+    if start_offset > replica.log.log_start_offset:
+        replica.log.advance_log_start_offset(min(start_offset, replica.log.end_offset))
+    after = replica.log.log_start_offset, replica.log.end_offset
+    return replica.update_high_watermark(fetched.high_watermark) or after != before
+
+
+def truncation_offset(replica: Replica, epoch: int, end: int) -> int:
+    """Return the offset to truncate a diverging log to (KIP-595).
+
+    If this log has no records of the leader's epoch, it is truncated to where its own preceding
+    epoch ends. The next fetch shows whether the logs still diverge.
+
+    Args:
+        replica: the follower's replica.
+        epoch: the leader's largest epoch that is not larger than this log's last epoch.
+        end: the offset at which that epoch ends in the leader's log.
+
+    Returns:
+        The end of the common prefix, or an offset above it.
+    """
+    own_end = replica.log.end_offset_for_epoch(epoch)[1]
+    return end if own_end < 0 else min(end, own_end)
+
+
+def move_into_bounds(replica: Replica, bounds: LogBounds) -> bool:
+    """Move a log whose end was out of the leader's range into that range.
+
+    Returns:
+        False if the log is in the range: in the meantime the leader has appended that far, or it
+        still does not know this log's epoch.
+    """
+    end = replica.log.end_offset
+    if end > bounds.end_offset:
+        logger.warning(
+            "%s: node %d is ahead of its leader, and truncates its log",
+            replica.key,
+            replica.node_id,
+        )
+        replica.truncate_to(bounds.end_offset)
+    elif end < bounds.log_start_offset:
+        logger.info(
+            "%s: the leader has deleted the records that node %d would fetch next; "
+            "its log restarts at offset %d",
+            replica.key,
+            replica.node_id,
+            bounds.log_start_offset,
+        )
+        replica.truncate_fully_and_start_at(bounds.log_start_offset)
+    else:
+        return False
+    return True

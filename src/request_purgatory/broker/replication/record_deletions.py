@@ -1,0 +1,76 @@
+"""Deletions of records in the partitions that a node leads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from request_purgatory.broker.log import RecordError
+from request_purgatory.broker.metadata.topics import TopicPartition
+from request_purgatory.broker.replication.delayed_delete_records import (
+    DelayedDeleteRecords,
+    DeletedPartition,
+)
+from request_purgatory.broker.replication.replica import Replica, ReplicaError
+from request_purgatory.broker.replication.replica_manager import ReplicaManager
+from request_purgatory.broker.wire.error_code import ErrorCode
+
+#: The offset by which a DeleteRecords request means the high watermark.
+TO_HIGH_WATERMARK = -1
+
+
+class RecordDeletions:
+    """Deletes records, and lets requests wait until every live replica has deleted them."""
+
+    def __init__(self, replicas: ReplicaManager) -> None:
+        """Create the deletions of a node with `replicas`."""
+        self._replicas = replicas
+
+    def delete_records(
+        self,
+        timeout_ms: int,
+        offsets: list[tuple[TopicPartition, int]],
+        reply: Callable[[list[DeletedPartition]], None],
+    ) -> None:
+        """Delete the records before an offset in partitions that this node leads.
+
+        Calls `reply` when every live replica has deleted them, or the timeout has passed.
+
+        Args:
+            timeout_ms: milliseconds that the request may wait.
+            offsets: partitions and offsets; TO_HIGH_WATERMARK is the high watermark.
+            reply: called once, with the results by partition.
+        """
+        deleted = []
+        for key, offset in offsets:
+            partition = DeletedPartition(key)
+            deleted.append(partition)
+            try:
+                replica = self._replicas.require_leader(key)
+                partition.required_offset = self._delete_before(replica, offset)
+                partition.replica = replica
+                partition.pending = True
+            except (ReplicaError, RecordError) as error:
+                partition.error = error.code
+        if not any(each.pending for each in deleted):
+            reply(deleted)
+            return
+        operation = DelayedDeleteRecords(
+            timeout_ms,
+            deleted,
+            self._replicas.find,
+            lambda replica: replica.low_watermark(self._replicas.alive()),
+            reply,
+        )
+        self._replicas.purgatories.delete_records.try_complete_else_watch(
+            operation, [each.key for each in deleted]
+        )
+
+    def _delete_before(self, replica: Replica, offset: int) -> int:
+        if offset == TO_HIGH_WATERMARK:
+            offset = replica.high_watermark
+        if not 0 <= offset <= replica.high_watermark:
+            raise ReplicaError(ErrorCode.OFFSET_OUT_OF_RANGE)
+        if offset > replica.log.log_start_offset:
+            replica.log.advance_log_start_offset(offset)
+            self._replicas.notify_partition(replica.key)
+        return offset
