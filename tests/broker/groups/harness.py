@@ -153,7 +153,8 @@ class CoordinatorHarness:
             lambda _context, response: captured(response),
             lambda _reason: None,
         )
-        api.handle(HarnessBroker(self.coordinator), context, over_the_wire(request, version))
+        decoded = api.decode(over_the_wire(request, version), context)
+        api.handle(HarnessBroker(self.coordinator), context, decoded)
         return captured
 
     def new_coordinator(self) -> GroupCoordinator:

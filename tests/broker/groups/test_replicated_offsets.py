@@ -18,7 +18,7 @@ def test_append_outside_of_a_request_is_replicated_immediately() -> None:
         await harness.settle()
         leader, _ = harness.node(0).metadata.leader_of(TopicPartition(OFFSETS_TOPIC, 0))
         node = harness.node(leader)
-        store = ReplicatedOffsets(node.replicas, 5_000, harness.cluster.wall_ms)
+        store = ReplicatedOffsets(node.appends, node.actions, 5_000, harness.cluster.wall_ms)
         errors: list[ErrorCode] = []
         store.append(0, [(b"key", b"value")], errors.append)
         # Virtual time, less than the maximum wait of a parked fetch.

@@ -104,7 +104,7 @@ class GroupCoordinator:
             actions,
             max_metadata_chars=settings.offset_metadata_max_bytes,
             now_ms=now_ms,
-            note_heartbeat=self._rebalancer.reschedule_heartbeat,
+            note_heartbeat=self._rebalancer.heartbeats.reschedule,
         )
         self._administration = AdministrationHandler(
             self._shards, self._offsets, actions, self._rebalancer.mark_dead
@@ -153,7 +153,7 @@ class GroupCoordinator:
             shard.replay(records, self._now_ms())
             for group in shard.groups.values():
                 for member in group.members.values():
-                    self._rebalancer.reschedule_heartbeat(
+                    self._rebalancer.heartbeats.reschedule(
                         group, member.member_id, member.session_timeout_ms
                     )
                 if len(group.members) > self._group_max_size:
@@ -189,11 +189,23 @@ class GroupCoordinator:
             for shard in self._shards:
                 self._unload(shard)
 
+    def abandon(self) -> None:
+        """Forget all groups without an answer to any client, after the node has stopped.
+
+        Heartbeats refer to their group and to this object's parts. Without these cycles, reference
+        counting frees them.
+        """
+        for shard in self._shards:
+            self._shards.remove(shard)
+            for group in shard.groups.values():
+                group.heartbeats.clear()
+        self._rebalancer.heartbeats.abandon()
+
     def time_advanced(self) -> None:
         """Remove the members whose session timeout has passed, since the time was advanced."""
         for shard in self._shards:
             for group in list(shard.groups.values()):
-                self._rebalancer.time_advanced(group)
+                self._rebalancer.heartbeats.time_advanced(group)
 
     def _unload(self, shard: Shard) -> None:
         self._shards.remove(shard)

@@ -55,6 +55,8 @@ class JoinGroupHandler:
         self._settings = settings
         self._shards = shards
         self._rebalancer = rebalancer
+        self._replies = rebalancer.replies
+        self._heartbeats = rebalancer.heartbeats
         self._actions = actions
         self._now_ms = now_ms
 
@@ -139,7 +141,7 @@ class JoinGroupHandler:
                 self._replace_static_member(group, former, member_id, request, reply)
         elif request.requires_known_member_id:
             group.pending_join_members.add(member_id)
-            self._rebalancer.reschedule_heartbeat(group, member_id, request.session_timeout_ms)
+            self._heartbeats.reschedule(group, member_id, request.session_timeout_ms)
             result = JoinResult(ErrorCode.MEMBER_ID_REQUIRED, member_id)
             self._actions.add(partial(reply, result))
         else:
@@ -165,7 +167,7 @@ class JoinGroupHandler:
         ):
             group.new_member_added = True
         group.add(member, reply)
-        self._rebalancer.reschedule_heartbeat(group, member_id, NEW_MEMBER_JOIN_TIMEOUT_MS)
+        self._heartbeats.reschedule(group, member_id, NEW_MEMBER_JOIN_TIMEOUT_MS)
         self._rebalancer.prepare_rebalance_or_complete_join(
             group, f"new member {member_id}; {request.reason}"
         )
@@ -185,11 +187,11 @@ class JoinGroupHandler:
             former.instance_id,
             member_id,
         )
-        self._rebalancer.reply_to_join(
+        self._replies.reply_to_join(
             group, former, JoinResult(ErrorCode.FENCED_INSTANCE_ID, former.member_id)
         )
-        self._rebalancer.reply_to_sync(former, SyncResult(ErrorCode.FENCED_INSTANCE_ID))
-        self._rebalancer.cancel_heartbeat(group, former.member_id)
+        self._replies.reply_to_sync(former, SyncResult(ErrorCode.FENCED_INSTANCE_ID))
+        self._heartbeats.cancel(group, former.member_id)
         former_leader = group.leader_id or ""
         member = replace(
             former,
@@ -200,8 +202,8 @@ class JoinGroupHandler:
             is_new=False,
         )
         group.replace_static_member(former, member)
-        self._rebalancer.reschedule_heartbeat(group, member_id, member.session_timeout_ms)
-        self._rebalancer.await_join(group, member, reply)
+        self._heartbeats.reschedule(group, member_id, member.session_timeout_ms)
+        self._replies.await_join(group, member, reply)
         if group.state is GroupState.STABLE and group.select_protocol() == group.protocol:
             assignment = {each.member_id: each.assignment for each in group.members.values()}
             done = partial(
@@ -251,12 +253,10 @@ class JoinGroupHandler:
                 member_id="",
                 leader=former_leader,
             )
-            self._rebalancer.reply_to_join(group, member, result)
-            self._rebalancer.cancel_heartbeat(group, member.member_id)
+            self._replies.reply_to_join(group, member, result)
+            self._heartbeats.cancel(group, member.member_id)
             group.replace_static_member(member, former)
-            self._rebalancer.reschedule_heartbeat(
-                group, former.member_id, former.session_timeout_ms
-            )
+            self._heartbeats.reschedule(group, former.member_id, former.session_timeout_ms)
             return
         is_leader = group.leader_id == member.member_id
         result = generation_result(group, member, with_members=is_leader and skip_assignment)
@@ -266,8 +266,8 @@ class JoinGroupHandler:
             # With the former member's id as the leader's, a client of an older version makes no
             # assignment. The stable group would ignore it.
             result = replace(result, leader=former_leader)
-        self._rebalancer.reply_to_join(group, member, result)
-        self._rebalancer.reschedule_heartbeat(group, member.member_id, member.session_timeout_ms)
+        self._replies.reply_to_join(group, member, result)
+        self._heartbeats.reschedule(group, member.member_id, member.session_timeout_ms)
 
     # -- with a member id
 
@@ -293,7 +293,7 @@ class JoinGroupHandler:
             group.update_member(
                 member, request.protocols, request.rebalance_timeout_ms, request.session_timeout_ms
             )
-            self._rebalancer.await_join(group, member, reply)
+            self._replies.await_join(group, member, reply)
             self._rebalancer.prepare_rebalance_or_complete_join(
                 group, f"member {member.member_id} joins again; {request.reason}"
             )

@@ -25,6 +25,8 @@ class MembershipHandler:
     def __init__(self, shards: Shards, rebalancer: Rebalancer, actions: ActionQueue) -> None:
         self._shards = shards
         self._rebalancer = rebalancer
+        self._replies = rebalancer.replies
+        self._heartbeats = rebalancer.heartbeats
         self._actions = actions
 
     def _group(self, group_id: str) -> Group:
@@ -74,7 +76,7 @@ class MembershipHandler:
         if group.state is GroupState.STABLE:
             self._actions.add(partial(reply, assignment_result(group, member)))
             return
-        self._rebalancer.await_sync(member, reply)
+        self._replies.await_sync(member, reply)
         if group.leader_id == member.member_id:
             assignment = request.assignments
             unassigned = sorted(set(group.members) - set(assignment))
@@ -111,7 +113,7 @@ class MembershipHandler:
         member = group.validate_member(request.member_id, request.instance_id)
         if request.generation_id != group.generation:
             raise GroupError(ErrorCode.ILLEGAL_GENERATION, group.group_id)
-        self._rebalancer.reschedule_heartbeat(group, member.member_id, member.session_timeout_ms)
+        self._heartbeats.reschedule(group, member.member_id, member.session_timeout_ms)
         if group.state is GroupState.PREPARING_REBALANCE:
             raise GroupError(ErrorCode.REBALANCE_IN_PROGRESS, group.group_id)
 

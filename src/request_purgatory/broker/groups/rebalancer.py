@@ -10,16 +10,17 @@ from typing import NamedTuple
 from request_purgatory.aio import Purgatory
 from request_purgatory.broker.deferred_actions import ActionQueue
 from request_purgatory.broker.groups.delayed import (
-    DelayedHeartbeat,
     DelayedJoin,
     DelayedSync,
     InitialDelayedJoin,
 )
 from request_purgatory.broker.groups.generations import assignment_result, generation_result
 from request_purgatory.broker.groups.group import Group, GroupState
+from request_purgatory.broker.groups.heartbeats import Heartbeats
 from request_purgatory.broker.groups.member import Member
+from request_purgatory.broker.groups.member_replies import MemberReplies
 from request_purgatory.broker.groups.records import GroupKey
-from request_purgatory.broker.groups.results import JoinReply, JoinResult, SyncReply, SyncResult
+from request_purgatory.broker.groups.results import JoinResult, SyncResult
 from request_purgatory.broker.groups.shards import Shards
 from request_purgatory.broker.wire.error_code import ErrorCode
 
@@ -35,7 +36,7 @@ class GroupPurgatories(NamedTuple):
 
 
 class Rebalancer:
-    """Answers and removes members, and runs the groups' rebalances.
+    """Removes members, and runs the groups' rebalances.
 
     The steps of a rebalance, as in Kafka's GroupMetadataManager:
 
@@ -73,6 +74,11 @@ class Rebalancer:
             now_ms: Returns milliseconds since the epoch.
             on_stable: Called with the id of a group that has become stable.
         """
+        #: Shared with all who answer members or hear of them.
+        self.replies = MemberReplies(actions)
+        self.heartbeats = Heartbeats(
+            purgatories.heartbeat, actions, now_ms=now_ms, on_expired=self._expire_heartbeat
+        )
         self._purgatories = purgatories
         self._shards = shards
         self._actions = actions
@@ -80,79 +86,11 @@ class Rebalancer:
         self._now_ms = now_ms
         self._on_stable = on_stable
 
-    # -- replies
-
-    def reply_to_join(self, group: Group, member: Member, result: JoinResult) -> None:
-        """Answer a member's pending JoinGroup; no-op if none is pending."""
-        if member.join_reply is not None:
-            self._actions.add(partial(member.join_reply, result))
-            group.set_join_reply(member, None)
-
-    def reply_to_sync(self, member: Member, result: SyncResult) -> bool:
-        """Answer a member's pending SyncGroup.
-
-        Returns:
-            False if none is pending.
-        """
-        if member.sync_reply is None:
-            return False
-        self._actions.add(partial(member.sync_reply, result))
-        member.sync_reply = None
-        return True
-
-    def await_join(self, group: Group, member: Member, reply: JoinReply) -> None:
-        """Make a JoinGroup request the member's pending one.
-
-        An earlier pending request gets REBALANCE_IN_PROGRESS: its client has given up on it and
-        sent this one.
-        """
-        self.reply_to_join(
-            group,
-            member,
-            JoinResult(ErrorCode.REBALANCE_IN_PROGRESS, member_id=member.member_id),
-        )
-        group.set_join_reply(member, reply)
-
-    def await_sync(self, member: Member, reply: SyncReply) -> None:
-        """Make a SyncGroup request the member's pending one; an earlier one gets an error."""
-        self.reply_to_sync(member, SyncResult(ErrorCode.REBALANCE_IN_PROGRESS))
-        member.sync_reply = reply
-
     # -- heartbeats
-
-    def reschedule_heartbeat(self, group: Group, member_id: str, timeout_ms: int) -> None:
-        """Expect a member's next heartbeat within `timeout_ms` milliseconds from now."""
-        operation = DelayedHeartbeat(
-            group, member_id, timeout_ms, self._now_ms() + timeout_ms, self._expire_heartbeat
-        )
-        self.cancel_heartbeat(group, member_id)
-        group.heartbeats[member_id] = operation
-        self._actions.add(
-            partial(
-                self._purgatories.heartbeat.try_complete_else_watch,
-                operation,
-                [(group.group_id, member_id)],
-            )
-        )
-
-    def time_advanced(self, group: Group) -> None:
-        """Expect heartbeats by the same time of day as before, since the time was advanced."""
-        now_ms = self._now_ms()
-        for operation in list(group.heartbeats.values()):
-            if isinstance(operation, DelayedHeartbeat):
-                remaining_ms = max(0, operation.deadline_ms - now_ms)
-                self._purgatories.heartbeat.renew(operation, remaining_ms / 1_000)
-
-    def cancel_heartbeat(self, group: Group, member_id: str) -> None:
-        """Stop expecting heartbeats of a member; no-op if none is expected."""
-        if group.heartbeats.pop(member_id, None) is not None:
-            self._actions.add(
-                partial(self._purgatories.heartbeat.notify, (group.group_id, member_id))
-            )
 
     def _expire_heartbeat(self, group: Group, member_id: str) -> None:
         with self._actions:
-            self.cancel_heartbeat(group, member_id)
+            self.heartbeats.cancel(group, member_id)
             if member_id in group.pending_join_members:
                 logger.info(
                     "group %r: no JoinGroup with new member id %r in time",
@@ -181,13 +119,13 @@ class Rebalancer:
             member: The member.
             error: The results' error; the default makes a live client join as a new member.
         """
-        self.reply_to_join(group, member, JoinResult(error))
-        self.reply_to_sync(member, SyncResult(error))
+        self.replies.reply_to_join(group, member, JoinResult(error))
+        self.replies.reply_to_sync(member, SyncResult(error))
         self.remove_member_id(group, member.member_id)
 
     def remove_member_id(self, group: Group, member_id: str) -> None:
         """Remove a member without pending requests, or a member id that is outstanding."""
-        self.cancel_heartbeat(group, member_id)
+        self.heartbeats.cancel(group, member_id)
         group.remove(member_id)
 
     def mark_dead(self, group: Group, error: ErrorCode) -> None:
@@ -198,10 +136,10 @@ class Rebalancer:
             error: The results' error.
         """
         for member in group.members.values():
-            self.reply_to_join(group, member, JoinResult(error, member_id=member.member_id))
-            self.reply_to_sync(member, SyncResult(error))
+            self.replies.reply_to_join(group, member, JoinResult(error, member_id=member.member_id))
+            self.replies.reply_to_sync(member, SyncResult(error))
         for member_id in list(group.heartbeats):
-            self.cancel_heartbeat(group, member_id)
+            self.heartbeats.cancel(group, member_id)
         group.pending_join_members.clear()
         self._cancel_join(group)
         self._cancel_sync(group)
@@ -298,10 +236,10 @@ class Rebalancer:
             )
             for member in group.members.values():
                 is_leader = member.member_id == group.leader_id
-                self.reply_to_join(
+                self.replies.reply_to_join(
                     group, member, generation_result(group, member, with_members=is_leader)
                 )
-                self.reschedule_heartbeat(group, member.member_id, member.session_timeout_ms)
+                self.heartbeats.reschedule(group, member.member_id, member.session_timeout_ms)
                 member.is_new = False
                 group.pending_sync_members.add(member.member_id)
             group.delayed_sync = DelayedSync(
@@ -382,10 +320,10 @@ class Rebalancer:
 
     def _propagate_assignment(self, group: Group, error: ErrorCode) -> None:
         for member in group.members.values():
-            if self.reply_to_sync(member, assignment_result(group, member, error)):
+            if self.replies.reply_to_sync(member, assignment_result(group, member, error)):
                 # The heartbeat may have expired while the request was pending. Without another
                 # one, a later failure of the member would go unnoticed.
-                self.reschedule_heartbeat(group, member.member_id, member.session_timeout_ms)
+                self.heartbeats.reschedule(group, member.member_id, member.session_timeout_ms)
 
     # -- storing
 
