@@ -8,9 +8,19 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from types import NoneType
-from typing import Any, TypedDict, get_args, get_type_hints
+from typing import Any, TypedDict, get_args, get_origin, get_type_hints
 
+from request_purgatory.broker.listeners import (
+    LOOPBACK,
+    PROTOCOL_MAP,
+    Listener,
+    join_address,
+    listeners_from,
+)
 from request_purgatory.errors import InvalidArgumentError, whole_number
+
+SASL_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+SSL_CLIENT_AUTH = ("required", "requested", "none")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +32,25 @@ class ClusterSettings:
     Attributes:
         nodes: Number of nodes.
         data_dir: Directory of the segment files; None keeps the logs in memory.
+        host: Address that the nodes listen on. With other than a loopback address, other machines
+            can connect, without any security; see `listeners`.
         port: Port of node 0; node n has the port + n. 0 takes free ports.
+        listeners: Listeners of node 0 as in Kafka, `NAME://host:port` with commas between, instead
+            of `host` and `port`; node n has the ports + n. None is one PLAINTEXT listener.
+        advertised_listeners: Addresses that clients are told to connect to, in the same form; a
+            port of 0 is the listener's own. None is that of `listeners`.
+        listener_security_protocol_map: `NAME:PROTOCOL` for the listeners' names, with commas
+            between.
+        ssl_keystore_location: PEM file with the private key and the certificates of SSL and
+            SASL_SSL listeners.
+        ssl_key_password: Password of the private key.
+        ssl_truststore_location: PEM file with the authorities that sign clients' certificates.
+        ssl_client_auth: Whether clients need a certificate: none, requested or required.
+        sasl_enabled_mechanisms: Mechanisms of SASL listeners: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512.
+            Kafka's default is GSSAPI.
+        connection_failed_authentication_delay_ms: Time after which a connection is closed whose
+            login has failed.
+        sasl_users: Passwords of the users of SASL listeners, by user name.
         flush_messages: Messages appended to a log before it is flushed to the disk: 1 flushes every
             append, None leaves it to the operating system. Appended messages survive the end of the
             process in any case, flushed ones also a power failure.
@@ -78,8 +106,20 @@ class ClusterSettings:
 
     nodes: int = 1
     data_dir: Path | None = None
+    host: str = LOOPBACK
     port: int = 0
+    listeners: str | None = None
+    advertised_listeners: str | None = None
+    listener_security_protocol_map: str = PROTOCOL_MAP
     flush_messages: int | None = None
+
+    ssl_keystore_location: Path | None = None
+    ssl_key_password: str | None = field(default=None, repr=False)
+    ssl_truststore_location: Path | None = None
+    ssl_client_auth: str = "none"
+    sasl_enabled_mechanisms: str = ",".join(SASL_MECHANISMS)
+    connection_failed_authentication_delay_ms: int = 100
+    sasl_users: dict[str, str] = field(default_factory=dict, repr=False)
 
     auto_create_topics_enable: bool = True
     auto_create_topics_at_once: bool = False
@@ -158,6 +198,64 @@ class ClusterSettings:
                 factor,
             )
 
+        self._check_listeners()
+
+    def _check_listeners(self) -> None:
+        """Check the settings of listeners, and what their protocols need.
+
+        Raises:
+            InvalidArgumentError: A value is not allowed, or one is missing.
+        """
+        if self.listeners is not None and (self.port, self.host) != (0, LOOPBACK):
+            raise InvalidArgumentError("host and port", "left out with listeners", self.listeners)
+        if self.ssl_client_auth not in SSL_CLIENT_AUTH:
+            raise InvalidArgumentError(
+                "ssl_client_auth", f"one of {', '.join(SSL_CLIENT_AUTH)}", self.ssl_client_auth
+            )
+        mechanisms = self.sasl_mechanisms
+        if not mechanisms or not set(mechanisms) <= set(SASL_MECHANISMS):
+            raise InvalidArgumentError(
+                "sasl_enabled_mechanisms",
+                f"some of {', '.join(SASL_MECHANISMS)}",
+                self.sasl_enabled_mechanisms,
+            )
+        if any(not user or not password for user, password in self.sasl_users.items()):
+            # Without the value, which has passwords.
+            raise InvalidArgumentError("sasl_users", "names and passwords", "an empty one")
+        first, *_ = self.node_listeners()
+        protocols = [each.protocol for each in first]
+        if any(each.has_tls for each in protocols):
+            if self.ssl_keystore_location is None:
+                raise InvalidArgumentError(
+                    "ssl_keystore_location", "given with SSL listeners", None
+                )
+            if self.ssl_client_auth != "none" and self.ssl_truststore_location is None:
+                raise InvalidArgumentError(
+                    "ssl_truststore_location",
+                    f"given with ssl_client_auth={self.ssl_client_auth}",
+                    None,
+                )
+        if all(each.has_sasl for each in protocols) and not self.sasl_users:
+            raise InvalidArgumentError("sasl_users", "given if all listeners have SASL", {})
+
+    @property
+    def sasl_mechanisms(self) -> tuple[str, ...]:
+        """The mechanisms of SASL listeners."""
+        return tuple(filter(None, map(str.strip, self.sasl_enabled_mechanisms.split(","))))
+
+    def node_listeners(self) -> list[tuple[Listener, ...]]:
+        """Return the listeners of each node.
+
+        Raises:
+            InvalidArgumentError: A setting of listeners is not allowed.
+        """
+        listeners = self.listeners
+        if listeners is None:
+            listeners = f"PLAINTEXT://{join_address(self.host, self.port)}"
+        return listeners_from(
+            listeners, self.advertised_listeners, self.listener_security_protocol_map, self.nodes
+        )
+
     @property
     def replication_factor(self) -> int:
         """The replication factor of topics that are created without one."""
@@ -165,6 +263,10 @@ class ClusterSettings:
 
 
 _HINTS = get_type_hints(ClusterSettings)
+#: The fields with passwords.
+_SECRETS = frozenset({"sasl_users", "ssl_key_password"})
+#: The fields that are paths.
+PATHS = tuple(name for name, hint in _HINTS.items() if Path in get_args(hint))
 
 
 def _checked_type(name: str, value: Any) -> Any:
@@ -174,9 +276,13 @@ def _checked_type(name: str, value: Any) -> Any:
         InvalidArgumentError: It has another type.
     """
     kinds = get_args(_HINTS[name]) or (_HINTS[name],)
-    if name == "topic_defaults":
+    # Errors do not show values that have passwords.
+    shown = "another value" if name in _SECRETS else value
+    if get_origin(_HINTS[name]) is dict:
         if not isinstance(value, dict):
-            raise InvalidArgumentError(name, "a dict", value)
+            raise InvalidArgumentError(name, "a dict", shown)
+        if name == "sasl_users" and not all(isinstance(text, str) for text in value.values()):
+            raise InvalidArgumentError(name, "a dict with passwords", shown)
         return value
     if value is None and NoneType in kinds:
         return value
@@ -190,6 +296,8 @@ def _checked_type(name: str, value: Any) -> Any:
         raise InvalidArgumentError(name, f"a number{or_none}", value)
     if Path in kinds and not isinstance(value, Path):
         raise InvalidArgumentError(name, f"a Path{or_none}", value)
+    if str in kinds and not isinstance(value, str):
+        raise InvalidArgumentError(name, f"a str{or_none}", shown)
     return value
 
 
@@ -197,8 +305,19 @@ class ClusterOptions(TypedDict, total=False):
     """The fields of `ClusterSettings` as keyword arguments, without `nodes`."""
 
     data_dir: Path | str | None
+    host: str
     port: int
+    listeners: str | None
+    advertised_listeners: str | None
+    listener_security_protocol_map: str
     flush_messages: int | None
+    ssl_keystore_location: Path | str | None
+    ssl_key_password: str | None
+    ssl_truststore_location: Path | str | None
+    ssl_client_auth: str
+    sasl_enabled_mechanisms: str
+    connection_failed_authentication_delay_ms: int
+    sasl_users: dict[str, str]
     auto_create_topics_enable: bool
     auto_create_topics_at_once: bool
     num_partitions: int
@@ -242,7 +361,7 @@ def settings_from(nodes: int, options: ClusterOptions) -> ClusterSettings:
 
     Args:
         nodes: the number of nodes.
-        options: other fields of `ClusterSettings`; `data_dir` may be text.
+        options: other fields of `ClusterSettings`; paths may be text.
 
     Returns:
         The settings.
@@ -252,6 +371,7 @@ def settings_from(nodes: int, options: ClusterOptions) -> ClusterSettings:
         TypeError: a setting is unknown.
     """
     values: dict[str, Any] = dict(options)
-    if isinstance(values.get("data_dir"), str):
-        values["data_dir"] = Path(values["data_dir"])
+    for name in PATHS:
+        if isinstance(values.get(name), str):
+            values[name] = Path(values[name])
     return ClusterSettings(nodes=nodes, **values)

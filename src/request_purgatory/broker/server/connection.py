@@ -8,14 +8,19 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Protocol, TypeAlias, cast
 
-from request_purgatory.broker.request_context import Client, RequestContext
+from request_purgatory.broker.listeners import Listener
+from request_purgatory.broker.request_context import Client, LoginFailedError, RequestContext
+from request_purgatory.broker.server.distinguished_name import distinguished_name
 from request_purgatory.broker.server.faults import ResponseFault
+from request_purgatory.broker.server.login import MAX_REQUEST_BYTES as MAX_LOGIN_BYTES
+from request_purgatory.broker.server.login import SaslLogin
 from request_purgatory.broker.server.memory_limits import RequestMemoryPool, UnreadResponses
 from request_purgatory.broker.server.request_log import LoggedRequest, RequestLog
 from request_purgatory.broker.settings import ClusterSettings
 from request_purgatory.broker.wire.apis import ApiTable
+from request_purgatory.broker.wire.error_code import ErrorCode
 from request_purgatory.broker.wire.errors import WireError
-from request_purgatory.broker.wire.frame import SIZE_BYTES, frame_size
+from request_purgatory.broker.wire.frame import SIZE_BYTES, frame_size, with_size
 from request_purgatory.broker.wire.messages import (
     encode_response,
     read_header,
@@ -24,14 +29,18 @@ from request_purgatory.broker.wire.messages import (
 
 logger = logging.getLogger(__name__)
 
+#: Answers a request that is not allowed with an error, without handling it.
+RefuseRequest: TypeAlias = Callable[[RequestContext, Any, ErrorCode], None]
 #: Handles a request, now or later: its context, which takes the response, and the decoded request;
 #: None for an unsupported version of ApiVersions.
 HandleRequest: TypeAlias = Callable[[RequestContext, Any], None]
 
 #: The bytes that are buffered while a request is handled, before the connection stops reading.
-#: Every connection may buffer these, and one read of the event loop (256 KiB). Requests up to this
-#: size therefore need no memory of the pool.
+#: Every connection may buffer these, and one read of the event loop. Requests up to this size
+#: therefore need no memory of the pool.
 READ_AHEAD_BYTES = 65_536
+#: The most bytes that the event loop reads at once.
+READ_BYTES = 262_144
 #: The most requests of a connection that are handled before other connections get their turn.
 REQUESTS_PER_TURN = 64
 
@@ -44,7 +53,10 @@ class ConnectionServer(Protocol):
     apis: ApiTable
     memory_pool: RequestMemoryPool
     unread_responses: UnreadResponses
+    #: What the event loop reads into, for one connection at a time: READ_BYTES.
+    read_buffer: memoryview
     handle: HandleRequest
+    refuse: RefuseRequest
     take_response_fault: Callable[[RequestContext], ResponseFault | None]
     now_ms: Callable[[], int]
     request_log: RequestLog
@@ -55,15 +67,21 @@ class ConnectionServer(Protocol):
     def unregister(self, connection: Connection) -> None:
         """Remove a connection that has ended."""
 
+    def new_login(self, listener: Listener) -> SaslLogin | None:
+        """Return the login of a new connection; None if its listener has no SASL."""
+
     def throttle(self, connection: Connection, throttle_ms: int) -> None:
         """Call the connection's `unmute` after the throttle time."""
 
 
-class Connection(asyncio.Protocol):
+class Connection(asyncio.BufferedProtocol):
     """One connection of a server.
 
     As in Kafka, requests are handled in order, one at a time. The next request is handled after the
     response to the one before has been written and the client has read enough of it.
+
+    All connections of a server share the buffer that the event loop reads into. Otherwise each read
+    allocates 256 KiB, which takes longer than the read itself.
     """
 
     __slots__ = (
@@ -78,7 +96,9 @@ class Connection(asyncio.Protocol):
         "_is_processing",
         "_is_reading_paused",
         "_is_writing_paused",
+        "_listener",
         "_logged",
+        "_login",
         "_now_ms",
         "_receiving_since_ms",
         "_server",
@@ -87,8 +107,11 @@ class Connection(asyncio.Protocol):
         "last_active_ms",
     )
 
-    def __init__(self, server: ConnectionServer) -> None:
+    def __init__(self, server: ConnectionServer, listener: Listener) -> None:
         self._server = server
+        self._listener = listener
+        #: None if the client needs no login, or is logged in.
+        self._login = server.new_login(listener)
         self._now_ms = server.now_ms
         self._transport: asyncio.Transport | None = None
         self._buffer = bytearray()
@@ -112,7 +135,7 @@ class Connection(asyncio.Protocol):
         self._is_muted = False
         self._client_host = "unknown"
         #: The sender of the last request, and most likely of the next one.
-        self._client = Client("", self._client_host)
+        self._client = Client("", self._client_host, listener.name)
         self.is_closed = False
         self.last_active_ms = self._now_ms()
 
@@ -126,14 +149,22 @@ class Connection(asyncio.Protocol):
         if peer:
             # The format of Java's `InetAddress.toString` for an address without a name.
             self._client_host = f"/{peer[0]}"
-            self._client = Client("", self._client_host)
+            self._client = self._client._replace(client_host=self._client_host)
+        certificate = transport.get_extra_info("peercert")
+        if certificate:
+            user = distinguished_name(certificate["subject"])
+            self._client = self._client._replace(user=user)
         if not self._server.register(self):
             self.close("too many connections")
 
-    def data_received(self, data: bytes) -> None:
-        """Process the requests that are complete."""
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
+        """Return the buffer that the event loop reads into."""
+        return self._server.read_buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Process the requests that are complete with the bytes that were read."""
         self.last_active_ms = self._now_ms()
-        self._buffer += data
+        self._buffer += self._server.read_buffer[:nbytes]
         self._process_requests()
 
     def eof_received(self) -> bool:
@@ -208,11 +239,15 @@ class Connection(asyncio.Protocol):
     def _next_frame(self) -> bytes | None:
         """Return the next frame; None if it is incomplete or the pool has no memory for it."""
         buffer = self._buffer
+        if not buffer:
+            return None
         if self._frame_size < 0:
             if len(buffer) < SIZE_BYTES:
                 self._await_bytes()
                 return None
             limit = self._server.settings.socket_request_max_bytes
+            if self._login is not None:
+                limit = min(limit, MAX_LOGIN_BYTES)
             self._frame_size = frame_size(buffer, limit)
         if not self._allocated_bytes and self._frame_size > READ_AHEAD_BYTES:
             if not self._server.memory_pool.try_allocate(self._frame_size):
@@ -241,7 +276,12 @@ class Connection(asyncio.Protocol):
         Returns:
             False if the request is deferred until other clients have read their responses.
         """
+        login = self._login
+        if login is not None and login.has_bare_tokens:
+            self._handle_token(login, frame)
+            return True
         header = read_header(frame, self._server.apis)
+        is_allowed = login is None or login.check(header.api)
         if not self._server.unread_responses.has_room(is_fetch=header.api.holds_records):
             self._deferred_frame = frame
             self._server.unread_responses.wait(self._process_requests)
@@ -250,11 +290,32 @@ class Connection(asyncio.Protocol):
         request = read_request(frame, header) if header.is_supported else None
         client_id = header.client_id or ""
         if client_id != self._client.client_id:
-            self._client = Client(client_id, self._client_host)
+            self._client = self._client._replace(client_id=client_id)
         self._logged = self._server.request_log.received(self._server.node_id, header, frame)
         self._context = context = RequestContext(header, self._client, self._respond, self.close)
-        self._server.handle(context, request)
+        context.login = login
+        if is_allowed:
+            self._server.handle(context, request)
+        else:
+            context.close_reason = f"{header.api.name} is not allowed during the login"
+            self._server.refuse(context, request, ErrorCode.ILLEGAL_SASL_STATE)
         return True
+
+    def _handle_token(self, login: SaslLogin, token: bytes) -> None:
+        """Handle a token of the login that comes without a header, and answer likewise."""
+        try:
+            answer = login.evaluate(token)
+        except LoginFailedError as error:
+            self.close(f"login failed: {error}")
+            return
+        if self._transport is not None:
+            self._transport.write(with_size(answer))
+        self._end_login()
+
+    def _end_login(self) -> None:
+        if self._login is not None and self._login.is_complete:
+            self._client = self._client._replace(user=self._login.user)
+            self._login = None
 
     def _respond(self, context: RequestContext, response: Any) -> None:
         """Encode and write a response, with an injected fault if any.
@@ -278,8 +339,9 @@ class Connection(asyncio.Protocol):
             self.close(str(error))
             return
         except Exception:
+            shown = "(hidden)" if api.secrets else response
             logger.exception(
-                "node %d can't encode its %s response: %r", self._server.node_id, api.name, response
+                "node %d can't encode its %s response: %r", self._server.node_id, api.name, shown
             )
             self.close(f"the {api.name} response can't be encoded")
             return
@@ -310,6 +372,10 @@ class Connection(asyncio.Protocol):
         self._context = None
         self.last_active_ms = self._now_ms()
         self._release_memory()
+        self._end_login()
+        if context.close_reason is not None:
+            self._close_later(context.close_reason)
+            return
         if context.throttle_ms > 0:
             self._is_muted = True
             self._server.throttle(self, context.throttle_ms)
@@ -374,6 +440,15 @@ class Connection(asyncio.Protocol):
             if self._is_writing_paused and self._transport is not None:
                 self._transport.abort()
             self.is_closed = True
+
+    def _close_later(self, reason: str) -> None:
+        """Close the connection after a failed login, and handle nothing more.
+
+        Some clients drop the response if the connection closes at once.
+        """
+        self._is_muted = True
+        delay_ms = self._server.settings.connection_failed_authentication_delay_ms
+        asyncio.get_running_loop().call_later(delay_ms / 1_000, self.close, reason)
 
     def abort(self) -> None:
         """Close the connection at once, as the end of the process does."""

@@ -52,39 +52,37 @@ class SampledRate:
 
 
 class ByteRateQuota:
-    """A limit on the byte rate of each client id, in one direction."""
+    """Limits on the byte rates of clients, in one direction."""
 
     #: The most clients whose rates are kept; beyond it, inactive ones are removed.
     MAX_CLIENTS = 10_000
 
-    def __init__(self, bytes_per_second: float | None, windows: int, window_ms: int) -> None:
-        """Create a quota; without a limit if `bytes_per_second` is None."""
-        self.bytes_per_second = bytes_per_second
+    def __init__(self, windows: int, window_ms: int) -> None:
         self._windows = windows
         self._window_ms = window_ms
-        self._rates: dict[str, SampledRate] = {}
+        self._rates: dict[tuple[str, str], SampledRate] = {}
 
-    def throttle_ms(self, client_id: str, size_bytes: int, now_ms: int) -> int:
-        """Count a client's bytes, and compute its throttle time.
+    def throttle_ms(
+        self, shared_by: tuple[str, str], limit: float, size_bytes: int, now_ms: int
+    ) -> int:
+        """Count the bytes of clients that share a limit, and compute their throttle time.
 
         As in Kafka: the time after which the rate is down to the limit if no bytes are added.
 
         Args:
-            client_id: The client id.
+            shared_by: The user and the client id that share the limit.
+            limit: The limit in bytes per second.
             size_bytes: The bytes to count.
             now_ms: The time in milliseconds.
 
         Returns:
-            The throttle time in milliseconds; 0 for a client within its quota.
+            The throttle time in milliseconds; 0 within the limit.
         """
-        limit = self.bytes_per_second
-        if limit is None:
-            return 0
-        rate = self._rates.get(client_id)
+        rate = self._rates.get(shared_by)
         if rate is None:
             if len(self._rates) >= self.MAX_CLIENTS:
                 self._remove_inactive(now_ms)
-            rate = self._rates[client_id] = SampledRate(self._windows, self._window_ms)
+            rate = self._rates[shared_by] = SampledRate(self._windows, self._window_ms)
         rate.add(size_bytes, now_ms)
         per_second = rate.per_second(now_ms)
         if per_second <= limit:
@@ -93,9 +91,9 @@ class ByteRateQuota:
         return round((per_second - limit) / limit * span_ms) if limit > 0 else span_ms
 
     def _remove_inactive(self, now_ms: int) -> None:
-        for client_id, rate in list(self._rates.items()):
+        for shared_by, rate in list(self._rates.items()):
             rate.per_second(now_ms)
             if rate.is_empty:
-                del self._rates[client_id]
+                del self._rates[shared_by]
         while len(self._rates) >= self.MAX_CLIENTS:
             del self._rates[next(iter(self._rates))]

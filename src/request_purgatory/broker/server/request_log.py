@@ -24,6 +24,7 @@ class LoggedRequest:
         header: the request's header.
         received_ms: the time of day in milliseconds since 1970.
         frame: the request; None if it is too large.
+        size_bytes: the bytes that are remembered; -1 once it has made room for later requests.
         answered_ms: the time of day of its response; None while there is none.
         response: the response with its header; None if there is none, or if it is too large.
     """
@@ -32,15 +33,9 @@ class LoggedRequest:
     header: Header
     received_ms: int
     frame: bytes | None
+    size_bytes: int
     answered_ms: int | None = None
     response: bytes | bytearray | None = None
-    #: False once it has made room for later requests.
-    is_remembered: bool = True
-
-    @property
-    def size_bytes(self) -> int:
-        """The bytes that are remembered."""
-        return len(self.frame or b"") + len(self.response or b"")
 
 
 class RequestLog:
@@ -58,7 +53,7 @@ class RequestLog:
             on_request: called with the name of the API of each request.
         """
         self.requests: deque[LoggedRequest] = deque()
-        #: By the names of APIs: the requests since the start.
+        #: By the names of APIs: the requests since the start or `clear`.
         self.counts: Counter[str] = Counter()
         self._size_bytes = 0
         self._wall_ms = wall_ms
@@ -70,32 +65,43 @@ class RequestLog:
         Returns:
             Its entry, for `answered`.
         """
-        kept = frame if len(frame) <= MAX_FRAME_BYTES else None
-        request = LoggedRequest(node_id, header, self._wall_ms(), kept)
+        size = len(frame)
+        if size > MAX_FRAME_BYTES:
+            request = LoggedRequest(node_id, header, self._wall_ms(), None, 0)
+        else:
+            request = LoggedRequest(node_id, header, self._wall_ms(), frame, size)
+            self._size_bytes += size
         self.requests.append(request)
-        self._add(request.size_bytes)
-        self.counts[header.api.name] += 1
-        self._on_request(header.api.name)
+        if len(self.requests) > MAX_REQUESTS or self._size_bytes > MAX_BYTES:
+            self._drop_oldest()
+        name = header.api.name
+        self.counts[name] += 1
+        self._on_request(name)
         return request
 
     def answered(self, request: LoggedRequest, response: bytes | bytearray | None) -> None:
         """Remember a response; None for a request without one."""
         request.answered_ms = self._wall_ms()
-        if request.is_remembered and response is not None and len(response) <= MAX_FRAME_BYTES:
+        if response is None or request.size_bytes < 0:
+            return
+        size = len(response)
+        if size <= MAX_FRAME_BYTES:
             request.response = response
-            self._add(len(response))
+            request.size_bytes += size
+            self._size_bytes += size
+            if self._size_bytes > MAX_BYTES:
+                self._drop_oldest()
 
     def clear(self) -> None:
         """Forget all requests and their counts."""
         for request in self.requests:
-            request.is_remembered = False
+            request.size_bytes = -1
         self.requests.clear()
         self.counts.clear()
         self._size_bytes = 0
 
-    def _add(self, size_bytes: int) -> None:
-        self._size_bytes += size_bytes
+    def _drop_oldest(self) -> None:
         while len(self.requests) > MAX_REQUESTS or self._size_bytes > MAX_BYTES:
             oldest = self.requests.popleft()
-            oldest.is_remembered = False
             self._size_bytes -= oldest.size_bytes
+            oldest.size_bytes = -1

@@ -1,0 +1,204 @@
+"""Listeners: where a node listens, how connections are protected, and which address it advertises.
+
+The formats are those of Kafka's `listeners`, `advertised.listeners` and
+`listener.security.protocol.map`.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import socket
+from dataclasses import dataclass
+from enum import Enum
+
+from request_purgatory.errors import InvalidArgumentError
+
+LOOPBACK = "127.0.0.1"
+ANY_IPV4_ADDRESS = "0.0.0.0"
+#: Kafka's default of `listener.security.protocol.map`.
+PROTOCOL_MAP = "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT"
+MAX_PORT = 65_535
+
+_ENDPOINT = re.compile(r"(?P<name>[\w.-]+)://\[?(?P<host>[\w\-%.:]*?)\]?:(?P<port>[0-9]{1,5})")
+
+
+class SecurityProtocol(Enum):
+    """How the connections of a listener are protected."""
+
+    PLAINTEXT = "PLAINTEXT"
+    SSL = "SSL"
+    SASL_PLAINTEXT = "SASL_PLAINTEXT"
+    SASL_SSL = "SASL_SSL"
+
+    @property
+    def has_tls(self) -> bool:
+        """Whether connections are encrypted."""
+        return self in (SecurityProtocol.SSL, SecurityProtocol.SASL_SSL)
+
+    @property
+    def has_sasl(self) -> bool:
+        """Whether clients log in."""
+        return self in (SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL)
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """A listener of one node.
+
+    Attributes:
+        name: Its name, in upper case.
+        protocol: How its connections are protected.
+        host: The address that it binds to.
+        port: The TCP port; 0 takes a free one.
+        advertised_host: The host that clients are told to connect to.
+        advertised_port: The port that clients are told to connect to; 0 is `port`.
+    """
+
+    name: str
+    protocol: SecurityProtocol
+    host: str
+    port: int
+    advertised_host: str
+    advertised_port: int
+
+    @property
+    def advertised(self) -> tuple[str, int]:
+        """The host and the port that clients are told to connect to."""
+        return self.advertised_host, self.advertised_port or self.port
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only processes of this machine can connect."""
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host == "localhost"
+
+
+def join_address(host: str, port: int) -> str:
+    """Return "host:port", with brackets around an IPv6 address."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def listeners_from(
+    listeners: str, advertised: str | None, protocol_map: str, nodes: int
+) -> list[tuple[Listener, ...]]:
+    """Return the listeners of each node.
+
+    Node n has the ports of node 0, plus n. A port of 0 is 0 for all of them.
+
+    Args:
+        listeners: `NAME://host:port,...` of node 0. An empty host binds to all IPv4 addresses.
+        advertised: What clients are told to connect to, in the same form; None is `listeners`.
+            A port of 0 is the listener's own.
+        protocol_map: `NAME:PROTOCOL,...`.
+        nodes: The number of nodes.
+
+    Raises:
+        InvalidArgumentError: One of them is not allowed.
+    """
+    protocols = _protocols(protocol_map)
+    bound = _endpoints("listeners", listeners)
+    told = {} if advertised is None else _endpoints("advertised_listeners", advertised)
+    if unknown := told.keys() - bound.keys():
+        raise InvalidArgumentError(
+            "advertised_listeners", f"of listeners that exist, not {sorted(unknown)}", advertised
+        )
+    if unknown := bound.keys() - protocols.keys():
+        raise InvalidArgumentError(
+            "listeners",
+            f"named in listener_security_protocol_map, unlike {sorted(unknown)}",
+            listeners,
+        )
+    made = [
+        tuple(
+            Listener(
+                name,
+                protocols[name],
+                host or ANY_IPV4_ADDRESS,
+                _shifted("listeners", port, node),
+                # Not the listener's port, which may be free: 0 is whatever port it has.
+                *_advertised(told.get(name, (host, 0)), node),
+            )
+            for name, (host, port) in bound.items()
+        )
+        for node in range(nodes)
+    ]
+    ports = [each.port for node_listeners in made for each in node_listeners if each.port]
+    if len(set(ports)) != len(ports):
+        raise InvalidArgumentError(
+            "listeners",
+            f"addresses with ports that {nodes} nodes, one after the other, do not share",
+            listeners,
+        )
+    return made
+
+
+def _advertised(endpoint: tuple[str, int], node: int) -> tuple[str, int]:
+    """Return what a node advertises, from what node 0 does.
+
+    Raises:
+        InvalidArgumentError: Clients can't connect to the address.
+    """
+    host, port = endpoint
+    if host in (ANY_IPV4_ADDRESS, "::"):
+        raise InvalidArgumentError(
+            "advertised_listeners",
+            "given, with an address that clients can connect to, where a listener binds to all "
+            "addresses",
+            host,
+        )
+    # As in Kafka, an empty host advertises this machine's name.
+    return host or socket.getfqdn(), _shifted("advertised_listeners", port, node)
+
+
+def _shifted(setting: str, port: int, node: int) -> int:
+    """Return the port of a node, from the port of node 0.
+
+    Raises:
+        InvalidArgumentError: It is too large.
+    """
+    if port and port + node > MAX_PORT:
+        raise InvalidArgumentError(
+            setting, f"addresses whose ports are at most {MAX_PORT - node}", port
+        )
+    return port + node if port else 0
+
+
+def _endpoints(setting: str, text: str) -> dict[str, tuple[str, int]]:
+    """Return hosts and ports by the listeners' names.
+
+    Raises:
+        InvalidArgumentError: The text is something else, or names a listener twice.
+    """
+    found: dict[str, tuple[str, int]] = {}
+    for part in text.split(","):
+        match = _ENDPOINT.fullmatch(part.strip())
+        if match is None:
+            raise InvalidArgumentError(setting, "NAME://host:port, with commas between", text)
+        name = match["name"].upper()
+        if name in found:
+            raise InvalidArgumentError(setting, f"without {name} twice", text)
+        found[name] = (match["host"], int(match["port"]))
+    return found
+
+
+def _protocols(text: str) -> dict[str, SecurityProtocol]:
+    """Return the security protocols by the listeners' names.
+
+    Raises:
+        InvalidArgumentError: The text is something else.
+    """
+    found = {}
+    for part in text.split(","):
+        name, _, protocol = part.strip().partition(":")
+        if not name or protocol.upper() not in SecurityProtocol.__members__:
+            raise InvalidArgumentError(
+                "listener_security_protocol_map",
+                f"NAME:PROTOCOL, with commas between; {', '.join(SecurityProtocol.__members__)} "
+                "are the protocols",
+                text,
+            )
+        found[name.upper()] = SecurityProtocol[protocol.upper()]
+    return found

@@ -1,0 +1,197 @@
+"""The server's side of the SASL mechanisms: PLAIN (RFC 4616) and SCRAM (RFC 5802, RFC 7677)."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hmac
+import re
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from request_purgatory.broker.metadata.scram import ScramCredential, ScramMechanism
+from request_purgatory.broker.metadata.scram_credentials import ScramCredentials
+from request_purgatory.broker.request_context import LoginFailedError
+from request_purgatory.broker.wire.errors import WireError
+
+PLAIN = "PLAIN"
+_SERVER_NONCE_BYTES = 24
+
+# The formats of Kafka's `ScramMessages`. There is no channel binding; as in Kafka, what the last
+# message of a client says of one is not checked.
+_SASL_NAME = r"(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)+"
+_PRINTABLE = r"[\x21-\x2b\x2d-\x7e]+"
+_VALUE = r"[\x01-\x2b\x2d-\x7f]+"
+_EXTENSIONS = rf"(?:,[A-Za-z]+={_VALUE})*"
+_CLIENT_FIRST = re.compile(
+    rf"n,(?:a=(?P<identity>{_SASL_NAME}))?,"
+    rf"(?P<bare>(?:m={_VALUE},)?n=(?P<user>{_SASL_NAME}),r=(?P<nonce>{_PRINTABLE}){_EXTENSIONS})"
+)
+_BASE64 = r"[a-zA-Z0-9/+]*={0,2}"
+_CLIENT_FINAL = re.compile(
+    rf"(?P<unproved>c={_BASE64},r=(?P<nonce>{_PRINTABLE}){_EXTENSIONS})"
+    rf",p=(?P<proof>{_BASE64})"
+)
+
+
+class SaslExchange(Protocol):
+    """The exchange of one mechanism on one connection.
+
+    Attributes:
+        is_complete: Whether the client has logged in.
+        user: Who has, or wants to.
+    """
+
+    is_complete: bool
+    user: str
+
+    def evaluate(self, token: bytes) -> bytes:
+        """Return the server's next token.
+
+        Raises:
+            LoginFailedError: The client can't log in.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """What clients log in with."""
+
+    #: By user, for PLAIN.
+    passwords: Mapping[str, str] = field(repr=False)
+    scram: ScramCredentials
+
+
+def new_exchange(mechanism: str, credentials: Credentials) -> SaslExchange:
+    """Return a new exchange of a mechanism."""
+    if mechanism == PLAIN:
+        return PlainExchange(credentials.passwords)
+    return ScramExchange(ScramMechanism[mechanism.replace("-", "_")], credentials.scram)
+
+
+def _same_identity(identity: str | None, user: str) -> None:
+    """Check that the client wants to act as the user that it logs in as.
+
+    Raises:
+        LoginFailedError: It does not.
+    """
+    if identity and identity != user:
+        raise LoginFailedError(
+            "Authentication failed: Client requested an authorization id that is different from "
+            "username"
+        )
+
+
+class PlainExchange:
+    """PLAIN: the client sends its name and its password. Messages of errors are Kafka's."""
+
+    def __init__(self, passwords: Mapping[str, str]) -> None:
+        self.is_complete = False
+        self.user = ""
+        self._passwords = passwords
+
+    def evaluate(self, token: bytes) -> bytes:
+        """Check a name and a password.
+
+        Returns:
+            An empty token.
+
+        Raises:
+            LoginFailedError: They are not those of a user.
+        """
+        parts = token.decode(errors="replace").split("\0", 3)
+        if len(parts) != 3:
+            raise LoginFailedError(
+                f"Invalid SASL/PLAIN response: expected 3 tokens, got {len(parts)}"
+            )
+        identity, user, password = parts
+        if not user:
+            raise LoginFailedError("Authentication failed: username not specified")
+        if not password:
+            raise LoginFailedError("Authentication failed: password not specified")
+        expected = self._passwords.get(user, "")
+        if not expected or not hmac.compare_digest(expected.encode(), password.encode()):
+            raise LoginFailedError("Authentication failed: Invalid username or password")
+        _same_identity(identity, user)
+        self.user = user
+        self.is_complete = True
+        return b""
+
+
+class ScramExchange:
+    """SCRAM: the client proves that it knows its password, and the server that it knows the client.
+
+    The client sends its name and a nonce. The server answers with a nonce of its own, the salt and
+    the iterations. The client sends its proof, the server its signature.
+    """
+
+    def __init__(self, mechanism: ScramMechanism, credentials: ScramCredentials) -> None:
+        self.is_complete = False
+        self.user = ""
+        self._mechanism = mechanism
+        self._credentials = credentials
+        self._credential: ScramCredential | None = None
+        #: The messages that client and server sign, from the first two on.
+        self._signed = b""
+        self._nonce = ""
+
+    def evaluate(self, token: bytes) -> bytes:
+        """Return the server's message in answer to the client's.
+
+        Raises:
+            LoginFailedError: The client is unknown, has another password, or sends no such message.
+            WireError: The client's proof has another length than the hash.
+        """
+        text = token.decode(errors="replace")
+        credential = self._credential
+        return self._first(text) if credential is None else self._final(text, credential)
+
+    def _first(self, text: str) -> bytes:
+        message = _CLIENT_FIRST.fullmatch(text)
+        if message is None:
+            raise self._failure()
+        user = _name(message["user"])
+        credential = self._credentials.find(user, self._mechanism)
+        if credential is None:
+            raise self._failure()
+        _same_identity(message["identity"], user)
+        self._nonce = message["nonce"] + secrets.token_urlsafe(_SERVER_NONCE_BYTES)
+        salt = base64.b64encode(credential.salt).decode()
+        answer = f"r={self._nonce},s={salt},i={credential.iterations}"
+        self.user = user
+        self._credential = credential
+        self._signed = f"{message['bare']},{answer}".encode()
+        return answer.encode()
+
+    def _final(self, text: str, credential: ScramCredential) -> bytes:
+        message = _CLIENT_FINAL.fullmatch(text)
+        if message is None or message["nonce"] != self._nonce:
+            raise self._failure()
+        try:
+            proof = base64.b64decode(message["proof"])
+        except binascii.Error:
+            raise self._failure() from None
+        signed = self._signed + b"," + message["unproved"].encode()
+        signature = self._mechanism.hmac(credential.stored_key, signed)
+        if len(proof) != len(signature):
+            # In Kafka an error of the handler, which closes the connection.
+            raise WireError(f"a proof of {len(proof)} bytes, not {len(signature)}")
+        client_key = bytes(a ^ b for a, b in zip(proof, signature, strict=True))
+        if not hmac.compare_digest(self._mechanism.hash(client_key), credential.stored_key):
+            raise self._failure()
+        self.is_complete = True
+        return b"v=" + base64.b64encode(self._mechanism.hmac(credential.server_key, signed))
+
+    def _failure(self) -> LoginFailedError:
+        """Return the error of any reason: a client can't learn which names exist."""
+        return LoginFailedError(
+            "Authentication failed during authentication due to invalid credentials with SASL "
+            f"mechanism {self._mechanism.sasl_name}"
+        )
+
+
+def _name(sasl_name: str) -> str:
+    """Return a user's name, in which "," and "=" are escaped."""
+    return sasl_name.replace("=2C", ",").replace("=3D", "=")

@@ -1,0 +1,101 @@
+"""What the listeners of a cluster need for TLS and SASL, and what a listener without it means."""
+
+from __future__ import annotations
+
+import logging
+import ssl
+from dataclasses import dataclass
+
+from request_purgatory.broker.listeners import Listener, join_address
+from request_purgatory.broker.metadata.scram_credentials import ScramCredentials
+from request_purgatory.broker.server.sasl import Credentials
+from request_purgatory.broker.settings import ClusterSettings
+from request_purgatory.errors import InvalidArgumentError
+
+logger = logging.getLogger(__name__)
+
+_CERTIFICATES = {
+    "none": ssl.CERT_NONE,
+    "requested": ssl.CERT_OPTIONAL,
+    "required": ssl.CERT_REQUIRED,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Security:
+    """What the listeners of a cluster share.
+
+    Attributes:
+        credentials: What clients of SASL listeners log in with.
+        tls: The certificate of SSL listeners; None if there is none.
+    """
+
+    credentials: Credentials
+    tls: ssl.SSLContext | None
+
+    @classmethod
+    def of(cls, settings: ClusterSettings, scram: ScramCredentials) -> Security:
+        """Return the security that settings ask for, with the credentials of SCRAM.
+
+        Raises:
+            InvalidArgumentError: A file of a certificate can't be used.
+        """
+        has_tls = any(
+            each.protocol.has_tls for listeners in settings.node_listeners() for each in listeners
+        )
+        return cls(Credentials(settings.sasl_users, scram), _tls(settings) if has_tls else None)
+
+
+def _tls(settings: ClusterSettings) -> ssl.SSLContext:
+    """Return the context of TLS connections, of TLS 1.2 and later.
+
+    Raises:
+        InvalidArgumentError: A file can't be used.
+    """
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    keys = settings.ssl_keystore_location
+    assert keys is not None, "the settings require one"
+    try:
+        # Without a password, OpenSSL would ask for one on the terminal.
+        context.load_cert_chain(keys, password=settings.ssl_key_password or "")
+    except (OSError, ValueError) as error:
+        raise InvalidArgumentError(
+            "ssl_keystore_location",
+            f"a PEM file with a private key and its certificates ({error})",
+            str(keys),
+        ) from error
+    authorities = settings.ssl_truststore_location
+    if authorities is not None:
+        try:
+            context.load_verify_locations(authorities)
+        except (OSError, ValueError) as error:
+            raise InvalidArgumentError(
+                "ssl_truststore_location",
+                f"a PEM file with certificates ({error})",
+                str(authorities),
+            ) from error
+    context.verify_mode = _CERTIFICATES[settings.ssl_client_auth]
+    return context
+
+
+def warn_if_reachable(settings: ClusterSettings) -> None:
+    """Log one warning if processes of other machines can connect."""
+    listeners = [each for each in settings.node_listeners()[0] if not each.is_loopback]
+    if listeners:
+        logger.warning(
+            "other machines can connect: %s; there are no ACLs, so every client that connects may "
+            "read, change and delete everything",
+            "; ".join(_describe(each, settings) for each in listeners),
+        )
+
+
+def _describe(listener: Listener, settings: ClusterSettings) -> str:
+    """Return what a listener does for security."""
+    encrypted = "encrypted" if listener.protocol.has_tls else "not encrypted"
+    login = "clients are not authenticated"
+    if listener.protocol.has_sasl:
+        login = "clients log in with a password"
+    elif listener.protocol.has_tls and settings.ssl_client_auth == "required":
+        login = "clients need a certificate"
+    address = join_address(listener.host, listener.port)
+    return f"{listener.name} on {address} is {encrypted}, and {login}"

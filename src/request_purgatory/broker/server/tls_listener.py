@@ -1,0 +1,121 @@
+"""A listener whose connections begin with a TLS handshake."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import ssl
+from collections.abc import Callable
+from typing import Protocol
+
+from request_purgatory.broker.server.connection import Connection
+
+logger = logging.getLogger(__name__)
+
+#: A connection is closed if its TLS handshake is incomplete after these seconds.
+TLS_HANDSHAKE_TIMEOUT = 10.0
+#: Seconds until the next attempt if no connection can be accepted, as in asyncio's own listeners.
+_ACCEPT_RETRY_DELAY = 1.0
+
+
+class HandshakeServer(Protocol):
+    """What a listener needs of its server."""
+
+    node_id: int
+
+    def register_handshake(self, connection: Connection) -> bool:
+        """Return whether a handshake is registered; False if there are too many connections."""
+
+    def unregister_handshake(self, connection: Connection) -> None:
+        """Remove a handshake that has ended; no-op if it is not registered."""
+
+
+class TlsListener:
+    """Accepts connections and their handshakes.
+
+    asyncio's own listeners tell nobody of connections in a handshake, nor why one has failed.
+    """
+
+    def __init__(
+        self,
+        server: HandshakeServer,
+        bound: socket.socket,
+        context: ssl.SSLContext,
+        new_connection: Callable[[], Connection],
+    ) -> None:
+        """Begin to accept connections.
+
+        Args:
+            server: Counts the handshakes.
+            bound: The socket, which listens.
+            context: The server's certificate.
+            new_connection: Makes a connection, which begins when its handshake is complete.
+        """
+        self._server = server
+        self._bound = bound
+        self._context = context
+        self._new_connection = new_connection
+        self._handshakes: set[asyncio.Task[None]] = set()
+        self._retry: asyncio.TimerHandle | None = None
+        self._loop = asyncio.get_running_loop()
+        bound.setblocking(False)
+        self._loop.add_reader(bound, self._accept)
+
+    def close(self) -> None:
+        """Accept no more connections, and close those in a handshake."""
+        self._loop.remove_reader(self._bound)
+        if self._retry is not None:
+            self._retry.cancel()
+        self._bound.close()
+        for task in self._handshakes:
+            task.cancel()
+
+    def _accept(self) -> None:
+        try:
+            accepted, (host, *_) = self._bound.accept()
+        except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+            return
+        except OSError:
+            # There are too many files, for instance; the socket stays readable.
+            logger.exception("node %d can't accept connections", self._server.node_id)
+            self._loop.remove_reader(self._bound)
+            self._retry = self._loop.call_later(
+                _ACCEPT_RETRY_DELAY, self._loop.add_reader, self._bound, self._accept
+            )
+            return
+        connection = self._new_connection()
+        if not self._server.register_handshake(connection):
+            self._log(host, "too many connections")
+            accepted.close()
+            return
+        accepted.setblocking(False)
+        task = self._loop.create_task(self._shake_hands(accepted, host, connection))
+        self._handshakes.add(task)
+
+        def end(task: asyncio.Task[None]) -> None:
+            self._handshakes.discard(task)
+            self._server.unregister_handshake(connection)
+            if task.cancelled():
+                accepted.close()  # It may not have begun.
+
+        task.add_done_callback(end)
+
+    async def _shake_hands(
+        self, accepted: socket.socket, host: str, connection: Connection
+    ) -> None:
+        try:
+            await self._loop.connect_accepted_socket(
+                lambda: connection,
+                accepted,
+                ssl=self._context,
+                ssl_handshake_timeout=TLS_HANDSHAKE_TIMEOUT,
+            )
+        except OSError as error:
+            reason = str(error) or "the client has closed the connection"
+            self._log(host, f"the TLS handshake has failed: {reason}")
+
+    def _log(self, host: str, reason: str) -> None:
+        logger.info(
+            "node %d closes the connection of %s: %s", self._server.node_id, f"/{host}", reason
+        )

@@ -1,0 +1,1 @@
+"""Listeners, TLS and logins."""
