@@ -32,9 +32,22 @@ OFFSET_DELETE = find_api("OffsetDelete")
 DESCRIBE_CLUSTER = find_api("DescribeCluster")
 DESCRIBE_PRODUCERS = find_api("DescribeProducers")
 ELECT_LEADERS = find_api("ElectLeaders")
+ALTER_PARTITION_REASSIGNMENTS = find_api("AlterPartitionReassignments")
+LIST_PARTITION_REASSIGNMENTS = find_api("ListPartitionReassignments")
+DESCRIBE_QUORUM = find_api("DescribeQuorum")
+DESCRIBE_CLIENT_QUOTAS = find_api("DescribeClientQuotas")
+ALTER_CLIENT_QUOTAS = find_api("AlterClientQuotas")
+LIST_CONFIG_RESOURCES = find_api("ListConfigResources")
+SASL_HANDSHAKE = find_api("SaslHandshake")
+SASL_AUTHENTICATE = find_api("SaslAuthenticate")
+ALTER_USER_SCRAM_CREDENTIALS = find_api("AlterUserScramCredentials")
+DESCRIBE_USER_SCRAM_CREDENTIALS = find_api("DescribeUserScramCredentials")
 
 __all__ = [
+    "ALTER_CLIENT_QUOTAS",
     "ALTER_CONFIGS",
+    "ALTER_PARTITION_REASSIGNMENTS",
+    "ALTER_USER_SCRAM_CREDENTIALS",
     "APIS",
     "API_VERSIONS",
     "CREATE_PARTITIONS",
@@ -42,10 +55,13 @@ __all__ = [
     "DELETE_GROUPS",
     "DELETE_RECORDS",
     "DELETE_TOPICS",
+    "DESCRIBE_CLIENT_QUOTAS",
     "DESCRIBE_CLUSTER",
     "DESCRIBE_CONFIGS",
     "DESCRIBE_GROUPS",
     "DESCRIBE_PRODUCERS",
+    "DESCRIBE_QUORUM",
+    "DESCRIBE_USER_SCRAM_CREDENTIALS",
     "ELECT_LEADERS",
     "FETCH",
     "FIND_COORDINATOR",
@@ -54,13 +70,17 @@ __all__ = [
     "INIT_PRODUCER_ID",
     "JOIN_GROUP",
     "LEAVE_GROUP",
+    "LIST_CONFIG_RESOURCES",
     "LIST_GROUPS",
     "LIST_OFFSETS",
+    "LIST_PARTITION_REASSIGNMENTS",
     "METADATA",
     "OFFSET_COMMIT",
     "OFFSET_DELETE",
     "OFFSET_FETCH",
     "OFFSET_FOR_LEADER_EPOCH",
     "PRODUCE",
+    "SASL_AUTHENTICATE",
+    "SASL_HANDSHAKE",
     "SYNC_GROUP",
 ]

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from kafka.protocol.data_container import DataContainer
 
-from request_purgatory.broker.api.registry import APIS
+from request_purgatory.broker.api.registry import APIS, decode
 from request_purgatory.broker.api.served_api import ServedApi
 from request_purgatory.broker.request_context import Client, RequestContext
 from request_purgatory.broker.wire.messages import read_header, read_request
@@ -17,7 +19,7 @@ from tests.broker.replication.cluster_harness import ClusterHarness, run_scenari
 
 
 @pytest.mark.parametrize("api", APIS.values(), ids=lambda api: api.name)
-def test_handler_does_not_change_its_request(api: ServedApi) -> None:
+def test_handler_does_not_change_its_request(api: ServedApi[Any]) -> None:
     """In any version, with arrays of several elements and partitions that do not exist."""
 
     async def scenario(harness: ClusterHarness) -> None:
@@ -33,11 +35,36 @@ def test_handler_does_not_change_its_request(api: ServedApi) -> None:
             context = RequestContext(
                 header, Client("app", "/127.0.0.1"), lambda *_: None, lambda _reason: None
             )
-            harness.node(0).handle(context, request)
+            harness.node(0).requests.handle(context, request)
             await harness.settle()
             assert repr(request) == before, version
 
     run_scenario(scenario, nodes=1)
+
+
+@pytest.mark.parametrize("api", APIS.values(), ids=lambda api: api.name)
+def test_handler_gets_a_frozen_dataclass(api: ServedApi[Any]) -> None:
+    """No message of kafka-python's is in it; Produce and Fetch are read without kafka-python."""
+    for version in range(api.min_version, api.max_version + 1):
+        raw = frame(api, version)
+        header = read_header(raw, APIS)
+        context = RequestContext(header, Client("app", ""), lambda *_: None, lambda _: None)
+        request = decode(api, read_request(raw, header), context)
+        for part in _parts(request):
+            assert not isinstance(part, DataContainer), (version, part)
+            if dataclasses.is_dataclass(part):
+                assert api.read is not None or part.__dataclass_params__.frozen, (version, part)
+
+
+def _parts(value: Any) -> Iterator[Any]:
+    """Return a value and all that it consists of."""
+    yield value
+    if dataclasses.is_dataclass(value):
+        for each in dataclasses.fields(value):
+            yield from _parts(getattr(value, each.name))
+    elif isinstance(value, (list, tuple, dict)):
+        for part in value.items() if isinstance(value, dict) else value:
+            yield from _parts(part)
 
 
 def _repeat_arrays(part: Any) -> None:

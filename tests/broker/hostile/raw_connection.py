@@ -90,15 +90,21 @@ class MemoryTransport(asyncio.Transport):
 class RawConnection:
     """A connection to a node. It sends without regard to whether the node reads."""
 
-    def __init__(self, node: Node, *, is_slow: bool = False) -> None:
+    def __init__(self, node: Node, *, is_slow: bool = False, listener: int = 0) -> None:
         self.transport = MemoryTransport(is_slow=is_slow)
-        self.transport.connection = self.connection = Connection(node.server)
+        self.connection = Connection(node.server, node.server.listeners[listener])
+        self.transport.connection = self.connection
         self.connection.connection_made(self.transport)
 
     def send(self, raw: bytes) -> None:
-        """Pass bytes to the node, unless the connection is closed."""
-        if not self.transport.is_closed:
-            self.connection.data_received(raw)
+        """Pass bytes to the node as asyncio does, until the connection is closed."""
+        unsent = memoryview(raw)
+        while unsent and not self.transport.is_closed:
+            buffer = self.connection.get_buffer(-1)
+            size = min(len(buffer), len(unsent))
+            buffer[:size] = unsent[:size]
+            self.connection.buffer_updated(size)
+            unsent = unsent[size:]
 
     def responses(self) -> list[bytes]:
         """Return the frames of the responses, without their sizes; all must be complete."""

@@ -64,6 +64,11 @@ VALUES: dict[str, Any] = {
     "client_software_version": "1.0",
     "endpoint_type": 1,
     "records": records(b"one", b"two"),
+    "auth_bytes": b"\0hostile\0secret",
+    "iterations": 4_096,
+    "salt": b"salt",
+    "salted_password": bytes(32),
+    "mechanism": 1,
 }
 #: Values of fields that have another meaning in one API.
 API_VALUES: dict[tuple[str, str], Any] = {
@@ -78,7 +83,18 @@ API_VALUES: dict[tuple[str, str], Any] = {
     ("JoinGroup", "name"): "range",
     ("IncrementalAlterConfigs", "name"): "retention.ms",
     ("DeleteRecords", "offset"): -1,
+    ("AlterPartitionReassignments", "replicas"): [0],
+    ("DescribeClientQuotas", "entity_type"): "user",
+    ("AlterClientQuotas", "entity_type"): "user",
+    ("AlterClientQuotas", "key"): "producer_byte_rate",
+    ("AlterClientQuotas", "value"): 1e9,
+    ("ListConfigResources", "resource_types"): [2, 32],
+    ("DescribeQuorum", "topic_name"): "__cluster_metadata",
     ("DescribeGroups", "groups"): [GROUP],
+    ("SaslHandshake", "mechanism"): "PLAIN",
+    ("AlterUserScramCredentials", "deletions"): [],
+    ("AlterUserScramCredentials", "name"): "hostile",
+    ("DescribeUserScramCredentials", "name"): "hostile",
     ("ListGroups", "states_filter"): ["Stable"],
     ("ListGroups", "types_filter"): ["classic"],
 }

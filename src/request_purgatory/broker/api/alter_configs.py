@@ -1,4 +1,4 @@
-"""AlterConfigs: replace all configs of topics."""
+"""AlterConfigs: replace all configs."""
 
 from __future__ import annotations
 
@@ -7,18 +7,29 @@ from typing import Any
 from kafka.protocol.admin import AlterConfigsRequest, AlterConfigsResponse
 
 from request_purgatory.broker.api.broker_api import BrokerApi
-from request_purgatory.broker.api.config_changes import alter_topics, refuse_all
+from request_purgatory.broker.api.config_changes import (
+    Request,
+    alter_resources,
+    refuse_all,
+    subjects,
+)
+from request_purgatory.broker.api.config_changes import decode as decode_changes
 from request_purgatory.broker.api.served_api import ServedApi
 from request_purgatory.broker.request_context import RequestContext
 from request_purgatory.broker.wire.error_code import ErrorCode
 
 
-def alter_configs(broker: BrokerApi, context: RequestContext, request: Any) -> None:
-    """Handle an AlterConfigs request: replace all configs of topics."""
-    context.reply(alter_topics(broker, request, AlterConfigsResponse, incremental=False))
+def decode(message: Any, context: RequestContext) -> Request:
+    """Return what the handler needs of a request."""
+    return decode_changes(message, is_incremental=False)
 
 
-def error_response(request: Any, code: ErrorCode) -> Any:
+def alter_configs(broker: BrokerApi, context: RequestContext, request: Request) -> None:
+    """Handle an AlterConfigs request: replace all configs."""
+    context.reply(alter_resources(broker, request, AlterConfigsResponse))
+
+
+def error_response(request: Request, code: ErrorCode) -> Any:
     """Return the response with an error for every resource."""
     return refuse_all(request, AlterConfigsResponse, code)
 
@@ -30,6 +41,8 @@ API = ServedApi(
     response=AlterConfigsResponse,
     min_version=0,
     max_version=2,
+    decode=decode,
     handle=alter_configs,
     error_response=error_response,
+    subjects=subjects,
 )

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse
 
 from request_purgatory.broker.api.broker_api import BrokerApi
+from request_purgatory.broker.api.request_subjects import no_subjects
 from request_purgatory.broker.api.served_api import ServedApi
 from request_purgatory.broker.request_context import RequestContext
 from request_purgatory.broker.wire.apis import Api
@@ -19,21 +21,40 @@ _Version = ApiVersionsResponse.ApiVersion
 CLIENT_SOFTWARE_SINCE = 3
 
 
-def api_versions(broker: BrokerApi, context: RequestContext, request: Any) -> None:
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request for the APIs.
+
+    Attributes:
+        is_supported: Whether its version is.
+        software: The name and the version of the client's software; None in old versions.
+    """
+
+    is_supported: bool
+    software: tuple[str, str] | None
+
+
+def decode(message: Any, context: RequestContext) -> Request:
+    """Return what the handler needs of a request; the message may be None."""
+    is_supported = context.header.is_supported
+    software = None
+    if is_supported and context.version >= CLIENT_SOFTWARE_SINCE:
+        software = (message.client_software_name, message.client_software_version)
+    return Request(is_supported, software)
+
+
+def api_versions(broker: BrokerApi, context: RequestContext, request: Request) -> None:
     """Handle an ApiVersions request.
 
-    `request` is None for an unsupported version; the response then has only the supported versions
-    of ApiVersions.
+    The response to an unsupported version has only the supported versions of ApiVersions.
     """
-    if request is not None and context.version >= CLIENT_SOFTWARE_SINCE:
-        names = (request.client_software_name, request.client_software_version)
-        if not all(_is_software_name(name) for name in names):
-            context.reply(
-                ApiVersionsResponse(error_code=int(ErrorCode.INVALID_REQUEST), api_keys=[])
-            )
-            return
-    code = ErrorCode.NONE if request is not None else ErrorCode.UNSUPPORTED_VERSION
-    advertised: Iterable[Api] = broker.apis.values() if request is not None else [API]
+    if request.software is not None and not all(map(_is_software_name, request.software)):
+        context.reply(error_response(request, ErrorCode.INVALID_REQUEST))
+        return
+    if request.is_supported and context.login is not None:
+        context.login.note_versions()
+    code = ErrorCode.NONE if request.is_supported else ErrorCode.UNSUPPORTED_VERSION
+    advertised: Iterable[Api] = broker.apis.values() if request.is_supported else [API]
     keys = []
     for api in sorted(advertised, key=lambda api: api.key):
         min_version, max_version = api.advertised_versions
@@ -51,7 +72,7 @@ def _is_software_name(name: str) -> bool:
     )
 
 
-def error_response(request: Any, code: ErrorCode) -> Any:
+def error_response(request: Request, code: ErrorCode) -> Any:
     """Return the response with an error."""
     return ApiVersionsResponse(error_code=int(code), api_keys=[])
 
@@ -66,6 +87,8 @@ API = ServedApi(
     answers_unsupported_versions=True,
     # A client reads the header before it knows which versions the broker has (KIP-511).
     has_tagged_header=False,
+    decode=decode,
     handle=api_versions,
     error_response=error_response,
+    subjects=no_subjects,
 )

@@ -8,10 +8,15 @@ from typing import Any, Protocol
 from request_purgatory.broker.groups import GroupCoordinator
 from request_purgatory.broker.metadata.controller import Controller
 from request_purgatory.broker.metadata.metadata_cache import MetadataCache
+from request_purgatory.broker.metadata.scram_credentials import ScramCredentials
+from request_purgatory.broker.replication.appends import Appends
 from request_purgatory.broker.replication.fetch_sessions import FetchSessions
+from request_purgatory.broker.replication.fetches import Fetches
 from request_purgatory.broker.replication.leader_elections import LeaderElections
 from request_purgatory.broker.replication.log_directory import LogDirectory
+from request_purgatory.broker.replication.record_deletions import RecordDeletions
 from request_purgatory.broker.replication.replica_manager import ReplicaManager
+from request_purgatory.broker.request_context import Client
 from request_purgatory.broker.settings import ClusterSettings
 from request_purgatory.broker.wire.apis import ApiTable
 
@@ -48,6 +53,18 @@ class BrokerApi(Protocol):
         """The broker's replicas."""
 
     @property
+    def appends(self) -> Appends:
+        """Appends to the partitions that the broker leads."""
+
+    @property
+    def fetches(self) -> Fetches:
+        """Reads the broker's replicas."""
+
+    @property
+    def deletions(self) -> RecordDeletions:
+        """Deletes records of the partitions that the broker leads."""
+
+    @property
     def log_directory(self) -> LogDirectory:
         """The directory of the broker's logs."""
 
@@ -66,16 +83,28 @@ class BrokerApi(Protocol):
     def now_ms(self) -> int:
         """Return the event loop's time in milliseconds."""
 
-    def endpoints(self, nodes: Iterable[int]) -> list[dict[str, Any]]:
-        """Return the `node_id`, `host`, `port` and `rack` of brokers; skip negative ids."""
+    def wall_ms(self) -> int:
+        """Return the time of day in milliseconds since 1970."""
+
+    @property
+    def scram_credentials(self) -> ScramCredentials:
+        """The cluster's SCRAM credentials."""
+
+    def endpoints(self, nodes: Iterable[int], listener: str) -> list[dict[str, Any]]:
+        """Return the `node_id`, `host`, `port` and `rack` of brokers; skip negative ids.
+
+        Args:
+            nodes: The ids.
+            listener: The listener whose addresses are returned: that of the client.
+        """
 
     def create_offsets_topic(self) -> None:
         """Create `__consumer_offsets`, if it does not exist."""
 
-    def produce_throttle_ms(self, client_id: str, size_bytes: int) -> int:
+    def produce_throttle_ms(self, client: Client, size_bytes: int) -> int:
         """Return a client's throttle time in milliseconds, with some more produced bytes."""
 
-    def fetch_throttle_ms(self, client_id: str, size_bytes: int) -> int:
+    def fetch_throttle_ms(self, client: Client, size_bytes: int) -> int:
         """Return a consumer's throttle time in milliseconds, with some more fetched bytes."""
 
     def has_room_for_records(self) -> bool:

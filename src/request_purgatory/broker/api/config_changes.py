@@ -1,10 +1,14 @@
-"""Changes of topics' configs, which IncrementalAlterConfigs and AlterConfigs share."""
+"""Changes of configs, which IncrementalAlterConfigs and AlterConfigs share."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from request_purgatory.broker.api.broker_api import BrokerApi
+from request_purgatory.broker.api.request_subjects import request_subjects
 from request_purgatory.broker.metadata.controller import ControllerError
 from request_purgatory.broker.metadata.topic_configs import (
     TOPIC_CONFIGS,
@@ -12,6 +16,7 @@ from request_purgatory.broker.metadata.topic_configs import (
     ResourceType,
     topic_value,
 )
+from request_purgatory.broker.request_context import RequestSubjects
 from request_purgatory.broker.wire.error_code import ErrorCode
 from request_purgatory.broker.wire.limits import MAX_TEXT_BYTES, truncate_message
 
@@ -19,124 +24,227 @@ from request_purgatory.broker.wire.limits import MAX_TEXT_BYTES, truncate_messag
 SET, DELETE, APPEND, SUBTRACT = _OPERATIONS = range(4)
 
 
-def alter_topics(broker: BrokerApi, request: Any, response: Any, *, incremental: bool) -> Any:
-    """Change the configs of all topics of a request.
+@dataclass(frozen=True, slots=True)
+class ConfigChange:
+    """A config to set, or the operation on it."""
+
+    name: str
+    operation: int
+    value: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigResource:
+    """A topic, or another resource, and the changes of its configs."""
+
+    type: int
+    name: str
+    changes: tuple[ConfigChange, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """A request to change configs.
+
+    Attributes:
+        resources: The resources to change.
+        validate_only: Check the changes only.
+        is_incremental: Apply the operation of each change; False replaces all configs.
+    """
+
+    resources: tuple[ConfigResource, ...]
+    validate_only: bool
+    is_incremental: bool
+
+
+def decode(message: Any, *, is_incremental: bool) -> Request:
+    """Return what the handler needs of a request."""
+    return Request(
+        resources=tuple(
+            ConfigResource(
+                each.resource_type,
+                each.resource_name,
+                tuple(
+                    ConfigChange(
+                        change.name,
+                        change.config_operation if is_incremental else SET,
+                        change.value,
+                    )
+                    for change in each.configs
+                ),
+            )
+            for each in message.resources
+        ),
+        validate_only=message.validate_only,
+        is_incremental=is_incremental,
+    )
+
+
+def alter_resources(broker: BrokerApi, request: Request, response: Any) -> Any:
+    """Change the configs of all resources of a request.
 
     Args:
         broker: The broker.
         request: The request.
         response: The class of its response.
-        incremental: Apply the operation of each change; False replaces all configs.
 
     Returns:
         The response.
     """
     results = []
+    counts = Counter((each.type, each.name) for each in request.resources)
     for resource in request.resources:
-        code, message = _alter_topic(
-            broker, resource, incremental=incremental, validate_only=bool(request.validate_only)
-        )
+        code, message = ErrorCode.NONE, None
+        if not broker.reaches_controller:
+            code, message = ErrorCode.REQUEST_TIMED_OUT, "The controller can't be reached."
+        elif counts[resource.type, resource.name] > 1:
+            code, message = ErrorCode.INVALID_REQUEST, "Each resource must appear at most once."
+        else:
+            try:
+                _alter(broker, request, resource)
+            except ControllerError as error:
+                code, message = error.code, str(error)
         results.append(_result(response, resource, code, message))
     return response(responses=results)
 
 
-def refuse_all(request: Any, response: Any, code: ErrorCode) -> Any:
+def subjects(broker: BrokerApi, request: Request) -> RequestSubjects:
+    """Return what a request names."""
+    return request_subjects(
+        topics=(each.name for each in request.resources if each.type == ResourceType.TOPIC)
+    )
+
+
+def refuse_all(request: Request, response: Any, code: ErrorCode) -> Any:
     """Return the response of a class with an error for every resource of a request."""
     return response(
         responses=[_result(response, resource, code, None) for resource in request.resources]
     )
 
 
-def _result(response: Any, resource: Any, code: ErrorCode, message: str | None) -> Any:
+def _result(response: Any, resource: ConfigResource, code: ErrorCode, message: str | None) -> Any:
     return response.AlterConfigsResourceResponse(
         error_code=int(code),
         error_message=truncate_message(message),
-        resource_type=resource.resource_type,
-        resource_name=resource.resource_name,
+        resource_type=resource.type,
+        resource_name=resource.name,
     )
 
 
-def _alter_topic(
-    broker: BrokerApi, resource: Any, *, incremental: bool, validate_only: bool
-) -> tuple[ErrorCode, str | None]:
-    """Change the configs of one topic.
+def _alter(broker: BrokerApi, request: Request, resource: ConfigResource) -> None:
+    """Change the configs of one resource.
+
+    Raises:
+        ControllerError: the change is refused.
+    """
+    error = _form_error(broker, resource)
+    if error is not None:
+        raise ControllerError(ErrorCode.INVALID_REQUEST, error)
+    if resource.type == ResourceType.TOPIC:
+        _alter_topic(broker, request, resource)
+    else:
+        _alter_other(broker, request, resource)
+
+
+def _form_error(broker: BrokerApi, resource: ConfigResource) -> str | None:
+    """Return why a change is not well-formed, or not for this broker; None if it is."""
+    names = [each.name for each in resource.changes]
+    if len(set(names)) < len(names):
+        return "Error due to duplicate config keys"
+    nulls = [
+        each.name for each in resource.changes if each.value is None and each.operation != DELETE
+    ]
+    if nulls:
+        return f"Null value not supported for : {', '.join(nulls)}"
+    if resource.type == ResourceType.BROKER and resource.name not in ("", str(broker.node_id)):
+        return f"Unexpected broker id, expected {broker.node_id}, but received {resource.name}"
+    if resource.type == ResourceType.GROUP and not resource.name:
+        return "Default group resources are not allowed."
+    if resource.type not in (ResourceType.TOPIC, ResourceType.BROKER, ResourceType.GROUP):
+        return (
+            "Only configs of topics, groups and brokers can be changed, got resource type "
+            f"{resource.type}."
+        )
+    return None
+
+
+def _alter_other(broker: BrokerApi, request: Request, resource: ConfigResource) -> None:
+    """Change the configs of a group or a broker, none of which is a list."""
+    controller, kind = broker.controller, ResourceType(resource.type)
+    present = controller.resource_configs.get((kind, resource.name), {})
+    configs = dict(present) if request.is_incremental else {}
+    _apply(configs, resource, lambda _name: None)
+    controller.alter_resource_configs(
+        kind, resource.name, configs, validate_only=request.validate_only
+    )
+
+
+def _alter_topic(broker: BrokerApi, request: Request, resource: ConfigResource) -> None:
+    topic = broker.controller.require_topic(resource.name)
+    configs = dict(topic.configs) if request.is_incremental else {}
+    for change in resource.changes:
+        if change.name not in TOPIC_CONFIGS:
+            raise ControllerError(
+                ErrorCode.INVALID_CONFIG, f"Unknown topic config name: {change.name}"
+            )
+
+    def list_value(name: str) -> str | None:
+        is_list = TOPIC_CONFIGS[name].type is ConfigType.LIST
+        return topic_value(name, configs, broker.settings) if is_list else None
+
+    _apply(configs, resource, list_value)
+    for change in resource.changes:
+        error = TOPIC_CONFIGS[change.name].error(configs.get(change.name, ""))
+        if error is not None and change.name in configs:
+            raise ControllerError(ErrorCode.INVALID_CONFIG, error)
+    if not request.validate_only:
+        broker.controller.alter_configs(topic.name, configs)
+
+
+def _apply(
+    configs: dict[str, str], resource: ConfigResource, list_value: Callable[[str], str | None]
+) -> None:
+    """Apply the changes of a resource to its configs.
 
     Args:
-        broker: The broker.
-        resource: The element of the request.
-        incremental: Apply the operation of each change; False replaces all configs.
-        validate_only: Check the changes only.
+        configs: The configs, which are changed.
+        resource: The changes.
+        list_value: Returns the present value of a config that is a list; None for any other.
 
-    Returns:
-        The error code and the message.
+    Raises:
+        ControllerError: An operation is unknown or not allowed, or a value is too long.
     """
-    controller = broker.controller
-    if not broker.reaches_controller:
-        return ErrorCode.REQUEST_TIMED_OUT, "The controller can't be reached."
-    if resource.resource_type != ResourceType.TOPIC:
-        return (
-            ErrorCode.INVALID_REQUEST,
-            f"Only configs of topics can be changed, got resource type {resource.resource_type}.",
-        )
-    topic = controller.topics.get(resource.resource_name)
-    if topic is None:
-        return (
-            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-            "This server does not host this topic-partition.",
-        )
-    configs = dict(topic.configs) if incremental else {}
-    for change in resource.configs:
-        operation = change.config_operation if incremental else SET
-        if operation not in _OPERATIONS:
-            return (
+    for change in resource.changes:
+        if change.operation not in _OPERATIONS:
+            raise ControllerError(
                 ErrorCode.UNKNOWN_SERVER_ERROR,
-                f"Unknown operation {operation} for {change.name}",
+                f"Unknown operation {change.operation} for {change.name}",
             )
-        error = _apply_change(broker, configs, change, operation)
-        if error is not None:
-            return ErrorCode.INVALID_CONFIG, error
-    if not validate_only:
-        try:
-            controller.alter_configs(topic.name, configs)
-        except ControllerError as refusal:
-            return refusal.code, str(refusal)
-    return ErrorCode.NONE, None
-
-
-def _apply_change(
-    broker: BrokerApi, configs: dict[str, str], change: Any, operation: int
-) -> str | None:
-    """Apply one change to a topic's configs.
-
-    Returns:
-        The error message, or None.
-    """
-    config = TOPIC_CONFIGS.get(change.name)
-    if config is None:
-        return f"Unknown topic config name: {change.name}"
-    if operation == DELETE:
-        configs.pop(change.name, None)
-        return None
-    value = change.value
-    if operation in (APPEND, SUBTRACT):
-        if config.type is not ConfigType.LIST:
-            return f"Config value append is not allowed for config key: {change.name}"
-        present = dict.fromkeys(
-            each for each in topic_value(change.name, configs, broker.settings).split(",") if each
-        )
-        given = dict.fromkeys((value or "").split(","))
-        value = ",".join(
-            present | given
-            if operation == APPEND
-            else (each for each in present if each not in given)
-        )
-    if value is not None and len(value.encode()) > MAX_TEXT_BYTES:
-        # Older versions of DescribeConfigs can't encode a longer value. The message is Kafka's.
-        return (
-            "The configuration value cannot be added because it exceeds the maximum value size "
-            f"of {MAX_TEXT_BYTES} bytes."
-        )
-    error = config.error(value)
-    if error is None:
+        if change.operation == DELETE:
+            configs.pop(change.name, None)
+            continue
+        value = change.value or ""
+        if change.operation in (APPEND, SUBTRACT):
+            present = list_value(change.name)
+            if present is None:
+                raise ControllerError(
+                    ErrorCode.INVALID_CONFIG,
+                    f"Config value append is not allowed for config key: {change.name}",
+                )
+            value = _changed_list(present, value, is_addition=change.operation == APPEND)
+        if len(value.encode()) > MAX_TEXT_BYTES:
+            # Older versions of DescribeConfigs can't encode a longer value. The message is Kafka's.
+            raise ControllerError(
+                ErrorCode.INVALID_CONFIG,
+                "The configuration value cannot be added because it exceeds the maximum value "
+                f"size of {MAX_TEXT_BYTES} bytes.",
+            )
         configs[change.name] = value
-    return error
+
+
+def _changed_list(present: str, given: str, *, is_addition: bool) -> str:
+    elements = dict.fromkeys(each for each in present.split(",") if each)
+    changed = dict.fromkeys(given.split(","))
+    return ",".join(
+        elements | changed if is_addition else (each for each in elements if each not in changed)
+    )

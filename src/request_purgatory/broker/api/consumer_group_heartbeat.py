@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
+from uuid import UUID
 
 from request_purgatory.broker.api.broker_api import BrokerApi
+from request_purgatory.broker.api.request_subjects import request_subjects
 from request_purgatory.broker.api.served_api import ServedApi
-from request_purgatory.broker.request_context import RequestContext
+from request_purgatory.broker.request_context import RequestContext, RequestSubjects
 from request_purgatory.broker.wire.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
@@ -14,7 +17,28 @@ from request_purgatory.broker.wire.consumer_group_heartbeat import (
 from request_purgatory.broker.wire.error_code import ErrorCode
 
 
-def consumer_group_heartbeat(broker: BrokerApi, context: RequestContext, request: Any) -> None:
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A member's heartbeat, which is refused.
+
+    Attributes:
+        group_id: The group's id.
+        assigned: The ids of topics and the numbers of partitions that the member has.
+    """
+
+    group_id: str
+    assigned: tuple[tuple[UUID | None, tuple[int, ...]], ...]
+
+
+def decode(message: Any, context: RequestContext) -> Request:
+    """Return what is needed of a request."""
+    return Request(
+        message.group_id,
+        tuple((each.topic_id, tuple(each.partitions)) for each in message.topic_partitions or ()),
+    )
+
+
+def consumer_group_heartbeat(broker: BrokerApi, context: RequestContext, request: Request) -> None:
     """Refuse a ConsumerGroupHeartbeat request, as Kafka does without this group protocol.
 
     A client that does not find the API at all may wait for it for ever.
@@ -27,9 +51,20 @@ def consumer_group_heartbeat(broker: BrokerApi, context: RequestContext, request
     )
 
 
-def error_response(request: Any, code: ErrorCode) -> Any:
+def error_response(request: Request, code: ErrorCode) -> Any:
     """Return the response with an error."""
     return ConsumerGroupHeartbeatResponse(error_code=int(code))
+
+
+def subjects(broker: BrokerApi, request: Request) -> RequestSubjects:
+    """Return what a request names."""
+    return request_subjects(
+        partitions=(
+            (broker.metadata.topic_name(topic_id), indexes)
+            for topic_id, indexes in request.assigned
+        ),
+        groups=[request.group_id],
+    )
 
 
 API = ServedApi(
@@ -39,6 +74,8 @@ API = ServedApi(
     response=ConsumerGroupHeartbeatResponse,
     min_version=0,
     max_version=1,
+    decode=decode,
     handle=consumer_group_heartbeat,
     error_response=error_response,
+    subjects=subjects,
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 from typing import Any
 
 from kafka.protocol.admin import CreatePartitionsRequest, CreatePartitionsResponse
@@ -13,16 +14,57 @@ from request_purgatory.broker.api.partition_limits import (
     TOO_MANY,
     available_partitions,
 )
+from request_purgatory.broker.api.request_subjects import request_subjects
 from request_purgatory.broker.api.served_api import ServedApi
 from request_purgatory.broker.metadata.controller import ControllerError
-from request_purgatory.broker.request_context import RequestContext
+from request_purgatory.broker.request_context import RequestContext, RequestSubjects
 from request_purgatory.broker.wire.error_code import ErrorCode
 from request_purgatory.broker.wire.limits import truncate_message
 
 _Grown = CreatePartitionsResponse.CreatePartitionsTopicResult
 
 
-def create_partitions(broker: BrokerApi, context: RequestContext, request: Any) -> None:
+@dataclass(frozen=True, slots=True)
+class TopicGrowth:
+    """The partitions that a topic is to have.
+
+    Attributes:
+        name: The topic's name.
+        count: The number of its partitions.
+        assignments: The nodes of each added partition's replicas; None assigns them by default.
+    """
+
+    name: str
+    count: int
+    assignments: tuple[tuple[int, ...], ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request to add partitions, or only to check whether they can be added."""
+
+    topics: tuple[TopicGrowth, ...]
+    validate_only: bool
+
+
+def decode(message: Any, context: RequestContext) -> Request:
+    """Return what the handler needs of a request."""
+    return Request(
+        tuple(
+            TopicGrowth(
+                each.name,
+                each.count,
+                None
+                if each.assignments is None
+                else tuple(tuple(partition.broker_ids) for partition in each.assignments),
+            )
+            for each in message.topics
+        ),
+        message.validate_only,
+    )
+
+
+def create_partitions(broker: BrokerApi, context: RequestContext, request: Request) -> None:
     """Handle a CreatePartitions request: add partitions to topics."""
     if not broker.reaches_controller:
         context.reply(error_response(request, ErrorCode.REQUEST_TIMED_OUT))
@@ -40,7 +82,7 @@ def create_partitions(broker: BrokerApi, context: RequestContext, request: Any) 
     for topic in request.topics:
         if counts[topic.name] > 1:
             continue
-        code, message = _grow(broker, topic, validate_only=bool(request.validate_only))
+        code, message = _grow(broker, topic, validate_only=request.validate_only)
         results.append(
             _Grown(name=topic.name, error_code=int(code), error_message=truncate_message(message))
         )
@@ -48,7 +90,7 @@ def create_partitions(broker: BrokerApi, context: RequestContext, request: Any) 
 
 
 def _grow(
-    broker: BrokerApi, requested: Any, *, validate_only: bool
+    broker: BrokerApi, requested: TopicGrowth, *, validate_only: bool
 ) -> tuple[ErrorCode, str | None]:
     """Add partitions to a topic.
 
@@ -64,7 +106,7 @@ def _grow(
         return ErrorCode.POLICY_VIOLATION, TOO_MANY
     assignments = None
     if requested.assignments is not None:
-        assignments = [list(partition.broker_ids) for partition in requested.assignments]
+        assignments = [list(nodes) for nodes in requested.assignments]
     try:
         broker.controller.create_partitions(
             requested.name, requested.count, assignments, validate_only=validate_only
@@ -74,7 +116,7 @@ def _grow(
     return ErrorCode.NONE, None
 
 
-def error_response(request: Any, code: ErrorCode) -> Any:
+def error_response(request: Request, code: ErrorCode) -> Any:
     """Return the response with an error for every topic."""
     return CreatePartitionsResponse(
         results=[
@@ -84,6 +126,11 @@ def error_response(request: Any, code: ErrorCode) -> Any:
     )
 
 
+def subjects(broker: BrokerApi, request: Request) -> RequestSubjects:
+    """Return what a request names."""
+    return request_subjects(topics=(topic.name for topic in request.topics))
+
+
 API = ServedApi(
     key=37,
     name="CreatePartitions",
@@ -91,6 +138,8 @@ API = ServedApi(
     response=CreatePartitionsResponse,
     min_version=0,
     max_version=3,
+    decode=decode,
     handle=create_partitions,
     error_response=error_response,
+    subjects=subjects,
 )

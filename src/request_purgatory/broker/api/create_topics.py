@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from kafka.protocol.admin import CreateTopicsRequest, CreateTopicsResponse
 
 from request_purgatory.broker.api.broker_api import BrokerApi
 from request_purgatory.broker.api.partition_limits import (
+    MAX_PARTITIONS_PER_REQUEST,
     TOO_MANY,
     TOO_MANY_PER_REQUEST,
     available_partitions,
-    is_excessive,
-    requested_partitions,
 )
+from request_purgatory.broker.api.request_subjects import request_subjects
 from request_purgatory.broker.api.served_api import ServedApi
 from request_purgatory.broker.metadata.controller import ControllerError
 from request_purgatory.broker.metadata.topic_configs import (
@@ -23,7 +25,7 @@ from request_purgatory.broker.metadata.topic_configs import (
     topic_value,
 )
 from request_purgatory.broker.metadata.topics import Topic
-from request_purgatory.broker.request_context import RequestContext
+from request_purgatory.broker.request_context import RequestContext, RequestSubjects
 from request_purgatory.broker.wire.error_code import ErrorCode
 from request_purgatory.broker.wire.limits import truncate_message
 
@@ -31,14 +33,58 @@ _Created = CreateTopicsResponse.CreatableTopicResult
 _CreatedConfig = _Created.CreatableTopicConfigs
 
 
-def create_topics(broker: BrokerApi, context: RequestContext, request: Any) -> None:
+@dataclass(frozen=True, slots=True)
+class NewTopic:
+    """A topic to create.
+
+    Attributes:
+        name: The topic's name.
+        num_partitions: The number of its partitions; -1 for the default.
+        replication_factor: The number of their replicas; -1 for the default.
+        assignments: Instead, the number of each partition and the nodes of its replicas.
+        configs: The topic's own configs.
+    """
+
+    name: str
+    num_partitions: int
+    replication_factor: int
+    assignments: tuple[tuple[int, tuple[int, ...]], ...]
+    configs: dict[str, str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request to create topics, or only to check whether they can be created."""
+
+    topics: tuple[NewTopic, ...]
+    validate_only: bool
+
+
+def decode(message: Any, context: RequestContext) -> Request:
+    """Return what the handler needs of a request."""
+    return Request(
+        tuple(
+            NewTopic(
+                each.name,
+                each.num_partitions,
+                each.replication_factor,
+                tuple((one.partition_index, tuple(one.broker_ids)) for one in each.assignments),
+                {config.name: config.value for config in each.configs},
+            )
+            for each in message.topics
+        ),
+        message.validate_only,
+    )
+
+
+def create_topics(broker: BrokerApi, context: RequestContext, request: Request) -> None:
     """Handle a CreateTopics request; an error of one topic does not affect the others."""
     if not broker.reaches_controller:
         context.reply(error_response(request, ErrorCode.REQUEST_TIMED_OUT))
         return
     counts = Counter(topic.name for topic in request.topics)
     requested = {topic.name: topic for topic in request.topics}
-    if is_excessive(broker, request.topics):
+    if _is_excessive(broker, request.topics):
         results = [
             _refused(name, ErrorCode.POLICY_VIOLATION, TOO_MANY_PER_REQUEST) for name in counts
         ]
@@ -49,35 +95,48 @@ def create_topics(broker: BrokerApi, context: RequestContext, request: Any) -> N
     for name, count in counts.items():
         if count > 1:
             results.append(_refused(name, ErrorCode.INVALID_REQUEST, "Duplicate topic name."))
-        elif requested_partitions(broker, requested[name]) > available:
+        elif _num_partitions(broker, requested[name]) > available:
             results.append(_refused(name, ErrorCode.POLICY_VIOLATION, TOO_MANY))
         else:
-            created = _create(broker, requested[name], validate_only=bool(request.validate_only))
+            created = _create(broker, requested[name], validate_only=request.validate_only)
             available -= max(created.num_partitions, 0)
             results.append(created)
     context.reply(CreateTopicsResponse(topics=results))
 
 
-def _create(broker: BrokerApi, requested: Any, *, validate_only: bool) -> Any:
+def _num_partitions(broker: BrokerApi, topic: NewTopic) -> int:
+    """Return the number of partitions that a topic is to have."""
+    if topic.assignments:
+        return len(topic.assignments)
+    if topic.num_partitions == -1:
+        return broker.settings.num_partitions
+    return max(topic.num_partitions, 0)
+
+
+def _is_excessive(broker: BrokerApi, topics: Iterable[NewTopic]) -> bool:
+    """Return whether topics have more partitions together than one request may ask for."""
+    return sum(_num_partitions(broker, topic) for topic in topics) > MAX_PARTITIONS_PER_REQUEST
+
+
+def _create(broker: BrokerApi, requested: NewTopic, *, validate_only: bool) -> Any:
     """Create a topic.
 
     Returns:
         The topic's result for the response.
     """
     assignment: dict[int, list[int]] = {}
-    for partition in requested.assignments:
-        index = partition.partition_index
+    for index, nodes in requested.assignments:
         if index in assignment:
             message = f"Found multiple manual partition assignments for partition {index}"
             return _refused(requested.name, ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
-        assignment[index] = list(partition.broker_ids)
+        assignment[index] = list(nodes)
     try:
         topic = broker.controller.create_topic(
             requested.name,
             partitions=requested.num_partitions,
             replication_factor=requested.replication_factor,
             assignment=assignment,
-            configs={config.name: config.value for config in requested.configs},
+            configs=requested.configs,
             validate_only=validate_only,
         )
     except ControllerError as error:
@@ -121,7 +180,7 @@ def _refused(name: str, code: ErrorCode, message: str | None) -> Any:
     )
 
 
-def error_response(request: Any, code: ErrorCode) -> Any:
+def error_response(request: Request, code: ErrorCode) -> Any:
     """Return the response with an error for every topic."""
     return CreateTopicsResponse(
         topics=[
@@ -131,6 +190,11 @@ def error_response(request: Any, code: ErrorCode) -> Any:
     )
 
 
+def subjects(broker: BrokerApi, request: Request) -> RequestSubjects:
+    """Return what a request names."""
+    return request_subjects(topics=(topic.name for topic in request.topics))
+
+
 API = ServedApi(
     key=19,
     name="CreateTopics",
@@ -138,6 +202,8 @@ API = ServedApi(
     response=CreateTopicsResponse,
     min_version=2,
     max_version=7,
+    decode=decode,
     handle=create_topics,
     error_response=error_response,
+    subjects=subjects,
 )

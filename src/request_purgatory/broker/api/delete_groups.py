@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from kafka.protocol.admin import DeleteGroupsRequest, DeleteGroupsResponse
 
 from request_purgatory.broker.api.broker_api import BrokerApi
+from request_purgatory.broker.api.request_subjects import request_subjects
 from request_purgatory.broker.api.served_api import ServedApi
-from request_purgatory.broker.request_context import RequestContext
+from request_purgatory.broker.request_context import RequestContext, RequestSubjects
 from request_purgatory.broker.wire.error_code import ErrorCode
 
 _Result = DeleteGroupsResponse.DeletableGroupResult
 
 
-def delete_groups(broker: BrokerApi, context: RequestContext, request: Any) -> None:
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request to delete groups."""
+
+    group_ids: tuple[str, ...]
+
+
+def decode(message: Any, context: RequestContext) -> Request:
+    """Return what the handler needs of a request."""
+    return Request(tuple(message.groups_names))
+
+
+def delete_groups(broker: BrokerApi, context: RequestContext, request: Request) -> None:
     """Handle a DeleteGroups request."""
 
     def reply(errors: dict[str, ErrorCode]) -> None:
@@ -23,16 +37,19 @@ def delete_groups(broker: BrokerApi, context: RequestContext, request: Any) -> N
         ]
         context.reply(DeleteGroupsResponse(throttle_time_ms=0, results=results))
 
-    broker.groups.delete_groups(request.groups_names, reply)
+    broker.groups.delete_groups(request.group_ids, reply)
 
 
-def error_response(request: Any, code: ErrorCode) -> Any:
+def error_response(request: Request, code: ErrorCode) -> Any:
     """Return the response with an error for every group."""
     return DeleteGroupsResponse(
-        results=[
-            _Result(group_id=group_id, error_code=int(code)) for group_id in request.groups_names
-        ]
+        results=[_Result(group_id=group_id, error_code=int(code)) for group_id in request.group_ids]
     )
+
+
+def subjects(broker: BrokerApi, request: Request) -> RequestSubjects:
+    """Return what a request names."""
+    return request_subjects(groups=request.group_ids)
 
 
 API = ServedApi(
@@ -42,6 +59,8 @@ API = ServedApi(
     response=DeleteGroupsResponse,
     min_version=0,
     max_version=2,
+    decode=decode,
     handle=delete_groups,
     error_response=error_response,
+    subjects=subjects,
 )

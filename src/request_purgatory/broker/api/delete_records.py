@@ -2,33 +2,65 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from kafka.protocol.admin import DeleteRecordsRequest, DeleteRecordsResponse
 
 from request_purgatory.broker.api.broker_api import BrokerApi
+from request_purgatory.broker.api.request_subjects import request_subjects
 from request_purgatory.broker.api.served_api import ServedApi
 from request_purgatory.broker.metadata.topic_configs import topic_value
 from request_purgatory.broker.metadata.topics import TopicPartition
 from request_purgatory.broker.replication.delayed_delete_records import DeletedPartition
-from request_purgatory.broker.request_context import RequestContext
+from request_purgatory.broker.request_context import RequestContext, RequestSubjects
 from request_purgatory.broker.wire.error_code import ErrorCode
 
 _DeletedTopic = DeleteRecordsResponse.DeleteRecordsTopicResult
 _Deleted = _DeletedTopic.DeleteRecordsPartitionResult
 
 
-def delete_records(broker: BrokerApi, context: RequestContext, request: Any) -> None:
+@dataclass(frozen=True, slots=True)
+class TopicOffsets:
+    """Offsets of a topic: the records of a partition before its offset are to be deleted."""
+
+    name: str
+    #: The number of each partition, and its offset.
+    partitions: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request to delete records; the response waits for up to `timeout_ms` milliseconds."""
+
+    topics: tuple[TopicOffsets, ...]
+    timeout_ms: int
+
+
+def decode(message: Any, context: RequestContext) -> Request:
+    """Return what the handler needs of a request."""
+    return Request(
+        tuple(
+            TopicOffsets(
+                topic.name, tuple((each.partition_index, each.offset) for each in topic.partitions)
+            )
+            for topic in message.topics
+        ),
+        message.timeout_ms,
+    )
+
+
+def delete_records(broker: BrokerApi, context: RequestContext, request: Request) -> None:
     """Handle a DeleteRecords request; the response waits for every replica."""
     # As in Kafka, the last entry of a partition that is named twice counts.
     refused: dict[TopicPartition, DeletedPartition] = {}
     offsets: dict[TopicPartition, int] = {}
     for topic in request.topics:
-        for partition in topic.partitions:
-            key = TopicPartition(topic.name, partition.partition_index)
+        for index, offset in topic.partitions:
+            key = TopicPartition(topic.name, index)
             error = _delete_error(broker, key)
             if error is None:
-                offsets[key] = partition.offset
+                offsets[key] = offset
             else:
                 refused[key] = DeletedPartition(key, error)
 
@@ -49,7 +81,7 @@ def delete_records(broker: BrokerApi, context: RequestContext, request: Any) -> 
             )
         )
 
-    broker.replicas.delete_records(request.timeout_ms, list(offsets.items()), reply)
+    broker.deletions.delete_records(request.timeout_ms, list(offsets.items()), reply)
 
 
 def _delete_error(broker: BrokerApi, key: TopicPartition) -> ErrorCode | None:
@@ -64,23 +96,28 @@ def _delete_error(broker: BrokerApi, key: TopicPartition) -> ErrorCode | None:
     return None
 
 
-def error_response(request: Any, code: ErrorCode) -> Any:
+def error_response(request: Request, code: ErrorCode) -> Any:
     """Return the response with an error for every partition."""
     return DeleteRecordsResponse(
         topics=[
             _DeletedTopic(
                 name=topic.name,
                 partitions=[
-                    _Deleted(
-                        partition_index=partition.partition_index,
-                        low_watermark=-1,
-                        error_code=int(code),
-                    )
-                    for partition in topic.partitions
+                    _Deleted(partition_index=index, low_watermark=-1, error_code=int(code))
+                    for index, _ in topic.partitions
                 ],
             )
             for topic in request.topics
         ]
+    )
+
+
+def subjects(broker: BrokerApi, request: Request) -> RequestSubjects:
+    """Return what a request names."""
+    return request_subjects(
+        partitions=(
+            (topic.name, (index for index, _ in topic.partitions)) for topic in request.topics
+        )
     )
 
 
@@ -91,7 +128,9 @@ API = ServedApi(
     response=DeleteRecordsResponse,
     min_version=0,
     max_version=2,
-    recorded_timeout_ms=lambda request: int(request.timeout_ms),
+    recorded_timeout_ms=lambda request: request.timeout_ms,
+    decode=decode,
     handle=delete_records,
     error_response=error_response,
+    subjects=subjects,
 )

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
+from uuid import UUID
 
 from kafka.protocol.admin import DeleteTopicsRequest, DeleteTopicsResponse
 
 from request_purgatory.broker.api.broker_api import BrokerApi
+from request_purgatory.broker.api.request_subjects import request_subjects
 from request_purgatory.broker.api.served_api import ServedApi
 from request_purgatory.broker.metadata.controller import ControllerError
-from request_purgatory.broker.request_context import RequestContext
+from request_purgatory.broker.request_context import RequestContext, RequestSubjects
 from request_purgatory.broker.wire.error_code import ErrorCode
 from request_purgatory.broker.wire.limits import truncate_message
 
@@ -19,20 +22,38 @@ _Deleted = DeleteTopicsResponse.DeletableTopicResult
 TOPIC_ID_SINCE = 6
 
 
-def delete_topics(broker: BrokerApi, context: RequestContext, request: Any) -> None:
+@dataclass(frozen=True, slots=True)
+class DeletedTopic:
+    """A topic to delete, named by its name or its id; the other one is None."""
+
+    name: str | None
+    topic_id: UUID | None
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request to delete topics."""
+
+    topics: tuple[DeletedTopic, ...]
+
+
+def decode(message: Any, context: RequestContext) -> Request:
+    """Return what the handler needs of a request."""
+    if context.version >= TOPIC_ID_SINCE:
+        return Request(tuple(DeletedTopic(each.name, each.topic_id) for each in message.topics))
+    return Request(tuple(DeletedTopic(name, None) for name in message.topic_names))
+
+
+def delete_topics(broker: BrokerApi, context: RequestContext, request: Request) -> None:
     """Handle a DeleteTopics request: delete topics by name or by id."""
     if not broker.reaches_controller:
         context.reply(error_response(request, ErrorCode.REQUEST_TIMED_OUT))
         return
-    if context.version >= TOPIC_ID_SINCE:
-        requested = [(topic.name, topic.topic_id) for topic in request.topics]
-    else:
-        requested = [(name, None) for name in request.topic_names]
-    results = [_delete(broker, name, topic_id) for name, topic_id in requested]
+    results = [_delete(broker, topic.name, topic.topic_id) for topic in request.topics]
     context.reply(DeleteTopicsResponse(responses=results))
 
 
-def _delete(broker: BrokerApi, name: str | None, topic_id: Any) -> Any:
+def _delete(broker: BrokerApi, name: str | None, topic_id: UUID | None) -> Any:
     """Delete a topic.
 
     Returns:
@@ -48,18 +69,16 @@ def _delete(broker: BrokerApi, name: str | None, topic_id: Any) -> Any:
         )
 
     controller = broker.controller
-    by_id = topic_id is not None and topic_id.int != 0
-    if name is not None and by_id:
+    if name is not None and topic_id is not None:
         return result(
             ErrorCode.INVALID_REQUEST, "You may not specify both topic name and topic id."
         )
-    if name is None and not by_id:
-        return result(ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified.")
-    if name is None:
-        found = controller.names.get(topic_id)
-        if found is None:
+    if topic_id is not None:
+        name = controller.names.get(topic_id)
+        if name is None:
             return result(ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID.")
-        name = found
+    if name is None:
+        return result(ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified.")
     topic = controller.topics.get(name)
     try:
         controller.delete_topic(name)
@@ -69,15 +88,22 @@ def _delete(broker: BrokerApi, name: str | None, topic_id: Any) -> Any:
     return result(ErrorCode.NONE, None)
 
 
-def error_response(request: Any, code: ErrorCode) -> Any:
+def error_response(request: Request, code: ErrorCode) -> Any:
     """Return the response with an error for every topic."""
-    found = [
-        _Deleted(name=topic.name, topic_id=topic.topic_id, error_code=int(code))
-        for topic in request.topics or []
-    ]
     return DeleteTopicsResponse(
-        responses=found
-        + [_Deleted(name=name, error_code=int(code)) for name in request.topic_names or []]
+        responses=[
+            _Deleted(name=topic.name, topic_id=topic.topic_id, error_code=int(code))
+            for topic in request.topics
+        ]
+    )
+
+
+def subjects(broker: BrokerApi, request: Request) -> RequestSubjects:
+    """Return what a request names."""
+    return request_subjects(
+        topics=(
+            topic.name or broker.metadata.topic_name(topic.topic_id) for topic in request.topics
+        )
     )
 
 
@@ -88,6 +114,8 @@ API = ServedApi(
     response=DeleteTopicsResponse,
     min_version=1,
     max_version=6,
+    decode=decode,
     handle=delete_topics,
     error_response=error_response,
+    subjects=subjects,
 )

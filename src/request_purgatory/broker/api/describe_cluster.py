@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from kafka.protocol.admin import DescribeClusterRequest, DescribeClusterResponse
 
 from request_purgatory.broker.api.authorized_operations import ON_THE_CLUSTER
 from request_purgatory.broker.api.broker_api import BrokerApi
+from request_purgatory.broker.api.request_subjects import no_subjects
 from request_purgatory.broker.api.served_api import ServedApi
 from request_purgatory.broker.request_context import RequestContext
 from request_purgatory.broker.wire.error_code import ErrorCode
@@ -21,9 +23,31 @@ _BROKER_ENDPOINTS, _CONTROLLER_ENDPOINTS = 1, 2
 _MISMATCHED_ENDPOINT_TYPE, _UNSUPPORTED_ENDPOINT_TYPE = 114, 115
 
 
-def describe_cluster(broker: BrokerApi, context: RequestContext, request: Any) -> None:
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request for the cluster's nodes.
+
+    Attributes:
+        endpoint_type: Of which nodes; brokers in old versions.
+        include_authorized_operations: Whether the response is to list the client's operations.
+    """
+
+    endpoint_type: int
+    include_authorized_operations: bool
+
+
+def decode(message: Any, context: RequestContext) -> Request:
+    """Return what the handler needs of a request."""
+    has_type = context.version >= ENDPOINT_TYPE_SINCE
+    return Request(
+        message.endpoint_type if has_type else _BROKER_ENDPOINTS,
+        message.include_cluster_authorized_operations,
+    )
+
+
+def describe_cluster(broker: BrokerApi, context: RequestContext, request: Request) -> None:
     """Handle a DescribeCluster request."""
-    if context.version >= ENDPOINT_TYPE_SINCE and request.endpoint_type != _BROKER_ENDPOINTS:
+    if request.endpoint_type != _BROKER_ENDPOINTS:
         # This listener is a broker's, not a controller's.
         is_known = request.endpoint_type == _CONTROLLER_ENDPOINTS
         name = ErrorCode.INVALID_REQUEST.name if is_known else ErrorCode.UNSUPPORTED_VERSION.name
@@ -44,16 +68,16 @@ def describe_cluster(broker: BrokerApi, context: RequestContext, request: Any) -
             controller_id=broker.controller.controller_id,
             brokers=[
                 _Broker(broker_id=each["node_id"], host=each["host"], port=each["port"], rack=None)
-                for each in broker.endpoints(broker.metadata.alive())
+                for each in broker.endpoints(broker.metadata.alive(), context.client.listener)
             ],
             authorized_operations=(
-                ON_THE_CLUSTER if request.include_cluster_authorized_operations else None
+                ON_THE_CLUSTER if request.include_authorized_operations else None
             ),
         )
     )
 
 
-def error_response(request: Any, code: ErrorCode) -> Any:
+def error_response(request: Request, code: ErrorCode) -> Any:
     """Return the response with an error."""
     return DescribeClusterResponse(
         error_code=int(code), error_message=None, cluster_id="", brokers=[]
@@ -67,6 +91,8 @@ API = ServedApi(
     response=DescribeClusterResponse,
     min_version=0,
     max_version=2,
+    decode=decode,
     handle=describe_cluster,
     error_response=error_response,
+    subjects=no_subjects,
 )

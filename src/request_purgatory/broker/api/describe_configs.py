@@ -1,13 +1,16 @@
-"""DescribeConfigs: describe the configs of topics and of this broker."""
+"""DescribeConfigs: describe the configs of topics, groups and brokers."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from kafka.protocol.admin import DescribeConfigsRequest, DescribeConfigsResponse
 
 from request_purgatory.broker.api.broker_api import BrokerApi
+from request_purgatory.broker.api.request_subjects import request_subjects
 from request_purgatory.broker.api.served_api import ServedApi
+from request_purgatory.broker.metadata.resource_configs import BROKER_CONFIGS, GROUP_CONFIGS
 from request_purgatory.broker.metadata.topic_configs import (
     TOPIC_CONFIGS,
     BrokerConfig,
@@ -18,7 +21,7 @@ from request_purgatory.broker.metadata.topic_configs import (
     topic_value,
 )
 from request_purgatory.broker.metadata.topics import Topic, topic_name_error
-from request_purgatory.broker.request_context import RequestContext
+from request_purgatory.broker.request_context import RequestContext, RequestSubjects
 from request_purgatory.broker.wire.error_code import ErrorCode
 from request_purgatory.broker.wire.limits import truncate_message
 
@@ -27,32 +30,65 @@ _Config = _Result.DescribeConfigsResourceResult
 _Synonym = _Config.DescribeConfigsSynonym
 
 
-def describe_configs(broker: BrokerApi, context: RequestContext, request: Any) -> None:
-    """Handle a DescribeConfigs request: describe the configs of topics and of this broker."""
+@dataclass(frozen=True, slots=True)
+class DescribedResource:
+    """A topic, a group or a broker, and the names of configs; None for all of them."""
+
+    type: int
+    name: str
+    keys: tuple[str, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request for configs, with the sources of their values or without."""
+
+    resources: tuple[DescribedResource, ...]
+    include_synonyms: bool
+
+
+def decode(message: Any, context: RequestContext) -> Request:
+    """Return what the handler needs of a request."""
+    return Request(
+        tuple(
+            DescribedResource(
+                each.resource_type,
+                each.resource_name,
+                None if each.configuration_keys is None else tuple(each.configuration_keys),
+            )
+            for each in message.resources
+        ),
+        message.include_synonyms,
+    )
+
+
+def describe_configs(broker: BrokerApi, context: RequestContext, request: Request) -> None:
+    """Handle a DescribeConfigs request: describe the configs of topics, groups and brokers."""
     # Each resource once: a small request that repeats a resource would have a huge response.
-    resources = {(each.resource_type, each.resource_name): each for each in request.resources}
+    resources = {(each.type, each.name): each for each in request.resources}
     results = [
-        _describe(broker, each, synonyms=bool(request.include_synonyms))
-        for each in resources.values()
+        _describe(broker, each, synonyms=request.include_synonyms) for each in resources.values()
     ]
     context.reply(DescribeConfigsResponse(results=results))
 
 
-def _describe(broker: BrokerApi, resource: Any, *, synonyms: bool) -> Any:
+def _describe(broker: BrokerApi, resource: DescribedResource, *, synonyms: bool) -> Any:
     """Return the result of one resource."""
-    name = resource.resource_name
-    keys = resource.configuration_keys
+    name, keys = resource.name, resource.keys
+
+    def wanted(config: str) -> bool:
+        return not keys or config in keys
 
     def result(code: ErrorCode, message: str | None, configs: list[Any]) -> Any:
         return _Result(
             error_code=int(code),
             error_message=truncate_message(message),
-            resource_type=resource.resource_type,
+            resource_type=resource.type,
             resource_name=name,
             configs=configs,
         )
 
-    if resource.resource_type == ResourceType.TOPIC:
+    if resource.type == ResourceType.TOPIC:
         error = topic_name_error(name)
         if error is not None:
             return result(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {error}", [])
@@ -64,10 +100,10 @@ def _describe(broker: BrokerApi, resource: Any, *, synonyms: bool) -> Any:
                 [],
             )
         return result(ErrorCode.NONE, None, _describe_topic(broker, topic, keys, synonyms=synonyms))
-    if resource.resource_type == ResourceType.BROKER:
+    if resource.type == ResourceType.BROKER:
         if not name:
-            # The dynamic defaults of all brokers, of which there are none.
-            return result(ErrorCode.NONE, None, [])
+            configs = _dynamic_broker_configs(broker, name)
+            return result(ErrorCode.NONE, None, [each for each in configs if wanted(each.name)])
         if name != str(broker.node_id):
             message = (
                 f"Unexpected broker id, expected {broker.node_id} or empty string, "
@@ -75,18 +111,20 @@ def _describe(broker: BrokerApi, resource: Any, *, synonyms: bool) -> Any:
             )
             return result(ErrorCode.INVALID_REQUEST, message, [])
         configs = [
-            _broker_config(config)
-            for config in broker_configs(broker.settings, broker.node_id)
-            if keys is None or config.name in keys
+            *map(_broker_config, broker_configs(broker.settings, broker.node_id)),
+            *_dynamic_broker_configs(broker, name),
         ]
-        return result(ErrorCode.NONE, None, configs)
-    return result(
-        ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {resource.resource_type}", []
-    )
+        return result(ErrorCode.NONE, None, [each for each in configs if wanted(each.name)])
+    if resource.type == ResourceType.GROUP:
+        if not name:
+            return result(ErrorCode.INVALID_REQUEST, "Group name must not be empty", [])
+        configs = _describe_group(broker, name, synonyms=synonyms)
+        return result(ErrorCode.NONE, None, [each for each in configs if wanted(each.name)])
+    return result(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {resource.type}", [])
 
 
 def _describe_topic(
-    broker: BrokerApi, topic: Topic, keys: list[str] | None, *, synonyms: bool
+    broker: BrokerApi, topic: Topic, keys: tuple[str, ...] | None, *, synonyms: bool
 ) -> list[Any]:
     """Return a topic's configs: all of them, or those named in `keys`."""
     found = []
@@ -120,32 +158,80 @@ def _describe_topic(
     return found
 
 
+def _describe_group(broker: BrokerApi, group: str, *, synonyms: bool) -> list[Any]:
+    """Return the configs of a group, whether or not the group exists."""
+    own = broker.metadata.resource_configs.get((ResourceType.GROUP, group), {})
+    found = []
+    for name, config in GROUP_CONFIGS.items():
+        value = own.get(name, config.default(broker.settings))
+        source = ConfigSource.GROUP_CONFIG if name in own else ConfigSource.DEFAULT_CONFIG
+        found.append(
+            _Config(
+                name=name,
+                value=value,
+                read_only=False,
+                config_source=int(source),
+                is_sensitive=False,
+                synonyms=[_Synonym(name=name, value=value, source=int(source))] if synonyms else [],
+                config_type=int(config.type),
+                documentation=None,
+            )
+        )
+    return found
+
+
+def _dynamic_broker_configs(broker: BrokerApi, name: str) -> list[Any]:
+    """Return the changed configs of a broker, or of all brokers if its name is empty."""
+    own = broker.metadata.resource_configs.get((ResourceType.BROKER, name), {})
+    of_all = broker.metadata.resource_configs.get((ResourceType.BROKER, ""), {})
+    return [
+        _broker_config(
+            BrokerConfig(
+                key,
+                value,
+                BROKER_CONFIGS[key].type,
+                ConfigSource.DYNAMIC_BROKER_CONFIG
+                if name and key in own
+                else ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG,
+            )
+        )
+        for key, value in {**of_all, **own}.items()
+    ]
+
+
 def _broker_config(config: BrokerConfig) -> Any:
     return _Config(
         name=config.name,
         value=config.value,
         read_only=True,
         config_source=int(config.source),
-        is_sensitive=False,
+        is_sensitive=config.is_sensitive,
         synonyms=[],
         config_type=int(config.type),
         documentation=None,
     )
 
 
-def error_response(request: Any, code: ErrorCode) -> Any:
+def error_response(request: Request, code: ErrorCode) -> Any:
     """Return the response with an error for every resource."""
     return DescribeConfigsResponse(
         results=[
             _Result(
                 error_code=int(code),
                 error_message=None,
-                resource_type=resource.resource_type,
-                resource_name=resource.resource_name,
+                resource_type=resource.type,
+                resource_name=resource.name,
                 configs=[],
             )
             for resource in request.resources
         ]
+    )
+
+
+def subjects(broker: BrokerApi, request: Request) -> RequestSubjects:
+    """Return what a request names."""
+    return request_subjects(
+        topics=(each.name for each in request.resources if each.type == ResourceType.TOPIC)
     )
 
 
@@ -156,6 +242,8 @@ API = ServedApi(
     response=DescribeConfigsResponse,
     min_version=1,
     max_version=4,
+    decode=decode,
     handle=describe_configs,
     error_response=error_response,
+    subjects=subjects,
 )

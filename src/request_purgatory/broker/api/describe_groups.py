@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from kafka.protocol.admin import DescribeGroupsRequest, DescribeGroupsResponse
 
 from request_purgatory.broker.api.authorized_operations import ON_GROUPS
 from request_purgatory.broker.api.broker_api import BrokerApi
+from request_purgatory.broker.api.request_subjects import request_subjects
 from request_purgatory.broker.api.served_api import ServedApi
 from request_purgatory.broker.groups.results import GroupDescription
-from request_purgatory.broker.request_context import RequestContext
+from request_purgatory.broker.request_context import RequestContext, RequestSubjects
 from request_purgatory.broker.wire.error_code import ErrorCode
 
 _Group = DescribeGroupsResponse.DescribedGroup
@@ -21,12 +23,25 @@ _Member = _Group.DescribedGroupMember
 GROUP_ID_NOT_FOUND_SINCE = 6
 
 
-def describe_groups(broker: BrokerApi, context: RequestContext, request: Any) -> None:
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request for groups, with the operations that the client may do on them or without."""
+
+    group_ids: tuple[str, ...]
+    include_authorized_operations: bool
+
+
+def decode(message: Any, context: RequestContext) -> Request:
+    """Return what the handler needs of a request."""
+    return Request(tuple(message.groups), message.include_authorized_operations)
+
+
+def describe_groups(broker: BrokerApi, context: RequestContext, request: Request) -> None:
     """Handle a DescribeGroups request; a group that is named twice has one result."""
     operations = ON_GROUPS if request.include_authorized_operations else None
     groups = [
         encode(broker.groups.describe_group(group_id), operations, context.version)
-        for group_id in dict.fromkeys(request.groups)
+        for group_id in dict.fromkeys(request.group_ids)
     ]
     context.reply(DescribeGroupsResponse(throttle_time_ms=0, groups=groups))
 
@@ -61,7 +76,7 @@ def encode(group: GroupDescription, operations: frozenset[int] | None, version: 
     )
 
 
-def error_response(request: Any, code: ErrorCode) -> Any:
+def error_response(request: Request, code: ErrorCode) -> Any:
     """Return the response with an error for every group."""
     return DescribeGroupsResponse(
         groups=[
@@ -73,9 +88,14 @@ def error_response(request: Any, code: ErrorCode) -> Any:
                 protocol_data="",
                 members=[],
             )
-            for group_id in request.groups
+            for group_id in request.group_ids
         ]
     )
+
+
+def subjects(broker: BrokerApi, request: Request) -> RequestSubjects:
+    """Return what a request names."""
+    return request_subjects(groups=request.group_ids)
 
 
 API = ServedApi(
@@ -85,6 +105,8 @@ API = ServedApi(
     response=DescribeGroupsResponse,
     min_version=0,
     max_version=6,
+    decode=decode,
     handle=describe_groups,
     error_response=error_response,
+    subjects=subjects,
 )

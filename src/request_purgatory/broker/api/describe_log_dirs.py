@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from kafka.protocol.admin import DescribeLogDirsRequest, DescribeLogDirsResponse
 
 from request_purgatory.broker.api.broker_api import BrokerApi
+from request_purgatory.broker.api.request_subjects import request_subjects
+from request_purgatory.broker.api.requested_topic import RequestedTopic
 from request_purgatory.broker.api.served_api import ServedApi
 from request_purgatory.broker.metadata.topics import TopicPartition
 from request_purgatory.broker.replication.replica import Replica
-from request_purgatory.broker.request_context import RequestContext
+from request_purgatory.broker.request_context import RequestContext, RequestSubjects
 from request_purgatory.broker.wire.error_code import ErrorCode
 
 _Directory = DescribeLogDirsResponse.DescribeLogDirsResult
@@ -18,15 +21,29 @@ _Topic = _Directory.DescribeLogDirsTopic
 _Partition = _Topic.DescribeLogDirsPartition
 
 
-def describe_log_dirs(broker: BrokerApi, context: RequestContext, request: Any) -> None:
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request for the logs of partitions; None is all of them."""
+
+    topics: tuple[RequestedTopic, ...] | None
+
+
+def decode(message: Any, context: RequestContext) -> Request:
+    """Return what the handler needs of a request."""
+    if message.topics is None:
+        return Request(None)
+    return Request(
+        tuple(RequestedTopic(each.topic, tuple(each.partitions)) for each in message.topics)
+    )
+
+
+def describe_log_dirs(broker: BrokerApi, context: RequestContext, request: Request) -> None:
     """Handle a DescribeLogDirs request: describe all partitions, or those that are named."""
     replicas = broker.replicas.replicas
     found = list(replicas.values())
     if request.topics is not None:
         wanted = {
-            TopicPartition(topic.topic, partition)
-            for topic in request.topics
-            for partition in topic.partitions
+            TopicPartition(name, index) for name, indexes in request.topics for index in indexes
         }
         found = [replica for key, replica in replicas.items() if key in wanted]
     topics: dict[str, list[Any]] = {}
@@ -63,10 +80,15 @@ def _describe(replica: Replica) -> Any:
     )
 
 
-def error_response(request: Any, code: ErrorCode) -> Any:
+def error_response(request: Request, code: ErrorCode) -> Any:
     """Return the response with an error; old versions have one in each directory only."""
     directory = _Directory(error_code=int(code), log_dir="", topics=[])
     return DescribeLogDirsResponse(error_code=int(code), results=[directory])
+
+
+def subjects(broker: BrokerApi, request: Request) -> RequestSubjects:
+    """Return what a request names; one for all partitions names none."""
+    return request_subjects(partitions=request.topics or ())
 
 
 API = ServedApi(
@@ -76,6 +98,8 @@ API = ServedApi(
     response=DescribeLogDirsResponse,
     min_version=1,
     max_version=4,
+    decode=decode,
     handle=describe_log_dirs,
     error_response=error_response,
+    subjects=subjects,
 )

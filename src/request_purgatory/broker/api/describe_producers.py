@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from kafka.protocol.admin import DescribeProducersRequest, DescribeProducersResponse
 
 from request_purgatory.broker.api.broker_api import BrokerApi
+from request_purgatory.broker.api.request_subjects import request_subjects
+from request_purgatory.broker.api.requested_topic import RequestedTopic
 from request_purgatory.broker.api.served_api import ServedApi
 from request_purgatory.broker.metadata.topics import TopicPartition, topic_name_error
-from request_purgatory.broker.request_context import RequestContext
+from request_purgatory.broker.request_context import RequestContext, RequestSubjects
 from request_purgatory.broker.wire.error_code import ErrorCode
 
 _Topic = DescribeProducersResponse.TopicResponse
@@ -21,12 +24,26 @@ _Producer = _Partition.ProducerState
 _MAX_MESSAGE_CHARACTERS = 400
 
 
-def describe_producers(broker: BrokerApi, context: RequestContext, request: Any) -> None:
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request for the producers of partitions."""
+
+    topics: tuple[RequestedTopic, ...]
+
+
+def decode(message: Any, context: RequestContext) -> Request:
+    """Return what the handler needs of a request."""
+    return Request(
+        tuple(RequestedTopic(each.name, tuple(each.partition_indexes)) for each in message.topics)
+    )
+
+
+def describe_producers(broker: BrokerApi, context: RequestContext, request: Request) -> None:
     """Handle a DescribeProducers request: describe the producers of this broker's replicas."""
     # Each partition once: a small request that repeats one would have a huge response.
     wanted: dict[str, dict[int, None]] = {}
-    for topic in request.topics:
-        wanted.setdefault(topic.name, {}).update(dict.fromkeys(topic.partition_indexes))
+    for name, indexes in request.topics:
+        wanted.setdefault(name, {}).update(dict.fromkeys(indexes))
     context.reply(
         DescribeProducersResponse(
             throttle_time_ms=0,
@@ -83,17 +100,19 @@ def _refused(index: int, code: ErrorCode, message: str | None = None) -> Any:
     )
 
 
-def error_response(request: Any, code: ErrorCode) -> Any:
+def error_response(request: Request, code: ErrorCode) -> Any:
     """Return the response with an error for every partition."""
     return DescribeProducersResponse(
         topics=[
-            _Topic(
-                name=topic.name,
-                partitions=[_refused(index, code) for index in topic.partition_indexes],
-            )
-            for topic in request.topics
+            _Topic(name=name, partitions=[_refused(index, code) for index in indexes])
+            for name, indexes in request.topics
         ]
     )
+
+
+def subjects(broker: BrokerApi, request: Request) -> RequestSubjects:
+    """Return what a request names."""
+    return request_subjects(partitions=request.topics)
 
 
 API = ServedApi(
@@ -103,6 +122,8 @@ API = ServedApi(
     response=DescribeProducersResponse,
     min_version=0,
     max_version=0,
+    decode=decode,
     handle=describe_producers,
     error_response=error_response,
+    subjects=subjects,
 )

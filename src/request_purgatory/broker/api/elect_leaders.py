@@ -2,26 +2,56 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from kafka.protocol.admin import ElectLeadersRequest, ElectLeadersResponse
 
 from request_purgatory.broker.api.broker_api import BrokerApi
+from request_purgatory.broker.api.request_subjects import request_subjects
+from request_purgatory.broker.api.requested_topic import RequestedTopic
 from request_purgatory.broker.api.served_api import ServedApi
 from request_purgatory.broker.metadata.controller import ControllerError
 from request_purgatory.broker.metadata.topics import TopicPartition
-from request_purgatory.broker.request_context import RequestContext
+from request_purgatory.broker.request_context import RequestContext, RequestSubjects
 from request_purgatory.broker.wire.error_code import ErrorCode
 from request_purgatory.broker.wire.limits import truncate_message
 
 _Topic = ElectLeadersResponse.ReplicaElectionResult
 _Partition = _Topic.PartitionResult
 
-#: The election types of the protocol. Requests of version 0 have none, and mean the first.
+#: The first version with an election type, and the types. Older ones mean the first type.
+ELECTION_TYPE_SINCE = 1
 _PREFERRED, _UNCLEAN = 0, 1
 
 
-def elect_leaders(broker: BrokerApi, context: RequestContext, request: Any) -> None:
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request for elections.
+
+    Attributes:
+        election_type: One of the types above, or an unknown one.
+        topics: The partitions; None is all.
+        timeout_ms: How long the response may wait, in milliseconds.
+    """
+
+    election_type: int
+    topics: tuple[RequestedTopic, ...] | None
+    timeout_ms: int
+
+
+def decode(message: Any, context: RequestContext) -> Request:
+    """Return what the handler needs of a request."""
+    topics = None
+    if message.topic_partitions is not None:
+        topics = tuple(
+            RequestedTopic(each.topic, tuple(each.partitions)) for each in message.topic_partitions
+        )
+    election_type = message.election_type if context.version >= ELECTION_TYPE_SINCE else _PREFERRED
+    return Request(election_type, topics, message.timeout_ms)
+
+
+def elect_leaders(broker: BrokerApi, context: RequestContext, request: Request) -> None:
     """Handle an ElectLeaders request; the response waits until this broker knows the leaders."""
     if not broker.reaches_controller:
         context.reply(error_response(request, ErrorCode.REQUEST_TIMED_OUT))
@@ -30,13 +60,12 @@ def elect_leaders(broker: BrokerApi, context: RequestContext, request: Any) -> N
         context.reply(error_response(request, ErrorCode.INVALID_REQUEST))
         return
     controller = broker.controller
-    if request.topic_partitions is None:
-        wanted = [
-            (topic.name, [each.index for each in topic.partitions])
+    wanted = request.topics
+    if wanted is None:
+        wanted = tuple(
+            RequestedTopic(topic.name, tuple(each.index for each in topic.partitions))
             for topic in controller.topics.values()
-        ]
-    else:
-        wanted = [(topic.topic, topic.partitions) for topic in request.topic_partitions]
+        )
     keys = dict.fromkeys(TopicPartition(name, each) for name, indexes in wanted for each in indexes)
     try:
         results = controller.elect_leaders(keys, is_unclean=request.election_type == _UNCLEAN)
@@ -52,7 +81,7 @@ def elect_leaders(broker: BrokerApi, context: RequestContext, request: Any) -> N
     def reply(late: set[TopicPartition]) -> None:
         # As in Kafka, the response to a request for all partitions leaves out those whose leader
         # has not changed, but not their topics.
-        hidden = ErrorCode.ELECTION_NOT_NEEDED if request.topic_partitions is None else None
+        hidden = ErrorCode.ELECTION_NOT_NEEDED if request.topics is None else None
         context.reply(
             ElectLeadersResponse(
                 error_code=0,
@@ -80,18 +109,20 @@ def _result(index: int, error: ErrorCode, message: str | None = None) -> Any:
     )
 
 
-def error_response(request: Any, code: ErrorCode) -> Any:
+def error_response(request: Request, code: ErrorCode) -> Any:
     """Return the response with an error for every partition."""
     return ElectLeadersResponse(
         error_code=int(code),
         replica_election_results=[
-            _Topic(
-                topic=topic.topic,
-                partition_result=[_result(index, code) for index in topic.partitions],
-            )
-            for topic in request.topic_partitions or []
+            _Topic(topic=name, partition_result=[_result(index, code) for index in indexes])
+            for name, indexes in request.topics or ()
         ],
     )
+
+
+def subjects(broker: BrokerApi, request: Request) -> RequestSubjects:
+    """Return what a request names; one for all partitions names none."""
+    return request_subjects(partitions=request.topics or ())
 
 
 API = ServedApi(
@@ -101,7 +132,9 @@ API = ServedApi(
     response=ElectLeadersResponse,
     min_version=0,
     max_version=2,
-    recorded_timeout_ms=lambda request: int(request.timeout_ms),
+    recorded_timeout_ms=lambda request: request.timeout_ms,
+    decode=decode,
     handle=elect_leaders,
     error_response=error_response,
+    subjects=subjects,
 )

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from kafka.protocol import consumer
 
 from request_purgatory.broker.api.broker_api import BrokerApi
+from request_purgatory.broker.api.request_subjects import request_subjects
 from request_purgatory.broker.api.served_api import ServedApi
 from request_purgatory.broker.metadata.topics import TopicPartition
 from request_purgatory.broker.replication.delayed_fetch import (
@@ -23,9 +24,14 @@ from request_purgatory.broker.replication.fetch_sessions import (
     FetchSessionError,
     changed_partitions,
 )
-from request_purgatory.broker.request_context import RequestContext
+from request_purgatory.broker.request_context import RequestContext, RequestSubjects
 from request_purgatory.broker.wire.error_code import ErrorCode
-from request_purgatory.broker.wire.fetch_request import read_fetch_request
+from request_purgatory.broker.wire.fetch_request import (
+    FetchRequest,
+    FetchTopic,
+    ForgottenTopic,
+    read_fetch_request,
+)
 from request_purgatory.broker.wire.fetch_response import (
     EpochEndOffset,
     FetchableTopicResponse,
@@ -50,11 +56,16 @@ _WRONG_LEADER = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH
 class _UnknownTopic(NamedTuple):
     """The error for a partition of a topic id that does not exist."""
 
-    topic_id: uuid.UUID
+    topic_id: uuid.UUID | None
     partition: FetchedPartition
 
 
-def fetch(broker: BrokerApi, context: RequestContext, request: Any) -> None:
+def decode(message: FetchRequest, context: RequestContext) -> FetchRequest:
+    """Return the message itself: `read_fetch_request` has read what the handler needs."""
+    return message
+
+
+def fetch(broker: BrokerApi, context: RequestContext, request: FetchRequest) -> None:
     """Handle a Fetch request: read partitions, at once or when enough records are available.
 
     1. Look up the requested partitions; with topic ids, some may be of unknown topics.
@@ -88,11 +99,11 @@ def fetch(broker: BrokerApi, context: RequestContext, request: Any) -> None:
     is_refused = bool(unknown or missing)
     params = _fetch_params(broker, context, request, replica_id, at_once=is_refused)
     response = _FetchReply(broker, context, session, unknown, missing)
-    context.operation = broker.replicas.fetch(params, existing, response.send)
+    context.operation = broker.fetches.fetch(params, existing, response.send)
 
 
 def _requested_targets(
-    broker: BrokerApi, request: Any, *, by_id: bool
+    broker: BrokerApi, request: FetchRequest, *, by_id: bool
 ) -> tuple[list[FetchTarget], list[_UnknownTopic]]:
     """Return the partitions that a request names, and those of unknown topic ids."""
     targets: dict[TopicPartition, FetchTarget] = {}
@@ -117,12 +128,14 @@ def _requested_targets(
     return list(targets.values()), unknown
 
 
-def _topic_name(broker: BrokerApi, topic: Any, *, by_id: bool) -> str | None:
-    return broker.metadata.names.get(topic.topic_id) if by_id else str(topic.topic)
+def _topic_name(
+    broker: BrokerApi, topic: FetchTopic | ForgottenTopic, *, by_id: bool
+) -> str | None:
+    return broker.metadata.topic_name(topic.topic_id) if by_id else topic.topic
 
 
 def _open_session(
-    broker: BrokerApi, context: RequestContext, request: Any, targets: list[FetchTarget]
+    broker: BrokerApi, context: RequestContext, request: FetchRequest, targets: list[FetchTarget]
 ) -> FetchSession | None:
     """Open or continue the request's fetch session, and update the session's partitions.
 
@@ -137,7 +150,7 @@ def _open_session(
     by_id = context.version >= TOPIC_ID_SINCE
     forgotten = [
         TopicPartition(_topic_name(broker, topic, by_id=by_id) or "", index)
-        for topic in request.forgotten_topics_data or []
+        for topic in request.forgotten_topics_data
         for index in topic.partitions
     ]
     return broker.fetch_sessions.open(
@@ -150,16 +163,16 @@ def _open_session(
     )
 
 
-def _replica_id(context: RequestContext, request: Any) -> int:
+def _replica_id(context: RequestContext, request: FetchRequest) -> int:
     """Return the id of the follower that sent a request; below 0 for a consumer."""
     if context.version >= REPLICA_STATE_SINCE and request.replica_state:
-        return int(request.replica_state.replica_id)
-    return int(request.replica_id)
+        return request.replica_state.replica_id
+    return request.replica_id
 
 
 def _is_throttled(broker: BrokerApi, context: RequestContext, session: FetchSession | None) -> bool:
     """Return whether a consumer is over its quota, and its request has been answered."""
-    throttle_ms = broker.fetch_throttle_ms(context.client.client_id, 0)
+    throttle_ms = broker.fetch_throttle_ms(context.client, 0)
     if not throttle_ms:
         return False
     context.throttle_ms = throttle_ms
@@ -174,7 +187,12 @@ def _is_throttled(broker: BrokerApi, context: RequestContext, session: FetchSess
 
 
 def _fetch_params(
-    broker: BrokerApi, context: RequestContext, request: Any, replica_id: int, *, at_once: bool
+    broker: BrokerApi,
+    context: RequestContext,
+    request: FetchRequest,
+    replica_id: int,
+    *,
+    at_once: bool,
 ) -> FetchParams:
     max_wait_ms = 0 if at_once else request.max_wait_ms
     max_bytes = min(request.max_bytes, broker.settings.fetch_max_bytes)
@@ -216,7 +234,9 @@ class _FetchReply:
         self._count_bytes(partitions)
         leaders: set[int] = set()
         topics = self._topics(partitions, leaders)
-        endpoints = self._broker.endpoints(leaders)
+        endpoints = (
+            self._broker.endpoints(leaders, self._context.client.listener) if leaders else ()
+        )
         self._context.reply(
             FetchResponse(
                 throttle_time_ms=self._context.throttle_ms,
@@ -231,12 +251,14 @@ class _FetchReply:
         """Count the records for the consumer's quota; they throttle its next request."""
         size = sum(len(partition.records) for partition in partitions)
         if size:
-            self._broker.fetch_throttle_ms(self._context.client.client_id, size)
+            self._broker.fetch_throttle_ms(self._context.client, size)
 
-    def _topics(self, partitions: Iterable[FetchedPartition], leaders: set[int]) -> list[Any]:
+    def _topics(
+        self, partitions: Iterable[FetchedPartition], leaders: set[int]
+    ) -> list[FetchableTopicResponse]:
         """Return the topics of the response; adds the leaders that it names to `leaders`."""
         by_id = self._context.version >= TOPIC_ID_SINCE
-        topics: dict[tuple[str, uuid.UUID | None], list[Any]] = {}
+        topics: dict[tuple[str, uuid.UUID | None], list[PartitionData]] = {}
         for topic_id, partition in self._unknown:
             topics.setdefault(("", topic_id), []).append(self._partition(partition, leaders))
         for partition in partitions:
@@ -248,7 +270,7 @@ class _FetchReply:
             for (name, topic_id), each in topics.items()
         ]
 
-    def _partition(self, fetched: FetchedPartition, leaders: set[int]) -> Any:
+    def _partition(self, fetched: FetchedPartition, leaders: set[int]) -> PartitionData:
         partition = PartitionData(
             partition_index=fetched.key.partition,
             error_code=int(fetched.error),
@@ -268,7 +290,7 @@ class _FetchReply:
         return partition
 
 
-def error_response(request: Any, code: ErrorCode) -> Any:
+def error_response(request: FetchRequest, code: ErrorCode) -> Any:
     """Return the response with an error for every partition."""
     return FetchResponse(
         error_code=int(code),
@@ -292,6 +314,21 @@ def error_response(request: Any, code: ErrorCode) -> Any:
     )
 
 
+def subjects(broker: BrokerApi, request: FetchRequest) -> RequestSubjects:
+    """Return what a request names, and the partitions of its session."""
+    requested = [
+        (
+            topic.topic or broker.metadata.topic_name(topic.topic_id),
+            [each.partition for each in topic.partitions],
+        )
+        for topic in request.topics
+    ]
+    if request.session_epoch > 0:
+        cached = broker.fetch_sessions.partitions_of(request.session_id)
+        requested += [(key.topic, [key.partition]) for key in cached]
+    return request_subjects(partitions=requested)
+
+
 API = ServedApi(
     key=1,
     name="Fetch",
@@ -303,6 +340,8 @@ API = ServedApi(
     max_version=18,
     max_response_bytes=None,
     holds_records=True,
+    decode=decode,
     handle=fetch,
     error_response=error_response,
+    subjects=subjects,
 )

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 from kafka.protocol.metadata import FindCoordinatorRequest, FindCoordinatorResponse
 
 from request_purgatory.broker.api.broker_api import BrokerApi
+from request_purgatory.broker.api.request_subjects import request_subjects
 from request_purgatory.broker.api.served_api import ServedApi
 from request_purgatory.broker.metadata.controller import ControllerError
 from request_purgatory.broker.metadata.topics import NO_LEADER, OFFSETS_TOPIC, TopicPartition
-from request_purgatory.broker.request_context import RequestContext
+from request_purgatory.broker.request_context import RequestContext, RequestSubjects
 from request_purgatory.broker.wire.error_code import ErrorCode
 
 _Coordinator = FindCoordinatorResponse.Coordinator
@@ -28,22 +30,47 @@ BATCHED_SINCE = 4
 LIBRDKAFKA_VERSION = 2
 
 
-def find_coordinator(broker: BrokerApi, context: RequestContext, request: Any) -> None:
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request for coordinators.
+
+    Attributes:
+        key_type: The type of the keys; that of groups in old versions.
+        keys: The keys, such as the ids of groups.
+        is_batched: The response has a list of coordinators; otherwise there is one key.
+    """
+
+    key_type: int
+    keys: tuple[str, ...]
+    is_batched: bool
+
+
+def decode(message: Any, context: RequestContext) -> Request:
+    """Return what the handler needs of a request."""
+    is_batched = context.version >= BATCHED_SINCE
+    return Request(
+        message.key_type if context.version >= KEY_TYPE_SINCE else GROUP,
+        tuple(message.coordinator_keys) if is_batched else (message.key,),
+        is_batched,
+    )
+
+
+def find_coordinator(broker: BrokerApi, context: RequestContext, request: Request) -> None:
     """Handle a FindCoordinator request: look up the brokers that coordinate groups."""
-    has_key_type = context.version >= KEY_TYPE_SINCE
-    key_type = request.key_type if has_key_type else GROUP
-    if context.version >= BATCHED_SINCE:
-        coordinators = [
-            _Coordinator(**_find_coordinator(broker, key, key_type, context.version), key=key)
-            for key in request.coordinator_keys
-        ]
+    found = [
+        (key, _find_coordinator(broker, context, key, request.key_type)) for key in request.keys
+    ]
+    if request.is_batched:
+        coordinators = [_Coordinator(**each, key=key) for key, each in found]
         context.reply(FindCoordinatorResponse(coordinators=coordinators))
         return
-    coordinator = _find_coordinator(broker, request.key, key_type, context.version)
+    ((_, coordinator),) = found
     context.reply(FindCoordinatorResponse(**coordinator))
 
 
-def _find_coordinator(broker: BrokerApi, key: str, key_type: int, version: int) -> dict[str, Any]:
+def _find_coordinator(
+    broker: BrokerApi, context: RequestContext, key: str, key_type: int
+) -> dict[str, Any]:
     """Return the fields of one coordinator: the leader of the group's offsets partition."""
     code = ErrorCode.NONE
     leader = NO_LEADER
@@ -54,7 +81,7 @@ def _find_coordinator(broker: BrokerApi, key: str, key_type: int, version: int) 
         # Clients would retry COORDINATOR_NOT_AVAILABLE for ever.
         code = (
             ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-            if version == LIBRDKAFKA_VERSION
+            if context.version == LIBRDKAFKA_VERSION
             else ErrorCode.UNSUPPORTED_VERSION
         )
         message = "This broker does not support transactions."
@@ -75,7 +102,7 @@ def _find_coordinator(broker: BrokerApi, key: str, key_type: int, version: int) 
             "host": "",
             "port": -1,
         }
-    (endpoint,) = broker.endpoints([leader])
+    (endpoint,) = broker.endpoints([leader], context.client.listener)
     return {
         "error_code": 0,
         "error_message": None,
@@ -85,13 +112,13 @@ def _find_coordinator(broker: BrokerApi, key: str, key_type: int, version: int) 
     }
 
 
-def error_response(request: Any, code: ErrorCode) -> Any:
+def error_response(request: Request, code: ErrorCode) -> Any:
     """Return the response with an error for every key."""
     coordinators = [
         _Coordinator(
             key=key, node_id=-1, host="", port=-1, error_code=int(code), error_message=None
         )
-        for key in request.coordinator_keys or []
+        for key in (request.keys if request.is_batched else ())
     ]
     return FindCoordinatorResponse(
         error_code=int(code),
@@ -103,6 +130,11 @@ def error_response(request: Any, code: ErrorCode) -> Any:
     )
 
 
+def subjects(broker: BrokerApi, request: Request) -> RequestSubjects:
+    """Return what a request names."""
+    return request_subjects(groups=request.keys if request.key_type == GROUP else ())
+
+
 API = ServedApi(
     key=10,
     name="FindCoordinator",
@@ -110,6 +142,8 @@ API = ServedApi(
     response=FindCoordinatorResponse,
     min_version=0,
     max_version=6,
+    decode=decode,
     handle=find_coordinator,
     error_response=error_response,
+    subjects=subjects,
 )

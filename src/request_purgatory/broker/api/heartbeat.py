@@ -7,28 +7,37 @@ from typing import Any
 from kafka.protocol.consumer import HeartbeatRequest, HeartbeatResponse
 
 from request_purgatory.broker.api.broker_api import BrokerApi
+from request_purgatory.broker.api.request_subjects import request_subjects
 from request_purgatory.broker.api.served_api import ServedApi
 from request_purgatory.broker.groups.requests import Heartbeat
-from request_purgatory.broker.request_context import RequestContext
+from request_purgatory.broker.request_context import RequestContext, RequestSubjects
 from request_purgatory.broker.wire.error_code import ErrorCode
 
 
-def heartbeat(broker: BrokerApi, context: RequestContext, request: Any) -> None:
-    """Handle a Heartbeat request."""
-    code = broker.groups.heartbeat(
-        Heartbeat(
-            group_id=request.group_id,
-            generation_id=request.generation_id,
-            member_id=request.member_id,
-            instance_id=request.group_instance_id,
-        )
+def decode(message: Any, context: RequestContext) -> Heartbeat:
+    """Return what the handler needs of a request."""
+    return Heartbeat(
+        group_id=message.group_id,
+        generation_id=message.generation_id,
+        member_id=message.member_id,
+        instance_id=message.group_instance_id,
     )
+
+
+def heartbeat(broker: BrokerApi, context: RequestContext, request: Heartbeat) -> None:
+    """Handle a Heartbeat request."""
+    code = broker.groups.heartbeat(request)
     context.reply(HeartbeatResponse(throttle_time_ms=0, error_code=int(code)))
 
 
-def error_response(request: Any, code: ErrorCode) -> Any:
+def error_response(request: Heartbeat, code: ErrorCode) -> Any:
     """Return the response with an error."""
     return HeartbeatResponse(error_code=int(code))
+
+
+def subjects(broker: BrokerApi, request: Heartbeat) -> RequestSubjects:
+    """Return what a request names."""
+    return request_subjects(groups=[request.group_id])
 
 
 API = ServedApi(
@@ -38,6 +47,8 @@ API = ServedApi(
     response=HeartbeatResponse,
     min_version=0,
     max_version=4,
+    decode=decode,
     handle=heartbeat,
     error_response=error_response,
+    subjects=subjects,
 )

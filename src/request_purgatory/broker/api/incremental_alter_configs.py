@@ -1,4 +1,4 @@
-"""IncrementalAlterConfigs: change some configs of topics."""
+"""IncrementalAlterConfigs: change some configs."""
 
 from __future__ import annotations
 
@@ -7,18 +7,29 @@ from typing import Any
 from kafka.protocol.admin import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
 
 from request_purgatory.broker.api.broker_api import BrokerApi
-from request_purgatory.broker.api.config_changes import alter_topics, refuse_all
+from request_purgatory.broker.api.config_changes import (
+    Request,
+    alter_resources,
+    refuse_all,
+    subjects,
+)
+from request_purgatory.broker.api.config_changes import decode as decode_changes
 from request_purgatory.broker.api.served_api import ServedApi
 from request_purgatory.broker.request_context import RequestContext
 from request_purgatory.broker.wire.error_code import ErrorCode
 
 
-def incremental_alter_configs(broker: BrokerApi, context: RequestContext, request: Any) -> None:
-    """Handle an IncrementalAlterConfigs request: change some configs of topics."""
-    context.reply(alter_topics(broker, request, IncrementalAlterConfigsResponse, incremental=True))
+def decode(message: Any, context: RequestContext) -> Request:
+    """Return what the handler needs of a request."""
+    return decode_changes(message, is_incremental=True)
 
 
-def error_response(request: Any, code: ErrorCode) -> Any:
+def incremental_alter_configs(broker: BrokerApi, context: RequestContext, request: Request) -> None:
+    """Handle an IncrementalAlterConfigs request: change some configs."""
+    context.reply(alter_resources(broker, request, IncrementalAlterConfigsResponse))
+
+
+def error_response(request: Request, code: ErrorCode) -> Any:
     """Return the response with an error for every resource."""
     return refuse_all(request, IncrementalAlterConfigsResponse, code)
 
@@ -30,6 +41,8 @@ API = ServedApi(
     response=IncrementalAlterConfigsResponse,
     min_version=0,
     max_version=1,
+    decode=decode,
     handle=incremental_alter_configs,
     error_response=error_response,
+    subjects=subjects,
 )

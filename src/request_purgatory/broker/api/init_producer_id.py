@@ -2,18 +2,44 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from kafka.protocol.producer import InitProducerIdRequest, InitProducerIdResponse
 
 from request_purgatory.broker.api.broker_api import BrokerApi
+from request_purgatory.broker.api.request_subjects import no_subjects
 from request_purgatory.broker.api.served_api import ServedApi
 from request_purgatory.broker.metadata.controller import ControllerError
 from request_purgatory.broker.request_context import RequestContext
 from request_purgatory.broker.wire.error_code import ErrorCode
 
 
-def init_producer_id(broker: BrokerApi, context: RequestContext, request: Any) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """A request for a producer id.
+
+    Attributes:
+        transactional_id: The id of a transactional producer; None for an idempotent one.
+        producer_id: The id that the producer has; -1 for none.
+        producer_epoch: The epoch of that id; -1 for none.
+    """
+
+    transactional_id: str | None
+    producer_id: int
+    producer_epoch: int
+
+
+def decode(message: Any, context: RequestContext) -> Request:
+    """Return what the handler needs of a request."""
+    return Request(
+        transactional_id=message.transactional_id,
+        producer_id=message.producer_id,
+        producer_epoch=message.producer_epoch,
+    )
+
+
+def init_producer_id(broker: BrokerApi, context: RequestContext, request: Request) -> None:
     """Handle an InitProducerId request."""
     if request.transactional_id is not None:
         # Transactions are not supported: there is no transaction coordinator.
@@ -37,7 +63,7 @@ def init_producer_id(broker: BrokerApi, context: RequestContext, request: Any) -
     context.reply(InitProducerIdResponse(error_code=0, producer_id=producer_id, producer_epoch=0))
 
 
-def error_response(request: Any, code: ErrorCode) -> Any:
+def error_response(request: Request, code: ErrorCode) -> Any:
     """Return the response with an error."""
     return InitProducerIdResponse(error_code=int(code), producer_id=-1, producer_epoch=-1)
 
@@ -49,6 +75,8 @@ API = ServedApi(
     response=InitProducerIdResponse,
     min_version=0,
     max_version=5,
+    decode=decode,
     handle=init_producer_id,
     error_response=error_response,
+    subjects=no_subjects,
 )

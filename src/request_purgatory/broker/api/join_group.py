@@ -7,10 +7,11 @@ from typing import Any
 from kafka.protocol.consumer import JoinGroupRequest, JoinGroupResponse
 
 from request_purgatory.broker.api.broker_api import BrokerApi
+from request_purgatory.broker.api.request_subjects import request_subjects
 from request_purgatory.broker.api.served_api import ServedApi
 from request_purgatory.broker.groups.requests import JoinRequest
 from request_purgatory.broker.groups.results import JoinResult
-from request_purgatory.broker.request_context import Client, RequestContext
+from request_purgatory.broker.request_context import RequestContext, RequestSubjects
 from request_purgatory.broker.wire.error_code import ErrorCode
 from request_purgatory.broker.wire.errors import WireError
 from request_purgatory.broker.wire.limits import MAX_TEXT_BYTES
@@ -32,48 +33,46 @@ NULLABLE_PROTOCOL_NAME_SINCE = 7
 SKIP_ASSIGNMENT_SINCE = 9
 
 
-def join_group(broker: BrokerApi, context: RequestContext, request: Any) -> None:
-    """Handle a JoinGroup request.
+def decode(message: Any, context: RequestContext) -> JoinRequest:
+    """Return what the handler needs of a request.
 
     Raises:
         WireError: There are too many protocols, or the client id or instance id is too long for the
             member id.
     """
-    if len(request.protocols) > MAX_PROTOCOLS:
+    if len(message.protocols) > MAX_PROTOCOLS:
         raise WireError(
-            f"JoinGroup with {len(request.protocols):,} protocols exceeds the limit of "
+            f"JoinGroup with {len(message.protocols):,} protocols exceeds the limit of "
             f"{MAX_PROTOCOLS:,}"
         )
-    member_name = (request.group_instance_id or context.client.client_id).encode()
+    member_name = (message.group_instance_id or context.client.client_id).encode()
     max_bytes = MAX_TEXT_BYTES - _MEMBER_ID_SUFFIX_BYTES
     if len(member_name) > max_bytes:
         raise WireError(
             f"JoinGroup with a client or instance id of {len(member_name):,} bytes exceeds the "
             f"limit of {max_bytes:,}"
         )
-    broker.groups.join_group(
-        decode(request, context.client, context.version),
-        lambda result: context.reply(encode(result, context.version)),
-    )
-
-
-def decode(request: Any, client: Client, version: int) -> JoinRequest:
-    """Return what the coordinator gets of a request."""
+    version = context.version
     return JoinRequest(
-        group_id=request.group_id,
-        member_id=request.member_id,
-        instance_id=request.group_instance_id,
-        client=client,
-        rebalance_timeout_ms=max(request.rebalance_timeout_ms, 0)
+        group_id=message.group_id,
+        member_id=message.member_id,
+        instance_id=message.group_instance_id,
+        client=context.client,
+        rebalance_timeout_ms=max(message.rebalance_timeout_ms, 0)
         if version >= REBALANCE_TIMEOUT_SINCE
-        else request.session_timeout_ms,
-        session_timeout_ms=request.session_timeout_ms,
-        protocol_type=request.protocol_type,
-        protocols=tuple({each.name: bytes(each.metadata) for each in request.protocols}.items()),
-        reason=f"client reason: {request.reason or 'not provided'}",
+        else message.session_timeout_ms,
+        session_timeout_ms=message.session_timeout_ms,
+        protocol_type=message.protocol_type,
+        protocols=tuple({each.name: bytes(each.metadata) for each in message.protocols}.items()),
+        reason=f"client reason: {message.reason or 'not provided'}",
         requires_known_member_id=version >= MEMBER_ID_REQUIRED_SINCE,
         supports_skip_assignment=version >= SKIP_ASSIGNMENT_SINCE,
     )
+
+
+def join_group(broker: BrokerApi, context: RequestContext, request: JoinRequest) -> None:
+    """Handle a JoinGroup request."""
+    broker.groups.join_group(request, lambda result: context.reply(encode(result, context.version)))
 
 
 def encode(result: JoinResult, version: int) -> Any:
@@ -99,13 +98,7 @@ def encode(result: JoinResult, version: int) -> Any:
     )
 
 
-def recorded_timeout_ms(request: Any) -> int:
-    """Return the rebalance timeout, in version 0 the session timeout."""
-    timeout_ms = request.rebalance_timeout_ms
-    return int(timeout_ms if timeout_ms >= 0 else request.session_timeout_ms)
-
-
-def error_response(request: Any, code: ErrorCode) -> Any:
+def error_response(request: JoinRequest, code: ErrorCode) -> Any:
     """Return the response with an error."""
     return JoinGroupResponse(
         error_code=int(code),
@@ -118,6 +111,11 @@ def error_response(request: Any, code: ErrorCode) -> Any:
     )
 
 
+def subjects(broker: BrokerApi, request: JoinRequest) -> RequestSubjects:
+    """Return what a request names."""
+    return request_subjects(groups=[request.group_id])
+
+
 API = ServedApi(
     key=11,
     name="JoinGroup",
@@ -125,7 +123,9 @@ API = ServedApi(
     response=JoinGroupResponse,
     min_version=0,
     max_version=9,
-    recorded_timeout_ms=recorded_timeout_ms,
+    recorded_timeout_ms=lambda request: request.rebalance_timeout_ms,
+    decode=decode,
     handle=join_group,
     error_response=error_response,
+    subjects=subjects,
 )

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from kafka.protocol.consumer import LeaveGroupRequest, LeaveGroupResponse
 
 from request_purgatory.broker.api.broker_api import BrokerApi
+from request_purgatory.broker.api.request_subjects import request_subjects
 from request_purgatory.broker.api.served_api import ServedApi
 from request_purgatory.broker.groups.requests import LeavingMember
-from request_purgatory.broker.request_context import RequestContext
+from request_purgatory.broker.request_context import RequestContext, RequestSubjects
 from request_purgatory.broker.wire.error_code import ErrorCode
 
 _Member = LeaveGroupResponse.MemberResponse
@@ -18,19 +20,43 @@ _Member = LeaveGroupResponse.MemberResponse
 MEMBER_LIST_SINCE = 3
 
 
-def leave_group(broker: BrokerApi, context: RequestContext, request: Any) -> None:
-    """Handle a LeaveGroup request.
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request to remove members from a group.
+
+    Attributes:
+        group_id: The group's id.
+        members: The members.
+        has_member_list: The response has the results of the members; otherwise there is one member.
+    """
+
+    group_id: str
+    members: tuple[LeavingMember, ...]
+    has_member_list: bool
+
+
+def decode(message: Any, context: RequestContext) -> Request:
+    """Return what the handler needs of a request.
 
     Old versions are about their sender. Later ones list members, which may be named by their
     instance id alone.
     """
-    if context.version < MEMBER_LIST_SINCE:
-        left = broker.groups.leave_group(request.group_id, [LeavingMember(request.member_id)])
+    has_member_list = context.version >= MEMBER_LIST_SINCE
+    members = (
+        tuple(LeavingMember(each.member_id, each.group_instance_id) for each in message.members)
+        if has_member_list
+        else (LeavingMember(message.member_id),)
+    )
+    return Request(message.group_id, members, has_member_list)
+
+
+def leave_group(broker: BrokerApi, context: RequestContext, request: Request) -> None:
+    """Handle a LeaveGroup request."""
+    left = broker.groups.leave_group(request.group_id, request.members)
+    if not request.has_member_list:
         code = left.members[0] if left.members else left.error
         context.reply(LeaveGroupResponse(throttle_time_ms=0, error_code=int(code), members=[]))
         return
-    leaving = [LeavingMember(each.member_id, each.group_instance_id) for each in request.members]
-    left = broker.groups.leave_group(request.group_id, leaving)
     # Without results of the members, the whole request has an error.
     context.reply(
         LeaveGroupResponse(
@@ -42,15 +68,20 @@ def leave_group(broker: BrokerApi, context: RequestContext, request: Any) -> Non
                     group_instance_id=member.instance_id,
                     error_code=int(error),
                 )
-                for member, error in zip(leaving, left.members, strict=False)
+                for member, error in zip(request.members, left.members, strict=False)
             ],
         )
     )
 
 
-def error_response(request: Any, code: ErrorCode) -> Any:
+def error_response(request: Request, code: ErrorCode) -> Any:
     """Return the response with an error."""
     return LeaveGroupResponse(error_code=int(code), members=[])
+
+
+def subjects(broker: BrokerApi, request: Request) -> RequestSubjects:
+    """Return what a request names."""
+    return request_subjects(groups=[request.group_id])
 
 
 API = ServedApi(
@@ -60,6 +91,8 @@ API = ServedApi(
     response=LeaveGroupResponse,
     min_version=0,
     max_version=5,
+    decode=decode,
     handle=leave_group,
     error_response=error_response,
+    subjects=subjects,
 )

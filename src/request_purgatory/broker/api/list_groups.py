@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from kafka.protocol.admin import ListGroupsRequest, ListGroupsResponse
 
 from request_purgatory.broker.api.broker_api import BrokerApi
+from request_purgatory.broker.api.request_subjects import no_subjects
 from request_purgatory.broker.api.served_api import ServedApi
 from request_purgatory.broker.request_context import RequestContext
 from request_purgatory.broker.wire.error_code import ErrorCode
@@ -14,9 +16,22 @@ from request_purgatory.broker.wire.error_code import ErrorCode
 _Listed = ListGroupsResponse.ListedGroup
 
 
-def list_groups(broker: BrokerApi, context: RequestContext, request: Any) -> None:
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request for the groups of some states and types; empty is all."""
+
+    states: tuple[str, ...]
+    types: tuple[str, ...]
+
+
+def decode(message: Any, context: RequestContext) -> Request:
+    """Return what the handler needs of a request."""
+    return Request(tuple(message.states_filter or ()), tuple(message.types_filter or ()))
+
+
+def list_groups(broker: BrokerApi, context: RequestContext, request: Request) -> None:
     """Handle a ListGroups request."""
-    listed = broker.groups.list_groups(request.states_filter or (), request.types_filter or ())
+    listed = broker.groups.list_groups(request.states, request.types)
     context.reply(
         ListGroupsResponse(
             throttle_time_ms=0,
@@ -34,7 +49,7 @@ def list_groups(broker: BrokerApi, context: RequestContext, request: Any) -> Non
     )
 
 
-def error_response(request: Any, code: ErrorCode) -> Any:
+def error_response(request: Request, code: ErrorCode) -> Any:
     """Return the response with an error."""
     return ListGroupsResponse(error_code=int(code), groups=[])
 
@@ -46,6 +61,8 @@ API = ServedApi(
     response=ListGroupsResponse,
     min_version=0,
     max_version=5,
+    decode=decode,
     handle=list_groups,
     error_response=error_response,
+    subjects=no_subjects,
 )

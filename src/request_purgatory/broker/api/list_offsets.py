@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 from typing import Any
 
 from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse
 
 from request_purgatory.broker.api.broker_api import BrokerApi
 from request_purgatory.broker.api.leader_replica import leader_replica
+from request_purgatory.broker.api.request_subjects import request_subjects
 from request_purgatory.broker.api.served_api import ServedApi
 from request_purgatory.broker.metadata.topics import TopicPartition
 from request_purgatory.broker.replication.replica import Replica, ReplicaError
-from request_purgatory.broker.request_context import RequestContext
+from request_purgatory.broker.request_context import RequestContext, RequestSubjects
 from request_purgatory.broker.wire.error_code import ErrorCode
 
 _ListedTopic = ListOffsetsResponse.ListOffsetsTopicResponse
@@ -36,17 +38,67 @@ SPECIAL_TIMESTAMP_SINCE = {
 }
 
 
-def list_offsets(broker: BrokerApi, context: RequestContext, request: Any) -> None:
+@dataclass(frozen=True, slots=True)
+class PartitionQuestion:
+    """A question for an offset of a partition.
+
+    Attributes:
+        index: The partition's number.
+        timestamp: A timestamp in milliseconds since 1970, or a special one.
+        current_leader_epoch: The leader epoch that the client knows; -1 for none.
+    """
+
+    index: int
+    timestamp: int
+    current_leader_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class TopicQuestions:
+    """The questions for a topic's partitions."""
+
+    name: str
+    partitions: tuple[PartitionQuestion, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request for offsets, of a follower or of a client."""
+
+    is_follower: bool
+    topics: tuple[TopicQuestions, ...]
+
+
+def decode(message: Any, context: RequestContext) -> Request:
+    """Return what the handler needs of a request."""
+    return Request(
+        message.replica_id >= 0,
+        tuple(
+            TopicQuestions(
+                topic.name,
+                tuple(
+                    PartitionQuestion(
+                        each.partition_index, each.timestamp, each.current_leader_epoch
+                    )
+                    for each in topic.partitions
+                ),
+            )
+            for topic in message.topics
+        ),
+    )
+
+
+def list_offsets(broker: BrokerApi, context: RequestContext, request: Request) -> None:
     """Handle a ListOffsets request: look up the earliest, the latest or a timestamp's offset."""
     counts = Counter(
-        TopicPartition(topic.name, partition.partition_index)
+        TopicPartition(topic.name, partition.index)
         for topic in request.topics
         for partition in topic.partitions
     )
     topics = []
     for topic in request.topics:
         # A partition that is named twice has one result, an error.
-        by_index = {partition.partition_index: partition for partition in topic.partitions}
+        by_index = {partition.index: partition for partition in topic.partitions}
         results = []
         for index, partition in by_index.items():
             key = TopicPartition(topic.name, index)
@@ -62,9 +114,9 @@ def list_offsets(broker: BrokerApi, context: RequestContext, request: Any) -> No
 def _list_partition(
     broker: BrokerApi,
     context: RequestContext,
-    request: Any,
+    request: Request,
     key: TopicPartition,
-    partition: Any,
+    partition: PartitionQuestion,
     *,
     is_named_once: bool,
 ) -> Any:
@@ -81,7 +133,7 @@ def _list_partition(
         try:
             replica = leader_replica(broker, key, partition.current_leader_epoch)
             result.timestamp, result.offset, result.leader_epoch = _find_offset(
-                replica, timestamp, is_follower=request.replica_id >= 0
+                replica, timestamp, is_follower=request.is_follower
             )
         except ReplicaError as error:
             result.error_code = int(error.code)
@@ -119,19 +171,28 @@ def _find_offset(replica: Replica, timestamp: int, *, is_follower: bool) -> tupl
     return found[0], found[1], log.epoch_at(found[1])
 
 
-def error_response(request: Any, code: ErrorCode) -> Any:
+def error_response(request: Request, code: ErrorCode) -> Any:
     """Return the response with an error for every partition."""
     return ListOffsetsResponse(
         topics=[
             _ListedTopic(
                 name=topic.name,
                 partitions=[
-                    _Listed(partition_index=partition.partition_index, error_code=int(code))
+                    _Listed(partition_index=partition.index, error_code=int(code))
                     for partition in topic.partitions
                 ],
             )
             for topic in request.topics
         ]
+    )
+
+
+def subjects(broker: BrokerApi, request: Request) -> RequestSubjects:
+    """Return what a request names."""
+    return request_subjects(
+        partitions=(
+            (topic.name, (each.index for each in topic.partitions)) for topic in request.topics
+        )
     )
 
 
@@ -142,6 +203,8 @@ API = ServedApi(
     response=ListOffsetsResponse,
     min_version=1,
     max_version=10,
+    decode=decode,
     handle=list_offsets,
     error_response=error_response,
+    subjects=subjects,
 )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
 from typing import Any
+from uuid import UUID
 
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
@@ -13,6 +15,7 @@ from request_purgatory.broker.api.partition_limits import (
     MAX_TOPICS_PER_METADATA,
     available_partitions,
 )
+from request_purgatory.broker.api.request_subjects import request_subjects
 from request_purgatory.broker.api.served_api import ServedApi
 from request_purgatory.broker.metadata.controller import ControllerError
 from request_purgatory.broker.metadata.topics import (
@@ -22,7 +25,7 @@ from request_purgatory.broker.metadata.topics import (
     Topic,
     topic_name_error,
 )
-from request_purgatory.broker.request_context import RequestContext
+from request_purgatory.broker.request_context import RequestContext, RequestSubjects
 from request_purgatory.broker.wire.error_code import ErrorCode
 
 _Broker = MetadataResponse.MetadataResponseBroker
@@ -37,33 +40,68 @@ TOPIC_ID_SINCE = 10
 NULL_TOPIC_NAME_SINCE = 12
 
 
-def metadata(broker: BrokerApi, context: RequestContext, request: Any) -> None:
-    """Handle a Metadata request; missing topics are created where this is allowed."""
+@dataclass(frozen=True, slots=True)
+class DescribedTopic:
+    """A topic to describe, named by its name or by its id."""
+
+    name: str | None
+    topic_id: UUID | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """A request for topics and brokers.
+
+    Attributes:
+        topics: The topics; None is all.
+        may_create: Missing topics may be created.
+        include_topic_operations: Whether the response is to list what the client may do to topics.
+        include_cluster_operations: The same of the cluster.
+    """
+
+    topics: tuple[DescribedTopic, ...] | None
+    may_create: bool
+    include_topic_operations: bool
+    include_cluster_operations: bool
+
+
+def decode(message: Any, context: RequestContext) -> Request:
+    """Return what the handler needs of a request."""
     version = context.version
-    requested = request.topics
-    if requested is None or (version < EMPTY_TOPICS_IS_NONE_SINCE and not requested):
+    topics = None
+    if message.topics or (message.topics is not None and version >= EMPTY_TOPICS_IS_NONE_SINCE):
+        topics = tuple(DescribedTopic(each.name, each.topic_id) for each in message.topics)
+    return Request(
+        topics=topics,
+        may_create=version < AUTO_TOPIC_CREATION_FLAG_SINCE or message.allow_auto_topic_creation,
+        include_topic_operations=message.include_topic_authorized_operations,
+        include_cluster_operations=message.include_cluster_authorized_operations,
+    )
+
+
+def metadata(broker: BrokerApi, context: RequestContext, request: Request) -> None:
+    """Handle a Metadata request; missing topics are created where this is allowed."""
+    if request.topics is None:
         topics = [_describe_topic(broker, topic) for topic in broker.metadata.topics.values()]
     else:
-        may_create = version < AUTO_TOPIC_CREATION_FLAG_SINCE or request.allow_auto_topic_creation
-        unique = {(topic.name, topic.topic_id): topic for topic in requested}
         max_topics = len(broker.metadata.topics) + MAX_TOPICS_PER_METADATA
         found = [
             _find_topic(
                 broker,
                 context,
                 topic,
-                may_create=may_create and len(broker.metadata.topics) < max_topics,
+                may_create=request.may_create and len(broker.metadata.topics) < max_topics,
             )
-            for topic in unique.values()
+            for topic in dict.fromkeys(request.topics)
         ]
         # In Kafka's order: existing topics first.
         topics = sorted(found, key=lambda topic: topic.error_code != 0)
-    if request.include_topic_authorized_operations:
+    if request.include_topic_operations:
         for topic in topics:
             topic.authorized_operations = ON_TOPICS
     brokers = [
         _Broker(node_id=each["node_id"], host=each["host"], port=each["port"], rack=None)
-        for each in broker.endpoints(broker.metadata.alive())
+        for each in broker.endpoints(broker.metadata.alive(), context.client.listener)
     ]
     context.reply(
         MetadataResponse(
@@ -71,20 +109,18 @@ def metadata(broker: BrokerApi, context: RequestContext, request: Any) -> None:
             cluster_id=broker.controller.cluster_id,
             controller_id=broker.controller.controller_id,
             topics=topics,
-            authorized_operations=(
-                ON_THE_CLUSTER if request.include_cluster_authorized_operations else None
-            ),
+            authorized_operations=(ON_THE_CLUSTER if request.include_cluster_operations else None),
         )
     )
 
 
 def _find_topic(
-    broker: BrokerApi, context: RequestContext, requested: Any, *, may_create: bool
+    broker: BrokerApi, context: RequestContext, requested: DescribedTopic, *, may_create: bool
 ) -> Any:
     """Return the response's topic for one that the request names, by name or by id."""
-    topic_id = requested.topic_id
-    if context.version >= TOPIC_ID_SINCE and topic_id is not None and topic_id.int != 0:
-        name = broker.metadata.names.get(topic_id)
+    name, topic_id = requested.name, requested.topic_id
+    if topic_id is not None:
+        name = broker.metadata.topic_name(topic_id)
         if name is None:
             return _Topic(
                 error_code=int(ErrorCode.UNKNOWN_TOPIC_ID),
@@ -92,16 +128,14 @@ def _find_topic(
                 topic_id=topic_id,
                 partitions=[],
             )
-    else:
-        name = requested.name
-    topic = broker.metadata.topics.get(name)
+    topic = broker.metadata.topics.get(name or "")
     if topic is not None:
         return _describe_topic(broker, topic)
     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if may_create and (broker.settings.auto_create_topics_enable or name == OFFSETS_TOPIC):
-        code = _create_topic(broker, name)
+        code = _create_topic(broker, name or "")
         if code is ErrorCode.NONE and broker.settings.auto_create_topics_at_once:
-            return _describe_topic(broker, broker.metadata.topics[name])
+            return _describe_topic(broker, broker.metadata.topics[name or ""])
         if code is ErrorCode.NONE:
             # As in Kafka, the client finds the topic when it repeats the request.
             code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -155,13 +189,23 @@ def _describe_partition(partition: Partition, alive: AbstractSet[int]) -> Any:
     )
 
 
-def error_response(request: Any, code: ErrorCode) -> Any:
+def error_response(request: Request, code: ErrorCode) -> Any:
     """Return the response with an error for every topic."""
     topics = [
         _Topic(error_code=int(code), name=topic.name or "", topic_id=topic.topic_id, partitions=[])
-        for topic in request.topics or []
+        for topic in request.topics or ()
     ]
     return MetadataResponse(brokers=[], topics=topics, error_code=int(code))
+
+
+def subjects(broker: BrokerApi, request: Request) -> RequestSubjects:
+    """Return what a request names; one for all topics names none."""
+    return request_subjects(
+        topics=(
+            topic.name or broker.metadata.topic_name(topic.topic_id)
+            for topic in request.topics or ()
+        )
+    )
 
 
 API = ServedApi(
@@ -171,6 +215,8 @@ API = ServedApi(
     response=MetadataResponse,
     min_version=0,
     max_version=13,
+    decode=decode,
     handle=metadata,
     error_response=error_response,
+    subjects=subjects,
 )

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from kafka.protocol.consumer import OffsetCommitRequest, OffsetCommitResponse
 
 from request_purgatory.broker.api.broker_api import BrokerApi
+from request_purgatory.broker.api.request_subjects import request_subjects
 from request_purgatory.broker.api.served_api import ServedApi
-from request_purgatory.broker.api.unknown_partitions import (
-    RequestedPartitions,
-    split_partitions,
-    topic_results,
-)
+from request_purgatory.broker.api.unknown_partitions import split_partitions, topic_results
 from request_purgatory.broker.groups.requests import CommitRequest, OffsetToCommit
-from request_purgatory.broker.request_context import RequestContext
+from request_purgatory.broker.request_context import RequestContext, RequestSubjects
 from request_purgatory.broker.wire.error_code import ErrorCode
 
 _Topic = OffsetCommitResponse.OffsetCommitResponseTopic
@@ -28,7 +26,55 @@ MAX_RETENTION_MS = 2**62
 GROUP_ID_NOT_FOUND_SINCE = 9
 
 
-def offset_commit(broker: BrokerApi, context: RequestContext, request: Any) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """A request to commit offsets, also of partitions that do not exist.
+
+    Attributes:
+        group_id: As in `CommitRequest`, and so are the following ones.
+        generation_id: See there.
+        member_id: See there.
+        instance_id: See there.
+        retention_ms: See there.
+        topics: The topics' names, and the offsets to commit.
+    """
+
+    group_id: str
+    generation_id: int
+    member_id: str
+    instance_id: str | None
+    retention_ms: int
+    topics: tuple[tuple[str, tuple[OffsetToCommit, ...]], ...]
+
+
+def decode(message: Any, context: RequestContext) -> Request:
+    """Return what the handler needs of a request."""
+    return Request(
+        group_id=message.group_id,
+        generation_id=message.generation_id_or_member_epoch,
+        member_id=message.member_id,
+        instance_id=message.group_instance_id,
+        retention_ms=min(message.retention_time_ms, MAX_RETENTION_MS),
+        topics=tuple(
+            (
+                topic.name,
+                tuple(
+                    OffsetToCommit(
+                        topic.name,
+                        each.partition_index,
+                        each.committed_offset,
+                        each.committed_leader_epoch,
+                        each.committed_metadata or "",
+                    )
+                    for each in topic.partitions
+                ),
+            )
+            for topic in message.topics
+        ),
+    )
+
+
+def offset_commit(broker: BrokerApi, context: RequestContext, request: Request) -> None:
     """Handle an OffsetCommit request; offsets of unknown partitions are refused."""
     requested = split_partitions(broker, request.topics)
 
@@ -36,48 +82,44 @@ def offset_commit(broker: BrokerApi, context: RequestContext, request: Any) -> N
         topics = topic_results(requested, errors, _Topic, _Partition)
         context.reply(OffsetCommitResponse(throttle_time_ms=0, topics=topics))
 
-    if requested.known or not requested.unknown:
-        broker.groups.commit_offsets(decode(request, requested, context.version), reply)
-    else:
+    if requested.unknown and not requested.known:
         reply(())
-
-
-def decode(request: Any, requested: RequestedPartitions, version: int) -> CommitRequest:
-    """Return what the coordinator gets of a request: the offsets of partitions that exist."""
-    return CommitRequest(
+        return
+    commit = CommitRequest(
         group_id=request.group_id,
-        generation_id=request.generation_id_or_member_epoch,
+        generation_id=request.generation_id,
         member_id=request.member_id,
-        instance_id=request.group_instance_id,
-        retention_ms=min(request.retention_time_ms, MAX_RETENTION_MS),
-        knows_group_id_not_found=version >= GROUP_ID_NOT_FOUND_SINCE,
-        offsets=tuple(
-            OffsetToCommit(
-                topic,
-                each.partition_index,
-                each.committed_offset,
-                each.committed_leader_epoch,
-                each.committed_metadata or "",
-            )
-            for topic, partitions in requested.known
-            for each in partitions
-        ),
+        instance_id=request.instance_id,
+        retention_ms=request.retention_ms,
+        knows_group_id_not_found=context.version >= GROUP_ID_NOT_FOUND_SINCE,
+        offsets=tuple(each for _, partitions in requested.known for each in partitions),
     )
+    broker.groups.commit_offsets(commit, reply)
 
 
-def error_response(request: Any, code: ErrorCode) -> Any:
+def error_response(request: Request, code: ErrorCode) -> Any:
     """Return the response with an error for every partition."""
     return OffsetCommitResponse(
         topics=[
             _Topic(
-                name=topic.name,
+                name=name,
                 partitions=[
-                    _Partition(partition_index=partition.partition_index, error_code=int(code))
-                    for partition in topic.partitions
+                    _Partition(partition_index=each.partition, error_code=int(code))
+                    for each in offsets
                 ],
             )
-            for topic in request.topics
+            for name, offsets in request.topics
         ]
+    )
+
+
+def subjects(broker: BrokerApi, request: Request) -> RequestSubjects:
+    """Return what a request names."""
+    return request_subjects(
+        partitions=(
+            (name, (each.partition for each in partitions)) for name, partitions in request.topics
+        ),
+        groups=[request.group_id],
     )
 
 
@@ -88,6 +130,8 @@ API = ServedApi(
     response=OffsetCommitResponse,
     min_version=2,
     max_version=9,
+    decode=decode,
     handle=offset_commit,
     error_response=error_response,
+    subjects=subjects,
 )

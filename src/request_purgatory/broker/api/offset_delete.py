@@ -2,25 +2,52 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from kafka.protocol.consumer import OffsetDeleteRequest, OffsetDeleteResponse
 
 from request_purgatory.broker.api.broker_api import BrokerApi
+from request_purgatory.broker.api.request_subjects import request_subjects
 from request_purgatory.broker.api.served_api import ServedApi
 from request_purgatory.broker.api.unknown_partitions import (
     split_partitions,
     topic_results,
 )
 from request_purgatory.broker.groups.results import DeleteOffsetsResult
-from request_purgatory.broker.request_context import RequestContext
+from request_purgatory.broker.metadata.topics import TopicPartition
+from request_purgatory.broker.request_context import RequestContext, RequestSubjects
 from request_purgatory.broker.wire.error_code import ErrorCode
 
 _Topic = OffsetDeleteResponse.OffsetDeleteResponseTopic
 _Partition = _Topic.OffsetDeleteResponsePartition
 
 
-def offset_delete(broker: BrokerApi, context: RequestContext, request: Any) -> None:
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request to delete a group's offsets of partitions, by topic."""
+
+    group_id: str
+    topics: tuple[tuple[str, tuple[TopicPartition, ...]], ...]
+
+
+def decode(message: Any, context: RequestContext) -> Request:
+    """Return what the handler needs of a request."""
+    return Request(
+        message.group_id,
+        tuple(
+            (
+                topic.name,
+                tuple(
+                    TopicPartition(topic.name, each.partition_index) for each in topic.partitions
+                ),
+            )
+            for topic in message.topics
+        ),
+    )
+
+
+def offset_delete(broker: BrokerApi, context: RequestContext, request: Request) -> None:
     """Handle an OffsetDelete request; offsets of unknown partitions are refused."""
     requested = split_partitions(broker, request.topics)
 
@@ -31,17 +58,23 @@ def offset_delete(broker: BrokerApi, context: RequestContext, request: Any) -> N
         topics = topic_results(requested, deleted.partitions, _Topic, _Partition)
         context.reply(OffsetDeleteResponse(error_code=0, throttle_time_ms=0, topics=topics))
 
-    known = [
-        (topic, each.partition_index)
-        for topic, partitions in requested.known
-        for each in partitions
-    ]
+    known = [each for _, partitions in requested.known for each in partitions]
     broker.groups.delete_offsets(request.group_id, known, reply)
 
 
-def error_response(request: Any, code: ErrorCode) -> Any:
+def error_response(request: Request, code: ErrorCode) -> Any:
     """Return the response with an error."""
     return OffsetDeleteResponse(error_code=int(code), topics=[])
+
+
+def subjects(broker: BrokerApi, request: Request) -> RequestSubjects:
+    """Return what a request names."""
+    return request_subjects(
+        partitions=(
+            (name, (each.partition for each in partitions)) for name, partitions in request.topics
+        ),
+        groups=[request.group_id],
+    )
 
 
 API = ServedApi(
@@ -51,6 +84,8 @@ API = ServedApi(
     response=OffsetDeleteResponse,
     min_version=0,
     max_version=0,
+    decode=decode,
     handle=offset_delete,
     error_response=error_response,
+    subjects=subjects,
 )

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from kafka.protocol.consumer import OffsetFetchRequest, OffsetFetchResponse
 
 from request_purgatory.broker.api.broker_api import BrokerApi
+from request_purgatory.broker.api.request_subjects import request_subjects
+from request_purgatory.broker.api.requested_topic import RequestedTopic
 from request_purgatory.broker.api.served_api import ServedApi
 from request_purgatory.broker.groups.records import OffsetValue
-from request_purgatory.broker.request_context import RequestContext
+from request_purgatory.broker.request_context import RequestContext, RequestSubjects
 from request_purgatory.broker.wire.error_code import ErrorCode
 
 _Topic = OffsetFetchResponse.OffsetFetchResponseTopic
@@ -27,18 +30,58 @@ BATCHED_SINCE = 8
 MAX_GROUPS_WITH_REPEATS = 10
 
 
-def offset_fetch(broker: BrokerApi, context: RequestContext, request: Any) -> None:
-    """Handle an OffsetFetch request.
+@dataclass(frozen=True, slots=True)
+class RequestedGroup:
+    """A group, and the partitions whose offsets are asked for; None is all."""
+
+    group_id: str
+    topics: tuple[RequestedTopic, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request for the offsets of groups.
+
+    Attributes:
+        groups: The groups.
+        is_batched: The response has a list of groups; otherwise there is one group.
+        has_error_code: The response has an error code beside those of the partitions.
+    """
+
+    groups: tuple[RequestedGroup, ...]
+    is_batched: bool
+    has_error_code: bool
+
+
+def decode(message: Any, context: RequestContext) -> Request:
+    """Return what the handler needs of a request.
 
     `require_stable` has no effect because there are no transactions.
     """
-    if context.version < BATCHED_SINCE:
-        context.reply(_fetch_one(broker, context, request))
+    is_batched = context.version >= BATCHED_SINCE
+    groups = message.groups if is_batched else (message,)
+    return Request(
+        tuple(RequestedGroup(each.group_id, _requested_topics(each.topics)) for each in groups),
+        is_batched,
+        context.version >= ERROR_CODE_SINCE,
+    )
+
+
+def _requested_topics(topics: Iterable[Any] | None) -> tuple[RequestedTopic, ...] | None:
+    if topics is None:
+        return None
+    return tuple(RequestedTopic(each.name, tuple(each.partition_indexes)) for each in topics)
+
+
+def offset_fetch(broker: BrokerApi, context: RequestContext, request: Request) -> None:
+    """Handle an OffsetFetch request."""
+    if not request.is_batched:
+        context.reply(_fetch_one(broker, request))
         return
-    groups = request.groups
-    if len(groups) > MAX_GROUPS_WITH_REPEATS:
+    groups: Iterable[RequestedGroup] = request.groups
+    if len(request.groups) > MAX_GROUPS_WITH_REPEATS:
         # Each group once: a small request that repeats a group would have a huge response.
-        once: dict[str, Any] = {}
+        once: dict[str, RequestedGroup] = {}
         for group in groups:
             once.setdefault(group.group_id, group)
         groups = once.values()
@@ -49,9 +92,9 @@ def offset_fetch(broker: BrokerApi, context: RequestContext, request: Any) -> No
     )
 
 
-def _fetch_group(broker: BrokerApi, group: Any) -> Any:
+def _fetch_group(broker: BrokerApi, group: RequestedGroup) -> Any:
     """Return the result of one group of a request for several."""
-    fetched = broker.groups.fetch_offsets(group.group_id, _requested(group.topics))
+    fetched = broker.groups.fetch_offsets(group.group_id, group.topics)
     return _Group(
         group_id=group.group_id,
         topics=[
@@ -65,11 +108,12 @@ def _fetch_group(broker: BrokerApi, group: Any) -> Any:
     )
 
 
-def _fetch_one(broker: BrokerApi, context: RequestContext, request: Any) -> Any:
+def _fetch_one(broker: BrokerApi, request: Request) -> Any:
     """Return the response to a request for one group."""
-    fetched = broker.groups.fetch_offsets(request.group_id, _requested(request.topics))
+    (group,) = request.groups
+    fetched = broker.groups.fetch_offsets(group.group_id, group.topics)
     if fetched.error is not ErrorCode.NONE:
-        return _error_of_one(request, fetched.error, context.version)
+        return error_response(request, fetched.error)
     return OffsetFetchResponse(
         throttle_time_ms=0,
         error_code=0,
@@ -78,12 +122,6 @@ def _fetch_one(broker: BrokerApi, context: RequestContext, request: Any) -> Any:
             for name, partitions in fetched.topics
         ],
     )
-
-
-def _requested(topics: Iterable[Any] | None) -> list[tuple[str, list[int]]] | None:
-    if topics is None:
-        return None
-    return [(topic.name, list(topic.partition_indexes)) for topic in topics]
 
 
 def _partition(partition_class: Any, index: int, value: OffsetValue | None) -> Any:
@@ -96,10 +134,16 @@ def _partition(partition_class: Any, index: int, value: OffsetValue | None) -> A
     )
 
 
-def _error_of_one(request: Any, code: ErrorCode, version: int) -> Any:
-    """Return the response with an error of the group, in old versions of every partition."""
+def error_response(request: Request, code: ErrorCode) -> Any:
+    """Return the response with an error for every group, in old versions for every partition."""
+    groups = []
+    if request.is_batched:
+        groups = [
+            _Group(group_id=group.group_id, topics=[], error_code=int(code))
+            for group in request.groups
+        ]
     topics = []
-    if version < ERROR_CODE_SINCE:
+    if not request.has_error_code:
         topics = [
             _Topic(
                 name=name,
@@ -113,19 +157,20 @@ def _error_of_one(request: Any, code: ErrorCode, version: int) -> Any:
                     for index in indexes
                 ],
             )
-            for name, indexes in _requested(request.topics) or ()
+            for group in request.groups
+            for name, indexes in group.topics or ()
         ]
-    return OffsetFetchResponse(throttle_time_ms=0, error_code=int(code), topics=topics, groups=[])
+    return OffsetFetchResponse(
+        throttle_time_ms=0, error_code=int(code), topics=topics, groups=groups
+    )
 
 
-def error_response(request: Any, code: ErrorCode) -> Any:
-    """Return the response with an error for every group."""
-    response = _error_of_one(request, code, request.version)
-    response.groups = [
-        _Group(group_id=group.group_id, topics=[], error_code=int(code))
-        for group in request.groups or []
-    ]
-    return response
+def subjects(broker: BrokerApi, request: Request) -> RequestSubjects:
+    """Return what a request names."""
+    return request_subjects(
+        partitions=(topic for group in request.groups for topic in group.topics or ()),
+        groups=(group.group_id for group in request.groups),
+    )
 
 
 API = ServedApi(
@@ -135,6 +180,8 @@ API = ServedApi(
     response=OffsetFetchResponse,
     min_version=1,
     max_version=9,
+    decode=decode,
     handle=offset_fetch,
     error_response=error_response,
+    subjects=subjects,
 )

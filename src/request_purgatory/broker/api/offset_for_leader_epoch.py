@@ -2,32 +2,80 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from kafka.protocol.consumer import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
 
 from request_purgatory.broker.api.broker_api import BrokerApi
 from request_purgatory.broker.api.leader_replica import leader_replica
+from request_purgatory.broker.api.request_subjects import request_subjects
 from request_purgatory.broker.api.served_api import ServedApi
 from request_purgatory.broker.metadata.topics import TopicPartition
 from request_purgatory.broker.replication.replica import ReplicaError
-from request_purgatory.broker.request_context import RequestContext
+from request_purgatory.broker.request_context import RequestContext, RequestSubjects
 from request_purgatory.broker.wire.error_code import ErrorCode
 
 _EpochTopic = OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult
 _EpochEnd = _EpochTopic.EpochEndOffset
 
 
-def offset_for_leader_epoch(broker: BrokerApi, context: RequestContext, request: Any) -> None:
+@dataclass(frozen=True, slots=True)
+class PartitionQuestion:
+    """A question for the end of an epoch in a partition.
+
+    Attributes:
+        index: The partition's number.
+        current_leader_epoch: The leader epoch that the client knows; -1 for none.
+        leader_epoch: The epoch whose end is asked for.
+    """
+
+    index: int
+    current_leader_epoch: int
+    leader_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class TopicQuestions:
+    """The questions for a topic's partitions."""
+
+    name: str
+    partitions: tuple[PartitionQuestion, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request for the ends of epochs."""
+
+    topics: tuple[TopicQuestions, ...]
+
+
+def decode(message: Any, context: RequestContext) -> Request:
+    """Return what the handler needs of a request."""
+    return Request(
+        tuple(
+            TopicQuestions(
+                topic.topic,
+                tuple(
+                    PartitionQuestion(each.partition, each.current_leader_epoch, each.leader_epoch)
+                    for each in topic.partitions
+                ),
+            )
+            for topic in message.topics
+        )
+    )
+
+
+def offset_for_leader_epoch(broker: BrokerApi, context: RequestContext, request: Request) -> None:
     """Handle an OffsetForLeaderEpoch request, by which clients detect a truncated log."""
     topics = []
     for topic in request.topics:
         results = []
         for partition in topic.partitions:
             result = _EpochEnd(
-                partition=partition.partition, error_code=0, leader_epoch=-1, end_offset=-1
+                partition=partition.index, error_code=0, leader_epoch=-1, end_offset=-1
             )
-            key = TopicPartition(topic.topic, partition.partition)
+            key = TopicPartition(topic.name, partition.index)
             try:
                 log = leader_replica(broker, key, partition.current_leader_epoch).log
                 found = log.end_offset_for_epoch(partition.leader_epoch)
@@ -35,23 +83,32 @@ def offset_for_leader_epoch(broker: BrokerApi, context: RequestContext, request:
             except ReplicaError as error:
                 result.error_code = int(error.code)
             results.append(result)
-        topics.append(_EpochTopic(topic=topic.topic, partitions=results))
+        topics.append(_EpochTopic(topic=topic.name, partitions=results))
     context.reply(OffsetForLeaderEpochResponse(topics=topics))
 
 
-def error_response(request: Any, code: ErrorCode) -> Any:
+def error_response(request: Request, code: ErrorCode) -> Any:
     """Return the response with an error for every partition."""
     return OffsetForLeaderEpochResponse(
         topics=[
             _EpochTopic(
-                topic=topic.topic,
+                topic=topic.name,
                 partitions=[
-                    _EpochEnd(partition=partition.partition, error_code=int(code))
+                    _EpochEnd(partition=partition.index, error_code=int(code))
                     for partition in topic.partitions
                 ],
             )
             for topic in request.topics
         ]
+    )
+
+
+def subjects(broker: BrokerApi, request: Request) -> RequestSubjects:
+    """Return what a request names."""
+    return request_subjects(
+        partitions=(
+            (topic.name, (each.index for each in topic.partitions)) for topic in request.topics
+        )
     )
 
 
@@ -62,6 +119,8 @@ API = ServedApi(
     response=OffsetForLeaderEpochResponse,
     min_version=2,
     max_version=4,
+    decode=decode,
     handle=offset_for_leader_epoch,
     error_response=error_response,
+    subjects=subjects,
 )

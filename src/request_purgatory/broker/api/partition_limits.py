@@ -7,9 +7,6 @@ bytes that they send.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
-
 from request_purgatory.broker.api.broker_api import BrokerApi
 
 #: Kafka's limit on one CreateTopics request (`MAX_PARTITIONS_PER_BATCH`).
@@ -28,17 +25,3 @@ TOO_MANY = f"The cluster would have more than {MAX_PARTITIONS} partitions."
 def available_partitions(broker: BrokerApi) -> int:
     """Return the number of partitions that clients may still create; below 0 if exceeded."""
     return MAX_PARTITIONS - sum(len(topic.partitions) for topic in broker.metadata.topics.values())
-
-
-def requested_partitions(broker: BrokerApi, topic: Any) -> int:
-    """Return the number of partitions that an element of a CreateTopics request asks for."""
-    if topic.assignments:
-        return len(topic.assignments)
-    if topic.num_partitions == -1:
-        return broker.settings.num_partitions
-    return max(int(topic.num_partitions), 0)
-
-
-def is_excessive(broker: BrokerApi, topics: Iterable[Any]) -> bool:
-    """Return whether a CreateTopics request asks for more partitions than one request may."""
-    return sum(requested_partitions(broker, topic) for topic in topics) > MAX_PARTITIONS_PER_REQUEST

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
 from kafka.protocol import producer
 
 from request_purgatory.broker.api.broker_api import BrokerApi
+from request_purgatory.broker.api.request_subjects import request_subjects
 from request_purgatory.broker.api.served_api import ServedApi
 from request_purgatory.broker.metadata.topics import TopicPartition
 from request_purgatory.broker.replication.delayed_produce import ProducedPartition
-from request_purgatory.broker.request_context import RequestContext
+from request_purgatory.broker.request_context import RequestContext, RequestSubjects
 from request_purgatory.broker.wire.error_code import ErrorCode
 from request_purgatory.broker.wire.leaders import LeaderIdAndEpoch, NodeEndpoint
-from request_purgatory.broker.wire.produce_request import read_produce_request
+from request_purgatory.broker.wire.produce_request import ProduceRequest, read_produce_request
 from request_purgatory.broker.wire.produce_response import (
     BatchIndexAndErrorMessage,
     PartitionProduceResponse,
@@ -28,22 +30,27 @@ CURRENT_LEADER_SINCE = 10
 TOPIC_ID_SINCE = 13
 
 
-def produce(broker: BrokerApi, context: RequestContext, request: Any) -> None:
+def decode(message: ProduceRequest, context: RequestContext) -> ProduceRequest:
+    """Return the message itself: `read_produce_request` has read what the handler needs."""
+    return message
+
+
+def produce(broker: BrokerApi, context: RequestContext, request: ProduceRequest) -> None:
     """Handle a Produce request: append the records, and respond when `acks` is satisfied."""
     if request.acks not in (-1, 0, 1):
         context.reply(error_response(request, ErrorCode.INVALID_REQUIRED_ACKS))
         return
     # As in Kafka, the last entry of a partition that is named twice counts.
     refused: dict[TopicPartition, ProducedPartition] = {}
-    records: dict[TopicPartition, Any] = {}
+    records: dict[TopicPartition, bytes | memoryview | None] = {}
     size = 0
     by_id = context.version >= TOPIC_ID_SINCE
-    topic_ids: dict[str, Any] = {}
+    topic_ids: dict[str, UUID | None] = {}
     for topic in request.topic_data:
-        # The id of an unknown topic takes the place of its name.
-        name = (
-            broker.metadata.names.get(topic.topic_id, str(topic.topic_id)) if by_id else topic.name
-        )
+        name = topic.name
+        if by_id:
+            # The id of an unknown topic takes the place of its name. No name has a space.
+            name = broker.metadata.topic_name(topic.topic_id) or f"id {topic.topic_id}"
         topic_ids[name] = topic.topic_id
         for partition in topic.partition_data:
             key = TopicPartition(name, partition.index)
@@ -53,12 +60,12 @@ def produce(broker: BrokerApi, context: RequestContext, request: Any) -> None:
                 continue
             size += 0 if partition.records is None else len(partition.records)
             records[key] = partition.records
-    context.throttle_ms = broker.produce_throttle_ms(context.client.client_id, size)
+    context.throttle_ms = broker.produce_throttle_ms(context.client, size)
 
     def reply(produced: list[ProducedPartition]) -> None:
         _reply(broker, context, request, topic_ids, [*produced, *refused.values()])
 
-    context.operation = broker.replicas.append(
+    context.operation = broker.appends.append(
         request.acks, request.timeout_ms, list(records.items()), reply
     )
 
@@ -78,8 +85,8 @@ def _partition_error(broker: BrokerApi, key: TopicPartition, *, by_id: bool) -> 
 def _reply(
     broker: BrokerApi,
     context: RequestContext,
-    request: Any,
-    topic_ids: dict[str, Any],
+    request: ProduceRequest,
+    topic_ids: dict[str, UUID | None],
     produced: list[ProducedPartition],
 ) -> None:
     """Respond to a Produce request when its partitions have been appended or refused."""
@@ -90,7 +97,7 @@ def _reply(
             context.close_connection("a Produce request with acks=0 failed")
         context.reply(None)
         return
-    topics: dict[str, list[Any]] = {}
+    topics: dict[str, list[PartitionProduceResponse]] = {}
     leaders = set()
     for each in produced:
         partition = PartitionProduceResponse(
@@ -113,6 +120,7 @@ def _reply(
             partition.current_leader = LeaderIdAndEpoch(leader_id=leader, leader_epoch=epoch)
             leaders.add(leader)
         topics.setdefault(each.key.topic, []).append(partition)
+    endpoints = broker.endpoints(leaders, context.client.listener) if leaders else ()
     context.reply(
         ProduceResponse(
             responses=[
@@ -122,12 +130,12 @@ def _reply(
                 for name, partitions in topics.items()
             ],
             throttle_time_ms=context.throttle_ms,
-            node_endpoints=[NodeEndpoint(**endpoint) for endpoint in broker.endpoints(leaders)],
+            node_endpoints=[NodeEndpoint(**endpoint) for endpoint in endpoints],
         )
     )
 
 
-def error_response(request: Any, code: ErrorCode) -> Any:
+def error_response(request: ProduceRequest, code: ErrorCode) -> Any:
     """Return the response with an error for every partition; None for acks=0."""
     if request.acks == 0:
         return None
@@ -148,6 +156,19 @@ def error_response(request: Any, code: ErrorCode) -> Any:
     )
 
 
+def subjects(broker: BrokerApi, request: ProduceRequest) -> RequestSubjects:
+    """Return what a request names."""
+    return request_subjects(
+        partitions=(
+            (
+                topic.name or broker.metadata.topic_name(topic.topic_id),
+                (each.index for each in topic.partition_data),
+            )
+            for topic in request.topic_data
+        )
+    )
+
+
 API = ServedApi(
     key=0,
     name="Produce",
@@ -161,6 +182,8 @@ API = ServedApi(
     # supports no compression. Kafka therefore advertises them, and refuses them (KAFKA-18659).
     min_advertised_version=0,
     max_request_bytes=None,
+    decode=decode,
     handle=produce,
     error_response=error_response,
+    subjects=subjects,
 )

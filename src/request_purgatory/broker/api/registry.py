@@ -10,7 +10,7 @@ from typing import Any
 
 import request_purgatory.broker.api as package
 from request_purgatory.broker.api.broker_api import BrokerApi
-from request_purgatory.broker.api.served_api import ServedApi
+from request_purgatory.broker.api.served_api import R, ServedApi
 from request_purgatory.broker.request_context import RequestContext
 from request_purgatory.broker.wire.error_code import ErrorCode
 from request_purgatory.broker.wire.errors import WireError
@@ -19,7 +19,7 @@ from request_purgatory.errors import InvalidArgumentError
 logger = logging.getLogger(__name__)
 
 
-def _apis() -> Iterator[ServedApi]:
+def _apis() -> Iterator[ServedApi[Any]]:
     for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
         api = getattr(importlib.import_module(module.name), "API", None)
         if isinstance(api, ServedApi):
@@ -27,10 +27,12 @@ def _apis() -> Iterator[ServedApi]:
 
 
 #: Every API by its key.
-APIS: dict[int, ServedApi] = {api.key: api for api in sorted(_apis(), key=lambda each: each.key)}
+APIS: dict[int, ServedApi[Any]] = {
+    api.key: api for api in sorted(_apis(), key=lambda each: each.key)
+}
 
 
-def find_api(name: str) -> ServedApi:
+def find_api(name: str) -> ServedApi[Any]:
     """Return the API of a name, in any case, with or without underscores or dashes.
 
     `ListOffsets`, `list_offsets` and `list-offsets` are the same name.
@@ -46,21 +48,42 @@ def find_api(name: str) -> ServedApi:
     raise InvalidArgumentError("api", f"one of {known}", name)
 
 
-def handle(broker: BrokerApi, context: RequestContext, request: Any) -> None:
+def decode(api: ServedApi[R], message: Any, context: RequestContext) -> R:
+    """Return what an API's handler gets of a message.
+
+    Args:
+        api: The API.
+        message: The message; None for an unsupported version of ApiVersions.
+        context: The request's context.
+
+    Raises:
+        WireError: The request exceeds a limit, or a function that intercepts it has broken it.
+    """
+    try:
+        return api.decode(message, context)
+    except WireError:
+        raise
+    except Exception as error:
+        shown = "(hidden)" if api.secrets else message
+        logger.exception("can't decode a %s request: %r", api.name, shown)
+        raise WireError(f"a {api.name} request can't be decoded: {error!r}") from error
+
+
+def handle(broker: BrokerApi, api: ServedApi[R], context: RequestContext, request: R) -> None:
     """Handle a request, now or later.
 
     If the handler fails, the error is logged, and the response is UNKNOWN_SERVER_ERROR.
 
     Args:
         broker: The broker.
+        api: The API.
         context: The request's context, which takes the response.
-        request: The decoded request; None for an unsupported version of ApiVersions.
+        request: What `decode` has returned.
 
     Raises:
         WireError: The request exceeds a limit, or no error response can be built.
         Exception: The handler failed after it had sent the response.
     """
-    api = APIS[context.header.api.key]
     try:
         api.handle(broker, context, request)
     except WireError:

@@ -4,33 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Generic, TypeVar
 
 from request_purgatory.broker.api.broker_api import BrokerApi
-from request_purgatory.broker.request_context import RequestContext
+from request_purgatory.broker.request_context import RequestContext, RequestSubjects
 from request_purgatory.broker.wire.apis import Api
 from request_purgatory.broker.wire.error_code import ErrorCode
 
-#: Handles a request, now or later: the broker, the request's context, which takes the response, and
-#: the decoded request. A handler does not change the request.
-Handler: TypeAlias = Callable[[BrokerApi, RequestContext, Any], None]
-#: Builds the response that reports an error for every part of a request, as `getErrorResponse` of
-#: Kafka's request classes; None if the request gets no response.
-ErrorResponse: TypeAlias = Callable[[Any, ErrorCode], Any]
+#: What a handler gets of a request: a dataclass, which it does not change.
+R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class ServedApi(Api):
+class ServedApi(Api, Generic[R]):
     """An API with its handler.
 
     Attributes:
-        handle: Handles a request of any version that is served.
-        error_response: Builds the response to a request that is not handled, or whose handler
-            fails.
+        decode: Returns what the handler needs of a message, from the message and its context. The
+            message has the fields of Kafka's, and leaves its API's file no further. It is None if
+            the version is not supported, see `answers_unsupported_versions`.
+        handle: Handles a request of any version that is served, now or later. The request's context
+            takes the response.
+        error_response: Builds the response that reports an error for every part of a request, as
+            `getErrorResponse` of Kafka's request classes; None if the request gets no response. For
+            a request that is not handled, or whose handler fails.
+        subjects: Returns the topics, partitions and groups that a request names.
         recorded_timeout_ms: Returns for how many milliseconds a request may wait for its response,
             for a recorded trace; None if such waits are not recorded.
     """
 
-    handle: Handler
-    error_response: ErrorResponse
-    recorded_timeout_ms: Callable[[Any], int] | None = None
+    decode: Callable[[Any, RequestContext], R]
+    handle: Callable[[BrokerApi, RequestContext, R], None]
+    error_response: Callable[[R, ErrorCode], Any]
+    subjects: Callable[[BrokerApi, R], RequestSubjects]
+    recorded_timeout_ms: Callable[[R], int] | None = None

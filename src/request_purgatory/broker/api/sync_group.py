@@ -8,35 +8,34 @@ from typing import Any
 from kafka.protocol.consumer import SyncGroupRequest, SyncGroupResponse
 
 from request_purgatory.broker.api.broker_api import BrokerApi
+from request_purgatory.broker.api.request_subjects import request_subjects
 from request_purgatory.broker.api.served_api import ServedApi
 from request_purgatory.broker.groups.requests import SyncRequest
 from request_purgatory.broker.groups.results import SyncResult
-from request_purgatory.broker.request_context import RequestContext
+from request_purgatory.broker.request_context import RequestContext, RequestSubjects
 from request_purgatory.broker.wire.error_code import ErrorCode
 
 #: The first version that must name the protocol and its type.
 PROTOCOL_SINCE = 5
 
 
-def sync_group(broker: BrokerApi, context: RequestContext, request: Any) -> None:
-    """Handle a SyncGroup request."""
-    broker.groups.sync_group(
-        decode(request, context.version), lambda result: context.reply(encode(result))
-    )
-
-
-def decode(request: Any, version: int) -> SyncRequest:
-    """Return what the coordinator gets of a request."""
+def decode(message: Any, context: RequestContext) -> SyncRequest:
+    """Return what the handler needs of a request."""
     return SyncRequest(
-        group_id=request.group_id,
-        generation_id=request.generation_id,
-        member_id=request.member_id,
-        instance_id=request.group_instance_id,
-        protocol_type=request.protocol_type,
-        protocol_name=request.protocol_name,
-        requires_protocol=version >= PROTOCOL_SINCE,
-        assignments={each.member_id: bytes(each.assignment) for each in request.assignments},
+        group_id=message.group_id,
+        generation_id=message.generation_id,
+        member_id=message.member_id,
+        instance_id=message.group_instance_id,
+        protocol_type=message.protocol_type,
+        protocol_name=message.protocol_name,
+        requires_protocol=context.version >= PROTOCOL_SINCE,
+        assignments={each.member_id: bytes(each.assignment) for each in message.assignments},
     )
+
+
+def sync_group(broker: BrokerApi, context: RequestContext, request: SyncRequest) -> None:
+    """Handle a SyncGroup request."""
+    broker.groups.sync_group(request, lambda result: context.reply(encode(result)))
 
 
 def encode(result: SyncResult) -> Any:
@@ -50,11 +49,16 @@ def encode(result: SyncResult) -> Any:
     )
 
 
-def error_response(request: Any, code: ErrorCode) -> Any:
+def error_response(request: SyncRequest, code: ErrorCode) -> Any:
     """Return the response with an error."""
     return SyncGroupResponse(
         error_code=int(code), protocol_type=None, protocol_name=None, assignment=b""
     )
+
+
+def subjects(broker: BrokerApi, request: SyncRequest) -> RequestSubjects:
+    """Return what a request names."""
+    return request_subjects(groups=[request.group_id])
 
 
 API = ServedApi(
@@ -66,6 +70,8 @@ API = ServedApi(
     max_version=5,
     # A sync waits for its group's rebalance, whose timeout is not in the request.
     recorded_timeout_ms=lambda _request: sys.maxsize,
+    decode=decode,
     handle=sync_group,
     error_response=error_response,
+    subjects=subjects,
 )

@@ -3,45 +3,57 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from request_purgatory.broker.api.broker_api import BrokerApi
 from request_purgatory.broker.metadata.topics import TopicPartition
 from request_purgatory.broker.wire.error_code import ErrorCode
 
 
-class RequestedPartitions(NamedTuple):
+class RequestElement(Protocol):
+    """An element of a request for a partition."""
+
+    @property
+    def partition(self) -> int:
+        """The partition's number."""
+
+
+E = TypeVar("E", bound=RequestElement)
+
+
+class RequestedPartitions(NamedTuple, Generic[E]):
     """The partitions of a request, those that exist apart from the others."""
 
     #: The topics with a partition that exists, and the request's elements for these partitions.
-    known: list[tuple[str, list[Any]]]
+    known: list[tuple[str, list[E]]]
     #: The numbers of the other partitions, by topic.
     unknown: dict[str, list[int]]
 
 
-def split_partitions(broker: BrokerApi, topics: Iterable[Any]) -> RequestedPartitions:
+def split_partitions(
+    broker: BrokerApi, topics: Iterable[tuple[str, Iterable[E]]]
+) -> RequestedPartitions[E]:
     """Return the partitions of a request's topics.
 
     Args:
         broker: The broker.
-        topics: Elements with a `name` and `partitions`, each with a `partition_index`.
+        topics: The topics' names, and the request's elements for their partitions.
     """
-    requested = RequestedPartitions([], {})
-    for topic in topics:
+    requested = RequestedPartitions[E]([], {})
+    for name, partitions in topics:
         known = []
-        for partition in topic.partitions:
-            index = partition.partition_index
-            if broker.metadata.partition_exists(TopicPartition(topic.name, index)):
-                known.append(partition)
+        for each in partitions:
+            if broker.metadata.partition_exists(TopicPartition(name, each.partition)):
+                known.append(each)
             else:
-                requested.unknown.setdefault(topic.name, []).append(index)
+                requested.unknown.setdefault(name, []).append(each.partition)
         if known:
-            requested.known.append((topic.name, known))
+            requested.known.append((name, known))
     return requested
 
 
 def topic_results(
-    requested: RequestedPartitions,
+    requested: RequestedPartitions[E],
     errors: Iterable[ErrorCode],
     topic_class: Any,
     partition_class: Any,
@@ -59,9 +71,7 @@ def topic_results(
         topic_class(
             name=name,
             partitions=[
-                partition_class(
-                    partition_index=each.partition_index, error_code=int(next(remaining))
-                )
+                partition_class(partition_index=each.partition, error_code=int(next(remaining)))
                 for each in partitions
             ],
         )

@@ -1,0 +1,95 @@
+"""AlterClientQuotas: change the quotas of users, client ids and IP addresses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from kafka.protocol.admin import AlterClientQuotasRequest, AlterClientQuotasResponse
+
+from request_purgatory.broker.api.broker_api import BrokerApi
+from request_purgatory.broker.api.request_subjects import no_subjects
+from request_purgatory.broker.api.served_api import ServedApi
+from request_purgatory.broker.metadata.client_quotas import QuotaAlteration, quota_entity
+from request_purgatory.broker.metadata.controller import ControllerError
+from request_purgatory.broker.metadata.metadata_file import QuotaEntity
+from request_purgatory.broker.request_context import RequestContext
+from request_purgatory.broker.wire.error_code import ErrorCode
+from request_purgatory.broker.wire.limits import truncate_message
+
+_Entry = AlterClientQuotasResponse.EntryData
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request to change quotas."""
+
+    alterations: tuple[QuotaAlteration, ...]
+    validate_only: bool
+
+
+def decode(message: Any, context: RequestContext) -> Request:
+    """Return what the handler needs of a request."""
+    alterations = tuple(
+        QuotaAlteration(
+            quota_entity({each.entity_type: each.entity_name for each in entry.entity}),
+            tuple((each.key, None if each.remove else each.value) for each in entry.ops),
+        )
+        for entry in message.entries
+    )
+    return Request(alterations, bool(message.validate_only))
+
+
+def alter_client_quotas(broker: BrokerApi, context: RequestContext, request: Request) -> None:
+    """Handle an AlterClientQuotas request."""
+    if not broker.reaches_controller:
+        context.reply(error_response(request, ErrorCode.REQUEST_TIMED_OUT))
+        return
+    try:
+        results = broker.controller.alter_client_quotas(
+            request.alterations, validate_only=request.validate_only
+        )
+    except ControllerError as error:
+        context.reply(error_response(request, error.code))
+        return
+    context.reply(
+        AlterClientQuotasResponse(
+            entries=[
+                _result(
+                    entity,
+                    ErrorCode.NONE if refusal is None else ErrorCode.INVALID_REQUEST,
+                    refusal,
+                )
+                for entity, refusal in results.items()
+            ]
+        )
+    )
+
+
+def _result(entity: QuotaEntity, code: ErrorCode, message: str | None = None) -> Any:
+    return _Entry(
+        error_code=int(code),
+        error_message=truncate_message(message),
+        entity=[_Entry.EntityData(entity_type=kind, entity_name=name) for kind, name in entity],
+    )
+
+
+def error_response(request: Request, code: ErrorCode) -> Any:
+    """Return the response with an error for every entity."""
+    return AlterClientQuotasResponse(
+        entries=[_result(each.entity, code) for each in request.alterations]
+    )
+
+
+API = ServedApi(
+    key=49,
+    name="AlterClientQuotas",
+    request=AlterClientQuotasRequest,
+    response=AlterClientQuotasResponse,
+    min_version=0,
+    max_version=1,
+    decode=decode,
+    handle=alter_client_quotas,
+    error_response=error_response,
+    subjects=no_subjects,
+)

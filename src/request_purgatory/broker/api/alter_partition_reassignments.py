@@ -1,0 +1,130 @@
+"""AlterPartitionReassignments: move partitions to other brokers, or cancel that."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from kafka.protocol.admin import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+)
+
+from request_purgatory.broker.api.broker_api import BrokerApi
+from request_purgatory.broker.api.request_subjects import request_subjects
+from request_purgatory.broker.api.served_api import ServedApi
+from request_purgatory.broker.metadata.controller import ControllerError
+from request_purgatory.broker.metadata.reassignment import Reassignment
+from request_purgatory.broker.metadata.topics import TopicPartition
+from request_purgatory.broker.request_context import RequestContext, RequestSubjects
+from request_purgatory.broker.wire.error_code import ErrorCode
+from request_purgatory.broker.wire.limits import truncate_message
+
+_Topic = AlterPartitionReassignmentsResponse.ReassignableTopicResponse
+_Partition = _Topic.ReassignablePartitionResponse
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request for reassignments, by topic."""
+
+    topics: tuple[tuple[str, tuple[Reassignment, ...]], ...]
+    may_change_factor: bool
+
+
+def decode(message: Any, context: RequestContext) -> Request:
+    """Return what the handler needs of a request; version 0 allows another replication factor."""
+    topics = tuple(
+        (
+            topic.name,
+            tuple(
+                Reassignment(
+                    TopicPartition(topic.name, each.partition_index),
+                    None if each.replicas is None else tuple(each.replicas),
+                )
+                for each in topic.partitions
+            ),
+        )
+        for topic in message.topics
+    )
+    return Request(topics, bool(message.allow_replication_factor_change))
+
+
+def alter_partition_reassignments(
+    broker: BrokerApi, context: RequestContext, request: Request
+) -> None:
+    """Handle an AlterPartitionReassignments request; the response does not wait for the end."""
+    if not broker.reaches_controller:
+        context.reply(error_response(request, ErrorCode.REQUEST_TIMED_OUT))
+        return
+    wanted = [each for _, reassignments in request.topics for each in reassignments]
+    try:
+        refusals = broker.controller.alter_reassignments(
+            wanted, may_change_factor=request.may_change_factor
+        )
+    except ControllerError as error:
+        context.reply(error_response(request, error.code))
+        return
+    results = iter(refusals)
+    context.reply(
+        AlterPartitionReassignmentsResponse(
+            error_code=0,
+            allow_replication_factor_change=request.may_change_factor,
+            responses=[
+                _Topic(
+                    name=name,
+                    partitions=[_result(each, next(results)) for each in reassignments],
+                )
+                for name, reassignments in request.topics
+            ],
+        )
+    )
+
+
+def _result(reassignment: Reassignment, refusal: ControllerError | None) -> Any:
+    return _Partition(
+        partition_index=reassignment.key.partition,
+        error_code=0 if refusal is None else int(refusal.code),
+        error_message=None if refusal is None else truncate_message(str(refusal)),
+    )
+
+
+def error_response(request: Request, code: ErrorCode) -> Any:
+    """Return the response with an error for every partition."""
+    return AlterPartitionReassignmentsResponse(
+        error_code=int(code),
+        responses=[
+            _Topic(
+                name=name,
+                partitions=[
+                    _Partition(partition_index=each.key.partition, error_code=int(code))
+                    for each in reassignments
+                ],
+            )
+            for name, reassignments in request.topics
+        ],
+    )
+
+
+def subjects(broker: BrokerApi, request: Request) -> RequestSubjects:
+    """Return what a request names."""
+    return request_subjects(
+        partitions=[
+            (name, [each.key.partition for each in reassignments])
+            for name, reassignments in request.topics
+        ]
+    )
+
+
+API = ServedApi(
+    key=45,
+    name="AlterPartitionReassignments",
+    request=AlterPartitionReassignmentsRequest,
+    response=AlterPartitionReassignmentsResponse,
+    min_version=0,
+    max_version=1,
+    decode=decode,
+    handle=alter_partition_reassignments,
+    error_response=error_response,
+    subjects=subjects,
+)

@@ -1,0 +1,199 @@
+"""AlterUserScramCredentials: store and delete users' credentials."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from kafka.protocol.admin import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+)
+
+from request_purgatory.broker.api.broker_api import BrokerApi
+from request_purgatory.broker.api.request_subjects import no_subjects
+from request_purgatory.broker.api.served_api import ServedApi
+from request_purgatory.broker.metadata.controller_error import ControllerError
+from request_purgatory.broker.metadata.scram import (
+    MAX_ITERATIONS,
+    MIN_ITERATIONS,
+    ScramCredential,
+    ScramMechanism,
+    salted_credential,
+)
+from request_purgatory.broker.metadata.scram_credentials import ScramCredentials
+from request_purgatory.broker.request_context import RequestContext
+from request_purgatory.broker.wire.error_code import ErrorCode
+from request_purgatory.broker.wire.limits import truncate_message
+
+_Result = AlterUserScramCredentialsResponse.AlterUserScramCredentialsResult
+
+#: The most users with credentials: each costs up to some kilobytes for ever.
+MAX_USERS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Deletion:
+    """A credential to delete; the mechanism is a number of the protocol, or unknown."""
+
+    user: str
+    mechanism: int
+
+
+@dataclass(frozen=True, slots=True)
+class Upsertion:
+    """A credential to store."""
+
+    user: str
+    mechanism: int
+    iterations: int
+    salt: bytes
+    salted_password: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class AlterCredentials:
+    """A decoded request."""
+
+    deletions: tuple[Deletion, ...]
+    upsertions: tuple[Upsertion, ...]
+
+    @property
+    def changes(self) -> list[Deletion | Upsertion]:
+        """All of them, in their order."""
+        return [*self.deletions, *self.upsertions]
+
+
+class _Refusal(NamedTuple):
+    code: ErrorCode
+    message: str
+
+
+_TWICE = _Refusal(
+    ErrorCode.DUPLICATE_RESOURCE, "A user credential cannot be altered twice in the same request"
+)
+
+
+def decode(message: Any, context: RequestContext) -> AlterCredentials:
+    """Return the request of a message."""
+    return AlterCredentials(
+        tuple(Deletion(each.name, each.mechanism) for each in message.deletions),
+        tuple(
+            Upsertion(
+                each.name,
+                each.mechanism,
+                each.iterations,
+                bytes(each.salt),
+                bytes(each.salted_password),
+            )
+            for each in message.upsertions
+        ),
+    )
+
+
+def alter_user_scram_credentials(
+    broker: BrokerApi, context: RequestContext, request: AlterCredentials
+) -> None:
+    """Handle an AlterUserScramCredentials request: all changes of a user that is named once."""
+    if not broker.reaches_controller:
+        context.reply(error_response(request, ErrorCode.REQUEST_TIMED_OUT))
+        return
+    credentials = broker.scram_credentials
+    changes: dict[str, Deletion | Upsertion] = {}
+    refusals: dict[str, _Refusal] = {}
+    users = set(credentials.users)
+    for change in request.changes:
+        if change.user in refusals:
+            continue
+        if changes.pop(change.user, None) is not None:
+            refusals[change.user] = _TWICE
+            continue
+        refusal = _check(credentials, change, users)
+        if refusal is None:
+            users.add(change.user)
+            changes[change.user] = change
+        else:
+            refusals[change.user] = refusal
+    try:
+        credentials.alter({
+            (change.user, ScramMechanism(change.mechanism)): _credential(change)
+            for change in changes.values()
+        })
+    except ControllerError as error:
+        refusals |= dict.fromkeys(changes, _Refusal(error.code, str(error)))
+        changes.clear()
+    context.reply(
+        AlterUserScramCredentialsResponse(
+            results=[
+                *(_result(user, ErrorCode.NONE, None) for user in changes),
+                *(_result(user, *refusal) for user, refusal in refusals.items()),
+            ]
+        )
+    )
+
+
+def _check(
+    credentials: ScramCredentials, change: Deletion | Upsertion, users: set[str]
+) -> _Refusal | None:
+    """Return why a change is refused; None if it is allowed.
+
+    Args:
+        credentials: The present credentials.
+        change: The change.
+        users: The users with a credential, with those of the changes before.
+    """
+    if not change.user:
+        return _Refusal(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Username must not be empty")
+    if change.mechanism not in list(ScramMechanism):
+        return _Refusal(ErrorCode.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism")
+    if isinstance(change, Deletion):
+        if not credentials.has(change.user, ScramMechanism(change.mechanism)):
+            return _Refusal(
+                ErrorCode.RESOURCE_NOT_FOUND,
+                "Attempt to delete a user credential that does not exist",
+            )
+        return None
+    if change.iterations < MIN_ITERATIONS:
+        return _Refusal(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too few iterations")
+    if change.iterations > MAX_ITERATIONS:
+        return _Refusal(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too many iterations")
+    if change.user not in users and len(users) >= MAX_USERS:
+        return _Refusal(ErrorCode.POLICY_VIOLATION, f"There are {MAX_USERS} users")
+    return None
+
+
+def _credential(change: Deletion | Upsertion) -> ScramCredential | None:
+    """Return what a change stores; None if it deletes."""
+    if isinstance(change, Deletion):
+        return None
+    mechanism = ScramMechanism(change.mechanism)
+    return salted_credential(mechanism, change.salt, change.iterations, change.salted_password)
+
+
+def _result(user: str, code: ErrorCode, message: str | None) -> Any:
+    return _Result(user=user, error_code=int(code), error_message=truncate_message(message))
+
+
+def error_response(request: AlterCredentials, code: ErrorCode) -> Any:
+    """Return the response with an error for every user."""
+    return AlterUserScramCredentialsResponse(
+        results=[
+            _result(user, code, None)
+            for user in dict.fromkeys(each.user for each in request.changes)
+        ]
+    )
+
+
+API = ServedApi(
+    key=51,
+    name="AlterUserScramCredentials",
+    request=AlterUserScramCredentialsRequest,
+    response=AlterUserScramCredentialsResponse,
+    min_version=0,
+    max_version=0,
+    decode=decode,
+    handle=alter_user_scram_credentials,
+    error_response=error_response,
+    subjects=no_subjects,
+    secrets=frozenset({"salted_password"}),
+)

@@ -1,0 +1,60 @@
+"""CreateAcls: refused, as by a Kafka without an authorizer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from kafka.protocol.admin import CreateAclsRequest, CreateAclsResponse
+
+from request_purgatory.broker.api.broker_api import BrokerApi
+from request_purgatory.broker.api.request_subjects import no_subjects
+from request_purgatory.broker.api.served_api import ServedApi
+from request_purgatory.broker.request_context import RequestContext
+from request_purgatory.broker.wire.error_code import ErrorCode
+
+_Result = CreateAclsResponse.AclCreationResult
+
+#: Kafka's message to clients that create or delete ACLs.
+NO_AUTHORIZER = "No Authorizer is configured."
+
+
+@dataclass(frozen=True, slots=True)
+class CreateAcls:
+    """A decoded request: the number of ACLs to create."""
+
+    count: int
+
+
+def decode(message: Any, context: RequestContext) -> CreateAcls:
+    """Return the request of a message."""
+    return CreateAcls(len(message.creations))
+
+
+def create_acls(broker: BrokerApi, context: RequestContext, request: CreateAcls) -> None:
+    """Handle a CreateAcls request."""
+    context.reply(_response(request, ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER))
+
+
+def _response(request: CreateAcls, code: ErrorCode, text: str | None) -> Any:
+    result = _Result(error_code=int(code), error_message=text)
+    return CreateAclsResponse(results=[result] * request.count)
+
+
+def error_response(request: CreateAcls, code: ErrorCode) -> Any:
+    """Return the response with an error for every ACL."""
+    return _response(request, code, None)
+
+
+API = ServedApi(
+    key=30,
+    name="CreateAcls",
+    request=CreateAclsRequest,
+    response=CreateAclsResponse,
+    min_version=1,
+    max_version=3,
+    decode=decode,
+    handle=create_acls,
+    error_response=error_response,
+    subjects=no_subjects,
+)

@@ -1,0 +1,58 @@
+"""DeleteAcls: refused, as by a Kafka without an authorizer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from kafka.protocol.admin import DeleteAclsRequest, DeleteAclsResponse
+
+from request_purgatory.broker.api.broker_api import BrokerApi
+from request_purgatory.broker.api.create_acls import NO_AUTHORIZER
+from request_purgatory.broker.api.request_subjects import no_subjects
+from request_purgatory.broker.api.served_api import ServedApi
+from request_purgatory.broker.request_context import RequestContext
+from request_purgatory.broker.wire.error_code import ErrorCode
+
+_Result = DeleteAclsResponse.DeleteAclsFilterResult
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteAcls:
+    """A decoded request: the number of its filters."""
+
+    count: int
+
+
+def decode(message: Any, context: RequestContext) -> DeleteAcls:
+    """Return the request of a message."""
+    return DeleteAcls(len(message.filters))
+
+
+def delete_acls(broker: BrokerApi, context: RequestContext, request: DeleteAcls) -> None:
+    """Handle a DeleteAcls request."""
+    context.reply(_response(request, ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER))
+
+
+def _response(request: DeleteAcls, code: ErrorCode, text: str | None) -> Any:
+    result = _Result(error_code=int(code), error_message=text, matching_acls=[])
+    return DeleteAclsResponse(filter_results=[result] * request.count)
+
+
+def error_response(request: DeleteAcls, code: ErrorCode) -> Any:
+    """Return the response with an error for every filter."""
+    return _response(request, code, None)
+
+
+API = ServedApi(
+    key=31,
+    name="DeleteAcls",
+    request=DeleteAclsRequest,
+    response=DeleteAclsResponse,
+    min_version=1,
+    max_version=3,
+    decode=decode,
+    handle=delete_acls,
+    error_response=error_response,
+    subjects=no_subjects,
+)

@@ -1,0 +1,47 @@
+"""DescribeAcls: refused, as by a Kafka without an authorizer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kafka.protocol.admin import DescribeAclsRequest, DescribeAclsResponse
+
+from request_purgatory.broker.api.broker_api import BrokerApi
+from request_purgatory.broker.api.request_subjects import no_subjects
+from request_purgatory.broker.api.served_api import ServedApi
+from request_purgatory.broker.request_context import RequestContext
+from request_purgatory.broker.wire.error_code import ErrorCode
+
+
+def decode(message: Any, context: RequestContext) -> None:
+    """Return None: what a request asks for does not matter."""
+
+
+def describe_acls(broker: BrokerApi, context: RequestContext, request: None) -> None:
+    """Handle a DescribeAcls request."""
+    context.reply(
+        DescribeAclsResponse(
+            error_code=int(ErrorCode.SECURITY_DISABLED),
+            error_message="No Authorizer is configured on the broker",
+            resources=[],
+        )
+    )
+
+
+def error_response(request: None, code: ErrorCode) -> Any:
+    """Return the response with an error."""
+    return DescribeAclsResponse(error_code=int(code), error_message=None, resources=[])
+
+
+API = ServedApi(
+    key=29,
+    name="DescribeAcls",
+    request=DescribeAclsRequest,
+    response=DescribeAclsResponse,
+    min_version=1,
+    max_version=3,
+    decode=decode,
+    handle=describe_acls,
+    error_response=error_response,
+    subjects=no_subjects,
+)

@@ -1,0 +1,126 @@
+"""DescribeClientQuotas: describe the stored quotas of users, client ids and IP addresses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from kafka.protocol.admin import DescribeClientQuotasRequest, DescribeClientQuotasResponse
+
+from request_purgatory.broker.api.broker_api import BrokerApi
+from request_purgatory.broker.api.request_subjects import no_subjects
+from request_purgatory.broker.api.served_api import ServedApi
+from request_purgatory.broker.metadata.client_quotas import CLIENT_ID, IP, USER, QuotaFilter
+from request_purgatory.broker.metadata.controller import ControllerError
+from request_purgatory.broker.request_context import RequestContext
+from request_purgatory.broker.wire.error_code import ErrorCode
+from request_purgatory.broker.wire.limits import truncate_message
+
+_Entry = DescribeClientQuotasResponse.EntryData
+
+#: How a component of the request selects entities: by name, by the default, or by the type alone.
+_EXACT, _DEFAULT, _SPECIFIED = range(3)
+
+
+@dataclass(frozen=True, slots=True)
+class Component:
+    """A part of the filter: a type of entities, how to select some, and the name to match."""
+
+    kind: str
+    how: int
+    match: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request for the quotas of some entities."""
+
+    components: tuple[Component, ...]
+    is_strict: bool
+
+
+def decode(message: Any, context: RequestContext) -> Request:
+    """Return what the handler needs of a request."""
+    return Request(
+        tuple(
+            Component(each.entity_type, each.match_type, each.match) for each in message.components
+        ),
+        bool(message.strict),
+    )
+
+
+def _filter(request: Request) -> QuotaFilter:
+    """Return the filter of a request.
+
+    Raises:
+        ControllerError: it is invalid.
+    """
+    exact: dict[str, str | None] = {}
+    types: set[str] = set()
+    for component in request.components:
+        kind, how, match = component.kind, component.how, component.match
+        error = None
+        if not kind:
+            error = "Invalid empty entity type."
+        elif kind in exact or kind in types:
+            error = f"Entity type {kind} cannot appear more than once in the filter."
+        elif kind not in (USER, CLIENT_ID, IP):
+            raise ControllerError(ErrorCode.UNSUPPORTED_VERSION, f"Unsupported entity type {kind}")
+        elif how not in (_EXACT, _DEFAULT, _SPECIFIED):
+            error = f"Unknown match type {how}"
+        elif (match is None) == (how == _EXACT):
+            error = f"Match type {how} does not go with match {match!r}."
+        if error is not None:
+            raise ControllerError(ErrorCode.INVALID_REQUEST, error)
+        if how == _SPECIFIED:
+            types.add(kind)
+        else:
+            exact[kind] = match
+    return QuotaFilter(exact, frozenset(types), request.is_strict)
+
+
+def describe_client_quotas(broker: BrokerApi, context: RequestContext, request: Request) -> None:
+    """Handle a DescribeClientQuotas request, from what the broker knows."""
+    try:
+        wanted = _filter(request)
+        wanted.check()
+    except ControllerError as error:
+        context.reply(error_response(request, error.code, str(error)))
+        return
+    context.reply(
+        DescribeClientQuotasResponse(
+            error_code=0,
+            entries=[
+                _Entry(
+                    entity=[
+                        _Entry.EntityData(entity_type=kind, entity_name=name)
+                        for kind, name in entity
+                    ],
+                    values=[_Entry.ValueData(key=key, value=each) for key, each in values.items()],
+                )
+                for entity, values in broker.metadata.client_quotas.items()
+                if wanted.matches(entity)
+            ],
+        )
+    )
+
+
+def error_response(request: Request, code: ErrorCode, message: str | None = None) -> Any:
+    """Return the response with an error."""
+    return DescribeClientQuotasResponse(
+        error_code=int(code), error_message=truncate_message(message), entries=None
+    )
+
+
+API = ServedApi(
+    key=48,
+    name="DescribeClientQuotas",
+    request=DescribeClientQuotasRequest,
+    response=DescribeClientQuotasResponse,
+    min_version=0,
+    max_version=1,
+    decode=decode,
+    handle=describe_client_quotas,
+    error_response=error_response,
+    subjects=no_subjects,
+)

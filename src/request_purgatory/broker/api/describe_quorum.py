@@ -1,0 +1,138 @@
+"""DescribeQuorum: describe the controllers, which Kafka keeps as a quorum."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+from typing import Any
+
+from kafka.protocol.admin import DescribeQuorumRequest, DescribeQuorumResponse
+
+from request_purgatory.broker.api.broker_api import BrokerApi
+from request_purgatory.broker.api.request_subjects import request_subjects
+from request_purgatory.broker.api.requested_topic import RequestedTopic
+from request_purgatory.broker.api.served_api import ServedApi
+from request_purgatory.broker.metadata.topics import TopicPartition
+from request_purgatory.broker.request_context import RequestContext, RequestSubjects
+from request_purgatory.broker.wire.error_code import ErrorCode
+
+_Topic = DescribeQuorumResponse.TopicData
+_Partition = _Topic.PartitionData
+_Node = DescribeQuorumResponse.Node
+
+#: The partition of Kafka's metadata.
+_METADATA = TopicPartition("__cluster_metadata", 0)
+_LISTENER = "PLAINTEXT"
+_UNKNOWN = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request for the state of partitions that are replicated by a quorum."""
+
+    topics: tuple[RequestedTopic, ...]
+
+
+def decode(message: Any, context: RequestContext) -> Request:
+    """Return what the handler needs of a request."""
+    return Request(
+        tuple(
+            RequestedTopic(
+                topic.topic_name, tuple(each.partition_index for each in topic.partitions)
+            )
+            for topic in message.topics
+        )
+    )
+
+
+def describe_quorum(broker: BrokerApi, context: RequestContext, request: Request) -> None:
+    """Handle a DescribeQuorum request; the one controller is shown as a quorum of all nodes."""
+    if not broker.reaches_controller:
+        context.reply(error_response(request, ErrorCode.REQUEST_TIMED_OUT))
+        return
+    if request.topics != ((_METADATA.topic, (_METADATA.partition,)),):
+        context.reply(_refusal(request, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+        return
+    controller = broker.controller
+    end, now_ms = controller.change_count, broker.wall_ms()
+    voters = [
+        _Partition.ReplicaState(
+            replica_id=node,
+            replica_directory_id=uuid.UUID(int=0),
+            log_end_offset=end if is_alive else _UNKNOWN,
+            last_fetch_timestamp=now_ms if is_alive else _UNKNOWN,
+            last_caught_up_timestamp=now_ms if is_alive else _UNKNOWN,
+        )
+        for node in range(broker.settings.nodes)
+        for is_alive in (node in controller.alive,)
+    ]
+    context.reply(
+        DescribeQuorumResponse(
+            error_code=0,
+            topics=[
+                _Topic(
+                    topic_name=_METADATA.topic,
+                    partitions=[
+                        _Partition(
+                            partition_index=_METADATA.partition,
+                            error_code=0,
+                            leader_id=controller.controller_id,
+                            leader_epoch=controller.controller_epoch,
+                            high_watermark=end,
+                            current_voters=voters,
+                            observers=[],
+                        )
+                    ],
+                )
+            ],
+            nodes=[
+                _Node(
+                    node_id=each["node_id"],
+                    listeners=[
+                        _Node.Listener(name=_LISTENER, host=each["host"], port=each["port"])
+                    ],
+                )
+                for each in broker.endpoints(controller.alive, context.client.listener)
+            ],
+        )
+    )
+
+
+def _refusal(request: Request, code: ErrorCode) -> Any:
+    """Return the response with an error for every partition."""
+    return DescribeQuorumResponse(
+        error_code=0,
+        topics=[
+            _Topic(
+                topic_name=name,
+                partitions=[
+                    _Partition(partition_index=each, error_code=int(code)) for each in partitions
+                ],
+            )
+            for name, partitions in request.topics
+        ],
+    )
+
+
+def error_response(request: Request, code: ErrorCode) -> Any:
+    """Return the response with an error."""
+    return DescribeQuorumResponse(error_code=int(code), topics=[], nodes=[])
+
+
+def subjects(broker: BrokerApi, request: Request) -> RequestSubjects:
+    """Return what a request names."""
+    return request_subjects(partitions=request.topics)
+
+
+API = ServedApi(
+    key=55,
+    name="DescribeQuorum",
+    request=DescribeQuorumRequest,
+    response=DescribeQuorumResponse,
+    min_version=0,
+    max_version=2,
+    decode=decode,
+    handle=describe_quorum,
+    error_response=error_response,
+    subjects=subjects,
+)

@@ -1,0 +1,109 @@
+"""DescribeUserScramCredentials: list users and the iterations of their credentials."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+from kafka.protocol.admin import (
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
+)
+
+from request_purgatory.broker.api.broker_api import BrokerApi
+from request_purgatory.broker.api.request_subjects import no_subjects
+from request_purgatory.broker.api.served_api import ServedApi
+from request_purgatory.broker.request_context import RequestContext
+from request_purgatory.broker.wire.error_code import ErrorCode
+from request_purgatory.broker.wire.limits import truncate_message
+
+_Result = DescribeUserScramCredentialsResponse.DescribeUserScramCredentialsResult
+_Credential = _Result.CredentialInfo
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeCredentials:
+    """A decoded request: how often it names each user; None asks for all users."""
+
+    users: Counter[str] | None
+
+
+def decode(message: Any, context: RequestContext) -> DescribeCredentials:
+    """Return the request of a message; as in Kafka, an empty list asks for all users."""
+    if not message.users:
+        return DescribeCredentials(None)
+    return DescribeCredentials(Counter(each.name for each in message.users))
+
+
+def describe_user_scram_credentials(
+    broker: BrokerApi, context: RequestContext, request: DescribeCredentials
+) -> None:
+    """Handle a DescribeUserScramCredentials request."""
+    users = Counter(broker.scram_credentials.users) if request.users is None else request.users
+    context.reply(
+        DescribeUserScramCredentialsResponse(
+            error_code=0,
+            error_message=None,
+            results=[_describe(broker, user, times) for user, times in users.items()],
+        )
+    )
+
+
+def _describe(broker: BrokerApi, user: str, times: int) -> Any:
+    """Return the result of one user."""
+    found = broker.scram_credentials.iterations(user)
+    if times > 1:
+        return _failure(
+            user,
+            ErrorCode.DUPLICATE_RESOURCE,
+            "Cannot describe SCRAM credentials for the same user twice in a single request: "
+            f"{user}",
+        )
+    if not found:
+        return _failure(
+            user,
+            ErrorCode.RESOURCE_NOT_FOUND,
+            f"Attempt to describe a user credential that does not exist: {user}",
+        )
+    return _Result(
+        user=user,
+        error_code=0,
+        error_message=None,
+        credential_infos=[
+            _Credential(mechanism=int(mechanism), iterations=iterations)
+            for mechanism, iterations in found.items()
+        ],
+    )
+
+
+def _failure(user: str, code: ErrorCode, message: str | None) -> Any:
+    return _Result(
+        user=user,
+        error_code=int(code),
+        error_message=truncate_message(message),
+        credential_infos=[],
+    )
+
+
+def error_response(request: DescribeCredentials, code: ErrorCode) -> Any:
+    """Return the response with an error, for the request and each user."""
+    return DescribeUserScramCredentialsResponse(
+        error_code=int(code),
+        error_message=None,
+        results=[_failure(user, code, None) for user in request.users or ()],
+    )
+
+
+API = ServedApi(
+    key=50,
+    name="DescribeUserScramCredentials",
+    request=DescribeUserScramCredentialsRequest,
+    response=DescribeUserScramCredentialsResponse,
+    min_version=0,
+    max_version=0,
+    decode=decode,
+    handle=describe_user_scram_credentials,
+    error_response=error_response,
+    subjects=no_subjects,
+)

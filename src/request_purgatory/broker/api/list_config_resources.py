@@ -1,0 +1,82 @@
+"""ListConfigResources: list the resources that have configs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from kafka.protocol.admin import ListConfigResourcesRequest, ListConfigResourcesResponse
+
+from request_purgatory.broker.api.broker_api import BrokerApi
+from request_purgatory.broker.api.request_subjects import no_subjects
+from request_purgatory.broker.api.served_api import ServedApi
+from request_purgatory.broker.metadata.topic_configs import ResourceType
+from request_purgatory.broker.request_context import RequestContext
+from request_purgatory.broker.wire.error_code import ErrorCode
+
+_Resource = ListConfigResourcesResponse.ConfigResource
+
+#: The first version that names types of resources.
+RESOURCE_TYPES_SINCE = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request for the resources of some types; none is all types."""
+
+    types: tuple[int, ...]
+
+
+def decode(message: Any, context: RequestContext) -> Request:
+    """Return what the handler needs of a request; version 0 is for client metrics alone."""
+    if context.version < RESOURCE_TYPES_SINCE:
+        return Request((ResourceType.CLIENT_METRICS,))
+    return Request(tuple(message.resource_types))
+
+
+def list_config_resources(broker: BrokerApi, context: RequestContext, request: Request) -> None:
+    """Handle a ListConfigResources request: groups are listed if they have own configs."""
+    wanted = set(request.types) or set(ResourceType)
+    if not wanted <= set(ResourceType):
+        context.reply(error_response(request, ErrorCode.UNSUPPORTED_VERSION))
+        return
+    brokers = [str(node) for node in sorted(broker.metadata.alive())]
+    names: dict[ResourceType, Iterable[str]] = {
+        ResourceType.TOPIC: broker.metadata.topics,
+        ResourceType.BROKER: brokers,
+        ResourceType.BROKER_LOGGER: brokers,
+        ResourceType.CLIENT_METRICS: (),
+        ResourceType.GROUP: [
+            name for kind, name in broker.metadata.resource_configs if kind == ResourceType.GROUP
+        ],
+    }
+    context.reply(
+        ListConfigResourcesResponse(
+            error_code=0,
+            config_resources=[
+                _Resource(resource_name=name, resource_type=int(kind))
+                for kind in sorted(wanted)
+                for name in names[ResourceType(kind)]
+            ],
+        )
+    )
+
+
+def error_response(request: Request, code: ErrorCode) -> Any:
+    """Return the response with an error."""
+    return ListConfigResourcesResponse(error_code=int(code), config_resources=[])
+
+
+API = ServedApi(
+    key=74,
+    name="ListConfigResources",
+    request=ListConfigResourcesRequest,
+    response=ListConfigResourcesResponse,
+    min_version=0,
+    max_version=1,
+    decode=decode,
+    handle=list_config_resources,
+    error_response=error_response,
+    subjects=no_subjects,
+)

@@ -1,0 +1,98 @@
+"""ListPartitionReassignments: list the partitions that are moved to other brokers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from kafka.protocol.admin import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+)
+
+from request_purgatory.broker.api.broker_api import BrokerApi
+from request_purgatory.broker.api.request_subjects import request_subjects
+from request_purgatory.broker.api.requested_topic import RequestedTopic
+from request_purgatory.broker.api.served_api import ServedApi
+from request_purgatory.broker.metadata.topics import Partition, TopicPartition
+from request_purgatory.broker.request_context import RequestContext, RequestSubjects
+from request_purgatory.broker.wire.error_code import ErrorCode
+
+_Topic = ListPartitionReassignmentsResponse.OngoingTopicReassignment
+_Partition = _Topic.OngoingPartitionReassignment
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request for the ongoing reassignments of some partitions; None is all."""
+
+    topics: tuple[RequestedTopic, ...] | None
+
+
+def decode(message: Any, context: RequestContext) -> Request:
+    """Return what the handler needs of a request."""
+    if message.topics is None:
+        return Request(None)
+    return Request(
+        tuple(RequestedTopic(each.name, tuple(each.partition_indexes)) for each in message.topics)
+    )
+
+
+def list_partition_reassignments(
+    broker: BrokerApi, context: RequestContext, request: Request
+) -> None:
+    """Handle a ListPartitionReassignments request; partitions at rest are left out."""
+    if not broker.reaches_controller:
+        context.reply(error_response(request, ErrorCode.REQUEST_TIMED_OUT))
+        return
+    keys = None
+    if request.topics is not None:
+        keys = [TopicPartition(name, each) for name, indexes in request.topics for each in indexes]
+    ongoing = broker.controller.ongoing_reassignments(keys)
+    by_topic: dict[str, list[Partition]] = {}
+    for partition in ongoing:
+        by_topic.setdefault(partition.topic, []).append(partition)
+    context.reply(
+        ListPartitionReassignmentsResponse(
+            error_code=0,
+            topics=[
+                _Topic(
+                    name=name,
+                    partitions=[
+                        _Partition(
+                            partition_index=each.index,
+                            replicas=list(each.replicas),
+                            adding_replicas=list(each.adding),
+                            removing_replicas=list(each.removing),
+                        )
+                        for each in partitions
+                    ],
+                )
+                for name, partitions in by_topic.items()
+            ],
+        )
+    )
+
+
+def error_response(request: Request, code: ErrorCode) -> Any:
+    """Return the response with an error."""
+    return ListPartitionReassignmentsResponse(error_code=int(code), topics=[])
+
+
+def subjects(broker: BrokerApi, request: Request) -> RequestSubjects:
+    """Return what a request names."""
+    return request_subjects(partitions=request.topics or ())
+
+
+API = ServedApi(
+    key=46,
+    name="ListPartitionReassignments",
+    request=ListPartitionReassignmentsRequest,
+    response=ListPartitionReassignmentsResponse,
+    min_version=0,
+    max_version=0,
+    decode=decode,
+    handle=list_partition_reassignments,
+    error_response=error_response,
+    subjects=subjects,
+)

@@ -1,0 +1,77 @@
+"""SaslAuthenticate: exchange the tokens of a login."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from kafka.protocol.sasl import SaslAuthenticateRequest, SaslAuthenticateResponse
+
+from request_purgatory.broker.api.broker_api import BrokerApi
+from request_purgatory.broker.api.request_subjects import no_subjects
+from request_purgatory.broker.api.served_api import ServedApi
+from request_purgatory.broker.request_context import LoginFailedError, RequestContext
+from request_purgatory.broker.wire.error_code import ErrorCode
+from request_purgatory.broker.wire.limits import truncate_message
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A decoded request."""
+
+    token: bytes = field(repr=False)
+
+
+def decode(message: Any, context: RequestContext) -> Token:
+    """Return the request of a message."""
+    return Token(bytes(message.auth_bytes))
+
+
+def sasl_authenticate(broker: BrokerApi, context: RequestContext, request: Token) -> None:
+    """Handle a SaslAuthenticate request; a client that can't log in is disconnected."""
+    login = context.login
+    if login is None:
+        context.reply(
+            _failure(
+                ErrorCode.ILLEGAL_SASL_STATE,
+                "SaslAuthenticate request received after successful authentication",
+            )
+        )
+        return
+    try:
+        answer = login.evaluate(request.token)
+    except LoginFailedError as error:
+        context.close_reason = f"login failed: {error}"
+        context.reply(_failure(ErrorCode.SASL_AUTHENTICATION_FAILED, str(error)))
+        return
+    context.reply(
+        SaslAuthenticateResponse(
+            error_code=0, error_message=None, auth_bytes=answer, session_lifetime_ms=0
+        )
+    )
+
+
+def _failure(code: ErrorCode, message: str | None) -> Any:
+    return SaslAuthenticateResponse(
+        error_code=int(code), error_message=truncate_message(message), auth_bytes=b""
+    )
+
+
+def error_response(request: Token, code: ErrorCode) -> Any:
+    """Return the response with an error."""
+    return _failure(code, None)
+
+
+API = ServedApi(
+    key=36,
+    name="SaslAuthenticate",
+    request=SaslAuthenticateRequest,
+    response=SaslAuthenticateResponse,
+    min_version=0,
+    max_version=2,
+    decode=decode,
+    handle=sasl_authenticate,
+    error_response=error_response,
+    subjects=no_subjects,
+    secrets=frozenset({"auth_bytes"}),
+)

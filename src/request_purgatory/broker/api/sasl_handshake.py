@@ -1,0 +1,63 @@
+"""SaslHandshake: name the mechanism of a login."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from kafka.protocol.sasl import SaslHandshakeRequest, SaslHandshakeResponse
+
+from request_purgatory.broker.api.broker_api import BrokerApi
+from request_purgatory.broker.api.request_subjects import no_subjects
+from request_purgatory.broker.api.served_api import ServedApi
+from request_purgatory.broker.request_context import RequestContext
+from request_purgatory.broker.wire.error_code import ErrorCode
+
+#: The first version after which tokens are sent in SaslAuthenticate requests.
+AUTHENTICATE_REQUESTS_SINCE = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Handshake:
+    """A decoded request."""
+
+    mechanism: str
+
+
+def decode(message: Any, context: RequestContext) -> Handshake:
+    """Return the request of a message."""
+    return Handshake(message.mechanism)
+
+
+def sasl_handshake(broker: BrokerApi, context: RequestContext, request: Handshake) -> None:
+    """Handle a SaslHandshake request: begin the login."""
+    login = context.login
+    if login is None:
+        # The listener has no SASL, or the client is logged in.
+        context.reply(error_response(request, ErrorCode.ILLEGAL_SASL_STATE))
+        return
+    code = ErrorCode.NONE
+    has_requests = context.version >= AUTHENTICATE_REQUESTS_SINCE
+    if not login.start(request.mechanism, has_requests=has_requests):
+        code = ErrorCode.UNSUPPORTED_SASL_MECHANISM
+        context.close_reason = f"unsupported SASL mechanism {request.mechanism[:100]!r}"
+    context.reply(SaslHandshakeResponse(error_code=int(code), mechanisms=list(login.mechanisms)))
+
+
+def error_response(request: Handshake, code: ErrorCode) -> Any:
+    """Return the response with an error."""
+    return SaslHandshakeResponse(error_code=int(code), mechanisms=[])
+
+
+API = ServedApi(
+    key=17,
+    name="SaslHandshake",
+    request=SaslHandshakeRequest,
+    response=SaslHandshakeResponse,
+    min_version=0,
+    max_version=1,
+    decode=decode,
+    handle=sasl_handshake,
+    error_response=error_response,
+    subjects=no_subjects,
+)
