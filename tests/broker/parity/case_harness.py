@@ -25,6 +25,9 @@ class Cluster(Protocol):
     def bootstrap_servers(self) -> str:
         """The addresses of all nodes, "host:port,host:port"."""
 
+    def bootstrap_servers_of(self, listener: str) -> str:
+        """Return the addresses of all nodes of a listener."""
+
     def stop(self, node: int) -> None:
         """Stop a node, in an orderly way."""
 
@@ -68,6 +71,10 @@ class CaseHarness:
         client = RawClient(address)
         self._clients.append(client)
         return client
+
+    def connect_sasl(self) -> RawClient:
+        """Open a connection to node 0 on which the client has to log in."""
+        return self.connect(self.cluster.bootstrap_servers_of("SASL_PLAINTEXT").split(",")[0])
 
     def connect_like(self, client: RawClient) -> RawClient:
         """Open another connection to the node of `client`."""

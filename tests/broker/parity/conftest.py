@@ -7,7 +7,12 @@ from typing import Any
 
 import pytest
 
-from tests.broker.kafka_server import SHARED_SETTINGS, KafkaCluster
+from tests.broker.kafka_server import (
+    PLAIN_PASSWORD,
+    PLAIN_USER,
+    SHARED_SETTINGS,
+    KafkaCluster,
+)
 from tests.broker.parity.case_harness import Cluster
 from tests.broker.parity.real import kafka_of_three_nodes
 
@@ -26,6 +31,10 @@ def ours() -> Iterator[Cluster]:
 
     settings: dict[str, Any] = {
         name.replace(".", "_"): value for name, value in SHARED_SETTINGS.items()
+    }
+    settings |= {
+        "listeners": "PLAINTEXT://127.0.0.1:0,SASL_PLAINTEXT://127.0.0.1:0",
+        "sasl_users": {PLAIN_USER: PLAIN_PASSWORD},
     }
     with broker.Cluster(nodes=3, log_retention_ms=None, **settings) as cluster:
         yield cluster

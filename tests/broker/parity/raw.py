@@ -11,16 +11,21 @@ from typing import Any
 
 from kafka.protocol.admin import (
     AlterConfigsRequest,
+    AlterUserScramCredentialsRequest,
+    CreateAclsRequest,
     CreatePartitionsRequest,
     CreateTopicsRequest,
+    DeleteAclsRequest,
     DeleteGroupsRequest,
     DeleteRecordsRequest,
     DeleteTopicsRequest,
+    DescribeAclsRequest,
     DescribeClusterRequest,
     DescribeConfigsRequest,
     DescribeGroupsRequest,
     DescribeLogDirsRequest,
     DescribeProducersRequest,
+    DescribeUserScramCredentialsRequest,
     ElectLeadersRequest,
     IncrementalAlterConfigsRequest,
     ListGroupsRequest,
@@ -40,22 +45,28 @@ from kafka.protocol.consumer import (
 )
 from kafka.protocol.metadata import ApiVersionsRequest, FindCoordinatorRequest, MetadataRequest
 from kafka.protocol.producer import InitProducerIdRequest, ProduceRequest
+from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
 REQUESTS = {
     each.__name__.removesuffix("Request"): each
     for each in (
         AlterConfigsRequest,
+        AlterUserScramCredentialsRequest,
         ApiVersionsRequest,
+        CreateAclsRequest,
         CreatePartitionsRequest,
         CreateTopicsRequest,
+        DeleteAclsRequest,
         DeleteGroupsRequest,
         DeleteRecordsRequest,
         DeleteTopicsRequest,
+        DescribeAclsRequest,
         DescribeClusterRequest,
         DescribeConfigsRequest,
         DescribeGroupsRequest,
         DescribeProducersRequest,
         DescribeLogDirsRequest,
+        DescribeUserScramCredentialsRequest,
         FetchRequest,
         FindCoordinatorRequest,
         HeartbeatRequest,
@@ -72,6 +83,8 @@ REQUESTS = {
         OffsetFetchRequest,
         OffsetForLeaderEpochRequest,
         ProduceRequest,
+        SaslAuthenticateRequest,
+        SaslHandshakeRequest,
         SyncGroupRequest,
     )
 }
