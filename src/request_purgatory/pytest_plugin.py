@@ -86,6 +86,31 @@ def kafka_cluster(make_kafka_cluster: Callable[..., ClusterClient]) -> Iterator[
     cluster.close()
 
 
+@pytest.fixture(scope="session")
+def reused_kafka_cluster(make_kafka_cluster: Callable[..., ClusterClient]) -> ClusterClient:
+    """Return the cluster that `empty_kafka_cluster` makes empty for each test.
+
+    A fixture of this name in a conftest.py gives it other settings::
+
+        @pytest.fixture(scope="session")
+        def reused_kafka_cluster(make_kafka_cluster):
+            return make_kafka_cluster(nodes=3, min_insync_replicas=2)
+    """
+    return make_kafka_cluster()
+
+
+@pytest.fixture
+def empty_kafka_cluster(reused_kafka_cluster: ClusterClient) -> ClusterClient:
+    """Make the session's `reused_kafka_cluster` empty, in milliseconds.
+
+    Returns:
+        The cluster. It has the same ports in each test, and nothing of the tests before: no topics,
+        groups, records, faults or remembered requests. All its nodes run.
+    """
+    reused_kafka_cluster.reset()
+    return reused_kafka_cluster
+
+
 @pytest.fixture
 def kafka_topic(kafka_cluster_of_session: ClusterClient, request: pytest.FixtureRequest) -> str:
     """Return the unique name of a new topic in the session's cluster."""

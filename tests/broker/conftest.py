@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from request_purgatory.broker import Cluster
+from tests.broker.certificates import Certificates
 from tests.broker.parity.raw import RawClient
+
+FullMetadataDisk = Callable[[], AbstractContextManager[None]]
 
 
 @pytest.fixture
@@ -15,6 +23,12 @@ def cluster() -> Iterator[Cluster]:
     """Run a cluster of three nodes in memory for one test."""
     with Cluster(nodes=3) as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    """Return the certificates of a broker and a client."""
+    return Certificates(tmp_path_factory.mktemp("certificates"))
 
 
 @pytest.fixture
@@ -29,3 +43,22 @@ def connect() -> Iterator[Callable[[str], RawClient]]:
     yield make
     for client in clients:
         client.close()
+
+
+@pytest.fixture
+def full_metadata_disk(monkeypatch: pytest.MonkeyPatch) -> FullMetadataDisk:
+    """Return a function whose block leaves no space for the metadata file."""
+    write = Path.open
+
+    def failing(path: Path, *rest: Any, **more: Any) -> Any:
+        if path.name.startswith("cluster."):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return write(path, *rest, **more)
+
+    @contextmanager
+    def full() -> Iterator[None]:
+        with monkeypatch.context() as patched:
+            patched.setattr(Path, "open", failing)
+            yield
+
+    return full

@@ -42,9 +42,13 @@ _PROPERTIES = """
 process.roles={roles}
 node.id={node}
 listeners={listeners}
-advertised.listeners=PLAINTEXT://127.0.0.1:{port}
+advertised.listeners=PLAINTEXT://127.0.0.1:{port},SASL_PLAINTEXT://127.0.0.1:{sasl_port}
 controller.listener.names=CONTROLLER
-listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT
+sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512
+listener.name.sasl_plaintext.plain.sasl.jaas.config={plain}
+listener.name.sasl_plaintext.scram-sha-256.sasl.jaas.config={scram}
+listener.name.sasl_plaintext.scram-sha-512.sasl.jaas.config={scram}
 controller.quorum.voters=0@127.0.0.1:{controller}
 log.dirs={data}
 default.replication.factor={replicas}
@@ -62,6 +66,11 @@ num.io.threads=4
 broker.session.timeout.ms=6000
 broker.heartbeat.interval.ms=1000
 """
+#: Who can log in by PLAIN on the SASL_PLAINTEXT listener.
+PLAIN_USER, PLAIN_PASSWORD = "plain-user", "plain-secret"
+_LOGIN_MODULES = "org.apache.kafka.common.security"
+_PLAIN = f'{_LOGIN_MODULES}.plain.PlainLoginModule required user_{PLAIN_USER}="{PLAIN_PASSWORD}";'
+_SCRAM = f"{_LOGIN_MODULES}.scram.ScramLoginModule required;"
 _CLUSTER_ID = "cHVyZ2F0b3J5LXRlc3RzMQ"
 #: For JVMs that run for seconds: only the C1 compiler, and the serial collector. Benchmarks use
 #: other options.
@@ -72,7 +81,11 @@ class KafkaCluster:
     """A running cluster. Node 0 is also the controller, and must not be stopped."""
 
     def __init__(
-        self, libraries: Path, folder: Path, ports: Sequence[int], java_options: Sequence[str]
+        self,
+        libraries: Path,
+        folder: Path,
+        ports: Mapping[str, Sequence[int]],
+        java_options: Sequence[str],
     ) -> None:
         self._libraries = libraries
         self._java_options = java_options
@@ -83,7 +96,11 @@ class KafkaCluster:
     @property
     def bootstrap_servers(self) -> str:
         """The addresses of all nodes, "host:port,host:port"."""
-        return ",".join(f"127.0.0.1:{port}" for port in self._ports)
+        return self.bootstrap_servers_of("PLAINTEXT")
+
+    def bootstrap_servers_of(self, listener: str) -> str:
+        """Return the addresses of all nodes of a listener."""
+        return ",".join(f"127.0.0.1:{port}" for port in self._ports[listener])
 
     @property
     def pids(self) -> list[int]:
@@ -127,7 +144,7 @@ class KafkaCluster:
 
     def _is_ready(self, node: int) -> bool:
         try:
-            client = RawClient(f"127.0.0.1:{self._ports[node]}")
+            client = RawClient(self.bootstrap_servers.split(",")[node])
         except OSError:
             return False
         try:
@@ -150,11 +167,12 @@ def real_kafka(
     java_options: Sequence[str] = _JAVA_OPTIONS,
 ) -> Iterator[KafkaCluster]:
     """Run Apache Kafka with its data and logs in `folder`; `settings` extend SHARED_SETTINGS."""
-    *ports, controller = free_ports(nodes + 1)
+    controller, *free = free_ports(2 * nodes + 1)
+    ports, sasl_ports = free[:nodes], free[nodes:]
     common = SHARED_SETTINGS | dict(settings or {})
     formatting = []
-    for node, port in enumerate(ports):
-        listeners = f"PLAINTEXT://127.0.0.1:{port}" + (
+    for node, (port, sasl_port) in enumerate(zip(ports, sasl_ports, strict=True)):
+        listeners = f"PLAINTEXT://127.0.0.1:{port},SASL_PLAINTEXT://127.0.0.1:{sasl_port}" + (
             f",CONTROLLER://127.0.0.1:{controller}" if node == 0 else ""
         )
         own = _PROPERTIES.format(
@@ -162,6 +180,9 @@ def real_kafka(
             node=node,
             listeners=listeners,
             port=port,
+            sasl_port=sasl_port,
+            plain=_PLAIN,
+            scram=_SCRAM,
             controller=controller,
             data=folder / f"node-{node}",
             replicas=min(nodes, 3),
@@ -179,7 +200,8 @@ def real_kafka(
     for process in formatting:
         said, _ = process.communicate(timeout=TIME_LIMIT)
         assert process.returncode == 0, said.decode()
-    cluster = KafkaCluster(libraries, folder, ports, java_options)
+    by_listener = {"PLAINTEXT": ports, "SASL_PLAINTEXT": sasl_ports}
+    cluster = KafkaCluster(libraries, folder, by_listener, java_options)
     try:
         for node in range(nodes):
             cluster.start(node)
@@ -234,7 +256,9 @@ def run_class(libraries: Path, main: str) -> str:
 
 
 def start_command(tools: Path, name: str, *arguments: str) -> list[str]:
-    """Return the command line of one of Kafka's console tools."""
+    """Return the command line of one of Kafka's console tools; a full name starts with `kafka.`."""
+    if name.startswith("kafka."):
+        return _java(tools, name, *arguments)
     package = "org.apache.kafka.tools" + (
         ".consumer.group"
         if name == "ConsumerGroupCommand"

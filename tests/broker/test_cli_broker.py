@@ -199,9 +199,11 @@ def test_missing_package_is_named(
     assert ran.stderr.endswith(f"pip install {needed}\n")
 
 
-def test_records_and_waits_on_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_records_and_waits_on_the_command_line(
+    capsys: pytest.CaptureFixture[str], connect: Connect
+) -> None:
     """Conditions have their parts between colons; the error has the state at the end."""
-    with served_cluster("--nodes", "2", "--topic", "orders:1:2") as (_, control):
+    with served_cluster("--nodes", "2", "--topic", "orders:1:2") as (addresses, control):
         waiting = ["broker", "wait-for", "--address", control, "--timeout", "0.05"]
         assert main([*waiting, "--isr", "orders:0:1,0"]) == ExitCode.OK
         assert main([*waiting, "--records", "orders:1"]) == ExitCode.FAILED
@@ -213,3 +215,88 @@ def test_records_and_waits_on_the_command_line(capsys: pytest.CaptureFixture[str
         assert run_command(capsys, control, "groups") == {}
         assert run_command(capsys, control, "requests", "--api", "Produce") == []
         assert main([*waiting, "--request", "Produce:1"]) == ExitCode.FAILED
+        assert run_command(capsys, control, "forget-requests") is None
+        fault = run_command(capsys, control, "inject-request-error", "Metadata", "56")
+        capsys.readouterr()
+        assert main([*waiting, "--fault", f"{fault}:1"]) == ExitCode.FAILED
+        assert f"expected 1 hits of fault {fault}, got 0 (" in capsys.readouterr().err
+        client = connect(addresses[0])
+        client.call("Metadata", 4, topics=[])
+        assert main([*waiting, "--fault", f"{fault}:1"]) == ExitCode.OK
+        leader = run_command(capsys, control, "describe-topic", "orders")[0]["leader"]
+        produce(connect(addresses[leader]), "orders", b"a", b"b", b"c")
+        found = run_command(
+            capsys,
+            control,
+            "records",
+            "orders",
+            "--offset",
+            "-2",
+            "--limit",
+            "1",
+            "--partition",
+            "0",
+        )
+        assert [each["value"] for each in found] == ["b"]
+
+
+def test_served_cluster_has_users_and_listeners(
+    capsys: pytest.CaptureFixture[str], connect: Connect
+) -> None:
+    """Of `--sasl-user` and `--listeners`, without `--port`."""
+    command = [each for each in SERVE if each not in ("--port",)]
+    command.remove("0")
+    listeners = "SASL_PLAINTEXT://127.0.0.1:0,PLAINTEXT://127.0.0.1:0"
+    options = ("--listeners", listeners, "--sasl-user", "alice:se:cret", "--sasl-user", "bob:b")
+    process = subprocess.Popen(
+        [*command, "--json", *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    try:
+        served = json.loads(process.stdout.readline())
+        for token, error in ((b"\0alice\0se:cret", 0), (b"\0bob\0b", 0), (b"\0bob\0alice", 58)):
+            client = connect(served["bootstrap_servers"])
+            assert client.call("SaslHandshake", 1, mechanism="PLAIN").error_code == 0
+            assert client.call("SaslAuthenticate", 2, auth_bytes=token).error_code == error
+        found = ["bootstrap-servers-of", "PLAINTEXT", "--address", served["control"]]
+        assert main(["broker", *found]) == ExitCode.OK
+        other = capsys.readouterr().out.strip()
+        assert connect(other).call("Metadata", 9, topics=[]).brokers
+    finally:
+        process.terminate()
+        _, errors = process.communicate(timeout=TIME_LIMIT)
+    assert "WARNING" not in errors
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--sasl-user", "alice"), "expected NAME:PASSWORD"),
+        (("--sasl-user", ":hush"), "expected NAME:PASSWORD"),
+        (("--sasl-user", "alice:hush", "--sasl-user", "alice:hush"), "expected 'alice' once"),
+        (("--listeners", "PLAINTEXT://127.0.0.1:0", "--port", "9092"), "left out with listeners"),
+        (("--host", "0.0.0.0"), "advertised_listeners must be given"),
+    ],
+)
+def test_invalid_options_of_listeners_are_refused(
+    options: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without a password in the message."""
+    assert main(["broker", "serve", *options]) == ExitCode.BAD_INPUT
+    printed = capsys.readouterr()
+    assert message in " ".join((printed.out + printed.err).split())
+    assert "hush" not in printed.out + printed.err
+
+
+def test_address_that_other_machines_reach_is_warned_of() -> None:
+    """Once, on standard error, although this address can't be bound."""
+    ran = subprocess.run(
+        [*SERVE, "--nodes", "2", "--host", "192.0.2.1"],
+        capture_output=True,
+        text=True,
+        timeout=TIME_LIMIT,
+        check=False,
+    )
+    assert ran.returncode == ExitCode.FAILED
+    assert ran.stderr.count("other machines can connect") == 1
+    assert "PLAINTEXT on 192.0.2.1:0 is not encrypted, and clients are not" in ran.stderr

@@ -167,6 +167,34 @@ def test_created_topic_can_be_described_at_once(connect: Connect, at_once: bool)
                 assert (produced.error_code, produced.base_offset) == (NO_ERROR, 0)
 
 
+@pytest.mark.parametrize("library", ["kafka-python", "confluent-kafka"])
+@pytest.mark.parametrize("at_once", [False, True])
+def test_producer_learns_of_its_new_topic_at_once(library: str, at_once: bool) -> None:
+    """By its first answer about the topic, if the setting says so."""
+    with Cluster(nodes=3, auto_create_topics_at_once=at_once) as cluster:
+        if library == "kafka-python":
+            producer = pytest.importorskip("kafka").KafkaProducer(
+                bootstrap_servers=cluster.bootstrap_servers, acks="all"
+            )
+            assert producer.send("made", b"x").get(TIME_LIMIT).offset == 0
+            producer.close()
+        else:
+            producer = pytest.importorskip("confluent_kafka").Producer({
+                "bootstrap.servers": cluster.bootstrap_servers
+            })
+            producer.produce("made", b"x")
+            assert producer.flush(TIME_LIMIT) == 0
+        assert [each.value for each in cluster.records("made")] == [b"x"]
+        codes = [
+            topic["error_code"]
+            for each in cluster.requests(api="Metadata")
+            for topic in (each.response or {"topics": []})["topics"]
+            if topic["name"] == "made"
+        ]
+        assert codes[0] == (NO_ERROR if at_once else UNKNOWN_TOPIC_OR_PARTITION)
+        assert codes[-1] == NO_ERROR
+
+
 @pytest.mark.parametrize(
     ("command", "arguments", "message"),
     [
@@ -183,7 +211,7 @@ def test_created_topic_can_be_described_at_once(connect: Connect, at_once: bool)
         (
             "inject_request_error",
             {"api": "Telepathy", "error": "NONE"},
-            "api must be one of AlterConfigs, .* got 'Telepathy'",
+            "api must be one of Alter.*, .* got 'Telepathy'",
         ),
         (
             "inject_request_error",
@@ -306,10 +334,11 @@ def test_unknown_settings_are_refused() -> None:
 
 
 def test_keyword_arguments_are_the_settings() -> None:
-    """With their types; `nodes` comes first, and a directory may be text."""
+    """With their types; `nodes` comes first, and paths may be text."""
     hints = get_type_hints(ClusterSettings)
     assert hints.pop("nodes") is int
-    hints["data_dir"] |= str
+    for path in ("data_dir", "ssl_keystore_location", "ssl_truststore_location"):
+        hints[path] |= str
     assert get_type_hints(ClusterOptions) == hints
     for kind in (Cluster, ClusterProcess):
         assert get_type_hints(kind.__init__)["settings"] == Unpack[ClusterOptions]

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from request_purgatory.broker import Cluster
-from request_purgatory.broker.api.registry import APIS, find_api
-from request_purgatory.broker.api.request_subjects import request_subjects
+from request_purgatory.broker.api.registry import APIS, decode, find_api
 from request_purgatory.broker.metadata.topics import TopicPartition
 from request_purgatory.broker.replication.fetch_sessions import FetchSessions
 from request_purgatory.broker.request_context import Client, RequestContext
@@ -149,6 +148,7 @@ NAMES_TOPICS = {
     "Produce", "Fetch", "ListOffsets", "Metadata", "OffsetCommit", "OffsetFetch", "CreateTopics",
     "DeleteTopics", "DeleteRecords", "OffsetForLeaderEpoch", "CreatePartitions", "OffsetDelete",
     "DescribeLogDirs", "DescribeProducers", "ElectLeaders", "ConsumerGroupHeartbeat",
+    "AlterPartitionReassignments", "ListPartitionReassignments", "DescribeQuorum",
 }  # fmt: skip
 NAMES_PARTITIONS = NAMES_TOPICS - {"Metadata", "CreateTopics", "DeleteTopics", "CreatePartitions"}
 NAMES_GROUPS = {
@@ -173,20 +173,22 @@ def test_subjects_of_every_api_at_every_version(api: Any) -> None:
 def test_subjects_of_configs_and_coordinators() -> None:
     """A resource may be a topic, and a key a group."""
     resources = [
-        SimpleNamespace(resource_type=kind, resource_name=name)
+        SimpleNamespace(resource_type=kind, resource_name=name, configuration_keys=None)
         for kind, name in ((2, "topic"), (4, "0"))
     ]
-    assert subjects("DescribeConfigs", 4, SimpleNamespace(resources=resources)).topics == {"topic"}
+    request = SimpleNamespace(resources=resources, include_synonyms=False)
+    assert subjects("DescribeConfigs", 4, request).topics == {"topic"}
     for kind, groups in ((0, {"a", "b"}), (1, set())):
-        request = SimpleNamespace(key="a", key_type=kind, coordinator_keys=["b"])
+        request = SimpleNamespace(key_type=kind, coordinator_keys=["a", "b"])
         assert subjects("FindCoordinator", 4, request).groups == groups
 
 
 def subjects(name: str, version: int, request: Any) -> Any:
     """Return what a request names, at a broker that knows the topic `x` by its id."""
     broker: Any = SimpleNamespace(
-        metadata=SimpleNamespace(names={TOPIC_ID: "x"}), fetch_sessions=FetchSessions()
+        metadata=SimpleNamespace(topic_name={TOPIC_ID: "x"}.get), fetch_sessions=FetchSessions()
     )
-    header = Header(find_api(name), version, 7, None, 0, is_supported=True)
+    api = find_api(name)
+    header = Header(api, version, 7, None, 0, is_supported=True)
     context = RequestContext(header, Client("", ""), lambda *_: None, lambda _: None)
-    return request_subjects(broker, context, request)
+    return api.subjects(broker, decode(api, request, context))

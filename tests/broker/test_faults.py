@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from request_purgatory.broker import Cluster
-from request_purgatory.broker.api.registry import APIS
+from request_purgatory.broker.api.registry import APIS, decode
 from request_purgatory.broker.api.served_api import ServedApi
+from request_purgatory.broker.request_context import Client, RequestContext
 from request_purgatory.broker.wire.error_code import ErrorCode
 from request_purgatory.broker.wire.messages import Header, encode_response
 from tests.broker.parity.raw import ConnectionClosedError, RawClient
@@ -99,9 +100,10 @@ def test_corrupted_response_has_its_original_size(cluster: Cluster, client: RawC
 def test_every_api_has_an_error_response(api: ServedApi) -> None:
     """At every version it can be encoded and decoded, and has the error code."""
     for version in range(api.min_version, api.max_version + 1):
-        request = example(api, version)
-        answer = api.error_response(request, ErrorCode.KAFKA_STORAGE_ERROR)
         header = Header(api, version, 7, None, 0, is_supported=True)
+        context = RequestContext(header, Client("", ""), lambda *_: None, lambda _: None)
+        request = decode(api, example(api, version), context)
+        answer = api.error_response(request, ErrorCode.KAFKA_STORAGE_ERROR)
         has_tagged_fields = api.has_tagged_header and api.is_flexible(version)
         encoded = bytes(encode_response(header, answer))[8 + has_tagged_fields :]
         if api.name == "ApiVersions":

@@ -45,6 +45,7 @@ def test_function_sees_requests(cluster: Cluster, client: RawClient) -> None:
 
     with cluster.intercept("produce", look) as interception:
         assert produce(client, "t", b"x").error_code == 0
+        cluster.wait_for(fault=(interception.id, 1), timeout=0)
         assert fetch(client, "t", 0).high_watermark == 1
     assert produce(client, "t", b"y").error_code == 0
     size = len(records(b"x"))
@@ -70,6 +71,29 @@ def test_function_answers_requests_of_its_choice(cluster: Cluster, client: RawCl
         codes = [produce(client, "t", b"x" * size).error_code for size in (1, 1_000, 1)]
     assert codes == [0, ErrorCode.MESSAGE_TOO_LARGE, 0]
     assert fetch(client, "t", 0).high_watermark == 2
+
+
+def test_request_without_an_error_response_is_disconnected(
+    cluster: Cluster, client: RawClient, connect: Connect
+) -> None:
+    """A function has broken it. What the function raises is raised all the same."""
+
+    def break_and_fail(request: InterceptedRequest) -> None:
+        request.request.topic_data = None
+        raise ValueError("broken")
+
+    def break_it(request: InterceptedRequest) -> None:
+        request.request.groups_names = None
+
+    with (
+        pytest.raises(ValueError, match="broken"),
+        cluster.intercept("Produce", break_and_fail),
+        pytest.raises(ConnectionClosedError),
+    ):
+        produce(client, "t", b"x")
+    client = connect(cluster.bootstrap_servers.split(",")[0])
+    with cluster.intercept("DeleteGroups", break_it), pytest.raises(ConnectionClosedError):
+        client.call("DeleteGroups", 0, groups_names=["g"])
 
 
 def test_function_changes_requests(cluster: Cluster, client: RawClient) -> None:

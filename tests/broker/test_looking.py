@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
 from request_purgatory.broker import Cluster, ClusterError, ClusterProcess, ClusterTimeoutError
 from request_purgatory.broker.cluster.cluster_client import ClusterClient
+from request_purgatory.broker.cluster.topic_records import MAX_BYTES, TopicRecord, take_records
 from request_purgatory.broker.groups.assignment import assigned_partitions
 from request_purgatory.broker.metadata.topics import OFFSETS_TOPIC, TopicPartition
 from request_purgatory.errors import InvalidArgumentError
@@ -73,6 +76,37 @@ def test_records_have_everything_that_a_producer_sent(
     ]
     assert [each.headers for each in found] == [(), (), tuple(headers)]
     assert (running.high_watermark(topic), running.high_watermark(topic, 1)) == (3, 0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "found"),
+    [
+        ({}, "0:a 0:b 0:c 0:d 1:e 1:f"),
+        ({"partition": 1}, "1:e 1:f"),
+        ({"offset": 1}, "0:b 0:c 0:d 1:f"),
+        ({"offset": 2, "partition": 1}, ""),
+        ({"offset": -1}, "0:d 1:f"),
+        ({"offset": -3, "partition": 0, "limit": 2}, "0:b 0:c"),
+        ({"offset": -10}, "0:a 0:b 0:c 0:d 1:e 1:f"),
+        ({"limit": 5}, "0:a 0:b 0:c 0:d 1:e"),
+        ({"limit": 100}, "0:a 0:b 0:c 0:d 1:e 1:f"),
+    ],
+    ids=str,
+)
+def test_records_are_those_that_are_asked_for(
+    running: ClusterClient, connect: Connect, arguments: dict[str, int], found: str
+) -> None:
+    """From an offset in the middle of a batch, of one partition, the newest, or a number."""
+    topic = f"bounded-{'-'.join(f'{name}{value}' for name, value in arguments.items())}"
+    running.create_topic(topic, partitions=2)
+    for partition, batches in enumerate([((b"a", b"b", b"c"), (b"d",)), ((b"e", b"f"),)]):
+        leader = running.describe_topic(topic)[partition]["leader"]
+        client = connect(running.bootstrap_servers.split(",")[leader])
+        for values in batches:
+            produce(client, topic, *values, partition=partition)
+    running.wait_for(records=(topic, 6))
+    records = running.records(topic, **arguments)
+    assert " ".join(f"{each.partition}:{(each.value or b'').decode()}" for each in records) == found
 
 
 def test_deleted_and_unreplicated_records_are_not_shown() -> None:
@@ -174,6 +208,16 @@ def test_wait_follows_the_leader() -> None:
     run_scenario(scenario)
 
 
+def _commits(consumer: Any, offsets: dict[Any, Any]) -> bool:
+    """Commit offsets of a consumer of kafka-python; return False during a rebalance."""
+    errors = pytest.importorskip("kafka.errors")
+    try:
+        consumer.commit(offsets)
+    except (errors.RebalanceInProgressError, errors.CommitFailedError):
+        return False
+    return True
+
+
 def test_group_is_seen_from_its_forming_to_its_commits(
     running: ClusterClient, connect: Connect
 ) -> None:
@@ -192,27 +236,24 @@ def test_group_is_seen_from_its_forming_to_its_commits(
     # With the metadata before it joins; otherwise kafka-python may assign nothing at first.
     assert consumer.partitions_for_topic("grouped") == {0, 1}
     consumer.subscribe(["grouped"])
-    stop = threading.Event()
-
-    def poll() -> None:
-        while not stop.is_set():
+    offsets = {kafka.TopicPartition("grouped", 1): kafka.structs.OffsetAndMetadata(0, "", -1)}
+    until = time.monotonic() + TIME_LIMIT
+    with ThreadPoolExecutor(1) as pool:
+        stable = pool.submit(running.wait_for, group_stable="readers", timeout=TIME_LIMIT)
+        while not stable.done():
             consumer.poll(100)
-
-    thread = threading.Thread(target=poll)
-    thread.start()
-    try:
-        running.wait_for(group_stable="readers", timeout=TIME_LIMIT)
-        found = running.groups()["readers"]
-    finally:
-        stop.set()
-        thread.join(TIME_LIMIT)
+        stable.result()
+    # It may join once more, when it has newer metadata.
+    while consumer.assignment() != {kafka.TopicPartition("grouped", each) for each in (0, 1)} or (
+        not _commits(consumer, offsets)
+    ):
+        assert time.monotonic() < until
+        consumer.poll(100)
+    found = running.groups()["readers"]
     assert (found.state, found.protocol_type) == ("Stable", "consumer")
     (member,) = found.members
     assert (member.client_id, member.assignment) == ("reader", {"grouped": [0, 1]})
-    assert (found.leader_id, found.offsets) == (member.member_id, {})
-    offset = kafka.structs.OffsetAndMetadata(0, "", -1)
-    consumer.commit({kafka.TopicPartition("grouped", 1): offset})
-    assert running.groups()["readers"].offsets == {"grouped": {1: 0}}
+    assert (found.leader_id, found.offsets) == (member.member_id, {"grouped": {1: 0}})
     consumer.close()
     assert running.groups()["readers"].state == "Empty"
 
@@ -249,6 +290,8 @@ def test_groups_of_a_former_coordinator_are_left_out() -> None:
         ({"records": ["t", "many"]}, "records must be "),
         ({"isr": ["t", 0, 1]}, "isr must be "),
         ({"group_stable": 5}, "group_stable must be "),
+        ({"fault": [99, 1]}, "fault must be the id of a fault that `faults` has, got '?99"),
+        ({"fault": ["x", 1]}, "fault must be "),
         ({"records": ["t", 1], "timeout": -1}, "timeout must be "),
         ({"records": ["t", 1], "timeout": "5"}, "timeout must be "),
     ],
@@ -259,6 +302,36 @@ def test_invalid_conditions_are_refused(
     """By name."""
     with pytest.raises(InvalidArgumentError, match=message):
         running.call("wait_for", **arguments)
+
+
+def test_too_many_records_need_a_limit(running: ClusterClient, connect: Connect) -> None:
+    """So that a result is never cut silently, nor as large as the topic unless it is to be."""
+    running.create_topic("large")
+    client = leader_client(running, "large", connect)
+    for values in ([b"x"] * 10_000, [b"y"]):
+        send(client, "large", batch(*values))
+    with pytest.raises(InvalidArgumentError, match="limit must be given for more than 10000 rec"):
+        running.records("large")
+    assert [each.value for each in running.records("large", offset=-2)] == [b"x", b"y"]
+    assert len(running.records("large", limit=20_000)) == 10_001
+    with pytest.raises(InvalidArgumentError, match=r"limit must be at least 1, got '?0"):
+        running.records("large", limit=0)
+    with pytest.raises(InvalidArgumentError, match=r"partition must be between 0 and 0, got '?1"):
+        running.records("large", partition=1)
+
+
+def test_records_of_many_bytes_need_a_limit() -> None:
+    """Of their keys, values and headers together."""
+    sizes = {"key": b"k" * MAX_BYTES, "headers": ()}, {"key": None, "headers": (("h", b""),)}
+    fields = {"partition": 0, "timestamp_ms": 0, "value": None, "producer_id": -1}
+    records = [
+        TopicRecord(offset=offset, **fields, **size)  # type: ignore[arg-type]
+        for offset, size in enumerate(sizes)
+    ]
+    assert take_records(records[:1], None) == records[:1]
+    assert take_records(records, 2) == records
+    with pytest.raises(InvalidArgumentError, match=f"or {MAX_BYTES} bytes of them"):
+        take_records(records, None)
 
 
 def test_what_does_not_exist_is_refused(running: ClusterClient) -> None:
@@ -336,3 +409,75 @@ def test_requests_show_what_was_asked_and_answered(
     assert all(each.request is not None for each in running.requests())
     with pytest.raises(ClusterTimeoutError, match="expected 1000 Produce requests, got"):
         running.wait_for(request=("Produce", 1000), timeout=0)
+
+
+def test_wait_for_requests_counts_from_when_they_were_forgotten(
+    running: ClusterClient, connect: Connect
+) -> None:
+    """So a test waits for its next step, whatever clients asked before."""
+    running.create_topic("forgotten")
+    client = leader_client(running, "forgotten", connect)
+    produce(client, "forgotten", b"before")
+    running.wait_for(request=("Produce", 1))
+    running.forget_requests()
+    assert running.requests() == []
+    with pytest.raises(ClusterTimeoutError, match="expected 1 Produce requests, got 0"):
+        running.wait_for(request=("Produce", 1), timeout=0)
+    waiting = threading.Thread(target=running.wait_for, kwargs={"request": ("Produce", 2)})
+    waiting.start()
+    produce(client, "forgotten", b"one")
+    assert len(running.requests(api="Produce")) == 1
+    assert waiting.is_alive()
+    produce(client, "forgotten", b"two")
+    waiting.join(TIME_LIMIT)
+    assert not waiting.is_alive()
+
+
+@pytest.mark.parametrize("kind", ["error", "delay"])
+def test_wait_for_fault_ends_with_its_hits(
+    running: ClusterClient, connect: Connect, kind: str
+) -> None:
+    """Of requests and of responses; the error has the fault and its hits."""
+    topic = f"hit-{kind}"
+    running.create_topic(topic)
+    client = leader_client(running, topic, connect)
+    if kind == "error":
+        fault = running.inject_request_error("Produce", "KAFKA_STORAGE_ERROR", times=2, topic=topic)
+    else:
+        fault = running.inject_response_fault("Produce", kind, times=2, topic=topic, delay_ms=1)
+    ended: list[int] = []
+
+    def wait() -> None:
+        running.wait_for(fault=(fault, 2), timeout=TIME_LIMIT)
+        ended.append(running.call("faults")[-1]["hits"])
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    produce(client, topic, b"one")
+    with pytest.raises(ClusterTimeoutError) as caught:
+        running.wait_for(fault=(fault, 2), timeout=0)
+    assert f"expected 2 hits of fault {fault}, got 1 (" in str(caught.value)
+    assert f"{topic!r}" in str(caught.value)
+    assert ended == []
+    produce(client, topic, b"two")
+    thread.join(TIME_LIMIT)
+    assert ended == [2]
+    # It holds although the fault is over.
+    running.wait_for(fault=(fault, 2), timeout=0)
+    running.clear_faults()
+
+
+def test_wait_for_fault_is_an_operation_of_the_purgatory() -> None:
+    """On the event loop; and a fault that is cleared in the meantime is never hit."""
+
+    async def scenario(harness: ClusterHarness) -> None:
+        cluster = harness.cluster
+        fault = cluster.inject_request_error("Produce", "KAFKA_STORAGE_ERROR")
+        waiting = asyncio.ensure_future(cluster.wait_for(fault=(fault, 1), timeout=5))
+        await asyncio.sleep(1)
+        assert (cluster.waits.purgatory.num_delayed, waiting.done()) == (1, False)
+        cluster.clear_faults()
+        with pytest.raises(ClusterTimeoutError, match="1 hits of fault 1, which was cleared"):
+            await waiting
+
+    run_scenario(scenario)

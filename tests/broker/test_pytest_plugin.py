@@ -65,6 +65,79 @@ def test_fixtures_cause_no_warnings(pytester: pytest.Pytester, subprocess: str) 
     pytester.runpytest_subprocess(*_WITHOUT, "-W", "error").assert_outcomes(passed=2)
 
 
+@pytest.mark.parametrize(("subprocess", "kind"), [("false", "Cluster"), ("true", "ClusterProcess")])
+def test_reused_cluster_is_empty_for_each_test(
+    pytester: pytest.Pytester, subprocess: str, kind: str
+) -> None:
+    """On the same ports, whatever a test has left. `kafka_topic` is of another cluster."""
+    pytester.makeini(f"[pytest]\nkafka_nodes = 2\nkafka_subprocess = {subprocess}\n")
+    pytester.makepyfile(
+        f"""
+        import pytest
+
+        addresses = set()
+
+        @pytest.mark.parametrize("name", ["größe", "/" * 300, "c"])
+        def test_of_an_empty_cluster(name, empty_kafka_cluster):
+            from kafka import KafkaProducer
+
+            assert type(empty_kafka_cluster).__name__ == "{kind}"
+            addresses.add(empty_kafka_cluster.bootstrap_servers)
+            assert len(addresses) == 1
+            assert empty_kafka_cluster.requests() == empty_kafka_cluster.faults() == []
+            empty_kafka_cluster.create_topic("orders", replication_factor=2)
+            producer = KafkaProducer(bootstrap_servers=addresses.pop().split(","), acks="all")
+            assert producer.send("orders", b"x").get(10).offset == 0
+            producer.close()
+            addresses.add(empty_kafka_cluster.bootstrap_servers)
+            empty_kafka_cluster.inject_request_error("Metadata", "BROKER_NOT_AVAILABLE", times=-1)
+            empty_kafka_cluster.kill(1)
+
+        def test_of_a_topic_beside(kafka_topic, empty_kafka_cluster, kafka_cluster_of_session):
+            assert kafka_cluster_of_session is not empty_kafka_cluster
+            assert len(kafka_cluster_of_session.describe_topic(kafka_topic)) == 1
+        """
+    )
+    pytester.runpytest_subprocess(*_WITHOUT, "-W", "error").assert_outcomes(passed=4)
+
+
+def test_reused_cluster_has_the_settings_of_the_conftest(pytester: pytest.Pytester) -> None:
+    """By a fixture of the same name."""
+    pytester.makeconftest(
+        """
+        import pytest
+
+        @pytest.fixture(scope="session")
+        def reused_kafka_cluster(make_kafka_cluster):
+            return make_kafka_cluster(nodes=3, num_partitions=5)
+        """
+    )
+    pytester.makepyfile(
+        """
+        def test_of_settings(empty_kafka_cluster):
+            empty_kafka_cluster.create_topic("orders")
+            assert len(empty_kafka_cluster.describe_topic("orders")) == 5
+            assert empty_kafka_cluster.bootstrap_servers.count(":") == 3
+        """
+    )
+    pytester.runpytest_subprocess(*_WITHOUT).assert_outcomes(passed=1)
+
+
+def test_plugin_imports_nothing_of_the_broker(pytester: pytest.Pytester) -> None:
+    """Until a test uses a fixture: every pytest in the environment imports the plugin."""
+    pytester.makepyfile(
+        """
+        import sys
+
+        def test_without():
+            assert "request_purgatory.pytest_plugin" in sys.modules
+            later = {f"request_purgatory.{name}" for name in ("aio", "broker", "pipeline", "cli")}
+            assert not {"kafka", *later} & set(sys.modules)
+        """
+    )
+    pytester.runpytest_subprocess(*_WITHOUT).assert_outcomes(passed=1)
+
+
 def test_topics_are_named_after_any_test(pytester: pytest.Pytester) -> None:
     """Beyond ASCII, longer than a topic's name may be, and of a test that is no function."""
     pytester.makepyfile(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -226,3 +228,34 @@ def test_requests_are_forgotten_by_reset(running: ClusterClient, connect: Connec
     assert running.requests() == []
     with pytest.raises(ClusterError, match="expected 1"):
         running.wait_for(request=("Metadata", 1), timeout=0)
+
+
+def test_replaced_nodes_are_freed_without_the_collector(cluster: Cluster, connect: Connect) -> None:
+    """With the timing wheels of their purgatories, and what clients have waited for."""
+    cluster.create_topic("t", partitions=3)
+    for number in range(3):
+        client = connect_to_leader(cluster, "t", connect, number)
+        produce(client, "t", b"old", partition=number)
+        client.start("Fetch", 11, **fetch_fields("t", 1, max_wait_ms=20_000, partition=number))
+        member = connect(cluster.bootstrap_servers.split(",")[number])
+        member.start(
+            "JoinGroup", 5, group_id=f"g{number}", session_timeout_ms=10_000,
+            rebalance_timeout_ms=10_000, member_id="", group_instance_id=None,
+            protocol_type="consumer", protocols=[{"name": "range", "metadata": b""}],
+        )  # fmt: skip
+    cluster.wait_for(request=("JoinGroup", 3))
+    assert cluster._cluster is not None
+    old = [
+        weakref.ref(each)
+        for node in cluster._cluster.nodes
+        for each in (node, *node.purgatories.values())
+    ]
+    gc.disable()
+    try:
+        cluster.reset()
+        # The loop's later rounds end the connections.
+        for _ in range(10):
+            cluster.faults()
+        assert [each() for each in old] == [None] * len(old)
+    finally:
+        gc.enable()

@@ -457,3 +457,23 @@ def test_authorized_operations_are_described(admin: AdminClient, topic: str) -> 
     assert AclOperation.IDEMPOTENT_WRITE in cluster.authorized_operations
     assert len(described.authorized_operations) == 8
     assert AclOperation.WRITE in described.authorized_operations
+
+
+def test_settings_of_a_broker_are_read_only(admin: AdminClient) -> None:
+    """But for the throttle rates of reassignments."""
+
+    def change(name: str) -> None:
+        entry = ConfigEntry(name, "1000000", incremental_operation=AlterConfigOpType.SET)
+        broker = ConfigResource(ResourceType.BROKER, "0", incremental_configs=[entry])
+        admin.incremental_alter_configs([broker])[broker].result(TIME_LIMIT)
+
+    with pytest.raises(KafkaException) as refused:
+        change("offsets.topic.num.partitions")
+    assert refused.value.args[0].code() == KafkaError.INVALID_REQUEST
+    rate = "follower.replication.throttled.rate"
+    change(rate)
+    broker = ConfigResource(ResourceType.BROKER, "0")
+    until(lambda: rate in admin.describe_configs([broker])[broker].result(TIME_LIMIT))
+    entry = ConfigEntry(rate, None, incremental_operation=AlterConfigOpType.DELETE)
+    broker = ConfigResource(ResourceType.BROKER, "0", incremental_configs=[entry])
+    admin.incremental_alter_configs([broker])[broker].result(TIME_LIMIT)

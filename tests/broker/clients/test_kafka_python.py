@@ -423,3 +423,32 @@ def test_producers_are_described(bootstrap_servers: str, admin: Any, topic: str)
     assert (producer.producer_epoch, producer.last_sequence) == (0, 1)
     with pytest.raises(UnknownTopicOrPartitionError):
         admin.describe_producers([TopicPartition(topic, 7)], broker_id=0)
+
+
+def test_partition_is_reassigned(bootstrap_servers: str, admin: Any, topic: str) -> None:
+    """With its records; a consumer goes on reading."""
+    _create(admin, topic)
+    _produce(bootstrap_servers, topic, b"a", acks="all")
+    partition = TopicPartition(topic, 0)
+
+    def replicas() -> Any:
+        (described,) = admin.describe_topics([topic])
+        return described["partitions"][0]["replica_nodes"]
+
+    node = (replicas()[0] + 1) % 3
+    assert admin.alter_partition_reassignments({partition: [node]}) == {partition: None}
+    until(lambda: replicas() == [node] and admin.list_partition_reassignments([partition]) == {})
+    refused = admin.alter_partition_reassignments({partition: None, TopicPartition(topic, 7): [0]})
+    assert [refused[TopicPartition(topic, each)].errno for each in (0, 7)] == [85, 3]
+    _produce(bootstrap_servers, topic, b"b", acks="all")
+    with _consumer(bootstrap_servers, auto_offset_reset="earliest") as consumer:
+        consumer.subscribe([topic])
+        assert [each.value for each in _messages(consumer, 2)] == [b"a", b"b"]
+
+
+def test_quorum_is_described(admin: Any) -> None:
+    """With a leader that is one of the voters."""
+    (found,) = admin.describe_metadata_quorum()["topics"]
+    (quorum,) = found["partitions"]
+    assert quorum["error"] is None
+    assert quorum["leader_id"] in {each["replica_id"] for each in quorum["current_voters"]}

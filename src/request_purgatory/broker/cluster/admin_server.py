@@ -26,7 +26,7 @@ from request_purgatory.broker.cluster.run_command import (
     require_types,
     run_command,
 )
-from request_purgatory.broker.server.server import LOOPBACK
+from request_purgatory.broker.listeners import LOOPBACK
 from request_purgatory.errors import InvalidArgumentError, PurgatoryError
 
 logger = logging.getLogger(__name__)

@@ -6,7 +6,6 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from types import TracebackType
 
@@ -22,6 +21,7 @@ from request_purgatory.broker.metadata.topics import Partition, Topic
 from request_purgatory.broker.replication.log_directory import LogDirectory
 from request_purgatory.broker.replication.recorder import Recorder
 from request_purgatory.broker.server.faults import Faults
+from request_purgatory.broker.server.security import Security, warn_if_reachable
 from request_purgatory.broker.settings import ClusterSettings
 
 logger = logging.getLogger(__name__)
@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 
 def wall_clock_ms() -> int:
     """Return the time of day in milliseconds since 1970."""
-    return round(time.time() * 1_000)
+    return time.time_ns() // 1_000_000
 
 
 class AsyncCluster(ClusterCommands):
@@ -65,6 +65,7 @@ class AsyncCluster(ClusterCommands):
         self._data_dir = None if folder is None else DataDir(folder)
         try:
             controller = Controller(settings)
+            security = Security.of(settings, controller.scram_credentials)
         except BaseException:
             if self._data_dir is not None:
                 self._data_dir.release()
@@ -79,16 +80,16 @@ class AsyncCluster(ClusterCommands):
                 Interceptions(faults),
                 recorder,
                 WallTime(wall_ms),
+                security,
             )
         )
-        self.controller.on_change = self._send_partitions
-        self.controller.on_delete = self._send_deletion
-        port = settings.port
-        for node in range(settings.nodes):
+        self.controller.notify(self._send_partitions, self._send_deletion)
+        for node, listeners in enumerate(settings.node_listeners()):
             logs = LogDirectory(node, None if folder is None else folder / f"node-{node}")
-            self.nodes.append(Node(self._parts, node, logs, port + node if port else 0))
+            self.nodes.append(Node(self._parts, node, logs, listeners))
 
     async def __aenter__(self) -> AsyncCluster:
+        warn_if_reachable(self.settings)
         try:
             await self.waits.purgatory.__aenter__()
             for node in self.nodes:
@@ -132,13 +133,7 @@ class AsyncCluster(ClusterCommands):
 
     def _send_partitions(self, partitions: list[Partition]) -> None:
         # Copies: a later change is sent as a later message, and must not alter this one.
-        sent = [
-            (
-                self.controller.topics[each.topic].topic_id,
-                replace(each, replicas=list(each.replicas), isr=list(each.isr)),
-            )
-            for each in partitions
-        ]
+        sent = [(self.controller.topics[each.topic].topic_id, each.copy()) for each in partitions]
         for node in self.nodes:
             if not node.is_stopped:
                 deliver = partial(node.partitions.apply, sent)

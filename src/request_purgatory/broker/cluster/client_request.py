@@ -13,6 +13,8 @@ logger = logging.getLogger(__name__)
 
 #: A response frame's size and correlation id.
 _RESPONSE_HEADER_BYTES = 8
+#: What stands for a secret, as for passwords in Kafka.
+_HIDDEN = "[hidden]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +22,7 @@ class ClientRequest:
     """A request of a client, and its response.
 
     Fields of `request` and `response` that are bytes are text where they are UTF-8, and
-    `{"base64": "..."}` otherwise.
+    `{"base64": "..."}` otherwise. The tokens of logins and salted passwords are "[hidden]".
 
     Attributes:
         node: the number of the node that has received it.
@@ -53,11 +55,11 @@ def client_request(logged: LoggedRequest) -> ClientRequest:
     request = response = None
     if logged.frame is not None and header.is_supported:
         body = logged.frame[header.body_offset :]
-        request = _fields(api.request, body, version)
+        request = _fields(api.request, body, version, api.secrets)
     if logged.response is not None:
         tagged = api.has_tagged_header and api.is_flexible(version)
         body = bytes(logged.response[_RESPONSE_HEADER_BYTES + tagged :])
-        response = _fields(api.response, body, version)
+        response = _fields(api.response, body, version, api.secrets)
     return ClientRequest(
         node=logged.node_id,
         api=api.name,
@@ -71,11 +73,24 @@ def client_request(logged: LoggedRequest) -> ClientRequest:
     )
 
 
-def _fields(message: Any, body: bytes, version: int) -> dict[str, Any] | None:
+def _fields(
+    message: Any, body: bytes, version: int, secrets: frozenset[str]
+) -> dict[str, Any] | None:
     """Return the fields of a message; None if kafka-python can't decode it."""
     try:
-        fields: dict[str, Any] = to_json(message.decode(body, version=version).to_dict())
+        decoded = message.decode(body, version=version).to_dict()
+        fields: dict[str, Any] = to_json(_without(secrets, decoded) if secrets else decoded)
     except Exception:  # It raises whatever the bytes lead to.
         logger.exception("can't show a %s of version %d", message.__name__, version)
         return None
     return fields
+
+
+def _without(secrets: frozenset[str], value: Any) -> Any:
+    """Return fields in which secrets are hidden, by their names."""
+    if isinstance(value, dict):
+        return {
+            name: _HIDDEN if name in secrets else _without(secrets, each)
+            for name, each in value.items()
+        }
+    return [_without(secrets, each) for each in value] if isinstance(value, list) else value

@@ -108,6 +108,7 @@ class ClusterClient(ABC):
     # -- commands
 
     create_topic = _remote(ClusterCommands.create_topic)
+    bootstrap_servers_of = _remote(ClusterCommands.bootstrap_servers_of)
     describe_topic = _remote(ClusterCommands.describe_topic)
     metrics = _remote(ClusterCommands.metrics)
     pause_replication = _remote(ClusterCommands.pause_replication)
@@ -131,4 +132,5 @@ class ClusterClient(ABC):
     high_watermark = _remote(ClusterCommands.high_watermark)
     groups = _remote(ClusterCommands.groups)
     requests = _remote(ClusterCommands.requests)
+    forget_requests = _remote(ClusterCommands.forget_requests)
     wait_for = _remote_coroutine(ClusterCommands.wait_for)

@@ -57,16 +57,12 @@ class ClusterProcess(ClusterClient):
         """
         if self._process is not None:
             raise RuntimeError("a cluster can be started once only; create another one")
-        settings = asdict(self.settings)
-        if settings["data_dir"] is not None:
-            settings["data_dir"] = os.fspath(settings["data_dir"])
+        given = {"settings": asdict(self.settings), "record": self._record}
         command = [sys.executable, "-m", "request_purgatory.broker.cluster.process_main"]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         assert self._process.stdin is not None
         try:
-            self._process.stdin.write(
-                json.dumps({"settings": settings, "record": self._record}).encode() + b"\n"
-            )
+            self._process.stdin.write(json.dumps(given, default=os.fspath).encode() + b"\n")
             self._process.stdin.flush()
             report = json.loads(self._read_first_line() or b"{}")
         except (OSError, ValueError) as error:

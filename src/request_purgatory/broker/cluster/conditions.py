@@ -6,13 +6,19 @@ from collections.abc import Iterator
 from typing import Any
 
 from request_purgatory.broker.api.registry import find_api
-from request_purgatory.broker.cluster.node import Node
-from request_purgatory.broker.cluster.waits import Condition, group_key, request_key, topic_key
+from request_purgatory.broker.cluster.node import ClusterParts, Node
+from request_purgatory.broker.cluster.waits import (
+    Condition,
+    fault_key,
+    group_key,
+    request_key,
+    topic_key,
+)
 from request_purgatory.broker.groups import Group, GroupState
 from request_purgatory.broker.metadata.controller import Controller
 from request_purgatory.broker.metadata.topics import OFFSETS_TOPIC, Partition, TopicPartition
 from request_purgatory.broker.replication.replica import Replica
-from request_purgatory.broker.server.request_log import RequestLog
+from request_purgatory.broker.server.faults import FaultDescription
 from request_purgatory.errors import InvalidArgumentError
 
 
@@ -45,10 +51,12 @@ def coordinated_groups(controller: Controller, nodes: list[Node]) -> Iterator[tu
 class Conditions:
     """Makes conditions on the state of a cluster."""
 
-    def __init__(self, controller: Controller, nodes: list[Node], request_log: RequestLog) -> None:
-        self._controller = controller
-        self._nodes = nodes
-        self._request_log = request_log
+    def __init__(self, parts: ClusterParts) -> None:
+        self._controller = parts.controller
+        self._nodes = parts.nodes
+        self._request_log = parts.request_log
+        self._faults = parts.faults
+        self._interceptions = parts.interceptions
 
     def records(self, given: tuple[str, int]) -> Condition:
         """Return the condition that consumers can read so many records of a topic, or more.
@@ -156,7 +164,8 @@ class Conditions:
         """Return the condition that clients have sent so many requests of an API, or more.
 
         Args:
-            given: the API's name, and the number of requests since the cluster's start.
+            given: the API's name, and the number of requests since the cluster's start, its last
+                reset, or `forget_requests`.
         """
         _require("request", "(API, number of requests)", given, (str, int))
         name, times = find_api(given[0]).name, given[1]
@@ -166,6 +175,42 @@ class Conditions:
             return f"expected {times} {name} requests, got {counts[name]} (all: {dict(counts)})"
 
         return Condition(request_key(name), lambda: counts[name] >= times, describe)
+
+    def fault(self, given: tuple[int, int]) -> Condition:
+        """Return the condition that a fault or an interception has so many hits, or more.
+
+        Args:
+            given: the fault's id, and the number of hits.
+
+        Raises:
+            InvalidArgumentError: there is no such fault.
+        """
+        _require("fault", "(id of a fault, number of hits)", given, (int, int))
+        number, hits = given
+
+        def find() -> FaultDescription | None:
+            found = [*self._faults.describe(), *self._interceptions.describe()]
+            return next((each for each in found if each["id"] == number), None)
+
+        if find() is None:
+            raise InvalidArgumentError("fault", "the id of a fault that `faults` has", number)
+
+        def holds() -> bool:
+            fault = find()
+            return fault is not None and fault["hits"] >= hits
+
+        def describe() -> str:
+            fault = find()
+            if fault is None:
+                return f"expected {hits} hits of fault {number}, which was cleared"
+            set_values = {
+                name: value
+                for name, value in fault.items()
+                if value is not None and name not in ("id", "hits")
+            }
+            return f"expected {hits} hits of fault {number}, got {fault['hits']} ({set_values})"
+
+        return Condition(fault_key(number), holds, describe)
 
 
 def _require(name: str, requirement: str, given: Any, types: tuple[type, ...]) -> None:

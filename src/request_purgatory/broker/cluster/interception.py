@@ -11,6 +11,8 @@ from enum import Enum
 from types import TracebackType
 from typing import Any, TypeAlias
 
+from request_purgatory.broker.api.broker_api import BrokerApi
+from request_purgatory.broker.api.registry import decode
 from request_purgatory.broker.api.served_api import ServedApi
 from request_purgatory.broker.request_context import RequestContext, RequestSubjects
 from request_purgatory.broker.server.faults import FaultDescription, Faults, error_code
@@ -50,23 +52,22 @@ class InterceptedRequest:
 
     def __init__(
         self,
-        node: int,
-        api: ServedApi,
+        broker: BrokerApi,
+        api: ServedApi[Any],
         context: RequestContext,
         request: Any,
         handle: Callable[[RequestContext, Any], None],
-        subjects: Callable[[], RequestSubjects],
     ) -> None:
         self.api = api.name
         self.version = context.version
-        self.node = node
+        self.node = broker.node_id
         self.client_id = context.client.client_id
         self.client_host = context.client.client_host
         self.request = request
         self._served_api = api
         self._context = context
         self._handle = handle
-        self._subjects = subjects
+        self._broker = broker
         self._inner: RequestContext | None = None
         self._response: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
@@ -76,7 +77,7 @@ class InterceptedRequest:
 
         A fetch names the partitions of its session as well.
         """
-        return self._subjects()
+        return self._served_api.subjects(self._broker, self._decode())
 
     @property
     def is_handled(self) -> bool:
@@ -107,8 +108,13 @@ class InterceptedRequest:
 
         Raises:
             InvalidArgumentError: the error is unknown.
+            WireError: the function has broken the request.
         """
-        return self._served_api.error_response(self.request, error_code(error))
+        return self._served_api.error_response(self._decode(), error_code(error))
+
+    def _decode(self) -> Any:
+        """Return what the broker's handler would get of the request in its present state."""
+        return decode(self._served_api, self.request, self._context)
 
     def _take_response(self, _context: RequestContext, response: Any) -> None:
         if not self._response.done():
@@ -145,7 +151,9 @@ class Interception:
         errors: what the function has raised; such a request gets UNKNOWN_SERVER_ERROR.
     """
 
-    def __init__(self, number: int, api: ServedApi | None, function: InterceptFunction) -> None:
+    def __init__(
+        self, number: int, api: ServedApi[Any] | None, function: InterceptFunction
+    ) -> None:
         if not callable(function):
             raise InvalidArgumentError("function", "callable", function)
         self.id = number
@@ -172,7 +180,7 @@ class Interception:
         if error is None and self.errors:
             raise self.errors[0]
 
-    def matches(self, api: ServedApi) -> bool:
+    def matches(self, api: ServedApi[Any]) -> bool:
         """Return whether requests of an API are intercepted."""
         return not self.is_removed and self._api in (None, api)
 
@@ -180,7 +188,8 @@ class Interception:
         """Call the function.
 
         Returns:
-            Its answer; the error response if it fails.
+            Its answer. If it fails, the error response, or DISCONNECT if it has changed the request
+            so that there is none.
         """
         try:
             answer = self._function(request)
@@ -188,7 +197,11 @@ class Interception:
         except Exception as error:
             logger.exception("the function that intercepts %s requests failed", request.api)
             self.errors.append(error)
-            return request.error_response(ErrorCode.UNKNOWN_SERVER_ERROR)
+            try:
+                return request.error_response(ErrorCode.UNKNOWN_SERVER_ERROR)
+            except Exception:
+                logger.exception("the request has no error response")
+                return Unanswered.DISCONNECT
 
     def describe(self) -> FaultDescription:
         """Return the interception as the command `faults` reports it."""
@@ -220,7 +233,7 @@ class Interceptions:
         self._all: list[Interception] = []
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def add(self, api: ServedApi | None, function: InterceptFunction) -> Interception:
+    def add(self, api: ServedApi[Any] | None, function: InterceptFunction) -> Interception:
         """Intercept the requests of an API; None is every API.
 
         Returns:
@@ -248,7 +261,7 @@ class Interceptions:
         """Return all interceptions with their hits."""
         return [each.describe() for each in self._all]
 
-    def matching(self, api: ServedApi) -> list[Interception]:
+    def matching(self, api: ServedApi[Any]) -> list[Interception]:
         """Return the interceptions of an API's requests."""
         return [each for each in self._all if each.matches(api)] if self._all else []
 

@@ -7,11 +7,15 @@ none are lost. What a value was is known from the command's annotation.
 
 from __future__ import annotations
 
+import functools
 from base64 import b64decode, b64encode
 from dataclasses import fields, is_dataclass
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints, is_typeddict
 from uuid import UUID
+
+#: The types of a class's fields; a list of records has the same ones thousands of times.
+_hints_of = functools.cache(get_type_hints)
 
 
 def to_json(value: Any) -> Any:
@@ -61,7 +65,7 @@ def from_json(value: Any, hint: Any) -> Any:
         key_type, value_type = arguments
         return {key_type(key): from_json(each, value_type) for key, each in value.items()}
     if is_typeddict(hint) or is_dataclass(hint):
-        hints = get_type_hints(hint)
+        hints = _hints_of(hint)
         return hint(**{key: from_json(each, hints[key]) for key, each in value.items()})
     if hint is bytes:
         return value.encode() if isinstance(value, str) else b64decode(value["base64"])

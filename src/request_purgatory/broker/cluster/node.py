@@ -3,32 +3,38 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from request_purgatory.aio import Purgatory
-from request_purgatory.broker.api.registry import APIS, handle
-from request_purgatory.broker.api.request_subjects import request_subjects
-from request_purgatory.broker.api.served_api import ServedApi
-from request_purgatory.broker.cluster.interception import InterceptedRequest, Interceptions
+from request_purgatory.aio.loop_clock import clock_of
+from request_purgatory.broker.api.registry import APIS
+from request_purgatory.broker.cluster.interception import Interceptions
 from request_purgatory.broker.cluster.network import CONTROLLER, Network
 from request_purgatory.broker.cluster.node_partitions import NodePartitions
 from request_purgatory.broker.cluster.remote_leader import RemoteLeader
 from request_purgatory.broker.cluster.replicated_offsets import ReplicatedOffsets
+from request_purgatory.broker.cluster.request_handler import RequestHandler
 from request_purgatory.broker.cluster.waits import Waits
 from request_purgatory.broker.cluster.wall_time import WallTime
 from request_purgatory.broker.deferred_actions import ActionQueue
 from request_purgatory.broker.groups import GroupCoordinator, GroupPurgatories
+from request_purgatory.broker.listeners import Listener
+from request_purgatory.broker.metadata.client_quotas import ClientLimit, client_limit
 from request_purgatory.broker.metadata.controller import AlterPartitionRequest, Controller
 from request_purgatory.broker.metadata.metadata_cache import MetadataCache
 from request_purgatory.broker.metadata.offsets_topic import create_offsets_topic
+from request_purgatory.broker.metadata.scram_credentials import ScramCredentials
+from request_purgatory.broker.replication.appends import Appends
 from request_purgatory.broker.replication.fetch_sessions import FetchSessions
 from request_purgatory.broker.replication.fetcher_manager import FetcherManager
+from request_purgatory.broker.replication.fetches import Fetches
 from request_purgatory.broker.replication.leader_elections import LeaderElections
 from request_purgatory.broker.replication.log_directory import LogDirectory
+from request_purgatory.broker.replication.record_deletions import RecordDeletions
 from request_purgatory.broker.replication.recorder import Recorder
 from request_purgatory.broker.replication.replica import Replica
 from request_purgatory.broker.replication.replica_manager import (
@@ -36,14 +42,16 @@ from request_purgatory.broker.replication.replica_manager import (
     ReplicaPurgatories,
 )
 from request_purgatory.broker.replication.replica_metrics import NodeMetrics
-from request_purgatory.broker.request_context import RequestContext
+from request_purgatory.broker.request_context import Client
 from request_purgatory.broker.server.connection_limit import ConnectionLimit
 from request_purgatory.broker.server.faults import Faults
 from request_purgatory.broker.server.quotas import ByteRateQuota
 from request_purgatory.broker.server.request_log import RequestLog
+from request_purgatory.broker.server.security import Security
 from request_purgatory.broker.server.server import Server
 from request_purgatory.broker.settings import ClusterSettings
 from request_purgatory.broker.wire.apis import ApiTable
+from request_purgatory.clock import Clock
 
 #: The node's purgatories by name; the names are Kafka's where Kafka has such a purgatory.
 PURGATORIES = (
@@ -73,6 +81,7 @@ class ClusterParts:
     interceptions: Interceptions
     recorder: Recorder | None
     wall_ms: WallTime
+    security: Security
     connection_limit: ConnectionLimit = field(default_factory=ConnectionLimit)
     #: What tests wait for.
     waits: Waits = field(default_factory=Waits)
@@ -83,6 +92,7 @@ class ClusterParts:
     def __post_init__(self) -> None:
         log = RequestLog(self.wall_ms, self.waits.request_received)
         object.__setattr__(self, "request_log", log)
+        self.faults.on_hit = self.waits.fault_hit
 
 
 class Node:
@@ -93,7 +103,7 @@ class Node:
         cluster: ClusterParts,
         node_id: int,
         log_directory: LogDirectory,
-        port: int,
+        listeners: Sequence[Listener],
         *,
         is_replication_paused: bool = False,
     ) -> None:
@@ -103,7 +113,7 @@ class Node:
             cluster: what the node shares with the others.
             node_id: its number.
             log_directory: its logs.
-            port: the TCP port that it listens on; 0 takes a free one.
+            listeners: where it listens.
             is_replication_paused: do not fetch as a follower until replication is resumed.
         """
         self.node_id = node_id
@@ -116,21 +126,30 @@ class Node:
         self.purgatories: dict[str, Purgatory] = {}
         self.fetch_sessions = FetchSessions()
         windows, window_ms = self.settings.quota_window_num, self.settings.quota_window_size_ms
-        self._producer_quota = ByteRateQuota(self.settings.producer_byte_rate, windows, window_ms)
-        self._consumer_quota = ByteRateQuota(self.settings.consumer_byte_rate, windows, window_ms)
+        self._producer_quota = ByteRateQuota(windows, window_ms)
+        self._consumer_quota = ByteRateQuota(windows, window_ms)
+        #: Handles the requests of clients.
+        self.requests = RequestHandler(
+            self,
+            self.actions,
+            faults=cluster.faults,
+            interceptions=cluster.interceptions,
+            recorder=cluster.recorder,
+            is_stopped=lambda: self.is_stopped,
+        )
         self._cluster = cluster
-        self._port = port
+        self._listeners = listeners
         self._is_replication_paused = is_replication_paused
         self._stack = AsyncExitStack()
         #: The clock of the event loop, from `start` on.
-        self._loop_time: Callable[[], float]
+        self._clock: Clock
         self._timers: dict[str, asyncio.TimerHandle] = {}
 
     # -- start and stop
 
     async def start(self) -> None:
         """Open the purgatories and listen; `connect_controller` then gives the node partitions."""
-        self._loop_time = asyncio.get_running_loop().time
+        self._clock = clock_of(asyncio.get_running_loop())
         intervals = {
             "Produce": self.settings.producer_purgatory_purge_interval_requests,
             "Fetch": self.settings.fetch_purgatory_purge_interval_requests,
@@ -151,13 +170,15 @@ class Node:
             replica_purgatories,
             self.actions,
             now_ms=self.now_ms,
-            wall_ms=self._cluster.wall_ms,
             partition_exists=self.metadata.partition_exists,
             alive=self.metadata.alive,
             alter_partition=self._alter_partition,
             on_change=self._cluster.waits.partition_changed,
         )
         self.replicas.recorder = self._cluster.recorder
+        self.appends = Appends(self.replicas, self._cluster.wall_ms)
+        self.fetches = Fetches(self.replicas)
+        self.deletions = RecordDeletions(self.replicas)
         self.groups = GroupCoordinator(
             self.node_id,
             self.settings,
@@ -168,7 +189,10 @@ class Node:
                 self.purgatories["Heartbeat"],
             ),
             store=ReplicatedOffsets(
-                self.replicas, self.settings.offsets_commit_timeout_ms, self._cluster.wall_ms
+                self.appends,
+                self.actions,
+                self.settings.offsets_commit_timeout_ms,
+                self._cluster.wall_ms,
             ),
             now_ms=self._cluster.wall_ms,
             on_stable=self._cluster.waits.group_stable,
@@ -187,13 +211,15 @@ class Node:
             elections=self.elections,
             groups=self.groups,
         )
-        self.metrics = NodeMetrics(self.purgatories, self.replicas.fetch_expirations, self.now_ms())
+        self.metrics = NodeMetrics(self.purgatories, self.fetches.expirations, self.now_ms())
         self.server = Server(
             self.node_id,
             self.settings,
-            self._port,
+            self._listeners,
             APIS,
-            self.handle,
+            self.requests.handle,
+            refuse=self.requests.refuse,
+            security=self._cluster.security,
             take_response_fault=partial(self._cluster.faults.take_response_fault, self.node_id),
             throttle_purgatory=self.purgatories["Throttle"],
             connection_limit=self._cluster.connection_limit,
@@ -229,10 +255,22 @@ class Node:
         for timer in self._timers.values():
             timer.cancel()
         self.fetchers.close()
-        self.replicas.close()
+        self.replicas.is_closed = True
         self.server.stop()
         for purgatory in self.purgatories.values():
             purgatory.close()
+
+    def release(self) -> None:
+        """Drop the parts of a stopped node, whose place another node has taken.
+
+        The parts refer back to the node. Without these cycles reference counting frees them, with
+        the timing wheels of their purgatories. The cyclic collector would take milliseconds for
+        these, whenever it runs.
+        """
+        assert self.is_stopped
+        self.groups.abandon()
+        del self.requests, self.replicas, self.appends, self.fetches, self.deletions
+        del self.groups, self.fetchers, self.partitions, self.server
 
     def _schedule(self, name: str, interval_ms: int, work: Callable[[], None]) -> None:
         """Call `work` every `interval_ms` milliseconds until the node stops."""
@@ -253,51 +291,6 @@ class Node:
             self._delete_old_segments()
         self.groups.time_advanced()
 
-    def handle(self, context: RequestContext, request: Any) -> None:
-        """Handle a client's request, now or later, unless a fault or a function answers it.
-
-        Args:
-            context: the request's context, which takes the response.
-            request: the decoded request; None for an unsupported version of ApiVersions.
-        """
-        api = APIS[context.header.api.key]
-        if request is not None:
-            if self._cluster.recorder is not None and api.recorded_timeout_ms is not None:
-                timeout_ms = api.recorded_timeout_ms(request)
-                self._cluster.recorder.request(self.node_id, context, timeout_ms)
-            faults = self._cluster.faults
-            if faults.has_response_faults and faults.needs_subjects(api):
-                context.subjects = request_subjects(self, context, request)
-            interceptions = self._cluster.interceptions.matching(api)
-            if interceptions:
-                intercepted = InterceptedRequest(
-                    self.node_id,
-                    api,
-                    context,
-                    request,
-                    self._handle_intercepted,
-                    partial(request_subjects, self, context, request),
-                )
-                self._cluster.interceptions.run(interceptions, context, intercepted)
-                return
-        self._handle(api, context, request)
-
-    def _handle_intercepted(self, context: RequestContext, request: Any) -> None:
-        # A function may take so long that the node has stopped in the meantime.
-        if not self.is_stopped:
-            self._handle(APIS[context.header.api.key], context, request)
-
-    def _handle(self, api: ServedApi, context: RequestContext, request: Any) -> None:
-        faults = self._cluster.faults
-        if request is not None and faults.has_request_errors:
-            subjects = partial(request_subjects, self, context, request)
-            code = faults.take_request_error(self.node_id, context, subjects)
-            if code is not None:
-                context.reply(api.error_response(request, code))
-                return
-        with self.actions:
-            handle(self, context, request)
-
     # -- what handlers need
 
     @property
@@ -306,8 +299,12 @@ class Node:
         return APIS
 
     def now_ms(self) -> int:
-        """Return the event loop's time in whole milliseconds."""
-        return round(self._loop_time() * 1_000)
+        """Return the event loop's time in whole milliseconds, rounded down."""
+        return self._clock.now_ms
+
+    def wall_ms(self) -> int:
+        """Return the time of day in milliseconds since 1970."""
+        return self._cluster.wall_ms()
 
     @property
     def reaches_controller(self) -> bool:
@@ -318,37 +315,56 @@ class Node:
         """Create `__consumer_offsets`, the topic of groups and offsets; no-op if it exists."""
         create_offsets_topic(self.controller, self.settings)
 
-    def produce_throttle_ms(self, client_id: str, size_bytes: int) -> int:
+    def produce_throttle_ms(self, client: Client, size_bytes: int) -> int:
         """Return a client's throttle time in milliseconds, with some more produced bytes."""
-        return self._producer_quota.throttle_ms(client_id, size_bytes, self.now_ms())
+        default = self.settings.producer_byte_rate
+        return self._throttle_ms(
+            self._producer_quota, "producer_byte_rate", default, client, size_bytes
+        )
 
-    def fetch_throttle_ms(self, client_id: str, size_bytes: int) -> int:
+    def fetch_throttle_ms(self, client: Client, size_bytes: int) -> int:
         """Return a consumer's throttle time in milliseconds, with some more fetched bytes."""
-        return self._consumer_quota.throttle_ms(client_id, size_bytes, self.now_ms())
+        default = self.settings.consumer_byte_rate
+        return self._throttle_ms(
+            self._consumer_quota, "consumer_byte_rate", default, client, size_bytes
+        )
+
+    def _throttle_ms(
+        self, quota: ByteRateQuota, key: str, default: float | None, client: Client, size_bytes: int
+    ) -> int:
+        """Return a client's throttle time by its quota, or by the setting if it has none."""
+        limit = None if default is None else ClientLimit(default, ("", client.client_id))
+        if self.metadata.client_quotas:
+            found = client_limit(self.metadata.client_quotas, key, client.user, client.client_id)
+            limit = found or limit
+        if limit is None:
+            return 0
+        return quota.throttle_ms(limit.shared_by, limit.value, size_bytes, self.now_ms())
 
     def has_room_for_records(self) -> bool:
         """Return whether a response may have records: clients read those they have been sent."""
         return self.server.unread_responses.has_room(is_fetch=True)
 
-    def endpoints(self, nodes: Iterable[int]) -> list[dict[str, Any]]:
+    @property
+    def scram_credentials(self) -> ScramCredentials:
+        """The cluster's SCRAM credentials."""
+        return self.controller.scram_credentials
+
+    def endpoints(self, nodes: Iterable[int], listener: str) -> list[dict[str, Any]]:
         """Return the addresses of nodes, in the order of their numbers.
 
         Args:
             nodes: node numbers; negative ones (no leader) are skipped.
+            listener: the name of the listener whose addresses are returned.
 
         Returns:
             `node_id`, `host`, `port` and `rack` of each.
         """
-        found = [self._cluster.nodes[node] for node in sorted(nodes) if node >= 0]
-        return [
-            {
-                "node_id": node.node_id,
-                "host": node.server.host,
-                "port": node.server.port,
-                "rack": None,
-            }
-            for node in found
-        ]
+        found = []
+        for node in (self._cluster.nodes[each] for each in sorted(nodes) if each >= 0):
+            host, port = node.server.advertised(listener)
+            found.append({"node_id": node.node_id, "host": host, "port": port, "rack": None})
+        return found
 
     # -- contact with the controller
 
@@ -371,7 +387,7 @@ class Node:
     def _leader(self, leader: int) -> RemoteLeader:
         nodes = self._cluster.nodes
         return RemoteLeader(
-            self._cluster.network, self.node_id, leader, lambda: nodes[leader].replicas
+            self._cluster.network, self.node_id, leader, lambda: nodes[leader].fetches
         )
 
     def _alter_partition(self, replica: Replica, isr: list[int]) -> None:

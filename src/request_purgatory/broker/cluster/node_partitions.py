@@ -57,18 +57,18 @@ class NodePartitions:
             topics: the controller's topics.
         """
         partitions = [(topic, partition) for topic in topics for partition in topic.partitions]
-        here = {
-            partition.key: topic.topic_id
-            for topic, partition in partitions
-            if self.node_id in partition.replicas
-        }
+        states = {(partition.key, topic.topic_id): partition for topic, partition in partitions}
+        here = [key for key, state in states.items() if self.node_id in state.replicas]
         with self._replicas.actions:
             for replica in list(self._replicas.replicas.values()):
                 # A request that was in flight when the node was partitioned gets no response.
                 replica.pending_isr = None
-                if here.get(replica.key) != replica.topic_id:
+                state = states.get((replica.key, replica.topic_id))
+                if state is None:
                     self._delete_replica(replica)
-        self._log_directory.delete_unknown(here.items())
+                elif self.node_id not in state.replicas:
+                    self._remove(state)
+        self._log_directory.delete_unknown(here)
         self._elections.clear()
         self.apply([(topic.topic_id, partition) for topic, partition in partitions])
 
@@ -88,7 +88,9 @@ class NodePartitions:
                 if topic is None or topic.topic_id != topic_id:
                     continue
                 self._elections.learn(partition)
-                if self.node_id in partition.replicas:
+                if self.node_id not in partition.replicas:
+                    self._remove(partition)
+                else:
                     try:
                         self._apply_partition(partition, topic)
                     except RecordError:
@@ -120,6 +122,14 @@ class NodePartitions:
         if replica.is_leader:
             self._replicas.advance_high_watermark(replica)
         self._replicas.notify_partition(key)
+
+    def _remove(self, partition: Partition) -> None:
+        """Delete the replica of a partition that a reassignment has removed from this node."""
+        replica = self._replicas.find(partition.key)
+        if replica is not None:
+            # It leads no more: so are waiting requests answered.
+            replica.apply(partition, replica.min_insync_replicas, self._replicas.now_ms())
+            self._delete_replica(replica)
 
     def _load_groups(self, replica: Replica) -> None:
         try:

@@ -12,8 +12,8 @@ from request_purgatory.broker.replication.delayed_fetch import (
     FetchParams,
     FetchTarget,
 )
+from request_purgatory.broker.replication.fetches import Fetches
 from request_purgatory.broker.replication.leader_endpoint import LogBounds
-from request_purgatory.broker.replication.replica_manager import ReplicaManager
 
 T = TypeVar("T")
 
@@ -41,7 +41,7 @@ class RemoteLeader:
         network: Network,
         follower: int,
         leader: int,
-        find_replicas: Callable[[], ReplicaManager],
+        find_fetches: Callable[[], Fetches],
     ) -> None:
         """Create the end point; it sends nothing by itself.
 
@@ -49,13 +49,13 @@ class RemoteLeader:
             network: the cluster's network.
             follower: the number of the follower's node.
             leader: the number of the leader's node.
-            find_replicas: returns the replicas of the leader's node, which are others after a
+            find_fetches: returns the fetches of the leader's node, which are others after a
                 restart of the node.
         """
         self.leader = leader
         self._network = network
         self._follower = follower
-        self._find_replicas = find_replicas
+        self._find_fetches = find_fetches
 
     def fetch(
         self,
@@ -70,7 +70,7 @@ class RemoteLeader:
         """
 
         def serve(
-            leader: ReplicaManager, answer: Callable[[list[FetchedPartition]], None]
+            leader: Fetches, answer: Callable[[list[FetchedPartition]], None]
         ) -> DelayedFetch | None:
             return leader.fetch(params, targets, answer)
 
@@ -85,14 +85,14 @@ class RemoteLeader:
             The request in flight.
         """
 
-        def serve(leader: ReplicaManager, answer: Callable[[list[LogBounds]], None]) -> None:
+        def serve(leader: Fetches, answer: Callable[[list[LogBounds]], None]) -> None:
             answer([leader.log_bounds(target) for target in targets])
 
         return self._send(serve, respond)
 
     def _send(
         self,
-        serve: Callable[[ReplicaManager, Callable[[T], None]], DelayedFetch | None],
+        serve: Callable[[Fetches, Callable[[T], None]], DelayedFetch | None],
         respond: Callable[[T], None],
     ) -> RoundTrip:
         """Send a request.
@@ -105,15 +105,17 @@ class RemoteLeader:
             The request in flight.
         """
         request = RoundTrip()
-        leader = self._find_replicas()
+        leader = self._find_fetches()
 
         def arrive() -> None:
-            if leader.is_closed or request.is_cancelled:
+            if leader.replicas.is_closed or request.is_cancelled:
                 return
-            with leader.actions:
+            with leader.replicas.actions:
                 request.waiting_fetch = serve(leader, answer)
 
         def answer(response: T) -> None:
+            # It refers to this function; without the cycle, both are freed at once.
+            request.waiting_fetch = None
             self._network.send(self.leader, self._follower, lambda: returned(response))
 
         def returned(response: T) -> None:
@@ -141,5 +143,6 @@ class RoundTrip:
         for its timeout.
         """
         self.is_cancelled = True
-        if self.waiting_fetch is not None:
-            self.waiting_fetch.cancel()
+        waiting, self.waiting_fetch = self.waiting_fetch, None
+        if waiting is not None:
+            waiting.cancel()

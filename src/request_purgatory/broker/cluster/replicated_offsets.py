@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
 
+from request_purgatory.broker.deferred_actions import ActionQueue
 from request_purgatory.broker.log import PartitionLog, build_batch
 from request_purgatory.broker.metadata.topics import OFFSETS_TOPIC, TopicPartition
+from request_purgatory.broker.replication.appends import Appends
 from request_purgatory.broker.replication.delayed_produce import ProducedPartition
 from request_purgatory.broker.wire.error_code import ErrorCode
-
-if TYPE_CHECKING:
-    from request_purgatory.broker.replication.replica_manager import ReplicaManager
 
 _ACKS_ALL = -1
 
@@ -20,16 +18,22 @@ class ReplicatedOffsets:
     """Appends the coordinator's records with acks=all, as Kafka's coordinator does."""
 
     def __init__(
-        self, replicas: ReplicaManager, timeout_ms: int, now_ms: Callable[[], int]
+        self,
+        appends: Appends,
+        actions: ActionQueue,
+        timeout_ms: int,
+        now_ms: Callable[[], int],
     ) -> None:
-        """Create a store on a node's replicas.
+        """Create a store on a node.
 
         Args:
-            replicas: the node's replicas.
+            appends: the node's appends.
+            actions: the node's deferred notifications.
             timeout_ms: milliseconds that an append may wait for the in-sync replicas.
             now_ms: the time of day in milliseconds since 1970, for record timestamps.
         """
-        self._replicas = replicas
+        self._appends = appends
+        self._actions = actions
         self._timeout_ms = timeout_ms
         self._now_ms = now_ms
 
@@ -53,8 +57,8 @@ class ReplicatedOffsets:
         batch = build_batch(records, self._now_ms())
         key = TopicPartition(OFFSETS_TOPIC, partition)
         # A heartbeat that expires appends outside of a request: the block runs the wake-ups then.
-        with self._replicas.actions:
-            self._replicas.append(_ACKS_ALL, self._timeout_ms, [(key, batch)], reply, internal=True)
+        with self._actions:
+            self._appends.append(_ACKS_ALL, self._timeout_ms, [(key, batch)], reply, internal=True)
 
 
 def stored_records(log: PartitionLog) -> Iterator[tuple[bytes, bytes | None]]:

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 from request_purgatory.broker.log import PartitionLog
 from request_purgatory.broker.log.record import read_records_with_headers
+from request_purgatory.errors import InvalidArgumentError
+
+#: The most records, and the most bytes of their keys, values and headers, that are returned unless
+#: a limit is given.
+MAX_RECORDS = 10_000
+MAX_BYTES = 16 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +38,43 @@ class TopicRecord:
     headers: tuple[tuple[str, bytes | None], ...]
     producer_id: int
 
+    @property
+    def size_bytes(self) -> int:
+        """The bytes of its key, value and headers."""
+        headers = sum(len(name) + len(value or b"") for name, value in self.headers)
+        return len(self.key or b"") + len(self.value or b"") + headers
+
+
+def take_records(records: Iterable[TopicRecord], limit: int | None) -> list[TopicRecord]:
+    """Return the first records; without a limit all of them, unless they are too many.
+
+    Args:
+        records: the records.
+        limit: their number at most; None refuses more than `MAX_RECORDS` and `MAX_BYTES`.
+
+    Raises:
+        InvalidArgumentError: there are too many, or the limit is below 1.
+    """
+    if limit is not None:
+        if limit < 1:
+            raise InvalidArgumentError("limit", "at least 1", limit)
+        return list(islice(records, limit))
+    taken: list[TopicRecord] = []
+    size_bytes = 0
+    for record in records:
+        taken.append(record)
+        size_bytes += record.size_bytes
+        if len(taken) > MAX_RECORDS or size_bytes > MAX_BYTES:
+            raise InvalidArgumentError(
+                "limit",
+                f"given for more than {MAX_RECORDS} records, or {MAX_BYTES} bytes of them",
+                limit,
+            )
+    return taken
+
 
 def readable_records(
-    log: PartitionLog, partition: int, high_watermark: int
+    log: PartitionLog, partition: int, high_watermark: int, offset: int = 0
 ) -> Iterator[TopicRecord]:
     """Iterate over the records of a partition that consumers can read.
 
@@ -41,6 +82,7 @@ def readable_records(
         log: the partition's log.
         partition: the partition's number.
         high_watermark: the offset of the first record that they can't read.
+        offset: the offset to begin at; a negative one counts back from the high watermark.
 
     Yields:
         The records in the order of their offsets.
@@ -48,7 +90,9 @@ def readable_records(
     Raises:
         RecordError: a batch can't be read or decompressed.
     """
-    start = log.log_start_offset
+    start = max(log.log_start_offset, offset if offset >= 0 else high_watermark + offset)
+    if start >= high_watermark:
+        return
     for header, batch in log.batches(start):
         if header.base_offset >= high_watermark:
             return

@@ -41,30 +41,42 @@ def request_key(api: str) -> Hashable:
     return "request", api
 
 
+def fault_key(fault: int) -> Hashable:
+    """Return the watch key of an injected fault's hits, or an interception's."""
+    return "fault", fault
+
+
 class Waits:
     """The purgatory of a cluster in which tests wait for its state.
 
-    Nodes and the controller report their changes. A report costs one look-up while nobody waits.
+    Nodes and the controller report their changes. A report costs one comparison while no test
+    waits.
     """
 
     def __init__(self) -> None:
         self.purgatory = Purgatory("Wait")
+        #: The tests that wait.
+        self._num_waiting = 0
 
     def partition_changed(self, key: TopicPartition) -> None:
         """Try the waits for a topic: one of its partitions has changed."""
-        self._notify(topic_key(key.topic))
+        if self._num_waiting:
+            self.purgatory.notify(topic_key(key.topic))
 
     def group_stable(self, group_id: str) -> None:
         """Try the waits for a group, which has become stable or was loaded."""
-        self._notify(group_key(group_id))
+        if self._num_waiting:
+            self.purgatory.notify(group_key(group_id))
 
     def request_received(self, api: str) -> None:
         """Try the waits for requests of an API."""
-        self._notify(request_key(api))
+        if self._num_waiting:
+            self.purgatory.notify(request_key(api))
 
-    def _notify(self, key: Hashable) -> None:
-        if self.purgatory.num_watchers(key):
-            self.purgatory.notify(key)
+    def fault_hit(self, fault: int) -> None:
+        """Try the waits for the hits of a fault."""
+        if self._num_waiting:
+            self.purgatory.notify(fault_key(fault))
 
     async def until(self, conditions: Sequence[Condition], timeout: float) -> None:
         """Wait until all conditions hold together.
@@ -79,11 +91,13 @@ class Waits:
             PurgatoryClosedError: the cluster has stopped.
         """
         keys = {each.key for each in conditions}
-        hold = self.purgatory.hold(
-            keys, until=lambda: all(each.holds() for each in conditions), timeout=timeout
-        )
+        self._num_waiting += 1
         try:
-            await hold
+            await self.purgatory.hold(
+                keys, until=lambda: all(each.holds() for each in conditions), timeout=timeout
+            )
         except TimeoutError:
             states = "; ".join(each.describe() for each in conditions if not each.holds())
             raise ClusterTimeoutError(f"not within {timeout:g} s: {states}") from None
+        finally:
+            self._num_waiting -= 1

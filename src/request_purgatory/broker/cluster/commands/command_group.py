@@ -1,0 +1,65 @@
+"""What all groups of commands have in common."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from request_purgatory.broker.cluster.node import ClusterParts, Node
+from request_purgatory.errors import InvalidArgumentError
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+#: The attribute that marks a method as a command.
+_MARK = "is_cluster_command"
+
+
+def command(function: F) -> F:
+    """Make a command of a method of a `CommandGroup`.
+
+    Returns:
+        The method.
+    """
+    setattr(function, _MARK, True)
+    return function
+
+
+class CommandGroup:
+    """Some of the commands of a cluster, on its event loop."""
+
+    def __init__(self, parts: ClusterParts) -> None:
+        self.settings = parts.settings
+        self.controller = parts.controller
+        self.network = parts.network
+        self._faults = parts.faults
+        self._interceptions = parts.interceptions
+        self.wall_ms = parts.wall_ms
+        self.nodes = parts.nodes
+        self.waits = parts.waits
+        self._parts = parts
+        self._fence_timers: dict[int, asyncio.TimerHandle] = {}
+        #: Held while nodes start.
+        self._start_lock = asyncio.Lock()
+
+    @classmethod
+    def commands(cls) -> dict[str, Callable[..., Any]]:
+        """Return the commands of this class by name, in the order of their definition.
+
+        The first parameter of a command is the cluster; its result can be written as JSON.
+        """
+        functions: dict[str, Any] = {
+            name: found.fget if isinstance(found, property) else found
+            for name, found in vars(cls).items()
+        }
+        return {name: found for name, found in functions.items() if hasattr(found, _MARK)}
+
+    def _node(self, node: int) -> Node:
+        """Return a node.
+
+        Raises:
+            InvalidArgumentError: there is no such node.
+        """
+        if not 0 <= node < len(self.nodes):
+            raise InvalidArgumentError("node", f"between 0 and {len(self.nodes) - 1}", node)
+        return self.nodes[node]
