@@ -73,8 +73,31 @@ def _replace_folder(target: Path, replacement: Path) -> None:
 
 
 def write_json(path: Path, content: Any) -> None:
-    """Write `content` to a file as indented JSON in UTF-8."""
-    path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    """Write `content` to a file as indented JSON in UTF-8; see `write_text_durably`."""
+    write_text_durably(path, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+
+
+def write_text_durably(path: Path, text: str) -> None:
+    """Write a file in UTF-8 that has its old content or its new one, whenever this is killed.
+
+    It is written beside `path`, under a hidden name, synced and renamed.
+    """
+    partial = path.with_name(f".{path.name}.partial-{os.getpid()}")
+    try:
+        with partial.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
+    if os.name == "posix":
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)  # the new name
+        finally:
+            os.close(folder)
 
 
 def read_json(path: Path) -> Any:

@@ -7,25 +7,26 @@ import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from request_purgatory.pipeline.spark.java import require_java
 
-#: Settings that results depend on. They override a cluster's configuration.
+_STATE_STORE = "spark.sql.streaming.stateStore.providerClass"
+
+#: Settings of every session of this module. They override a cluster's configuration. No function of
+#: the package needs the first two: they are for what users do with its results.
 SETTINGS: Mapping[str, str] = {
-    # Timestamps are UTC in every time zone; traces are compared to the microsecond.
+    # Times are shown in UTC in every time zone, and text without a zone is in UTC.
     "spark.sql.session.timeZone": "UTC",
     # Parquet's default, INT96, is deprecated, and few other readers keep its microseconds.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-    # With column pruning the CSV reader skips columns that are not selected, and accepts a
-    # malformed row.
-    "spark.sql.csv.parser.columnPruning.enabled": "false",
-    # pandas and Arrow write timestamps in nanoseconds. Spark reads them as integers with this
-    # setting, and not at all without it.
-    "spark.sql.legacy.parquet.nanosAsLong": "true",
+    # RocksDB keeps state outside the JVM's heap. Spark's default cannot store the maps and timers
+    # of `delayed_operations`.
+    _STATE_STORE: "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
 }
 
 #: Settings that suit this work. Those of spark-submit, of a Spark Connect server and of a cluster's
@@ -56,13 +57,19 @@ LOCAL_SETTINGS: Mapping[str, str] = {
     "spark.driver.memory": "3g",
 }
 
-#: Settings of streams. They can be set in a running session, and stay set.
+#: Settings of streams, on which their results depend.
+REQUIRED_STREAM_SETTINGS: Mapping[str, str] = {
+    _STATE_STORE: SETTINGS[_STATE_STORE],
+    # The watermark is the lower one of both inputs; with "max", rows of the slower one are late.
+    "spark.sql.streaming.multipleWatermarkPolicy": "min",
+    # Without a batch after the last rows, requests that have ended are not written.
+    "spark.sql.streaming.noDataMicroBatches.enabled": "true",
+}
+
+#: All settings of streams.
 STREAM_SETTINGS: Mapping[str, str] = {
-    # RocksDB keeps state outside the JVM's heap, and map state and timers need it. With changelog
-    # checkpoints a commit writes only what changed.
-    "spark.sql.streaming.stateStore.providerClass": (
-        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-    ),
+    **REQUIRED_STREAM_SETTINGS,
+    # With changelog checkpoints a commit writes only what changed.
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     # Each Arrow batch becomes one blob per shard, so larger batches make fewer blobs.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
@@ -71,8 +78,22 @@ STREAM_SETTINGS: Mapping[str, str] = {
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
 
+class SessionSettingError(ValueError):
+    """A session's setting does not suit a function; the message names both values and the remedy.
+
+    Nothing was read or written.
+    """
+
+
 def apply_stream_settings(spark: SparkSession) -> None:
-    """Apply `STREAM_SETTINGS`, and on one machine limit the shuffle partitions to the cores."""
+    """Apply `STREAM_SETTINGS`, and on one machine limit the shuffle partitions to the cores.
+
+    This is for sessions of your own that start queries of `delayed_operations`. `run_stream` uses a
+    session of its own.
+
+    Args:
+        spark: The session, whose settings are changed.
+    """
     for name, value in STREAM_SETTINGS.items():
         spark.conf.set(name, value)
     if on_one_machine(spark):
@@ -83,6 +104,87 @@ def apply_stream_settings(spark: SparkSession) -> None:
             int(spark.conf.get("spark.sql.shuffle.partitions") or 1), parallelism(spark)
         )
         spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
+
+
+def require_stream_settings(spark: SparkSession) -> None:
+    """Check `REQUIRED_STREAM_SETTINGS`.
+
+    Any state store is accepted but Spark's default, since providers of RocksDB differ by platform.
+
+    Args:
+        spark: The session.
+
+    Raises:
+        SessionSettingError: A setting has another value.
+    """
+    for name, needed in REQUIRED_STREAM_SETTINGS.items():
+        found = spark.conf.get(name) or ""
+        if name == _STATE_STORE:
+            suits = not found.endswith("HDFSBackedStateStoreProvider")
+        else:
+            suits = found.lower() == needed
+        if not suits:
+            raise SessionSettingError(
+                f"{name} is {found!r} in this Spark session, and delayed_operations needs "
+                f"{needed!r}: call apply_stream_settings(spark) of {__name__}, or set it yourself"
+            )
+
+
+def require_setting(spark: SparkSession, name: str, refused: str, needed: str, what: str) -> None:
+    """Check that a setting does not have the one value that does not suit.
+
+    Args:
+        spark: The session.
+        name: The setting's name.
+        refused: The value that does not suit.
+        needed: A value that does, for the message.
+        what: The work that needs it, for the message.
+
+    Raises:
+        SessionSettingError: The setting has the value `refused`.
+    """
+    found = spark.conf.get(name) or ""
+    if found.lower() == refused.lower():
+        raise SessionSettingError(
+            f"{name} is {found!r} in this Spark session, and {what} needs {needed!r}"
+        )
+
+
+def session_beside(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
+    """Return a new session of the same Spark application, with its settings and further ones.
+
+    The given session is not changed. Do not stop the new one, as that would stop Spark: see
+    `close_session_beside`.
+
+    Args:
+        spark: The session.
+        settings: Settings to change.
+
+    Returns:
+        The new session.
+    """
+    own: Any = spark
+    # Spark Connect has `newSession` since 4.3 only.
+    beside = own.cloneSession() if _is_remote(spark) else own.newSession()
+    given: dict[str, str] = spark.conf.getAll
+    for name, value in (given | dict(settings)).items():
+        # Those of the application cannot be set, and are the same in both.
+        if beside.conf.isModifiable(name) and beside.conf.get(name, None) != value:
+            beside.conf.set(name, value)
+    return cast(SparkSession, beside)
+
+
+def close_session_beside(session: SparkSession) -> None:
+    """Release a session of `session_beside`; Spark itself is not stopped."""
+    if _is_remote(session):  # Others have nothing to release, and `stop` would stop Spark.
+        remote: Any = session
+        remote.client.release_session()
+        remote.client.close()
+
+
+def _is_remote(session: SparkSession) -> bool:
+    """Return whether the session is one of Spark Connect, which has no context."""
+    return getattr(session, "sparkContext", None) is None
 
 
 def parallelism(spark: SparkSession) -> int:
@@ -128,24 +230,29 @@ def create_session(
     master: str | None = None,
     settings: Mapping[str, str] | None = None,
 ) -> SparkSession:
-    """Return the active Spark session, or create one with the settings of this module.
+    """Return a session with the settings of this module, and start Spark if it is not running.
+
+    If Spark is running, its session is returned if it has `SETTINGS`. Otherwise a new session of
+    the same application is, and the running one is not changed.
 
     Args:
         app_name: Name in cluster managers; spark-submit's `--name` overrides it.
         master: Spark master URL. None means what spark-submit or the environment choose (for Spark
             Connect: SPARK_REMOTE), and otherwise `local[*]`.
-        settings: Further Spark settings for a new session. In local mode, JVM options in
+        settings: Further Spark settings if Spark is started. In local mode, JVM options in
             `spark.driver.extraJavaOptions` are added to those of this module.
 
     Returns:
-        The session. A session that is active already is returned unchanged.
+        The session.
 
     Raises:
         JavaNotFoundError: There is no Java 17 or newer; the message has the command to install one.
     """
-    active = SparkSession.getActiveSession()
-    if active is not None:
-        return active
+    running = _running_session()
+    if running is not None:
+        if all(running.conf.get(name, None) == value for name, value in SETTINGS.items()):
+            return running
+        return session_beside(running, _with_defaults(running))
     builder = SparkSession.Builder()
     # spark-submit sets this variable, and always sets a name.
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
@@ -171,10 +278,23 @@ def create_session(
         # would fail only when the first task runs.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     session: SparkSession = builder.getOrCreate()
-    configured: dict[str, str] = session.conf.getAll
-    for name, value in SETTINGS.items():
+    for name, value in _with_defaults(session).items():
         session.conf.set(name, value)
-    for name, value in DEFAULTS.items():
-        if name not in configured:
-            session.conf.set(name, value)
     return session
+
+
+def _running_session() -> SparkSession | None:
+    """Return the session of this thread, or of the application; None if Spark is not running."""
+    active = SparkSession.getActiveSession()
+    if active is not None or SparkContext._active_spark_context is None:  # noqa: SLF001
+        return active
+    # A thread without a session of its own. This builder has no settings that it would change.
+    return SparkSession.Builder().getOrCreate()
+
+
+def _with_defaults(session: SparkSession) -> dict[str, str]:
+    """Return `SETTINGS`, and those of `DEFAULTS` that the session's configuration leaves open."""
+    configured: dict[str, str] = session.conf.getAll
+    return dict(SETTINGS) | {
+        name: value for name, value in DEFAULTS.items() if name not in configured
+    }

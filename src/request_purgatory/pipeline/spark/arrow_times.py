@@ -1,0 +1,49 @@
+"""Times between Spark and Python, as whole microseconds since the epoch.
+
+Spark gives timestamps to Python in the session's time zone, and takes them back in that zone only.
+Microseconds are the same numbers in every session.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import types as T  # noqa: N812
+
+
+def micros_schema(schema: T.StructType) -> T.StructType:
+    """Return a schema with bigints in place of timestamps, for what Python returns."""
+    return T.StructType([
+        T.StructField(field.name, T.LongType() if _is_time(field) else field.dataType)
+        for field in schema
+    ])
+
+
+def to_micros(schema: T.StructType) -> list[Column]:
+    """Return the columns of `schema` with microseconds in place of timestamps, for Python."""
+    return [
+        F.unix_micros(field.name).alias(field.name) if _is_time(field) else F.col(field.name)
+        for field in schema
+    ]
+
+
+def from_micros(table: DataFrame, schema: T.StructType) -> DataFrame:
+    """Return rows of `micros_schema(schema)` as rows of `schema`."""
+    return table.select(*[
+        F.timestamp_micros(field.name).alias(field.name) if _is_time(field) else F.col(field.name)
+        for field in schema
+    ])
+
+
+def batch_to_micros(batch: pa.RecordBatch | pa.Table) -> pa.RecordBatch | pa.Table:
+    """Return a batch, or a table, with microseconds in place of timestamps of microseconds."""
+    fields = [
+        field.with_type(pa.int64()) if pa.types.is_timestamp(field.type) else field
+        for field in batch.schema
+    ]
+    return batch.cast(pa.schema(fields))
+
+
+def _is_time(field: T.StructField) -> bool:
+    return isinstance(field.dataType, T.TimestampType)
