@@ -87,7 +87,7 @@ def collect_tables(tables: Mapping[str, DataFrame]) -> dict[str, list[Row]]:
     return {name: sorted(of_table, key=repr) for name, of_table in rows.items()}
 
 
-def imported_rows(spark: SparkSession, source: Path, **settings: Any) -> ImportedRows:
+def imported_rows(spark: SparkSession, source: Path | str, **settings: Any) -> ImportedRows:
     """Import `source` with these `ImportSettings`, and collect all tables in one job."""
     with read_trace(spark, source, ImportSettings(**settings)) as trace:
         # The rows that were read are only counted, so they are collect_tables without columns.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pyarrow as pa
 from hypothesis import strategies as st
 
@@ -44,14 +46,24 @@ def requests() -> st.SearchStrategy[list[TraceRequest]]:
             st.lists(KEYS, max_size=4),
             st.sampled_from(["count", "sum", "max"]),
             THRESHOLDS,
-            st.sampled_from(["all", "any"]),
+            st.sampled_from(["all", "any", "1", "2", "3"]),
         ),
         min_size=1,
         max_size=12,
     )
     return rows.map(
-        lambda found: [TraceRequest(f"r{number:02d}", *row) for number, row in enumerate(found)]
+        lambda found: [
+            with_enough_keys(TraceRequest(f"r{number:02d}", *row))
+            for number, row in enumerate(found)
+        ]
     )
+
+
+def with_enough_keys(request: TraceRequest) -> TraceRequest:
+    """Return a usable request: one that needs no more keys than it has."""
+    most = len(set(request.watch_keys))
+    is_usable = not request.quantifier.isdigit() or int(request.quantifier) <= most
+    return request if is_usable else replace(request, quantifier=str(most) if most else "any")
 
 
 def requests_table(requests: list[TraceRequest], host: str = "h") -> pa.Table:

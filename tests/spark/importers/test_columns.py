@@ -10,8 +10,11 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from request_purgatory.pipeline.outcomes.batch import batch_outcomes
+from request_purgatory.pipeline.outcomes.results import outcomes_of
 from request_purgatory.pipeline.traces.importers.columns import import_columns
 from request_purgatory.pipeline.traces.importers.imported_trace import TraceFormatError
+from request_purgatory.pipeline.traces.trace_reader import ImportSettings, read_trace
 from tests.spark.trace_folders import NOON, assert_written_as_read, imported_rows, write_lines
 
 MAPPING = {
@@ -149,8 +152,12 @@ BAD = {
     "unparsable start": [
         *[
             good(f"x3{text}", start=text)
-            for text in ("soon", "12:30", "T12:30", "2022", "1661169600", "2022-08-22T25:00", "now")
+            for text in ("soon", "12:30", "T12:30", "2022-08-22T25:00", "now")
         ]
+    ],
+    "start is a number without a unit: give it with --time-unit": [
+        good("x3year", start="2022"),
+        good("x3number", start="1661169600"),
     ],
     "start not of the years 1900 to 2199": [
         good("x4", start="1899-12-31T23:59:59.999999"),
@@ -164,21 +171,19 @@ BAD = {
         good("twice", start="2022-08-22 11:59:58", end="2022-08-22 11:59:57"),
     ],
     "null limit": [good("x9", limit="")],
-    "unparsable limit": [
-        good("x10", limit="long"),
-        good("x11", limit="2147483648"),
-        good("x12", limit="NaN"),
-    ],
+    "unparsable limit": [good("x10", limit="long"), good("x12", limit="NaN")],
+    "limit is more than 2147483647": [good("x11", limit="2147483648")],
+    "limit is not a whole number": [good("x14", limit="0.5")],
     "negative timeout": [good("x13", limit="-1")],
-    "repeated id": [
-        good("twice", start="2022-08-22 12:00:00.5"),
+    "repeated request": [
+        good("twice", start="2022-08-22 12:00:00.005"),
         good("twice", end="2022-08-22 12:00:02"),
     ],
 }
 
 
 def test_bad_rows_are_rejected_with_file_and_content(spark: SparkSession, tmp_path: Path) -> None:
-    """Reasons are counted, also in the trace folder; a repeated id keeps its first row."""
+    """Reasons are counted, also in the trace folder; the first of repeated requests is kept."""
     bad = [row for rows in BAD.values() for row in rows]
     first = good("twice")
     source = write_lines(tmp_path / "mixed.csv", [HEADER, *bad, first])
@@ -199,6 +204,23 @@ def test_bad_rows_are_rejected_with_file_and_content(spark: SparkSession, tmp_pa
     assert_written_as_read(spark, source, tmp_path / "trace", found, columns=MAPPING)
 
 
+def test_id_is_used_again_after_the_deadline(spark: SparkSession, tmp_path: Path) -> None:
+    """The late answer of the first request does not complete the second one."""
+    first = good("again", start="2022-08-22 12:00:00", end="2022-08-22 12:00:09", limit="1000")
+    lines = [
+        first,
+        good("again", start="2022-08-22 12:00:01", end="", limit="1000.0"),
+        good("again", start="2022-08-22 12:00:05", end="2022-08-22 12:00:20", limit="9000"),
+    ]
+    source = write_lines(tmp_path / "calls.csv", [HEADER, *lines])
+    found = imported_rows(spark, source, columns=MAPPING)
+    assert found.rejected == {"repeated request": 1}
+    with read_trace(spark, source, ImportSettings(columns=MAPPING)) as trace:
+        ended = outcomes_of(batch_outcomes(trace.requests, trace.events)).collect()
+    assert [row["request_id"] for row in ended] == ["again", "again"]
+    assert [row["outcome"] for row in ended] == ["expired", "expired"]
+
+
 def test_invalid_service_times_are_rejected(spark: SparkSession, tmp_path: Path) -> None:
     """None of them fails the import, as an overflow in Spark's arithmetic would."""
     bad = {
@@ -211,6 +233,17 @@ def test_invalid_service_times_are_rejected(spark: SparkSession, tmp_path: Path)
     found = imported_rows(spark, source, columns={"arrived_at": "at", "service_ms": "ms"})
     assert found.rejected == {reason: len(texts) for reason, texts in bad.items()}
     assert len(found.requests) == len(found.events) == 1
+
+
+@pytest.mark.parametrize("end", ["ended_at", "service_ms"])
+def test_largest_number_is_no_time(spark: SparkSession, tmp_path: Path, end: str) -> None:
+    """Neither its deadline nor its end overflows."""
+    lines = ["id,at,end", f"a,{2**63 - 1},1", "b,1000,1000"]
+    source = write_lines(tmp_path / "calls.csv", lines)
+    columns = {"request_id": "id", "arrived_at": "at", end: "end"}
+    found = imported_rows(spark, source, columns=columns, time_unit="us")
+    assert found.rejected == {"at not of the years 1900 to 2199": 1}
+    assert [row["request_id"] for row in found.requests] == ["b"]
 
 
 @pytest.mark.parametrize(
@@ -233,3 +266,15 @@ def test_invalid_mapping_is_an_error(
     file = write_lines(tmp_path / "calls.csv", ["a,c"])
     with pytest.raises(TraceFormatError, match=message):
         import_columns(spark, [file], columns=columns)
+
+
+def test_files_are_read_once(spark: SparkSession, tmp_path: Path) -> None:
+    """Also where repeated ids are looked for, and by all tables together."""
+    source = write_lines(tmp_path / "calls.csv", ["id,start,end", "a,2024-01-01,2024-01-02"])
+    columns = {"request_id": "id", "arrived_at": "start", "ended_at": "end"}
+    with read_trace(spark, source, ImportSettings(columns=columns)) as trace:
+        for table in (trace.requests, trace.events, trace.rejects):
+            plan = table._jdf.queryExecution().executedPlan().toString()
+            # Each table is of two parts, rows that may be repeated and others, of the same cache.
+            assert plan.count("InMemoryTableScan") == 2, plan
+            assert plan.count("FileScan csv") == 2, plan

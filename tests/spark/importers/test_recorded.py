@@ -79,7 +79,7 @@ BAD_REQUESTS: dict[str, Sequence[pa.Table]] = {
     "unknown aggregate": [requests_table([bad_request("how", aggregate="median")])],
     "unknown quantifier": [requests_table([bad_request("which", quantifier="most")])],
     "threshold is not a number": [requests_table([bad_request("much", threshold=float("nan"))])],
-    "repeated request_id": [
+    "repeated request": [
         requests_table([request(0, after_us=1)]),
         requests_table([request(2, timeout_ms=0)]),
     ],
@@ -131,7 +131,7 @@ def test_bad_rows_are_rejected_with_table_and_content(mixed: ImportedRows) -> No
 
 
 def test_good_rows_are_unchanged(mixed: ImportedRows) -> None:
-    """Bad rows do not affect them; a repeated id keeps its first row by time."""
+    """Bad rows do not affect them; of a repeated request the first row by time is kept."""
     assert [
         row for row in mixed.requests if row["request_id"] != "r0003"
     ] == GOOD_REQUESTS.to_pylist()

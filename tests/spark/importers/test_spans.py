@@ -11,9 +11,13 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
+from request_purgatory.errors import InvalidArgumentError
+from request_purgatory.pipeline.outcomes.batch import batch_outcomes
+from request_purgatory.pipeline.outcomes.results import outcomes_of
 from request_purgatory.pipeline.traces.importers.imported_trace import TraceFormatError
 from request_purgatory.pipeline.traces.importers.spans import COLUMNS, import_spans
 from request_purgatory.pipeline.traces.marks import Mark
+from request_purgatory.pipeline.traces.trace_reader import ImportSettings, check_source, read_trace
 from tests.spark.trace_folders import (
     ImportedRows,
     assert_written_as_read,
@@ -64,6 +68,34 @@ def clean(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Impo
     """Import only good rows."""
     source = write_lines(tmp_path_factory.mktemp("clean") / "spans.csv", [HEADER, *GOOD])
     return imported_rows(spark, source, timeout_ms=250)
+
+
+def test_quantifier_says_how_many_children_must_end(spark: SparkSession, tmp_path: Path) -> None:
+    """Two of three; a span with one child is a reject, with its request as the row."""
+    source = write_lines(tmp_path / "spans.csv", [HEADER, *GOOD])
+    settings = ImportSettings(quantifier="2", timeout_ms=250)
+    with read_trace(spark, source, settings) as trace:
+        ended = outcomes_of(batch_outcomes(trace.requests, trace.events)).collect()
+        (reject,) = trace.rejects.collect()
+    assert [(row["request_id"], row["waited_ms"]) for row in ended] == [("top", 30.0)]
+    assert trace.notes == [
+        "A request is a span with children; it waits for the ends of 2 of its child spans."
+    ]
+    assert (reject["reason"], reject["source"]) == (
+        "quorum of more keys than the request has",
+        "spans.csv",
+    )
+    assert json.loads(reject["row"])["request_id"] == "c"
+
+
+def test_unusable_quantifier_is_an_error(tmp_path: Path) -> None:
+    """Of the setting, or of a format whose requests have one key."""
+    with pytest.raises(InvalidArgumentError, match=r"quantifier must be all, any .*, got '0'"):
+        ImportSettings(quantifier="0")
+    source = write_lines(tmp_path / "calls.csv", ["at,ms", "2022-08-22,1"])
+    columns = {"arrived_at": "at", "service_ms": "ms"}
+    with pytest.raises(TraceFormatError, match="the format columns takes no --quantifier"):
+        check_source(source, ImportSettings(columns=columns, quantifier="2"))
 
 
 def test_span_with_children_waits_for_each_of_them(clean: ImportedRows) -> None:

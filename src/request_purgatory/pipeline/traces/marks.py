@@ -60,7 +60,7 @@ _KNOWN_INCIDENTS = (
 )
 
 
-def known_incidents(source: Path, trace: ImportedTrace) -> list[Mark]:
+def known_incidents(source: Path | str, trace: ImportedTrace) -> list[Mark]:
     """Return the documented incidents of a published trace.
 
     Args:
@@ -73,7 +73,7 @@ def known_incidents(source: Path, trace: ImportedTrace) -> list[Mark]:
     """
     if trace.format != "spans":
         return []
-    name = source.resolve().name.lower()
+    name = Path(source).resolve().name.lower()
     marks = [mark for part, mark in _KNOWN_INCIDENTS if part in name]
     if not marks:
         return []

@@ -3,8 +3,9 @@
 `host` is the process whose purgatory holds the request, such as a broker or a pod. A request is
 completed by events of its own host only.
 
-A request is complete when all (or any) of its watch keys are satisfied. A watch key is satisfied
-when an aggregate of the events on this key and host reaches the request's threshold:
+A request is complete when `all` of its watch keys are satisfied, or `any` of them, or a number of
+them: "2" is at least two. A key that is listed twice counts once. A watch key is satisfied when an
+aggregate of the events on this key and host reaches the request's threshold:
 
 - `count`: the number of events since the request's arrival;
 - `sum`: the sum of their amounts since the arrival. It is the key's running total now, less the
@@ -15,7 +16,8 @@ when an aggregate of the events on this key and host reaches the request's thres
 
 An event at the instant of the arrival counts. An event at exactly the deadline completes the
 request; a later one does not. A key that has reached the threshold stays satisfied. Without watch
-keys, `all` is satisfied at once and `any` never is.
+keys, `all` is satisfied at once and `any` never is; a number of keys that the request does not have
+makes it unusable.
 """
 
 from __future__ import annotations
@@ -24,9 +26,12 @@ from pyspark.sql import DataFrame
 from pyspark.sql import types as T  # noqa: N812 - as in Spark's documentation
 
 AGGREGATES = ("count", "sum", "max")
+#: The quantifiers that are words; others are whole numbers, in decimal.
 QUANTIFIERS = ("all", "any")
+#: Options of Spark's JSON readers: times without a zone are in UTC, whatever the session's zone.
+JSON_ZONE = {"timeZone": "UTC"}
 #: Options of Spark's JSON writers, whose default format drops microseconds.
-JSON_OPTIONS = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"}
+JSON_OPTIONS = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX", **JSON_ZONE}
 #: The largest `timeout_ms`, whose column is an INT.
 MAX_TIMEOUT_MS = 2**31 - 1
 COMPLETED = "completed"

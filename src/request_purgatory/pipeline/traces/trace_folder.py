@@ -18,10 +18,11 @@ from request_purgatory.pipeline.traces.importers.imported_trace import (
 )
 from request_purgatory.pipeline.traces.importers.table_files import (
     read_spark_table,
-    spark_write_path,
+    write_spark_table,
 )
+from request_purgatory.pipeline.traces.importers.table_source import TableSource
 from request_purgatory.pipeline.traces.marks import Mark, known_incidents
-from request_purgatory.pipeline.traces.schema import EVENTS, REQUESTS, require
+from request_purgatory.pipeline.traces.schema import EVENTS, REJECTS, REQUESTS, require
 from request_purgatory.pipeline.traces.trace_reader import ImportSettings, read_trace
 from request_purgatory.pipeline.traces.workload import Workload
 from request_purgatory.pipeline.traces.workload_blocks import workload_trace
@@ -121,7 +122,7 @@ class Trace:
 
 def import_trace(
     spark: SparkSession,
-    source: Path,
+    source: Path | str,
     target: Path,
     settings: ImportSettings | None = None,
 ) -> Trace:
@@ -131,7 +132,7 @@ def import_trace(
 
     Args:
         spark: The session to read and write with.
-        source: A file, or a folder of files.
+        source: A file, or a folder of files; as text also a URI, or `FORMAT:NAME_OR_PATH`.
         target: The folder to write into, which exists and is empty.
         settings: How to read the source; None means the defaults.
 
@@ -150,13 +151,29 @@ def import_trace(
             target,
             imported,
             {
-                "name": source.resolve().name,
-                "source": source.name,
+                "name": _name(source),
+                "source": Path(source).name,
                 "format": imported.format,
-                "parameters": settings.non_default("columns", "time_unit", "timeout_ms", "keys"),
+                "parameters": settings.non_default(
+                    "columns",
+                    "time_unit",
+                    "timeout_ms",
+                    "keys",
+                    "quantifier",
+                    "events",
+                    "time_zone",
+                    "aggregate",
+                    "threshold",
+                )
+                | ({"event_columns": settings.event_columns} if settings.event_columns else {}),
                 "marks": [{"at": mark.at.isoformat(), "label": mark.label} for mark in marks],
             },
         )
+
+
+def _name(source: Path | str) -> str:
+    path = Path(source)
+    return path.resolve().name if path.exists() else TableSource.parse(source).name
 
 
 def make_workload_trace(spark: SparkSession, workload: Workload, target: Path) -> Trace:
@@ -171,7 +188,7 @@ def make_workload_trace(spark: SparkSession, workload: Workload, target: Path) -
         The trace folder.
     """
     requests, events = workload_trace(spark, workload)
-    rejects = spark.createDataFrame([], "reason string, source string, row string")
+    rejects = spark.createDataFrame([], REJECTS)
     return _write(
         target,
         ImportedTrace("workload", requests, events, rejects, {}),
@@ -188,9 +205,9 @@ def make_workload_trace(spark: SparkSession, workload: Workload, target: Path) -
 
 def _write(target: Path, imported: ImportedTrace, manifest: dict[str, Any]) -> Trace:
     require_workers(imported.requests.sparkSession, target)
-    imported.requests.write.parquet(spark_write_path(target / "requests"))
-    imported.events.write.parquet(spark_write_path(target / "events"))
-    imported.rejects.write.parquet(spark_write_path(target / "rejects"))
+    write_spark_table(imported.requests, target / "requests")
+    write_spark_table(imported.events, target / "events")
+    write_spark_table(imported.rejects, target / "rejects")
     rows, rejected = _count(imported, target)
     manifest |= {"rows": rows, "rejected": rejected, "notes": imported.notes}
     write_json(target / _MANIFEST, manifest)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,26 +11,36 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from request_purgatory.errors import InvalidArgumentError
-from request_purgatory.pipeline.traces.importers import azure_llm, spans
+from request_purgatory.pipeline.traces.importers import azure_llm, hash_ids, spans
 from request_purgatory.pipeline.traces.importers.azure_llm import import_azure_llm
-from request_purgatory.pipeline.traces.importers.columns import import_columns
+from request_purgatory.pipeline.traces.importers.columns import map_rows
+from request_purgatory.pipeline.traces.importers.hash_ids import import_hash_ids
 from request_purgatory.pipeline.traces.importers.imported_trace import (
     ImportedTrace,
     TraceFormatError,
 )
+from request_purgatory.pipeline.traces.importers.mapping import (
+    Columns,
+    TableMapping,
+    require_fields,
+    require_quantifier,
+    require_time_zone,
+)
+from request_purgatory.pipeline.traces.importers.otlp import import_otlp
 from request_purgatory.pipeline.traces.importers.recorded import import_recorded, is_recorded
 from request_purgatory.pipeline.traces.importers.row_checks import TIME_UNITS
 from request_purgatory.pipeline.traces.importers.spans import KEY_KINDS, import_spans
 from request_purgatory.pipeline.traces.importers.table_files import (
-    PARQUET_SUFFIX,
+    OPENERS,
     csv_header,
     parquet_schema,
     trace_files,
 )
+from request_purgatory.pipeline.traces.importers.table_source import TableSource, read_source
 from request_purgatory.pipeline.traces.marks import Mark
-from request_purgatory.pipeline.traces.schema import MAX_TIMEOUT_MS
+from request_purgatory.pipeline.traces.schema import AGGREGATES, MAX_TIMEOUT_MS
 
-FORMATS = ("spans", "azure-llm", "columns", "recorded")
+FORMATS = ("spans", "otlp", "azure-llm", "hash-ids", "columns", "recorded")
 
 
 @dataclass(frozen=True)
@@ -38,10 +49,18 @@ class ImportSettings:
 
     Attributes:
         format: The trace's format, or None to detect it from the files' columns.
-        columns: The input's column for each field, for spans and columns.
+        columns: The input's column for each field, for spans and columns. `watch_keys` may be given
+            several times.
+        events: For columns: the table of the events, if they are a table of their own.
+        event_columns: The column for each field of events: host, key, occurred_at, amount.
         time_unit: Unit of numeric times, or None for the format's default.
+        time_zone: For columns: the zone of timestamps without one, or None for UTC.
         timeout_ms: Timeout of every request, or None for the format's default.
+        aggregate: For columns: the aggregate of every request, or None for count.
+        threshold: For columns: the threshold of every request, or None for 1.
         keys: The watch keys of requests from spans: their child spans or their operations.
+        quantifier: The number of its keys that a request needs: all, any or a whole number; None
+            means all.
         ms_per_context_token: Cost of a token of the prompt, for inference traces, or None for the
             default.
         ms_per_generated_token: Cost of a generated token, for inference traces, or None for the
@@ -50,10 +69,16 @@ class ImportSettings:
     """
 
     format: str | None = None
-    columns: Mapping[str, str] = field(default_factory=dict)
+    columns: Columns = field(default_factory=dict)
+    events: str | None = None
+    event_columns: Mapping[str, str] = field(default_factory=dict)
     time_unit: str | None = None
+    time_zone: str | None = None
     timeout_ms: int | None = None
+    aggregate: str | None = None
+    threshold: float | None = None
     keys: str = "children"
+    quantifier: str | None = None
     ms_per_context_token: float | None = None
     ms_per_generated_token: float | None = None
     marks: tuple[Mark, ...] = ()
@@ -71,6 +96,14 @@ class ImportSettings:
             raise InvalidArgumentError(
                 "timeout_ms", f"from 0 to {MAX_TIMEOUT_MS:,}", self.timeout_ms
             )
+        if self.time_zone is not None:
+            require_time_zone(self.time_zone)
+        if self.aggregate is not None and self.aggregate not in AGGREGATES:
+            raise InvalidArgumentError(
+                "aggregate", f"one of {', '.join(AGGREGATES)}", self.aggregate
+            )
+        if self.quantifier is not None:
+            require_quantifier(self.quantifier)
         for name in ("ms_per_context_token", "ms_per_generated_token"):
             cost = getattr(self, name)
             if cost is not None and not 0 <= cost < float("inf"):
@@ -82,10 +115,28 @@ class ImportSettings:
         """Return those of the named settings that are not None."""
         return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
 
+    def mapping(self) -> TableMapping:
+        """Return the settings of the format columns.
+
+        Raises:
+            TraceFormatError: The mapping lacks a required field or has an unknown one.
+        """
+        if self.event_columns and self.events is None:
+            raise TraceFormatError("there is a mapping of events, but no --events")
+        if self.events is not None and not self.event_columns:
+            raise TraceFormatError("there is a table of events, but no mapping of it: --map-events")
+        return TableMapping(
+            self.columns,
+            self.event_columns,
+            **self.non_default(
+                "time_unit", "time_zone", "timeout_ms", "aggregate", "threshold", "quantifier"
+            ),
+        )
+
 
 def read_trace(
     spark: SparkSession,
-    source: Path,
+    source: Path | str,
     settings: ImportSettings | None = None,
 ) -> ImportedTrace:
     """Read a trace of any supported format, without writing it.
@@ -95,7 +146,8 @@ def read_trace(
 
     Args:
         spark: The session to read with.
-        source: A file, or a folder of files.
+        source: A file, or a folder of files. As text also a URI, or `FORMAT:NAME_OR_PATH`
+            (`TableSource.parse`).
         settings: How to read it; None means the defaults.
 
     Returns:
@@ -110,25 +162,42 @@ def read_trace(
     settings = settings or ImportSettings()
     found = check_source(source, settings)
     if found == "recorded":
-        return import_recorded(spark, source)
-    files = trace_files(source)
+        return import_recorded(spark, Path(source))
+    table = TableSource.parse(source)
     timeout = settings.non_default("timeout_ms")
     if found == "azure-llm":
         costs = settings.non_default("ms_per_context_token", "ms_per_generated_token")
-        return import_azure_llm(spark, files, **timeout, **costs)
-    unit = settings.non_default("time_unit")
+        return import_azure_llm(spark, table, **timeout, **costs)
+    if found == "hash-ids":
+        costs = settings.non_default("ms_per_context_token")
+        return import_hash_ids(spark, table, **timeout, **costs)
+    if found == "otlp":
+        quantifier = settings.non_default("quantifier")
+        return import_otlp(spark, table, keys=settings.keys, **quantifier, **timeout)
     if found == "spans":
         return import_spans(
-            spark, files, columns=settings.columns, keys=settings.keys, **timeout, **unit
+            spark,
+            table,
+            columns={name: str(column) for name, column in settings.columns.items()},
+            keys=settings.keys,
+            **settings.non_default("quantifier", "time_unit"),
+            **timeout,
         )
-    return import_columns(spark, files, columns=settings.columns, **timeout, **unit)
+    mapping = settings.mapping()
+    rows = read_source(spark, table, mapping.input_columns)
+    events = None
+    if settings.events is not None:
+        events = read_source(
+            spark, TableSource.parse(settings.events), mapping.event_columns.values()
+        )
+    return map_rows(rows, mapping, events, cache=True)
 
 
-def check_source(source: Path, settings: ImportSettings) -> str:
+def check_source(source: Path | str, settings: ImportSettings) -> str:
     """Check what can be checked of a trace without Spark: its files, and settings for its format.
 
     Args:
-        source: A file, or a folder of files.
+        source: A file, or a folder of files; as text also a URI, or `FORMAT:NAME_OR_PATH`.
         settings: How to read it.
 
     Returns:
@@ -139,32 +208,45 @@ def check_source(source: Path, settings: ImportSettings) -> str:
             to the format.
     """
     found = settings.format or detect_format(source, settings.columns)
-    if found in ("azure-llm", "recorded") and (settings.columns or settings.time_unit):
+    if found not in ("columns", "spans") and (settings.columns or settings.time_unit):
         raise TraceFormatError(
             f"{source}: the format {found} has fixed columns; leave out --map and --time-unit"
         )
+    if found != "columns":
+        for name in ("events", "event_columns", "time_zone", "aggregate", "threshold"):
+            if getattr(settings, name) not in (None, {}):
+                option = {"event_columns": "map-events"}.get(name, name.replace("_", "-"))
+                raise TraceFormatError(f"{source}: the format {found} takes no --{option}")
+    has_keys = found in ("spans", "otlp") or "watch_keys" in settings.columns
+    if settings.quantifier is not None and not has_keys:
+        raise TraceFormatError(
+            f"{source}: the format {found} takes no --quantifier; only requests from spans, or "
+            "with watch_keys, have several keys"
+        )
     if found == "recorded":
-        if not is_recorded(source):
+        if not is_recorded(Path(source)):
             raise TraceFormatError(
                 f"{source} is not a recorded trace (a folder with the subfolders requests and "
                 "events)"
             )
         return found
-    trace_files(source)
+    table = TableSource.parse(source)
+    if found == "otlp" and table.format != "json":
+        raise TraceFormatError(f"{source}: the format otlp is JSON, not {table.format}")
     if found == "spans":
-        unknown = sorted(set(settings.columns) - set(spans.COLUMNS))
-        if unknown:
-            raise TraceFormatError(
-                f"unknown field {unknown[0]!r} in the mapping; known: {', '.join(spans.COLUMNS)}"
-            )
+        require_fields(settings.columns, tuple(spans.COLUMNS), "the mapping")
+    if found == "columns":
+        settings.mapping()
+        if settings.events is not None:
+            TableSource.parse(settings.events)
     return found
 
 
-def detect_format(source: Path, columns: Mapping[str, str]) -> str:
+def detect_format(source: Path | str, columns: Columns) -> str:
     """Detect the format of a trace from its folders, the mapping, or the columns of the first file.
 
     Args:
-        source: A file, or a folder of files.
+        source: A file, or a folder of files; as text also a URI, or `FORMAT:NAME_OR_PATH`.
         columns: The mapping of fields to columns, if there is one.
 
     Returns:
@@ -173,18 +255,50 @@ def detect_format(source: Path, columns: Mapping[str, str]) -> str:
     Raises:
         TraceFormatError: No known format has these columns; the message lists them.
     """
-    if is_recorded(source):
+    if is_recorded(Path(source)):
         return "recorded"
     if columns:
         return "spans" if "span_id" in columns else "columns"
-    file = trace_files(source)[0]
-    is_parquet = file.name.endswith(PARQUET_SUFFIX)
-    names = parquet_schema(file).names if is_parquet else csv_header(file)
+    table = TableSource.parse(source)
+    names = _first_columns(table)
+    if "resourceSpans" in names:
+        return "otlp"
     if set(spans.COLUMNS.values()) <= set(names):
         return "spans"
     if set(azure_llm.COLUMNS) <= set(names):
         return "azure-llm"
+    if set(hash_ids.COLUMNS) <= set(names):
+        return "hash-ids"
+    if not names:
+        raise TraceFormatError(
+            f"{source}: the columns are not known before Spark runs; name the --format, or map "
+            "fields to columns, for example --map arrived_at=COLUMN --map ended_at=COLUMN"
+        )
     raise TraceFormatError(
-        f"{file}: no known format has the columns {', '.join(names)}; map fields to them, for "
+        f"{source}: no known format has the columns {', '.join(names)}; map fields to them, for "
         f"example --map arrived_at={names[0]} --map ended_at=..."
     )
+
+
+def _first_columns(table: TableSource) -> list[str]:
+    """Return the columns of a source's first file; none if only Spark can find them.
+
+    Raises:
+        TraceFormatError: The file can't be read.
+    """
+    if table.path is None or table.format not in ("csv", "parquet", "json"):
+        return []
+    path = table.path
+    file = path if path.is_file() else trace_files(path, (table.format,))[0]
+    if table.format == "parquet":
+        return list(parquet_schema(file).names)
+    if table.format == "csv":
+        return csv_header(file)
+    try:
+        with OPENERS.get(file.suffix, open)(file, "rt", encoding="utf-8", errors="replace") as text:
+            row = json.loads(next((line for line in text if line.strip()), "{}"))
+    except (OSError, EOFError, ValueError) as error:
+        raise TraceFormatError(
+            f"{file}: the first line can't be read as a JSON object ({error})"
+        ) from error
+    return list(row) if isinstance(row, dict) else []

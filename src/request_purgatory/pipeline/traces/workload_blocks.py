@@ -16,6 +16,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
+from request_purgatory.pipeline.spark.arrow_times import (
+    batch_to_micros,
+    from_micros,
+    micros_schema,
+)
 from request_purgatory.pipeline.spark.session import parallelism
 from request_purgatory.pipeline.traces.schema import EVENTS, REQUESTS
 from request_purgatory.pipeline.traces.workload import START, Workload, host_name
@@ -74,13 +79,16 @@ def workload_trace(
 
     def requests(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for number in _block_numbers(batches):
-            yield make(number).requests()
+            yield batch_to_micros(make(number).requests())
 
     def events(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for number in _block_numbers(batches):
-            yield make(number).events()
+            yield batch_to_micros(make(number).events())
 
-    return numbers.mapInArrow(requests, REQUESTS), numbers.mapInArrow(events, EVENTS)
+    return (
+        from_micros(numbers.mapInArrow(requests, micros_schema(REQUESTS)), REQUESTS),
+        from_micros(numbers.mapInArrow(events, micros_schema(EVENTS)), EVENTS),
+    )
 
 
 def host_blocks(workload: Workload, host: int) -> Iterator[Block]:

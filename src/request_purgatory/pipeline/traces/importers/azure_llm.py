@@ -25,14 +25,14 @@ from request_purgatory.pipeline.traces.importers.row_checks import (
     rejected_rows,
     time_checks,
 )
-from request_purgatory.pipeline.traces.importers.table_files import read_rows
+from request_purgatory.pipeline.traces.importers.table_source import TableSource, read_source
 
 COLUMNS = ("TIMESTAMP", "ContextTokens", "GeneratedTokens")
 
 
 def import_azure_llm(
     spark: SparkSession,
-    files: list[Path],
+    source: TableSource | list[Path],
     *,
     timeout_ms: int = 10_000,
     ms_per_context_token: float = 0.25,
@@ -45,7 +45,7 @@ def import_azure_llm(
 
     Args:
         spark: The session to read with.
-        files: The files to read.
+        source: The table, or its files.
         timeout_ms: Timeout of every request.
         ms_per_context_token: Milliseconds per token of the prompt.
         ms_per_generated_token: Milliseconds per generated token. Both defaults are of a large
@@ -57,7 +57,7 @@ def import_azure_llm(
     Raises:
         TraceFormatError: A file lacks a column or can't be read.
     """
-    rows = read_rows(spark, files, COLUMNS)
+    rows = read_source(spark, source, COLUMNS)
     context, generated = (F.col(name).cast("string").try_cast("bigint") for name in COLUMNS[1:])
     arrived_us = parse_us(rows, "TIMESTAMP", "iso")
     service_ms = context * F.lit(float(ms_per_context_token)) + generated * F.lit(

@@ -1,60 +1,95 @@
-"""Import any table with one row per request; a mapping names the columns."""
+"""Import any tables of requests and events; a mapping names the columns."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
 
-from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812
 
-from request_purgatory.pipeline.traces.importers.imported_trace import (
-    ImportedTrace,
-    TraceFormatError,
-)
+from request_purgatory.pipeline.traces.importers.imported_trace import ImportedTrace
+from request_purgatory.pipeline.traces.importers.mapping import TableMapping
+from request_purgatory.pipeline.traces.importers.repeats import IS_FIRST, flag_repeated, mark_chains
 from request_purgatory.pipeline.traces.importers.row_checks import (
     CORRUPT,
     MAX_TIME_US,
     RAW,
     SOURCE,
-    Check,
     accepted_rows,
     add_ms,
     flag_rejects,
-    flag_repeats,
     malformed_check,
-    parse_us,
+    quantifier_checks,
     rejected_rows,
-    text_or_null,
-    time_checks,
 )
 from request_purgatory.pipeline.traces.importers.table_files import read_rows
-
-#: Fields that a mapping may name. `arrived_at` is required, and one of `ended_at` and `service_ms`.
-FIELDS = (
-    "host",
-    "request_id",
-    "request_type",
-    "arrived_at",
-    "ended_at",
-    "service_ms",
-    "timeout_ms",
+from request_purgatory.pipeline.traces.importers.values import (
+    Values,
+    duration_values,
+    key_values,
+    number_values,
+    require_table_columns,
+    text_values,
+    time_values,
+    timeout_values,
 )
+from request_purgatory.pipeline.traces.schema import AGGREGATES, JSON_OPTIONS
 
+_HOST = "host-0"
 _ORDER = [SOURCE, "arrived_us", "ended_us", RAW]
+_WHOLE = (SOURCE, RAW, CORRUPT)
+
+
+def map_tables(
+    requests: DataFrame, mapping: TableMapping, *, events: DataFrame | None = None
+) -> ImportedTrace:
+    """Convert tables of any columns to the pipeline's schema.
+
+    The result is lazy: nothing is read, cached or set in the session.
+
+    For example, with columns {"arrived_at": "start", "watch_keys": "replicas"} and event_columns
+    {"key": "replica", "occurred_at": "acked"}, and the unit "ms":
+
+        start  replicas       request_id    arrived_at  watch_keys
+        1000   [a, b]    ->   000000000001  1.0 s       [a, b]
+
+        replica  acked        key  occurred_at  amount
+        a        1002    ->   a    1.002 s      1.0
+
+    Args:
+        requests: A table with a row for each request.
+        mapping: The columns of the fields.
+        events: A table with a row for each event. Without it, events are the ends of requests.
+
+    Returns:
+        The trace. Unusable rows of both tables are in `rejects`, with `source` "requests" or
+        "events" and the row as JSON.
+
+    Raises:
+        TraceFormatError: A table lacks a column, or a column has a type that can't hold its field;
+            or there are events and no mapping of them, or the reverse.
+    """
+    require_table_columns(requests, mapping.input_columns, "requests")
+    rows = _with_whole_row(requests, "requests")
+    if events is None:
+        return map_rows(rows, mapping)
+    require_table_columns(events, mapping.event_columns.values(), "events")
+    return map_rows(rows, mapping, _with_whole_row(events, "events"))
 
 
 def import_columns(
     spark: SparkSession,
     files: list[Path],
     *,
-    columns: Mapping[str, str],
+    columns: Mapping[str, str | tuple[str, ...]],
     time_unit: str = "iso",
     timeout_ms: int = 1000,
 ) -> ImportedTrace:
-    """Import a table whose rows have the arrival of a request and its end.
+    """Import files whose rows have the arrival of a request and its end.
 
-    Each request watches a key of its own, its id, and waits for one event on that key, its answer.
+    Each request watches a key of its own, its id (with its arrival, where an earlier request had
+    the same id), and waits for one event on that key, its answer.
     A row without `ended_at` (or `service_ms`) was never answered: it has no event, and expires.
 
     For example, with columns {"arrived_at": "start", "service_ms": "took"} and the unit "ms":
@@ -66,8 +101,7 @@ def import_columns(
     Args:
         spark: The session to read with.
         files: The files to read.
-        columns: The columns that hold fields of `FIELDS`. Without `host`, all requests are of
-            "host-0". Without `request_id`, the rows of a host are numbered in order of arrival.
+        columns: The columns that hold fields of `mapping.REQUEST_FIELDS`.
         time_unit: Unit of numeric times, one of `row_checks.TIME_UNITS`.
         timeout_ms: Timeout of every request, unless a column has it.
 
@@ -78,143 +112,201 @@ def import_columns(
         TraceFormatError: The mapping lacks a required field or has an unknown one, or a file lacks
             a column or can't be read.
     """
-    _require_mapping(columns)
-    rows = read_rows(spark, files, columns.values())
-    parsed = _parse(rows, columns, time_unit, timeout_ms)
-    flagged = flag_rejects(parsed, _checks(columns))
-    if "request_id" in columns:
-        flagged = flag_repeats(
-            flagged, ["host", "request_id"], f"repeated {columns['request_id']}", _ORDER
-        )
-    flagged = flagged.persist()
-    accepted = accepted_rows(flagged)
-    if "request_id" not in columns:
-        accepted = _with_request_ids(accepted)
-    requests = accepted.select(
-        "host",
-        "request_id",
-        F.coalesce("request_type", F.lit("request")).alias("request_type"),
-        F.timestamp_micros("arrived_us").alias("arrived_at"),
-        F.col("timeout_ms").cast("int").alias("timeout_ms"),
-        F.array("request_id").alias("watch_keys"),
-        F.lit("count").alias("aggregate"),
-        F.lit(1.0).alias("threshold"),
-        F.lit("any").alias("quantifier"),
+    mapping = TableMapping(columns, time_unit=time_unit, timeout_ms=timeout_ms)
+    return map_rows(read_rows(spark, files, mapping.input_columns), mapping, cache=True)
+
+
+def map_rows(
+    rows: DataFrame,
+    mapping: TableMapping,
+    event_rows: DataFrame | None = None,
+    *,
+    cache: bool = False,
+) -> ImportedTrace:
+    """Convert rows with the columns `SOURCE`, `RAW` and `CORRUPT`, as `map_tables` does.
+
+    Args:
+        rows: The rows of requests.
+        mapping: The columns of the fields.
+        event_rows: The rows of events.
+        cache: Whether Spark caches the parsed rows, so that several tables read the input once.
+
+    Returns:
+        The trace.
+
+    Raises:
+        TraceFormatError: A column has a type that can't hold its field, or there are events and no
+            mapping of them, or the reverse.
+    """
+    mapping.require_events(event_rows is not None)
+    values = _request_values(rows, mapping)
+    parsed = rows.select(*_WHOLE, *[column.alias(name) for name, column in values.columns.items()])
+    if "service_ms" in mapping.columns:
+        parsed = parsed.withColumn("ended_us", add_ms(F.col("arrived_us"), F.col("service_ms")))
+    flagged = flag_rejects(parsed, [malformed_check(), *values.checks])
+    cached = flagged
+    if "request_id" in mapping.columns:
+        timeout_us = F.col("timeout_ms").cast("bigint") * 1000
+        # Arrivals that are rejects may be any number.
+        deadline_us = F.try_add("arrived_us", timeout_us)
+        cached = mark_chains(flagged, F.col("arrived_us"), deadline_us, _ORDER)
+        cached = cached.persist() if cache else cached
+        flagged = flag_repeated(cached)
+        accepted = accepted_rows(flagged)
+    else:
+        flagged = cached = flagged.persist() if cache else flagged
+        accepted = _with_request_ids(accepted_rows(flagged))
+    if not mapping.key_columns:
+        key = F.col("request_id")
+        if "request_id" in mapping.columns and event_rows is None:
+            # An answer that comes after the deadline must not complete the next request of that
+            # id. No id begins with a blank.
+            reused_key = F.concat(F.lit(" "), "arrived_us", F.lit(" "), "request_id")
+            key = F.when(F.col(IS_FIRST), key).otherwise(reused_key)
+        accepted = accepted.withColumn("watch_keys", F.array(key))
+    trace = ImportedTrace(
+        format="columns",
+        requests=accepted.select(
+            "host",
+            "request_id",
+            F.coalesce("request_type", F.lit("request")).alias("request_type"),
+            F.timestamp_micros("arrived_us").alias("arrived_at"),
+            F.col("timeout_ms").cast("int").alias("timeout_ms"),
+            "watch_keys",
+            "aggregate",
+            "threshold",
+            "quantifier",
+        ),
+        events=_ends(accepted),
+        rejects=rejected_rows(flagged),
+        rows={"rows": flagged},
+        notes=[_note(mapping)],
+        cached=[cached] if cache else [],
     )
-    events = accepted.where(F.col("ended_us").isNotNull()).select(
+    if event_rows is not None:
+        _add_events(trace, event_rows, mapping, cache=cache)
+    return trace
+
+
+def _add_events(
+    trace: ImportedTrace, rows: DataFrame, mapping: TableMapping, *, cache: bool
+) -> None:
+    """Replace a trace's events by those of a table of their own."""
+    values = _event_values(rows, mapping)
+    parsed = rows.select(*_WHOLE, *[column.alias(name) for name, column in values.columns.items()])
+    flagged = flag_rejects(parsed, [malformed_check(), *values.checks])
+    if cache:
+        flagged = flagged.persist()
+        trace.cached.append(flagged)
+    trace.events = accepted_rows(flagged).select(
+        "host", "key", F.timestamp_micros("occurred_us").alias("occurred_at"), "amount"
+    )
+    trace.rejects = trace.rejects.unionByName(rejected_rows(flagged))
+    trace.rows["events"] = flagged
+
+
+def _ends(accepted: DataFrame) -> DataFrame:
+    """Return the ends of requests, as events on their keys."""
+    return accepted.where(F.col("ended_us").isNotNull()).select(
         "host",
-        F.col("request_id").alias("key"),
+        F.explode(F.array_distinct("watch_keys")).alias("key"),
         F.timestamp_micros("ended_us").alias("occurred_at"),
         F.lit(1.0).alias("amount"),
     )
-    return ImportedTrace(
-        format="columns",
-        requests=requests,
-        events=events,
-        rejects=rejected_rows(flagged),
-        rows={"rows": flagged},
-        notes=["A request waits for its own answer; a row without one expires."],
-        cached=[flagged],
-    )
 
 
-def _require_mapping(columns: Mapping[str, str]) -> None:
-    unknown = sorted(set(columns) - set(FIELDS))
-    if unknown:
-        raise TraceFormatError(
-            f"unknown field {unknown[0]!r} in the mapping; known: {', '.join(FIELDS)}"
-        )
-    if "arrived_at" not in columns:
-        raise TraceFormatError(
-            "the mapping lacks arrived_at=COLUMN, the column with the time of a request's arrival"
-        )
-    if "ended_at" not in columns and "service_ms" not in columns:
-        raise TraceFormatError("the mapping lacks ended_at=COLUMN or service_ms=COLUMN")
-    if "ended_at" in columns and "service_ms" in columns:
-        raise TraceFormatError(
-            "the mapping has both ended_at and service_ms; leave one of them out"
-        )
+def _request_values(rows: DataFrame, mapping: TableMapping) -> Values:
+    """Return the fields of requests, with times as `arrived_us` and `ended_us`."""
+    columns = mapping.columns
+    values = Values()
 
+    def text(name: str, default: str, *, required: bool = True) -> None:
+        if name in columns:
+            values.add(text_values(rows, name, mapping.column(name), required=required))
+        else:
+            values.columns[name] = F.lit(default)
 
-def _end_field(columns: Mapping[str, str]) -> str:
-    return "ended_at" if "ended_at" in columns else "service_ms"
-
-
-def _parse(
-    rows: DataFrame, columns: Mapping[str, str], time_unit: str, timeout_ms: int
-) -> DataFrame:
-    """Convert the input's columns to fields.
-
-    Args:
-        rows: The input's rows.
-        columns: The input's column for each field.
-        time_unit: Unit of numeric times.
-        timeout_ms: Timeout of every request, unless a column has it.
-
-    Returns:
-        A table with the fields, with times as `arrived_us` and `ended_us`. Values that can't be
-        parsed are null; `no_arrival`, `no_end` and `no_timeout` are true if the input was empty.
-    """
-
-    def text(field: str, default: str) -> Column:
-        return text_or_null(columns[field]) if field in columns else F.lit(default)
-
-    arrived_us = parse_us(rows, columns["arrived_at"], time_unit)
+    text("host", _HOST)
+    text("request_id", "")
+    text("request_type", "request", required=False)
+    unit, zone = mapping.time_unit, mapping.time_zone
+    values.add(time_values(rows, "arrived_us", mapping.column("arrived_at"), unit, zone))
     if "ended_at" in columns:
-        ended_us = parse_us(rows, columns["ended_at"], time_unit)
+        values.add(
+            time_values(rows, "ended_us", mapping.column("ended_at"), unit, zone, required=False)
+        )
+    elif "service_ms" in columns:
+        column = mapping.column("service_ms")
+        values.add(duration_values(rows, column))
+        is_given = ~F.col("no_ended_us")
+        values.checks += [
+            (f"unparsable {column}", is_given & F.col("ended_us").isNull()),
+            (f"{column} beyond the year 2199", F.col("ended_us") > MAX_TIME_US),
+        ]
     else:
-        ended_us = add_ms(arrived_us, text_or_null(columns["service_ms"]).try_cast("double"))
-    timeout, no_timeout = F.lit(timeout_ms), F.lit(False)
+        values.columns["ended_us"] = F.lit(None).cast("bigint")
+    values.checks.append(("end before start", F.col("ended_us") < F.col("arrived_us")))
     if "timeout_ms" in columns:
-        timeout = text_or_null(columns["timeout_ms"]).try_cast("int")
-        no_timeout = text_or_null(columns["timeout_ms"]).isNull()
-    return rows.select(
-        SOURCE,
-        RAW,
-        CORRUPT,
-        text("host", "host-0").alias("host"),
-        text("request_id", "").alias("request_id"),
-        text("request_type", "request").alias("request_type"),
-        arrived_us.alias("arrived_us"),
-        ended_us.alias("ended_us"),
-        timeout.alias("timeout_ms"),
-        text_or_null(columns["arrived_at"]).isNull().alias("no_arrival"),
-        text_or_null(columns[_end_field(columns)]).isNull().alias("no_end"),
-        no_timeout.alias("no_timeout"),
-    )
+        values.add(timeout_values(rows, mapping.column("timeout_ms")))
+    else:
+        values.columns["timeout_ms"] = F.lit(mapping.timeout_ms)
+    if mapping.key_columns:
+        values.add(key_values(rows, mapping.key_columns))
+    text("aggregate", mapping.aggregate)
+    values.checks.append(("unknown aggregate", ~F.col("aggregate").isin(*AGGREGATES)))
+    if "threshold" in columns:
+        is_nan = ("threshold is not a number", F.isnan("threshold"))
+        values.add(number_values(rows, "threshold", mapping.column("threshold"), [is_nan]))
+    else:
+        values.columns["threshold"] = F.lit(float(mapping.threshold))
+    text("quantifier", mapping.constant_quantifier)
+    num_keys = F.size(F.array_distinct("watch_keys")) if mapping.key_columns else F.lit(1)
+    values.checks += quantifier_checks(num_keys)
+    return values
 
 
-def _checks(columns: Mapping[str, str]) -> list[Check]:
-    """Return the checks of the result of `_parse`; the reasons have the input's column names."""
-    end = columns[_end_field(columns)]
-    if "ended_at" in columns:
-        end_checks = time_checks(end, F.col("ended_us"))
+def _event_values(rows: DataFrame, mapping: TableMapping) -> Values:
+    """Return the fields of events, with the time as `occurred_us`."""
+    columns = mapping.event_columns
+    values = Values()
+    if "host" in columns:
+        values.add(text_values(rows, "host", columns["host"]))
     else:
-        end_checks = [
-            (f"unparsable {end}", F.col("ended_us").isNull()),
-            (f"{end} beyond the year 2199", F.col("ended_us") > MAX_TIME_US),
+        values.columns["host"] = F.lit(_HOST)
+    values.add(text_values(rows, "key", columns["key"]))
+    unit, zone = mapping.time_unit, mapping.time_zone
+    values.add(time_values(rows, "occurred_us", columns["occurred_at"], unit, zone))
+    if "amount" in columns:
+        amount = F.col("amount")
+        is_infinite = F.isnan(amount) | (F.abs(amount) == float("inf"))
+        checks = [
+            ("amount is not a finite number", is_infinite),
+            ("negative amount", amount < 0),
         ]
-    checks: list[Check] = [
-        malformed_check(),
-        *[
-            (f"null {columns[field]}", F.col(field).isNull())
-            for field in ("host", "request_id")
-            if field in columns
-        ],
-        (f"null {columns['arrived_at']}", F.col("no_arrival")),
-        *time_checks(columns["arrived_at"], F.col("arrived_us")),
-        *[(reason, ~F.col("no_end") & is_bad) for reason, is_bad in end_checks],
-        ("end before start", F.col("ended_us") < F.col("arrived_us")),
-    ]
-    if "timeout_ms" in columns:
-        checks += [
-            (f"null {columns['timeout_ms']}", F.col("no_timeout")),
-            (f"unparsable {columns['timeout_ms']}", F.col("timeout_ms").isNull()),
-            ("negative timeout", F.col("timeout_ms") < 0),
-        ]
-    return checks
+        values.add(number_values(rows, "amount", columns["amount"], checks))
+    else:
+        values.columns["amount"] = F.lit(1.0)
+    return values
+
+
+def _note(mapping: TableMapping) -> str:
+    if mapping.event_columns:
+        return "A request waits for events of a table of their own."
+    if mapping.key_columns:
+        return "A request waits for its keys; the end of a request is an event on each of its keys."
+    return "A request waits for its own answer; a row without one expires."
 
 
 def _with_request_ids(rows: DataFrame) -> DataFrame:
     number = F.row_number().over(Window.partitionBy("host").orderBy("arrived_us", *_ORDER))
     return rows.withColumn("request_id", F.lpad(number.cast("string"), 12, "0"))
+
+
+def _with_whole_row(table: DataFrame, source: str) -> DataFrame:
+    """Return a table with the columns that rejects are made of."""
+    return table.select(
+        "*",
+        F.lit(source).alias(SOURCE),
+        F.to_json(F.struct("*"), JSON_OPTIONS).alias(RAW),
+        F.lit(None).cast("string").alias(CORRUPT),
+    )

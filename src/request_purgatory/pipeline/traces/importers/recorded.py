@@ -12,6 +12,7 @@ from request_purgatory.pipeline.traces.importers.imported_trace import (
     ImportedTrace,
     TraceFormatError,
 )
+from request_purgatory.pipeline.traces.importers.repeats import flag_repeated, mark_chains
 from request_purgatory.pipeline.traces.importers.row_checks import (
     RAW,
     REASON,
@@ -19,12 +20,11 @@ from request_purgatory.pipeline.traces.importers.row_checks import (
     accepted_rows,
     event_checks,
     flag_rejects,
-    flag_repeats,
     rejected_rows,
     request_checks,
 )
-from request_purgatory.pipeline.traces.importers.table_files import spark_read_path
-from request_purgatory.pipeline.traces.schema import EVENTS, REQUESTS, require
+from request_purgatory.pipeline.traces.importers.table_files import read_parquet
+from request_purgatory.pipeline.traces.schema import EVENTS, JSON_ZONE, REQUESTS, require
 
 
 def is_recorded(path: Path) -> bool:
@@ -49,12 +49,11 @@ def import_recorded(spark: SparkSession, path: Path) -> ImportedTrace:
     requests = _read(spark, path / "requests", REQUESTS)
     events = _read(spark, path / "events", EVENTS)
     requests = requests.withColumn("request_type", F.coalesce("request_type", F.lit("request")))
-    flagged_requests = flag_repeats(
-        flag_rejects(requests, request_checks()),
-        ["host", "request_id"],
-        "repeated request_id",
-        ["arrived_at", RAW],
-    ).persist()
+    flagged = flag_rejects(requests, request_checks())
+    arrived_us = F.when(F.col(REASON).isNull(), F.unix_micros("arrived_at"))
+    deadline_us = arrived_us + F.col("timeout_ms").cast("bigint") * 1000
+    chains = mark_chains(flagged, arrived_us, deadline_us, [RAW]).persist()
+    flagged_requests = flag_repeated(chains)
     flagged_events = flag_rejects(events, event_checks()).persist()
     return ImportedTrace(
         format="recorded",
@@ -62,13 +61,13 @@ def import_recorded(spark: SparkSession, path: Path) -> ImportedTrace:
         events=accepted_rows(flagged_events).select(*EVENTS.names),
         rejects=rejected_rows(flagged_requests).unionByName(rejected_rows(flagged_events)),
         rows={"requests": flagged_requests.drop(REASON), "events": flagged_events.drop(REASON)},
-        cached=[flagged_requests, flagged_events],
+        cached=[chains, flagged_events],
     )
 
 
 def _read(spark: SparkSession, folder: Path, schema: T.StructType) -> DataFrame:
     if not any(folder.rglob("*.parquet")):
         raise TraceFormatError(f"{folder}: the folder has no Parquet file")
-    table = spark.read.parquet(spark_read_path(folder))
+    table = read_parquet(spark, folder)
     with_source = require(table, schema, str(folder)).withColumn(SOURCE, F.lit(folder.name))
-    return with_source.withColumn(RAW, F.to_json(F.struct(*schema.names)))
+    return with_source.withColumn(RAW, F.to_json(F.struct(*schema.names), JSON_ZONE))

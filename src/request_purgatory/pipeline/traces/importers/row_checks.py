@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - as in Spark's documentation
+from pyspark.sql import types as T  # noqa: N812
 
 from request_purgatory.pipeline.traces.schema import AGGREGATES, QUANTIFIERS
 
@@ -33,6 +34,9 @@ TIME_UNITS = ("iso", *_US_PER_UNIT)
 #: most often of the unit. Their deadlines may exceed the range of timestamps in Python or Spark.
 MIN_TIME_US = -2_208_988_800_000_000
 MAX_TIME_US = 7_258_118_400_000_000 - 1
+
+#: A date, or a date and a time, that ends without a zone.
+_ZONELESS = r"^\s*\d{4}-\d[\d-]*([T ]+[\d:.]*)?\s*$"
 
 #: Longer durations, in ms, would overflow 64-bit microseconds.
 _MAX_DURATION_MS = 1e15
@@ -93,28 +97,41 @@ def text_or_null(column: str) -> Column:
     return F.nullif(F.trim(F.col(quote_column(column)).cast("string")), F.lit(""))
 
 
-def parse_us(table: DataFrame, column: str, unit: str) -> Column:
+def is_number(column: str) -> Column:
+    """Return whether a column has a finite number, or the text of one; null for null."""
+    number = text_or_null(column).try_cast("double")
+    return number.isNotNull() & ~F.isnan(number) & (F.abs(number) != float("inf"))
+
+
+def parse_us(table: DataFrame, column: str, unit: str, zone: str = "UTC") -> Column:
     """Parse a column of times.
 
-    Timestamps and ISO 8601 text are parsed with every unit; text without a zone is UTC.
+    Timestamps, dates and ISO 8601 text are parsed with every unit.
 
     Args:
         table: The table with the column.
         column: The column's name.
         unit: The unit of numbers since the epoch, one of `TIME_UNITS`. With "iso", numbers are not
             times.
+        zone: The time zone of timestamps and text without one, such as "Europe/Berlin".
 
     Returns:
-        Whole microseconds since the epoch, rounded down; null where the value is not a time.
+        Whole microseconds since the epoch, rounded down; null where the value is not a time. Of a
+        local time that `zone` has twice, the first is meant; one that it skips is not a time.
     """
     kind = dict(table.dtypes)[column]
     value = F.col(quote_column(column))
-    if kind.startswith(("timestamp", "date")):
-        return F.unix_micros(value.cast("timestamp"))
-    text = value.cast("string")
+    if kind == "timestamp":
+        return F.unix_micros(value)
+    if kind in ("timestamp_ntz", "date"):
+        return _zoned_us(value.cast(T.TimestampNTZType()), zone)
+    # The text of a single-precision number has fewer digits than its value.
+    text = (value.cast("double") if kind == "float" else value).cast("string")
     # Spark would also parse a year alone, although "2022" may be a number of ms, and a time of day,
-    # as one of the current day.
-    moment = F.when(text.rlike(r"^\s*\d{4}-\d"), F.unix_micros(F.try_to_timestamp(text)))
+    # as one of the current day. It would read text without a zone in that of the session.
+    moment = F.when(
+        text.rlike(_ZONELESS), _zoned_us(text.try_cast(T.TimestampNTZType()), zone)
+    ).when(text.rlike(r"^\s*\d{4}-\d"), F.unix_micros(text.try_cast(T.TimestampType())))
     if unit == "iso":
         return moment
     if unit == "ns":
@@ -128,6 +145,21 @@ def parse_us(table: DataFrame, column: str, unit: str) -> Column:
     return F.coalesce(number, moment)
 
 
+def _zoned_us(local: Column, zone: str) -> Column:
+    """Return timestamps of a zone as microseconds since the epoch; null for skipped ones."""
+    if zone == "UTC":
+        return _utc_us(local)
+    utc = F.convert_timezone(F.lit(zone), F.lit("UTC"), local)
+    is_kept = F.convert_timezone(F.lit("UTC"), F.lit(zone), utc) == local
+    return F.when(is_kept, _utc_us(utc))
+
+
+def _utc_us(local: Column) -> Column:
+    """Return timestamps without a zone as microseconds since the epoch, in UTC."""
+    with_zone = F.concat(local.cast("string"), F.lit("Z"))
+    return F.unix_micros(with_zone.try_cast(T.TimestampType()))
+
+
 def add_ms(time_us: Column, duration_ms: Column) -> Column:
     """Add a duration to a time, without the overflow that would fail Spark's whole query.
 
@@ -137,9 +169,10 @@ def add_ms(time_us: Column, duration_ms: Column) -> Column:
 
     Returns:
         Whole microseconds since the epoch, rounded up; null for a duration that is null, not a
-        number or too long.
+        number or too long, and for a sum beyond 64 bits.
     """
-    return time_us + F.when(F.abs(duration_ms) < _MAX_DURATION_MS, F.ceil(duration_ms * 1000))
+    duration_us = F.when(F.abs(duration_ms) < _MAX_DURATION_MS, F.ceil(duration_ms * 1000))
+    return F.try_add(time_us, duration_us)
 
 
 def time_checks(name: str, time_us: Column) -> list[Check]:
@@ -178,8 +211,36 @@ def request_checks() -> list[Check]:
         ("null watch key", F.exists("watch_keys", lambda key: key.isNull())),
         ("negative timeout", F.col("timeout_ms") < 0),
         ("unknown aggregate", ~F.col("aggregate").isin(*AGGREGATES)),
-        ("unknown quantifier", ~F.col("quantifier").isin(*QUANTIFIERS)),
+        *quantifier_checks(),
         ("threshold is not a number", F.isnan("threshold")),
+    ]
+
+
+def is_quorum() -> Column:
+    """Return whether the quantifier of a request is a whole number."""
+    return F.col("quantifier").rlike(r"^-?[0-9]+\z")
+
+
+def quorum() -> Column:
+    """Return the quantifier of a request as a number; null for `all`, `any` and too large ones."""
+    return F.when(is_quorum(), F.col("quantifier").try_cast("int"))
+
+
+def quantifier_checks(num_keys: Column | None = None) -> list[Check]:
+    """Return the checks of a request's quantifier, which must not need more keys than there are.
+
+    Args:
+        num_keys: The number of distinct keys; counted in `watch_keys` unless given.
+    """
+    if num_keys is None:
+        num_keys = F.size(F.array_distinct("watch_keys"))
+    return [
+        ("unknown quantifier", ~F.col("quantifier").isin(*QUANTIFIERS) & ~is_quorum()),
+        ("quorum below 1", is_quorum() & F.col("quantifier").rlike("^(-.*|0+)$")),
+        (
+            "quorum of more keys than the request has",
+            is_quorum() & F.coalesce(quorum() > num_keys, F.lit(True)),
+        ),
     ]
 
 

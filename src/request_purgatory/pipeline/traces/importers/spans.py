@@ -19,11 +19,13 @@ from request_purgatory.pipeline.traces.importers.row_checks import (
     flag_repeats,
     malformed_check,
     parse_us,
+    quantifier_checks,
     rejected_rows,
     text_or_null,
     time_checks,
 )
-from request_purgatory.pipeline.traces.importers.table_files import read_rows
+from request_purgatory.pipeline.traces.importers.table_source import TableSource, read_source
+from request_purgatory.pipeline.traces.schema import JSON_OPTIONS, QUANTIFIERS, REQUESTS
 
 #: The fields of a span, and the columns that hold them unless a mapping names others.
 COLUMNS: Mapping[str, str] = {
@@ -41,26 +43,38 @@ ROOT = "root"
 
 KEY_KINDS = ("children", "operations")
 
+_ENDS = {
+    "children": "its child spans",
+    "operations": "the (service, operation) pairs of its child spans, with one end of each",
+}
 _WAITS = {
     "children": "the end of each of its child spans",
     "operations": "one end of each (service, operation) that its child spans are of",
 }
 
 
+def _wait(keys: str, quantifier: str) -> str:
+    """Return what a request waits for, for the notes."""
+    if quantifier == "all":
+        return _WAITS[keys]
+    return f"the ends of {quantifier} of {_ENDS[keys]}"
+
+
 def import_spans(
     spark: SparkSession,
-    files: list[Path],
+    source: TableSource | list[Path],
     *,
     columns: Mapping[str, str] | None = None,
     time_unit: str = "ns",
     timeout_ms: int = 1000,
     keys: str = "children",
+    quantifier: str = "all",
 ) -> ImportedTrace:
     """Import a span table.
 
     A request is a span with children. It arrives when the span starts, on the host that is the
-    span's service, and is complete once all its children have ended. The end of each child is an
-    event on that host. For example:
+    span's service, and is complete once all its children have ended, or as many as the quantifier
+    says. The end of each child is an event on that host. For example:
 
         span  parent  service  start  end        request  host   arrived_at  watch_keys
         s1    root    front    0      90    ->   s1       front  0           [s2, s3]
@@ -70,13 +84,15 @@ def import_spans(
 
     Args:
         spark: The session to read with.
-        files: The files to read.
+        source: The table, or its files.
         columns: The columns of fields in `COLUMNS`, where they differ from it.
         time_unit: Unit of `start` and `end`, one of `row_checks.TIME_UNITS`.
         timeout_ms: Timeout of every request.
         keys: "children" watches the child spans themselves. "operations" watches the distinct
             (service, operation) pairs of the children, for contention on few keys; the first end
             of each pair satisfies its key.
+        quantifier: The keys that must be satisfied: all, any, or a number of them. A span that has
+            fewer is a reject.
 
     Returns:
         The trace.
@@ -85,14 +101,43 @@ def import_spans(
         TraceFormatError: A file lacks a column or can't be read.
     """
     names = {**COLUMNS, **(columns or {})}
-    flagged = _flagged_spans(read_rows(spark, files, names.values()), names, time_unit).persist()
+    rows = read_source(spark, source, names.values())
+    return spans_trace(
+        rows, names, time_unit=time_unit, timeout_ms=timeout_ms, keys=keys, quantifier=quantifier
+    )
+
+
+def spans_trace(
+    rows: DataFrame,
+    names: Mapping[str, str],
+    *,
+    time_unit: str = "ns",
+    timeout_ms: int = 1000,
+    keys: str = "children",
+    quantifier: str = "all",
+) -> ImportedTrace:
+    """Return the trace of rows that are spans; see `import_spans`.
+
+    Args:
+        rows: Rows with the columns `SOURCE`, `RAW` and `CORRUPT`.
+        names: The column of each field of `COLUMNS`.
+        time_unit: Unit of `start` and `end`.
+        timeout_ms: Timeout of every request.
+        keys: One of `KEY_KINDS`.
+        quantifier: The keys that must be satisfied.
+
+    Returns:
+        The trace.
+    """
+    flagged = _flagged_spans(rows, names, time_unit).persist()
     accepted = accepted_rows(flagged).drop(REASON)
     pairs = _children_with_parents(accepted, keys)
-    requests = (
+    with_keys = (
         pairs
-        .groupBy("request_id", "host", "request_type", "arrived_us")
+        .groupBy("request_id", "host", "request_type", "arrived_us", SOURCE)
         .agg(F.array_sort(F.collect_set("key")).alias("watch_keys"))
         .select(
+            SOURCE,
             "host",
             "request_id",
             "request_type",
@@ -101,9 +146,17 @@ def import_spans(
             "watch_keys",
             F.lit("count").alias("aggregate"),
             F.lit(1.0).alias("threshold"),
-            F.lit("all").alias("quantifier"),
+            F.lit(quantifier).alias("quantifier"),
         )
     )
+    rejects, requests = rejected_rows(flagged), with_keys.drop(SOURCE)
+    if quantifier not in QUANTIFIERS:
+        checked = flag_rejects(
+            with_keys.withColumn(RAW, F.to_json(F.struct(*REQUESTS.names), JSON_OPTIONS)),
+            quantifier_checks(),
+        )
+        rejects = rejects.unionByName(rejected_rows(checked))
+        requests = accepted_rows(checked).select(*REQUESTS.names)
     events = pairs.select(
         "host", "key", F.timestamp_micros("end_us").alias("occurred_at"), F.lit(1.0).alias("amount")
     )
@@ -111,9 +164,9 @@ def import_spans(
         format="spans",
         requests=requests,
         events=events,
-        rejects=rejected_rows(flagged),
+        rejects=rejects,
         rows={"spans": flagged, "spans kept": accepted},
-        notes=[f"A request is a span with children; it waits for {_WAITS[keys]}."],
+        notes=[f"A request is a span with children; it waits for {_wait(keys, quantifier)}."],
         cached=[flagged],
     )
 
@@ -170,10 +223,11 @@ def _children_with_parents(spans: DataFrame, keys: str) -> DataFrame:
         keys: One of `KEY_KINDS`.
 
     Returns:
-        A row per child whose parent is in `spans`: the parent as request_id, host, request_type and
-        arrived_us, and the child as key and end_us.
+        A row per child whose parent is in `spans`: the parent as request_id, host, request_type,
+        arrived_us and SOURCE, and the child as key and end_us.
     """
     parents = spans.select(
+        SOURCE,
         F.col("span_id").alias("request_id"),
         F.col("service").alias("host"),
         F.col("operation").alias("request_type"),

@@ -26,6 +26,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from request_purgatory.pipeline.traces.importers.imported_trace import TraceFormatError
 from request_purgatory.pipeline.traces.importers.row_checks import (
@@ -34,35 +35,51 @@ from request_purgatory.pipeline.traces.importers.row_checks import (
     SOURCE,
     quote_column,
 )
+from request_purgatory.pipeline.traces.schema import JSON_ZONE
 
 CSV_SUFFIXES = (".csv", ".csv.gz", ".csv.bz2")
 PARQUET_SUFFIX = ".parquet"
+_JSON_SUFFIXES = tuple(
+    f".{kind}{packed}" for kind in ("json", "jsonl", "ndjson") for packed in ("", ".gz", ".bz2")
+)
+#: The suffixes of files by format, in the order in which a folder is searched.
+SUFFIXES: Mapping[str, tuple[str, ...]] = {
+    "csv": CSV_SUFFIXES,
+    "parquet": (PARQUET_SUFFIX,),
+    "json": _JSON_SUFFIXES,
+    "orc": (".orc",),
+}
 #: The key of the table's schema, as JSON, in the footers of Parquet files that Spark wrote.
-_SPARK_SCHEMA = b"org.apache.spark.sql.parquet.row.metadata"
-_OPENERS: Mapping[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open}
+SPARK_SCHEMA = b"org.apache.spark.sql.parquet.row.metadata"
+#: Options of Spark's Parquet writers. The session's default, INT96, is deprecated, and few other
+#: readers keep its microseconds.
+PARQUET_OPTIONS = {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"}
+#: Functions that open packed files, by suffix.
+OPENERS: Mapping[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open}
 
 
-def trace_files(path: Path) -> list[Path]:
+def trace_files(path: Path, formats: Iterable[str] = tuple(SUFFIXES)) -> list[Path]:
     """Return the files of a trace.
 
     Args:
-        path: A CSV or Parquet file, or a folder.
+        path: A file of one of the formats, or a folder.
+        formats: Keys of `SUFFIXES`.
 
     Returns:
-        The file itself; or the CSV files of the folder, and without any its Parquet files, in order
-        of name. Hidden files, whose names begin with "." or "_", are left out.
+        The file itself; or the folder's files of the first format that it has files of, in order of
+        name. Hidden files, whose names begin with "." or "_", are left out.
 
     Raises:
         TraceFormatError: The path does not exist, has no such file, or has a file that Spark can't
             read under its name.
     """
+    known = {each: SUFFIXES[each] for each in formats}
+    listed = ", ".join(suffix for suffixes in known.values() for suffix in suffixes)
     if not path.exists():
         raise TraceFormatError(f"{path}: no such file or folder")
     if path.is_file():
-        if not path.name.endswith((*CSV_SUFFIXES, PARQUET_SUFFIX)):
-            raise TraceFormatError(
-                f"{path}: neither CSV ({', '.join(CSV_SUFFIXES)}) nor Parquet ({PARQUET_SUFFIX})"
-            )
+        if file_format(path.name) not in known:
+            raise TraceFormatError(f"{path}: the name ends with none of {listed}")
         files = [path]
         if path.name.startswith((".", "_")):
             raise TraceFormatError(
@@ -74,8 +91,11 @@ def trace_files(path: Path) -> list[Path]:
             for file in path.iterdir()
             if file.is_file() and not file.name.startswith((".", "_"))
         )
-        files = [file for file in visible if file.name.endswith(CSV_SUFFIXES)]
-        files = files or [file for file in visible if file.name.endswith(PARQUET_SUFFIX)]
+        by_format = (
+            [file for file in visible if file.name.endswith(suffixes)]
+            for suffixes in known.values()
+        )
+        files = next(filter(None, by_format), [])
     for file in files:
         if ":" in file.name:
             raise TraceFormatError(
@@ -83,11 +103,13 @@ def trace_files(path: Path) -> list[Path]:
                 "names; rename the file"
             )
     if not files:
-        raise TraceFormatError(
-            f"{path}: the folder has neither CSV files ({', '.join(CSV_SUFFIXES)}) nor Parquet "
-            f"files ({PARQUET_SUFFIX})"
-        )
+        raise TraceFormatError(f"{path}: the folder has no file whose name ends with {listed}")
     return files
+
+
+def file_format(name: str) -> str | None:
+    """Return the format of a file or folder by its name, a key of `SUFFIXES`, or None."""
+    return next((kind for kind, suffixes in SUFFIXES.items() if name.endswith(suffixes)), None)
 
 
 def csv_header(file: Path) -> list[str]:
@@ -99,7 +121,7 @@ def csv_header(file: Path) -> list[str]:
     try:
         # "utf-8-sig" accepts a byte order mark, and the csv module needs newline="". Bytes that are
         # not UTF-8 are replaced here as Spark replaces them; only in the header they are an error.
-        with _OPENERS.get(file.suffix, open)(
+        with OPENERS.get(file.suffix, open)(
             file, "rt", encoding="utf-8-sig", errors="replace", newline=""
         ) as text:
             names = next(
@@ -121,11 +143,11 @@ def csv_header(file: Path) -> list[str]:
     return names
 
 
-def require_columns(file: Path, given: Iterable[str], required: Iterable[str]) -> None:
+def require_columns(file: object, given: Iterable[str], required: Iterable[str]) -> None:
     """Check the columns of a file.
 
     Args:
-        file: The file, for the message.
+        file: The file or source, for the message.
         given: The names of the file's columns.
         required: The names of the columns that it must have.
 
@@ -147,9 +169,17 @@ def parquet_schema(file: Path) -> pa.Schema:
         TraceFormatError: The file is not a Parquet file.
     """
     try:
-        return pq.read_schema(file)
+        stored = pq.read_metadata(file).schema
+        schema = stored.to_arrow_schema()
     except (OSError, ValueError) as error:
         raise TraceFormatError(f"{file}: can't be read as Parquet ({error})") from error
+    # Arrow takes INT96 for nanoseconds. Spark writes it by default, and reads it as microseconds.
+    columns = [stored.column(number) for number in range(len(stored))]
+    for name in [column.path for column in columns if column.physical_type == "INT96"]:
+        position = schema.get_field_index(name)
+        if position >= 0:
+            schema = schema.set(position, pa.field(name, pa.timestamp("us", tz="UTC")))
+    return schema
 
 
 @lru_cache(maxsize=4096)
@@ -185,6 +215,16 @@ def spark_write_path(path: Path) -> str:
     return f"file://{os.path.abspath(path)}"
 
 
+def write_spark_table(table: DataFrame, folder: Path) -> None:
+    """Write a table in Parquet, with times in the same type in every session.
+
+    Args:
+        table: The table.
+        folder: The folder to make.
+    """
+    table.write.options(**PARQUET_OPTIONS).parquet(spark_write_path(folder))
+
+
 def read_spark_table(spark: SparkSession, folder: Path) -> DataFrame:
     """Read a table that Spark wrote in Parquet.
 
@@ -201,12 +241,59 @@ def read_spark_table(spark: SparkSession, folder: Path) -> DataFrame:
     reader = spark.read
     file = min(folder.glob(f"*{PARQUET_SUFFIX}"), default=None)
     try:
-        schema = (pq.read_metadata(file).metadata or {}).get(_SPARK_SCHEMA) if file else None
+        schema = (pq.read_metadata(file).metadata or {}).get(SPARK_SCHEMA) if file else None
     except (OSError, ValueError):
         schema = None  # Spark's reader raises the error for a damaged file.
     if schema:
         reader = reader.schema(T.StructType.fromJson(json.loads(schema)))
     return reader.parquet(spark_read_path(folder))
+
+
+def read_parquet(spark: SparkSession, *paths: Path) -> DataFrame:
+    """Read Parquet files of any writer.
+
+    Spark has no timestamps of nanoseconds, as pandas and Arrow write them. They are read as
+    bigints, in every session.
+
+    Args:
+        spark: The session.
+        paths: Files of one schema, or one folder that has files somewhere in it.
+
+    Returns:
+        The table.
+
+    Raises:
+        TraceFormatError: The first file is not a Parquet file.
+    """
+    first = paths[0]
+    file = min(first.rglob(f"*{PARQUET_SUFFIX}")) if first.is_dir() else first
+    schema = parquet_schema(file)
+    readable = pa.schema([field.with_type(_readable_type(field.type)) for field in schema])
+    reader = spark.read
+    if any(_has_nanoseconds(field.type) for field in schema):
+        reader = reader.schema(from_arrow_schema(readable, prefer_timestamp_ntz=True))
+    return reader.parquet(*[spark_read_path(path) for path in paths])
+
+
+def _has_nanoseconds(kind: pa.DataType) -> bool:
+    if pa.types.is_timestamp(kind):
+        return bool(kind.unit == "ns")
+    return any(_has_nanoseconds(kind.field(number).type) for number in range(kind.num_fields))
+
+
+def _readable_type(kind: pa.DataType) -> pa.DataType:
+    """Return the Arrow type that Spark reads a type of Parquet as."""
+    kind = _storage_type(kind)
+    if pa.types.is_timestamp(kind) and kind.unit == "ns":
+        return pa.int64()
+    if pa.types.is_unsigned_integer(kind):
+        wider = {8: pa.int16(), 16: pa.int32(), 32: pa.int64()}
+        return wider.get(kind.bit_width, pa.decimal128(20, 0))
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return pa.list_(_readable_type(kind.value_type))
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(_readable_type(field.type)) for field in kind])
+    return kind
 
 
 def read_rows(spark: SparkSession, files: list[Path], required: Iterable[str]) -> DataFrame:
@@ -254,13 +341,16 @@ def _read_csv(
         .option("mode", "PERMISSIVE")
         .option("columnNameOfCorruptRecord", CORRUPT)
         .option("escape", '"')  # RFC 4180 doubles quotes
+        # With column pruning the reader skips columns that are not selected, and accepts a
+        # malformed row.
+        .option("columnPruning", False)
         .csv([spark_read_path(file) for file in files])
     )
     whole = F.to_json(
         F.struct(*[F.col(ours).alias(theirs) for ours, theirs in zip(plain, names, strict=True)])
     )
     wanted = [F.col(plain[names.index(name)]).alias(name) for name in required]
-    return rows.select(*wanted, _file_name(), F.coalesce(CORRUPT, whole).alias(RAW), CORRUPT)
+    return rows.select(*wanted, file_name(), F.coalesce(CORRUPT, whole).alias(RAW), CORRUPT)
 
 
 def _read_parquet(spark: SparkSession, files: list[Path], required: list[str]) -> DataFrame:
@@ -273,14 +363,14 @@ def _read_parquet(spark: SparkSession, files: list[Path], required: list[str]) -
             other, known = first.setdefault(name, (file, kind))
             if kind != known:
                 raise TraceFormatError(f"{file}: column {name} is {kind}, but {known} in {other}")
-    rows = spark.read.parquet(*[spark_read_path(file) for file in files])
-    whole = F.to_json(F.struct(*[F.col(quote_column(name)) for name in rows.columns]))
+    rows = read_parquet(spark, *files)
+    whole = F.to_json(F.struct(*[F.col(quote_column(name)) for name in rows.columns]), JSON_ZONE)
     wanted = [
         _without_nanoseconds(F.col(quote_column(name)), first[name][1]).alias(name)
         for name in required
     ]
     return rows.select(
-        *wanted, _file_name(), whole.alias(RAW), F.lit(None).cast("string").alias(CORRUPT)
+        *wanted, file_name(), whole.alias(RAW), F.lit(None).cast("string").alias(CORRUPT)
     )
 
 
@@ -294,8 +384,7 @@ def _storage_type(kind: pa.DataType) -> pa.DataType:
 def _without_nanoseconds(column: Column, kind: pa.DataType) -> Column:
     """Return a column of nanosecond timestamps as Spark timestamps, rounded down to microseconds.
 
-    Spark has no such type, and reads them as integers (`nanosAsLong`). Other columns are returned
-    unchanged.
+    They are read as integers (`read_parquet`). Other columns are returned unchanged.
     """
     if not (pa.types.is_timestamp(kind) and kind.unit == "ns"):
         return column
@@ -304,6 +393,7 @@ def _without_nanoseconds(column: Column, kind: pa.DataType) -> Column:
     )
 
 
-def _file_name() -> Column:
+def file_name() -> Column:
+    """Return the name of a row's file, as the column `SOURCE`."""
     # Spark encodes the name for a URL, except for "+", which `url_decode` would turn into a blank.
     return F.url_decode(F.replace("_metadata.file_name", F.lit("+"), F.lit("%2B"))).alias(SOURCE)

@@ -1,0 +1,162 @@
+"""Tests of where tables come from: files of all formats, URIs, and the catalog."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyarrow import orc
+from pyspark.sql import SparkSession
+
+from request_purgatory.pipeline.traces.importers.imported_trace import TraceFormatError
+from request_purgatory.pipeline.traces.importers.table_source import TableSource
+from request_purgatory.pipeline.traces.trace_reader import ImportSettings, check_source
+from tests.spark.trace_folders import NOON, Row, imported_rows, write_lines
+
+COLUMNS = {"request_id": "id", "arrived_at": "at", "watch_keys": "keys"}
+EVENT_COLUMNS = {"key": "key", "occurred_at": "at"}
+REQUEST = {"id": 1, "at": "2022-08-22T12:00:00Z", "keys": [7, 8]}
+EVENT = {"key": 7, "at": "2022-08-22T12:00:00Z"}
+
+
+def write_json(file: Path, *rows: object) -> Path:
+    """Write an object a line."""
+    return write_lines(file, [json.dumps(row) for row in rows])
+
+
+def requests_of(spark: SparkSession, source: Path | str, events: Path | str) -> list[Row]:
+    """Import requests and events of these sources, and return the requests."""
+    found = imported_rows(
+        spark,
+        source,
+        columns=COLUMNS,
+        events=str(events),
+        event_columns=EVENT_COLUMNS,
+        quantifier="1",
+    )
+    assert [(row["key"], row["occurred_at"]) for row in found.events] == [("7", NOON)]
+    assert found.rejects == []
+    return found.requests
+
+
+def test_json_lines_have_arrays_and_malformed_lines(spark: SparkSession, tmp_path: Path) -> None:
+    """A malformed line is a reject with its text; both tables are counted."""
+    source = write_lines(
+        tmp_path / "calls.jsonl.gz.plain", [json.dumps(REQUEST), "{cut", json.dumps({"id": 2})]
+    )
+    packed = tmp_path / "calls.jsonl.gz"
+    packed.write_bytes(gzip.compress(source.read_bytes()))
+    events = write_json(tmp_path / "acks.ndjson", EVENT, {"key": 1.5, "at": "soon"})
+    found = imported_rows(
+        spark, packed, columns=COLUMNS, events=str(events), event_columns=EVENT_COLUMNS
+    )
+    assert [(row["request_id"], row["watch_keys"]) for row in found.requests] == [("1", ["7", "8"])]
+    assert [row["key"] for row in found.events] == ["7"]
+    assert found.rejects == [
+        ("malformed row", "calls.jsonl.gz", "{cut"),
+        ("null at", "calls.jsonl.gz", '{"id":2}'),
+        ("unparsable at", "acks.ndjson", '{"at":"soon","key":1.5}'),
+    ]
+    assert found.rows_read == {"rows": 3, "events": 2}
+
+
+@pytest.mark.slow
+def test_every_kind_of_source_gives_the_same_rows(spark: SparkSession, tmp_path: Path) -> None:
+    """By suffix, by format and path, by URI, and by the name of a table or view."""
+    plain = write_json(tmp_path / "calls.json", REQUEST)
+    named = write_json(tmp_path / "calls.log", REQUEST)
+    schema = "id int, at string, keys array<int>"
+    table = spark.createDataFrame([(1, REQUEST["at"], [7, 8])], schema)
+    table.createOrReplaceTempView("calls_of_test")
+    for kind in ("orc", "parquet"):
+        table.selectExpr("*", "'x' day").write.partitionBy("day").format(kind).save(
+            (tmp_path / f"{kind}-partitions").as_uri()
+        )
+    orc.write_table(
+        pa.table({"id": [1], "at": [REQUEST["at"]], "keys": pa.array([[7, 8]])}),
+        tmp_path / "calls.orc",
+    )
+    events = write_lines(tmp_path / "acks.csv", ["key,at", "7,2022-08-22T12:00:00Z"])
+    expected = requests_of(spark, plain, events)
+    assert len(expected) == 1
+    for source in (
+        f"json:{named}",
+        plain.as_uri(),
+        "table:calls_of_test",
+        tmp_path / "calls.orc",
+        f"orc:{tmp_path / 'orc-partitions'}",
+        f"parquet:{tmp_path / 'parquet-partitions'}",
+    ):
+        assert requests_of(spark, source, f"csv:{events.as_uri()}") == expected, source
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("delta:{}", "this session has no data source 'delta'; add its package"),
+        ("iceberg:db.calls", "this session has no data source 'iceberg'"),
+        ("table:no_such_table_here", r"can't be read as table \(.*TABLE_OR_VIEW_NOT_FOUND"),
+        ("orc:file:///no/such.orc", r"can't be read as orc \(.*PATH_NOT_FOUND"),
+    ],
+)
+def test_source_that_the_session_lacks_is_an_error(
+    spark: SparkSession, tmp_path: Path, text: str, message: str
+) -> None:
+    """One sentence names the source and what is missing."""
+    with pytest.raises(TraceFormatError, match=message):
+        imported_rows(spark, text.format(tmp_path), columns={"arrived_at": "a", "ended_at": "b"})
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("csv:", "expected FORMAT:NAME_OR_PATH"),
+        ("json:/no/such/file", "/no/such/file: no such file or folder"),
+        ("s3a://bucket/calls", "the format can't be told from the name; write FORMAT:s3a://bucket"),
+        ("orc:s3a://bucket/calls", "name the --format, or map fields"),
+    ],
+)
+def test_source_that_can_not_be_told_is_an_error(text: str, message: str) -> None:
+    """Before Spark starts."""
+    with pytest.raises(TraceFormatError, match=message):
+        check_source(text, ImportSettings())
+
+
+def test_names_of_sources() -> None:
+    """A report shows the last part."""
+    names = {
+        "table:lake.calls": "lake.calls",
+        "delta:s3a://bucket/calls/": "calls",
+        "s3a://bucket/calls.parquet": "calls.parquet",
+        "iceberg:lake.db.calls": "lake.db.calls",
+    }
+    assert {text: TableSource.parse(text).name for text in names} == names
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"events": "no.csv", "event_columns": EVENT_COLUMNS}, "no.csv: no such file"),
+        ({"events": "no.csv"}, "there is a table of events, but no mapping of it"),
+        ({"event_columns": EVENT_COLUMNS}, "there is a mapping of events, but no --events"),
+        ({"format": "recorded", "columns": {}, "events": "a"}, "recorded takes no --events"),
+        ({"format": "spans", "columns": {}, "time_zone": "UTC"}, "spans takes no --time-zone"),
+    ],
+)
+def test_settings_that_do_not_apply_are_errors(
+    tmp_path: Path, settings: dict[str, object], message: str
+) -> None:
+    """They are not ignored silently."""
+    source = write_json(tmp_path / "calls.json", REQUEST)
+    with pytest.raises(TraceFormatError, match=message):
+        check_source(source, ImportSettings(**{"columns": COLUMNS, **settings}))  # type: ignore[arg-type]
+
+
+def test_missing_column_of_json_is_an_error(spark: SparkSession, tmp_path: Path) -> None:
+    """The message lists what there is."""
+    source = write_json(tmp_path / "calls.json", {"start": 1, "took": 2})
+    with pytest.raises(TraceFormatError, match=r"missing columns: at; the file has start, took"):
+        imported_rows(spark, source, columns={"arrived_at": "at", "ended_at": "start"})
