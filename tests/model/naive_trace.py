@@ -44,13 +44,29 @@ def aggregate_at(request: TraceRequest, key: str, events: list[TraceEvent], now_
 def outcome(request: TraceRequest, events: list[TraceEvent]) -> tuple[str, int]:
     """Return ("completed" or "expired", the microsecond at which the request ended)."""
     deadline_us = request.arrived_us + request.timeout_ms * 1000
+    if request.quantifier == "all":
+        needed = len(set(request.watch_keys))
+    else:
+        needed = 1 if request.quantifier == "any" else int(request.quantifier)
     moments = {request.arrived_us} | {event.occurred_us for event in events}
     for now_us in sorted(moments):
         if request.arrived_us <= now_us <= deadline_us:
-            reached = [
-                aggregate_at(request, key, events, now_us) >= request.threshold
+            reached = {
+                key
                 for key in request.watch_keys
-            ]
-            if (all if request.quantifier == "all" else any)(reached):
+                if aggregate_at(request, key, events, now_us) >= request.threshold
+            }
+            if len(reached) >= needed:
                 return "completed", now_us
     return "expired", deadline_us
+
+
+def not_repeated(requests: list[TraceRequest]) -> list[TraceRequest]:
+    """Return one host's requests whose id is not reserved when they arrive, in that order."""
+    reserved_until_us: dict[str, int] = {}
+    accepted = []
+    for request in sorted(requests, key=lambda each: (each.arrived_us, each.timeout_ms)):
+        if request.arrived_us > reserved_until_us.get(request.request_id, -1):
+            reserved_until_us[request.request_id] = request.arrived_us + request.timeout_ms * 1000
+            accepted.append(request)
+    return accepted

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -45,6 +46,16 @@ def test_condition_without_keys(quantifier: str) -> None:
     """The quantifier `all` is satisfied at the arrival, and `any` never is."""
     request = TraceRequest("r", 7, 100, [], "count", 1.0, quantifier)
     assert satisfied(request, [TraceEvent("a", 8, 1.0)]) == (7 if quantifier == "all" else NEVER)
+
+
+def test_quorum_is_satisfied_by_its_last_key() -> None:
+    """Two of three keys; a key that is listed twice counts once."""
+    events = [TraceEvent("c", 9, 1.0), TraceEvent("a", 20, 1.0), TraceEvent("b", 30, 1.0)]
+    request = TraceRequest("r", 0, 100, ["c", "a", "c", "b"], "count", 1.0, "2")
+    assert satisfied(request, events) == 20
+    assert satisfied(replace(request, quantifier="1"), events) == 9
+    assert satisfied(replace(request, quantifier="3"), events) == 30
+    assert satisfied(replace(request, quantifier="3"), events[:2]) == NEVER
 
 
 def test_max_counts_events_before_the_arrival() -> None:

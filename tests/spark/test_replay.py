@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from request_purgatory import InvalidArgumentError, ManualClock
 from request_purgatory.pipeline.outcomes.batch import batch_outcomes
 from request_purgatory.pipeline.outcomes.replay import HostReplay, ReplaySettings, replay
+from request_purgatory.pipeline.outcomes.results import outcomes_of
 from request_purgatory.pipeline.traces.schema import EVENTS as EVENTS_SCHEMA
 from request_purgatory.pipeline.traces.schema import OUTCOMES, REQUESTS, SchemaError
 from tests.model.naive_trace import TraceEvent, TraceRequest, outcome
@@ -175,7 +176,7 @@ def test_replay_and_batch_agree_on_spark(
         .where("kind = 'outcomes'")
         .select(*OUTCOMES.names)
     )
-    batch = batch_outcomes(requests_frame, events_frame)
+    batch = outcomes_of(batch_outcomes(requests_frame, events_frame))
     rows = sorted(batch.collect())
     assert sorted(outcomes.collect()) == rows
     assert len(rows) == requests_all.num_rows

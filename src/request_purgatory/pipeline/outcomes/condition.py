@@ -7,7 +7,8 @@ requests at once:
    watch keys, and each pair is a position in this array.
 2. `KeyEvents` sorts the events by key and time. Each pair finds the first event of its key that
    satisfies it by binary search (`first_index`), as all three aggregates only grow over time.
-3. A request is satisfied at the last time of its pairs (`all`) or at the first one (`any`).
+3. A request is satisfied at the last time of its pairs (`all`), at the first one (`any`), or once
+   as many of its keys are satisfied as the quantifier says.
 """
 
 from __future__ import annotations
@@ -52,6 +53,7 @@ class KeyEvents:
 
     Attributes:
         keys: The distinct watch keys; the number of a key is its position.
+        numbers: The number of each of the watch keys that the object was made with.
         us: The times of the events, in microseconds since the epoch.
         starts: For each key, the position of its first event.
         ends: For each key, the position after its last event.
@@ -64,20 +66,26 @@ class KeyEvents:
             watch_keys: The watch keys of all requests; a key may occur several times.
             events: The columns key, occurred_at and amount of `schema.EVENTS`.
         """
-        self.keys = pc.unique(watch_keys)
-        numbers = pc.index_in(events.column("key"), value_set=self.keys, skip_nulls=True)
-        watched = pc.is_valid(numbers)
-        number = np.asarray(numbers.filter(watched).to_numpy(), dtype=np.int64)
-        us = epoch_us(events.column("occurred_at").filter(watched))
-        amount = np.asarray(events.column("amount").filter(watched).to_numpy(), dtype=np.float64)
-        order = np.lexsort((amount, us, number))
-        number = number[order]
+        of_events = events.column("key").chunks
+        encoded = pa.concat_arrays([watch_keys, *of_events]).dictionary_encode("encode")
+        # Keys are numbered in order of appearance, and those that nobody watches come last.
+        numbers = np.asarray(encoded.indices.to_numpy(), dtype=np.int64)
+        self.numbers: Ints = numbers[: len(watch_keys)]
+        self.keys = encoded.dictionary[: self.numbers.max(initial=-1) + 1]
+        number = numbers[len(watch_keys) :]
+        us = epoch_us(events.column("occurred_at"))
+        amount = np.asarray(events.column("amount").to_numpy(), dtype=np.float64)
+        watched = number < len(self.keys)
+        if not watched.all():
+            number, us, amount = number[watched], us[watched], amount[watched]
+        # NumPy sorts numbers of 16 bits by counting.
+        order = np.lexsort((amount, us, number.astype(np.min_scalar_type(len(self.keys)))))
         self.us: Ints = us[order]
         self._amount: Floats = amount[order]
-        self._number: Ints = number
-        every_key = np.arange(len(self.keys))
-        self.starts: Ints = np.searchsorted(number, every_key, side="left").astype(np.int64)
-        self.ends: Ints = np.searchsorted(number, every_key, side="right").astype(np.int64)
+        self._number: Ints = number[order]
+        counts = np.bincount(number, minlength=len(self.keys))
+        self.ends: Ints = np.cumsum(counts)
+        self.starts: Ints = self.ends - counts
 
     def running_totals(self) -> Floats:
         """Return the sum of the key's amounts up to and including each event."""
@@ -203,6 +211,12 @@ def satisfied_us(requests: pa.Table, events: pa.Table) -> Ints:
             np.maximum.reduceat(times, first_pair),
             np.minimum.reduceat(times, first_pair),
         )
+    is_quorum = ~is_all & ~_equals(requests, "quantifier", "any")
+    if is_quorum.any():
+        needed = np.zeros(len(lengths), dtype=np.int64)
+        numbers = requests.column("quantifier").filter(pa.array(is_quorum)).cast(pa.int64())
+        needed[is_quorum] = numbers.to_numpy()
+        satisfied[is_quorum] = pairs.quorum_us(times, needed)[is_quorum]
     return satisfied
 
 
@@ -217,12 +231,11 @@ class _Pairs:
     def __init__(
         self, requests: pa.Table, keys: pa.Array, lengths: Ints, events: KeyEvents
     ) -> None:
-        request = np.repeat(np.arange(len(lengths)), lengths)
-        number = np.asarray(
-            pc.index_in(keys, value_set=events.keys).to_numpy(zero_copy_only=False), dtype=np.int64
-        )
+        is_identity = len(keys) == len(lengths) and bool(np.all(lengths == 1))
+        request = slice(None) if is_identity else np.repeat(np.arange(len(lengths)), lengths)
+        self._lengths: Ints = lengths
         self._events = events
-        self._start, self._end = events.starts[number], events.ends[number]
+        self._start, self._end = events.starts[events.numbers], events.ends[events.numbers]
         self._arrived: Ints = epoch_us(requests.column("arrived_at"))[request]
         self._threshold: Floats = np.asarray(
             requests.column("threshold").to_numpy(), dtype=np.float64
@@ -243,6 +256,29 @@ class _Pairs:
                 # The maximum may have been reached before the arrival.
                 times[pairs] = np.maximum(self._events.us[index[found]], self._arrived[pairs])
         return times
+
+    def quorum_us(self, times: Ints, needed: Ints) -> Ints:
+        """Return when requests have a number of satisfied keys, or NEVER.
+
+        A key that a request lists several times counts once.
+
+        Args:
+            times: When each pair is satisfied.
+            needed: For each request the number of keys; 0 for a request that is not asked for.
+        """
+        request, number = np.repeat(np.arange(len(needed)), self._lengths), self._events.numbers
+        pairs = np.flatnonzero(needed[request] > 0)
+        pairs = pairs[np.lexsort((number[pairs], request[pairs]))]
+        again = (np.diff(request[pairs]) == 0) & (np.diff(number[pairs]) == 0)
+        pairs = np.delete(pairs, np.flatnonzero(again) + 1)
+        pairs = pairs[np.lexsort((times[pairs], request[pairs]))]
+        rows = np.arange(len(needed))
+        first = np.searchsorted(request[pairs], rows, side="left")
+        end = np.searchsorted(request[pairs], rows, side="right")
+        reached: Ints = np.full(len(needed), NEVER)
+        has_enough = (needed > 0) & (first + needed <= end)
+        reached[has_enough] = times[pairs[(first + needed - 1)[has_enough]]]
+        return reached
 
     def _since_arrival(self, pairs: Ints) -> Ints:
         us, arrived = self._events.us, self._arrived[pairs]

@@ -10,26 +10,35 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
 from request_purgatory.clock import ManualClock
 from request_purgatory.errors import InvalidArgumentError
 from request_purgatory.pipeline.outcomes.condition import NEVER, Ints, epoch_us, flat_keys
-from request_purgatory.pipeline.outcomes.replay_driver import (
-    EndedRequests,
-    EventPart,
-    HostDriver,
-    RequestPart,
+from request_purgatory.pipeline.outcomes.end_recorder import EndedRequests
+from request_purgatory.pipeline.outcomes.replay_driver import HostDriver
+from request_purgatory.pipeline.outcomes.results import (
+    OUTCOME_KIND,
+    REJECT_FIELDS,
+    REJECT_KIND,
+    flag_events,
+    flag_requests,
+    is_good,
+    reject_group,
+    split_repeated,
+)
+from request_purgatory.pipeline.outcomes.trace_part import EventPart, RequestPart
+from request_purgatory.pipeline.spark.arrow_times import (
+    batch_to_micros,
+    from_micros,
+    micros_schema,
+    to_micros,
 )
 from request_purgatory.pipeline.spark.worker_gc import freeze_imported_objects, gc_paused
-from request_purgatory.pipeline.traces.schema import (
-    COMPLETED,
-    EVENTS,
-    EXPIRED,
-    OUTCOMES,
-    REQUESTS,
-    require,
-)
+from request_purgatory.pipeline.traces.importers.repeats import REPEATED
+from request_purgatory.pipeline.traces.importers.row_checks import RAW, REASON
+from request_purgatory.pipeline.traces.schema import COMPLETED, EXPIRED, OUTCOMES
 from request_purgatory.purgatory.legacy import LegacyPurgatory
 from request_purgatory.purgatory.purgatory import DelayedOperationPurgatory
 from request_purgatory.timer import SystemTimer
@@ -72,14 +81,15 @@ HOSTS = T.StructType([
     T.StructField("task_seconds", T.DoubleType()),
 ])
 
-#: The result of `replay`, with two kinds of rows. `kind` is "outcomes" in one row per request, with
-#: `late_ms`, the time from an expired request's deadline to its timeout's callback. `kind` is
+#: The result of `replay`, with three kinds of rows. `kind` is "outcomes" in one row per request,
+#: with `late_ms`, the time from an expired request's deadline to its timeout's callback. `kind` is
 #: "hosts" in one row per host, with `stats`; there the outcome's columns except `host` are null.
+#: `kind` is "rejects" in one row per row that broke a rule, with `reason` and `row`.
 REPLAYED = T.StructType([
     *OUTCOMES.fields,
     T.StructField("late_ms", T.DoubleType()),
     T.StructField("stats", HOSTS),
-    T.StructField("kind", T.StringType()),
+    *REJECT_FIELDS,
 ])
 
 
@@ -192,29 +202,57 @@ def replay(
         SchemaError: A column is missing or of another type.
     """
     settings = settings or ReplaySettings()
-    requests = require(requests, REQUESTS, "requests")
-    events = require(events, EVENTS, "events")
-    return (
-        requests
-        .groupBy("host")
-        .cogroup(events.groupBy("host"))
-        .applyInArrow(_replay_host(settings), REPLAYED)
+    # Hosts are not told apart by a hash: a purgatory is for one host.
+    groups = [F.when(is_good(), F.col("host")).alias("good_host"), reject_group().alias("group")]
+    tables = [
+        table.select(*to_micros(table.schema), *groups).groupBy("good_host", "group")
+        for table in (flag_requests(requests), flag_events(events))
+    ]
+    replayed = (
+        tables[0].cogroup(tables[1]).applyInArrow(_replay_host(settings), micros_schema(REPLAYED))
     )
+    return from_micros(replayed, REPLAYED)
 
 
 def _replay_host(settings: ReplaySettings) -> Callable[[pa.Table, pa.Table], pa.Table]:
     def replay_host(requests: pa.Table, events: pa.Table) -> pa.Table:
         freeze_imported_objects()
+        rejects = _reject_rows(requests) + _reject_rows(events)
+        if rejects:  # A group of rejects has no other rows.
+            return batch_to_micros(pa.Table.from_pylist(rejects, schema=_arrow_schema()))
         if not requests.num_rows:
-            return _arrow_schema().empty_table()
+            return batch_to_micros(_arrow_schema().empty_table())
+        arrived_us = epoch_us(requests.column("arrived_at"))
+        timeouts_us = requests.column("timeout_ms").cast(pa.int64()).to_numpy() * 1000
+        repeated, texts = split_repeated(requests, arrived_us, arrived_us + timeouts_us)
+        if texts:
+            requests = requests.filter(pa.array(~repeated))
         started = time.perf_counter()
         host = HostReplay(requests, events, settings)
         host.run()
         outcomes = host.outcomes()
-        stats = host.stats(time.perf_counter() - started)
-        return pa.concat_tables([outcomes, pa.Table.from_pylist([stats], schema=_arrow_schema())])
+        further = [
+            host.stats(time.perf_counter() - started),
+            *[{"reason": REPEATED, "row": text, "kind": REJECT_KIND} for text in texts],
+        ]
+        further_rows = pa.Table.from_pylist(further, schema=_arrow_schema())
+        return batch_to_micros(pa.concat_tables([outcomes, further_rows]))
 
     return replay_host
+
+
+def _reject_rows(table: pa.Table) -> list[dict[str, Any]]:
+    """Return the rejects of a table as rows of `REPLAYED`."""
+    reasons = table.column(REASON)
+    if reasons.null_count == len(reasons):
+        return []
+    rejected = table.filter(reasons.is_valid())
+    return [
+        {"reason": reason, "row": row, "kind": REJECT_KIND}
+        for reason, row in zip(
+            rejected.column(REASON).to_pylist(), rejected.column(RAW).to_pylist(), strict=True
+        )
+    ]
 
 
 def _arrow_schema() -> pa.Schema:
@@ -277,8 +315,8 @@ class HostReplay(HostDriver):
         """Make the purgatory.
 
         Args:
-            requests: The host's rows of `schema.REQUESTS`, at least one.
-            events: The host's rows of `schema.EVENTS`.
+            requests: The host's rows of `schema.REQUESTS`, at least one; none breaks a rule.
+            events: The host's rows of `schema.EVENTS`; none breaks a rule.
             settings: The design and its parameters.
         """
         self._table = requests
@@ -297,9 +335,9 @@ class HostReplay(HostDriver):
     def run(self) -> None:
         """Replay the whole trace, until every request has ended."""
         self.play(self._requests, self._events)
-        self._store(self.ended())
+        self._store(self.ends.ended())
         self.finish()
-        self._store(self.ended())
+        self._store(self.ends.ended())
 
     def _store(self, ended: EndedRequests) -> None:
         completed = ~ended.expired
@@ -320,7 +358,9 @@ class HostReplay(HostDriver):
             pa.array((ended - arrived) / 1000),
             pa.array(self.late_us / 1000, mask=self.satisfied_us != NEVER),
             pa.nulls(len(ended), schema.field("stats").type),
-            pa.repeat("outcomes", len(ended)),
+            pa.nulls(len(ended), pa.string()),
+            pa.nulls(len(ended), pa.string()),
+            pa.repeat(OUTCOME_KIND, len(ended)),
         ]
         return pa.table(columns, names=schema.names).cast(schema)
 

@@ -3,215 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from request_purgatory._native import states
 from request_purgatory.clock import ManualClock
-from request_purgatory.pipeline.outcomes.condition import Bools, Ints
+from request_purgatory.pipeline.outcomes.end_recorder import EndRecorder
+from request_purgatory.pipeline.outcomes.key_state import KeyState, KeyWait
+from request_purgatory.pipeline.outcomes.trace_operation import TraceOperation
+from request_purgatory.pipeline.outcomes.trace_part import EventPart, RequestPart
 from request_purgatory.pipeline.spark.worker_gc import gc_paused
 from request_purgatory.pipeline.traces.schema import AGGREGATES
-from request_purgatory.purgatory.operation import DelayedOperation
 from request_purgatory.purgatory.purgatory import DelayedOperationPurgatory
 from request_purgatory.timer.timer import SystemTimer
 
 #: The usage of the timing wheels is sampled once in this many arrivals.
 SAMPLE_EVERY = 1024
-
-
-@dataclass(frozen=True, slots=True)
-class RequestPart:
-    """Requests of one host in columns, in any order.
-
-    The columns are those of `schema.REQUESTS`; times are in microseconds since the epoch.
-    """
-
-    arrived_us: Ints
-    timeouts_ms: list[int]
-    watch_keys: list[list[str]] | list[list[str] | None]
-    aggregates: list[str]
-    thresholds: list[float]
-    quantifiers: list[str]
-
-
-@dataclass(frozen=True, slots=True)
-class EventPart:
-    """Events of one host in columns, in any order.
-
-    The columns are those of `schema.EVENTS`; times are in microseconds since the epoch.
-    """
-
-    occurred_us: Ints
-    keys: list[str]
-    amounts: list[float]
-
-
-@dataclass(frozen=True, slots=True)
-class EndedRequests:
-    """Requests that have ended, in columns; times are in microseconds since the epoch.
-
-    Attributes:
-        row: The request's row in the `RequestPart` that it was in.
-        arrived_us: The arrival.
-        deadline_us: The arrival plus the timeout.
-        ended_us: The end. For an expired request it is the time of its timeout's callback, which is
-            at the deadline or later.
-        expired: Whether the request expired.
-    """
-
-    row: Ints
-    arrived_us: Ints
-    deadline_us: Ints
-    ended_us: Ints
-    expired: Bools
-
-
-class KeyState:
-    """The aggregates of a key's events: their totals now, and before the latest event's instant.
-
-    Aggregates are numbered by their position in `schema.AGGREGATES`: 0 is count, 1 is sum and 2 is
-    max.
-    """
-
-    __slots__ = ("_count", "_count_before", "_high", "_instant_us", "_total", "_total_before")
-
-    def __init__(self) -> None:
-        self._count = 0.0
-        self._total = 0.0
-        self._high = 0.0
-        self._count_before = 0.0
-        self._total_before = 0.0
-        self._instant_us = -1
-
-    def add(self, amount: float, now_us: int) -> None:
-        """Add an event that occurs at `now_us`, which is not before earlier events."""
-        if self._instant_us != now_us:
-            self._instant_us = now_us
-            self._count_before = self._count
-            self._total_before = self._total
-        self._count += 1
-        self._total += amount
-        if amount > self._high:
-            self._high = amount
-
-    def value(self, aggregate: int) -> float:
-        """Return the current value of an aggregate."""
-        if aggregate == 0:
-            return self._count
-        return self._total if aggregate == 1 else self._high
-
-    def baseline(self, aggregate: int, now_us: int) -> float:
-        """Return the baseline to subtract for a request arriving at `now_us`.
-
-        For count and sum it is the value before this instant, as events of the same instant count.
-        For max it is 0, as events before the arrival count too.
-        """
-        if aggregate == 0:
-            return self._count_before if self._instant_us == now_us else self._count
-        if aggregate == 1:
-            return self._total_before if self._instant_us == now_us else self._total
-        return 0.0
-
-
-class KeyWait:
-    """A key that a request waits for, as an element of the request's linked list.
-
-    Attributes:
-        key: The state of the key.
-        baseline: The value to subtract from the key's aggregate (`KeyState.baseline`).
-        next: The next element, or None.
-    """
-
-    __slots__ = ("baseline", "key", "next")
-
-    def __init__(self, key: KeyState, baseline: float, following: KeyWait | None) -> None:
-        self.key = key
-        self.baseline = baseline
-        self.next = following
-
-
-class TraceOperation(DelayedOperation):
-    """A request of a trace, which waits in the purgatory for the trace's events.
-
-    Attributes:
-        row: The request's row in its `RequestPart`.
-        arrived_us: The arrival, in microseconds since the epoch.
-        deadline_us: The arrival plus the timeout.
-        aggregate: The number of its aggregate.
-        any_key: Whether one satisfied key is enough (the quantifier "any").
-        threshold: The value that the aggregate must reach.
-        waits: The keys that are not known to be satisfied, as a linked list.
-    """
-
-    __slots__ = (
-        "_host",
-        "aggregate",
-        "any_key",
-        "arrived_us",
-        "deadline_us",
-        "row",
-        "threshold",
-        "waits",
-    )
-
-    # `HostDriver._arrive` sets these.
-    row: int
-    arrived_us: int
-    deadline_us: int
-    aggregate: int
-    any_key: bool
-    threshold: float
-    waits: KeyWait | None
-
-    def __init__(self, host: HostDriver, timeout_ms: int) -> None:
-        super().__init__(timeout_ms)
-        self._host = host
-
-    def try_complete(self) -> bool:
-        """Complete the request if its condition is satisfied and its deadline has not passed.
-
-        Returns:
-            Whether this call completed the request.
-        """
-        host = self._host
-        host.tries += 1
-        if host.now_us > self.deadline_us:
-            # The timer expires requests at whole ticks, so this request is still pending in the
-            # rest of its deadline's tick. The trace's deadlines are exact to the microsecond.
-            return False
-        return self._is_satisfied() and self.force_complete()
-
-    def _is_satisfied(self) -> bool:
-        """Return whether the condition is satisfied, and drop satisfied keys from `waits`."""
-        last = None
-        wait = self.waits
-        while wait is not None:
-            if wait.key.value(self.aggregate) - wait.baseline < self.threshold:
-                last = wait
-            elif self.any_key:
-                return True
-            elif last is None:
-                self.waits = wait.next
-            else:
-                last.next = wait.next
-            wait = wait.next
-        return not self.any_key and self.waits is None
-
-    def on_complete(self) -> None:
-        """Record the end if the request completed; `on_expiration` records expired ones."""
-        host = self._host
-        host.callbacks += 1
-        if self._state == states.COMPLETED:
-            host.record_end(self, False)
-
-    def on_expiration(self) -> None:
-        """Record the end of the expired request."""
-        host = self._host
-        host.callbacks += 1
-        host.record_end(self, True)
-
 
 #: A time after every instant of a trace.
 _END_OF_TIME_US = 2**63 - 1
@@ -234,14 +41,14 @@ class HostDriver:
     completes.
 
     The reaper of the timing-wheel design wakes up whenever its timer or a purge is due. That of the
-    0.8 design wakes up when its timer is due and when its interval has passed.
+    0.8 design wakes up when its timer is due and when its interval has passed. Its wakes without
+    work are passed over, so that long timeouts take no longer than short ones.
 
     Attributes:
         purgatory: The purgatory.
         clock: The clock of its timer; it starts at 0 at the trace's first whole millisecond.
-        now_us: The current time of the trace, in microseconds since the epoch.
-        tries: Number of calls of `try_complete`.
-        callbacks: Number of calls of `on_complete` and `on_expiration`.
+        ends: The requests that ended in the latest call of `play` or `finish`, and the current
+            time of the trace.
         arrivals: Number of requests so far.
         events: Number of events in the parts so far.
     """
@@ -260,9 +67,7 @@ class HostDriver:
         self._origin_us = first_us // 1000 * 1000
         self.clock = clock
         self.purgatory = purgatory
-        self.now_us = self._origin_us
-        self.tries = 0
-        self.callbacks = 0
+        self.ends = EndRecorder(self._origin_us)
         self.arrivals = 0
         self.events = 0
         self._interval_ms = purgatory.reap_interval_ms
@@ -270,7 +75,6 @@ class HostDriver:
         # Internals of the purgatory that are read at every instant.
         self._wheel_timer = purgatory._wheel_timer
         self._counters = purgatory._counters
-        self._allocate_results(0)
         self._keys: dict[str, KeyState] = {}
         self._peak_pending = 0
         self._peak_queued = 0
@@ -278,37 +82,6 @@ class HostDriver:
         # By tick: the number of buckets with tasks, summed over all samples, and its maximum.
         self._bucket_usage: dict[int, tuple[int, int]] = {}
         self._last_wake_ms = 0
-
-    def _allocate_results(self, requests: int) -> None:
-        """Allocate result columns for `requests` further completions."""
-        size = self.purgatory.num_delayed + requests
-        self._num_ended = 0
-        self._columns = tuple(np.empty(size, dtype=np.int64) for _ in range(5))
-        self._rows, self._arrived_us, self._deadlines_us, self._ended_us, self._expired = (
-            self._columns
-        )
-
-    def record_end(self, operation: TraceOperation, expired: bool) -> None:
-        """Record that a request ends now; its operation calls this.
-
-        Args:
-            operation: The request.
-            expired: Whether it expired.
-        """
-        at = self._num_ended
-        self._rows[at] = operation.row
-        self._arrived_us[at] = operation.arrived_us
-        self._deadlines_us[at] = operation.deadline_us
-        self._ended_us[at] = self.now_us
-        self._expired[at] = expired
-        self._num_ended = at + 1
-
-    def ended(self) -> EndedRequests:
-        """Return the requests that ended in the latest call of `play` or `finish`."""
-        rows, arrived, deadlines, ended, expired = [
-            column[: self._num_ended] for column in self._columns
-        ]
-        return EndedRequests(rows, arrived, deadlines, ended, expired.astype(bool))
 
     def play(self, requests: RequestPart, events: EventPart) -> None:
         """Replay the next part of the trace.
@@ -325,7 +98,7 @@ class HostDriver:
         # order of the rows.
         event_rows = np.lexsort((np.asarray(events.amounts, dtype=np.float64), events.occurred_us))
         self._set_requests(requests)
-        self._allocate_results(len(request_rows))
+        self.ends.allocate(self.purgatory.num_delayed + len(request_rows))
         with gc_paused():
             self._play_sorted(
                 request_rows.tolist(),
@@ -397,7 +170,7 @@ class HostDriver:
         Raises:
             RuntimeError: Requests are still pending, which is an error of this package.
         """
-        self._allocate_results(0)
+        self.ends.allocate(self.purgatory.num_delayed)
         self._run_reaper_before(_END_OF_TIME_US)
         pending = self.purgatory.close()
         if pending:
@@ -412,14 +185,44 @@ class HostDriver:
             self._keys.pop(key, None)
 
     def _run_reaper_before(self, instant_us: int) -> None:
-        """Run the reaper at each time before the instant at which it would wake up."""
+        """Run the reaper at each time before the instant at which it would find work."""
         purgatory = self.purgatory
+        self._skip_idle_wakes(instant_us)
         wake_ms = self._next_reaper_wake_ms()
         while wake_ms >= 0 and self._origin_us + wake_ms * 1000 < instant_us:
             self._set_time(self._origin_us + wake_ms * 1000)
             purgatory.advance_clock(0)
             self._last_wake_ms = wake_ms
+            self._skip_idle_wakes(instant_us)
             wake_ms = self._next_reaper_wake_ms()
+
+    def _skip_idle_wakes(self, instant_us: int) -> None:
+        """Pass over the wakes of the 0.8 design's interval at which nothing is due.
+
+        Nothing makes a purge due between two instants, and no timeout fires before the timer's next
+        deadline. So of these wakes only the last one matters: the interval starts at it again.
+
+        Args:
+            instant_us: Wakes at this time or later are not passed over.
+        """
+        if self._interval_ms is None:
+            return
+        interval_ms = self._interval_ms
+        first_ms = self._last_wake_ms + interval_ms
+        if self._origin_us + first_ms * 1000 >= instant_us or self.purgatory._purge_due(
+            self._counters.estimate - self._counters.pending_unlocked()
+        ):
+            return
+        next_due_ms: int | None = self._timer.next_expiration_ms
+        if next_due_ms is None:
+            return
+        limit_ms = next_due_ms
+        if instant_us < self._origin_us + limit_ms * 1000:
+            limit_ms = (instant_us - self._origin_us + 999) // 1000
+        first_ms = max(first_ms, self.clock.ceil_ms)
+        if first_ms < limit_ms:
+            skipped = (limit_ms - 1 - first_ms) // interval_ms
+            self._last_wake_ms = first_ms + skipped * interval_ms
 
     def _next_reaper_wake_ms(self) -> int:
         """Return the clock's time at which the reaper wakes up next, or -1 for never."""
@@ -431,7 +234,7 @@ class HostDriver:
         return min(due_ms, max(self._last_wake_ms + self._interval_ms, self.clock.ceil_ms))
 
     def _set_time(self, now_us: int) -> None:
-        self.now_us = now_us
+        self.ends.now_us = now_us
         self.clock.set_now_ns((now_us - self._origin_us) * 1000)
 
     def _key_state(self, key: str) -> KeyState:
@@ -442,19 +245,28 @@ class HostDriver:
         return state
 
     def _arrive(self, row: int) -> None:
-        operation = TraceOperation(self, self._timeouts[row])
+        ends = self.ends
+        operation = TraceOperation(ends, self._timeouts[row])
         operation.row = row
-        operation.arrived_us = self.now_us
-        operation.deadline_us = self.now_us + operation.delay_ms * 1000
-        operation.any_key = self._quantifiers[row] == "any"
+        operation.arrived_us = ends.now_us
+        operation.deadline_us = ends.now_us + operation.delay_ms * 1000
         operation.threshold = self._thresholds[row]
         operation.aggregate = self._aggregates[row]
         operation.waits = None
-        keys = self._watched[row]
-        for key in keys or ():
+        keys = self._watched[row] or []
+        quantifier = self._quantifiers[row]
+        if quantifier == "any":
+            operation.needed = 1
+        elif quantifier == "all":
+            operation.needed = len(keys)
+        else:
+            # A key that is listed several times counts once.
+            keys = list(dict.fromkeys(keys))
+            operation.needed = int(quantifier)
+        for key in keys:
             state = self._key_state(key)
             operation.waits = KeyWait(
-                state, state.baseline(operation.aggregate, self.now_us), operation.waits
+                state, state.baseline(operation.aggregate, ends.now_us), operation.waits
             )
         # A request without keys is watched under itself, a key that no event has.
         self.purgatory.try_complete_else_watch(operation, keys or [operation])
@@ -489,8 +301,8 @@ class HostDriver:
             "peak_queued": self._peak_queued,
             "purges": metrics.purges,
             "purged_entries": metrics.purged_entries,
-            "tries": self.tries,
-            "callbacks": self.callbacks,
+            "tries": self.ends.tries,
+            "callbacks": self.ends.callbacks,
             "callback_errors": metrics.callback_errors,
         }
 
