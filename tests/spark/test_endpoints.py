@@ -9,6 +9,7 @@ import time
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -22,6 +23,7 @@ from request_purgatory.cli.failures import describe_failure
 from request_purgatory.errors import InvalidArgumentError
 from request_purgatory.pipeline.stream import StreamSettings
 from request_purgatory.pipeline.stream.endpoints import (
+    EndpointError,
     FolderSink,
     FolderSource,
     KafkaCluster,
@@ -32,6 +34,7 @@ from request_purgatory.pipeline.stream.endpoints import (
 from request_purgatory.pipeline.stream.endpoints.address import AddressOptions, parse_endpoints
 from request_purgatory.pipeline.stream.endpoints.connector import (
     connector_settings,
+    create_kafka_session,
     default_connector,
 )
 from request_purgatory.pipeline.stream.endpoints.json_rows import read_json_rows, to_json_row
@@ -160,6 +163,19 @@ def test_connector_is_coordinates_or_jars_or_provided(tmp_path: Path) -> None:
 
 EVENT = {"host": "h", "key": "k", "occurred_at": "2024-01-01T00:00:00.123456Z", "amount": 1.0}
 TEXT = json.dumps(EVENT)
+
+
+def test_kafka_is_refused_with_spark_connect(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before Spark starts, and in a session that exists; a session of Connect has no context."""
+    message = r"kafka:// addresses do not work with Spark Connect, .* unset SPARK_REMOTE"
+    remote = SimpleNamespace(spark=spark)
+    with pytest.raises(EndpointError, match=message):
+        KafkaSource(KafkaCluster("127.0.0.1:9"), "topic").identity(remote)  # type: ignore[arg-type]
+    monkeypatch.setenv("SPARK_REMOTE", "sc://127.0.0.1:1")
+    with pytest.raises(EndpointError, match=message):
+        create_kafka_session("provided")
 
 
 def changed(**fields: Any) -> str:

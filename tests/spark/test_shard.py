@@ -28,7 +28,7 @@ from request_purgatory.pipeline.stream.state.rows import (
 from request_purgatory.pipeline.stream.state.shard import Shard, ShardTooLargeError
 from request_purgatory.pipeline.stream.state.store import MemoryBlobStore, ShardStore
 from request_purgatory.pipeline.traces.schema import AGGREGATES
-from tests.model.naive_trace import TraceEvent, TraceRequest, outcome
+from tests.model.naive_trace import TraceEvent, TraceRequest, not_repeated, outcome
 from tests.spark.trace_strategies import EVENTS as ANY_EVENT
 from tests.spark.trace_strategies import requests
 from tests.support.profiles import examples
@@ -42,6 +42,18 @@ def hashed(*names: str) -> int:
     return int.from_bytes("/".join(names).encode().ljust(6)[:6], "big")
 
 
+def watch_keys(request: TraceRequest) -> list[str]:
+    """Return the keys as the job passes them: each once, if their number counts."""
+    is_quorum = request.quantifier not in ("all", "any")
+    return list(dict.fromkeys(request.watch_keys)) if is_quorum else request.watch_keys
+
+
+def needed(request: TraceRequest) -> int:
+    """Return the number of keys that must be satisfied."""
+    words = {"all": len(request.watch_keys), "any": 1}
+    return words[request.quantifier] if request.quantifier in words else int(request.quantifier)
+
+
 def request_rows(found: list[TraceRequest]) -> pa.Table:
     """Return requests as a shard's input."""
     rows = [
@@ -52,10 +64,10 @@ def request_rows(found: list[TraceRequest]) -> pa.Table:
             "request_type": request.aggregate,
             "arrived_us": request.arrived_us,
             "deadline_us": request.arrived_us + request.timeout_ms * 1000,
-            "keys": [hashed("k", key) for key in request.watch_keys],
+            "keys": [hashed("k", key) for key in watch_keys(request)],
             "aggregate": AGGREGATES.index(request.aggregate),
             "threshold": request.threshold,
-            "every": request.quantifier == "all",
+            "needed": needed(request),
             "watch_keys": request.watch_keys,
         }
         for request in found
@@ -265,13 +277,10 @@ def test_which_requests_are_repeated_does_not_depend_on_batches(
     for watermark in sorted(cuts):
         stream.step(watermark)
     stream.step(END_US)
-    accepted: dict[str, TraceRequest] = {}
-    expected = {}
-    for (name, arrived_us), request in sorted(renamed.items(), key=lambda item: item[0][1]):
-        first = accepted.get(name)
-        if first is None or first.arrived_us + first.timeout_ms * 1000 < arrived_us:
-            accepted[name] = request
-            expected[name, arrived_us] = outcome(request, events)[0]
+    expected = {
+        (request.request_id, request.arrived_us): outcome(request, events)[0]
+        for request in not_repeated(list(renamed.values()))
+    }
     assert stream.arrivals() == expected
     assert len(stream.late()) == len(renamed) - len(expected)
 
@@ -412,6 +421,31 @@ def test_rejected_rows_are_reported_unchanged() -> None:
     assert [(row["kind"], row["reason"], row["row"]) for row in result.tables[0].to_pylist()] == [
         ("late", "null host", '{"host":null}')
     ]
+
+
+def test_stored_bytes_follow_what_is_remembered() -> None:
+    """They grow with pending requests, and are 0 after the last one has ended."""
+    store = ShardStore(MemoryBlobStore())
+    shard = Shard(store, key_retention_us=0, max_bytes=2**30)
+    assert store.stored_bytes() == 0
+    found: list[int] = []
+    for start_us in range(1000, 9000, 1000):
+        rows = [
+            TraceRequest(
+                f"{start_us}-{number}", start_us, 60_000, [f"k{number}"], "count", 1, "all"
+            )
+            for number in range(50)
+        ]
+        shard.step({REQUESTS: [request_rows(rows)]}, start_us - 1)
+        found.append(store.stored_bytes())
+    assert found[0] > 0
+    assert 2 * found[0] < found[-1] < 20 * found[0]
+    for segments in store.head["segments"].values():
+        for segment in segments:
+            del segment["bytes"]  # as an earlier version wrote it
+    assert store.stored_bytes() == found[-1]
+    shard.step({}, END_US)
+    assert store.stored_bytes() == 0
 
 
 def test_satisfied_pairs_are_found_by_key_and_need() -> None:

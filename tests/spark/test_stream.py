@@ -19,7 +19,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from request_purgatory.errors import InvalidArgumentError
 from request_purgatory.pipeline.outcomes.batch import batch_outcomes
-from request_purgatory.pipeline.stream import StreamSettings, delayed_operations
+from request_purgatory.pipeline.outcomes.results import outcomes_of
+from request_purgatory.pipeline.stream import StreamSettings, delayed_operations, run
 from request_purgatory.pipeline.stream.checkpoint import (
     CLOCK_TICKS,
     FOLDER_TICKS,
@@ -29,8 +30,8 @@ from request_purgatory.pipeline.stream.checkpoint import (
 from request_purgatory.pipeline.stream.endpoints import clock_ticks
 from request_purgatory.pipeline.stream.endpoints.address import AddressOptions, parse_endpoints
 from request_purgatory.pipeline.stream.progress import BatchProgress
-from request_purgatory.pipeline.stream.run import StreamPlan, run_stream
-from request_purgatory.pipeline.stream.state.store import STATE_VERSION
+from request_purgatory.pipeline.stream.run import DrainError, StreamPlan, run_stream
+from request_purgatory.pipeline.stream.state.layout import STATE_VERSION
 from request_purgatory.pipeline.traces.schema import EVENTS, OUTCOMES, REQUESTS, SchemaError
 from tests.model.naive_trace import TraceEvent, TraceRequest
 from tests.spark.job import job, quick_spark
@@ -70,7 +71,7 @@ def expected(spark: SparkSession, folder: Path) -> list[Any]:
         spark.read.schema(REQUESTS).parquet(str(folder / "requests")),
         spark.read.schema(EVENTS).parquet(str(folder / "events")),
     )
-    return sorted(batch_outcomes(*inputs).collect())
+    return sorted(outcomes_of(batch_outcomes(*inputs)).collect())
 
 
 # A stream takes many seconds, so there are few examples and no shrinking; `test_shard` tries
@@ -199,6 +200,39 @@ def test_restarted_stream_keeps_its_partitions_and_reports_what_is_pending(
     assert batches[0].pending > pending // 2
     assert batches[-1].pending == 0
     assert written_outcomes(tmp_path) == expected_outcomes(trace)
+
+
+def test_drain_after_a_kill_ends_all_requests(streaming: SparkSession, tmp_path: Path) -> None:
+    """A drain that was killed while it wrote its last tick had left an empty file, read once."""
+    write_trace(tmp_path, stream_trace(hosts=1, requests=1_000), files=1)
+    chosen = StreamSettings(shards=1, watermark_delay_ms=20)
+    ticks = tmp_path / "checkpoint" / "ticks"
+    batches: list[BatchProgress] = []
+    run_stream(streaming, plan(tmp_path, settings=chosen, available_now=True), batches.append)
+    assert batches[-1].pending > 0
+    (ticks / "end.json").touch()
+    run_stream(streaming, plan(tmp_path, settings=chosen, available_now=True), batches.append)
+    run_stream(streaming, plan(tmp_path, settings=chosen, drain=True), batches.append)
+    assert batches[-1].pending == 0
+    assert len(written_outcomes(tmp_path)) == 1_000
+
+
+def test_drain_that_ends_too_little_is_an_error(
+    streaming: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The message says how many requests are left; a later drain ends them."""
+    write_trace(tmp_path, stream_trace(hosts=1, requests=100), files=1)
+    chosen = plan(tmp_path, settings=StreamSettings(shards=1, watermark_delay_ms=20), drain=True)
+    with monkeypatch.context() as patch:
+        # As if the file system had lost the tick.
+        patch.setattr(run, "write_text_durably", lambda path, text: None)
+        with pytest.raises(
+            DrainError,
+            match=r"checkpoint: the stream was not drained: \d+ requests are known to be",
+        ):
+            run_stream(streaming, chosen, lambda batch: None)
+    run_stream(streaming, chosen, lambda batch: None)
+    assert len(written_outcomes(tmp_path)) == 100
 
 
 def test_late_and_unusable_rows_are_written_with_their_reasons(
@@ -347,13 +381,19 @@ def test_checkpoint_is_resumed_only_with_compatible_settings(tmp_path: Path) -> 
     # Checkpoints on disk have these names, even if the settings are renamed.
     recorded = {"shards", "route", "delay_ms", "remember_ms", "max_shard_mb"}
     assert set(json.loads(file.read_text())["settings"]) == recorded
-    file.write_text(
-        file.read_text().replace(f'"state_version": {STATE_VERSION}', '"state_version": 0')
-    )
-    with pytest.raises(
-        CheckpointError, match=f"its state has layout 0, and this version reads {STATE_VERSION}"
-    ):
-        require_compatible_checkpoint(tmp_path / "checkpoint", StreamSettings(), endpoints)
+    for unreadable in (1, STATE_VERSION + 1):
+        record = json.loads(file.read_text()) | {"state_version": unreadable}
+        file.write_text(json.dumps(record))
+        with pytest.raises(
+            CheckpointError,
+            match=f"its state has layout {unreadable}, and this version reads 2 to {STATE_VERSION}",
+        ):
+            require_compatible_checkpoint(tmp_path / "checkpoint", StreamSettings(), endpoints)
+        assert json.loads(file.read_text()) == record
+    # Of an earlier layout that can be read: from now on the state has both.
+    file.write_text(json.dumps(record | {"state_version": 2}))
+    require_compatible_checkpoint(tmp_path / "checkpoint", StreamSettings(), endpoints)
+    assert json.loads(file.read_text())["state_version"] == STATE_VERSION
     file.write_text("{")
     with pytest.raises(CheckpointError, match=r"purgatory-stream\.json: damaged"):
         require_compatible_checkpoint(tmp_path / "checkpoint", StreamSettings(), endpoints)
@@ -399,3 +439,21 @@ def test_settings_out_of_range_are_refused(options: dict[str, Any], message: str
     """The message has the setting's name."""
     with pytest.raises(InvalidArgumentError, match=message):
         StreamSettings(**options)
+
+
+@pytest.mark.jvm
+def test_jvm_that_is_killed_is_named(tmp_path: Path) -> None:
+    """The command fails with one message, and the next start resumes."""
+    trace = stream_trace(hosts=1, requests=100)
+    write_trace(tmp_path, trace, files=1)
+    environment = quick_spark(tmp_path)
+    command = stream_command(tmp_path, tmp_path)
+    with job(command, tmp_path / "log", **environment) as running:
+        running.wait_for_line("batch 0:")
+        (jvm,) = running.find_pids(b"org.apache.spark.deploy.SparkSubmit")
+        os.kill(jvm, signal.SIGKILL)
+        code, _ = running.wait()
+    errors = running.log.read_text()
+    assert code == 1, errors
+    assert errors.splitlines()[-1].startswith("purgatory: Spark's JVM has ended"), errors
+    assert "Traceback" not in errors

@@ -10,7 +10,7 @@ from typing import Any
 
 from request_purgatory.pipeline.output_folder import read_json, write_json
 from request_purgatory.pipeline.stream.job import StreamSettings
-from request_purgatory.pipeline.stream.state.store import STATE_VERSION
+from request_purgatory.pipeline.stream.state.layout import OLDEST_VERSION, STATE_VERSION
 
 _FILE = "purgatory-stream.json"
 #: Settings that decide where a request's state is. The others may change from start to start.
@@ -37,8 +37,8 @@ def require_compatible_checkpoint(
             FOLDER_TICKS or CLOCK_TICKS.
 
     Raises:
-        CheckpointError: the folder is not a stream's checkpoint, or was made by a version with
-            another layout of the state; or shards, route or endpoints differ.
+        CheckpointError: the folder is not a stream's checkpoint; its state has a layout that this
+            version can't read; or shards, route or endpoints differ.
     """
     file = folder / _FILE
     requested = {
@@ -82,10 +82,10 @@ def _require_equal(folder: Path, recorded: dict[str, Any], requested: dict[str, 
         CheckpointError: something differs; the message lists all differences.
     """
     differences = []
-    if recorded["state_version"] != requested["state_version"]:
+    if not OLDEST_VERSION <= recorded["state_version"] <= STATE_VERSION:
         differences.append(
             f"its state has layout {recorded['state_version']}, and this version reads "
-            f"{requested['state_version']}"
+            f"{OLDEST_VERSION} to {STATE_VERSION}"
         )
     for name in _FIXED:
         before, now = recorded["settings"][name], requested["settings"][name]

@@ -11,6 +11,13 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
 from request_purgatory.errors import InvalidArgumentError
+from request_purgatory.pipeline.outcomes.results import RESULTS
+from request_purgatory.pipeline.spark.arrow_times import (
+    batch_to_micros,
+    from_micros,
+    micros_schema,
+)
+from request_purgatory.pipeline.spark.session import require_stream_settings
 from request_purgatory.pipeline.spark.worker_gc import freeze_imported_objects
 from request_purgatory.pipeline.stream.processor import ShardProcessor
 from request_purgatory.pipeline.stream.progress import OBSERVED
@@ -21,6 +28,8 @@ from request_purgatory.pipeline.traces.importers.row_checks import (
     SOURCE,
     event_checks,
     flag_rejects,
+    is_quorum,
+    quorum,
     request_checks,
 )
 from request_purgatory.pipeline.traces.importers.row_checks import REASON as REASON_COLUMN
@@ -31,20 +40,9 @@ from request_purgatory.pipeline.traces.schema import (
     EVENTS,
     EXPIRED,
     JSON_OPTIONS,
-    OUTCOMES,
     REQUESTS,
     require,
 )
-
-#: The job's result. An outcome has the `kind` "outcomes" and null `reason` and `row`. A late or
-#: rejected row has the `kind` "late", its reason, itself as JSON in `row`, and null in the columns
-#: of outcomes.
-RESULTS = T.StructType([
-    *OUTCOMES.fields,
-    T.StructField("reason", T.StringType()),
-    T.StructField("row", T.StringType()),
-    T.StructField("kind", T.StringType()),
-])
 
 BY_HOST = "host"
 BY_KEY = "key"
@@ -55,10 +53,11 @@ _PACKED = T.StructType([
     T.StructField("kind", T.StringType()),
     T.StructField("blob", T.BinaryType()),
 ])
-#: The value of a column that is marked as a watermarked event time. Spark needs such a column to
-#: run a stateful operator by event time, and drops rows that are late by it. Shards find and report
-#: late rows themselves, so this one must never be late. (pandas' timestamps end in 2262.)
-_NEVER_LATE = "2261-01-01"
+#: The value of a column that is marked as a watermarked event time, in microseconds since the
+#: epoch: the year 2261. Spark needs such a column to run a stateful operator by event time, and
+#: drops rows that are late by it. Shards find and report late rows themselves, so this one must
+#: never be late. (pandas' timestamps end in 2262.)
+_NEVER_LATE_US = 9_183_110_400_000_000
 _WATERMARK_MARK = "spark.watermarkDelayMs"
 #: Optional columns in which a source describes a row; see `delayed_operations`.
 _SOURCE_COLUMNS = (CORRUPT, RAW, SOURCE)
@@ -129,36 +128,46 @@ def delayed_operations(
             watermark advances even while an input is quiet.
 
     Returns:
-        A streaming DataFrame of `RESULTS`. A completed request is returned once the watermark has
+        A streaming DataFrame of `results.RESULTS`. Late and rejected rows have the `kind` "late".
+        A completed request is returned once the watermark has
         passed the event that completed it, an expired one once it has passed the deadline.
 
     Raises:
         SchemaError: a column is missing or of another type.
+        SessionSettingError: the session has a setting that does not suit; the message has the
+            function that sets it.
     """
     settings = settings or StreamSettings()
+    require_stream_settings(requests.sparkSession)
     packed = _packed_requests(
         _select_columns(requests, REQUESTS, "requests"), ticks, settings
     ).unionByName(_packed_events(_select_columns(events, EVENTS, "events"), ticks, settings))
-    never_late = (
-        F.lit(_NEVER_LATE).cast("timestamp").alias("never_late", metadata={_WATERMARK_MARK: 0})
+    never_late = F.timestamp_micros(F.lit(_NEVER_LATE_US)).alias(
+        "never_late", metadata={_WATERMARK_MARK: 0}
     )
     marked = packed.select("*", never_late)
     processor = ShardProcessor(
         key_retention_ms=settings.key_retention_ms, max_shard_mb=settings.max_shard_mb
     )
     blobs = marked.groupBy("shard").transformWithStateInPandas(
-        processor, "blob binary", "append", "eventtime"
+        processor,
+        T.StructType([T.StructField("blob", T.BinaryType())]),
+        "append",
+        "eventtime",
     )
-    results = blobs.mapInArrow(_unpack, RESULTS)
-    is_pending_change = F.col("kind") == rows.PENDING_CHANGE
+    results = from_micros(blobs.mapInArrow(_unpack, micros_schema(RESULTS)), RESULTS)
+    changes = (rows.PENDING_CHANGE, rows.STATE_CHANGE)
     counts = {
         "completed": F.count_if(F.col("outcome") == COMPLETED),
         "expired": F.count_if(F.col("outcome") == EXPIRED),
         "late": F.count_if(F.col("kind") == "late"),
-        "pending_change": F.sum(F.when(is_pending_change, F.col("waited_ms"))),
+        **{
+            f"{kind}_change": F.sum(F.when(F.col("kind") == kind, F.col("waited_ms")))
+            for kind in changes
+        },
     }
     observed = results.observe(OBSERVED, *[count.alias(name) for name, count in counts.items()])
-    return observed.where(~is_pending_change)
+    return observed.where(~F.col("kind").isin(*changes))
 
 
 def _select_columns(table: DataFrame, schema: T.StructType, what: str) -> DataFrame:
@@ -179,7 +188,15 @@ def _packed_requests(
         checks.append(("not exactly one watch key (route by key)", F.size("watch_keys") != 1))
     checked = _checked(requests, checks, "arrived_at", ticks, settings)
     hashes = F.transform("watch_keys", lambda key: F.xxhash64("host", key))
-    shard_hash = F.xxhash64("host") if settings.route == BY_HOST else hashes[0]
+    # With a number, a key that is listed several times counts once.
+    keys = F.when(is_quorum(), F.array_distinct(hashes)).otherwise(hashes)
+    needed = (
+        F
+        .when(F.col("quantifier") == "all", F.size("watch_keys"))
+        .when(F.col("quantifier") == "any", 1)
+        .otherwise(quorum())
+    )
+    shard_hash = F.xxhash64("host") if settings.route == BY_HOST else F.get(hashes, F.lit(0))
     arrived_us = F.unix_micros("arrived_at")
     return _pack(
         checked,
@@ -192,13 +209,13 @@ def _packed_requests(
             "request_id": F.col("request_id"),
             "request_type": F.coalesce("request_type", F.lit("request")),
             "arrived_us": arrived_us,
-            "deadline_us": arrived_us + F.col("timeout_ms").cast("bigint") * 1000,
-            "keys": hashes,
+            "deadline_us": F.try_add(arrived_us, F.col("timeout_ms").cast("bigint") * 1000),
+            "keys": keys,
             "aggregate": (F.array_position(F.lit(list(AGGREGATES)), F.col("aggregate")) - 1).cast(
                 "tinyint"
             ),
             "threshold": F.col("threshold"),
-            "every": F.col("quantifier") == "all",
+            "needed": needed,
             "watch_keys": F.col("watch_keys"),
         },
     )
@@ -315,4 +332,4 @@ def _unpack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     freeze_imported_objects()
     for batch in batches:
         for blob in batch.column("blob").to_pylist():
-            yield from rows.from_blob(blob).to_batches()
+            yield from map(batch_to_micros, rows.from_blob(blob).to_batches())

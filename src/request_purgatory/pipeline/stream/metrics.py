@@ -29,7 +29,7 @@ _COUNTERS = {
 _GAUGES = {
     "batch": "Number of the last batch.",
     "pending": "Requests that have arrived and not ended.",
-    "state_bytes": "Memory and files of the state store.",
+    "state_bytes": "Compressed bytes that the state remembers.",
     "rows_per_second": "Rows per second of the last batch that had any.",
     "batch_seconds": "Seconds that the last batch took.",
     "watermark_timestamp_seconds": "The watermark, in seconds since 1970.",

@@ -15,6 +15,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from request_purgatory.pipeline.spark.worker_gc import freeze_imported_objects
 from request_purgatory.pipeline.stream.state.rows import (
     PENDING_CHANGE,
+    STATE_CHANGE,
     from_blob,
     result_rows,
     to_blob,
@@ -22,6 +23,8 @@ from request_purgatory.pipeline.stream.state.rows import (
 from request_purgatory.pipeline.stream.state.shard import NO_WATERMARK_US, Shard, StepResult
 from request_purgatory.pipeline.stream.state.store import ShardStore
 
+#: The state variable that has all blobs, by name.
+STATE_NAME = "blobs"
 _NAME = T.StructType([T.StructField("name", T.StringType())])
 #: Blobs are base64 text, because Spark hands text to Python at 140 MB/s of decoded contents, and
 #: byte arrays at 50 MB/s: its state server pickles them byte by byte (PySpark 4.3).
@@ -64,7 +67,7 @@ class ShardProcessor(StatefulProcessor):
         """Open the state; Spark calls this once in each task."""
         freeze_imported_objects()
         self._handle = handle
-        self._state = handle.getMapState("blobs", _NAME, _BLOB)
+        self._state = handle.getMapState(STATE_NAME, _NAME, _BLOB)
 
     def handleInputRows(
         self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any
@@ -110,20 +113,26 @@ class ShardProcessor(StatefulProcessor):
         # Spark's watermark is 0 until there is one.
         result = shard.step(inputs, watermark_ms * 1000 if watermark_ms > 0 else NO_WATERMARK_US)
         self._set_timer(store, result, watermark_ms)
-        self._add_pending_change(store, result)
+        self._add_changes(store, result)
         store.save()
         yield pd.DataFrame({"blob": [to_blob(pa.concat_tables(result.tables).combine_chunks())]})
 
-    def _add_pending_change(self, store: ShardStore, result: StepResult) -> None:
-        """Add a row with the change of the number of pending requests.
+    def _add_changes(self, store: ShardStore, result: StepResult) -> None:
+        """Add rows with the changes of the number of pending requests and of the state's bytes.
 
-        The changes of all shards and batches since the start add up to the number that is pending.
-        So a shard's first step of each start counts all its pending requests as new.
+        The changes of all shards and batches since the start add up to what there is. So a shard's
+        first step of each start counts all its pending requests and bytes as new.
         """
         is_first = store.head.get("start") != self._start
-        change = result.pending if is_first else result.pending_change
-        store.head["start"] = self._start
-        result.tables.append(result_rows(kind=PENDING_CHANGE, waited_ms=pa.array([float(change)])))
+        pending = result.pending if is_first else result.pending_change
+        stored = store.stored_bytes()
+        changes = {
+            PENDING_CHANGE: pending,
+            STATE_CHANGE: stored if is_first else stored - store.head["bytes"],
+        }
+        store.head |= {"start": self._start, "bytes": stored}
+        for kind, change in changes.items():
+            result.tables.append(result_rows(kind=kind, waited_ms=pa.array([float(change)])))
 
     def _set_timer(self, store: ShardStore, result: StepResult, watermark_ms: int) -> None:
         """Move the shard's timer to the time at which it is due next."""

@@ -33,7 +33,8 @@ class BatchProgress:
         late: rows that were late or rejected.
         pending: requests that have arrived and not ended, in the shards that have been stepped
             since the stream was started.
-        state_bytes: memory and files of the state store, as Spark reports them.
+        state_bytes: compressed size of everything that those shards remember, without the state
+            store's overhead.
     """
 
     batch: int
@@ -52,12 +53,13 @@ class BatchProgress:
         return self.rows / self.seconds if self.seconds else 0.0
 
     @classmethod
-    def from_spark(cls, progress: Any, pending: int) -> BatchProgress:
+    def from_spark(cls, progress: Any, pending: int, state_bytes: int) -> BatchProgress:
         """Return the progress that Spark reports.
 
         Args:
             progress: a `StreamingQueryProgress`.
             pending: the number of pending requests before this batch.
+            state_bytes: the size of the state before this batch.
         """
         observed = progress.observedMetrics.get(OBSERVED)
         counts = observed.asDict() if observed is not None else {}
@@ -70,7 +72,7 @@ class BatchProgress:
             expired=counts.get("expired") or 0,
             late=counts.get("late") or 0,
             pending=pending + int(counts.get("pending_change") or 0),
-            state_bytes=sum(operator.memoryUsedBytes for operator in progress.stateOperators),
+            state_bytes=state_bytes + int(counts.get("state_change") or 0),
         )
 
 
@@ -79,20 +81,25 @@ class ProgressListener(StreamingQueryListener):
 
     def __init__(self, on_batch: Callable[[BatchProgress], object]) -> None:
         self._on_batch = on_batch
-        self._pending = 0
+        self._pending = self._state_bytes = 0
         #: Set once all batches of the query have been passed on.
         self.ended = threading.Event()
 
+    @property
+    def pending(self) -> int:
+        """The number of pending requests after the last batch; see `BatchProgress`."""
+        return self._pending
+
     def onQueryStarted(self, event: Any) -> None:  # noqa: N802
-        """Begin to count pending requests from 0."""
-        self._pending = 0
+        """Begin to count pending requests and the state's bytes from 0."""
+        self._pending = self._state_bytes = 0
         self.ended.clear()
         logger.info("stream %s has started", event.id)
 
     def onQueryProgress(self, event: Any) -> None:  # noqa: N802
         """Pass a batch's progress on."""
-        batch = BatchProgress.from_spark(event.progress, self._pending)
-        self._pending = batch.pending
+        batch = BatchProgress.from_spark(event.progress, self._pending, self._state_bytes)
+        self._pending, self._state_bytes = batch.pending, batch.state_bytes
         self._on_batch(batch)
 
     def onQueryIdle(self, event: Any) -> None:  # noqa: N802
@@ -112,7 +119,7 @@ def print_batch(console: Console, batch: BatchProgress) -> None:
         rate = f"{batch.rows:,} rows in {batch.seconds:.1f} s, {batch.rows_per_second:,.0f}/s"
         state = (
             f"{batch.pending:,} pending, watermark {batch.watermark}, "
-            f"state {batch.state_bytes / 2**20:,.0f} MB"
+            f"state {batch.state_bytes / 2**20:,.1f} MB"
         )
         console.print(
             f"batch {batch.batch}: {rate}; {results or 'no results'} [dim]{state}[/]",

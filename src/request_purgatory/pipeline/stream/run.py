@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import json
+import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
 
 from request_purgatory.errors import InvalidArgumentError
-from request_purgatory.pipeline.spark.session import apply_stream_settings
+from request_purgatory.pipeline.output_folder import write_text_durably
+from request_purgatory.pipeline.spark.session import (
+    apply_stream_settings,
+    close_session_beside,
+    session_beside,
+)
 from request_purgatory.pipeline.spark.workers import require_driver_python, require_workers
 from request_purgatory.pipeline.stream.checkpoint import (
     CLOCK_TICKS,
@@ -86,6 +92,10 @@ class StreamPlan:
                 )
 
 
+class DrainError(RuntimeError):
+    """A drained stream has not ended all of its requests; the message says what to do."""
+
+
 def _never() -> bool:
     return False
 
@@ -98,8 +108,11 @@ def run_stream(
 ) -> None:
     """Run a stream until its input ends (`available_now`, `drain`), it is stopped, or it fails.
 
+    The query runs in a session of its own beside the given one, with its settings and those of
+    streams. So the given session needs no settings, and keeps those that it has.
+
     Args:
-        spark: the session.
+        spark: a session of the application that runs the stream.
         plan: what to run.
         on_batch: called with every batch's progress, on a thread of Spark's.
         should_stop: called twice a second; a true result stops the query, even in the middle of a
@@ -112,6 +125,7 @@ def run_stream(
         SchemaError: an input has other columns.
         TraceFormatError: an input folder does not exist.
         WorkersError: Spark's workers can't run the stream.
+        DrainError: with `drain`, requests are still pending at the end.
         StreamingQueryException: a batch failed. What was committed before remains, and the next
             start resumes from there.
     """
@@ -122,18 +136,50 @@ def run_stream(
     require_compatible_checkpoint(plan.checkpoint, plan.settings, identities | {"ticks": ticks})
     require_workers(spark, plan.checkpoint)
     require_driver_python(spark)
-    apply_stream_settings(spark)
+    own = session_beside(spark, {})
+    apply_stream_settings(own)
     listener = ProgressListener(on_batch)
-    spark.streams.addListener(listener)
+    own.streams.addListener(listener)
     try:
-        _run_query(spark, plan, listener, should_stop)
+        _run_query(own, plan, listener, should_stop)
         if plan.drain and not should_stop():
-            (plan.checkpoint / "ticks" / "end.json").write_text(
-                json.dumps({"at": _END_OF_TIME.isoformat()}) + "\n", encoding="utf-8"
-            )
-            _run_query(spark, plan, listener, should_stop)
+            _end_time(plan)
+            watermark = _run_query(own, plan, listener, should_stop)
+            if not should_stop():
+                _require_drained(plan, watermark, listener.pending)
     finally:
-        spark.streams.removeListener(listener)
+        own.streams.removeListener(listener)
+        close_session_beside(own)
+
+
+def _end_time(plan: StreamPlan) -> None:
+    """Add a tick that is later than any deadline.
+
+    The file has a new name each time: a stream does not read a file again, even if it was empty.
+    """
+    at = _END_OF_TIME + timedelta(milliseconds=plan.settings.watermark_delay_ms)
+    write_text_durably(
+        plan.checkpoint / "ticks" / f"end-{secrets.token_hex(4)}.json",
+        json.dumps({"at": at.isoformat()}) + "\n",
+    )
+
+
+def _require_drained(plan: StreamPlan, watermark: str, pending: int) -> None:
+    """Check that the stream has reached the end of time, and that no request is pending.
+
+    Args:
+        plan: what was run.
+        watermark: that of the last batch, in ISO 8601; "" if there was none.
+        pending: the number of pending requests after it.
+
+    Raises:
+        DrainError: it has not, or one is.
+    """
+    if pending or not watermark or datetime.fromisoformat(watermark) < _END_OF_TIME:
+        raise DrainError(
+            f"{plan.checkpoint}: the stream was not drained: {pending:,} requests are known to be "
+            f"pending, and the watermark is {watermark or 'not set'}. Start it again with drain"
+        )
 
 
 def _run_query(
@@ -141,8 +187,12 @@ def _run_query(
     plan: StreamPlan,
     listener: ProgressListener,
     should_stop: Callable[[], object],
-) -> None:
-    """Run the query once, until it ends or is stopped."""
+) -> str:
+    """Run the query once, until it ends or is stopped.
+
+    Returns:
+        The watermark of the last batch, in ISO 8601; "" if there was no batch.
+    """
     requests, events = plan.endpoints.read(spark)
     ticks = (
         folder_ticks(spark, plan.checkpoint / "ticks")
@@ -164,6 +214,8 @@ def _run_query(
         # A single unlimited wait would keep Python from running signal handlers.
         while not should_stop() and not query.awaitTermination(_POLL_INTERVAL):
             continue
+        last = query.lastProgress
+        return str(last.eventTime.get("watermark", "")) if last else ""
     finally:
         query.stop()
         listener.ended.wait(_LISTENER_TIMEOUT)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from request_purgatory.errors import InvalidArgumentError
 from request_purgatory.pipeline.spark.session import create_session
+from request_purgatory.pipeline.stream.endpoints.endpoint import EndpointError
 
 #: In place of a connector: the cluster or Spark's configuration provides it.
 PROVIDED = "provided"
@@ -21,12 +23,24 @@ _SPARK_SQL = re.compile(r"spark-sql_(\d+(?:\.\d+)*)-(.+)\.jar")
 _COORDINATES = re.compile(r"[^:\s]+:[^:\s]+:[^:\s]+")
 
 
+_NOT_WITH_CONNECT = (
+    "kafka:// addresses do not work with Spark Connect, because topics are checked in the driver's "
+    "JVM before the start; unset SPARK_REMOTE, or submit the command with spark-submit"
+)
+
+
 class ConnectorError(RuntimeError):
     """Spark's Kafka connector is missing, and could not be downloaded."""
 
 
 def spark_jvm(spark: SparkSession) -> Any:
-    """Return the driver's JVM as a Py4J view; PySpark has no public access to it."""
+    """Return the driver's JVM as a Py4J view; PySpark has no public access to it.
+
+    Raises:
+        EndpointError: the session is one of Spark Connect, whose client has no JVM.
+    """
+    if getattr(spark, "sparkContext", None) is None:
+        raise EndpointError(_NOT_WITH_CONNECT)
     return spark.sparkContext._jvm  # noqa: SLF001
 
 
@@ -88,9 +102,12 @@ def create_kafka_session(connector: str | None = None) -> SparkSession:
     Raises:
         ConnectorError: the connector could not be downloaded, or Spark is already running without
             it.
+        EndpointError: the environment chooses Spark Connect.
         PySparkRuntimeError: Spark did not start for another reason.
     """
     settings = connector_settings(connector)
+    if os.environ.get("SPARK_REMOTE", "").startswith("sc://"):
+        raise EndpointError(_NOT_WITH_CONNECT)
     try:
         spark = create_session(settings=settings)
     except PySparkRuntimeError as error:

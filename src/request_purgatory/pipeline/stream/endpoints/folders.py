@@ -16,6 +16,8 @@ from request_purgatory.pipeline.stream.endpoints.json_rows import read_json_rows
 from request_purgatory.pipeline.traces.importers.imported_trace import TraceFormatError
 from request_purgatory.pipeline.traces.importers.row_checks import SOURCE
 from request_purgatory.pipeline.traces.importers.table_files import (
+    PARQUET_OPTIONS,
+    read_parquet,
     spark_read_path,
     spark_write_path,
 )
@@ -86,7 +88,7 @@ class FolderSource:
             )
             return read_json_rows(lines.where(F.trim("value") != ""), schema)
         if any(self.folder.rglob("*.parquet")):
-            require(spark.read.parquet(spark_read_path(self.folder)), schema, str(self.folder))
+            require(read_parquet(spark, self.folder), schema, str(self.folder))
         # Fail on unreadable files even if spark-defaults.conf says to skip them.
         reader = reader.option("ignoreCorruptFiles", "false").option("ignoreMissingFiles", "false")
         rows = reader.schema(schema).parquet(spark_read_path(self.folder))
@@ -131,8 +133,7 @@ class FolderSink:
             .option("path", spark_write_path(self.folder.resolve()))
             .partitionBy("kind")
         )
-        if self.format == "json":
-            writer = writer.options(**JSON_OPTIONS)
+        writer = writer.options(**(JSON_OPTIONS if self.format == "json" else PARQUET_OPTIONS))
         return writer.outputMode("append")
 
 

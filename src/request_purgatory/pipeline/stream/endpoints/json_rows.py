@@ -6,8 +6,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
+from request_purgatory.pipeline.spark.session import require_setting
 from request_purgatory.pipeline.traces.importers.row_checks import CORRUPT, RAW
-from request_purgatory.pipeline.traces.schema import JSON_OPTIONS
+from request_purgatory.pipeline.traces.schema import JSON_OPTIONS, JSON_ZONE
 
 _REASON_PREFIX = "invalid JSON row: "
 
@@ -31,10 +32,20 @@ def read_json_rows(values: DataFrame, schema: T.StructType) -> DataFrame:
         The columns of `schema`, and `row_checks.CORRUPT` and `row_checks.RAW`. These two are null
         for a valid row. Otherwise they are the reason and the text (base64 of bytes that are not
         UTF-8), and the other columns have no meaning.
+
+    Raises:
+        SessionSettingError: the session parses times in a way that loses microseconds.
     """
     text = F.col("value").cast("string")
     read = values.select(text.alias(_VALUE), F.col("value").cast("binary").alias("value"))
-    options = {"columnNameOfCorruptRecord": CORRUPT}
+    require_setting(
+        values.sparkSession,
+        "spark.sql.legacy.timeParserPolicy",
+        refused="LEGACY",  # It reads six digits of a second as milliseconds.
+        needed="CORRECTED",
+        what="reading JSON rows",
+    )
+    options = {"columnNameOfCorruptRecord": CORRUPT, **JSON_ZONE}
     parsed = read.withColumn(
         _PARSED, F.from_json(_VALUE, T.StructType([*schema.fields, _text_field(CORRUPT)]), options)
     )

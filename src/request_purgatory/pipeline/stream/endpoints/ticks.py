@@ -10,6 +10,7 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import types as T  # noqa: N812
 
 from request_purgatory.pipeline.traces.importers.table_files import spark_read_path
 
@@ -45,4 +46,5 @@ def folder_ticks(spark: SparkSession, folder: Path) -> DataFrame:
         A streaming DataFrame with the column `at TIMESTAMP`.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    return spark.readStream.schema("at TIMESTAMP").json(spark_read_path(folder))
+    schema = T.StructType([T.StructField("at", T.TimestampType())])
+    return spark.readStream.schema(schema).json(spark_read_path(folder))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import zlib
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +13,7 @@ from request_purgatory.pipeline.outcomes.condition import NEVER, Bools, Ints
 from request_purgatory.pipeline.stream.state.columns import find_sorted, numpy_column
 from request_purgatory.pipeline.stream.state.compaction import segments_to_merge
 from request_purgatory.pipeline.stream.state.keys import KeyedEvents
-from request_purgatory.pipeline.stream.state.pairs import Pairs
+from request_purgatory.pipeline.stream.state.pairs import Pairs, RowNumbers
 from request_purgatory.pipeline.stream.state.rows import (
     REQUEST_SCHEMA,
     RESULT_SCHEMA,
@@ -24,15 +23,14 @@ from request_purgatory.pipeline.stream.state.store import Segment, ShardStore
 from request_purgatory.pipeline.traces.schema import COMPLETED, EXPIRED
 
 KIND = "pending"
-#: A pending request: `left` is the number of keys that are not satisfied yet, `latest_us` is when
-#: the last of the others was satisfied.
+#: A pending request: `left` is the number of keys that must still be satisfied.
 PENDING_SCHEMA = pa.schema(
     [
         field
         for field in REQUEST_SCHEMA
-        if field.name not in ("id", "keys", "aggregate", "threshold")
+        if field.name not in ("id", "keys", "aggregate", "threshold", "needed")
     ]
-    + [pa.field("left", pa.int32()), pa.field("latest_us", pa.int64())]
+    + [pa.field("left", pa.int32())]
 )
 #: Later than every deadline.
 NO_DEADLINE_US = 2**63 - 1
@@ -73,8 +71,7 @@ class Generation:
             for name in PENDING_SCHEMA.names
             if name in REQUEST_SCHEMA.names
         }
-        columns["left"] = pa.compute.list_value_length(requests.column("keys")).cast(pa.int32())
-        columns["latest_us"] = requests.column("arrived_us")
+        columns["left"] = requests.column("needed")
         return cls(
             pa.table([columns[name] for name in PENDING_SCHEMA.names], schema=PENDING_SCHEMA),
             Pairs.from_requests(requests),
@@ -111,8 +108,8 @@ class Generation:
     ) -> tuple[pa.Table, Generation]:
         """End the requests that these pairs complete, or whose deadline the watermark has reached.
 
-        A request with `all` completes when its last key is satisfied, one with `any` when the first
-        is. Both may complete at their deadline, but not later.
+        A request completes when as many of its pairs are satisfied as it has `left`: with `left` of
+        2, at the second of their times. It may complete at its deadline, but not later.
 
         Example: three requests arrived at 0 us. `a` waits for all of the keys x and y, `b` for any
         of them, `c` for z. The pairs (a, x) and (b, x) are satisfied at 30 us; the watermark is
@@ -121,7 +118,7 @@ class Generation:
         | request | deadline_us | left | met_us | result |
         |---|--:|--:|--:|---|
         | a | 100 | 2 - 1 = 1 | never | stays pending, with the pair (a, y) and left = 1 |
-        | b | 100 | 2 - 1 = 1 | 30 | completed at 30 us |
+        | b | 100 | 1 - 1 = 0 | 30 | completed at 30 us |
         | c | 50 | 1 | never | expired at 50 us |
 
         Args:
@@ -147,15 +144,13 @@ class Generation:
             return RESULT_SCHEMA.empty_table(), Generation.empty()
         chosen = self.requests.take(pa.array(rows)).combine_chunks()
         at = np.searchsorted(rows, request)
-        left = (numpy_column(chosen, "left") - np.bincount(at, minlength=len(rows))).astype(
-            np.int32
-        )
-        latest_us = numpy_column(chosen, "latest_us").copy()
-        np.maximum.at(latest_us, at, times)
-        first_us = np.full(len(rows), NEVER)
-        np.minimum.at(first_us, at, times)
-        all_met_us = np.where(left == 0, latest_us, NEVER)
-        met_us = np.where(numpy_column(chosen, "every"), all_met_us, first_us)
+        needed, counts = numpy_column(chosen, "left"), np.bincount(at, minlength=len(rows))
+        left = (needed - counts).astype(np.int32)
+        # What is needed of no keys is met at the arrival.
+        met_us = np.where(needed == 0, numpy_column(chosen, "arrived_us"), NEVER)
+        is_met = (needed > 0) & (left <= 0)
+        in_order = times[np.lexsort((times, at))]
+        met_us[is_met] = in_order[(np.cumsum(counts) - counts + needed - 1)[is_met]]
 
         deadline_us = numpy_column(chosen, "deadline_us")
         completed = met_us <= deadline_us
@@ -168,7 +163,7 @@ class Generation:
         self.alive[rows] = False
         if ended.all():
             return outcomes, Generation.empty()
-        changed = _with_columns(chosen, left=left, latest_us=latest_us).filter(pa.array(~ended))
+        changed = _with_left(chosen, left).filter(pa.array(~ended))
         return outcomes, Generation(changed, self._unsatisfied_pairs(rows[~ended], satisfied))
 
     def _unsatisfied_pairs(self, rows: Ints, satisfied: Ints) -> Pairs:
@@ -314,14 +309,10 @@ class PendingRequests:
         )
 
 
-def _with_columns(table: pa.Table, **columns: np.ndarray[Any, Any]) -> pa.Table:
-    """Return a table of `PENDING_SCHEMA` with some columns replaced."""
-    for name, values in columns.items():
-        field = PENDING_SCHEMA.field(name)
-        table = table.set_column(
-            PENDING_SCHEMA.get_field_index(name), field, pa.array(values, field.type)
-        )
-    return table
+def _with_left(table: pa.Table, left: RowNumbers) -> pa.Table:
+    """Return a table of `PENDING_SCHEMA` with other numbers of keys."""
+    field = PENDING_SCHEMA.field("left")
+    return table.set_column(PENDING_SCHEMA.get_field_index("left"), field, pa.array(left))
 
 
 def _outcomes(requests: pa.Table, ended_us: Ints, completed: Bools) -> pa.Table:

@@ -22,10 +22,13 @@ REJECTS = "rejects"
 #: The kind of a result row that is not written to the output: `waited_ms` holds by how much the
 #: shard's number of pending requests has changed.
 PENDING_CHANGE = "pending"
+#: The kind of a row whose `waited_ms` is the change of the bytes of a shard's state.
+STATE_CHANGE = "state"
 
 #: A request that a shard stores until the watermark reaches its arrival: times in microseconds
 #: since the epoch; `id` is a hash of host and request_id, `keys` are hashes of host and watch key;
-#: `aggregate` is an index into `schema.AGGREGATES`; `every` is whether the quantifier is `all`.
+#: `aggregate` is an index into `schema.AGGREGATES`; `needed` is the number of keys that must be
+#: satisfied: all of them for `all`, 1 for `any`. Only for these two may a key occur twice.
 REQUEST_SCHEMA = pa.schema({
     "id": pa.int64(),
     "host": pa.string(),
@@ -36,7 +39,7 @@ REQUEST_SCHEMA = pa.schema({
     "keys": pa.list_(pa.int64()),
     "aggregate": pa.int8(),
     "threshold": pa.float64(),
-    "every": pa.bool_(),
+    "needed": pa.int32(),
 })
 #: An event that a shard stores until the watermark reaches its time; `key` is a hash of host and
 #: key.

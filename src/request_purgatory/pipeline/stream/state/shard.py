@@ -14,7 +14,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from request_purgatory.pipeline.outcomes.condition import Bools, Ints
 from request_purgatory.pipeline.stream.state.columns import numpy_column
 from request_purgatory.pipeline.stream.state.key_history import KeyHistory
 from request_purgatory.pipeline.stream.state.keys import KeyedEvents
@@ -34,6 +33,7 @@ from request_purgatory.pipeline.stream.state.rows import (
     result_rows,
 )
 from request_purgatory.pipeline.stream.state.store import ShardStore
+from request_purgatory.pipeline.traces.importers.repeats import repeated_in_order
 
 #: Before every time.
 NO_WATERMARK_US = -(2**62)
@@ -220,7 +220,7 @@ class Shard:
         ids, arrived_us, deadline_us = (
             numpy_column(requests, name) for name in ("id", "arrived_us", "deadline_us")
         )
-        repeated = _repeated(ids, arrived_us, deadline_us, reserved.reserved_until_us(ids))
+        repeated = repeated_in_order(ids, arrived_us, deadline_us, reserved.reserved_until_us(ids))
         if repeated.any():
             result.tables.append(
                 late_rows(REQUESTS, requests.filter(pa.array(repeated)), "repeated")
@@ -238,25 +238,3 @@ class Shard:
         ]
         first = min([*times, pending.first_deadline_us])
         return None if first == NO_DEADLINE_US else first
-
-
-def _repeated(ids: Ints, arrived_us: Ints, deadline_us: Ints, reserved_until_us: Ints) -> Bools:
-    """Return which requests arrive while their id is reserved by an earlier one.
-
-    Args:
-        ids: the requests' ids, in order of arrival.
-        arrived_us: their arrivals.
-        deadline_us: their deadlines.
-        reserved_until_us: until when requests of earlier steps reserve these ids.
-    """
-    repeated: Bools = arrived_us <= reserved_until_us
-    _, inverse, count = np.unique(ids, return_inverse=True, return_counts=True)
-    # Requests whose id occurs several times in this step are checked one after the other.
-    several = np.flatnonzero(count[inverse] > 1)
-    reserved: dict[int, int] = {}
-    for row in several.tolist():
-        number = int(ids[row])
-        until = reserved.get(number, int(reserved_until_us[row]))
-        repeated[row] = arrived_us[row] <= until
-        reserved[number] = until if repeated[row] else int(deadline_us[row])
-    return repeated

@@ -8,17 +8,21 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from request_purgatory.pipeline.stream.state.layout import (
+    OLDEST_VERSION,
+    STATE_VERSION,
+    require_readable,
+    upgrade,
+)
 from request_purgatory.pipeline.stream.state.local_cache import LocalCache
 from request_purgatory.pipeline.stream.state.rows import from_blob, to_blob
 
-#: The layout of a shard's state: names of blobs, keys of the head and of segments, and columns of
-#: tables. A checkpoint of another version is refused when the stream starts.
-STATE_VERSION = 2
 _HEAD = "head"
 _ROWS = "rows"
 
-#: The head's entry for a segment: `number`, `step` (id of the attempt that wrote it), `rows`,
-#: `parts` (names of its tables), and the metadata given to `ShardStore.add_segment`.
+#: The head's entry for a segment: `number`, `step` (id of the attempt that wrote it), `layout`,
+#: `rows`, `parts` (names of its tables), `bytes` (of all parts, compressed), and the metadata given
+#: to `ShardStore.add_segment`.
 Segment = dict[str, Any]
 
 
@@ -74,6 +78,9 @@ class ShardStore:
         Args:
             blobs: where everything is stored.
             use_local_cache: also keep the tables in a `LocalCache`, and read them from there.
+
+        Raises:
+            StateLayoutError: this version can't read what is stored.
         """
         self._blobs = blobs
         head = blobs.get(_HEAD)
@@ -82,6 +89,8 @@ class ShardStore:
             if head is None
             else json.loads(head)
         )
+        if head is not None:
+            require_readable(self.head.get("layout", OLDEST_VERSION))
         self._cache = LocalCache.for_shard(self.head["lineage"]) if use_local_cache else None
         # A failed attempt at this step has used the same segment numbers for other contents.
         self._attempt = secrets.token_hex(4)
@@ -113,21 +122,25 @@ class ShardStore:
         segment = {
             "number": self.head["next"],
             "step": self._attempt,
+            "layout": STATE_VERSION,
             "rows": count,
             "parts": list(parts),
+            "bytes": 0,
             **(metadata or {}),
         }
         self.head["next"] += 1
         for part, table in parts.items():
             table = table.combine_chunks()
-            self._blobs.put(_blob_name(kind, segment, part), to_blob(table))
+            blob = to_blob(table)
+            segment["bytes"] += len(blob)
+            self._blobs.put(_blob_name(kind, segment, part), blob)
             if self._cache is not None:
                 self._cache.put(_cache_name(segment, part), table)
         segments = self.head["segments"].setdefault(kind, [])
         segments.insert(0 if as_oldest else len(segments), segment)
 
     def read_segment(self, kind: str, segment: Segment, part: str = _ROWS) -> pa.Table:
-        """Return one of a segment's tables.
+        """Return one of a segment's tables, in the present layout.
 
         Raises:
             RuntimeError: the state store no longer has it.
@@ -142,7 +155,7 @@ class ShardStore:
                 f"the state store has lost part {part!r} of segment {segment['number']} of "
                 f"{kind!r}; start again with a new checkpoint and a new output"
             )
-        table = from_blob(blob)
+        table = upgrade(from_blob(blob), segment.get("layout", OLDEST_VERSION))
         if self._cache is not None:
             self._cache.put(_cache_name(segment, part), table)
         return table
@@ -153,8 +166,26 @@ class ShardStore:
             self._blobs.remove(_blob_name(kind, segment, part))
         self.head["segments"][kind].remove(segment)
 
+    def stored_bytes(self) -> int:
+        """Return the compressed size of all segments in bytes, without the state store's overhead.
+
+        It is 0 if nothing is stored, and grows only with what is.
+        """
+        total = 0
+        for kind, segments in self.head["segments"].items():
+            for segment in segments:
+                if "bytes" not in segment:  # written by a version that did not count them
+                    blobs = [
+                        self._blobs.get(_blob_name(kind, segment, part))
+                        for part in segment["parts"]
+                    ]
+                    segment["bytes"] = sum(len(blob) for blob in blobs if blob is not None)
+                total += segment["bytes"]
+        return total
+
     def save(self) -> None:
         """Write the head; call it last, after all segments of the step."""
+        self.head["layout"] = STATE_VERSION
         self._blobs.put(_HEAD, json.dumps(self.head, separators=(",", ":")).encode())
         if self._cache is not None:
             live = [segment for segments in self.head["segments"].values() for segment in segments]

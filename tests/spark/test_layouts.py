@@ -1,0 +1,85 @@
+"""State in an earlier layout is read, and rewritten in the present one."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+import pytest
+
+from request_purgatory.pipeline.stream.state.layout import STATE_VERSION, StateLayoutError
+from request_purgatory.pipeline.stream.state.shard import Shard
+from request_purgatory.pipeline.stream.state.store import MemoryBlobStore, ShardStore
+from tests.model.naive_trace import outcome
+from tests.spark.layout_fixtures import FOLDER, STOPS, history
+from tests.spark.test_shard import END_US, ShardHarness
+
+STORED = json.loads((FOLDER / "layout_2.json").read_text(encoding="utf-8"))
+
+
+def resumed(stop: dict[str, Any]) -> ShardHarness:
+    """Return a shard that goes on with the blobs of another one."""
+    stream = ShardHarness()
+    stream.blobs.blobs = {name: base64.b64decode(blob) for name, blob in stop["blobs"].items()}
+    stream.next_due_us, stream.pending = stop["next_due_us"], stop["pending"]
+    return stream
+
+
+def layouts(blobs: MemoryBlobStore) -> set[int | None]:
+    """Return the layouts of a shard's segments; None is that of code that did not store it."""
+    segments = ShardStore(blobs).head["segments"].values()
+    return {segment.get("layout") for some in segments for segment in some}
+
+
+@pytest.mark.parametrize("stop", STORED, ids=lambda stop: f"after batch {stop['batch']}")
+def test_stream_of_layout_2_goes_on_with_the_same_outcomes(stop: dict[str, Any]) -> None:
+    """Its requests end as in the plain model, each once, whichever code they ended by."""
+    stream = resumed(stop)
+    assert layouts(stream.blobs) == {None}
+    mixed = []
+    for watermark_us, found, events in history()[stop["batch"] + 1 :]:
+        stream.step(watermark_us, found, events)
+        mixed.append(layouts(stream.blobs))
+    stream.step(END_US)
+    before = {name: tuple(end) for name, end in stop["ended"].items()}
+    after = stream.ended()
+    assert not before.keys() & after.keys()
+    all_events = [event for _, _, events in history() for event in events]
+    assert before | after == {
+        request.request_id: outcome(request, all_events)
+        for _, found, _ in history()
+        for request in found
+    }
+    assert stream.late() == []
+    assert stream.pending == 0
+    assert ShardStore(stream.blobs).head["layout"] == STATE_VERSION
+    # Segments stay as they are until they are merged, so both layouts are stored at times.
+    assert {None, STATE_VERSION} in mixed
+
+
+def test_stored_shards_have_pending_requests_and_rows_ahead_of_the_watermark() -> None:
+    """Otherwise the test before would be about nothing."""
+    assert [stop["batch"] for stop in STORED] == list(STOPS)
+    for stop in STORED:
+        kinds = {name.partition("-")[0] for name in stop["blobs"]}
+        assert kinds == {"head", "requests", "events", "pending", "keys", "ids"}
+        assert stop["pending"] > 5
+    assert len(STORED[-1]["ended"]) > 100
+
+
+def test_state_of_a_newer_layout_is_refused() -> None:
+    """With one sentence, and without a change to the state."""
+    blobs = MemoryBlobStore()
+    ShardStore(blobs).save()
+    head = json.loads(blobs.get("head") or b"")
+    assert head["layout"] == STATE_VERSION
+    blobs.put("head", json.dumps(head | {"layout": STATE_VERSION + 1}).encode())
+    before = dict(blobs.blobs)
+    with pytest.raises(
+        StateLayoutError,
+        match=f"^the stored state has layout {STATE_VERSION + 1}, and this version reads 2 to "
+        f"{STATE_VERSION}: use the version",
+    ):
+        Shard(ShardStore(blobs), key_retention_us=0, max_bytes=2**20).step({}, END_US)
+    assert blobs.blobs == before
