@@ -16,6 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from request_purgatory.cli.main import main as run_command
 from request_purgatory.pipeline.outcomes.batch import batch_outcomes
 from request_purgatory.pipeline.outcomes.replay import replay
+from request_purgatory.pipeline.outcomes.results import outcomes_of
 from request_purgatory.pipeline.spark.session import create_session
 from request_purgatory.pipeline.traces.schema import OUTCOMES
 from request_purgatory.pipeline.traces.workload import CASES
@@ -49,7 +50,7 @@ def main() -> int:
     replayed = replay(requests, events).where("kind = 'outcomes'").select(*OUTCOMES.names)
     found = (
         replayed
-        .unionByName(batch_outcomes(requests, events))
+        .unionByName(outcomes_of(batch_outcomes(requests, events)))
         .groupBy(*OUTCOMES.names)
         .agg(F.count("*").alias("times"))
     )

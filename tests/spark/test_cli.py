@@ -127,6 +127,15 @@ def test_run_imports_replays_and_reports(purgatory: Purgatory, tmp_path: Path) -
     }
 
 
+def test_run_replays_the_designs_that_are_named(purgatory: Purgatory, tmp_path: Path) -> None:
+    """Each once; without `--design` it is both."""
+    trace, out = tmp_path / "trace", tmp_path / "run"
+    write_trace(trace, [TraceRequest("a", 0, 3, ["a"], "count", 1.0, "all")], [])
+    ran = purgatory("run", "--trace", trace, "--design", "wheel", "--design", "wheel", "--out", out)
+    assert ran.code == ExitCode.OK, ran.err
+    assert [path.name for path in (out / "replays" / "trace").iterdir()] == ["wheel"]
+
+
 def test_differing_outcomes_have_their_own_exit_code(purgatory: Purgatory, tmp_path: Path) -> None:
     """Here the replay is of another trace."""
     one, other, replayed = tmp_path / "one", tmp_path / "other", tmp_path / "replayed"
@@ -230,3 +239,18 @@ def test_published_benchmark_from_the_command(purgatory: Purgatory, tmp_path: Pa
     ran = purgatory("report", "--bench", made, "--out", tmp_path / "again.html")
     assert ran.code == ExitCode.OK, ran.err
     assert "Benchmarks: bench" in (tmp_path / "again.html").read_text()
+
+
+def test_import_without_a_request_is_bad_input(purgatory: Purgatory, tmp_path: Path) -> None:
+    """It keeps the rejects, names the option that was left out, and recommends no replay."""
+    calls, out = tmp_path / "calls.csv", tmp_path / "calls"
+    calls.write_text("start,end\n1700000000000,1700000000100\n2,3\n")
+    columns = ("--map", "arrived_at=start", "--map", "ended_at=end")
+    ran = purgatory("import", calls, *columns, "--out", out)
+    assert ran.code == ExitCode.BAD_INPUT
+    assert "rejected 2: start is a number without a unit: give it with --time-unit" in ran.out
+    assert "next:" not in ran.out
+    assert f"{calls}: no request is left; {out / 'rejects'} has the rows and reasons" in ran.err
+    assert list((out / "rejects").glob("*.parquet"))
+    ran = purgatory("import", calls, *columns, "--time-unit", "ms", "--out", tmp_path / "good")
+    assert (ran.code, "next: purgatory replay" in ran.out) == (ExitCode.OK, True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JNetworkError
 
 from request_purgatory import InvalidArgumentError
 from request_purgatory.cli.exit_codes import ExitCode
@@ -11,6 +11,7 @@ from request_purgatory.cli.failures import describe_failure
 from request_purgatory.pipeline.output_folder import OutputExistsError
 from request_purgatory.pipeline.spark.java import JavaNotFoundError
 from request_purgatory.pipeline.stream.endpoints.connector import ConnectorError
+from request_purgatory.pipeline.stream.state.layout import StateLayoutError
 from request_purgatory.pipeline.traces.importers.imported_trace import TraceFormatError
 from request_purgatory.pipeline.traces.schema import SchemaError
 
@@ -78,6 +79,28 @@ def test_other_failure_of_spark_is_one_line(text: str, line: str) -> None:
     """The line with the error, and how to see the whole message."""
     code, message = describe_failure(Py4JError(text))
     assert (code, message) == (ExitCode.FAILED, f"{line}\n(-v shows Spark's whole message)")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        Py4JNetworkError("Answer from Java side is empty"),
+        ConnectionRefusedError(111, "Connection refused"),
+        ConnectionResetError(104, "Connection reset by peer"),
+    ],
+)
+def test_jvm_that_is_gone_is_named(error: Exception) -> None:
+    """The call that was under way raises another error than the next one."""
+    code, message = describe_failure(error)
+    assert code == ExitCode.FAILED
+    assert message.startswith("Spark's JVM has ended or does not answer any more")
+
+
+@pytest.mark.parametrize("kind", [TraceFormatError, StateLayoutError])
+def test_input_or_state_that_a_worker_refuses_is_bad_input(kind: type[Exception]) -> None:
+    """The message is the error's own."""
+    text = f"in the Python worker: Traceback:\n  File x\n{kind.__module__}.{kind.__name__}: odd\n"
+    assert describe_failure(Py4JError(text)) == (ExitCode.BAD_INPUT, "odd")
 
 
 def test_unforeseen_failure_has_the_errors_type() -> None:

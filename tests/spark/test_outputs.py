@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 from pathlib import Path
 
 import pytest
@@ -78,3 +80,24 @@ def test_json_is_read_back(tmp_path: Path) -> None:
     """Text in other alphabets is unchanged."""
     write_json(tmp_path / "a.json", {"name": "Пургаторий", "rows": [1, 2.5, None]})
     assert read_json(tmp_path / "a.json") == {"name": "Пургаторий", "rows": [1, 2.5, None]}
+
+
+def test_file_has_its_old_content_until_the_new_one_is_on_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A failure in between leaves nothing else behind."""
+    file = tmp_path / "record.json"
+    write_json(file, {"number": 1})
+
+    def fail(descriptor: int) -> None:
+        assert json.loads(file.read_text()) == {"number": 1}
+        raise OSError("no space left")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", fail)
+        with pytest.raises(OSError, match="no space left"):
+            write_json(file, {"number": 2})
+    assert json.loads(file.read_text()) == {"number": 1}
+    write_json(file, {"number": 2})
+    assert json.loads(file.read_text()) == {"number": 2}
+    assert [each.name for each in tmp_path.iterdir()] == ["record.json"]

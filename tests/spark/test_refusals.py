@@ -129,6 +129,7 @@ def test_active_session_is_returned(spark: SparkSession) -> None:
 def test_session_without_java_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """It is raised before Spark starts, whose own error would be a traceback."""
     monkeypatch.setattr(session.SparkSession, "getActiveSession", lambda: None)
+    monkeypatch.setattr(session.SparkContext, "_active_spark_context", None)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(JavaNotFoundError, match="Spark needs Java 17 or newer"):
         session.create_session()

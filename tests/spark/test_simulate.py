@@ -24,7 +24,7 @@ from request_purgatory.cli.main import main
 from request_purgatory.pipeline.analysis.histogram import RELATIVE_ERROR, Histogram
 from request_purgatory.pipeline.outcomes.batch import batch_outcomes
 from request_purgatory.pipeline.outcomes.replay import ReplaySettings, replay
-from request_purgatory.pipeline.outcomes.replay_driver import EventPart, RequestPart
+from request_purgatory.pipeline.outcomes.trace_part import EventPart, RequestPart
 from request_purgatory.pipeline.output_folder import read_json
 from request_purgatory.pipeline.simulation.cluster_simulation import (
     SimulationPlan,
@@ -64,6 +64,7 @@ from request_purgatory.pipeline.traces.workload_blocks import (
     workload_trace,
 )
 from tests.model.naive_trace import TraceEvent, TraceRequest, outcome
+from tests.spark.foreign_sessions import foreign_session
 from tests.spark.trace_strategies import EVENTS, requests
 from tests.support.profiles import examples
 
@@ -644,3 +645,16 @@ def test_legacy_design_is_simulated(spark: SparkSession, tmp_path: Path) -> None
     assert summary["ends"]["requests"] == 400
     assert summary["purgatory"]["wheel"] == []
     assert summary["purgatory"]["peak_queued"] >= summary["purgatory"]["peak_pending"]
+
+
+def test_tables_are_written_to_this_machines_files(spark: SparkSession, tmp_path: Path) -> None:
+    """A cluster's default file system may be another one."""
+    plan = SimulationPlan(replace(CLUSTER, hosts=2, requests=400), partitions=1)
+    with foreign_session(spark, session__timeZone="America/New_York") as session:
+        session.conf.set("fs.defaultFS", "hdfs://127.0.0.1:1")
+        before = dict(session.conf.getAll)
+        run_simulation(session, plan, plan.measure(), tmp_path)
+        assert dict(session.conf.getAll) == before
+        session.conf.unset("fs.defaultFS")
+    bins = pq.read_table(tmp_path / "timeline").column("from_at").to_pylist()
+    assert min(bins) == START

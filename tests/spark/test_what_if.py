@@ -81,6 +81,21 @@ def test_longer_timeouts_expire_fewer_and_hold_more(satisfied: DataFrame) -> Non
     assert peaks == sorted(peaks)
 
 
+@pytest.mark.parametrize("slices", [2, 40])
+def test_cut_host_gives_the_same_rows(satisfied: DataFrame, slices: int) -> None:
+    """Some requests wait for longer than a slice; at first one host is cut, and then both."""
+    timeouts = [0, 5, 200, 10_000_000]
+    whole = what_if(satisfied, timeouts, 100.0).toArrow().to_pylist()
+    hosts = sorted(row["host"] for row in satisfied.select("host").distinct().collect())
+    for cut in (hosts[:1], hosts):
+        parts = dict.fromkeys(cut, slices)
+        rows = what_if(satisfied, timeouts, 100.0, parts=parts).toArrow().to_pylist()
+        for row, expected in zip(rows, whole, strict=True):
+            # Sums of doubles, in another order.
+            assert row.pop("mean_waited_ms") == pytest.approx(expected["mean_waited_ms"])
+            assert row == {name: expected[name] for name in row}
+
+
 def test_suggested_timeouts_span_the_service_times(satisfied: DataFrame) -> None:
     """Suggested timeouts are round numbers, and there is one even if nothing was satisfied."""
     suggested = suggest_timeouts(satisfied)

@@ -9,6 +9,7 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812
 
 from request_purgatory.pipeline.analysis.replay_folder import ReplayFolder
+from request_purgatory.pipeline.outcomes.results import outcomes_of
 from request_purgatory.pipeline.traces.marks import Mark
 from request_purgatory.pipeline.traces.schema import COMPLETED, EXPIRED, OUTCOMES, require
 
@@ -194,10 +195,12 @@ def compare_outcomes(spark: SparkSession, outcomes: DataFrame, replay: ReplayFol
     """
     names = OUTCOMES.names
     replayed = require(replay.table(spark, "outcomes"), OUTCOMES, f"{replay.path}/outcomes")
-    batch_rows = outcomes.select("host", "request_id", F.struct(*names).alias("batch"))
-    replay_rows = replayed.select("host", "request_id", F.struct(*names).alias("replay"))
+    # A host may use an id again, but not for two requests that arrive at the same time.
+    key = ["host", "request_id", "arrived_at"]
+    batch_rows = outcomes_of(outcomes).select(*key, F.struct(*names).alias("batch"))
+    replay_rows = replayed.select(*key, F.struct(*names).alias("replay"))
     differs = ~F.col("batch").eqNullSafe(F.col("replay"))
-    return batch_rows.join(replay_rows, ["host", "request_id"], "full").agg(
+    return batch_rows.join(replay_rows, key, "full").agg(
         F.lit(replay.name).alias("design"),
         F.count("*").alias("rows"),
         F.count_if(differs).alias("differing"),

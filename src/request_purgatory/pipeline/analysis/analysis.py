@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import DataFrame, Observation, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from request_purgatory.pipeline.analysis.aggregates import (
@@ -23,20 +23,23 @@ from request_purgatory.pipeline.analysis.aggregates import (
 )
 from request_purgatory.pipeline.analysis.replay_folder import ReplayFolder, label_replays
 from request_purgatory.pipeline.analysis.what_if import suggest_timeouts, what_if
-from request_purgatory.pipeline.outcomes.batch import satisfactions
+from request_purgatory.pipeline.outcomes.batch import trace_satisfactions
+from request_purgatory.pipeline.outcomes.results import (
+    outcomes_of,
+    reject_counts,
+    require_no_rejects,
+)
 from request_purgatory.pipeline.output_folder import write_json
 from request_purgatory.pipeline.spark.host_sizes import (
     MAX_WORKER_MB,
-    WHAT_IF,
     parts_of_hosts,
-    require_hosts_fit,
 )
 from request_purgatory.pipeline.spark.memory import bytes_per_pending_operation
 from request_purgatory.pipeline.spark.workers import require_workers
 from request_purgatory.pipeline.traces.importers.imported_trace import TraceFormatError
 from request_purgatory.pipeline.traces.importers.table_files import (
     read_spark_table,
-    spark_write_path,
+    write_spark_table,
 )
 from request_purgatory.pipeline.traces.trace_folder import Trace, read_manifest
 
@@ -117,13 +120,13 @@ def analyze(
         timeouts: Timeouts in ms for what-if, besides the trace's shortest and longest one;
             `suggest_timeouts` chooses if None.
         max_worker_mb: Memory limit for one host in a Python worker. A host that needs more is
-            split by watch key.
+            split by watch key, and by time for what-if.
 
     Returns:
         The folder.
 
     Raises:
-        TraceFormatError: The trace has no requests.
+        TraceFormatError: The trace has no requests, or rows that break a rule.
         HostTooLargeError: A host is too large and can't be split.
     """
     trace.require_requests()
@@ -131,10 +134,12 @@ def analyze(
     require_workers(spark, target)
     requests, events = trace.requests(spark), trace.events(spark)
     parts = parts_of_hosts(requests, events, max_worker_mb)
-    if parts:
-        require_hosts_fit(requests, events, WHAT_IF, max_worker_mb)
     folder = target / "outcomes"
-    satisfactions(requests, events, parts=parts).write.parquet(spark_write_path(folder))
+    rejects = Observation()
+    results = trace_satisfactions(spark, trace.path, parts=parts)
+    results = results.observe(rejects, *reject_counts())
+    write_spark_table(outcomes_of(results), folder)
+    require_no_rejects(rejects.get, str(trace.path))
     outcomes = read_spark_table(spark, folder).persist()
     mean_keys, shortest_ms, longest_ms = _single_row(
         requests.agg(F.avg(F.size("watch_keys")), F.min("timeout_ms"), F.max("timeout_ms"))
@@ -150,14 +155,14 @@ def analyze(
         "summary": summarize_outcomes(outcomes),
         "waits": histogram_waits(outcomes),
         "timeline": timeline(outcomes, first_us, last_us, bin_us),
-        "what_if": what_if(outcomes, timeouts_ms, bytes_per_operation),
+        "what_if": what_if(outcomes, timeouts_ms, bytes_per_operation, parts=parts),
     }
     if trace.marks:
         tables["marks"] = compare_marks(outcomes, trace.marks)
     if replays:
         tables |= _replay_tables(spark, outcomes, replays)
     for name, table in tables.items():
-        table.coalesce(1).write.parquet(spark_write_path(target / name))
+        write_spark_table(table.coalesce(1), target / name)
     outcomes.unpersist()
     write_json(
         target / _MANIFEST,

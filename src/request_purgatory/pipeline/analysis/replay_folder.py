@@ -7,15 +7,20 @@ from pathlib import Path
 from typing import Any
 
 from pyspark import StorageLevel
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from request_purgatory.pipeline.outcomes.replay import HOSTS
+from request_purgatory.pipeline.outcomes.results import (
+    outcomes_of,
+    reject_counts,
+    require_no_rejects,
+)
 from request_purgatory.pipeline.output_folder import write_json
 from request_purgatory.pipeline.spark.workers import require_workers
 from request_purgatory.pipeline.traces.importers.table_files import (
     read_spark_table,
-    spark_write_path,
+    write_spark_table,
 )
 from request_purgatory.pipeline.traces.schema import OUTCOMES
 from request_purgatory.pipeline.traces.trace_folder import read_manifest
@@ -74,15 +79,21 @@ def write_replay(replayed: DataFrame, settings: dict[str, Any], target: Path) ->
 
     Returns:
         The folder, without a label.
+
+    Raises:
+        TraceFormatError: The trace has rows that break a rule.
     """
     require_workers(replayed.sparkSession, target)
     # The replay runs once, for both tables. Its rows do not have to stay in memory for that.
     replayed = replayed.persist(StorageLevel.DISK_ONLY)
-    outcomes = replayed.where(F.col("kind") == "outcomes").select(*OUTCOMES.names, "late_ms")
-    outcomes.write.parquet(spark_write_path(target / "outcomes"))
+    rejects = Observation()
+    observed = replayed.observe(rejects, *reject_counts())
+    outcomes = outcomes_of(observed).select(*OUTCOMES.names, "late_ms")
+    write_spark_table(outcomes, target / "outcomes")
     hosts = replayed.where(F.col("kind") == "hosts").select("host", "stats.*")
-    hosts.select("host", *HOSTS.names).write.parquet(spark_write_path(target / "hosts"))
+    write_spark_table(hosts.select("host", *HOSTS.names), target / "hosts")
     replayed.unpersist()
+    require_no_rejects(rejects.get, "the replayed trace")
     write_json(target / _MANIFEST, settings)
     return ReplayFolder(target)
 

@@ -2,30 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
 from request_purgatory.errors import InvalidArgumentError
-from request_purgatory.pipeline.outcomes.condition import NEVER, Ints, epoch_us
+from request_purgatory.pipeline.outcomes.condition import NEVER, Ints
+from request_purgatory.pipeline.outcomes.results import outcomes_of
 from request_purgatory.pipeline.traces.schema import MAX_TIMEOUT_MS
 
-#: One host under one timeout. `waited_ms` is the sum of all requests' waits, `expired_waited_ms`
-#: that of the expired ones.
-HOST_WHAT_IF = T.StructType([
-    T.StructField("host", T.StringType()),
+#: One slice of a host under one timeout. `requests`, `expired` and the waits are of the requests
+#: that arrive in the slice. `change` is by how much the number of pending requests is larger at the
+#: slice's end than at its start, and `rise` by how much it is at most in between.
+_SLICE_WHAT_IF = T.StructType([
+    T.StructField("group", T.LongType()),
+    T.StructField("slice", T.LongType()),
     T.StructField("timeout_ms", T.LongType()),
     T.StructField("requests", T.LongType()),
     T.StructField("expired", T.LongType()),
     T.StructField("expired_waited_ms", T.DoubleType()),
     T.StructField("waited_ms", T.DoubleType()),
-    T.StructField("peak_pending", T.LongType()),
+    T.StructField("change", T.LongType()),
+    T.StructField("rise", T.LongType()),
 ])
+
+#: The times at which a host is cut, in microseconds since the epoch, ascending, by host.
+_Bounds = dict[str, list[int]]
 
 #: Default candidates for timeouts: 1, 2, 5, 10, ... ms up to about 83 minutes.
 STEPS = tuple(digit * 10**power for power in range(7) for digit in (1, 2, 5))
@@ -43,7 +50,7 @@ def suggest_timeouts(satisfactions: DataFrame) -> list[int]:
     """
     service_ms = (F.unix_micros("satisfied_at") - F.unix_micros("arrived_at")) / 1000
     row = (
-        satisfactions
+        outcomes_of(satisfactions)
         .select(service_ms.alias("service_ms"))
         .agg(F.percentile_approx("service_ms", [0.25, 0.9995], 100_000).alias("span"))
         .first()
@@ -53,13 +60,24 @@ def suggest_timeouts(satisfactions: DataFrame) -> list[int]:
     return chosen or [STEPS[0]]
 
 
-def what_if(satisfactions: DataFrame, timeouts: list[int], bytes_per_operation: float) -> DataFrame:
+def what_if(
+    satisfactions: DataFrame,
+    timeouts: list[int],
+    bytes_per_operation: float,
+    *,
+    parts: Mapping[str, int] | None = None,
+) -> DataFrame:
     """Compute what each timeout would have done to a trace.
+
+    A task takes one host, or one slice of a host. A host is cut by time, such that about as many
+    requests arrive in each slice. The result does not depend on it.
 
     Args:
         satisfactions: Rows of `batch.SATISFACTIONS`.
         timeouts: Whole milliseconds; each replaces the timeout of every request in turn.
         bytes_per_operation: Memory of one pending request.
+        parts: Number of slices of each host that does not fit into a worker's memory; those of
+            `host_sizes.parts_of_hosts` are enough.
 
     Returns:
         One row for each timeout, ascending: `timeout_ms`, `requests`, `expired`, `expired_share`,
@@ -77,10 +95,30 @@ def what_if(satisfactions: DataFrame, timeouts: list[int], bytes_per_operation: 
             f"one or more numbers of milliseconds from 0 to {MAX_TIMEOUT_MS:,}",
             timeouts,
         )
-    hosts = satisfactions.select("host", "arrived_at", "satisfied_at").groupBy("host")
-    by_host = hosts.applyInArrow(_host_what_if(sorted(set(timeouts))), HOST_WHAT_IF)
+    timeouts = sorted(set(timeouts))
+    rows = outcomes_of(satisfactions).select(
+        "host",
+        F.xxhash64("host").alias("group"),
+        F.unix_micros("arrived_at").alias("arrived_us"),
+        F.coalesce(F.unix_micros("satisfied_at"), F.lit(int(NEVER))).alias("satisfied_us"),
+    )
+    bounds = _cut_hosts(rows, parts or {})
+    slices = (
+        _slices(rows, bounds, timeouts)
+        .groupBy("group", "slice")
+        .applyInArrow(_slice_what_if(timeouts), _SLICE_WHAT_IF)
+    )
+    # There are as many rows as slices and timeouts.
+    before = (
+        Window
+        .partitionBy("group", "timeout_ms")
+        .orderBy("slice")
+        .rowsBetween(Window.unboundedPreceding, -1)
+    )
+    pending = F.coalesce(F.sum("change").over(before), F.lit(0))
     return (
-        by_host
+        slices
+        .withColumn("peak", pending + F.col("rise"))
         .groupBy("timeout_ms")
         .agg(
             F.sum("requests").alias("requests"),
@@ -88,41 +126,107 @@ def what_if(satisfactions: DataFrame, timeouts: list[int], bytes_per_operation: 
             (F.sum("expired") / F.sum("requests")).alias("expired_share"),
             F.sum("expired_waited_ms").alias("expired_waited_ms"),
             (F.sum("waited_ms") / F.sum("requests")).alias("mean_waited_ms"),
-            F.max("peak_pending").alias("peak_pending"),
+            F.max("peak").alias("peak_pending"),
         )
         .withColumn("peak_bytes", F.col("peak_pending") * F.lit(float(bytes_per_operation)))
         .orderBy("timeout_ms")
     )
 
 
-def _host_what_if(timeouts: list[int]) -> Callable[[pa.Table], pa.Table]:
-    def host_what_if(table: pa.Table) -> pa.Table:
-        arrived = epoch_us(table.column("arrived_at"))
+def _cut_hosts(rows: DataFrame, parts: Mapping[str, int]) -> _Bounds:
+    """Find the times at which hosts are cut, with a pass over those with equally many parts.
+
+    Args:
+        rows: With `host` and `arrived_us`.
+        parts: Number of parts by host.
+
+    Returns:
+        The times by host.
+    """
+    bounds: _Bounds = {}
+    for count in sorted(set(parts.values())):
+        hosts = [host for host, number in parts.items() if number == count]
+        shares = [number / count for number in range(1, count)]
+        cuts = (
+            rows
+            .where(F.col("host").isin(hosts))
+            .groupBy("host")
+            .agg(F.percentile_approx("arrived_us", shares or [0.5]).alias("cuts"))
+            .collect()
+        )
+        bounds |= {row["host"]: sorted(set(row["cuts"])) for row in cuts}
+    return bounds
+
+
+def _slices(rows: DataFrame, bounds: _Bounds, timeouts: list[int]) -> DataFrame:
+    """Add the slices in which each request arrives, or ends under one of the timeouts.
+
+    Returns:
+        A row for each request and slice, with `slice` and its bounds `start_us` and `end_us`.
+    """
+    first, last = F.lit(int(-NEVER)), F.lit(int(NEVER))
+    columns = ("group", "arrived_us", "satisfied_us")
+    if not bounds:
+        whole = (F.lit(0).alias("slice"), first.alias("start_us"), last.alias("end_us"))
+        return rows.select(*columns, *whole)
+    by_host = F.create_map(*[F.lit(item) for pair in bounds.items() for item in pair])
+    cuts = F.coalesce(by_host[F.col("host")], F.array().cast("array<bigint>"))
+
+    def slice_of(time_us: Column) -> Column:
+        return F.size(F.filter(cuts, lambda cut: cut <= time_us))
+
+    arrived = F.col("arrived_us")
+    ends = [
+        slice_of(F.least("satisfied_us", arrived + F.lit(timeout * 1000))) for timeout in timeouts
+    ]
+    number = F.explode(F.array_distinct(F.array(slice_of(arrived), *ends)))
+    return (
+        rows
+        .withColumn("cuts", cuts)
+        .withColumn("slice", number)
+        .select(
+            *columns,
+            "slice",
+            F.coalesce(F.get("cuts", F.col("slice") - 1), first).alias("start_us"),
+            F.coalesce(F.get("cuts", F.col("slice")), last).alias("end_us"),
+        )
+    )
+
+
+def _slice_what_if(timeouts: list[int]) -> Callable[[pa.Table], pa.Table]:
+    def slice_what_if(table: pa.Table) -> pa.Table:
+        group, number, start, end = (
+            table.column(name)[0].as_py() for name in ("group", "slice", "start_us", "end_us")
+        )
+        arrived: Ints = table.column("arrived_us").to_numpy()
         order = np.argsort(arrived, kind="stable")
         arrived = arrived[order]
-        satisfied = epoch_us(
-            table.column("satisfied_at").fill_null(
-                pa.scalar(int(NEVER), pa.timestamp("us", tz="UTC"))
-            )
-        )[order]
+        satisfied: Ints = table.column("satisfied_us").to_numpy()[order]
+        arrives_here = (start <= arrived) & (arrived < end)
         rows: list[dict[str, Any]] = []
         for timeout_ms in timeouts:
             deadline = arrived + timeout_ms * 1000
             completed = satisfied <= deadline
             ended = np.where(completed, satisfied, deadline)
-            expired = int(np.count_nonzero(~completed))
+            waited = ended > arrived
+            arrivals = arrived[arrives_here & waited]
+            ends = ended[(start <= ended) & (ended < end) & waited]
+            expired = int(np.count_nonzero(arrives_here & ~completed))
+            waits = (ended - arrived)[arrives_here]
             rows.append({
-                "host": table.column("host")[0].as_py(),
+                "group": group,
+                "slice": number,
                 "timeout_ms": timeout_ms,
-                "requests": len(arrived),
+                "requests": int(np.count_nonzero(arrives_here)),
                 "expired": expired,
                 "expired_waited_ms": float(expired * timeout_ms),
-                "waited_ms": float(np.sum(ended - arrived, dtype=np.float64)) / 1000,
-                "peak_pending": peak_pending(arrived, ended),
+                "waited_ms": float(np.sum(waits, dtype=np.float64)) / 1000,
+                "change": len(arrivals) - len(ends),
+                "rise": _rise(arrivals, ends),
             })
         return pa.Table.from_pylist(rows)
 
-    return host_what_if
+    return slice_what_if
 
 
 def peak_pending(arrived: Ints, ended: Ints) -> int:
@@ -139,8 +243,17 @@ def peak_pending(arrived: Ints, ended: Ints) -> int:
         The number; 0 without requests.
     """
     waited = ended > arrived
-    arrived, ended = arrived[waited], np.sort(ended[waited])
+    return _rise(arrived[waited], ended[waited])
+
+
+def _rise(arrived: Ints, ended: Ints) -> int:
+    """Return by how much the number of pending requests rises at most, at least 0.
+
+    Args:
+        arrived: Times of arrival, ascending.
+        ended: Times of ends, of the same or of other requests.
+    """
     if not len(arrived):
         return 0
-    ended_before = np.searchsorted(ended, arrived, side="right")
-    return int(np.max(np.arange(1, len(arrived) + 1) - ended_before))
+    ended_before = np.searchsorted(np.sort(ended), arrived, side="right")
+    return max(0, int(np.max(np.arange(1, len(arrived) + 1) - ended_before)))

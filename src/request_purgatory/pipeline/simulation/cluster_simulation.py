@@ -34,7 +34,10 @@ from request_purgatory.pipeline.simulation.tables import SIMULATED
 from request_purgatory.pipeline.spark.memory import peak_memory_bytes
 from request_purgatory.pipeline.spark.session import parallelism
 from request_purgatory.pipeline.spark.worker_gc import freeze_imported_objects
-from request_purgatory.pipeline.traces.importers.table_files import read_spark_table
+from request_purgatory.pipeline.traces.importers.table_files import (
+    read_spark_table,
+    write_spark_table,
+)
 from request_purgatory.pipeline.traces.workload import START, Workload
 
 #: Default tasks for each core: enough that the last ones end at about the same time, and that the
@@ -200,8 +203,8 @@ def run_simulation(
     simulated.count()
     seconds = time.perf_counter() - began
 
-    _table(simulated, "hosts").coalesce(1).write.parquet(str(target / "hosts"))
-    _table(simulated, "tasks").coalesce(1).write.parquet(str(target / "tasks"))
+    for name in ("hosts", "tasks"):
+        write_spark_table(_table(simulated, name).coalesce(1), target / name)
     waits = _summed(_table(simulated, "waits"), "bucket")
     timeline = _summed(_table(simulated, "timeline"), "bin")
     simulated.unpersist()
@@ -209,7 +212,7 @@ def run_simulation(
         ("waits", _with_bounds(waits)),
         ("timeline", _with_times(timeline, bin_us)),
     ):
-        spark.createDataFrame(table).coalesce(1).write.parquet(str(target / name))
+        write_spark_table(spark.createDataFrame(table).coalesce(1), target / name)
     summary = summarize_simulation(
         read_spark_table(spark, target / "hosts"),
         read_spark_table(spark, target / "tasks"),

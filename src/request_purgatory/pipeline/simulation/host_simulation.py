@@ -12,7 +12,8 @@ from request_purgatory.clock import ManualClock
 from request_purgatory.pipeline.analysis.histogram import Histogram
 from request_purgatory.pipeline.outcomes.condition import Ints
 from request_purgatory.pipeline.outcomes.replay import ReplaySettings
-from request_purgatory.pipeline.outcomes.replay_driver import EventPart, HostDriver, RequestPart
+from request_purgatory.pipeline.outcomes.replay_driver import HostDriver
+from request_purgatory.pipeline.outcomes.trace_part import EventPart, RequestPart
 from request_purgatory.pipeline.spark.worker_gc import gc_paused
 from request_purgatory.pipeline.traces.workload import START, Workload, host_name
 from request_purgatory.pipeline.traces.workload_blocks import Block, host_blocks
@@ -152,7 +153,7 @@ class SimulatedHost(HostDriver):
         self._count_ended()
 
     def _count_ended(self) -> None:
-        ended = self.ended()
+        ended = self.ends.ended()
         # By the trace's rule an expired request ends at its deadline, even if its timeout fires
         # later.
         ends_us = np.where(ended.expired, ended.deadline_us, ended.ended_us)

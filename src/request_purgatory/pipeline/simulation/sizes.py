@@ -13,7 +13,7 @@ import pyarrow as pa
 from request_purgatory.errors import InvalidArgumentError
 from request_purgatory.pipeline.outcomes.condition import Ints
 from request_purgatory.pipeline.outcomes.replay import ReplaySettings
-from request_purgatory.pipeline.outcomes.replay_driver import EventPart, RequestPart
+from request_purgatory.pipeline.outcomes.trace_part import EventPart, RequestPart
 from request_purgatory.pipeline.simulation.host_simulation import SimulatedHost, trace_parts
 from request_purgatory.pipeline.spark.memory import tracing_memory
 from request_purgatory.pipeline.traces.workload import Workload
