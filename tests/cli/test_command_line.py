@@ -116,7 +116,7 @@ def test_version_names_the_build(purgatory: Purgatory) -> None:
             ["import", "x", "--map", "arrived_at", "--out", "y"],
             "expected FIELD=COLUMN, got 'arrived_at'",
         ),
-        (["import", "hdfs://x/y", "--out", "y"], "expected a path of this machine's file system"),
+        (["import", "hdfs://x/y", "--out", "y"], "write FORMAT:hdfs://x/y with one of csv, json"),
         (["report", "s3://x", "--out", "y"], "expected a path of this machine's file system"),
         (["bench", "--rates", "many", "--out", "x"], "expected whole numbers of requests per"),
         (["bench", "--rates=-5,1", "--out", "x"], "each at least 0, got '-5,1'"),

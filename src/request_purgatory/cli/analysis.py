@@ -50,18 +50,22 @@ def run_all(
         list[str] | None, Parameter(choices=tuple(CASES), consume_multiple=(1, None))
     ] = None,
     requests: Annotated[Given, FieldsOf(Workload, only=("requests",))],
+    design: Annotated[
+        list[str] | None, Parameter(choices=DESIGNS, consume_multiple=(1, None))
+    ] = None,
     out: LocalPath | None = None,
     force: Force = False,
     limits: _AnalysisOptions,
     imports: ImportOptions,
     output: OutputOptions,
 ) -> ExitCode:
-    """Make or import traces, replay them in both designs, analyze them, and write one report.
+    """Make or import traces, replay them, analyze them, and write one report.
 
     Args:
         trace: A trace to import; may be repeated.
         workload: Published workloads to make; both unless given, or none with `--trace`.
         requests: The number of requests in each workload.
+        design: The designs of purgatories to replay the traces through; both unless given.
         out: The run's folder; a folder in `runs/`, named by the time, unless given.
         force: See `Force`.
         limits: The what-if timeouts and the memory limit.
@@ -78,7 +82,7 @@ def run_all(
         workloads=[replace(CASES[case], **requests) for case in cases],
         sources=sources,
         imports=imports,
-        replays=tuple(ReplaySettings(design=design) for design in DESIGNS),
+        replays=tuple(ReplaySettings(design=each) for each in dict.fromkeys(design or DESIGNS)),
         **limits,
     )
     for source in sources:

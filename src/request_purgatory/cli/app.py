@@ -61,7 +61,7 @@ COMMANDS = (
         "run",
         "analysis:run_all",
         _TRACES,
-        "Make or import traces, replay them in both designs, analyze them, and write one report.",
+        "Make or import traces, replay them, analyze them, and write one report.",
         "run --trace spans/ --timeout-ms 1000 --timeouts 100,500,1000,5000",
     ),
     CommandEntry(
@@ -105,6 +105,13 @@ COMMANDS = (
         _STREAM,
         "Compute how requests end while they arrive, with a streaming job.",
         "stream low/requests low/events --drain --out low.stream --checkpoint low.checkpoint",
+    ),
+    CommandEntry(
+        "stream-state",
+        "stream_state:stream_state",
+        _STREAM,
+        "Show what the checkpoint of a stream holds, without running the stream.",
+        "stream-state low.checkpoint --json",
     ),
     CommandEntry(
         "simulate",

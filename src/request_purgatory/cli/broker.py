@@ -8,6 +8,7 @@ import re
 import signal
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -57,7 +58,7 @@ def make_app() -> App:
             name="serve",
             default_command=serve,
             group=Group("Cluster", sort_key=1),
-            help="Run a light Kafka cluster on loopback, for tests and development.",
+            help="Run a light Kafka cluster for tests and development.",
             help_epilogue="Example: `purgatory broker serve --nodes 3 --min-insync-replicas 2 "
             "--topic orders:4`",
         )
@@ -97,6 +98,23 @@ def _topics(_type: Any, tokens: Sequence[Any]) -> list[NewTopic]:
     return topics
 
 
+def _users(_type: Any, tokens: Sequence[Any]) -> dict[str, str]:
+    """Return users and passwords from tokens `NAME:PASSWORD`.
+
+    Raises:
+        ValueError: A token is something else. The message does not repeat the password.
+    """
+    users: dict[str, str] = {}
+    for token in tokens:
+        user, _, password = token.value.partition(":")
+        if not (user and password):
+            raise ValueError("expected NAME:PASSWORD")
+        if user in users:
+            raise ValueError(f"expected {user!r} once")
+        users[user] = password
+    return users
+
+
 @command(describe_failure)
 def serve(
     *,
@@ -104,6 +122,7 @@ def serve(
         list[str], Parameter(converter=_topics, metavar="NAME[:PARTITIONS[:REPLICAS]]")
     ]
     | None = None,
+    port: Annotated[int | None, Parameter(converter=whole_number, metavar="N")] = None,
     control_port: Annotated[int, Parameter(converter=whole_number, metavar="N")] = CONTROL_PORT,
     record: LocalPath | None = None,
     settings: Annotated[
@@ -111,8 +130,13 @@ def serve(
         FieldsOf(
             ClusterSettings,
             "Cluster settings",
-            without=("topic_defaults",),
-            defaults={"port": PORT},
+            without=("topic_defaults", "port"),
+            changes={
+                "sasl_users": Annotated[
+                    list[str],
+                    Parameter(name="--sasl-user", converter=_users, metavar="NAME:PASSWORD"),
+                ]
+            },
         ),
     ],
     output: OutputOptions,
@@ -122,6 +146,8 @@ def serve(
     Args:
         topic: A topic to create, unless the data directory has it, with as many partitions and
             replicas; may be repeated.
+        port: The port of node 0, 9092 without `--listeners`; node n has the port + n. 0 takes free
+            ports.
         control_port: The port for the other commands of `purgatory broker`; 0 is a free one.
         record: Record requests that wait as a trace in this folder, for `purgatory import`.
         settings: The cluster.
@@ -131,6 +157,9 @@ def serve(
         The code of the signal.
     """
     topics: Sequence[Any] = topic or ()
+    if port is None:
+        port = PORT if settings.listeners is None else 0
+    settings = replace(settings, port=port)
     stop = asyncio.run(_serve(settings, topics, control_port, record, output))
     if record is not None:
         output.console.print(
@@ -307,6 +336,9 @@ def _numbers(text: str) -> list[int]:
 _CONDITIONS: dict[Any, Any] = {
     tuple[str, int] | None: Annotated[
         str | None, Parameter(converter=_condition((str, int)), metavar="NAME:COUNT")
+    ],
+    tuple[int, int] | None: Annotated[
+        str | None, Parameter(converter=_condition((int, int)), metavar="ID:HITS")
     ],
     tuple[str, int, list[int]] | None: Annotated[
         str | None,

@@ -140,6 +140,7 @@ def _partitions(assignment: dict[str, list[int]]) -> str:
 
 #: By the name of the command: every one that has a result.
 PRINTERS: dict[str, Callable[[Console, Any], None]] = {
+    "bootstrap_servers_of": lambda console, servers: console.print(escape(servers), soft_wrap=True),
     "describe_topic": _print_topic,
     "faults": _print_faults,
     "inject_request_error": _print_fault_id,

@@ -112,18 +112,25 @@ def comma_separated(least: int, most: int | None, what: str) -> Callable[[Any, T
     return convert
 
 
-def column_mapping(_type: Any, tokens: Tokens) -> dict[str, str]:
+def column_mapping(_type: Any, tokens: Tokens) -> dict[str, str | tuple[str, ...]]:
     """Return field names and their columns, from tokens `FIELD=COLUMN`.
+
+    Returns:
+        The column of each field, or its columns in order if the field is given several times.
 
     Raises:
         ValueError: A token has no `=`, or nothing on one of its sides.
     """
-    columns = {}
+    columns: dict[str, str | tuple[str, ...]] = {}
     for token in tokens:
         field, _, column = token.value.partition("=")
         if not (field and column):
             raise ValueError(f"expected FIELD=COLUMN, got {token.value!r}")
-        columns[field] = column
+        if field in columns:
+            earlier = columns[field]
+            columns[field] = (*([earlier] if isinstance(earlier, str) else earlier), column)
+        else:
+            columns[field] = column
     return columns
 
 

@@ -12,7 +12,8 @@ class ExitCode(IntEnum):
     OK = 0
     #: Spark, the broker, a file system or this package failed; running the command again may help.
     FAILED = 1
-    #: An option, a path or a file's content can't be used. Nothing was written.
+    #: An option, a path or a file's content can't be used. Nothing was written, except for the
+    #: rejects of an import that has no other rows.
     BAD_INPUT = 2
     #: A replay and the batch outcomes differ; the analysis was written.
     OUTCOMES_DIFFER = 3

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from urllib.parse import unquote
 
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import PySparkException
 
 from request_purgatory.cli.exit_codes import ExitCode
@@ -14,10 +14,13 @@ from request_purgatory.pipeline.output_folder import OutputExistsError
 from request_purgatory.pipeline.spark.archive import ArchiveError
 from request_purgatory.pipeline.spark.host_sizes import HostTooLargeError
 from request_purgatory.pipeline.spark.java import JavaNotFoundError
+from request_purgatory.pipeline.spark.session import SessionSettingError
 from request_purgatory.pipeline.spark.workers import WorkersError
 from request_purgatory.pipeline.stream.checkpoint import CheckpointError
 from request_purgatory.pipeline.stream.endpoints.connector import ConnectorError
 from request_purgatory.pipeline.stream.endpoints.endpoint import EndpointError
+from request_purgatory.pipeline.stream.run import DrainError
+from request_purgatory.pipeline.stream.state.layout import StateLayoutError
 from request_purgatory.pipeline.traces.importers.imported_trace import TraceFormatError
 from request_purgatory.pipeline.traces.schema import SchemaError
 
@@ -29,8 +32,13 @@ _RAISED = re.compile(r"[A-Za-z_][\w.]*(?:Error|Exception): ")
 _OTHER_TYPE = re.compile(
     r"reading Parquet column \[(.+?)\]\. Expected Spark type (.+?), actual Parquet type (.+?)\."
 )
-#: How the message of a Python worker begins that found an input to be unusable.
-_WORKERS_FINDING = f"{TraceFormatError.__module__}.{TraceFormatError.__qualname__}: "
+#: How the message of a Python worker begins that found an input, or stored state, to be unusable.
+_WORKERS_FINDING = re.compile(
+    "|".join(
+        re.escape(f"{error.__module__}.{error.__qualname__}: ")
+        for error in (TraceFormatError, StateLayoutError)
+    )
+)
 _BAD_INPUT = (
     InvalidArgumentError,
     TraceFormatError,
@@ -39,6 +47,11 @@ _BAD_INPUT = (
     CheckpointError,
     EndpointError,
     HostTooLargeError,
+    SessionSettingError,
+)
+_JVM_GONE = (
+    "Spark's JVM has ended or does not answer any more; the system may have killed it for lack of "
+    "memory, or another process did. Start the command again (-v shows the traceback)"
 )
 _CORRUPT = (
     "ZipException",
@@ -56,8 +69,11 @@ def describe_failure(error: Exception) -> tuple[ExitCode, str]:
         return ExitCode.MISSING_DEPENDENCY, str(error)
     if isinstance(error, _BAD_INPUT):
         return ExitCode.BAD_INPUT, str(error)
-    if isinstance(error, (ArchiveError, WorkersError)):
+    if isinstance(error, (ArchiveError, DrainError, WorkersError)):
         return ExitCode.FAILED, str(error)
+    if isinstance(error, (Py4JNetworkError, ConnectionError)):
+        # The call that was under way has one of these, and later calls another one.
+        return ExitCode.FAILED, _JVM_GONE
     if isinstance(error, (PySparkException, Py4JError)):
         return _describe_spark_failure(str(error))
     return ExitCode.FAILED, f"{type(error).__name__}: {error}\n(-v shows the traceback)"
@@ -79,7 +95,7 @@ def _describe_spark_failure(text: str) -> tuple[ExitCode, str]:
     # A Python worker's message is a traceback, whose last line is the error, and a stream's plan
     # may follow; Spark's own message begins with the error.
     raised = [line for line in lines if _RAISED.match(line)]
-    if raised and raised[-1].startswith(_WORKERS_FINDING):
-        return ExitCode.BAD_INPUT, raised[-1].removeprefix(_WORKERS_FINDING)
+    if raised and (finding := _WORKERS_FINDING.match(raised[-1])):
+        return ExitCode.BAD_INPUT, raised[-1][finding.end() :]
     summary = (raised or lines)[-1] if "Python worker" in lines[0] else lines[0]
     return ExitCode.FAILED, f"{summary}\n(-v shows Spark's whole message)"

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from request_purgatory.cli import session
-from request_purgatory.cli.command import Force, command
+from request_purgatory.cli.command import Force, command, print_error
 from request_purgatory.cli.converters import Count, LocalPath, column_mapping, count
 from request_purgatory.cli.exit_codes import ExitCode
 from request_purgatory.cli.failures import describe_failure
@@ -28,6 +28,7 @@ from request_purgatory.pipeline.spark.job_progress import step
 from request_purgatory.pipeline.traces.importers.row_checks import TIME_UNITS
 from request_purgatory.pipeline.traces.importers.spans import KEY_KINDS
 from request_purgatory.pipeline.traces.marks import Mark
+from request_purgatory.pipeline.traces.schema import AGGREGATES
 from request_purgatory.pipeline.traces.trace_folder import (
     Trace,
     import_trace,
@@ -61,7 +62,13 @@ ImportOptions = Annotated[
                 list[str],
                 Parameter(name="--map", converter=column_mapping, metavar="FIELD=COLUMN"),
             ],
+            "event_columns": Annotated[
+                list[str],
+                Parameter(name="--map-events", converter=column_mapping, metavar="FIELD=COLUMN"),
+            ],
+            "events": Parameter(metavar="TABLE"),
             "time_unit": Parameter(choices=tuple(TIME_UNITS)),
+            "aggregate": Parameter(choices=AGGREGATES),
             "keys": Parameter(choices=KEY_KINDS),
             "marks": Annotated[
                 list[str], Parameter(name="--mark", converter=_marks, metavar="TIME[=LABEL]")
@@ -129,7 +136,7 @@ def make_workload(
 
 @command(describe_failure)
 def import_source(
-    source: LocalPath,
+    source: Annotated[str, Parameter(metavar="TABLE")],
     /,
     *,
     out: LocalPath,
@@ -140,14 +147,16 @@ def import_source(
     """Import a recorded trace: make requests and events of it.
 
     Args:
-        source: A file, or a folder of files: CSV (also .gz, .bz2) or Parquet.
+        source: A file, or a folder of files: CSV, JSON lines (both also .gz, .bz2), Parquet or ORC;
+            a URI; or `FORMAT:NAME_OR_PATH` with csv, json, parquet, orc, delta, iceberg, or table
+            for a table of the catalog.
         out: The trace folder to make.
         settings: How to import it.
         force: See `Force`.
         output: See `Output`.
 
     Returns:
-        OK, also where no row could be used; the folder `rejects` says why.
+        OK, or BAD_INPUT if no request is left; the folder `rejects` says why.
     """
     check_source(source, settings)
     with output_folder(out, replace=force) as folder, session.open_session() as spark:
@@ -155,9 +164,9 @@ def import_source(
             trace = import_trace(spark, source, folder, settings)
         print_row_counts(output.console, trace)
     if not trace.manifest["rows"]["requests out"]:
-        output.console.print(
-            "[yellow]no request is left[/]: see the reasons above, and the folder rejects"
-        )
+        output.print_made(out, result=trace.manifest)
+        print_error(f"{source}: no request is left; {out / 'rejects'} has the rows and reasons")
+        return ExitCode.BAD_INPUT
     output.print_made(out, following=f"replay {out} --out NAME", result=trace.manifest)
     return ExitCode.OK
 
