@@ -47,6 +47,11 @@ OURS_TASKS = "request_purgatory (in tasks)"
 STREAM_JOIN = "stream-stream join"
 STREAM_TIMERS = "timer per request"
 SPARK_SQL = "Spark SQL"
+OURS_TABLES = "request_purgatory (DataFrames)"
+
+# Solutions on one machine without Spark.
+DUCKDB = "duckdb"
+POLARS = "polars"
 
 # Brokers.
 OURS_THREAD = "request_purgatory (in a thread)"
@@ -55,7 +60,8 @@ KAFKA_BROKER = "Apache Kafka"
 
 JVM = (KAFKA, NETTY)
 TIMERS = (OURS, OURS_MANUAL, ASYNCIO, UVLOOP, HEAPQ, TRIO, SCHED, THREADING, KAFKA, NETTY)
-ON_SPARK = (STREAM_JOIN, STREAM_TIMERS, SPARK_SQL)
+ON_SPARK = (OURS_TABLES, STREAM_JOIN, STREAM_TIMERS, SPARK_SQL)
+ON_TABLES = (DUCKDB, POLARS)
 BROKERS = (OURS_THREAD, MOCK_CLUSTER, KAFKA_BROKER)
 ALL = (
     OURS,
@@ -67,6 +73,7 @@ ALL = (
     WAIT_FOR,
     CONDITION,
     *ON_SPARK,
+    *ON_TABLES,
     *BROKERS,
 )
 
@@ -80,7 +87,7 @@ SCHED_IS_LINEAR = f"cancelling is O(pending): not run above {MAX_SCHED:,}"
 
 def unavailable_reason(side: str) -> str | None:
     """Return the reason why a Python side is unavailable here; None if it is available."""
-    if side in (UVLOOP, TRIO) and importlib.util.find_spec(side) is None:
+    if side in (UVLOOP, TRIO, DUCKDB, POLARS) and importlib.util.find_spec(side) is None:
         return f"ImportError: no module named {side!r} (pip install {side})"
     return None
 
@@ -91,7 +98,8 @@ def versions() -> dict[str, str]:
     Sides in the standard library have Python's version.
     """
     found = dict.fromkeys((ASYNCIO, HEAPQ, SCHED, THREADING), f"Python {platform.python_version()}")
-    for side, package in ((OURS, "request-purgatory"), (UVLOOP, "uvloop"), (TRIO, "trio")):
+    packages = {OURS: "request-purgatory"} | {side: side for side in (UVLOOP, TRIO, DUCKDB, POLARS)}
+    for side, package in packages.items():
         try:
             found[side] = version(package)
         except PackageNotFoundError:

@@ -38,9 +38,10 @@ def test_worker_prints_one_json_object():
 
 @pytest.mark.jvm
 @pytest.mark.timeout(600)
-def test_worker_creates_its_own_spark_session():
-    """Its JVM ends with it."""
-    result = run_worker("batch", peers.SPARK_SQL, "requests=2000", "keys=0", "passes=1")
+@pytest.mark.parametrize("side", [peers.SPARK_SQL, peers.POLARS])
+def test_worker_creates_its_own_spark_session(side: str):
+    """Its JVM ends with it. Polars needs Spark only to make the files."""
+    result = run_worker("batch", side, "requests=2000", "keys=0", "passes=2")
     assert result.returncode == 0, result.stderr
     assert json.loads(result.stdout)["rows_per_second"] > 0
 
