@@ -9,7 +9,8 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 # What the compiled core is made of: when one of these changes, it is built again.
 CORE := $(wildcard src/request_purgatory/*.p[xy]* $(foreach folder,_native purgatory timer aio,\
 	src/request_purgatory/$(folder)/*.p[xy]* src/request_purgatory/$(folder)/*.h)) \
-	$(wildcard src/request_purgatory/pipeline/outcomes/replay_driver.p*)
+	$(foreach module,key_state end_recorder trace_operation replay_driver,\
+	$(wildcard src/request_purgatory/pipeline/outcomes/$(module).p*))
 # "interpreted" goes without a C compiler; "compiled", as here, fails if it can't compile. See setup.py.
 REQUEST_PURGATORY_BUILD ?= compiled
 export REQUEST_PURGATORY_BUILD

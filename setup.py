@@ -52,6 +52,9 @@ MODULES = (
     "purgatory/hold.py",
     "purgatory/legacy.py",
     "aio/loop_handle.py",
+    "pipeline/outcomes/key_state.py",
+    "pipeline/outcomes/end_recorder.py",
+    "pipeline/outcomes/trace_operation.py",
     "pipeline/outcomes/replay_driver.py",
 )
 
