@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
+from unittest.mock import create_autospec
+
+import pytest
+from pyspark.accumulators import _start_update_server
+from pyspark.sql import SparkSession
+
+from request_purgatory.pipeline.spark.console_filter import silence_lost_jvm
 
 #: Starts a process that prints each line of its input to stderr, and outlives the filter's block,
 #: as the JVM does. After a line of this script's own input Spark is silenced, and the process gets
@@ -40,3 +48,20 @@ def test_known_noise_and_all_after_a_stop_is_dropped() -> None:
         assert process.stderr.readline() == "an error\n"
         _, rest = process.communicate("\n", timeout=_TIME_LIMIT)
     assert (process.returncode, rest) == (0, "stopped\n")
+
+
+@pytest.mark.parametrize("token", ["right", "wrong"])
+def test_end_of_the_jvm_is_no_traceback(capfd: pytest.CaptureFixture[str], token: str) -> None:
+    """PySpark's server of accumulators prints its other errors."""
+    server = _start_update_server("right", is_unix_domain_sock=False)
+    spark = create_autospec(SparkSession, instance=True)
+    spark.sparkContext._accumulatorServer = server
+    silence_lost_jvm(spark)
+    with socket.create_connection(server.server_address) as jvm:  # type: ignore[arg-type]
+        # The count of the first updates is missing.
+        jvm.sendall(token.encode())
+        jvm.shutdown(socket.SHUT_WR)
+        # The server closes the connection after the error.
+        assert jvm.recv(1) == b""
+    server.shutdown()
+    assert ("Traceback" in capfd.readouterr().err) == (token == "wrong")

@@ -11,6 +11,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from pyspark.sql import SparkSession
 
 from request_purgatory.pipeline.spark.console_filter import (
+    silence_lost_jvm,
     silence_py4j_interrupts,
     silence_spark,
     without_noise,
@@ -39,6 +40,8 @@ def open_session(create: SessionFactory | None = None) -> Iterator[SparkSession]
         silence_py4j_interrupts()
     with nullcontext() if verbose else without_noise():
         session = (create or create_session)()
+    if not verbose:
+        silence_lost_jvm(session)
     if threading.current_thread() is threading.main_thread():
         # Spark's own handler calls the JVM in the middle of other calls. Jobs are cancelled when
         # the session stops.

@@ -9,9 +9,11 @@ from __future__ import annotations
 import logging
 import os
 import re
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -23,6 +25,7 @@ _NOISE = re.compile(
     rb"(Starting )?Streaming TransformWithState\w* Python worker\b"
 )
 _STDERR = 2
+_log = logging.getLogger(__name__)
 #: Set while Spark is being stopped.
 _stopping = threading.Event()
 
@@ -75,6 +78,27 @@ def silence_py4j_interrupts() -> None:
     root = logging.getLogger()
     if _is_not_interrupt not in root.filters:
         root.addFilter(_is_not_interrupt)
+
+
+def silence_lost_jvm(spark: SparkSession) -> None:
+    """Keep PySpark from printing a traceback when the JVM ends during its connection.
+
+    The JVM sends the accumulators of tasks over a connection that PySpark reads in a thread, and
+    the end of it is printed there. The call that was under way raises an error of its own.
+    """
+    context = getattr(spark, "sparkContext", None)
+    server: Any = getattr(context, "_accumulatorServer", None)
+    if server is None:  # Spark Connect has none.
+        return
+    others = server.handle_error
+
+    def handle_error(request: object, address: object) -> None:
+        if isinstance(sys.exception(), (EOFError, ConnectionError)):
+            _log.debug("The JVM's connection for accumulators has ended", exc_info=True)
+        else:
+            others(request, address)
+
+    server.handle_error = handle_error
 
 
 def silence_spark(spark: SparkSession) -> None:
