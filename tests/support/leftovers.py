@@ -128,7 +128,10 @@ class Leftovers:
         try:
             return (yield)
         finally:
-            self._owned[fixturedef] = open_resources() - before
+            opened = open_resources() - before
+            # What serves the whole process is known now; a connection of Spark's gateway that has
+            # broken by the fixture's end would not tell whose it was.
+            self._owned[fixturedef] = opened.difference(_shared(opened))
 
     def pytest_fixture_post_finalizer(self, fixturedef: pytest.FixtureDef[Any]) -> None:
         """Record the resources of a fixture that has ended, except those of other fixtures."""
