@@ -22,7 +22,7 @@ BENCH := runs/bench
 WORKERS ?= 2
 PYTEST = REQUEST_PURGATORY_EXPECT=$(REQUEST_PURGATORY_BUILD) $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
 # The tiers; CONTRIBUTING.md has the table.
-FAST := (not jvm and not slow) or smoke
+FAST := not jvm and not slow
 CORE_TESTS := tests/unit tests/model
 # What the interpreted build can't do otherwise than the compiled one is tested on the latter alone.
 INTERPRETED_TESTS := $(CORE_TESTS) --ignore tests/unit/aio/test_cpython.py --ignore tests/unit/aio/test_examples.py \

@@ -13,7 +13,7 @@ from request_purgatory.broker import ClusterSettings
 from request_purgatory.broker.metadata.topic_configs import TOPIC_CONFIGS, broker_configs
 from tests.broker.kafka_server import broker_libraries, run_class
 
-pytestmark = [pytest.mark.jvm, pytest.mark.smoke]
+pytestmark = pytest.mark.jvm
 
 #: The settings that Kafka's brokers do not have, with the reasons.
 NOT_KAFKAS = {

@@ -109,7 +109,6 @@ def test_archive_has_the_compiled_package_and_no_spark(archive: Path) -> None:
 
 
 @pytest.mark.jvm
-@pytest.mark.smoke
 def test_submit_to_one_worker(tmp_path: Path) -> None:
     """Replay, batch and stream run on an executor in another process, without the archive."""
     trace = stream_trace(hosts=2, requests=1_000)

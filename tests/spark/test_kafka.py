@@ -183,7 +183,6 @@ LATE = [
 ]
 
 
-@pytest.mark.smoke
 def test_topics_to_topics_agrees_with_the_definition(
     light_broker: Broker, streams: StreamStarter, trace: StreamTrace, tmp_path: Path
 ) -> None:

@@ -127,7 +127,6 @@ def test_stream_and_batch_agree_row_for_row(
 
 
 @pytest.mark.jvm
-@pytest.mark.smoke
 def test_killed_stream_resumes_at_its_checkpoint(tmp_path: Path) -> None:
     """The driver is killed after the first batch, and the second start runs to the end."""
     trace = stream_trace(hosts=2, requests=1_000)

@@ -184,8 +184,7 @@ class Leftovers:
 
 def _is_checked(item: pytest.Item) -> bool:
     """Return whether the fast tier runs this test."""
-    slower = item.get_closest_marker("jvm") or item.get_closest_marker("slow")
-    return slower is None or item.get_closest_marker("smoke") is not None
+    return not (item.get_closest_marker("jvm") or item.get_closest_marker("slow"))
 
 
 def _raise_unraisable(item: pytest.Item) -> None:

@@ -71,11 +71,6 @@ _TESTS = """
         pass
 
     @pytest.mark.jvm
-    @pytest.mark.smoke
-    def test_smoke():
-        KEPT.append(os.pipe())
-
-    @pytest.mark.jvm
     def test_slower_tier():
         KEPT.append(os.pipe())
 
@@ -175,7 +170,6 @@ _MESSAGES = {
     "test_pipe": r"(?s)pipe:\[\d+\] for reading;.*pipe:\[\d+\] for writing;",
     "test_event_loop": r"fd \d+: anon_inode:\[eventpoll\]",
     "test_fixture": r"fd \d+: .*/fixture\.txt, .*; left by this test",
-    "test_smoke": r"pipe:\[\d+\] for reading",
     "test_wider_scope_unclosed": r"left by the fixture never_closed of scope module",
 }
 

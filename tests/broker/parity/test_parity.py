@@ -1,13 +1,11 @@
 """This broker compared with Apache Kafka, case by case.
 
 `python -m tests.broker.parity.observe` records Kafka's behaviour in `observed.json`, with a hash of
-all that each record depends on. The slower tier compares every record with Kafka, the fast tier
-only those whose hash has changed.
+all that each record depends on. The fast tier compares this broker with the record and checks the
+hashes; the slower tier compares the record with Kafka.
 """
 
 from __future__ import annotations
-
-from typing import Any
 
 import pytest
 
@@ -28,12 +26,6 @@ def _ours(case: Case) -> object:
     return pytest.param(case, id=case.name, marks=marks)
 
 
-def _kafkas(case: Case, changed: set[str]) -> Any:
-    return pytest.param(
-        case, id=case.name, marks=[pytest.mark.smoke] if case.name in changed else []
-    )
-
-
 def test_all_cases_were_observed_with_this_version_of_kafka() -> None:
     """The record and the differences have no other cases."""
     assert _KEPT.version == VERSION
@@ -46,12 +38,6 @@ def test_no_case_has_changed_since_its_observation() -> None:
     assert not _CHANGED, f"{sorted(_CHANGED)}: run python -m tests.broker.parity.observe --changed"
 
 
-def test_fast_tier_asks_kafka_about_changed_cases_only() -> None:
-    """They have the mark `smoke`."""
-    marked = [case.name for case in _CASES if _kafkas(case, {"create_partitions"}).marks]
-    assert marked == ["create_partitions"]
-
-
 @pytest.mark.parametrize("case", [_ours(case) for case in _CASES])
 def test_broker_does_as_kafka(case: Case, ours: Cluster) -> None:
     """Its observations equal the record."""
@@ -61,7 +47,7 @@ def test_broker_does_as_kafka(case: Case, ours: Cluster) -> None:
 
 @pytest.mark.jvm
 @pytest.mark.xdist_group("kafka")
-@pytest.mark.parametrize("case", [_kafkas(case, _CHANGED) for case in _CASES])
+@pytest.mark.parametrize("case", _CASES, ids=[case.name for case in _CASES])
 def test_kafka_does_as_recorded(case: Case, kafka: KafkaCluster) -> None:
     """The record is up to date."""
     seen, _ = case.observe(kafka)
