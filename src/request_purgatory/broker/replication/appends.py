@@ -109,8 +109,11 @@ class Appends:
         produced.log_append_time_ms = appended.log_append_time_ms
         produced.log_start_offset = replica.log.log_start_offset
         produced.required_offset = appended.last_offset + 1
-        produced.pending = acks == -1
         produced.replica = replica
         if not appended.duplicate:
             self._replicas.appended(replica, len(batch or b""))
+        # With no other replica in sync the records are committed now.
+        produced.pending = acks == -1 and not (
+            replica.high_watermark >= produced.required_offset and replica.may_have_enough_replicas
+        )
         return produced
