@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from request_purgatory.broker.cluster import collector
 from request_purgatory.cli.exit_codes import ExitCode
 from request_purgatory.cli.main import main
 from tests.broker.parity.raw import RawClient
@@ -197,6 +198,39 @@ def test_missing_package_is_named(
     )
     assert (ran.returncode, ran.stdout) == (ExitCode.MISSING_DEPENDENCY, "")
     assert ran.stderr.endswith(f"pip install {needed}\n")
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        f"from request_purgatory.cli.main import main; main({['broker', *SERVE[4:]]})",
+        "from request_purgatory.broker.cluster.process_main import main; main()",
+    ],
+    ids=["served", "ClusterProcess"],
+)
+def test_process_of_a_cluster_collects_cycles_less_often(start: str) -> None:
+    """And leaves out what was imported."""
+    # The process says how it collects in place of running the cluster.
+    script = f"""
+import asyncio, gc
+
+def say(serving):
+    serving.close()
+    print(gc.get_threshold()[0], gc.get_freeze_count() > 10_000, flush=True)
+    raise SystemExit
+
+asyncio.run = say
+{start}
+"""
+    ran = subprocess.run(
+        [sys.executable, "-c", script],
+        input='{"settings": {"nodes": 1}, "record": null}\n',
+        capture_output=True,
+        text=True,
+        timeout=TIME_LIMIT,
+        check=False,
+    )
+    assert ran.stdout == f"{collector.THRESHOLD} True\n", ran.stderr
 
 
 def test_records_and_waits_on_the_command_line(

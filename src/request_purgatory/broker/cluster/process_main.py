@@ -7,7 +7,6 @@ input ends, which it also does when the parent process dies.
 from __future__ import annotations
 
 import asyncio
-import gc
 import json
 import logging
 import os
@@ -16,13 +15,10 @@ from pathlib import Path
 
 from request_purgatory.broker.cluster.admin_server import ControlServer
 from request_purgatory.broker.cluster.async_cluster import AsyncCluster
+from request_purgatory.broker.cluster.collector import collect_less
 from request_purgatory.broker.replication.recorder import Recorder
 from request_purgatory.broker.settings import ClusterSettings, settings_from
 from request_purgatory.errors import PurgatoryError
-
-#: The number of new objects after which the cyclic collector looks at them. CPython's 700 are the
-#: objects of 50 requests; with thousands of them waiting, a fifth of the time goes to collections.
-_COLLECTOR_THRESHOLD = 10_000
 
 
 async def serve(settings: ClusterSettings, record: str | None) -> None:
@@ -62,16 +58,6 @@ def _read_first_line() -> bytes:
             break
         line += part
     return line
-
-
-def collect_less() -> None:
-    """Have the cyclic collector run less often, and leave out all objects that exist now.
-
-    For a process of a cluster's own, before the cluster starts. The broker's requests make no
-    cycles, and imported modules live as long as the process.
-    """
-    gc.freeze()
-    gc.set_threshold(_COLLECTOR_THRESHOLD)
 
 
 def main() -> int:
