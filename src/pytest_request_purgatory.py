@@ -3,8 +3,12 @@
     def test_order_is_sent(kafka_cluster):
         producer = KafkaProducer(bootstrap_servers=kafka_cluster.bootstrap_servers, acks="all")
 
-They need the extra `broker`. Two options in pytest's configuration file set them up: `kafka_nodes`
-is the number of nodes, and `kafka_subprocess` gives each cluster its own process.
+Tests with them are skipped where the extra `broker` is missing. Two options in pytest's
+configuration file set them up: `kafka_nodes` is the number of nodes, and `kafka_subprocess` gives
+each cluster its own process.
+
+This module is not part of the package `request_purgatory`. Every pytest in the environment imports
+it, and would import the core with it.
 """
 
 from __future__ import annotations
@@ -18,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from request_purgatory.broker.cluster.cluster_client import ClusterClient
+    from request_purgatory.broker import ClusterClient
 
 _topic_numbers = count()
 #: What a topic's name must not contain, and what its 249 characters have room for beside a number.
@@ -44,15 +48,10 @@ def make_kafka_cluster(pytestconfig: pytest.Config) -> Iterator[Callable[..., Cl
     Yields:
         The function.
     """
-    # Imported here, not above: every pytest in an environment with the package imports this module,
-    # with or without the extra `broker`.
     try:
         from request_purgatory.broker import Cluster, ClusterProcess
     except ModuleNotFoundError as missing:
-        pytest.fail(
-            f"{missing.name!r} is not installed: pip install 'request-purgatory[broker]'",
-            pytrace=False,
-        )
+        pytest.skip(f"{missing.name!r} is not installed: pip install 'request-purgatory[broker]'")
     in_subprocess = pytestconfig.getini("kafka_subprocess")
     with ExitStack() as running:
 
