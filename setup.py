@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from setuptools import Extension, setup
+from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
 
 PACKAGE = Path("src/request_purgatory")
@@ -176,6 +177,20 @@ class BuildCompiled(build_ext):
         self.extensions = []
 
 
+class BuildWheel(bdist_wheel):
+    """A `bdist_wheel` that tags an interpreted core as such.
+
+    Otherwise pip would keep the slow wheel in its cache as one for this platform, and install it
+    again where there is a compiler by then.
+    """
+
+    def get_tag(self) -> tuple[str, str, str]:
+        """Return the wheel's tag, which is asked for after the build."""
+        self.root_is_pure = not self.get_finalized_command("build_ext").extensions
+        tag: tuple[str, str, str] = super().get_tag()
+        return tag
+
+
 def main() -> None:
     """Run setuptools."""
     if BUILD not in BUILDS:
@@ -193,7 +208,7 @@ def main() -> None:
     if BUILD == "sanitized":
         # setuptools does not compare compiler flags, and would reuse another build's objects.
         options["build"] = {"build_base": f"build/{BUILD}-{SANITIZERS.replace(',', '-')}"}
-    setup(ext_modules=modules, cmdclass={"build_ext": BuildCompiled}, options=options)
+    setup(ext_modules=modules, cmdclass={"build_ext": BuildCompiled, "bdist_wheel": BuildWheel}, options=options)
 
 
 main()

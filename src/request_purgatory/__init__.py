@@ -1,6 +1,7 @@
 """A request purgatory: holds requests that can't be answered yet, and ends each exactly once.
 
 `__compiled__` is True where the core runs as C, False where it runs as plain Python.
+`__version__` is the release.
 """
 
 import importlib
@@ -26,6 +27,7 @@ from request_purgatory.purgatory.purgatory import DelayedOperationPurgatory
 from request_purgatory.purgatory.quorum import Quorum, QuorumFailedError, QuorumTimeoutError
 from request_purgatory.timer import SystemTimer, TimerHandle, TimerTask
 
+__version__ = "0.1.0"
 __compiled__ = primitives.COMPILED
 
 if __compiled__:
@@ -58,4 +60,5 @@ __all__ = [
     "TimerHandle",
     "TimerTask",
     "__compiled__",
+    "__version__",
 ]

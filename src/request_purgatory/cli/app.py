@@ -9,12 +9,11 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib.metadata import version
 from typing import Annotated
 
 from cyclopts import App, Group, Parameter
 
-from request_purgatory import __compiled__
+from request_purgatory import __compiled__, __version__
 from request_purgatory.cli.command import NO_NEGATIVES, print_error
 from request_purgatory.cli.exit_codes import ExitCode
 
@@ -154,7 +153,7 @@ def make_app() -> App:
         name="purgatory",
         help="Make, import, replay and analyze request traces, and run a light Kafka cluster.",
         help_epilogue=_EPILOGUE,
-        version=f"request-purgatory {version('request-purgatory')}, core {build}",
+        version=f"request-purgatory {__version__}, core {build}",
         group_commands=_PROGRAM,
         default_parameter=NO_NEGATIVES,
     )
