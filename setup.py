@@ -208,7 +208,11 @@ def main() -> None:
     if BUILD == "sanitized":
         # setuptools does not compare compiler flags, and would reuse another build's objects.
         options["build"] = {"build_base": f"build/{BUILD}-{SANITIZERS.replace(',', '-')}"}
-    setup(ext_modules=modules, cmdclass={"build_ext": BuildCompiled, "bdist_wheel": BuildWheel}, options=options)
+    setup(
+        ext_modules=modules,
+        cmdclass={"build_ext": BuildCompiled, "bdist_wheel": BuildWheel},
+        options=options,
+    )
 
 
 main()

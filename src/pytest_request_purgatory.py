@@ -51,7 +51,9 @@ def make_kafka_cluster(pytestconfig: pytest.Config) -> Iterator[Callable[..., Cl
     try:
         from request_purgatory.broker import Cluster, ClusterProcess
     except ModuleNotFoundError as missing:
-        pytest.skip(f"{missing.name!r} is not installed: pip install 'request-purgatory[broker]'")
+        from request_purgatory.extras import install_command
+
+        pytest.skip(f"{missing.name!r} is not installed: {install_command('broker')}")
     in_subprocess = pytestconfig.getini("kafka_subprocess")
     with ExitStack() as running:
 

@@ -16,6 +16,7 @@ from cyclopts import App, Group, Parameter
 from request_purgatory import __compiled__, __version__
 from request_purgatory.cli.command import NO_NEGATIVES, print_error
 from request_purgatory.cli.exit_codes import ExitCode
+from request_purgatory.extras import install_command
 
 _TRACES = Group("Traces and analysis", sort_key=1)
 _STREAM = Group("Stream", sort_key=2)
@@ -185,7 +186,7 @@ def _missing(entry: CommandEntry) -> Callable[..., ExitCode]:
     ) -> ExitCode:
         print_error(
             f"`purgatory {entry.name}` needs the extra [{entry.extra}]: "
-            f"pip install 'request-purgatory[{entry.extra}]'"
+            f"{install_command(entry.extra)}"
         )
         return ExitCode.MISSING_DEPENDENCY
 

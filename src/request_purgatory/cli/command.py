@@ -13,6 +13,7 @@ from cyclopts import Parameter
 
 from request_purgatory.cli.exit_codes import ExitCode
 from request_purgatory.cli.settings_options import with_settings_options
+from request_purgatory.extras import install_command
 
 F = TypeVar("F", bound=Callable[..., Any])
 #: From an exception to the exit code and the message for the user.
@@ -76,9 +77,7 @@ def missing_package(error: ModuleNotFoundError) -> str:
     """Return the message for a Python package that is not installed, with the extra to install."""
     package = (error.name or "").partition(".")[0]
     extra = _EXTRAS.get(package, "spark")
-    return (
-        f"the Python package {package!r} is not installed: pip install 'request-purgatory[{extra}]'"
-    )
+    return f"the Python package {package!r} is not installed: {install_command(extra)}"
 
 
 @contextmanager

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from request_purgatory.cli.exit_codes import ExitCode
+from request_purgatory.extras import install_command
 
 #: What the command needs itself; both extras have them.
 _NEEDED = ("cyclopts", "rich", "docstring_parser", "attrs", "attr")
@@ -29,8 +30,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if (error.name or "").partition(".")[0] not in _NEEDED:
             raise
         print(
-            "purgatory: the command needs an extra: pip install 'request-purgatory[spark]', or "
-            "'request-purgatory[broker]' for the broker alone",
+            f"purgatory: the command needs an extra: {install_command('spark')}, or [broker] "
+            "instead for the broker alone",
             file=sys.stderr,
         )
         return ExitCode.MISSING_DEPENDENCY
