@@ -107,10 +107,11 @@ bench-docs: $(VENV)/.test ## the last run's figures and pictures into docs/bench
 archive: $(VENV)/.extras ## what the machines of a Spark cluster need, into dist/purgatory.tar.gz
 	$(BIN)/purgatory archive dist/purgatory.tar.gz --force
 
-lint: $(VENV)/.lint ## ruff, and import-linter's contracts on the layers
+lint: $(VENV)/.lint ## ruff, import-linter's contracts on the layers, and zizmor on the workflows
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	PYTHONPATH=src $(BIN)/lint-imports --no-cache
+	$(BIN)/zizmor --offline --quiet .github
 
 types: $(VENV)/.types ## mypy --strict
 	$(BIN)/mypy
