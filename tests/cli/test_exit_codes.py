@@ -45,7 +45,9 @@ def test_unforeseen_failure_is_failed(
 ) -> None:
     """In one line with the error's type; -v shows where."""
     purgatory(arguments[0], "--help")
-    monkeypatch.setattr("request_purgatory.cli.traces.Trace", _raise(ZeroDivisionError("zero")))
+    monkeypatch.setattr(
+        "request_purgatory.cli.traces.TraceFolder", _raise(ZeroDivisionError("zero"))
+    )
     monkeypatch.setattr("request_purgatory.cli.broker._serve", _raise(ZeroDivisionError("zero")))
     ran = purgatory(*arguments)
     assert ran.code == ExitCode.FAILED
@@ -58,7 +60,7 @@ def test_ctrl_c_is_interrupted(
 ) -> None:
     """Of any command."""
     purgatory(arguments[0], "--help")
-    monkeypatch.setattr("request_purgatory.cli.traces.Trace", _raise(KeyboardInterrupt()))
+    monkeypatch.setattr("request_purgatory.cli.traces.TraceFolder", _raise(KeyboardInterrupt()))
     monkeypatch.setattr("request_purgatory.cli.broker._serve", _raise(KeyboardInterrupt()))
     ran = purgatory(*arguments)
     assert ran.code == ExitCode.INTERRUPTED

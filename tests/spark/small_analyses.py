@@ -11,7 +11,7 @@ from request_purgatory.pipeline.analysis.analysis import Analysis, analyze
 from request_purgatory.pipeline.outcomes.replay import DESIGNS, ReplaySettings
 from request_purgatory.pipeline.output_folder import write_json
 from request_purgatory.pipeline.run import replay_trace
-from request_purgatory.pipeline.traces.trace_folder import Trace
+from request_purgatory.pipeline.traces.trace_folder import TraceFolder
 from tests.model.naive_trace import TraceEvent, TraceRequest
 from tests.spark.trace_folders import write_recorded
 from tests.spark.trace_strategies import events_table, requests_table
@@ -29,7 +29,7 @@ def write_trace(
     events: list[TraceEvent],
     host: str = "h",
     name: str = "tiny",
-) -> Trace:
+) -> TraceFolder:
     """Write the trace folder of one host, without Spark."""
     write_recorded(new_folder(folder), requests_table(requests, host), events_table(events, host))
     manifest = {
@@ -43,12 +43,12 @@ def write_trace(
         "notes": [],
     }
     write_json(folder / "trace.json", manifest)
-    return Trace(folder)
+    return TraceFolder(folder)
 
 
 def replay_and_analyze(
     spark: SparkSession,
-    trace: Trace,
+    trace: TraceFolder,
     folder: Path,
     designs: Sequence[str] = DESIGNS,
     timeouts: Sequence[int] | None = (1, 3, 1000),

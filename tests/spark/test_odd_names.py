@@ -19,7 +19,7 @@ from request_purgatory.pipeline.analysis.report import write_report
 from request_purgatory.pipeline.outcomes.replay import ReplaySettings
 from request_purgatory.pipeline.run import print_row_counts, print_summary, replay_trace
 from request_purgatory.pipeline.traces.marks import Mark
-from request_purgatory.pipeline.traces.trace_folder import Trace
+from request_purgatory.pipeline.traces.trace_folder import TraceFolder
 from tests.spark.small_analyses import new_folder
 from tests.spark.trace_folders import NOON, event, make_trace, request
 
@@ -28,7 +28,9 @@ SETTINGS = [ReplaySettings(tick_ms=10), ReplaySettings()]
 
 
 @pytest.fixture(scope="module")
-def odd(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[Trace, Analysis]:
+def odd(
+    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[TraceFolder, Analysis]:
     """Make a trace whose folder, host, types and mark have `NAME`, with three replays."""
     folder = tmp_path_factory.mktemp("odd") / "[1] {2}"
     folder.mkdir()
@@ -67,7 +69,7 @@ def far_west() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def page(
-    spark: SparkSession, odd: tuple[Trace, Analysis], tmp_path_factory: pytest.TempPathFactory
+    spark: SparkSession, odd: tuple[TraceFolder, Analysis], tmp_path_factory: pytest.TempPathFactory
 ) -> str:
     """Write the report on a machine that is far from UTC, once for the tests that read it."""
     with far_west():
@@ -91,7 +93,9 @@ def test_names_are_shown_as_they_are(page: str) -> None:
     assert "<td>request</td>" in page
 
 
-def test_console_shows_names_as_they_are(spark: SparkSession, odd: tuple[Trace, Analysis]) -> None:
+def test_console_shows_names_as_they_are(
+    spark: SparkSession, odd: tuple[TraceFolder, Analysis]
+) -> None:
     """The console does not interpret names as markup."""
     trace, analysis = odd
     text = io.StringIO()
@@ -102,7 +106,9 @@ def test_console_shows_names_as_they_are(spark: SparkSession, odd: tuple[Trace, 
     assert NAME.replace("/", "|")[:20] in text.getvalue()
 
 
-def test_replays_of_one_design_have_distinct_labels(odd: tuple[Trace, Analysis], page: str) -> None:
+def test_replays_of_one_design_have_distinct_labels(
+    odd: tuple[TraceFolder, Analysis], page: str
+) -> None:
     """Labels have the settings that differ, or a number; each replay has its own rows."""
     names = ["wheel tick_ms=1", "wheel tick_ms=1 #2", "wheel tick_ms=10"]
     for table in ("agreement", "lateness", "hosts"):

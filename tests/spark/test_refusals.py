@@ -20,7 +20,7 @@ from request_purgatory.pipeline.spark.java import JavaNotFoundError
 from request_purgatory.pipeline.traces.importers.imported_trace import TraceFormatError
 from request_purgatory.pipeline.traces.marks import Mark
 from request_purgatory.pipeline.traces.schema import EVENTS, SchemaError, require
-from request_purgatory.pipeline.traces.trace_folder import Trace
+from request_purgatory.pipeline.traces.trace_folder import TraceFolder
 from request_purgatory.pipeline.traces.trace_reader import ImportSettings
 from request_purgatory.pipeline.traces.workload import LOW_TIMEOUT
 
@@ -88,7 +88,7 @@ def test_damaged_manifest_is_an_error(tmp_path: Path, content: str) -> None:
     for file in ("trace.json", "replay.json", "analysis.json"):
         (tmp_path / file).write_text(content)
     for open_folder, file in (
-        (lambda: Trace(tmp_path), "trace.json"),
+        (lambda: TraceFolder(tmp_path), "trace.json"),
         (lambda: ReplayFolder(tmp_path).settings, "replay.json"),
         (lambda: Analysis(tmp_path).manifest, "analysis.json"),
     ):
@@ -104,7 +104,7 @@ def test_file_instead_of_a_trace_folder_is_an_error(tmp_path: Path) -> None:
         TraceFormatError,
         match=r"spans\.csv is not a trace folder .*make one with `purgatory import`",
     ):
-        Trace(file)
+        TraceFolder(file)
 
 
 def test_table_of_another_schema_is_an_error(spark: SparkSession) -> None:

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from request_purgatory.pipeline.traces.marks import Mark
-from request_purgatory.pipeline.traces.trace_folder import Trace, import_trace
+from request_purgatory.pipeline.traces.trace_folder import TraceFolder, import_trace
 from request_purgatory.pipeline.traces.trace_reader import ImportSettings, read_trace
 from tests.model.naive_trace import TraceEvent, TraceRequest
 from tests.spark.trace_strategies import events_table, requests_table
@@ -170,7 +170,9 @@ def assert_written_as_read(
     assert (trace.name, trace.marks) == (source.name, [*marks, *known])
 
 
-def import_to_folder(spark: SparkSession, source: Path, target: Path, **settings: Any) -> Trace:
+def import_to_folder(
+    spark: SparkSession, source: Path, target: Path, **settings: Any
+) -> TraceFolder:
     """Import `source` to the new trace folder `target`."""
     target.mkdir()
     return import_trace(spark, source, target, ImportSettings(**settings))
@@ -200,7 +202,7 @@ def make_trace(
     host: str = "h",
     types: list[str | None] | None = None,
     marks: tuple[Mark, ...] = (),
-) -> Trace:
+) -> TraceFolder:
     """Write a recorded trace to `folder`, and import it to the folder with ".trace" appended."""
     table = requests_table(requests, host)
     if types is not None:

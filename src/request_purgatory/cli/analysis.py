@@ -26,7 +26,7 @@ from request_purgatory.pipeline.outcomes.replay import DESIGNS, ReplaySettings
 from request_purgatory.pipeline.output_folder import OutputExistsError, output_folder
 from request_purgatory.pipeline.run import RunPlan, print_summary, run
 from request_purgatory.pipeline.spark.job_progress import step
-from request_purgatory.pipeline.traces.trace_folder import Trace
+from request_purgatory.pipeline.traces.trace_folder import TraceFolder
 from request_purgatory.pipeline.traces.trace_reader import check_source
 from request_purgatory.pipeline.traces.workload import CASES, Workload
 from request_purgatory.published_benchmark.report_section import benchmark_section
@@ -128,7 +128,7 @@ def analyze_trace(
     Returns:
         OK, or OUTCOMES_DIFFER.
     """
-    opened = Trace(trace)
+    opened = TraceFolder(trace)
     opened.require_requests()
     replays = [ReplayFolder(path) for path in replay or []]
     for each in replays:

@@ -30,7 +30,7 @@ from request_purgatory.pipeline.traces.importers.spans import KEY_KINDS
 from request_purgatory.pipeline.traces.marks import Mark
 from request_purgatory.pipeline.traces.schema import AGGREGATES
 from request_purgatory.pipeline.traces.trace_folder import (
-    Trace,
+    TraceFolder,
     import_trace,
     make_workload_trace,
 )
@@ -195,7 +195,7 @@ def replay(
     Returns:
         OK.
     """
-    opened = Trace(trace)
+    opened = TraceFolder(trace)
     opened.require_requests()
     label = f"replay {opened.name}, {settings.design}"
     with output_folder(out, replace=force) as folder, session.open_session() as spark:

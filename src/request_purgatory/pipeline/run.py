@@ -21,7 +21,7 @@ from request_purgatory.pipeline.output_folder import write_json
 from request_purgatory.pipeline.spark.host_sizes import MAX_WORKER_MB, REPLAY, require_hosts_fit
 from request_purgatory.pipeline.spark.job_progress import step
 from request_purgatory.pipeline.traces.trace_folder import (
-    Trace,
+    TraceFolder,
     import_trace,
     make_workload_trace,
 )
@@ -95,7 +95,7 @@ def run(spark: SparkSession, plan: RunPlan, target: Path, console: Console) -> l
 
 def replay_trace(
     spark: SparkSession,
-    trace: Trace,
+    trace: TraceFolder,
     settings: ReplaySettings,
     target: Path,
     max_worker_mb: int = MAX_WORKER_MB,
@@ -132,7 +132,7 @@ def print_replay_rate(console: Console, spark: SparkSession, folder: ReplayFolde
     console.print(f"  [dim]{requests:,} requests in {seconds:.1f} s of tasks: {rate}[/]")
 
 
-def print_row_counts(console: Console, trace: Trace) -> None:
+def print_row_counts(console: Console, trace: TraceFolder) -> None:
     """Print a trace's rows read, written and rejected by reason, and its notes."""
     rows = ", ".join(f"{count:,} {name}" for name, count in trace.manifest["rows"].items())
     console.print(f"  [dim]{escape(rows)}[/]")

@@ -14,7 +14,7 @@ from request_purgatory.pipeline.outcomes.replay import DESIGNS, ReplaySettings, 
 from request_purgatory.pipeline.stream.endpoints.address import parse_endpoints
 from request_purgatory.pipeline.stream.run import StreamPlan, run_stream
 from request_purgatory.pipeline.traces.schema import OUTCOMES
-from request_purgatory.pipeline.traces.trace_folder import Trace, import_trace
+from request_purgatory.pipeline.traces.trace_folder import TraceFolder, import_trace
 
 # These take half a minute; other tests check the same rules on small traces.
 pytestmark = pytest.mark.slow
@@ -22,7 +22,9 @@ pytestmark = pytest.mark.slow
 TRACES = Path(__file__).parents[3].parent / "shared" / "traces"
 
 
-def real_trace(spark: SparkSession, name: str, tmp_path_factory: pytest.TempPathFactory) -> Trace:
+def real_trace(
+    spark: SparkSession, name: str, tmp_path_factory: pytest.TempPathFactory
+) -> TraceFolder:
     """Import a published trace; skip the test if its files are missing."""
     source = TRACES / name
     if not source.exists():
@@ -31,12 +33,12 @@ def real_trace(spark: SparkSession, name: str, tmp_path_factory: pytest.TempPath
 
 
 @pytest.fixture(scope="module")
-def nezha(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Trace:
+def nezha(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> TraceFolder:
     """Import spans of an online shop's microservices, with an injected fault."""
     return real_trace(spark, "nezha-onlineboutique", tmp_path_factory)
 
 
-def test_repeated_nezha_spans_are_rejected(nezha: Trace) -> None:
+def test_repeated_nezha_spans_are_rejected(nezha: TraceFolder) -> None:
     """The files overlap."""
     assert nezha.manifest["rows"] == {
         "spans in": 50_110,
@@ -58,7 +60,7 @@ def collected(outcomes: DataFrame) -> list[Outcome]:
 
 
 @pytest.fixture(scope="module")
-def batch(spark: SparkSession, nezha: Trace) -> list[Outcome]:
+def batch(spark: SparkSession, nezha: TraceFolder) -> list[Outcome]:
     """Compute the outcomes of all requests with the batch."""
     found = collected(batch_outcomes(nezha.requests(spark), nezha.events(spark)))
     assert len(set(found)) == len(found) == 27_159
@@ -71,7 +73,9 @@ def assert_same_rows(found: list[Outcome], expected: list[Outcome]) -> None:
     assert len(found) == len(expected)
 
 
-def test_nezha_expires_more_after_the_injected_delay(nezha: Trace, batch: list[Outcome]) -> None:
+def test_nezha_expires_more_after_the_injected_delay(
+    nezha: TraceFolder, batch: list[Outcome]
+) -> None:
     """With a timeout of 1 s, 0.13 % expire before the fault and 3.76 % after it."""
     arrived_at, outcome = OUTCOMES.names.index("arrived_at"), OUTCOMES.names.index("outcome")
     mark = nezha.marks[0]
@@ -87,7 +91,7 @@ def test_nezha_expires_more_after_the_injected_delay(nezha: Trace, batch: list[O
 @pytest.mark.parametrize("design", DESIGNS)
 def test_nezha_replay_agrees_with_batch_on_every_row(
     spark: SparkSession,
-    nezha: Trace,
+    nezha: TraceFolder,
     batch: list[Outcome],
     design: str,
 ) -> None:
@@ -98,7 +102,7 @@ def test_nezha_replay_agrees_with_batch_on_every_row(
 
 def test_nezha_stream_agrees_with_batch_on_every_row(
     streaming: SparkSession,
-    nezha: Trace,
+    nezha: TraceFolder,
     batch: list[Outcome],
     tmp_path: Path,
 ) -> None:

@@ -41,7 +41,7 @@ from request_purgatory.pipeline.traces.importers.table_files import (
     read_spark_table,
     write_spark_table,
 )
-from request_purgatory.pipeline.traces.trace_folder import Trace, read_manifest
+from request_purgatory.pipeline.traces.trace_folder import TraceFolder, read_manifest
 
 _MANIFEST = "analysis.json"
 #: The small tables of an analysis. `marks` needs a trace with marks; `agreement`, `lateness` and
@@ -104,7 +104,7 @@ class Analysis:
 
 def analyze(
     spark: SparkSession,
-    trace: Trace,
+    trace: TraceFolder,
     replays: list[ReplayFolder],
     target: Path,
     timeouts: list[int] | None = None,

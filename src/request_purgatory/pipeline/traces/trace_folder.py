@@ -54,7 +54,7 @@ def read_manifest(folder: Path, what: str, file: str, hint: str) -> dict[str, An
     return content
 
 
-class Trace:
+class TraceFolder:
     """A trace folder: `requests/`, `events/` and `rejects/` in Parquet, and `trace.json`.
 
     Attributes:
@@ -125,7 +125,7 @@ def import_trace(
     source: Path | str,
     target: Path,
     settings: ImportSettings | None = None,
-) -> Trace:
+) -> TraceFolder:
     """Read a trace with `read_trace` and write it as a trace folder.
 
     Unusable rows are written to `rejects/` with the reason, and counted in the manifest.
@@ -176,7 +176,7 @@ def _name(source: Path | str) -> str:
     return path.resolve().name if path.exists() else TableSource.parse(source).name
 
 
-def make_workload_trace(spark: SparkSession, workload: Workload, target: Path) -> Trace:
+def make_workload_trace(spark: SparkSession, workload: Workload, target: Path) -> TraceFolder:
     """Write a synthetic workload as a trace folder.
 
     Args:
@@ -203,7 +203,7 @@ def make_workload_trace(spark: SparkSession, workload: Workload, target: Path) -
     )
 
 
-def _write(target: Path, imported: ImportedTrace, manifest: dict[str, Any]) -> Trace:
+def _write(target: Path, imported: ImportedTrace, manifest: dict[str, Any]) -> TraceFolder:
     require_workers(imported.requests.sparkSession, target)
     write_spark_table(imported.requests, target / "requests")
     write_spark_table(imported.events, target / "events")
@@ -211,7 +211,7 @@ def _write(target: Path, imported: ImportedTrace, manifest: dict[str, Any]) -> T
     rows, rejected = _count(imported, target)
     manifest |= {"rows": rows, "rejected": rejected, "notes": imported.notes}
     write_json(target / _MANIFEST, manifest)
-    return Trace(target)
+    return TraceFolder(target)
 
 
 def _count(imported: ImportedTrace, target: Path) -> tuple[dict[str, int], dict[str, int]]:
