@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
+import runpy
 import warnings
 from datetime import datetime, timedelta
 from typing import Any
 from xml.etree import ElementTree
 
+import matplotlib
+import matplotlib.pyplot as plt
 import pytest
 
+from request_purgatory.pipeline.analysis import charts
 from request_purgatory.pipeline.analysis.aggregates import BINS_PER_DECADE
 from request_purgatory.pipeline.analysis.charts import (
     expired_by_type,
@@ -120,3 +124,22 @@ def test_chart_has_no_date_and_no_size() -> None:
     assert tag is not None
     assert not re.search(r" (width|height)=", tag[0])
     assert "<dc:date>" not in svg
+
+
+def test_pyplot_stays_the_users() -> None:
+    """In a notebook its backend shows figures in the page."""
+    before = matplotlib.get_backend()
+    matplotlib.use("template")
+    try:
+        drawn = runpy.run_path(charts.__file__)["what_if_curve"](
+            [
+                {"timeout_ms": timeout_ms, "expired_share": 0.5, "peak_bytes": 1.0}
+                for timeout_ms in (1, 10)
+            ],
+            [10],
+        )
+        assert matplotlib.get_backend() == "template"
+        assert plt.get_fignums() == []
+    finally:
+        matplotlib.use(before)
+    assert "10 ms" in texts(drawn)

@@ -8,6 +8,7 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
 from request_purgatory.pipeline.analysis.charts import STYLE, new_figure, to_svg
@@ -55,9 +56,8 @@ def published_figure(rows: Sequence[Row], metric: str, label: str, title: str) -
         case for case in ("low", "high") if any(f"case={case} " in row["case"] for row in rows)
     ]
     with plt.rc_context(STYLE):
-        figure, grid = plt.subplots(
-            1, len(cases), sharey=True, squeeze=False, figsize=(9.0, 3.3), layout="constrained"
-        )
+        figure = Figure(figsize=(9.0, 3.3), layout="constrained")
+        grid = figure.subplots(1, len(cases), sharey=True, squeeze=False)
     panels = list(grid[0])
     for axes, case in zip(panels, cases, strict=True):
         chosen = [

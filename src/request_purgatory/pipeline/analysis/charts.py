@@ -8,10 +8,6 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-import matplotlib
-
-matplotlib.use("svg")
-
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
@@ -60,12 +56,14 @@ def new_figure(height: float = 2.9, width: float = 9.0) -> tuple[Figure, Axes]:
         The figure and its only axes.
     """
     with plt.rc_context(STYLE):
-        figure, axes = plt.subplots(figsize=(width, height), layout="constrained")
+        # Not by pyplot: its backend, and the figures that it shows, are the user's.
+        figure = Figure(figsize=(width, height), layout="constrained")
+        axes = figure.subplots()
     return figure, axes
 
 
 def to_svg(figure: Figure, title: str) -> str:
-    """Render a figure for embedding in a page, and close it.
+    """Render a figure for embedding in a page.
 
     Args:
         figure: A figure in the report's `STYLE`.
@@ -81,7 +79,6 @@ def to_svg(figure: Figure, title: str) -> str:
         # matter.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         figure.savefig(text, format="svg", metadata={"Date": None, "Title": title})
-    plt.close(figure)
     svg = text.getvalue()
     # An element inside a page has no XML prolog.
     svg = svg[svg.index("<svg") :]
