@@ -193,15 +193,29 @@ def compare_outcomes(spark: SparkSession, outcomes: DataFrame, replay: ReplayFol
         One row: `design` (the replay's name), `rows` (in either table), `differing` (rows that are
         not equal in both, or missing in one), `example` (host and id of one of these, or null).
     """
-    names = OUTCOMES.names
     replayed = require(replay.table(spark, "outcomes"), OUTCOMES, f"{replay.path}/outcomes")
+    return compare_replayed(outcomes, replayed, replay.name)
+
+
+def compare_replayed(outcomes: DataFrame, replayed: DataFrame, name: str) -> DataFrame:
+    """Compare two tables of outcomes, as `compare_outcomes` does.
+
+    Args:
+        outcomes: The batch outcomes, rows of `schema.OUTCOMES`.
+        replayed: The outcomes of a replay, with further columns or without.
+        name: The replay's name.
+
+    Returns:
+        One row, as of `compare_outcomes`.
+    """
+    names = OUTCOMES.names
     # A host may use an id again, but not for two requests that arrive at the same time.
     key = ["host", "request_id", "arrived_at"]
     batch_rows = outcomes_of(outcomes).select(*key, F.struct(*names).alias("batch"))
     replay_rows = replayed.select(*key, F.struct(*names).alias("replay"))
     differs = ~F.col("batch").eqNullSafe(F.col("replay"))
     return batch_rows.join(replay_rows, key, "full").agg(
-        F.lit(replay.name).alias("design"),
+        F.lit(name).alias("design"),
         F.count("*").alias("rows"),
         F.count_if(differs).alias("differing"),
         F.min(F.when(differs, F.concat_ws(" ", "host", "request_id"))).alias("example"),

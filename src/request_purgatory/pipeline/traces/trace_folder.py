@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from functools import reduce
 from pathlib import Path
@@ -52,6 +53,11 @@ def read_manifest(folder: Path, what: str, file: str, hint: str) -> dict[str, An
     except ValueError as error:
         raise TraceFormatError(f"{folder / file}: not valid JSON ({error})") from error
     return content
+
+
+def is_trace_folder(path: str | Path) -> bool:
+    """Return whether `path` is a trace folder, rather than something to import."""
+    return (Path(path) / _MANIFEST).is_file()
 
 
 class TraceFolder:
@@ -147,31 +153,18 @@ def import_trace(
     settings = settings or ImportSettings()
     with read_trace(spark, source, settings) as imported:
         marks = [*settings.marks, *known_incidents(source, imported)]
-        return _write(
-            target,
+        return write_trace(
             imported,
-            {
-                "name": _name(source),
-                "source": Path(source).name,
-                "format": imported.format,
-                "parameters": settings.non_default(
-                    "columns",
-                    "time_unit",
-                    "timeout_ms",
-                    "keys",
-                    "quantifier",
-                    "events",
-                    "time_zone",
-                    "aggregate",
-                    "threshold",
-                )
-                | ({"event_columns": settings.event_columns} if settings.event_columns else {}),
-                "marks": [{"at": mark.at.isoformat(), "label": mark.label} for mark in marks],
-            },
+            target,
+            name=source_name(source),
+            source=Path(source).name,
+            parameters=settings.parameters(),
+            marks=marks,
         )
 
 
-def _name(source: Path | str) -> str:
+def source_name(source: Path | str) -> str:
+    """Return the name of the trace that is read from a source."""
     path = Path(source)
     return path.resolve().name if path.exists() else TableSource.parse(source).name
 
@@ -189,27 +182,53 @@ def make_workload_trace(spark: SparkSession, workload: Workload, target: Path) -
     """
     requests, events = workload_trace(spark, workload)
     rejects = spark.createDataFrame([], REJECTS)
-    return _write(
-        target,
+    expected = {"expected_expired_share": workload.expected_expired_share}
+    return write_trace(
         ImportedTrace("workload", requests, events, rejects, {}),
-        {
-            "name": f"workload {workload.name}",
-            "source": "synthetic",
-            "format": "workload",
-            "parameters": workload.parameters()
-            | {"expected_expired_share": workload.expected_expired_share},
-            "marks": [],
-        },
+        target,
+        name=f"workload {workload.name}",
+        source="synthetic",
+        parameters=workload.parameters() | expected,
     )
 
 
-def _write(target: Path, imported: ImportedTrace, manifest: dict[str, Any]) -> TraceFolder:
+def write_trace(
+    imported: ImportedTrace,
+    target: Path,
+    *,
+    name: str,
+    source: str,
+    parameters: Mapping[str, Any],
+    marks: Iterable[Mark] = (),
+) -> TraceFolder:
+    """Write a trace as a trace folder.
+
+    Args:
+        imported: The trace. Its rows are read several times, so they should be cached.
+        target: The folder to write into, which exists and is empty.
+        name: Name of the trace in reports.
+        source: Where the rows are from.
+        parameters: How they were read.
+        marks: Moments that reports compare before and after.
+
+    Returns:
+        The trace folder.
+    """
     require_workers(imported.requests.sparkSession, target)
     write_spark_table(imported.requests, target / "requests")
     write_spark_table(imported.events, target / "events")
     write_spark_table(imported.rejects, target / "rejects")
     rows, rejected = _count(imported, target)
-    manifest |= {"rows": rows, "rejected": rejected, "notes": imported.notes}
+    manifest = {
+        "name": name,
+        "source": source,
+        "format": imported.format,
+        "parameters": parameters,
+        "marks": [{"at": mark.at.isoformat(), "label": mark.label} for mark in marks],
+        "rows": rows,
+        "rejected": rejected,
+        "notes": imported.notes,
+    }
     write_json(target / _MANIFEST, manifest)
     return TraceFolder(target)
 

@@ -115,6 +115,21 @@ class ImportSettings:
         """Return those of the named settings that are not None."""
         return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
 
+    def parameters(self) -> dict[str, Any]:
+        """Return the given settings by name, for manifests."""
+        given = self.non_default(
+            "columns",
+            "time_unit",
+            "timeout_ms",
+            "keys",
+            "quantifier",
+            "events",
+            "time_zone",
+            "aggregate",
+            "threshold",
+        )
+        return given | ({"event_columns": self.event_columns} if self.event_columns else {})
+
     def mapping(self) -> TableMapping:
         """Return the settings of the format columns.
 

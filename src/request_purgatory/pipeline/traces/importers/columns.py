@@ -42,11 +42,15 @@ _WHOLE = (SOURCE, RAW, CORRUPT)
 
 
 def map_tables(
-    requests: DataFrame, mapping: TableMapping, *, events: DataFrame | None = None
+    requests: DataFrame,
+    mapping: TableMapping,
+    *,
+    events: DataFrame | None = None,
+    cache: bool = False,
 ) -> ImportedTrace:
     """Convert tables of any columns to the pipeline's schema.
 
-    The result is lazy: nothing is read, cached or set in the session.
+    The result is lazy: nothing is read or set in the session, nor cached unless asked for.
 
     For example, with columns {"arrived_at": "start", "watch_keys": "replicas"} and event_columns
     {"key": "replica", "occurred_at": "acked"}, and the unit "ms":
@@ -61,6 +65,7 @@ def map_tables(
         requests: A table with a row for each request.
         mapping: The columns of the fields.
         events: A table with a row for each event. Without it, events are the ends of requests.
+        cache: Whether Spark caches the parsed rows, so that several tables read the input once.
 
     Returns:
         The trace. Unusable rows of both tables are in `rejects`, with `source` "requests" or
@@ -73,9 +78,9 @@ def map_tables(
     require_table_columns(requests, mapping.input_columns, "requests")
     rows = _with_whole_row(requests, "requests")
     if events is None:
-        return map_rows(rows, mapping)
+        return map_rows(rows, mapping, cache=cache)
     require_table_columns(events, mapping.event_columns.values(), "events")
-    return map_rows(rows, mapping, _with_whole_row(events, "events"))
+    return map_rows(rows, mapping, _with_whole_row(events, "events"), cache=cache)
 
 
 def import_columns(

@@ -48,26 +48,56 @@ def import_recorded(spark: SparkSession, path: Path) -> ImportedTrace:
     """
     requests = _read(spark, path / "requests", REQUESTS)
     events = _read(spark, path / "events", EVENTS)
+    return check_tables(requests, events, cache=True)
+
+
+def check_tables(requests: DataFrame, events: DataFrame, *, cache: bool = False) -> ImportedTrace:
+    """Check tables that are in the pipeline's schema, and reject rows that break a rule.
+
+    The result is lazy.
+
+    Args:
+        requests: Rows of `schema.REQUESTS`, with or without further columns.
+        events: Rows of `schema.EVENTS`, with or without further columns.
+        cache: Whether Spark caches the checked rows, so that several tables read the input once.
+
+    Returns:
+        The trace. A request without a type gets the type "request".
+
+    Raises:
+        SchemaError: A column is missing or of another type.
+    """
+    requests = _with_whole_row(requests, REQUESTS, "requests")
+    events = _with_whole_row(events, EVENTS, "events")
     requests = requests.withColumn("request_type", F.coalesce("request_type", F.lit("request")))
     flagged = flag_rejects(requests, request_checks())
     arrived_us = F.when(F.col(REASON).isNull(), F.unix_micros("arrived_at"))
     deadline_us = arrived_us + F.col("timeout_ms").cast("bigint") * 1000
-    chains = mark_chains(flagged, arrived_us, deadline_us, [RAW]).persist()
+    chains = mark_chains(flagged, arrived_us, deadline_us, [RAW])
+    flagged_events = flag_rejects(events, event_checks())
+    if cache:
+        chains, flagged_events = chains.persist(), flagged_events.persist()
     flagged_requests = flag_repeated(chains)
-    flagged_events = flag_rejects(events, event_checks()).persist()
     return ImportedTrace(
         format="recorded",
         requests=accepted_rows(flagged_requests).select(*REQUESTS.names),
         events=accepted_rows(flagged_events).select(*EVENTS.names),
         rejects=rejected_rows(flagged_requests).unionByName(rejected_rows(flagged_events)),
         rows={"requests": flagged_requests.drop(REASON), "events": flagged_events.drop(REASON)},
-        cached=[chains, flagged_events],
+        cached=[chains, flagged_events] if cache else [],
     )
 
 
 def _read(spark: SparkSession, folder: Path, schema: T.StructType) -> DataFrame:
     if not any(folder.rglob("*.parquet")):
         raise TraceFormatError(f"{folder}: the folder has no Parquet file")
-    table = read_parquet(spark, folder)
-    with_source = require(table, schema, str(folder)).withColumn(SOURCE, F.lit(folder.name))
-    return with_source.withColumn(RAW, F.to_json(F.struct(*schema.names), JSON_ZONE))
+    return require(read_parquet(spark, folder), schema, str(folder))
+
+
+def _with_whole_row(table: DataFrame, schema: T.StructType, source: str) -> DataFrame:
+    """Return a table with the columns that rejects are made of."""
+    return require(table, schema, source).select(
+        "*",
+        F.lit(source).alias(SOURCE),
+        F.to_json(F.struct(*schema.names), JSON_ZONE).alias(RAW),
+    )
