@@ -14,6 +14,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
+from request_purgatory.pipeline import Trace
 from request_purgatory.pipeline.analysis.analysis import analyze
 from request_purgatory.pipeline.analysis.replay_folder import write_replay
 from request_purgatory.pipeline.analysis.report import write_report
@@ -118,6 +119,16 @@ def test_batch_and_replay_give_the_same_rows(foreign: SparkSession) -> None:
     for results in (batch, in_parts, replay(requests, events)):
         assert found(outcomes_of(results)) == expected()
         assert rejected(rejects_of(results)) == REJECTS
+
+
+def test_trace_gives_the_same_rows(foreign: SparkSession) -> None:
+    """Its results are those of the functions, which it calls."""
+    trace = Trace(*tables(foreign))
+    assert found(trace.outcomes()) == expected()
+    assert [(row["timeout_ms"], row["expired"]) for row in trace.what_if([1]).rows] == [
+        (1, len(REQUEST_ROWS))
+    ]
+    assert trace.replay().compare().collect() == [("wheel", len(REQUEST_ROWS), 0, None)]
 
 
 def test_workload_has_the_same_rows(spark: SparkSession, foreign: SparkSession) -> None:

@@ -36,6 +36,7 @@ from tests.support.ports import free_ports
 pytestmark = pytest.mark.timeout(3 * TIME_LIMIT)
 
 APPLICATION = Path(__file__).with_name("cluster_application.py")
+TRACE_APPLICATION = Path(__file__).with_name("trace_application.py")
 
 
 @pytest.fixture(scope="module")
@@ -175,7 +176,7 @@ def test_submit_to_two_workers_and_kill_one(archive: Path, tmp_path: Path) -> No
 
 @pytest.mark.jvm
 def test_spark_connect_gives_the_same_rows(trace: StreamTrace, tmp_path: Path) -> None:
-    """Workload, replay, batch and stream run on a Spark Connect server."""
+    """Workload, replay, batch, stream, and a `Trace` with its report run on a Connect server."""
     pytest.importorskip("grpc")
     (port,) = free_ports(1)
     server = [str(Path(pyspark.__file__).parent / "bin" / "spark-submit"), "--master", "local[2]"]
@@ -188,6 +189,7 @@ def test_spark_connect_gives_the_same_rows(trace: StreamTrace, tmp_path: Path) -
     ]
     server += ["--conf", f"spark.connect.grpc.binding.port={port}"]
     environment = {**quick_spark(tmp_path), "PYSPARK_PYTHON": sys.executable}
+    remote = f"sc://127.0.0.1:{port}"
     with job([*server, "spark-internal"], tmp_path / "server", **environment):
         _await_port(port)
         arguments = [
@@ -195,13 +197,32 @@ def test_spark_connect_gives_the_same_rows(trace: StreamTrace, tmp_path: Path) -
             str(APPLICATION),
             *stream_arguments(tmp_path, tmp_path, "--drain"),
         ]
-        with job(arguments, tmp_path / "client", SPARK_REMOTE=f"sc://127.0.0.1:{port}") as client:
+        with job(arguments, tmp_path / "client", SPARK_REMOTE=remote) as client:
             found = json.loads(client.wait_for_line("found: ").removeprefix("found: "))
             code, said = client.wait()
+        command = [sys.executable, str(TRACE_APPLICATION)]
+        with job(command, tmp_path / "trace client", SPARK_REMOTE=remote) as client:
+            line = client.wait_for_line("found: ").removeprefix("found: ")
+            trace_code, _ = client.wait()
     assert code == 0, said
     assert (found["requests"], found["alike"]) == (500, 500)
     assert written_outcomes(tmp_path) == expected_outcomes(trace)
     assert "batch 1:" in said
+    assert trace_code == 0
+    of_trace = json.loads(line)
+    assert 'href="report/report.html"' in of_trace.pop("report")
+    assert of_trace == {
+        "type": "pyspark.sql.connect.session",
+        "outcomes": ["completed", "expired", "expired"],
+        "rejects": ["null start"],
+        "same": 0,
+        "compared": {"design": "wheel", "rows": 3, "differing": 0, "example": None},
+        "hosts": 2,
+        "expired": [3, 2, 1],
+        "trace": "Trace('trace', 3 requests, 2 events, 1 rejects)",
+        "read": ["completed", "expired", "expired"],
+    }
+    assert "of 3 rows: wheel replay = batch" in (tmp_path / "report/report.html").read_text()
 
 
 def _await_port(port: int) -> None:

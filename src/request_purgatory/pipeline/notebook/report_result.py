@@ -1,0 +1,80 @@
+"""A report that was written, as Jupyter shows it."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+from markupsafe import Markup
+
+from request_purgatory.errors import InvalidArgumentError
+from request_purgatory.pipeline.analysis.analysis import Analysis
+from request_purgatory.pipeline.analysis.units import format_ms, format_share
+from request_purgatory.pipeline.notebook.html import html_table
+from request_purgatory.pipeline.output_folder import OutputExistsError
+
+#: The names of the page, and of the analysis folder beside it.
+PAGE = "report.html"
+ANALYSIS = "analysis"
+
+
+def require_replaceable(target: Path, trace: Path | None) -> None:
+    """Check that a report can be made in a folder without a loss.
+
+    Args:
+        target: The folder.
+        trace: The trace folder that the report is of, if there is one.
+
+    Raises:
+        OutputExistsError: The folder exists, and is not an earlier report.
+        InvalidArgumentError: The trace is in it, and would be removed.
+    """
+    is_report = (target / PAGE).is_file() and (target / ANALYSIS).is_dir()
+    is_empty = target.is_dir() and not any(target.iterdir())
+    if target.exists() and not is_report and not is_empty:
+        raise OutputExistsError(
+            f"{target} exists already, and is not an earlier report: choose another folder"
+        )
+    if trace is not None and trace.resolve().is_relative_to(target.resolve()):
+        raise InvalidArgumentError("folder", f"another than that of the trace {trace}", str(target))
+
+
+@dataclass(frozen=True)
+class Report:
+    """A report, which is one HTML file, and the tables that it was made of.
+
+    Jupyter shows a link to the file and its main figures, without a Spark job.
+
+    Attributes:
+        page: The HTML file.
+        analysis: The analysis folder beside it.
+    """
+
+    page: Path
+    analysis: Analysis
+
+    def _repr_html_(self) -> str:
+        overall = self.analysis.rows("summary", dimension="all")[0]
+        rows = [
+            ("requests", f"{overall['requests']:,}"),
+            ("expired", f"{format_share(overall['expired_share'])} ({overall['expired']:,})"),
+            ("median wait", format_ms(overall["p50_ms"])),
+            ("p99 wait", format_ms(overall["p99_ms"])),
+        ]
+        if "agreement" in self.analysis.manifest["tables"]:
+            rows += [
+                (f"{row['design']} replay", f"{row['differing']:,} of {row['rows']:,} rows differ")
+                for row in self.analysis.rows("agreement")
+            ]
+        # Jupyter resolves a relative link from the notebook's folder, where its kernel runs.
+        path = os.path.relpath(self.page)
+        name = self.analysis.manifest["trace"]["name"]
+        link = Markup('<a href="{}" target="_blank">{}</a>').format(quote(path), path)
+        return Markup("<p><b>{}</b>: {}</p>{}").format(
+            name, link, html_table(("", "of all requests"), rows)
+        )
+
+    def __repr__(self) -> str:
+        return f"Report({str(self.page)!r})"

@@ -1,0 +1,99 @@
+"""The fields of a user's tables, given as keywords: a shorter `TableMapping`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypedDict
+
+from pyspark.sql import DataFrame
+from pyspark.sql import types as T  # noqa: N812
+
+from request_purgatory.errors import InvalidArgumentError
+from request_purgatory.pipeline.traces.importers.mapping import TableMapping
+from request_purgatory.pipeline.traces.importers.row_checks import TIME_UNITS
+from request_purgatory.pipeline.traces.schema import AGGREGATES, QUANTIFIERS
+
+#: Fields that a column has, or that have one value for all requests.
+_VALUES = ("timeout_ms", "aggregate", "threshold", "quantifier")
+_WORDS = (*AGGREGATES, *QUANTIFIERS)
+_SETTINGS = ("event_columns", "time_unit", "time_zone")
+
+
+class TableFields(TypedDict, total=False):
+    """What the columns of a table of requests mean, by keyword.
+
+    `host`, `request_id`, `request_type`, `arrived_at`, `ended_at` and `service_ms` are names of
+    columns; `watch_keys` is one or several. `timeout_ms`, `aggregate`, `threshold` and `quantifier`
+    are names of columns, or a value for all requests: a number, or one of the words that the field
+    may have. The others are attributes of `TableMapping`.
+    """
+
+    host: str
+    request_id: str
+    request_type: str
+    arrived_at: str
+    ended_at: str
+    service_ms: str
+    watch_keys: str | Sequence[str]
+    timeout_ms: str | int
+    aggregate: str
+    threshold: str | float
+    quantifier: str | int
+    event_columns: Mapping[str, str]
+    time_unit: str
+    time_zone: str
+
+
+def table_mapping(fields: Mapping[str, Any]) -> TableMapping:
+    """Make a mapping.
+
+    Args:
+        fields: Items of `TableFields`.
+
+    Returns:
+        The mapping.
+
+    Raises:
+        TraceFormatError: A required field is missing, or a field is unknown.
+        InvalidArgumentError: A value is not one that its field may have.
+    """
+    columns: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
+    for name, value in fields.items():
+        if name in _SETTINGS:
+            settings[name] = value
+        elif name in _VALUES and (not isinstance(value, str) or value in _WORDS):
+            settings[name] = str(value) if name == "quantifier" else value
+        else:
+            columns[name] = value if isinstance(value, str) else tuple(value)
+    return TableMapping(columns, **settings)
+
+
+def require_time_unit(mapping: TableMapping, requests: DataFrame, events: DataFrame | None) -> None:
+    """Check that numeric columns of times have a unit.
+
+    Without one, all rows would be rejects.
+
+    Args:
+        mapping: The columns.
+        requests: The table of requests.
+        events: The table of events, if there is one.
+
+    Raises:
+        InvalidArgumentError: A column of times is numeric, and the mapping has no unit.
+    """
+    if mapping.time_unit != "iso":
+        return
+    times = [(requests, mapping.columns.get(name)) for name in ("arrived_at", "ended_at")]
+    if events is not None:
+        times.append((events, mapping.event_columns.get("occurred_at")))
+    for table, column in times:
+        kinds = {field.name: field.dataType for field in table.schema}
+        kind = kinds.get(str(column))
+        if isinstance(kind, T.NumericType):
+            units = ", ".join(unit for unit in TIME_UNITS if unit != "iso")
+            raise InvalidArgumentError(
+                "time_unit",
+                f"one of {units}, as the column {column} is {kind.simpleString()}",
+                mapping.time_unit,
+            )

@@ -1,0 +1,59 @@
+"""What other timeouts would have done, as a DataFrame and as a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+from markupsafe import Markup
+from pyspark.sql import DataFrame
+
+from request_purgatory.pipeline.analysis.charts import what_if_curve
+from request_purgatory.pipeline.analysis.units import format_bytes, format_ms, format_share
+from request_purgatory.pipeline.notebook.html import html_table
+
+_HEADINGS = ("timeout", "expired", "share", "mean wait", "peak pending", "peak memory")
+
+
+class WhatIf:
+    """The outcomes of a trace under other timeouts.
+
+    Jupyter shows it as a picture and a table, which computes them.
+
+    Attributes:
+        table: A lazy DataFrame with a row for each timeout (`what_if.what_if`).
+        timeouts_in_use: The shortest and the longest timeout of the trace in ms.
+    """
+
+    def __init__(self, table: DataFrame, timeouts_in_use: Sequence[int]) -> None:
+        self.table = table
+        self.timeouts_in_use = list(timeouts_in_use)
+
+    @cached_property
+    def rows(self) -> list[dict[str, Any]]:
+        """The rows of the table, in order of the timeouts; computed at the first use."""
+        rows: list[dict[str, Any]] = self.table.toArrow().to_pylist()
+        return sorted(rows, key=lambda row: int(row["timeout_ms"]))
+
+    def _repr_html_(self) -> str:
+        if not self.rows:
+            return "<p>The trace has no requests.</p>"
+        # Markup is safe: the chart is our own, and has no text of the trace.
+        chart = Markup(what_if_curve(self.rows, self.timeouts_in_use))
+        table = html_table(_HEADINGS, [self._cells(row) for row in self.rows])
+        return Markup('<div style="max-width: 900px">{}</div>{}').format(chart, table)
+
+    def _cells(self, row: dict[str, Any]) -> list[str]:
+        in_use = " (in use)" if row["timeout_ms"] in self.timeouts_in_use else ""
+        return [
+            format_ms(row["timeout_ms"]) + in_use,
+            f"{row['expired']:,}",
+            format_share(row["expired_share"]),
+            format_ms(row["mean_waited_ms"]),
+            f"{row['peak_pending']:,}",
+            format_bytes(row["peak_bytes"]),
+        ]
+
+    def __repr__(self) -> str:
+        return f"WhatIf(table={self.table!r})"
