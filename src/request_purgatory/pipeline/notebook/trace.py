@@ -310,7 +310,7 @@ class Trace:
         bytes_per_operation, timeouts_in_use = self._usage
         chosen = suggest_timeouts(self._results) if timeouts is None else list(timeouts)
         table = what_if(self._results, chosen, bytes_per_operation, parts=self._parts)
-        return WhatIf(table, timeouts_in_use)
+        return WhatIf(chosen, table, timeouts_in_use)
 
     def report(
         self,

@@ -22,11 +22,15 @@ class WhatIf:
     Jupyter shows it as a picture and a table, which computes them.
 
     Attributes:
+        timeouts: The timeouts in ms, ascending.
         table: A lazy DataFrame with a row for each timeout (`what_if.what_if`).
         timeouts_in_use: The shortest and the longest timeout of the trace in ms.
     """
 
-    def __init__(self, table: DataFrame, timeouts_in_use: Sequence[int]) -> None:
+    def __init__(
+        self, timeouts: Sequence[int], table: DataFrame, timeouts_in_use: Sequence[int]
+    ) -> None:
+        self.timeouts = sorted(set(timeouts))
         self.table = table
         self.timeouts_in_use = list(timeouts_in_use)
 
@@ -56,4 +60,5 @@ class WhatIf:
         ]
 
     def __repr__(self) -> str:
-        return f"WhatIf(table={self.table!r})"
+        # Not the table: where a session evaluates eagerly, its text is its rows.
+        return f"WhatIf(timeouts={self.timeouts}; use table, or rows)"
