@@ -55,23 +55,36 @@ def test_stream_example_runs(
     assert (tmp_path / "out").is_dir()
 
 
+@pytest.mark.slow
+def test_trace_example_runs(
+    spark: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The session is the user's own, and is not changed."""
+    monkeypatch.chdir(tmp_path)
+    with foreign_session(spark, **ZONE) as session:
+        run_example(1, {"running": session}, {"= create_session()": "= running"})
+    shown = capsys.readouterr().out
+    assert "| web|completed|    1|" in shown
+    assert " wheel|   2|        0|   NULL|" in shown
+    assert (tmp_path / "report" / "report.html").exists()
+
+
 def test_batch_and_import_examples_run(
     spark: SparkSession,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Each goes on where the one before ends; the running session is not changed."""
+    """Each goes on where the one before ends."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "calls.csv").write_text("start,took\n2024-03-10 02:30:00,12\nsoon,1\n")
-    with foreign_session(spark, **ZONE) as session, monkeypatch.context() as patch:
-        active = "request_purgatory.pipeline.spark.session.SparkSession.getActiveSession"
-        patch.setattr(active, lambda: session)
-        names = run_example(1, {})
-        assert names["spark"] is not session
-        # In the running session, too.
-        names = run_example(2, names | {"spark": session})
-        run_example(3, names)
+    with foreign_session(spark, **ZONE) as session:
+        names = run_example(2, {"spark": session})
+        names = run_example(3, names)
+        run_example(4, names)
     shown = capsys.readouterr().out
     assert "|completed|" in shown
     assert "unparsable start" in shown
@@ -82,4 +95,4 @@ def test_batch_and_import_examples_run(
 
 def test_every_example_is_run() -> None:
     """None is left out."""
-    assert len(blocks(PAGE)) == 4
+    assert len(blocks(PAGE)) == 5
