@@ -92,7 +92,7 @@ def satisfactions(
         requests: Rows of `schema.REQUESTS`.
         events: Rows of `schema.EVENTS`.
         parts: Number of parts of each host that is split by watch key. The requests of these hosts
-            have one watch key each, at most.
+            have one watch key each, at most. A host with one part has a shard of its own.
 
     Returns:
         A table of the schema `SATISFACTIONS`.
@@ -218,7 +218,7 @@ def _sharding(spark: SparkSession, parts: Mapping[str, int] | None) -> Sharding:
 
 
 def _satisfactions(packed: DataFrame, sharding: Sharding) -> DataFrame:
-    if not sharding.parts:
+    if max(sharding.parts.values(), default=1) == 1:
         satisfied = packed.groupBy("shard").applyInArrow(
             lambda shard: reject_repeated(satisfy_shard(shard)), _SATISFIED
         )

@@ -19,6 +19,9 @@ MAX_WORKER_MB = 2048
 _MB = 2**20
 #: Error messages name this many hosts or keys at most.
 _MAX_NAMED = 3
+#: Of hosts that are at most this part of what fits into a worker, too many in one shard are very
+#: improbable. Larger ones get a shard each.
+_HOSTS_IN_SHARD = 16
 
 
 class HostTooLargeError(ValueError):
@@ -86,11 +89,27 @@ def require_hosts_fit(
         )
 
 
+@dataclass(frozen=True)
+class TraceSizes:
+    """The sizes of a trace, from one pass over its tables.
+
+    Attributes:
+        parts: The number of parts of each host that has a shard of its own, or several.
+        mean_keys: Watch keys of a request, on average.
+        timeouts_ms: The shortest and the longest timeout.
+    """
+
+    parts: dict[str, int]
+    mean_keys: float
+    timeouts_ms: tuple[int, int]
+
+
 def parts_of_hosts(requests: DataFrame, events: DataFrame, max_worker_mb: int) -> dict[str, int]:
     """Count the parts that `batch.satisfactions` must split each too large host into.
 
-    Hosts are split by watch key. The count takes one pass over both tables, and a second one if a
-    host is too large.
+    Hosts are split by watch key. If all hosts together don't fit into a worker, the larger ones
+    that fit are one part each, since several of them could be in the same shard. The count takes
+    one pass over both tables, and a second one if a host is too large.
 
     Args:
         requests: Rows of `schema.REQUESTS`.
@@ -98,16 +117,64 @@ def parts_of_hosts(requests: DataFrame, events: DataFrame, max_worker_mb: int) -
         max_worker_mb: Limit of a worker's memory in MiB.
 
     Returns:
-        The number of parts by host. Hosts that fit into a worker are not in it.
+        The number of parts by host. Other hosts are small.
 
     Raises:
         HostTooLargeError: A host can't be split, because a request of it watches several keys or
             because a single key is too large.
         InvalidArgumentError: `max_worker_mb` is less than a worker takes without any row.
     """
-    large = _large_hosts(requests, events, BATCH, max_worker_mb).collect()
-    if not large:
-        return {}
+    return measure_trace(requests, events, max_worker_mb).parts
+
+
+def measure_trace(requests: DataFrame, events: DataFrame, max_worker_mb: int) -> TraceSizes:
+    """Measure a trace and its hosts, for the batch and for its analysis.
+
+    Args:
+        requests: Rows of `schema.REQUESTS`.
+        events: Rows of `schema.EVENTS`.
+        max_worker_mb: Limit of a worker's memory in MiB.
+
+    Returns:
+        The sizes; the `parts` are those of `parts_of_hosts`. Without requests, means are 0.
+
+    Raises:
+        HostTooLargeError: As of `parts_of_hosts`.
+        InvalidArgumentError: `max_worker_mb` is less than a worker takes without any row.
+    """
+    available = _available_bytes(BATCH, max_worker_mb)
+    own_shard = available // _HOSTS_IN_SHARD
+    host = F.struct("host", "requests", "events", "most_keys", "bytes")
+    row = (
+        _totals(requests, events, BATCH)
+        .agg(
+            (F.sum("keys") / F.sum("requests")).alias("mean_keys"),
+            F.min("shortest_ms").alias("shortest_ms"),
+            F.max("longest_ms").alias("longest_ms"),
+            F.sum("bytes").alias("bytes"),
+            F.collect_list(F.when(F.col("bytes") > own_shard, host)).alias("hosts"),
+        )
+        .first()
+    )
+    assert row is not None
+    parts: dict[str, int] = {}
+    if (row["bytes"] or 0) > available:
+        hosts = sorted(row["hosts"], key=lambda found: (-found["bytes"], found["host"]))
+        large = [found for found in hosts if found["bytes"] > available]
+        if large:
+            _require_divisible(requests, events, large, max_worker_mb)
+        # Equal parts would need half as many. But keys differ in size, and are assigned at random.
+        parts = {
+            found["host"]: 2 * -(-found["bytes"] // available) if found["bytes"] > available else 1
+            for found in hosts
+        }
+    shortest_ms, longest_ms = row["shortest_ms"] or 0, row["longest_ms"] or 0
+    return TraceSizes(parts, row["mean_keys"] or 0.0, (shortest_ms, longest_ms))
+
+
+def _require_divisible(
+    requests: DataFrame, events: DataFrame, large: list[Row], max_worker_mb: int
+) -> None:
     with_several_keys = [row for row in large if row["most_keys"] > 1]
     if with_several_keys:
         raise HostTooLargeError(
@@ -123,10 +190,10 @@ def parts_of_hosts(requests: DataFrame, events: DataFrame, max_worker_mb: int) -
     if hot:
         keys = ", ".join(repr(row["key"]) for row in hot)
         raise HostTooLargeError(
-            f"{_describe(hot)} for the key {keys} alone: more than max_worker_mb={max_worker_mb:,}"
+            f"{_describe(hot)} for the key {keys} alone: more than max_worker_mb="
+            f"{max_worker_mb:,}, and the requests of one key can't be split. Give tasks more "
+            "memory and raise max_worker_mb, or split the key into several names"
         )
-    # Equal parts would need half as many. But keys differ in size, and are assigned at random.
-    return {row["host"]: 2 * -(-row["bytes"] // available) for row in large}
 
 
 def _available_bytes(model: MemoryModel, max_worker_mb: int) -> int:
@@ -160,35 +227,43 @@ def _totals(
         by_key: Group by key as well.
 
     Returns:
-        A table with the columns host, key (with `by_key`), requests, events, most_keys (the largest
-        number of keys of one request) and bytes.
+        A table with the columns host, key (with `by_key`), requests, events, keys, most_keys (the
+        largest number of keys of one request), shortest_ms and longest_ms (of the timeouts; null
+        without requests) and bytes.
     """
     keys = F.greatest(F.coalesce(F.size("watch_keys"), F.lit(0)), F.lit(0))
     first_key = [F.get("watch_keys", F.lit(0)).alias("key")] if by_key else []
     names = _octets(F.concat_ws("", "host", "request_id", "request_type", "watch_keys"))
+    size = model.request + keys * model.watch_key + names * model.character
     of_requests = requests.select(
         "host",
         *first_key,
-        _row(1, 0, keys, model.request + keys * model.watch_key + names * model.character),
+        _row(1, 0, keys, F.col("timeout_ms"), size),
     )
     key = ["key"] if by_key else []
+    none = F.lit(None).cast("int")
     of_events = events.select(
-        "host", *key, _row(0, 1, F.lit(0), model.event + _octets(F.col("key")) * model.character)
+        "host",
+        *key,
+        _row(0, 1, F.lit(0), none, model.event + _octets(F.col("key")) * model.character),
     )
     grouped = of_requests.unionByName(of_events).groupBy("host", *key)
-    counts = [F.sum(f"row.{name}").alias(name) for name in ("requests", "events")]
+    counts = [F.sum(f"row.{name}").alias(name) for name in ("requests", "events", "keys")]
     return grouped.agg(
         *counts,
         F.max("row.keys").alias("most_keys"),
+        F.min("row.timeout_ms").alias("shortest_ms"),
+        F.max("row.timeout_ms").alias("longest_ms"),
         F.sum("row.bytes").cast("bigint").alias("bytes"),
     )
 
 
-def _row(requests: int, events: int, keys: Column, size: Column) -> Column:
+def _row(requests: int, events: int, keys: Column, timeout_ms: Column, size: Column) -> Column:
     values = {
         "requests": F.lit(requests),
         "events": F.lit(events),
         "keys": keys,
+        "timeout_ms": timeout_ms,
         "bytes": size.cast("double"),
     }
     return F.struct(*[value.alias(name) for name, value in values.items()]).alias("row")
