@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,10 +14,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from request_purgatory.pipeline.analysis.analysis import Analysis, analyze
-from request_purgatory.pipeline.analysis.replay_folder import ReplayFolder, write_replay
+from request_purgatory.pipeline.analysis.replay_folder import ReplayFolder, write_replays
 from request_purgatory.pipeline.analysis.report import write_report
 from request_purgatory.pipeline.analysis.units import format_ms, format_share
-from request_purgatory.pipeline.outcomes.replay import ReplaySettings, replay
+from request_purgatory.pipeline.outcomes.replay import ReplaySettings, replay_designs
 from request_purgatory.pipeline.output_folder import write_json
 from request_purgatory.pipeline.spark.host_sizes import MAX_WORKER_MB, REPLAY, require_hosts_fit
 from request_purgatory.pipeline.spark.job_progress import step
@@ -77,11 +78,15 @@ def run(spark: SparkSession, plan: RunPlan, target: Path, console: Console) -> l
             with step(console, spark, f"import {source}"):
                 trace = import_trace(spark, source, folder, plan.imports)
         print_row_counts(console, trace)
-        replays = []
-        for settings in plan.replays:
-            with step(console, spark, f"replay {name}, {settings.design}"):
-                folder = _new_folder(target / "replays" / name / settings.design)
-                replays.append(replay_trace(spark, trace, settings, folder, plan.max_worker_mb))
+        replays: list[ReplayFolder] = []
+        if plan.replays:
+            designs = " and ".join(settings.design for settings in plan.replays)
+            with step(console, spark, f"replay {name}, {designs}"):
+                folders = {
+                    _new_folder(target / "replays" / name / settings.design): settings
+                    for settings in plan.replays
+                }
+                replays = replay_trace_in_designs(spark, trace, folders, plan.max_worker_mb)
         with step(console, spark, f"analyze {name}"):
             folder = _new_folder(target / "analyses" / name)
             analyses.append(
@@ -116,11 +121,38 @@ def replay_trace(
         TraceFormatError: The trace has no requests.
         HostTooLargeError: A host does not fit into a Python worker.
     """
+    (folder,) = replay_trace_in_designs(spark, trace, {target: settings}, max_worker_mb)
+    return folder
+
+
+def replay_trace_in_designs(
+    spark: SparkSession,
+    trace: TraceFolder,
+    designs: Mapping[Path, ReplaySettings],
+    max_worker_mb: int = MAX_WORKER_MB,
+) -> list[ReplayFolder]:
+    """Replay a trace through several purgatories, reading it once, and write the replay folders.
+
+    Args:
+        spark: The session.
+        trace: The trace.
+        designs: The purgatories, by the empty folder of each.
+        max_worker_mb: Memory limit for one host in a Python worker.
+
+    Returns:
+        The folders.
+
+    Raises:
+        TraceFormatError: The trace has no requests.
+        HostTooLargeError: A host does not fit into a Python worker.
+    """
     trace.require_requests()
     requests, events = trace.requests(spark), trace.events(spark)
     require_hosts_fit(requests, events, REPLAY, max_worker_mb)
-    replayed = replay(requests, events, settings)
-    return write_replay(replayed, settings.parameters(), target)
+    replayed = replay_designs(requests, events, list(designs.values()))
+    return write_replays(
+        replayed, {folder: settings.parameters() for folder, settings in designs.items()}
+    )
 
 
 def print_replay_rate(console: Console, spark: SparkSession, folder: ReplayFolder) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from request_purgatory.pipeline.outcomes.replay import HOSTS
+from request_purgatory.pipeline.outcomes.replay import DESIGN_NUMBER, HOSTS
 from request_purgatory.pipeline.outcomes.results import (
     outcomes_of,
     reject_counts,
@@ -83,19 +84,44 @@ def write_replay(replayed: DataFrame, settings: dict[str, Any], target: Path) ->
     Raises:
         TraceFormatError: The trace has rows that break a rule.
     """
-    require_workers(replayed.sparkSession, target)
-    # The replay runs once, for both tables. Its rows do not have to stay in memory for that.
+    (folder,) = write_replays(replayed.withColumn(DESIGN_NUMBER, F.lit(0)), {target: settings})
+    return folder
+
+
+def write_replays(
+    replayed: DataFrame, settings: Mapping[Path, dict[str, Any]]
+) -> list[ReplayFolder]:
+    """Compute the replays of several designs, and write each to a folder of its own.
+
+    Args:
+        replayed: The result of `replay.replay_designs`.
+        settings: The settings of each of its designs, by an empty folder.
+
+    Returns:
+        The folders, without labels.
+
+    Raises:
+        TraceFormatError: The trace has rows that break a rule.
+    """
+    for target in settings:
+        require_workers(replayed.sparkSession, target)
+    # The replay runs once, for all tables. Its rows do not have to stay in memory for that.
     replayed = replayed.persist(StorageLevel.DISK_ONLY)
     rejects = Observation()
     observed = replayed.observe(rejects, *reject_counts())
-    outcomes = outcomes_of(observed).select(*OUTCOMES.names, "late_ms")
-    write_spark_table(outcomes, target / "outcomes")
-    hosts = replayed.where(F.col("kind") == "hosts").select("host", "stats.*")
-    write_spark_table(hosts.select("host", *HOSTS.names), target / "hosts")
+    for number, target in enumerate(settings):
+        is_of_design = F.col(DESIGN_NUMBER) == number
+        # An observation counts in one query only.
+        outcomes = outcomes_of(replayed if number else observed).where(is_of_design)
+        write_spark_table(outcomes.select(*OUTCOMES.names, "late_ms"), target / "outcomes")
+        hosts = replayed.where(is_of_design & (F.col("kind") == "hosts"))
+        hosts = hosts.select("host", "stats.*").select("host", *HOSTS.names)
+        write_spark_table(hosts, target / "hosts")
     replayed.unpersist()
     require_no_rejects(rejects.get, "the replayed trace")
-    write_json(target / _MANIFEST, settings)
-    return ReplayFolder(target)
+    for target, of_design in settings.items():
+        write_json(target / _MANIFEST, of_design)
+    return [ReplayFolder(target) for target in settings]
 
 
 def label_replays(replays: list[ReplayFolder]) -> list[ReplayFolder]:

@@ -34,7 +34,7 @@ from request_purgatory.pipeline.notebook.what_if_result import WhatIf
 from request_purgatory.pipeline.outcomes.replay import WHEEL, ReplaySettings, replay
 from request_purgatory.pipeline.outcomes.results import outcomes_of, rejects_of
 from request_purgatory.pipeline.output_folder import output_folder
-from request_purgatory.pipeline.run import replay_trace
+from request_purgatory.pipeline.run import replay_trace_in_designs
 from request_purgatory.pipeline.spark.host_sizes import (
     MAX_WORKER_MB,
     REPLAY,
@@ -345,10 +345,12 @@ class Trace:
         require_replaceable(target, self._origin.path)
         with output_folder(target, replace=True) as partial_folder:
             trace = self._origin.to_folder(partial_folder / "trace", self.name)
+            folders = {
+                _new_folder(partial_folder / "replays" / each.design): each for each in settings
+            }
             replays = []
-            for each in settings:
-                path = _new_folder(partial_folder / "replays" / each.design)
-                replays.append(replay_trace(spark, trace, each, path, self.max_worker_mb))
+            if folders:
+                replays = replay_trace_in_designs(spark, trace, folders, self.max_worker_mb)
             analysis = analyze(
                 spark,
                 trace,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -91,6 +91,10 @@ REPLAYED = T.StructType([
     T.StructField("stats", HOSTS),
     *REJECT_FIELDS,
 ])
+
+#: In the result of `replay_designs`, the position of the design that a row is of.
+DESIGN_NUMBER = "design_number"
+_NUMBERED = T.StructType([*REPLAYED.fields, T.StructField(DESIGN_NUMBER, T.IntegerType())])
 
 
 @dataclass(frozen=True)
@@ -201,7 +205,28 @@ def replay(
     Raises:
         SchemaError: A column is missing or of another type.
     """
-    settings = settings or ReplaySettings()
+    return replay_designs(requests, events, [settings or ReplaySettings()]).drop(DESIGN_NUMBER)
+
+
+def replay_designs(
+    requests: DataFrame, events: DataFrame, designs: Sequence[ReplaySettings]
+) -> DataFrame:
+    """Replay each host of a trace through several purgatories, one after the other.
+
+    Requests and events are read, shuffled and passed to Python once for all of them.
+
+    Args:
+        requests: Rows of `schema.REQUESTS`.
+        events: Rows of `schema.EVENTS`.
+        designs: At least one.
+
+    Returns:
+        A table of the schema `REPLAYED` and `DESIGN_NUMBER`, the design's position. It is null for
+        rejects, which are the same for all designs.
+
+    Raises:
+        SchemaError: A column is missing or of another type.
+    """
     # Hosts are not told apart by a hash: a purgatory is for one host.
     groups = [F.when(is_good(), F.col("host")).alias("good_host"), reject_group().alias("group")]
     tables = [
@@ -209,12 +234,14 @@ def replay(
         for table in (flag_requests(requests), flag_events(events))
     ]
     replayed = (
-        tables[0].cogroup(tables[1]).applyInArrow(_replay_host(settings), micros_schema(REPLAYED))
+        tables[0]
+        .cogroup(tables[1])
+        .applyInArrow(_replay_host(list(designs)), micros_schema(_NUMBERED))
     )
-    return from_micros(replayed, REPLAYED)
+    return from_micros(replayed, _NUMBERED)
 
 
-def _replay_host(settings: ReplaySettings) -> Callable[[pa.Table, pa.Table], pa.Table]:
+def _replay_host(designs: list[ReplaySettings]) -> Callable[[pa.Table, pa.Table], pa.Table]:
     def replay_host(requests: pa.Table, events: pa.Table) -> pa.Table:
         freeze_imported_objects()
         rejects = _reject_rows(requests) + _reject_rows(events)
@@ -227,16 +254,22 @@ def _replay_host(settings: ReplaySettings) -> Callable[[pa.Table, pa.Table], pa.
         repeated, texts = split_repeated(requests, arrived_us, arrived_us + timeouts_us)
         if texts:
             requests = requests.filter(pa.array(~repeated))
-        started = time.perf_counter()
-        host = HostReplay(requests, events, settings)
-        host.run()
-        outcomes = host.outcomes()
-        further = [
-            host.stats(time.perf_counter() - started),
-            *[{"reason": REPEATED, "row": text, "kind": REJECT_KIND} for text in texts],
-        ]
+        further = [{"reason": REPEATED, "row": text, "kind": REJECT_KIND} for text in texts]
+        replayed = []
+        for number, settings in enumerate(designs):
+            started = time.perf_counter()
+            host = HostReplay(requests, events, settings)
+            host.run()
+            outcomes = host.outcomes()
+            replayed.append(
+                outcomes.append_column(
+                    DESIGN_NUMBER, pa.repeat(pa.scalar(number, pa.int32()), outcomes.num_rows)
+                )
+            )
+            stats = host.stats(time.perf_counter() - started)
+            further.append(stats | {DESIGN_NUMBER: number})
         further_rows = pa.Table.from_pylist(further, schema=_arrow_schema())
-        return batch_to_micros(pa.concat_tables([outcomes, further_rows]))
+        return batch_to_micros(pa.concat_tables([*replayed, further_rows]))
 
     return replay_host
 
@@ -258,7 +291,7 @@ def _reject_rows(table: pa.Table) -> list[dict[str, Any]]:
 def _arrow_schema() -> pa.Schema:
     from pyspark.sql.pandas.types import to_arrow_schema
 
-    schema: pa.Schema = to_arrow_schema(REPLAYED, timezone="UTC")
+    schema: pa.Schema = to_arrow_schema(_NUMBERED, timezone="UTC")
     return schema
 
 
@@ -351,6 +384,7 @@ class HostReplay(HostDriver):
         completed = self.satisfied_us <= deadline
         ended = np.where(completed, self.satisfied_us, deadline)
         schema = _arrow_schema()
+        schema = schema.remove(schema.get_field_index(DESIGN_NUMBER))
         columns = [
             *[self._table.column(name) for name in OUTCOMES.names[:4]],
             pa.array(ended, pa.timestamp("us", tz="UTC")),
