@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tracemalloc
 from collections import Counter
 from collections.abc import Iterator
@@ -32,7 +33,9 @@ from request_purgatory.pipeline.simulation.cluster_simulation import (
     simulate,
 )
 from request_purgatory.pipeline.simulation.extrapolation import (
+    CHECKPOINT_FACTOR,
     DAY_S,
+    STREAM_ROWS_PER_CORE,
     Estimate,
     Measurement,
     TargetLoad,
@@ -49,6 +52,7 @@ from request_purgatory.pipeline.simulation.sizes import (
     measure_sizes,
     require_simulated_host_fits,
 )
+from request_purgatory.pipeline.simulation.stream_sizes import StoredBytes, StreamSizes
 from request_purgatory.pipeline.simulation.tables import HOSTS
 from request_purgatory.pipeline.traces import workload_blocks as blocks_module
 from request_purgatory.pipeline.traces.schema import OUTCOMES
@@ -371,8 +375,13 @@ SIZES = Sizes(
     future_event=80.0,
     packed_request=40.0,
     packed_event=10.0,
-    packed_key=12.0,
-    packed_id=10.0,
+    stream=StreamSizes(
+        request=StoredBytes(50.0, 90.0),
+        event=StoredBytes(10.0, 20.0),
+        waiting=StoredBytes(30.0, 80.0),
+        request_id=StoredBytes(15.0, 16.0),
+        key=StoredBytes(16.0, 40.0),
+    ),
 )
 
 
@@ -402,30 +411,49 @@ def test_estimates_are_the_products_in_their_formulas() -> None:
     found = {name: estimate.value for name, estimate in estimates(target).items()}
     assert found["requests a second"] == pytest.approx(1e6)
     assert found["hosts"] == pytest.approx(400)
-    assert found["busy cores"] == pytest.approx(10)
-    assert found["cores"] == 20
-    assert found["executors"] == 3
-    assert found["memory of an executor's workers"] == 8 * 200 * 2**20
-    assert found["memory of all workers"] == 24 * 200 * 2**20
+    assert found["busy cores of the purgatories"] == pytest.approx(10)
+    assert found["busy cores of the stream"] == pytest.approx(2e6 / STREAM_ROWS_PER_CORE)
+    assert found["cores"] == math.ceil((10 + 2e6 / STREAM_ROWS_PER_CORE) / 0.5)
+    assert found["executors"] == math.ceil(found["cores"] / 8)
+    assert found["memory of all workers"] == found["executors"] * 8 * 200 * 2**20
     assert found["pending requests"] == pytest.approx(50_000)
     assert found["memory of pending requests"] == pytest.approx(50e6)
     assert found["memory of ended requests before a purge"] == pytest.approx(400 * 1000 * 1000)
-    assert found["shuffle"] == pytest.approx(50e6)
-    assert found["stream state: rows newer than the watermark"] == pytest.approx(500e6)
-    assert found["stream state: waiting requests"] == pytest.approx(50_000 * 40 + 50_000 * 10)
-    assert found["stream state: retained keys"] == pytest.approx(60e6 * 12)
-    assert found["stream state"] == pytest.approx(500e6 + 2.5e6 + 720e6)
+    assert found["shuffle of a stream"] == pytest.approx(50e6)
+    # A watermark delay of 10 s, 50 ms mean wait, timeouts of 100 ms, keys retained for 60 s.
+    parts = {
+        "rows newer than the watermark": (10e6 * 60, 10e6 * 110),
+        "waiting requests": (50e3 * 30, 50e3 * 80),
+        "ids in use": (100e3 * 15, 100e3 * 16),
+        "retained keys": (60e6 * 16, 60e6 * 40),
+    }
+    for name, (stored, _) in parts.items():
+        assert found[f"stream: state stores: {name}"] == pytest.approx(stored)
+    stored, copied = (sum(column) for column in zip(*parts.values(), strict=True))
+    assert found["stream: state stores"] == pytest.approx(stored)
+    assert found["stream: executors' disks"] == pytest.approx(copied)
+    assert found["stream: checkpoint"] == pytest.approx(stored * CHECKPOINT_FACTOR)
+
+
+def test_largest_part_is_first() -> None:
+    """So a reader sees what to do something about."""
+    found = list(estimates(TargetLoad()).values())
+    for prefix in ("busy cores", "memory", "stream: "):
+        values = [estimate.value for estimate in found if estimate.name.startswith(prefix)]
+        assert values == sorted(values, reverse=True)
+        assert len(values) > 1
 
 
 def test_estimates_are_proportional_to_measurements() -> None:
     """Twice the CPU time needs twice the cores, and twice the wait twice the memory."""
     once = estimates(TargetLoad())
     twice = estimates(TargetLoad(), cpu_seconds=40.0, mean_wait_ms=100.0)
-    assert twice["busy cores"].value == pytest.approx(2 * once["busy cores"].value)
+    busy = "busy cores of the purgatories"
+    assert twice[busy].value == pytest.approx(2 * once[busy].value)
     assert twice["memory of pending requests"].value == pytest.approx(
         2 * once["memory of pending requests"].value
     )
-    assert twice["shuffle"].value == once["shuffle"].value
+    assert twice["shuffle of a stream"].value == once["shuffle of a stream"].value
 
 
 def test_sizes_are_measured_on_the_workload() -> None:
@@ -437,7 +465,13 @@ def test_sizes_are_measured_on_the_workload() -> None:
     assert 200 < few.pending_request < 3000
     assert few.packed_request < many.packed_request
     assert few.packed_event == many.packed_event
-    assert 8 < few.packed_key < 40
+    assert few.stream.key == many.stream.key
+    # A hash, a count, two doubles and a time, of which the hash and the time do not compress.
+    assert 12 < few.stream.key.state_store < 20
+    assert few.stream.key.local_disk == 40
+    assert 20 < few.stream.waiting.state_store < many.stream.waiting.state_store < 100
+    # A random id and a deadline.
+    assert few.stream.request_id.local_disk == 16
 
 
 def test_host_that_does_not_fit_is_refused_with_a_rate_that_does() -> None:
@@ -575,11 +609,12 @@ def test_command_gives_the_hosts_of_workload_and_replay(
     # The estimates follow from the measurements in the folder.
     found = {estimate["name"]: estimate["value"] for estimate in summary["extrapolation"]}
     rate = 1e9 / DAY_S
-    assert found["busy cores"] == pytest.approx(
+    assert found["busy cores of the purgatories"] == pytest.approx(
         rate * summary["cost"]["cpu_seconds_per_million"] / 1e6
     )
     assert found["pending requests"] == pytest.approx(rate * summary["waits"]["mean_ms"] / 1000)
-    assert found["memory of an executor's workers"] == 4 * summary["cost"]["peak_worker_bytes"]
+    worker_bytes = summary["cost"]["peak_worker_bytes"]
+    assert found["memory of all workers"] == 4 * found["executors"] * worker_bytes
 
 
 @pytest.mark.parametrize(

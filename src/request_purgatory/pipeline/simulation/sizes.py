@@ -15,6 +15,7 @@ from request_purgatory.pipeline.outcomes.condition import Ints
 from request_purgatory.pipeline.outcomes.replay import ReplaySettings
 from request_purgatory.pipeline.outcomes.trace_part import EventPart, RequestPart
 from request_purgatory.pipeline.simulation.host_simulation import SimulatedHost, trace_parts
+from request_purgatory.pipeline.simulation.stream_sizes import StreamSizes, measure_stream_sizes
 from request_purgatory.pipeline.spark.memory import tracing_memory
 from request_purgatory.pipeline.traces.workload import Workload
 from request_purgatory.pipeline.traces.workload_blocks import HOST_BLOCK, host_blocks
@@ -34,16 +35,14 @@ class Sizes:
         future_event: In a simulation, an event that a request that has arrived waits for.
         packed_request: A request in a shuffle, in Arrow with zstd.
         packed_event: An event in a shuffle, in Arrow with zstd.
-        packed_key: A key in the stream's state: its hash, total, largest amount and last time.
-        packed_id: An ended request in the stream's state: its id's hash and its deadline.
+        stream: Rows in the state of a stream.
     """
 
     pending_request: float
     future_event: float
     packed_request: float
     packed_event: float
-    packed_key: float
-    packed_id: float
+    stream: StreamSizes
 
 
 def measure_sizes(workload: Workload, settings: ReplaySettings) -> Sizes:
@@ -65,15 +64,6 @@ def measure_sizes(workload: Workload, settings: ReplaySettings) -> Sizes:
     )
     (block,) = host_blocks(one_host, 0)
     count = len(block.arrived_us)
-    # Random numbers, as hashes do not compress either.
-    hashes = np.random.default_rng(workload.seed).integers(-(2**63), 2**63 - 1, count)
-    amounts = np.full(count, workload.amount)
-    key_rows = pa.record_batch(
-        [hashes, amounts, amounts, block.occurred_us], names=["key", "total", "high", "last_us"]
-    )
-    id_rows = pa.record_batch(
-        [hashes, block.arrived_us + workload.timeout_ms * 1000], names=["id", "until_us"]
-    )
     return Sizes(
         pending_request=_pending_bytes(one_host, settings) / count,
         future_event=sys.getsizeof(block.own_keys()[0].as_py())
@@ -81,8 +71,7 @@ def measure_sizes(workload: Workload, settings: ReplaySettings) -> Sizes:
         + np.dtype(object).itemsize,
         packed_request=_packed_bytes(block.requests()) / count,
         packed_event=_packed_bytes(block.events()) / count,
-        packed_key=_packed_bytes(key_rows) / count,
-        packed_id=_packed_bytes(id_rows) / count,
+        stream=measure_stream_sizes(block),
     )
 
 
