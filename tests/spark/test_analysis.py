@@ -9,14 +9,12 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from request_purgatory.pipeline.analysis.aggregates import (
-    MAX_BINS,
-    bin_width_us,
-    compare_outcomes,
-    timeline,
-)
+from request_purgatory.pipeline.analysis.aggregates import timeline
+from request_purgatory.pipeline.analysis.agreement import compare_replays
 from request_purgatory.pipeline.analysis.analysis import Analysis, analyze
+from request_purgatory.pipeline.analysis.outcome_counts import count_outcomes
 from request_purgatory.pipeline.analysis.replay_folder import ReplayFolder
+from request_purgatory.pipeline.analysis.time_bins import MAX_BINS, TimeBins, bin_width_us
 from request_purgatory.pipeline.output_folder import write_json
 from request_purgatory.pipeline.traces.importers.imported_trace import TraceFormatError
 from tests.model.naive_trace import TraceEvent, TraceRequest
@@ -53,6 +51,8 @@ def test_summary_counts_and_quantiles(analysis: Analysis) -> None:
     assert overall["expired_share"] == 0.4
     assert overall["mean_ms"] == pytest.approx(1.8)
     assert (overall["p50_ms"], overall["p90_ms"], overall["max_ms"]) == (2.0, 3.0, 3.0)
+    # Without the timeout they would be 0, 1, 2, 4 ms, and forever.
+    assert (overall["uncut_p50_ms"], overall["uncut_p90_ms"]) == (2.0, None)
     by_type = {
         value: row["expired"]
         for (dimension, value), row in summary.items()
@@ -81,8 +81,10 @@ def test_outcomes_have_the_time_at_which_each_condition_holds(
 
 def test_waits_are_counted_in_their_bins(analysis: Analysis) -> None:
     """A factor of ten has 20 bins; a wait of 0 is in the first one."""
-    waits = {row["bin"]: (row["completed"], row["expired"]) for row in analysis.rows("waits")}
-    assert waits == {-60: (1, 0), 0: (1, 0), 6: (1, 0), 9: (0, 2)}
+    columns = ("completed", "expired", "satisfied_late")
+    waits = {row["bin"]: tuple(row[name] for name in columns) for row in analysis.rows("waits")}
+    # The one whose condition held after 4 ms had expired before.
+    assert waits == {-60: (1, 0, 0), 0: (1, 0, 0), 6: (1, 0, 0), 9: (0, 2, 0), 12: (0, 0, 1)}
 
 
 def test_timeline_counts_pending_at_the_end_of_each_bin(analysis: Analysis) -> None:
@@ -104,7 +106,8 @@ def test_timeline_counts_pending_at_the_end_of_each_bin(analysis: Analysis) -> N
 def test_timeline_has_a_row_for_each_empty_bin(spark: SparkSession, analysis: Analysis) -> None:
     """A span without arrivals and ends appears in the timeline."""
     outcomes = analysis.table(spark, "outcomes")
-    table = timeline(outcomes, 0, 9_999, 1000).collect()
+    bins = TimeBins.covering(0, 9_999)
+    table = timeline(count_outcomes(outcomes, bins, []), bins).collect()
     assert [row["pending"] for row in table] == [1, 2, 3, 2, 1, 0, 0, 0, 0, 0]
 
 
@@ -153,8 +156,10 @@ def test_compare_outcomes_names_a_row_that_differs(
     )
     tampered.where("request_id != 'never'").write.parquet(str(tmp_path / "outcomes"))
     write_json(tmp_path / "replay.json", {"design": "wheel"})
-    row = compare_outcomes(spark, outcomes, ReplayFolder(tmp_path)).collect()[0]
-    assert (row["rows"], row["differing"], row["example"]) == (5, 2, "h never")
+    tampered_with = ReplayFolder(tmp_path)
+    intact = ReplayFolder(analysis.path.parent / "replays" / "legacy")
+    rows = compare_replays(spark, outcomes, [tampered_with, intact]).collect()
+    assert [tuple(row) for row in rows] == [("wheel", 5, 2, "h never"), ("legacy", 5, 0, None)]
 
 
 def test_trace_without_requests_is_refused(spark: SparkSession, tmp_path: Path) -> None:

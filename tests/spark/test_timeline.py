@@ -8,6 +8,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from request_purgatory.pipeline.analysis.aggregates import timeline
+from request_purgatory.pipeline.analysis.outcome_counts import count_outcomes
+from request_purgatory.pipeline.analysis.time_bins import TimeBins
 from request_purgatory.pipeline.traces.importers.row_checks import MAX_TIME_US, MIN_TIME_US
 from tests.spark.trace_folders import rows_of
 
@@ -35,7 +37,12 @@ def test_every_microsecond_is_in_its_bin(spark: SparkSession, first_us: int, bin
     ]
     outcomes = spark.createDataFrame(given, "a long, e long, outcome string")
     outcomes = outcomes.selectExpr(
-        "timestamp_micros(a) AS arrived_at", "timestamp_micros(e) AS ended_at", "outcome"
+        "timestamp_micros(a) AS arrived_at",
+        "timestamp_micros(e) AS ended_at",
+        "outcome",
+        "'h' AS host",
+        "'t' AS request_type",
+        "timestamp_micros(e) AS satisfied_at",
     )
     first, last = (
         min(arrived_us for arrived_us, _, _ in given),
@@ -53,7 +60,8 @@ def test_every_microsecond_is_in_its_bin(spark: SparkSession, first_us: int, bin
                 arrived_us < at + bin_us <= ended_us for arrived_us, ended_us, _ in given
             ),
         })
-    found = timeline(outcomes, first, last, bin_us).selectExpr(
+    bins = TimeBins(first // bin_us, last // bin_us, bin_us)
+    found = timeline(count_outcomes(outcomes, bins, []), bins).selectExpr(
         "unix_micros(from_at) AS us", "arrived", "ended", "expired", "pending"
     )
     assert sorted(rows_of(found), key=lambda row: row["us"]) == expected

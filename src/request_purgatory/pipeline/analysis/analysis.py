@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame, Observation, Row, SparkSession
+from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from request_purgatory.pipeline.analysis.aggregates import (
-    bin_width_us,
     compare_marks,
-    compare_outcomes,
     histogram_waits,
-    summarize_lateness,
+    satisfied_quantiles_ms,
     summarize_outcomes,
     timeline,
-    union,
 )
+from request_purgatory.pipeline.analysis.agreement import compare_replays, summarize_lateness
+from request_purgatory.pipeline.analysis.outcome_counts import count_outcomes
 from request_purgatory.pipeline.analysis.replay_folder import ReplayFolder, label_replays
-from request_purgatory.pipeline.analysis.what_if import suggest_timeouts, what_if
+from request_purgatory.pipeline.analysis.time_bins import TimeBins
+from request_purgatory.pipeline.analysis.what_if import SUGGESTED_SPAN, steps_for, what_if
 from request_purgatory.pipeline.outcomes.batch import trace_satisfactions
 from request_purgatory.pipeline.outcomes.results import (
     outcomes_of,
@@ -32,7 +33,7 @@ from request_purgatory.pipeline.outcomes.results import (
 from request_purgatory.pipeline.output_folder import write_json
 from request_purgatory.pipeline.spark.host_sizes import (
     MAX_WORKER_MB,
-    parts_of_hosts,
+    measure_trace,
 )
 from request_purgatory.pipeline.spark.memory import bytes_per_pending_operation
 from request_purgatory.pipeline.spark.workers import require_workers
@@ -44,6 +45,10 @@ from request_purgatory.pipeline.traces.importers.table_files import (
 from request_purgatory.pipeline.traces.trace_folder import TraceFolder, read_manifest
 
 _MANIFEST = "analysis.json"
+#: The timeline begins and ends at most `_REACH` times as far away as this share of arrivals before,
+#: and of ends after, are apart.
+_MOST = 0.95
+_REACH = 2
 #: The small tables of an analysis. `marks` needs a trace with marks; `agreement`, `lateness` and
 #: `hosts` need replays.
 TABLES = ("summary", "waits", "timeline", "marks", "lateness", "hosts", "agreement", "what_if")
@@ -132,38 +137,35 @@ def analyze(
     trace.require_requests()
     replays = label_replays(replays)
     require_workers(spark, target)
-    requests, events = trace.requests(spark), trace.events(spark)
-    parts = parts_of_hosts(requests, events, max_worker_mb)
+    sizes = measure_trace(trace.requests(spark), trace.events(spark), max_worker_mb)
+    parts, (shortest_ms, longest_ms) = sizes.parts, sizes.timeouts_ms
     folder = target / "outcomes"
-    rejects = Observation()
+    written = Observation()
     results = trace_satisfactions(spark, trace.path, parts=parts)
-    results = results.observe(rejects, *reject_counts())
+    results = results.observe(written, *reject_counts(), *_span())
     write_spark_table(outcomes_of(results), folder)
-    require_no_rejects(rejects.get, str(trace.path))
-    outcomes = read_spark_table(spark, folder).persist()
-    mean_keys, shortest_ms, longest_ms = _single_row(
-        requests.agg(F.avg(F.size("watch_keys")), F.min("timeout_ms"), F.max("timeout_ms"))
-    )
-    keys_per_request = max(1, round(mean_keys))  # A whole number, to be measured below.
+    require_no_rejects(written.get, str(trace.path))
+    outcomes = read_spark_table(spark, folder)
+    keys_per_request = max(1, round(sizes.mean_keys))  # A whole number, to be measured below.
     bytes_per_operation = bytes_per_pending_operation(keys_per_request)
-    timeouts_ms = sorted({*(timeouts or suggest_timeouts(outcomes)), shortest_ms, longest_ms})
-    first_us, last_us = _single_row(
-        outcomes.agg(F.min(F.unix_micros("arrived_at")), F.max(F.unix_micros("ended_at")))
-    )
-    bin_us = bin_width_us(last_us - first_us)
+    bins = TimeBins.covering(*_timeline_span(written.get))
+    counts = count_outcomes(outcomes, bins, trace.marks).persist()
+    suggested = timeouts or steps_for(satisfied_quantiles_ms(counts, SUGGESTED_SPAN))
+    timeouts_ms = sorted({*suggested, shortest_ms, longest_ms})
     tables: dict[str, DataFrame] = {
-        "summary": summarize_outcomes(outcomes),
-        "waits": histogram_waits(outcomes),
-        "timeline": timeline(outcomes, first_us, last_us, bin_us),
+        # Its groups are ranked by several tasks, and written by one.
+        "summary": summarize_outcomes(counts).repartition(1),
+        "waits": histogram_waits(counts),
+        "timeline": timeline(counts, bins),
         "what_if": what_if(outcomes, timeouts_ms, bytes_per_operation, parts=parts),
     }
     if trace.marks:
-        tables["marks"] = compare_marks(outcomes, trace.marks)
+        tables["marks"] = compare_marks(counts, trace.marks)
     if replays:
         tables |= _replay_tables(spark, outcomes, replays)
     for name, table in tables.items():
         write_spark_table(table.coalesce(1), target / name)
-    outcomes.unpersist()
+    counts.unpersist()
     write_json(
         target / _MANIFEST,
         {
@@ -171,7 +173,7 @@ def analyze(
             "replays": [replay.settings | {"label": replay.name} for replay in replays],
             "timeouts_ms": timeouts_ms,
             "timeout_ms": [shortest_ms, longest_ms],
-            "bin_ms": bin_us / 1000,
+            "bin_ms": bins.width_us / 1000,
             "keys_per_request": keys_per_request,
             "bytes_per_operation": bytes_per_operation,
             "tables": sorted(tables),
@@ -180,10 +182,28 @@ def analyze(
     return Analysis(target)
 
 
-def _single_row(table: DataFrame) -> Row:
-    row = table.first()
-    assert row is not None
-    return row
+def _span() -> list[Column]:
+    """Return what `_timeline_span` needs to be observed of outcomes."""
+    arrived_us, ended_us = F.unix_micros("arrived_at"), F.unix_micros("ended_at")
+    return [
+        F.min(arrived_us).alias("first_us"),
+        F.max(ended_us).alias("last_us"),
+        # Each task sends its digest to the driver; those of this accuracy are of about 2 kB.
+        F.percentile_approx(arrived_us, 1 - _MOST, 100).alias("most_from_us"),
+        F.percentile_approx(ended_us, _MOST, 100).alias("most_to_us"),
+    ]
+
+
+def _timeline_span(observed: Mapping[str, int]) -> tuple[int, int]:
+    """Return the first and last microsecond of the timeline.
+
+    It is the whole trace, but for what is so far from most requests that the picture would have
+    nothing else to show.
+    """
+    most_from_us, most_to_us = observed["most_from_us"], observed["most_to_us"]
+    reach_us = _REACH * max(0, most_to_us - most_from_us)
+    first_us = max(observed["first_us"], most_from_us - reach_us)
+    return first_us, max(first_us, min(observed["last_us"], most_to_us + reach_us))
 
 
 def _replay_tables(
@@ -193,7 +213,7 @@ def _replay_tables(
         replay.table(spark, "hosts").withColumn("design", F.lit(replay.name)) for replay in replays
     ]
     return {
-        "agreement": union([compare_outcomes(spark, outcomes, replay) for replay in replays]),
-        "lateness": union([summarize_lateness(spark, replay) for replay in replays]),
-        "hosts": union(hosts),
+        "agreement": compare_replays(spark, outcomes, replays),
+        "lateness": summarize_lateness(spark, replays),
+        "hosts": reduce(DataFrame.unionByName, hosts),
     }

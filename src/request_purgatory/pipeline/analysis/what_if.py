@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -37,6 +37,9 @@ _Bounds = dict[str, list[int]]
 #: Default candidates for timeouts: 1, 2, 5, 10, ... ms up to about 83 minutes.
 STEPS = tuple(digit * 10**power for power in range(7) for digit in (1, 2, 5))
 
+#: The quantiles of the service times between which timeouts are suggested.
+SUGGESTED_SPAN = [0.25, 0.9995]
+
 
 def suggest_timeouts(satisfactions: DataFrame) -> list[int]:
     """Suggest timeouts to try for a trace.
@@ -52,10 +55,22 @@ def suggest_timeouts(satisfactions: DataFrame) -> list[int]:
     row = (
         outcomes_of(satisfactions)
         .select(service_ms.alias("service_ms"))
-        .agg(F.percentile_approx("service_ms", [0.25, 0.9995], 100_000).alias("span"))
+        .agg(F.percentile_approx("service_ms", SUGGESTED_SPAN, 100_000).alias("span"))
         .first()
     )
-    low, high = row["span"] if row is not None and row["span"] else (1.0, 1000.0)
+    return steps_for(row["span"] if row is not None else None)
+
+
+def steps_for(span_ms: Sequence[float] | None) -> list[int]:
+    """Choose timeouts to try.
+
+    Args:
+        span_ms: The quantiles `SUGGESTED_SPAN` of the service times; None if there are none.
+
+    Returns:
+        As of `suggest_timeouts`.
+    """
+    low, high = span_ms or (1.0, 1000.0)
     chosen = [step for step in STEPS if low <= step <= 2 * max(high, 1.0)]
     return chosen or [STEPS[0]]
 
@@ -102,20 +117,22 @@ def what_if(
         F.unix_micros("arrived_at").alias("arrived_us"),
         F.coalesce(F.unix_micros("satisfied_at"), F.lit(int(NEVER))).alias("satisfied_us"),
     )
-    bounds = _cut_hosts(rows, parts or {})
+    bounds = _cut_hosts(rows, {host: count for host, count in (parts or {}).items() if count > 1})
     slices = (
         _slices(rows, bounds, timeouts)
         .groupBy("group", "slice")
         .applyInArrow(_slice_what_if(timeouts), _SLICE_WHAT_IF)
     )
-    # There are as many rows as slices and timeouts.
-    before = (
-        Window
-        .partitionBy("group", "timeout_ms")
-        .orderBy("slice")
-        .rowsBetween(Window.unboundedPreceding, -1)
-    )
-    pending = F.coalesce(F.sum("change").over(before), F.lit(0))
+    pending: Column = F.lit(0)
+    if bounds:
+        # There are as many rows as slices and timeouts.
+        before = (
+            Window
+            .partitionBy("group", "timeout_ms")
+            .orderBy("slice")
+            .rowsBetween(Window.unboundedPreceding, -1)
+        )
+        pending = F.coalesce(F.sum("change").over(before), F.lit(0))
     return (
         slices
         .withColumn("peak", pending + F.col("rise"))
@@ -129,7 +146,8 @@ def what_if(
             F.max("peak").alias("peak_pending"),
         )
         .withColumn("peak_bytes", F.col("peak_pending") * F.lit(float(bytes_per_operation)))
-        .orderBy("timeout_ms")
+        .coalesce(1)
+        .sortWithinPartitions("timeout_ms")
     )
 
 
@@ -151,7 +169,7 @@ def _cut_hosts(rows: DataFrame, parts: Mapping[str, int]) -> _Bounds:
             rows
             .where(F.col("host").isin(hosts))
             .groupBy("host")
-            .agg(F.percentile_approx("arrived_us", shares or [0.5]).alias("cuts"))
+            .agg(F.percentile_approx("arrived_us", shares).alias("cuts"))
             .collect()
         )
         bounds |= {row["host"]: sorted(set(row["cuts"])) for row in cuts}

@@ -17,8 +17,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from request_purgatory.errors import InvalidArgumentError
-from request_purgatory.pipeline.analysis.aggregates import bin_width_us
 from request_purgatory.pipeline.analysis.histogram import Histogram, bounds_of
+from request_purgatory.pipeline.analysis.time_bins import bin_width_us
 from request_purgatory.pipeline.outcomes.condition import Ints
 from request_purgatory.pipeline.outcomes.replay import ReplaySettings
 from request_purgatory.pipeline.output_folder import write_json
