@@ -14,14 +14,18 @@ import matplotlib.pyplot as plt
 import pytest
 
 from request_purgatory.pipeline.analysis import charts
-from request_purgatory.pipeline.analysis.aggregates import BINS_PER_DECADE
 from request_purgatory.pipeline.analysis.charts import (
     expired_by_type,
-    expired_over_time,
-    pending_over_time,
     waiting_times,
     what_if_curve,
 )
+from request_purgatory.pipeline.analysis.time_charts import (
+    arrivals_over_time,
+    expired_over_time,
+    pending_over_time,
+    waits_over_time,
+)
+from request_purgatory.pipeline.analysis.wait_buckets import BINS_PER_DECADE
 
 NOON = datetime(2022, 8, 22, 12)
 
@@ -80,16 +84,29 @@ def test_most_expired_types_are_on_top() -> None:
 
 def rows_at(count: int, **values: Any) -> list[dict[str, Any]]:
     """Bins of a minute."""
-    row = {"arrived": 0, "ended": 0, "expired": 0, "pending": 0} | values
+    row = {"arrived": 0, "ended": 0, "expired": 0, "pending": 0, "p50_ms": None, "p99_ms": None}
+    row |= values
     return [{"from_at": NOON + timedelta(minutes=number), **row} for number in range(count)]
 
 
 @pytest.mark.parametrize("count", [1, 2, 250])
-@pytest.mark.parametrize("values", [{}, {"arrived": 1, "expired": 1, "pending": 10**9}])
-def test_timelines_of_any_length_are_drawn(count: int, values: dict[str, int]) -> None:
+@pytest.mark.parametrize(
+    "values",
+    [
+        {},
+        {"arrived": 1, "expired": 1, "pending": 10**9, "p50_ms": 0.0, "p99_ms": 2e9},
+        {"arrived": 10**9, "p50_ms": 0.0, "p99_ms": 0.0},
+    ],
+)
+def test_timelines_of_any_length_are_drawn(count: int, values: dict[str, float]) -> None:
     """A timeline may have a single bin, and bins without requests."""
     rows = rows_at(count, **values)
-    for draw in (pending_over_time, expired_over_time):
+    for draw in (
+        pending_over_time,
+        expired_over_time,
+        waits_over_time,
+        lambda rows, marks: arrivals_over_time(rows, 60_000.0, marks),
+    ):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             assert draw(rows, [{"at": NOON}]).startswith('<svg role="img" aria-label="')
@@ -98,16 +115,16 @@ def test_timelines_of_any_length_are_drawn(count: int, values: dict[str, int]) -
 @pytest.mark.parametrize(
     ("waits", "quantiles"),
     [
-        ([{"from_ms": 0.001, "completed": 5, "expired": 0}], {"p50": 0.0, "p99": 0.0}),
-        ([{"from_ms": 2e9, "completed": 0, "expired": 1}], {"p50": 2e9, "p99": 2e9}),
+        ({"from_ms": 0.001, "completed": 5, "expired": 0}, {"p50": 0.0, "p99": 0.0}),
+        ({"from_ms": 2e9, "completed": 0, "expired": 1}, {"p50": 2e9, "p99": 2e9}),
     ],
 )
-def test_waits_in_one_bin_are_drawn(
-    waits: list[dict[str, Any]], quantiles: dict[str, float]
-) -> None:
+def test_waits_in_one_bin_are_drawn(waits: dict[str, Any], quantiles: dict[str, float]) -> None:
     """All requests waited for no time, or for weeks."""
-    shown = texts(waiting_times(waits, BINS_PER_DECADE, quantiles))
+    late = waits | {"satisfied_late": waits["expired"]}
+    shown = texts(waiting_times([late], BINS_PER_DECADE, quantiles))
     assert {"completed", "expired"} <= set(shown)
+    assert ("satisfied after the timeout" in shown) == bool(waits["expired"])
     assert ("p50, p99" in shown) == (quantiles["p50"] > 0)
 
 
@@ -115,6 +132,18 @@ def test_curve_of_timeout_zero_is_drawn() -> None:
     """Timeout 0 has a place on the log scale, and no memory is 0 B."""
     row = {"timeout_ms": 0, "expired_share": 1.0, "peak_bytes": 0.0}
     assert "B at the peak, busiest host" in texts(what_if_curve([row], [0, 0]))
+
+
+def test_small_shares_are_drawn_on_a_log_scale() -> None:
+    """Otherwise one in a million looks like none, and none has a place at the bottom."""
+    rows = [
+        {"timeout_ms": timeout, "expired_share": share, "peak_bytes": 1.0}
+        for timeout, share in ((1, 0.5), (10, 1e-6), (100, 0.0))
+    ]
+    assert {"0.0001 %", "100.0 %"} <= set(texts(what_if_curve(rows, [])))
+    shown = texts(what_if_curve(rows[:1], []))
+    assert "50%" in shown
+    assert "0.0001 %" not in shown
 
 
 def test_chart_has_no_date_and_no_size() -> None:

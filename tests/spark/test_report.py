@@ -15,6 +15,8 @@ from request_purgatory.pipeline.outcomes.replay import DESIGNS, LEGACY, WHEEL
 from tests.model.naive_trace import TraceEvent, TraceRequest
 from tests.spark.small_analyses import replay_and_analyze, write_trace
 
+#: A request of 1999, in a trace of 1970.
+FAR = TraceRequest("far", 920_000_000_000_000, 3, ["k"], "count", 1.0, "all")
 HOSTILE = "<script>alert('x')</script>&\"'"
 
 
@@ -69,6 +71,7 @@ def analyses(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> l
         "slow": (*waiting(6, 4000), ()),
         "never": (waiting(6, 1)[0], [], (WHEEL,)),
         "instant": (*waiting(6, 0), (LEGACY,)),
+        "far": ([*waiting(40, 1500)[0], FAR], waiting(40, 1500)[1], ()),
     }
     found = []
     for number, (name, (requests, events, designs)) in enumerate(extremes.items()):
@@ -99,15 +102,28 @@ def test_report_is_self_contained(report: str) -> None:
 
 
 def test_report_has_the_charts_of_each_trace(report: str) -> None:
-    """Each trace has four charts, and one by type if requests expired."""
+    """Each trace has six charts, and one by type if requests expired."""
     page = Page(report)
-    assert page.tags.count("svg") >= 4 * 4
+    assert page.tags.count("svg") >= 6 * 5
     for title in (
+        "Arrivals over time",
+        "Waiting times over time",
         "Pending requests over time",
         "Waiting times on a log scale",
         "Effect of other timeouts",
     ):
-        assert report.count(f'aria-label="{title}"') == 4
+        assert report.count(f'aria-label="{title}"') == 5
+
+
+def test_far_timestamp_does_not_flatten_the_pictures(analyses: list[Analysis], report: str) -> None:
+    """The timeline has the other requests in bins of a millisecond, and the page says so."""
+    analysis = analyses[-1]
+    bins = analysis.rows("timeline")
+    assert analysis.manifest["bin_ms"] == 1
+    assert [row["arrived"] for row in bins][:41] == [1] * 40 + [0]
+    assert bins[-1]["pending"] == 0
+    assert analysis.rows("summary", dimension="all")[0]["requests"] == 41
+    assert "1 request arrived so much earlier or later than the others" in report
 
 
 def test_names_from_the_trace_are_text_and_not_markup(report: str) -> None:

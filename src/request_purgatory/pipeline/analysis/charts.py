@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import re
 import warnings
 from collections.abc import Sequence
@@ -10,11 +11,10 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
-from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator, PercentFormatter
+from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter, PercentFormatter
 
-from request_purgatory.pipeline.analysis.units import binary_unit, format_ms
+from request_purgatory.pipeline.analysis.units import binary_unit, format_ms, format_share
 
 Row = dict[str, Any]
 
@@ -23,6 +23,9 @@ EXPIRED_COLOR = "#d1495b"
 LINE_COLOR = "#30507a"
 MUTED_COLOR = "#8a94a3"
 GRID_COLOR = "#e6e9ee"
+
+#: Below this share, a curve on an axis from 0 to 1 can't be told from the axis.
+_SMALL_SHARE = 0.01
 
 #: Matplotlib settings of every chart in a report.
 STYLE: Any = {
@@ -87,72 +90,11 @@ def to_svg(figure: Figure, title: str) -> str:
     return svg.replace("<svg ", f'<svg role="img" aria-label="{title}" ', 1)
 
 
-def _mark_lines(axes: Axes, marks: Sequence[Row]) -> None:
-    for at in {mark["at"] for mark in marks}:
-        axes.axvline(at, color="#222", linewidth=1, linestyle=(0, (4, 3)))
-
-
-def _dates(axes: Axes) -> None:
-    locator = AutoDateLocator()  # type: ignore[no-untyped-call]
-    axes.xaxis.set_major_locator(locator)
-    axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
-
-
-def pending_over_time(timeline: list[Row], marks: Sequence[Row]) -> str:
-    """Draw the pending requests over time.
-
-    Args:
-        timeline: Rows of the table `timeline`, in order of time.
-        marks: Rows of the table `marks`: a dashed line at each `at`.
-
-    Returns:
-        SVG text.
-    """
-    figure, axes = new_figure()
-    times = [row["from_at"] for row in timeline]
-    pending = [row["pending"] for row in timeline]
-    axes.fill_between(times, pending, step="post", color=LINE_COLOR, alpha=0.18, linewidth=0)
-    axes.step(times, pending, where="post", color=LINE_COLOR, linewidth=1.3)
-    axes.set_ylim(bottom=0)
-    axes.set_ylabel("pending requests")
-    axes.yaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
-    _mark_lines(axes, marks)
-    _dates(axes)
-    return to_svg(figure, "Pending requests over time")
-
-
-def expired_over_time(timeline: list[Row], marks: Sequence[Row]) -> str:
-    """Draw the expired share of the requests that arrived in each bin of time.
-
-    The line has a gap at each bin without arrivals.
-
-    Args:
-        timeline: Rows of the table `timeline`, in order of time.
-        marks: Rows of the table `marks`: a dashed line at each `at`.
-
-    Returns:
-        SVG text.
-    """
-    figure, axes = new_figure(2.5)
-    times = [row["from_at"] for row in timeline]
-    share = [
-        row["expired"] / row["arrived"] if row["arrived"] else float("nan") for row in timeline
-    ]
-    axes.step(times, share, where="post", color=EXPIRED_COLOR, linewidth=1.3)
-    axes.plot(times, share, ".", color=EXPIRED_COLOR, markersize=2)
-    axes.set_ylim(bottom=0)
-    axes.set_ylabel("expired, by arrival")
-    axes.yaxis.set_major_formatter(PercentFormatter(1.0))
-    _mark_lines(axes, marks)
-    _dates(axes)
-    return to_svg(figure, "Share of requests that expired, over time")
-
-
 def waiting_times(waits: list[Row], bins_per_decade: int, quantiles: dict[str, float]) -> str:
     """Draw the histogram of the waiting times on a log scale.
 
-    Completed and expired requests are stacked.
+    Completed and expired requests are stacked. An outline shows after what time the conditions of
+    expired requests held, too late.
 
     Args:
         waits: Rows of the table `waits`, ascending.
@@ -171,6 +113,18 @@ def waiting_times(waits: list[Row], bins_per_decade: int, quantiles: dict[str, f
     axes.bar(
         left, expired, width, align="edge", bottom=completed, color=EXPIRED_COLOR, label="expired"
     )
+    late = [row["satisfied_late"] for row in waits]
+    if any(late):
+        axes.bar(
+            left,
+            late,
+            width,
+            align="edge",
+            facecolor="none",
+            edgecolor=EXPIRED_COLOR,
+            linewidth=0.8,
+            label="satisfied after the timeout",
+        )
     axes.set_xscale("log")
     axes.set_xlabel("waiting time")
     axes.set_ylabel("requests")
@@ -243,6 +197,9 @@ def expired_by_type(summary: list[Row], max_types: int = 12) -> str:
 def what_if_curve(rows: list[Row], in_use: Sequence[int]) -> str:
     """Draw the expired share and the peak memory against the timeout.
 
+    The axis of the shares is logarithmic if one of them is small. A share of 0 is then an empty
+    circle at the bottom.
+
     Args:
         rows: Rows of the table `what_if`, in order of the timeouts.
         in_use: The trace's own timeouts in ms: a dashed line for each.
@@ -252,20 +209,32 @@ def what_if_curve(rows: list[Row], in_use: Sequence[int]) -> str:
     """
     figure, axes = new_figure(3.2)
     timeouts = [max(row["timeout_ms"], 0.5) for row in rows]
-    axes.plot(
-        timeouts,
-        [row["expired_share"] for row in rows],
-        "o-",
-        color=EXPIRED_COLOR,
-        markersize=4,
-        label="expired",
-    )
+    shares = [row["expired_share"] for row in rows]
+    axes.plot(timeouts, shares, "o-", color=EXPIRED_COLOR, markersize=4, label="expired")
     axes.set_xscale("log")
-    axes.set_ylim(bottom=0)
+    least = min((share for share in shares if share > 0), default=1.0)
+    if least < _SMALL_SHARE:
+        bottom = 10 ** math.floor(math.log10(least) - 0.3)
+        axes.set_yscale("log")
+        axes.set_ylim(bottom, 1.5)
+        none = [timeout for timeout, share in zip(timeouts, shares, strict=True) if not share]
+        axes.plot(
+            none,
+            [bottom] * len(none),
+            "o",
+            color=EXPIRED_COLOR,
+            markersize=4,
+            fillstyle="none",
+            clip_on=False,
+        )
+        axes.yaxis.set_minor_formatter(NullFormatter())
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: format_share(value)))
+    else:
+        axes.set_ylim(bottom=0)
+        axes.yaxis.set_major_formatter(PercentFormatter(1.0))
     axes.set_xlabel("timeout")
     axes.set_ylabel("expired", color=EXPIRED_COLOR)
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: format_ms(value)))
-    axes.yaxis.set_major_formatter(PercentFormatter(1.0))
     with plt.rc_context(STYLE):
         memory = axes.twinx()
     memory.grid(visible=False)

@@ -15,8 +15,8 @@ from markupsafe import Markup
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from request_purgatory.pipeline.analysis import charts
-from request_purgatory.pipeline.analysis.aggregates import BINS_PER_DECADE, QUANTILES
+from request_purgatory.pipeline.analysis import charts, time_charts
+from request_purgatory.pipeline.analysis.aggregates import QUANTILES
 from request_purgatory.pipeline.analysis.analysis import Analysis
 from request_purgatory.pipeline.analysis.units import (
     format_bytes,
@@ -24,6 +24,7 @@ from request_purgatory.pipeline.analysis.units import (
     format_number,
     format_share,
 )
+from request_purgatory.pipeline.analysis.wait_buckets import BINS_PER_DECADE
 
 Row = dict[str, Any]
 
@@ -102,6 +103,7 @@ def _trace_section(spark: SparkSession, analysis: Analysis) -> Row:
         "keys_per_request": manifest["keys_per_request"],
         "all": analysis.rows("summary", dimension="all")[0],
         "marks": _optional_rows(analysis, "marks"),
+        "timeline": sorted(_optional_rows(analysis, "timeline"), key=lambda row: row["from_at"]),
         "what_if": sorted(
             _optional_rows(analysis, "what_if"), key=lambda row: int(row["timeout_ms"])
         ),
@@ -109,6 +111,8 @@ def _trace_section(spark: SparkSession, analysis: Analysis) -> Row:
         **_replays(spark, analysis),
     }
     section["charts"] = _charts(analysis, section)
+    drawn = sum(row["arrived"] for row in section["timeline"])
+    section["not_drawn"] = section["all"]["requests"] - drawn
     return section
 
 
@@ -148,16 +152,18 @@ def _replays(spark: SparkSession, analysis: Analysis) -> Row:
 
 def _charts(analysis: Analysis, section: Row) -> dict[str, Markup]:
     # Markup is safe: these charts are our own, and matplotlib escapes the trace's names in them.
-    timeline = sorted(_optional_rows(analysis, "timeline"), key=lambda row: row["from_at"])
+    timeline, marks = section["timeline"], section["marks"]
     waits = sorted(_optional_rows(analysis, "waits"), key=lambda row: int(row["bin"]))
-    overall, marks, types = section["all"], section["marks"], section["types"]
+    overall, types = section["all"], section["types"]
     quantiles = {
         _QUANTILE_LABELS[name]: overall[name] for name in QUANTILES if name in _QUANTILE_LABELS
     }
     by_type = charts.expired_by_type(types) if len(types) > 1 and overall["expired"] else ""
     return {
-        "pending": Markup(charts.pending_over_time(timeline, marks)),
-        "expired": Markup(charts.expired_over_time(timeline, marks)),
+        "arrivals": Markup(time_charts.arrivals_over_time(timeline, section["bin_ms"], marks)),
+        "pending": Markup(time_charts.pending_over_time(timeline, marks)),
+        "expired": Markup(time_charts.expired_over_time(timeline, marks)),
+        "waits_over_time": Markup(time_charts.waits_over_time(timeline, marks)),
         "waits": Markup(charts.waiting_times(waits, BINS_PER_DECADE, quantiles)),
         "what_if": Markup(charts.what_if_curve(section["what_if"], section["timeouts_in_use"])),
         "types": Markup(by_type),

@@ -1,0 +1,149 @@
+"""Charts of a trace over time, as SVG text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from matplotlib.axes import Axes
+from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+from matplotlib.ticker import (
+    FuncFormatter,
+    LogLocator,
+    MaxNLocator,
+    NullFormatter,
+    PercentFormatter,
+)
+
+from request_purgatory.pipeline.analysis.charts import (
+    EXPIRED_COLOR,
+    LINE_COLOR,
+    Row,
+    new_figure,
+    to_svg,
+)
+from request_purgatory.pipeline.analysis.units import format_ms, format_number
+
+#: From the least to the largest value of an axis whose powers of ten are enough as labels.
+_WIDE = 30
+
+
+def _mark_lines(axes: Axes, marks: Sequence[Row]) -> None:
+    for at in {mark["at"] for mark in marks}:
+        axes.axvline(at, color="#222", linewidth=1, linestyle=(0, (4, 3)))
+
+
+def _dates(axes: Axes) -> None:
+    locator = AutoDateLocator()  # type: ignore[no-untyped-call]
+    axes.xaxis.set_major_locator(locator)
+    axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
+
+
+def pending_over_time(timeline: list[Row], marks: Sequence[Row]) -> str:
+    """Draw the pending requests over time.
+
+    Args:
+        timeline: Rows of the table `timeline`, in order of time.
+        marks: Rows of the table `marks`: a dashed line at each `at`.
+
+    Returns:
+        SVG text.
+    """
+    figure, axes = new_figure()
+    times = [row["from_at"] for row in timeline]
+    pending = [row["pending"] for row in timeline]
+    axes.fill_between(times, pending, step="post", color=LINE_COLOR, alpha=0.18, linewidth=0)
+    axes.step(times, pending, where="post", color=LINE_COLOR, linewidth=1.3)
+    axes.set_ylim(bottom=0)
+    axes.set_ylabel("pending requests")
+    axes.yaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+    _mark_lines(axes, marks)
+    _dates(axes)
+    return to_svg(figure, "Pending requests over time")
+
+
+def expired_over_time(timeline: list[Row], marks: Sequence[Row]) -> str:
+    """Draw the expired share of the requests that arrived in each bin of time.
+
+    The line has a gap at each bin without arrivals.
+
+    Args:
+        timeline: Rows of the table `timeline`, in order of time.
+        marks: Rows of the table `marks`: a dashed line at each `at`.
+
+    Returns:
+        SVG text.
+    """
+    figure, axes = new_figure(2.5)
+    times = [row["from_at"] for row in timeline]
+    share = [
+        row["expired"] / row["arrived"] if row["arrived"] else float("nan") for row in timeline
+    ]
+    axes.step(times, share, where="post", color=EXPIRED_COLOR, linewidth=1.3)
+    axes.plot(times, share, ".", color=EXPIRED_COLOR, markersize=2)
+    axes.set_ylim(bottom=0)
+    axes.set_ylabel("expired, by arrival")
+    axes.yaxis.set_major_formatter(PercentFormatter(1.0))
+    _mark_lines(axes, marks)
+    _dates(axes)
+    return to_svg(figure, "Share of requests that expired, over time")
+
+
+def arrivals_over_time(timeline: list[Row], bin_ms: float, marks: Sequence[Row]) -> str:
+    """Draw how many requests arrived a second, over time.
+
+    Args:
+        timeline: Rows of the table `timeline`, in order of time.
+        bin_ms: The width of its bins.
+        marks: Rows of the table `marks`: a dashed line at each `at`.
+
+    Returns:
+        SVG text.
+    """
+    figure, axes = new_figure(2.5)
+    times = [row["from_at"] for row in timeline]
+    rates = [row["arrived"] / bin_ms * 1000 for row in timeline]
+    axes.fill_between(times, rates, step="post", color=LINE_COLOR, alpha=0.18, linewidth=0)
+    axes.step(times, rates, where="post", color=LINE_COLOR, linewidth=1.3)
+    axes.set_ylim(bottom=0)
+    axes.set_ylabel("arrivals a second")
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: format_number(value)))
+    _mark_lines(axes, marks)
+    _dates(axes)
+    return to_svg(figure, "Arrivals over time")
+
+
+def waits_over_time(timeline: list[Row], marks: Sequence[Row]) -> str:
+    """Draw the median and the 99th percentile of the waiting times over time, on a log scale.
+
+    The lines have a gap at each bin without arrivals, and where a quantile is 0.
+
+    Args:
+        timeline: Rows of the table `timeline`, in order of time.
+        marks: Rows of the table `marks`: a dashed line at each `at`.
+
+    Returns:
+        SVG text.
+    """
+    figure, axes = new_figure(2.7)
+    times = [row["from_at"] for row in timeline]
+    for name, label, color in (("p99_ms", "p99", EXPIRED_COLOR), ("p50_ms", "p50", LINE_COLOR)):
+        waits = [row[name] or float("nan") for row in timeline]
+        axes.step(times, waits, where="post", color=color, linewidth=1.3, label=label)
+        axes.plot(times, waits, ".", color=color, markersize=2)
+    if any(row["p99_ms"] for row in timeline):
+        axes.set_yscale("log")
+    axes.set_ylabel("waiting time, by arrival")
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: format_ms(value)))
+    low, high = axes.get_ylim()
+    if low > 0 and high / low > _WIDE:
+        axes.yaxis.set_minor_formatter(NullFormatter())
+    elif low > 0:
+        # There may be one power of ten on the axis, or none.
+        axes.yaxis.set_minor_locator(LogLocator(subs=(1.5, 2, 3, 5, 7)))
+        axes.yaxis.set_minor_formatter(FuncFormatter(lambda value, _: format_ms(value)))
+    # Above the lines, as the 99th percentile is at the top.
+    axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, borderaxespad=0)
+    _mark_lines(axes, marks)
+    _dates(axes)
+    return to_svg(figure, "Waiting times over time")
