@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from confluent_kafka import (
     OFFSET_BEGINNING,
@@ -16,6 +17,16 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 #: Seconds.
 TIME_LIMIT = 120.0
+
+
+@dataclass(frozen=True)
+class Record:
+    """A message with its key, headers and timestamp, in milliseconds since the epoch."""
+
+    value: bytes | None
+    key: bytes | None = None
+    headers: tuple[tuple[str, bytes], ...] = ()
+    timestamp_ms: int = 0
 
 
 class Broker:
@@ -49,13 +60,20 @@ class Broker:
 
     def send(self, topic: str, values: Iterable[bytes | None], *, partitions: int = 2) -> None:
         """Send messages without keys, round-robin over the partitions."""
+        self.send_records(topic, map(Record, values), partitions=partitions)
+
+    def send_records(self, topic: str, records: Iterable[Record], *, partitions: int = 2) -> None:
+        """Send messages round-robin over the partitions; a time of 0 is the present."""
         failed: list[KafkaError] = []
         producer = Producer(self._config | {"linger.ms": 5})
-        for number, value in enumerate(values):
+        for number, record in enumerate(records):
             producer.produce(
                 topic,
-                value,
+                record.value,
+                record.key,
                 partition=number % partitions,
+                headers=list(record.headers),
+                timestamp=record.timestamp_ms,
                 on_delivery=lambda error, _: error and failed.append(error),
             )
         assert producer.flush(TIME_LIMIT) == 0

@@ -21,6 +21,7 @@ from request_purgatory.errors import InvalidArgumentError
 from request_purgatory.pipeline.output_folder import OutputExistsError
 from request_purgatory.pipeline.spark import session, workers
 from request_purgatory.pipeline.spark.archive import make_archive, requirement
+from request_purgatory.pipeline.traces.schema import EVENTS, REQUESTS
 from tests.spark.job import TIME_LIMIT, clean_environment, job, quick_spark
 from tests.spark.stream_files import (
     StreamTrace,
@@ -174,9 +175,16 @@ def test_submit_to_two_workers_and_kill_one(archive: Path, tmp_path: Path) -> No
     assert sum(line["completed"] + line["expired"] for line in lines) == 4_000
 
 
+#: A mapping of the schema to itself.
+MAPPED = [
+    *(part for name in REQUESTS.names for part in ("--map", f"{name}={name}")),
+    *(part for name in EVENTS.names for part in ("--map-events", f"{name}={name}")),
+]
+
+
 @pytest.mark.jvm
 def test_spark_connect_gives_the_same_rows(trace: StreamTrace, tmp_path: Path) -> None:
-    """Workload, replay, batch, stream, and a `Trace` with its report run on a Connect server."""
+    """Workload, replay, batch, a mapped stream, and a `Trace` with its report run on a server."""
     pytest.importorskip("grpc")
     (port,) = free_ports(1)
     server = [str(Path(pyspark.__file__).parent / "bin" / "spark-submit"), "--master", "local[2]"]
@@ -195,7 +203,7 @@ def test_spark_connect_gives_the_same_rows(trace: StreamTrace, tmp_path: Path) -
         arguments = [
             sys.executable,
             str(APPLICATION),
-            *stream_arguments(tmp_path, tmp_path, "--drain"),
+            *stream_arguments(tmp_path, tmp_path, "--drain", *MAPPED),
         ]
         with job(arguments, tmp_path / "client", SPARK_REMOTE=remote) as client:
             found = json.loads(client.wait_for_line("found: ").removeprefix("found: "))

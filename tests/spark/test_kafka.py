@@ -28,7 +28,7 @@ from request_purgatory.pipeline.stream.endpoints.connector import default_connec
 from tests.spark.checkpoints import remove_commit
 from tests.spark.job import Job, job, quick_spark
 from tests.spark.kafka_broker import BROKER, jars, kafka_jvm, running_broker
-from tests.spark.kafka_client import Broker
+from tests.spark.kafka_client import Broker, Record
 from tests.spark.stream_files import (
     Row,
     StreamTrace,
@@ -45,6 +45,9 @@ OLDER_CONNECTOR = (
     "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0",
     "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0",
 )
+
+#: A package for Avro that works with such a Spark.
+OLDER_AVRO = "org.apache.spark:spark-avro_2.13:4.1.1"
 
 # All tests run in one process: it starts the brokers, and Ivy's cache allows no two processes to
 # write the same jar.
@@ -118,6 +121,8 @@ class StreamStarter:
     ) -> AbstractContextManager[Job]:
         """Start `purgatory stream` for a block, its checkpoint in `folder`."""
         connector = [] if "--kafka-connector" in options else self._connector
+        if connector and "--avro-requests" in options:
+            connector = [connector[0], f"{connector[1]},{OLDER_AVRO}"]
         command = [
             *(
                 sys.executable,
@@ -240,6 +245,132 @@ def test_topics_to_topics_agrees_after_a_kill_between_write_and_commit(
 def late_rows(broker: Broker, topic: str) -> list[tuple[bytes | None, dict[str, Any]]]:
     """Return keys and rows of a topic of late rows."""
     return [(key, json.loads(value)) for key, value in broker.read(topic) if value is not None]
+
+
+WRITES = (
+    *("--map", "request_id=kafka_headers.trace", "--map", "host=kafka_key"),
+    *("--map", "arrived_at=at", "--map", "watch_keys=replicas", "--map", "quantifier=acks"),
+    *("--map-events", "host=kafka_key", "--map-events", "key=replica"),
+    *("--map-events", "occurred_at=kafka_timestamp"),
+    *("--time-unit", "ms", "--timeout-ms", "500", "--kafka-key", "request_id"),
+)
+#: Milliseconds since the epoch: in 2024.
+BEGIN_MS = 1_704_067_200_000
+#: Writes that wait for two of three replicas: the number, and the replicas that acknowledge it.
+ACKNOWLEDGED = [(0, "ab"), (1, "c"), (2, "abc"), (3, "")]
+
+
+def writes_and_acks(
+    write: Any, ack: Any
+) -> tuple[list[Record], list[Record], list[tuple[str, str, float]]]:
+    """Return records of writes and of acknowledgements, and the expected outcomes.
+
+    Args:
+        write: makes a value of a write's time in ms and its replicas.
+        ack: makes a value of an acknowledgement's replica.
+    """
+    requests, events, outcomes = [], [], []
+    for number, replicas in ACKNOWLEDGED:
+        at_ms = BEGIN_MS + 1_000 * number
+        header = (("trace", b"-"), ("trace", f"w{number}".encode()))
+        requests.append(Record(write(at_ms, ["a", "b", "c"]), b"node", header))
+        for delay_ms, replica in enumerate(replicas, 7):
+            events.append(Record(ack(replica), b"node", timestamp_ms=at_ms + delay_ms))
+        done = len(replicas) > 1
+        outcomes.append((f"w{number}", *(("completed", 8.0) if done else ("expired", 500.0))))
+    return requests, events, outcomes
+
+
+def assert_outcomes(broker: Broker, topic: str, expected: list[tuple[str, str, float]]) -> None:
+    """Check the outcomes of a topic, whose keys are the requests' ids."""
+    messages = broker.read(topic)
+    ended = [json.loads(value) for _, value in messages if value is not None]
+    assert [key for key, _ in messages] == [row["request_id"].encode() for row in ended]
+    found = [(row["request_id"], row["outcome"], row["waited_ms"]) for row in ended]
+    assert sorted(found) == expected
+
+
+def test_own_columns_with_keys_headers_and_times_of_records(
+    light_broker: Broker, streams: StreamStarter, tmp_path: Path
+) -> None:
+    """In JSON. A row without a header is a late row, with what else the record has."""
+    broker, names = light_broker, ("writes", "acks", "written", "written.late")
+    broker.make_topics(*names)
+    requests, events, outcomes = writes_and_acks(
+        lambda at, replicas: json.dumps({"at": at, "replicas": replicas, "acks": 2}).encode(),
+        lambda replica: json.dumps({"replica": replica}).encode(),
+    )
+    broker.send_records("writes", [*requests, Record(b'{"at":1,"replicas":"a"}', b"node")])
+    broker.send_records("acks", events)
+    streams.drain(*[f"kafka://{broker.address}/{name}" for name in names[:3]], tmp_path, *WRITES)
+    assert_outcomes(broker, "written", outcomes)
+    ((key, late),) = late_rows(broker, "written.late")
+    assert (key, late["reason"]) == (None, "null kafka_headers.trace")
+    assert json.loads(late["row"]) == {"kafka_key": "node", "value": '{"at":1,"replicas":"a"}'}
+
+
+WRITE_SCHEMA = {
+    "type": "record",
+    "name": "write",
+    "fields": [
+        {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+        {"name": "replicas", "type": {"type": "array", "items": "string"}},
+        {"name": "acks", "type": "int"},
+    ],
+}
+ACK_SCHEMA = {"type": "record", "name": "ack", "fields": [{"name": "replica", "type": "string"}]}
+
+
+def avro_long(number: int) -> bytes:
+    """Return a number as Avro writes it: zigzag, seven bits a byte, the lowest first."""
+    rest = (number << 1) ^ (number >> 63)
+    encoded = bytearray()
+    while rest > 127:
+        encoded.append(rest & 127 | 128)
+        rest >>= 7
+    return bytes([*encoded, rest])
+
+
+def avro_text(text: str) -> bytes:
+    """Return text as Avro writes it."""
+    return avro_long(len(text)) + text.encode()
+
+
+@pytest.mark.slow
+def test_own_columns_in_avro(light_broker: Broker, streams: StreamStarter, tmp_path: Path) -> None:
+    """With the five bytes of a schema registry's clients; other messages are late rows."""
+    broker, names = light_broker, ("stores", "oks", "stored", "stored.late")
+    broker.make_topics(*names)
+    header = b"\0\0\0\0\7"
+    requests, events, outcomes = writes_and_acks(
+        lambda at, replicas: b"".join([
+            header,
+            avro_long(at),
+            avro_long(len(replicas)),
+            *map(avro_text, replicas),
+            avro_long(0),
+            avro_long(2),
+        ]),
+        lambda replica: header + avro_text(replica),
+    )
+    broker.send_records("stores", [*requests, Record(header + b"\1"), Record(b"{}"), Record(None)])
+    broker.send_records("oks", events)
+    options = []
+    for name, schema in (("requests", WRITE_SCHEMA), ("events", ACK_SCHEMA)):
+        file = tmp_path / f"{name}.avsc"
+        file.write_text(json.dumps(schema))
+        options += [f"--avro-{name}", str(file)]
+    addresses = [f"kafka://{broker.address}/{name}" for name in names[:3]]
+    streams.drain(*addresses, tmp_path, *WRITES, *options, "--avro-header")
+    assert_outcomes(broker, "stored", outcomes)
+    assert sorted(
+        (row["reason"], json.loads(row["row"]).get("value"))
+        for _, row in late_rows(broker, "stored.late")
+    ) == [
+        ("invalid Avro row: no header of a schema registry", "{}"),
+        ("invalid Avro row: not a record of the schema", "\0\0\0\0\7\1"),
+        ("invalid Avro row: the value is null", None),
+    ]
 
 
 def test_topic_and_folders_can_be_combined(

@@ -90,6 +90,12 @@ def _describe_spark_failure(text: str) -> tuple[ExitCode, str]:
             return ExitCode.BAD_INPUT, message
         if any(word in text for word in _CORRUPT):
             message = "can't be read to its end; the file is damaged or not what its name says"
+            if "STREAM_FAILED" in text and ".csv" in name:
+                # Spark does not say which of the two it is.
+                message = (
+                    "can't be read: the file is damaged, or its columns are not those of the "
+                    "stream's first file, in the same order"
+                )
             return ExitCode.BAD_INPUT, f"{name}: {message}"
     lines = [line.strip() for line in text.splitlines() if line.strip()] or ["Spark failed"]
     # A Python worker's message is a traceback, whose last line is the error, and a stream's plan

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Any
 
 from cyclopts import Group, Parameter
 from rich.markup import escape
 
 from request_purgatory.cli import session
 from request_purgatory.cli.command import command, print_error
-from request_purgatory.cli.converters import LocalPath, name_value_pairs
+from request_purgatory.cli.converters import LocalPath, column_mapping, name_value_pairs
 from request_purgatory.cli.exit_codes import ExitCode
 from request_purgatory.cli.failures import describe_failure
 from request_purgatory.cli.output import Output, OutputOptions
@@ -29,8 +29,11 @@ from request_purgatory.pipeline.stream.endpoints.address import (
 from request_purgatory.pipeline.stream.endpoints.connector import (
     connector_settings,
     create_kafka_session,
+    default_avro,
+    default_connector,
 )
 from request_purgatory.pipeline.stream.endpoints.folders import FORMATS, FolderSource
+from request_purgatory.pipeline.stream.endpoints.kafka import KEYS
 from request_purgatory.pipeline.stream.job import ROUTES, StreamSettings
 from request_purgatory.pipeline.stream.metrics import (
     StreamMetrics,
@@ -40,10 +43,20 @@ from request_purgatory.pipeline.stream.metrics import (
 )
 from request_purgatory.pipeline.stream.progress import BatchProgress, print_batch
 from request_purgatory.pipeline.stream.run import StreamPlan, run_stream
+from request_purgatory.pipeline.traces.importers.imported_trace import TraceFormatError
+from request_purgatory.pipeline.traces.importers.mapping import TableMapping
+from request_purgatory.pipeline.traces.importers.row_checks import TIME_UNITS
+from request_purgatory.pipeline.traces.schema import AGGREGATES
 
 _METRICS = Group("Metrics", sort_key=7)
 
 OnBatch = Callable[[BatchProgress], object]
+
+
+def _columns(option: str, text: str) -> Any:
+    """Return the annotation of an option that maps fields to columns."""
+    parameter = Parameter(name=option, converter=column_mapping, metavar="FIELD=COLUMN", help=text)
+    return Annotated[list[str], parameter]
 
 
 @command(describe_failure)
@@ -76,6 +89,7 @@ def stream(
             "Inputs and output",
             changes={
                 "format": Parameter(choices=FORMATS),
+                "kafka_key": Parameter(choices=KEYS),
                 "kafka_options": Annotated[
                     list[str],
                     Parameter(
@@ -83,6 +97,29 @@ def stream(
                     ),
                 ],
             },
+        ),
+    ],
+    mapping: Annotated[
+        Given,
+        FieldsOf(
+            TableMapping,
+            "Own columns",
+            changes={
+                "columns": _columns(
+                    "--map",
+                    "The column of a field of requests, where inputs have other columns than the "
+                    "schema's: arrived_at, request_id, watch_keys, host and others, as in an "
+                    "import. Of a topic also kafka_key, kafka_timestamp, kafka_partition, "
+                    "kafka_offset and kafka_headers.NAME.",
+                ),
+                "event_columns": _columns(
+                    "--map-events",
+                    "The column of a field of events: key, occurred_at, host, amount.",
+                ),
+                "time_unit": Parameter(choices=tuple(TIME_UNITS), help="Unit of numeric times."),
+                "aggregate": Parameter(choices=AGGREGATES),
+            },
+            defaults={"columns": {}},
         ),
     ],
     kafka_connector: Annotated[
@@ -102,6 +139,7 @@ def stream(
         plan: The checkpoint, and when the stream ends.
         settings: The state.
         addresses: What applies to inputs and output of a kind.
+        mapping: The inputs' columns.
         kafka_connector: Spark's Kafka connector: Maven coordinates or jars, or `provided` for the
             one that Spark is installed with.
         metrics: A file to append a line of JSON to for each batch.
@@ -112,12 +150,14 @@ def stream(
     Returns:
         OK, or the code of the signal that stopped the stream.
     """
-    stream_plan = StreamPlan(
-        endpoints=parse_endpoints(requests, events, out, addresses), settings=settings, **plan
-    )
+    endpoints = parse_endpoints(requests, events, out, addresses, _mapping(mapping))
+    stream_plan = StreamPlan(endpoints=endpoints, settings=settings, **plan)
     for source in (stream_plan.endpoints.requests, stream_plan.endpoints.events):
         if isinstance(source, FolderSource):
             source.require_folder()
+    has_avro = addresses.avro_requests is not None or addresses.avro_events is not None
+    if has_avro and kafka_connector is None:
+        kafka_connector = f"{default_connector()},{default_avro()}"
     create = _session_factory((requests, events, out), kafka_connector)
     with ExitStack() as stack:
         # Before Spark starts: a file that can't be written and an address that is taken are
@@ -151,6 +191,28 @@ def stream(
         return ExitCode.OK
     print_error(f"stopped by {stop.name}; the same command resumes from {stream_plan.checkpoint}")
     return stop.exit_code
+
+
+def _mapping(given: Given) -> TableMapping | None:
+    """Return the mapping that the options say, or None.
+
+    Raises:
+        InvalidArgumentError: There is no --map, but another option of a mapping.
+        TraceFormatError: The mapping lacks a field.
+    """
+    columns = given.get("columns", {})
+    if not columns:
+        for name, value in given.items():
+            raise InvalidArgumentError(
+                "map_events" if name == "event_columns" else name, "used with --map", value
+            )
+        return None
+    if not given.get("event_columns"):
+        raise TraceFormatError(
+            "the events of a stream are an input of their own: map their columns, too, with "
+            "--map-events key=COLUMN --map-events occurred_at=COLUMN"
+        )
+    return TableMapping(**given)
 
 
 def _session_factory(addresses: tuple[str, ...], connector: str | None) -> session.SessionFactory:

@@ -61,6 +61,8 @@ _NEVER_LATE_US = 9_183_110_400_000_000
 _WATERMARK_MARK = "spark.watermarkDelayMs"
 #: Optional columns in which a source describes a row; see `delayed_operations`.
 _SOURCE_COLUMNS = (CORRUPT, RAW, SOURCE)
+#: A key of the metadata of the column `SOURCE`: the columns that each file must have.
+FILE_COLUMNS = "purgatory.fileColumns"
 
 
 @dataclass(frozen=True)
@@ -120,7 +122,7 @@ def delayed_operations(
         requests: a streaming DataFrame of `schema.REQUESTS`. Optional columns, named by constants
             of `row_checks`, describe a row's source. A malformed row has the reason in `CORRUPT`
             and its text in `RAW`. A row with nulls has the path of its Parquet file in `SOURCE`,
-            and that file must have all columns.
+            and that file must have all columns. (`map_streams` makes such DataFrames of others.)
         events: a streaming DataFrame of `schema.EVENTS`, with the same optional columns.
         settings: None is the defaults.
         ticks: a streaming DataFrame with a column `at TIMESTAMP`. A row states that, apart from the
@@ -218,6 +220,7 @@ def _packed_requests(
             "needed": needed,
             "watch_keys": F.col("watch_keys"),
         },
+        _file_columns(requests, REQUESTS),
     )
 
 
@@ -238,7 +241,13 @@ def _packed_events(
             "host": F.col("host"),
             "event_key": F.col("key"),
         },
+        _file_columns(events, EVENTS),
     )
+
+
+def _file_columns(table: DataFrame, schema: T.StructType) -> tuple[str, ...]:
+    """Return the columns that the files of `SOURCE` must have: those of `schema`, unless mapped."""
+    return tuple((table.schema[SOURCE].metadata or {}).get(FILE_COLUMNS, schema.names))
 
 
 def _checked(
@@ -282,6 +291,7 @@ def _pack(
     shard_hash: Column,
     settings: StreamSettings,
     columns: dict[str, Column],
+    file_columns: tuple[str, ...],
 ) -> DataFrame:
     """Return rows packed into blobs by shard, of `rows.PACKED_SCHEMA`.
 
@@ -291,6 +301,7 @@ def _pack(
         shard_hash: what decides a row's shard.
         settings: the number of shards.
         columns: the columns of `rows.INPUT_SCHEMAS[kind]`.
+        file_columns: the columns that the files of `SOURCE` must have.
     """
     # An unusable row may lack the columns that decide its shard. Any shard can report it.
     shard = (
@@ -306,7 +317,6 @@ def _pack(
         F.col("row"),
         F.col(SOURCE),
     ]
-    names = tuple((REQUESTS if kind == rows.REQUESTS else EVENTS).names)
     unpacked = table.select(*common, *[column.alias(name) for name, column in columns.items()])
 
     def pack_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -316,7 +326,7 @@ def _pack(
             # its own to before that.
             batch = batch.filter(batch.column("is_row"))
             for file in batch.column(SOURCE).drop_null().unique().to_pylist():
-                require_parquet_columns(file, names)
+                require_parquet_columns(file, file_columns)
             good = batch.column("reason").is_null()
             blobs = [
                 *rows.pack_by_shard(batch.filter(good), kind),

@@ -1,5 +1,6 @@
 """A stream's inputs and outputs: folders, Kafka topics, generated load; and its ticks."""
 
+from request_purgatory.pipeline.stream.endpoints.avro_rows import AvroMessages
 from request_purgatory.pipeline.stream.endpoints.endpoint import (
     EndpointError,
     Endpoints,
@@ -21,6 +22,7 @@ from request_purgatory.pipeline.stream.endpoints.ticks import clock_ticks, folde
 
 __all__ = [
     "FORMATS",
+    "AvroMessages",
     "EndpointError",
     "Endpoints",
     "FolderSink",

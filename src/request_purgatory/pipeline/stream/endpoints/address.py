@@ -9,14 +9,20 @@ from pathlib import Path
 from urllib.parse import parse_qsl, urlsplit
 
 from request_purgatory.errors import InvalidArgumentError
+from request_purgatory.pipeline.stream.endpoints.avro_rows import AvroMessages
 from request_purgatory.pipeline.stream.endpoints.endpoint import Endpoints, Sink, Source
-from request_purgatory.pipeline.stream.endpoints.folders import FolderSink, FolderSource
+from request_purgatory.pipeline.stream.endpoints.folders import (
+    OUTPUT_FORMATS,
+    FolderSink,
+    FolderSource,
+)
 from request_purgatory.pipeline.stream.endpoints.kafka import (
     KafkaCluster,
     KafkaSink,
     KafkaSource,
 )
 from request_purgatory.pipeline.stream.endpoints.rate import RateSource
+from request_purgatory.pipeline.traces.importers.mapping import TableMapping
 
 KAFKA = "kafka://"
 RATE = "rate://"
@@ -33,19 +39,35 @@ class AddressOptions:
     """Options that apply to all addresses of a kind.
 
     Attributes:
-        format: the format of all files: parquet, or json with one row in each line.
+        format: the format of all files: parquet, or json with one row in each line; or, with a
+            mapping, csv, with an output in parquet.
         files_per_batch: the largest number of new files of an input folder in one micro-batch;
             unlimited by default.
         rows_per_batch: the largest number of messages of an input topic in one micro-batch;
             unlimited by default.
         kafka_options: options of Kafka's clients as pairs of name and value, such as
             security.protocol=SSL.
+        kafka_key: the column of outcomes that is the key of the output's messages: host, or
+            request_id.
+        avro_requests: a file with the Avro schema of the requests' messages, which are JSON
+            otherwise. Needs a mapping.
+        avro_events: the same for the events' messages.
+        avro_header: messages in Avro begin with a schema registry's five bytes, which are skipped.
     """
 
     format: str = "parquet"
     files_per_batch: int | None = None
     rows_per_batch: int | None = None
     kafka_options: Sequence[tuple[str, str]] = field(default=(), repr=False)
+    kafka_key: str = "host"
+    avro_requests: Path | None = None
+    avro_events: Path | None = None
+    avro_header: bool = False
+
+    def avro(self, name: str) -> AvroMessages | None:
+        """Return how the messages of requests or of events are written in Avro, or None."""
+        file = self.avro_requests if name == "requests" else self.avro_events
+        return None if file is None else AvroMessages(file, self.avro_header)
 
 
 def is_kafka_address(address: str) -> bool:
@@ -54,7 +76,11 @@ def is_kafka_address(address: str) -> bool:
 
 
 def parse_endpoints(
-    requests: str, events: str, out: str, options: AddressOptions | None = None
+    requests: str,
+    events: str,
+    out: str,
+    options: AddressOptions | None = None,
+    mapping: TableMapping | None = None,
 ) -> Endpoints:
     """Return the endpoints that three addresses name.
 
@@ -67,10 +93,12 @@ def parse_endpoints(
         events: the address of the input of events.
         out: the address of the output.
         options: None is the defaults.
+        mapping: the inputs' columns; None if they are those of the schema.
 
     Raises:
         InvalidArgumentError: an address has none of these forms, or an option is given for a kind
             of address that does not occur.
+        TraceFormatError: the mapping lacks a field.
     """
     options = options or AddressOptions()
     has_topic_input = is_kafka_address(requests) or is_kafka_address(events)
@@ -88,10 +116,48 @@ def parse_endpoints(
     _require_use(
         "files_per_batch", options.files_per_batch, has_folder_input, "used with an input folder"
     )
+    _require_mapping_suits(requests, events, options, mapping)
+    _require_use(
+        "kafka_key",
+        options.kafka_key if options.kafka_key != "host" else None,
+        is_kafka_address(out),
+        f"used with a {KAFKA} output",
+    )
     return Endpoints(
         _source("requests", requests, options, ("hosts", "keys", "timeout_ms")),
         _source("events", events, options, ("hosts", "keys")),
         _sink(out, options),
+        mapping,
+    )
+
+
+def _require_mapping_suits(
+    requests: str, events: str, options: AddressOptions, mapping: TableMapping | None
+) -> None:
+    """Check that a mapping is given where one is needed, and not where it can't be used.
+
+    Raises:
+        InvalidArgumentError: It is not so.
+    """
+    for name, address in (("requests", requests), ("events", events)):
+        avro = options.avro(name)
+        _require_use(
+            f"avro_{name}",
+            None if avro is None else str(avro.schema_file),
+            is_kafka_address(address) and mapping is not None,
+            f"used with a {KAFKA} input and with --map",
+        )
+        if mapping is not None and address.startswith(RATE):
+            raise InvalidArgumentError(name, "a folder or a topic, with --map", address)
+    has_avro = options.avro_requests is not None or options.avro_events is not None
+    _require_use(
+        "avro_header", options.avro_header, has_avro, "used with --avro-requests or --avro-events"
+    )
+    _require_use(
+        "format",
+        options.format if options.format not in OUTPUT_FORMATS else None,
+        mapping is not None,
+        f"one of {', '.join(OUTPUT_FORMATS)} without --map",
     )
 
 
@@ -105,7 +171,7 @@ def _source(
 ) -> Source:
     if is_kafka_address(address):
         cluster, topic = _topic(name, address, options)
-        return KafkaSource(cluster, topic, options.rows_per_batch)
+        return KafkaSource(cluster, topic, options.rows_per_batch, options.avro(name))
     if address.startswith(RATE):
         return _rate(name, address, rate_parameters)
     return FolderSource(
@@ -115,8 +181,10 @@ def _source(
 
 def _sink(address: str, options: AddressOptions) -> Sink:
     if is_kafka_address(address):
-        return KafkaSink(*_topic("out", address, options))
-    return FolderSink(_folder("out", address, _SINK_FORMS), options.format)
+        return KafkaSink(*_topic("out", address, options), options.kafka_key)
+    # CSV would lose the types of outcomes.
+    format = options.format if options.format in OUTPUT_FORMATS else "parquet"
+    return FolderSink(_folder("out", address, _SINK_FORMS), format)
 
 
 def _topic(name: str, address: str, options: AddressOptions) -> tuple[KafkaCluster, str]:

@@ -47,6 +47,19 @@ def spark_jvm(spark: SparkSession) -> Any:
 def default_connector() -> str:
     """Return the Maven coordinates of the connector for the installed Spark and its Scala.
 
+    Raises what `_package` raises.
+    """
+    return _package("spark-sql-kafka-0-10")
+
+
+def default_avro() -> str:
+    """Return the Maven coordinates of Spark's package for Avro, like those of the connector."""
+    return _package("spark-avro")
+
+
+def _package(artifact: str) -> str:
+    """Return the Maven coordinates of a package for the installed Spark and its Scala.
+
     Raises:
         ConnectorError: Spark's own jar, whose name has both versions, was not found.
     """
@@ -60,7 +73,7 @@ def default_connector() -> str:
             "connector with --kafka-connector GROUP:ARTIFACT:VERSION"
         )
     scala, version = found[0].groups()
-    return f"org.apache.spark:spark-sql-kafka-0-10_{scala}:{version}"
+    return f"org.apache.spark:{artifact}_{scala}:{version}"
 
 
 def connector_settings(connector: str | None) -> dict[str, str]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T  # noqa: N812
 
+from request_purgatory.pipeline.stream.mapped_streams import map_streams, require_stream_mapping
+from request_purgatory.pipeline.traces.importers.mapping import TableMapping
 from request_purgatory.pipeline.traces.schema import EVENTS, REQUESTS
 
 
@@ -47,6 +50,24 @@ class Source(Protocol):
         """
         ...
 
+    def read_columns(
+        self, spark: SparkSession, columns: Iterable[str], lists: Collection[str]
+    ) -> DataFrame:
+        """Return columns of the user's, for a mapping, as a streaming DataFrame.
+
+        Like the result of `read`, it may have columns that describe malformed rows.
+
+        Args:
+            spark: the session.
+            columns: the columns' names.
+            lists: columns that may be arrays, where the input itself does not say which are.
+
+        Raises:
+            EndpointError: the input does not exist, or takes no mapping.
+            TraceFormatError: the input does not exist, or lacks a column.
+        """
+        ...
+
 
 class Sink(Protocol):
     """An output, for rows of `job.RESULTS`."""
@@ -73,11 +94,22 @@ class Endpoints:
         requests: the input of requests.
         events: the input of events.
         out: the output.
+        mapping: the columns of the inputs, if they are not those of the schema.
     """
 
     requests: Source
     events: Source
     out: Sink
+    mapping: TableMapping | None = None
+
+    def __post_init__(self) -> None:
+        """Check the mapping.
+
+        Raises:
+            TraceFormatError: it lacks a field.
+        """
+        if self.mapping is not None:
+            require_stream_mapping(self.mapping)
 
     def identities(self, spark: SparkSession) -> dict[str, str]:
         """Return the identities of all three by name, for the checkpoint's record.
@@ -89,6 +121,15 @@ class Endpoints:
     def read(self, spark: SparkSession) -> tuple[DataFrame, DataFrame]:
         """Return requests and events as streaming DataFrames.
 
-        Raises what `Source.read` raises.
+        Raises what `Source.read` or `Source.read_columns` raise.
         """
-        return self.requests.read(spark, REQUESTS), self.events.read(spark, EVENTS)
+        mapping = self.mapping
+        if mapping is None:
+            return self.requests.read(spark, REQUESTS), self.events.read(spark, EVENTS)
+        return map_streams(
+            self.requests.read_columns(spark, mapping.input_columns, mapping.list_columns),
+            mapping,
+            events=self.events.read_columns(
+                spark, list(dict.fromkeys(mapping.event_columns.values())), ()
+            ),
+        )

@@ -1,7 +1,8 @@
-"""Folders of Parquet or JSON files as a stream's inputs and output."""
+"""Folders of files as a stream's inputs and output."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
@@ -10,9 +11,14 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
+from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from request_purgatory.errors import InvalidArgumentError
-from request_purgatory.pipeline.stream.endpoints.json_rows import read_json_rows
+from request_purgatory.pipeline.stream.endpoints.folder_columns import (
+    read_csv_columns,
+    read_parquet_columns,
+)
+from request_purgatory.pipeline.stream.endpoints.json_rows import read_json_fields, read_json_rows
 from request_purgatory.pipeline.traces.importers.imported_trace import TraceFormatError
 from request_purgatory.pipeline.traces.importers.row_checks import SOURCE
 from request_purgatory.pipeline.traces.importers.table_files import (
@@ -23,7 +29,9 @@ from request_purgatory.pipeline.traces.importers.table_files import (
 )
 from request_purgatory.pipeline.traces.schema import JSON_OPTIONS, require
 
-FORMATS = ("parquet", "json")
+OUTPUT_FORMATS = ("parquet", "json")
+#: Tables of the schema have arrays, which CSV has not: it needs a mapping.
+FORMATS = (*OUTPUT_FORMATS, "csv")
 
 
 @dataclass(frozen=True)
@@ -35,7 +43,7 @@ class FolderSource:
 
     Attributes:
         folder: the folder.
-        format: one of `FORMATS`; a JSON file has one row in each line.
+        format: one of `FORMATS`; a JSON file has one row in each line. A CSV file has a header.
         files_per_batch: the largest number of new files in one micro-batch; None is unlimited.
     """
 
@@ -50,7 +58,7 @@ class FolderSource:
         Raises:
             InvalidArgumentError: the format is unknown, or `files_per_batch` is less than 1.
         """
-        _check_format(self.format)
+        _check_format(self.format, FORMATS)
         if self.files_per_batch is not None and self.files_per_batch < 1:
             raise InvalidArgumentError("files_per_batch", "at least 1", self.files_per_batch)
 
@@ -75,22 +83,15 @@ class FolderSource:
         Raises:
             TraceFormatError: the folder does not exist.
             SchemaError: Parquet files that exist lack a column, or have one of another type.
+            InvalidArgumentError: the files are CSV.
         """
-        self.require_folder()
-        reader = spark.readStream
-        if self.files_per_batch is not None:
-            reader = reader.option("maxFilesPerTrigger", self.files_per_batch)
+        reader = self._reader(spark)
+        if self.format == "csv":
+            raise InvalidArgumentError("format", "parquet or json without a mapping", self.format)
         if self.format == "json":
-            # Read as text, so that a malformed line can be reported unchanged. A file may begin
-            # with a byte order mark.
-            lines = reader.text(spark_read_path(self.folder)).select(
-                F.ltrim("value", F.lit("\ufeff")).alias("value")
-            )
-            return read_json_rows(lines.where(F.trim("value") != ""), schema)
+            return read_json_rows(self._lines(reader), schema)
         if any(self.folder.rglob("*.parquet")):
             require(read_parquet(spark, self.folder), schema, str(self.folder))
-        # Fail on unreadable files even if spark-defaults.conf says to skip them.
-        reader = reader.option("ignoreCorruptFiles", "false").option("ignoreMissingFiles", "false")
         rows = reader.schema(schema).parquet(spark_read_path(self.folder))
         # Spark returns nulls for a column that a file lacks. So a row with nulls names its file,
         # whose columns are then checked.
@@ -99,6 +100,47 @@ class FolderSource:
             *schema.names, F.when(has_null, F.col("_metadata.file_path")).alias(SOURCE)
         )
 
+    def read_columns(
+        self, spark: SparkSession, columns: Iterable[str], lists: Collection[str]
+    ) -> DataFrame:
+        """Return columns of any names as a streaming DataFrame.
+
+        Those of CSV and Parquet are the first file's; those of JSON are fields of the objects.
+
+        Args:
+            spark: the session.
+            columns: the columns.
+            lists: fields of JSON that may be arrays.
+
+        Raises:
+            TraceFormatError: the folder does not exist, or has no CSV or Parquet file; or its first
+                file lacks a column.
+        """
+        reader = self._reader(spark)
+        if self.format == "json":
+            return read_json_fields(self._lines(reader), columns, lists).drop("value")
+        if self.format == "csv":
+            return read_csv_columns(reader, self.folder, columns)
+        return read_parquet_columns(spark, reader, self.folder, columns)
+
+    def _reader(self, spark: SparkSession) -> DataStreamReader:
+        self.require_folder()
+        # Fail on unreadable files even if spark-defaults.conf says to skip them.
+        reader = spark.readStream.option("ignoreCorruptFiles", "false").option(
+            "ignoreMissingFiles", "false"
+        )
+        if self.files_per_batch is not None:
+            reader = reader.option("maxFilesPerTrigger", self.files_per_batch)
+        return reader
+
+    def _lines(self, reader: DataStreamReader) -> DataFrame:
+        """Return lines as text, so that a malformed one can be reported unchanged."""
+        # A file may begin with a byte order mark.
+        lines = reader.text(spark_read_path(self.folder)).select(
+            F.ltrim("value", F.lit("\ufeff")).alias("value")
+        )
+        return lines.where(F.trim("value") != "")
+
 
 @dataclass(frozen=True)
 class FolderSink:
@@ -106,7 +148,7 @@ class FolderSink:
 
     Attributes:
         folder: the folder, created if it does not exist.
-        format: one of `FORMATS`.
+        format: one of `OUTPUT_FORMATS`.
     """
 
     folder: Path
@@ -114,7 +156,7 @@ class FolderSink:
 
     def __post_init__(self) -> None:
         """Check the format."""
-        _check_format(self.format)
+        _check_format(self.format, OUTPUT_FORMATS)
 
     @property
     def locations(self) -> tuple[str, str]:
@@ -137,9 +179,9 @@ class FolderSink:
         return writer.outputMode("append")
 
 
-def _check_format(name: str) -> None:
-    if name not in FORMATS:
-        raise InvalidArgumentError("format", f"one of {', '.join(FORMATS)}", name)
+def _check_format(name: str, known: tuple[str, ...]) -> None:
+    if name not in known:
+        raise InvalidArgumentError("format", f"one of {', '.join(known)}", name)
 
 
 def _identity(folder: Path, format_name: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,11 +13,15 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
 from request_purgatory.errors import InvalidArgumentError
+from request_purgatory.pipeline.stream.endpoints.avro_rows import AvroMessages
 from request_purgatory.pipeline.stream.endpoints.connector import spark_jvm
 from request_purgatory.pipeline.stream.endpoints.endpoint import EndpointError
 from request_purgatory.pipeline.stream.endpoints.json_rows import read_json_rows, to_json_row
+from request_purgatory.pipeline.stream.endpoints.kafka_records import needs_headers, read_records
 
 LATE_SUFFIX = ".late"
+#: Columns of outcomes that may be the keys of messages.
+KEYS = ("host", "request_id")
 
 #: Options of Spark's source that may be given. All others are Kafka's, whose names have no capital
 #: letters.
@@ -123,7 +127,9 @@ class KafkaCluster:
 
 @dataclass(frozen=True)
 class KafkaSource:
-    """A topic whose values are JSON rows, one for each message. Keys and headers are ignored.
+    """A topic whose values are JSON rows, one for each message.
+
+    Without a mapping, keys and headers are ignored.
 
     A new checkpoint starts at the earliest message, or at `startingOffsets`. An existing one
     resumes where it stopped. Messages that Kafka has deleted before they were read end the stream
@@ -134,11 +140,13 @@ class KafkaSource:
         topic: its name.
         rows_per_batch: the largest number of messages in one micro-batch, over all partitions; None
             is unlimited.
+        avro: how values are written in Avro, which needs a mapping; None for JSON.
     """
 
     cluster: KafkaCluster
     topic: str
     rows_per_batch: int | None = None
+    avro: AvroMessages | None = None
     unbounded = False
 
     def __post_init__(self) -> None:
@@ -160,8 +168,26 @@ class KafkaSource:
         return f"topic {self.topic} of Kafka cluster {cluster}"
 
     def read(self, spark: SparkSession, schema: T.StructType) -> DataFrame:
-        """Return the rows as a streaming DataFrame; see `read_json_rows` for malformed ones."""
+        """Return the rows as a streaming DataFrame; see `read_json_rows` for malformed ones.
+
+        Raises:
+            InvalidArgumentError: the values are Avro.
+        """
+        if self.avro is not None:
+            raise InvalidArgumentError("avro", "given with a mapping", self.avro)
+        return read_json_rows(self._records(spark).select("value"), schema)
+
+    def read_columns(
+        self, spark: SparkSession, columns: Iterable[str], lists: Collection[str]
+    ) -> DataFrame:
+        """Return columns of the records as a streaming DataFrame; see `read_records`."""
+        columns = list(columns)
+        headers = {"includeHeaders": "true"} if needs_headers(columns) else {}
+        return read_records(self._records(spark, **headers), columns, lists, self.avro)
+
+    def _records(self, spark: SparkSession, **more: str) -> DataFrame:
         options = self.cluster.spark_options(**{
+            **more,
             "startingOffsets": "earliest",
             "failOnDataLoss": "true",
             # Messages of aborted transactions are not rows.
@@ -175,26 +201,35 @@ class KafkaSource:
         if self.rows_per_batch is not None:
             options["maxOffsetsPerTrigger"] = str(self.rows_per_batch)
         reader = spark.readStream.format("kafka").options(**options).option("subscribe", self.topic)
-        return read_json_rows(reader.load().select("value"), schema)
+        return reader.load()
 
 
 @dataclass(frozen=True)
 class KafkaSink:
     """A topic for outcomes, and one for late rows, named like the first with the suffix `.late`.
 
-    Values are rows of `job.RESULTS` as JSON, and keys their hosts. Each row is written at least
-    once: after a failure a batch is written again, with the same rows.
+    Values are rows of `job.RESULTS` as JSON. Each row is written at least once: after a failure a
+    batch is written again, with the same rows.
 
     Attributes:
         cluster: the topics' cluster.
         topic: the name of the topic for outcomes.
+        key: the column that is the messages' key, one of `KEYS`. A late row without such a field
+            has no key.
     """
 
     cluster: KafkaCluster
     topic: str
+    key: str = "host"
 
     def __post_init__(self) -> None:
-        """Check the topics' names."""
+        """Check the topics' names and the key.
+
+        Raises:
+            InvalidArgumentError: a name is not a topic's, or the key is unknown.
+        """
+        if self.key not in KEYS:
+            raise InvalidArgumentError("kafka_key", f"one of {', '.join(KEYS)}", self.key)
         _check_topic(self.topic)
         _check_topic(self.late_topic)
 
@@ -220,7 +255,7 @@ class KafkaSink:
         """Return a `DataStreamWriter`, which still needs a checkpoint and a trigger."""
         is_late = F.col("kind") == "late"
         messages = results.select(
-            F.coalesce("host", F.get_json_object("row", "$.host")).alias("key"),
+            F.coalesce(self.key, F.get_json_object("row", f"$.{self.key}")).alias("key"),
             to_json_row(results.columns).alias("value"),
             F.when(is_late, F.lit(self.late_topic)).otherwise(F.lit(self.topic)).alias("topic"),
         )

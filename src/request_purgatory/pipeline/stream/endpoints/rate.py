@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -9,6 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
 from request_purgatory.errors import InvalidArgumentError
+from request_purgatory.pipeline.stream.endpoints.endpoint import EndpointError
 from request_purgatory.pipeline.traces.schema import MAX_TIMEOUT_MS
 
 REQUEST_TYPE = "rate"
@@ -82,6 +84,19 @@ class RateSource:
             "amount": F.lit(1.0),
         }
         return rows.select(*[columns[name].alias(name) for name in schema.names])
+
+    def read_columns(
+        self,
+        spark: SparkSession,  # noqa: ARG002 - a source's arguments
+        columns: Iterable[str],  # noqa: ARG002
+        lists: Collection[str],  # noqa: ARG002
+    ) -> DataFrame:
+        """Refuse a mapping.
+
+        Raises:
+            EndpointError: always.
+        """
+        raise EndpointError("a generated load has the columns of the schema, and takes no mapping")
 
 
 def _hash_below(count: int, *salt: Column) -> Column:

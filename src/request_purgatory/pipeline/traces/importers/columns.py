@@ -8,7 +8,10 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812
 
-from request_purgatory.pipeline.traces.importers.imported_trace import ImportedTrace
+from request_purgatory.pipeline.traces.importers.imported_trace import (
+    ImportedTrace,
+    TraceFormatError,
+)
 from request_purgatory.pipeline.traces.importers.mapping import TableMapping
 from request_purgatory.pipeline.traces.importers.repeats import IS_FIRST, flag_repeated, mark_chains
 from request_purgatory.pipeline.traces.importers.row_checks import (
@@ -73,8 +76,13 @@ def map_tables(
 
     Raises:
         TraceFormatError: A table lacks a column, or a column has a type that can't hold its field;
-            or there are events and no mapping of them, or the reverse.
+            there are events and no mapping of them, or the reverse; or a table is a stream.
     """
+    if requests.isStreaming or (events is not None and events.isStreaming):
+        raise TraceFormatError(
+            "map_tables takes tables; streaming DataFrames are mapped by map_streams of "
+            "request_purgatory.pipeline.stream"
+        )
     require_table_columns(requests, mapping.input_columns, "requests")
     rows = _with_whole_row(requests, "requests")
     if events is None:
@@ -144,7 +152,7 @@ def map_rows(
             mapping of them, or the reverse.
     """
     mapping.require_events(event_rows is not None)
-    values = _request_values(rows, mapping)
+    values = request_values(rows, mapping)
     parsed = rows.select(*_WHOLE, *[column.alias(name) for name, column in values.columns.items()])
     if "service_ms" in mapping.columns:
         parsed = parsed.withColumn("ended_us", add_ms(F.col("arrived_us"), F.col("service_ms")))
@@ -197,7 +205,7 @@ def _add_events(
     trace: ImportedTrace, rows: DataFrame, mapping: TableMapping, *, cache: bool
 ) -> None:
     """Replace a trace's events by those of a table of their own."""
-    values = _event_values(rows, mapping)
+    values = event_values(rows, mapping)
     parsed = rows.select(*_WHOLE, *[column.alias(name) for name, column in values.columns.items()])
     flagged = flag_rejects(parsed, [malformed_check(), *values.checks])
     if cache:
@@ -220,8 +228,16 @@ def _ends(accepted: DataFrame) -> DataFrame:
     )
 
 
-def _request_values(rows: DataFrame, mapping: TableMapping) -> Values:
-    """Return the fields of requests, with times as `arrived_us` and `ended_us`."""
+def request_values(rows: DataFrame, mapping: TableMapping) -> Values:
+    """Return the fields of requests, with times as `arrived_us` and `ended_us`.
+
+    Args:
+        rows: The table of requests.
+        mapping: The columns of the fields.
+
+    Raises:
+        TraceFormatError: A column has a type that can't hold its field.
+    """
     columns = mapping.columns
     values = Values()
 
@@ -270,8 +286,16 @@ def _request_values(rows: DataFrame, mapping: TableMapping) -> Values:
     return values
 
 
-def _event_values(rows: DataFrame, mapping: TableMapping) -> Values:
-    """Return the fields of events, with the time as `occurred_us`."""
+def event_values(rows: DataFrame, mapping: TableMapping) -> Values:
+    """Return the fields of events, with the time as `occurred_us`.
+
+    Args:
+        rows: The table of events.
+        mapping: The columns of the fields.
+
+    Raises:
+        TraceFormatError: A column has a type that can't hold its field.
+    """
     columns = mapping.event_columns
     values = Values()
     if "host" in columns:

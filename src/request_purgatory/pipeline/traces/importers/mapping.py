@@ -157,6 +157,13 @@ class TableMapping:
         return list(dict.fromkeys([*names, *self.key_columns]))
 
     @property
+    def list_columns(self) -> tuple[str, ...]:
+        """The column of `watch_keys` if it may be an array: the only one, of no other field."""
+        others = [column for name, column in self.columns.items() if name != "watch_keys"]
+        keys = self.key_columns
+        return keys if len(keys) == 1 and keys[0] not in others else ()
+
+    @property
     def constant_quantifier(self) -> str:
         """The quantifier of requests, unless a column has it."""
         return self.quantifier or ("all" if self.key_columns else "any")

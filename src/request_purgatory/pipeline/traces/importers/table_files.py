@@ -366,7 +366,7 @@ def _read_parquet(spark: SparkSession, files: list[Path], required: list[str]) -
     rows = read_parquet(spark, *files)
     whole = F.to_json(F.struct(*[F.col(quote_column(name)) for name in rows.columns]), JSON_ZONE)
     wanted = [
-        _without_nanoseconds(F.col(quote_column(name)), first[name][1]).alias(name)
+        without_nanoseconds(F.col(quote_column(name)), first[name][1]).alias(name)
         for name in required
     ]
     return rows.select(
@@ -381,7 +381,7 @@ def _storage_type(kind: pa.DataType) -> pa.DataType:
     return pa.string() if pa.types.is_large_string(kind) or pa.types.is_string_view(kind) else kind
 
 
-def _without_nanoseconds(column: Column, kind: pa.DataType) -> Column:
+def without_nanoseconds(column: Column, kind: pa.DataType) -> Column:
     """Return a column of nanosecond timestamps as Spark timestamps, rounded down to microseconds.
 
     They are read as integers (`read_parquet`). Other columns are returned unchanged.
