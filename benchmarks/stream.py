@@ -27,7 +27,11 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from benchmarks import peers
 from benchmarks.question import Case
 from benchmarks.stream_data import StreamData
-from request_purgatory.pipeline.spark.session import apply_stream_settings, create_session
+from request_purgatory.pipeline.spark.session import (
+    apply_stream_settings,
+    create_session,
+    local_checkpoint_settings,
+)
 from request_purgatory.pipeline.stream import StreamSettings, delayed_operations
 from request_purgatory.pipeline.traces.schema import COMPLETED, EVENTS, EXPIRED, REQUESTS
 
@@ -107,6 +111,8 @@ def measure(
     try:
         with _restore_settings(spark):
             apply_stream_settings(spark)
+            for name, value in local_checkpoint_settings(spark).items():
+                spark.conf.set(name, value)
             spark.conf.set("spark.sql.streaming.numRecentProgressUpdates", "1000")
             tables = [
                 spark.readStream

@@ -17,6 +17,7 @@ def streaming(spark: SparkSession) -> Iterator[SparkSession]:
     names = (
         "spark.sql.shuffle.partitions",
         "spark.sql.execution.arrow.maxRecordsPerBatch",
+        "spark.sql.execution.arrow.maxBytesPerBatch",
         *CODE_GENERATION,
     )
     before = {name: spark.conf.get(name) for name in names}

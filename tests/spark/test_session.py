@@ -43,3 +43,17 @@ def test_java_options_of_the_caller_are_added(spark: SparkSession) -> None:
     log_settings = Path(session.__file__).with_name("log4j2.properties").as_uri()
     assert f"-Dlog4j2.configurationFile={log_settings}" in options
     assert set(JAVA_OPTIONS.split()) <= set(options)
+
+
+def test_local_checkpoints_have_a_file_manager_that_starts_no_programs(spark: SparkSession) -> None:
+    """The class is one of Spark's; a choice of the session's own is kept."""
+    settings = session.local_checkpoint_settings(spark)
+    ((name, class_name),) = settings.items()
+    assert name == "spark.sql.streaming.checkpointFileManagerClass"
+    jvm = spark.sparkContext._jvm
+    assert jvm is not None
+    parts = jvm.java.lang.Class.forName(class_name).getInterfaces()
+    assert any(part.getName().endswith(".CheckpointFileManager") for part in parts)
+    own = spark.newSession()
+    own.conf.set(name, "org.example.Manager")
+    assert session.local_checkpoint_settings(own) == {}

@@ -17,6 +17,7 @@ from request_purgatory.pipeline.output_folder import write_text_durably
 from request_purgatory.pipeline.spark.session import (
     apply_stream_settings,
     close_session_beside,
+    local_checkpoint_settings,
     session_beside,
 )
 from request_purgatory.pipeline.spark.workers import require_driver_python, require_workers
@@ -136,7 +137,7 @@ def run_stream(
     require_compatible_checkpoint(plan.checkpoint, plan.settings, identities | {"ticks": ticks})
     require_workers(spark, plan.checkpoint)
     require_driver_python(spark)
-    own = session_beside(spark, {})
+    own = session_beside(spark, local_checkpoint_settings(spark))
     apply_stream_settings(own)
     listener = ProgressListener(on_batch)
     own.streams.addListener(listener)
