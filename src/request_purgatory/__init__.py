@@ -20,7 +20,7 @@ from request_purgatory.errors import (
     TaskInUseError,
     TimerClosedError,
 )
-from request_purgatory.metrics import PurgatoryMetrics
+from request_purgatory.purgatory.counters import PurgatoryMetrics
 from request_purgatory.purgatory.legacy import LegacyPurgatory
 from request_purgatory.purgatory.operation import DelayedOperation, Outcome
 from request_purgatory.purgatory.purgatory import DelayedOperationPurgatory

@@ -15,9 +15,10 @@ from request_purgatory import InvalidArgumentError, TimerTask
 from request_purgatory._native import primitives, states
 
 CORE = (
-    *("clock", "metrics", "_native.parker", "_native.primitives"),
+    *("clock", "_native.parker", "_native.primitives"),
     *(
         "purgatory.core",
+        "purgatory.counters",
         "purgatory.hold",
         "purgatory.legacy",
         "purgatory.operation",

@@ -21,8 +21,8 @@ from request_purgatory.errors import (
     PurgatoryClosedError,
     whole_number,
 )
-from request_purgatory.metrics import PurgatoryMetrics
 from request_purgatory.purgatory.core import PurgatoryCore, checked_keys, raise_last
+from request_purgatory.purgatory.counters import PurgatoryMetrics
 from request_purgatory.purgatory.hold import HoldOperation, timeout_to_ms
 from request_purgatory.purgatory.operation import DelayedOperation, Outcome
 from request_purgatory.purgatory.quorum import FutureLike, Quorum, QuorumOperation

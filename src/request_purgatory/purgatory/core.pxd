@@ -2,7 +2,7 @@ cimport cython
 
 from request_purgatory._native cimport hiding, linked_list, primitives, states
 from request_purgatory.clock cimport Clock
-from request_purgatory.metrics cimport PurgatoryCounters
+from request_purgatory.purgatory.counters cimport PurgatoryCounters
 from request_purgatory.purgatory.operation cimport DelayedOperation, OperationHost
 from request_purgatory.purgatory.purge_backlog cimport PurgeBacklog
 from request_purgatory.timer.timer cimport SystemTimer

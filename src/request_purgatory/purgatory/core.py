@@ -19,8 +19,8 @@ from request_purgatory.errors import (
     TaskInUseError,
     TimerClosedError,
 )
-from request_purgatory.metrics import PurgatoryCounters, PurgatoryMetrics
 from request_purgatory.purgatory import nested_checks
+from request_purgatory.purgatory.counters import PurgatoryCounters, PurgatoryMetrics
 from request_purgatory.purgatory.hold import timeout_to_ms
 from request_purgatory.purgatory.operation import DelayedOperation, OperationHost
 from request_purgatory.purgatory.purge_backlog import PurgeBacklog

@@ -14,7 +14,7 @@ from request_purgatory import (
     ManualClock,
     TimerClosedError,
 )
-from request_purgatory.metrics import PurgatoryMetrics
+from request_purgatory.purgatory.counters import PurgatoryMetrics
 from request_purgatory.purgatory.legacy import DelayQueueTimer
 from tests.conftest import MakePurgatory
 from tests.support.pending import watch

@@ -1,7 +1,7 @@
 cimport cython
 
 from request_purgatory.clock cimport ManualClock
-from request_purgatory.metrics cimport PurgatoryCounters
+from request_purgatory.purgatory.counters cimport PurgatoryCounters
 from request_purgatory.pipeline.outcomes.end_recorder cimport EndRecorder
 from request_purgatory.pipeline.outcomes.key_state cimport KeyState, KeyWait
 from request_purgatory.pipeline.outcomes.trace_operation cimport TraceOperation

@@ -13,6 +13,7 @@ cdef class PurgatoryCounters:
     cdef readonly long long cancelled
     cdef readonly long long estimate
     cdef readonly long long since_purge
+    cdef readonly long long total_wait_ms
     cdef readonly long long purges
     cdef readonly long long purged
     cdef readonly long long callback_errors

@@ -8,7 +8,7 @@ import pytest
 
 from request_purgatory import DelayedOperationPurgatory, ManualClock, PurgatoryMetrics
 from request_purgatory._native import states
-from request_purgatory.metrics import WAIT_BUCKETS, PurgatoryCounters
+from request_purgatory.purgatory.counters import WAIT_BUCKETS, PurgatoryCounters
 from tests.conftest import MakePurgatory
 from tests.support.requests import Request, fail
 from tests.support.thread_group import ThreadGroup
@@ -67,7 +67,7 @@ def test_reading_does_not_change_afterwards(purgatory: DelayedOperationPurgatory
 def test_waits_are_counted_by_powers_of_two(
     purgatory: DelayedOperationPurgatory, clock: ManualClock, waited_ms: int, bucket: int
 ) -> None:
-    """Bucket i counts waits below 2**i ms; the last one counts all longer ones."""
+    """Bucket i counts waits below 2**i ms, the last one all longer ones; their sum is exact."""
     request = Request(10**13)
     clock.advance(3)
     purgatory.try_complete_else_watch(request, ["a"])
@@ -75,6 +75,7 @@ def test_waits_are_counted_by_powers_of_two(
     request.force_complete()
     histogram = purgatory.metrics().wait_histogram_ms
     assert (histogram[bucket], sum(histogram)) == (1, 1)
+    assert purgatory.metrics().total_wait_ms == waited_ms
 
 
 def test_request_completed_at_once_is_in_the_first_bucket(
@@ -120,6 +121,7 @@ def test_watched_counts_entries_and_num_delayed_operations(
         max_late_ms=0,
         max_callback_ms=0,
         wait_histogram_ms=(1, *[0] * (WAIT_BUCKETS - 1)),
+        total_wait_ms=0,
     )
 
 

@@ -34,6 +34,7 @@ class PurgatoryMetrics:
             expirations wait for them.
         wait_histogram_ms: The number of operations that waited from 2**(i-1) up to but not
             including 2**i ms, for i = 0, 1, ...
+        total_wait_ms: How long all operations that have ended waited, together.
     """
 
     purgatory_size: int
@@ -48,6 +49,7 @@ class PurgatoryMetrics:
     max_late_ms: int
     max_callback_ms: int
     wait_histogram_ms: tuple[int, ...]
+    total_wait_ms: int
 
     def by_kafka_name(self) -> dict[str, int]:
         """Return the counters by metric name, in the style of Kafka's broker.
@@ -76,7 +78,8 @@ class PurgatoryCounters:
             way.
         estimate: The estimated number of operations in the watcher lists, ended or not.
         since_purge: The operations that entered since the last purge.
-        purges, purged, callback_errors, max_late_ms, max_callback_ms: As in `PurgatoryMetrics`.
+        total_wait_ms, purges, purged, callback_errors, max_late_ms, max_callback_ms: As in
+            `PurgatoryMetrics`.
     """
 
     __slots__ = (
@@ -93,6 +96,7 @@ class PurgatoryCounters:
         "purged",
         "purges",
         "since_purge",
+        "total_wait_ms",
     )
 
     def __init__(self) -> None:
@@ -108,6 +112,7 @@ class PurgatoryCounters:
         self.cancelled = 0
         self.estimate = 0
         self.since_purge = 0
+        self.total_wait_ms = 0
         self.purges = 0
         self.purged = 0
         self.callback_errors = 0
@@ -167,6 +172,7 @@ class PurgatoryCounters:
             bucket = 31
         self._lock.acquire()
         self._waits[bucket] += 1
+        self.total_wait_ms += waited_ms
         self._count_end(state)
         unpurged = self.estimate - self.pending_unlocked()
         self._lock.release()
@@ -238,6 +244,7 @@ class PurgatoryCounters:
             waits[bucket] = self._waits[bucket]
         pending = self.pending_unlocked()
         estimate = self.estimate
+        total_wait_ms = self.total_wait_ms
         completed, expired, cancelled = self.completed, self.expired, self.cancelled
         purges, purged, callback_errors = self.purges, self.purged, self.callback_errors
         max_late_ms, max_callback_ms = self.max_late_ms, self.max_callback_ms
@@ -255,4 +262,5 @@ class PurgatoryCounters:
             max_late_ms=max_late_ms,
             max_callback_ms=max_callback_ms,
             wait_histogram_ms=tuple(waits),
+            total_wait_ms=total_wait_ms,
         )
