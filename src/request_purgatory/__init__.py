@@ -24,6 +24,7 @@ from request_purgatory.purgatory.counters import PurgatoryMetrics
 from request_purgatory.purgatory.legacy import LegacyPurgatory
 from request_purgatory.purgatory.operation import DelayedOperation, Outcome
 from request_purgatory.purgatory.purgatory import DelayedOperationPurgatory
+from request_purgatory.purgatory.purgatory_snapshot import PurgatorySnapshot
 from request_purgatory.purgatory.quorum import Quorum, QuorumFailedError, QuorumTimeoutError
 from request_purgatory.timer import SystemTimer, TimerHandle, TimerTask
 
@@ -51,6 +52,7 @@ __all__ = [
     "PurgatoryClosedError",
     "PurgatoryError",
     "PurgatoryMetrics",
+    "PurgatorySnapshot",
     "Quorum",
     "QuorumFailedError",
     "QuorumTimeoutError",

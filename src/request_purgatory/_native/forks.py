@@ -12,9 +12,11 @@ import os
 import threading
 import weakref
 from collections.abc import Iterable
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from request_purgatory._native import primitives
+
+T = TypeVar("T")
 
 
 class Forkable(Protocol):
@@ -42,6 +44,15 @@ _gc_was_enabled = False
 def register_for_forks(forkable: Forkable) -> None:
     """Reset `forkable` in each process that is forked from this one, for as long as it exists."""
     _forkables.add(weakref.ref(forkable, _forkables.discard))
+
+
+def living(kind: type[T]) -> list[T]:
+    """Return the registered objects of a class: all of this process that are alive.
+
+    Registering costs every timer and purgatory the same anyway, so those who look for them - the
+    metrics, a signal handler - need no registry of their own.
+    """
+    return [found for found in _living() if isinstance(found, kind)]
 
 
 def _living() -> list[Forkable]:

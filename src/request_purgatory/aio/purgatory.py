@@ -25,6 +25,7 @@ from request_purgatory.purgatory.core import PurgatoryCore, checked_keys, raise_
 from request_purgatory.purgatory.counters import PurgatoryMetrics
 from request_purgatory.purgatory.hold import HoldOperation, timeout_to_ms
 from request_purgatory.purgatory.operation import DelayedOperation, Outcome
+from request_purgatory.purgatory.purgatory_snapshot import PurgatorySnapshot
 from request_purgatory.purgatory.quorum import FutureLike, Quorum, QuorumOperation
 from request_purgatory.timer.timer import SystemTimer
 
@@ -461,6 +462,21 @@ class Purgatory:
             RuntimeError: The block was not entered.
         """
         return self._entered().metrics()
+
+    def snapshot(self, top: int = 10) -> PurgatorySnapshot:
+        """Return what waits now: by type of operation and by key, and what waits longest.
+
+        O(watched), as of `DelayedOperationPurgatory`. With 100,000 entries the loop stands still
+        for some 0.1 s. Any other thread may call it instead.
+
+        Args:
+            top: The most types, keys and operations to name.
+
+        Raises:
+            InvalidArgumentError: `top` is below 1.
+            RuntimeError: The block was not entered.
+        """
+        return self._entered().snapshot(top)
 
     def __repr__(self) -> str:
         if self._core is None:

@@ -125,6 +125,19 @@ class HoldOperation(FutureOperation):
         self._value: object = None
         self._error: BaseException | None = None
 
+    @property
+    def condition_name(self) -> str:
+        """The condition's name, for people; empty once the operation has ended."""
+        self._lock_fields()
+        until = self._until
+        self._unlock_fields()
+        if until is None:
+            return ""
+        try:
+            return str(until.__qualname__)
+        except Exception:  # A callable object, which may have any attributes.
+            return type(until).__qualname__
+
     def try_complete(self) -> bool:
         """Complete if the condition has an answer, or raises.
 

@@ -271,6 +271,20 @@ class WatchTable:
             watch = watch.sibling
         return False
 
+    def is_first_list(self, operation: DelayedOperation, watchers: WatcherList) -> bool:
+        """Return True for the first of the lists that the operation is in, by its order of keys.
+
+        A walk over all lists counts each operation once by it, and remembers none of them.
+        """
+        first = None
+        watch = operation._watches  # The last key's.
+        while watch is not None:
+            found = linked_list.list_of(watch)
+            if found is not None:
+                first = found
+            watch = watch.sibling
+        return first is watchers
+
     def num_watchers(self, key: Hashable) -> int:
         """Return the number of entries in the watcher list of `key`."""
         watchers = self.shard_of(key).get(key)

@@ -412,6 +412,20 @@ cdef class WatchTable:
                 return True
         return False
 
+    def is_first_list(self, DelayedOperation operation not None, WatcherList watchers not None):
+        """Return True for the first of the lists that the operation is in, by its order of keys."""
+        cdef Py_ssize_t index
+        cdef PyObject *found
+        for index in range(NODES_INSIDE):
+            found = list_of_node(&operation._nodes[index])
+            if found != NULL:
+                return found == <PyObject *> watchers
+        for index in range(nodes_outside(operation)):
+            found = list_of_node(&node_outside(operation, index).node)
+            if found != NULL:
+                return found == <PyObject *> watchers
+        return False
+
     cpdef Py_ssize_t num_watchers(self, object key) except -1:
         """Return the number of entries in the watcher list of `key`."""
         cdef WatcherList watchers = self.shard_of(key).get(key)

@@ -26,7 +26,7 @@ from tests.unit.aio.virtual import run
 
 SHARED = (
     *("hold", "gather", "notify", "notify_many", "cancel_for_key", "renew", "close"),
-    *("try_complete_else_watch", "check_and_complete", "metrics", "num_watchers"),
+    *("try_complete_else_watch", "check_and_complete", "metrics", "num_watchers", "snapshot"),
 )
 
 

@@ -1,0 +1,289 @@
+"""What waits in a purgatory at one moment."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import weakref
+from dataclasses import FrozenInstanceError
+from functools import partial
+
+import pytest
+
+from request_purgatory import (
+    DelayedOperationPurgatory,
+    InvalidArgumentError,
+    ManualClock,
+    PurgatorySnapshot,
+    aio,
+)
+from request_purgatory.purgatory.hold import HoldOperation
+from request_purgatory.purgatory.purgatory_snapshot import WaitingGroup, WaitingOperation
+from tests.conftest import MakePurgatory
+from tests.support.requests import Request
+from tests.support.thread_group import ThreadGroup
+
+
+class Fetch(Request):
+    """Another type of operation."""
+
+
+def never() -> bool:
+    """Return False: a condition."""
+    return False
+
+
+def test_waiting_operations_are_counted_by_type_and_key(
+    purgatory: DelayedOperationPurgatory, clock: ManualClock
+) -> None:
+    """Each once by type, however many keys it has; the most first."""
+    purgatory.try_complete_else_watch(Request(5_000), ["a", "b", "b", "c", "d"])
+    clock.advance(1_000)
+    purgatory.try_complete_else_watch(Fetch(500), ["a"])
+    purgatory.try_complete_else_watch(Fetch(9_000), ["a"])
+    clock.advance(100)
+    found = purgatory.snapshot(top=2)
+    assert found == PurgatorySnapshot(
+        name="test",
+        pending=3,
+        watched=7,
+        num_keys=4,
+        by_type=(WaitingGroup("Fetch", 2, 100, 400), WaitingGroup("Request", 1, 1_100, 3_900)),
+        by_key=(
+            WaitingGroup("'a'", 3, 1_100, 400),
+            WaitingGroup(found.by_key[1].name, 1, 1_100, 3_900),  # One of three keys.
+        ),
+        longest=(
+            WaitingOperation("Request", "'a'", 1_100, 3_900),
+            WaitingOperation("Fetch", "'a'", 100, 400),
+        ),
+    )
+    by_key = {group.name: group.count for group in purgatory.snapshot().by_key}
+    assert by_key == {"'a'": 3, "'b'": 1, "'c'": 1, "'d'": 1}
+    assert len(purgatory.snapshot().longest) == 3
+
+
+def test_operation_that_has_ended_does_not_wait(purgatory: DelayedOperationPurgatory) -> None:
+    """It is watched until a purge, and its keys have nothing that waits."""
+    ended = Request()
+    purgatory.try_complete_else_watch(ended, ["a", "b"])
+    ended.cancel()
+    found = purgatory.snapshot()
+    assert (found.pending, found.watched, found.num_keys) == (0, 2, 2)
+    assert (found.by_type, found.by_key, found.longest) == ((), (), ())
+
+
+def test_operation_in_its_first_try_does_not_wait_yet(
+    purgatory: DelayedOperationPurgatory,
+) -> None:
+    """It is watched, but may end at once."""
+    seen: list[PurgatorySnapshot] = []
+    request = Request()
+    request.during["try"] = lambda: seen.append(purgatory.snapshot())
+    purgatory.try_complete_else_watch(request, ["a"])
+    assert [(each.pending, each.watched, each.by_type) for each in seen] == [(0, 1, ())]
+    assert purgatory.snapshot().by_type[0].count == 1
+
+
+def test_holds_are_named_by_their_conditions(
+    make_wheel_purgatory: MakePurgatory, clock: ManualClock
+) -> None:
+    """A function by its name, another callable by its type; a hold may have no timeout."""
+    purgatory = make_wheel_purgatory()
+    purgatory.hold(["a"], until=never)
+    clock.advance(200)
+    purgatory.hold(["a"], until=never, timeout=3)
+    clock.advance(10)
+    purgatory.hold(["a"], until=partial(bool, 0))
+    found = purgatory.snapshot()
+    assert found.by_type == (
+        WaitingGroup("hold(never)", 2, 210, 2_990),
+        WaitingGroup("hold(partial)", 1, 0, None),
+    )
+    assert [each.deadline_ms for each in found.longest] == [None, 2_990, None]
+
+
+def test_hold_that_has_ended_has_forgotten_its_condition(
+    make_wheel_purgatory: MakePurgatory,
+) -> None:
+    """A snapshot may look at it at this moment."""
+    purgatory = make_wheel_purgatory()
+    purgatory.hold(["a"], until=never)
+    (operation,) = purgatory.operations()
+    assert isinstance(operation, HoldOperation)
+    assert operation.condition_name == "never"
+    operation.cancel()
+    assert operation.condition_name == ""
+
+
+def test_renewed_operation_counts_from_its_renewal(
+    make_wheel_purgatory: MakePurgatory, clock: ManualClock
+) -> None:
+    """As a lease does."""
+    purgatory = make_wheel_purgatory()
+    lease = Request(1_000)
+    purgatory.try_complete_else_watch(lease, ["a"])
+    clock.advance(900)
+    purgatory.renew(lease, 2)
+    assert purgatory.snapshot().by_key == (WaitingGroup("'a'", 1, 0, 2_000),)
+
+
+def test_snapshot_is_shown_in_lines(
+    make_wheel_purgatory: MakePurgatory, clock: ManualClock
+) -> None:
+    """With units that people read."""
+    purgatory = make_wheel_purgatory()
+    purgatory.try_complete_else_watch(Request(10_000_000), ["a"])
+    clock.advance(90_000)
+    purgatory.try_complete_else_watch(Fetch(50), ["a"])
+    clock.advance(60)
+    purgatory.hold(["b"], until=never)
+    clock.advance(7_200_000)
+    assert str(purgatory.snapshot()) == "\n".join([
+        "purgatory 'test': 3 pending, 3 watched under 2 keys",
+        "  by type:",
+        "          1  Fetch: oldest 2.0 h, overdue by 2.0 h",
+        "          1  Request: oldest 2.0 h, expires in 45.2 min",
+        "          1  hold(never): oldest 2.0 h, without a timeout",
+        "  by key:",
+        "          2  'a': oldest 2.0 h, overdue by 2.0 h",
+        "          1  'b': oldest 2.0 h, without a timeout",
+        "  longest waits:",
+        "      2.0 h  Request under 'a': expires in 45.2 min",
+        "      2.0 h  Fetch under 'a': overdue by 2.0 h",
+        "      2.0 h  hold(never) under 'b': without a timeout",
+    ])
+    empty = make_wheel_purgatory()
+    assert str(empty.snapshot()) == "purgatory 'test': 0 pending, 0 watched under 0 keys"
+
+
+@pytest.mark.parametrize(
+    ("waited_ms", "shown"), [(999, "999 ms"), (1_000, "1.0 s"), (120_000, "2.0 min")]
+)
+def test_durations_have_units(
+    purgatory: DelayedOperationPurgatory, clock: ManualClock, waited_ms: int, shown: str
+) -> None:
+    """Milliseconds up to a second, seconds up to two minutes."""
+    purgatory.try_complete_else_watch(Request(10**9), ["a"])
+    clock.advance(waited_ms)
+    assert f"oldest {shown}," in str(purgatory.snapshot())
+
+
+class BadKey:
+    """A key whose `repr` raises."""
+
+    def __repr__(self) -> str:
+        raise ValueError
+
+
+def test_keys_are_cut_and_may_fail_to_be_shown(purgatory: DelayedOperationPurgatory) -> None:
+    """A key may be anything, and a page has room for a line."""
+    purgatory.try_complete_else_watch(Request(), ["x" * 1_000, BadKey()])
+    names = {group.name for group in purgatory.snapshot().by_key}
+    assert names == {"'" + "x" * 76 + "...", "<BadKey whose repr raises ValueError>"}
+
+
+def test_keys_are_not_compared(purgatory: DelayedOperationPurgatory) -> None:
+    """Keys need no order; that of equals is the tables'."""
+    for key in (object(), object(), "a", 1, None):
+        purgatory.try_complete_else_watch(Request(), [key])
+    found = purgatory.snapshot()
+    assert (len(found.by_key), len(found.longest)) == (5, 5)
+
+
+def test_snapshot_keeps_nothing_alive(purgatory: DelayedOperationPurgatory) -> None:
+    """It has names and numbers, and can't be changed."""
+
+    class Key:
+        pass
+
+    key = Key()
+    alive = weakref.ref(key)
+    request = Request()
+    purgatory.try_complete_else_watch(request, [key])
+    found = purgatory.snapshot()
+    assert found.by_key[0].count == 1
+    purgatory.discard(request)
+    del key, request
+    purgatory.purge()
+    gc.collect()
+    assert alive() is None
+    with pytest.raises(FrozenInstanceError):
+        found.pending = 1  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("top", [0, -1, 1.5, True])
+def test_number_of_rows_is_at_least_one(purgatory: DelayedOperationPurgatory, top: int) -> None:
+    """The error names the argument."""
+    with pytest.raises(InvalidArgumentError, match=r"top must be"):
+        purgatory.snapshot(top)
+
+
+def test_snapshot_of_an_event_loop_s_purgatory() -> None:
+    """The same, once the block was entered."""
+
+    async def main() -> PurgatorySnapshot:
+        purgatory = aio.Purgatory("loop")
+        with pytest.raises(RuntimeError, match="has not been entered"):
+            purgatory.snapshot()
+        async with purgatory:
+            purgatory.hold(["a"], until=never, timeout=60)
+            return await asyncio.to_thread(purgatory.snapshot, 1)
+
+    found = asyncio.run(main())
+    assert (found.name, found.pending) == ("loop", 1)
+    assert found.by_type[0].name == "hold(never)"
+
+
+def test_snapshot_is_taken_while_threads_go_on(
+    purgatory: DelayedOperationPurgatory, thread_group: ThreadGroup, switching: None
+) -> None:
+    """No number is larger than what can have been there."""
+    done: list[bool] = []
+
+    def work(keys: list[str]) -> None:
+        for _ in range(300):
+            request = Request(60_000)
+            purgatory.try_complete_else_watch(request, keys)
+            request.ready = True
+            purgatory.check_and_complete(keys[0])
+        done.append(True)
+
+    for keys in (["a", "b"], ["b", "c"]):
+        thread_group.start(work, keys)
+    while len(done) < 2:
+        found = purgatory.snapshot()
+        assert sum(group.count for group in found.by_type) <= 2
+        assert all(group.count <= 2 for group in found.by_key)
+    thread_group.join()
+    assert purgatory.snapshot().by_type == ()
+
+
+def test_first_list_is_that_of_the_first_key_that_is_watched(
+    purgatory: DelayedOperationPurgatory,
+) -> None:
+    """In the order of its keys, also where it has left some of them; none once it has left all."""
+    request = Request()
+    keys = ["a", "b", "c", "d", "e"]
+    purgatory.try_complete_else_watch(request, keys)
+    table = purgatory._table
+
+    def first_of(keys: list[str]) -> list[str]:
+        found = []
+        for key in keys:
+            watchers = table.shard_of(key).get(key)
+            assert watchers is not None
+            if table.is_first_list(request, watchers):
+                found.append(key)
+        return found
+
+    lists = {key: table.shard_of(key).get(key) for key in keys}
+    while keys:
+        (key,) = first_of(keys)
+        assert key == keys[0]
+        watchers = lists[key]
+        assert watchers is not None
+        assert table.shard_of(key).drop(watchers, request)
+        assert not table.is_first_list(request, watchers)
+        keys.remove(key)
+    request.cancel()
