@@ -1,4 +1,4 @@
-"""The examples of the README and of the testing page run and print what the page says."""
+"""The examples of the README and of two pages run and print what the page says."""
 
 from __future__ import annotations
 
@@ -15,6 +15,9 @@ EXAMPLES = [
     ("README.md", 1),
     ("README.md", 2),
     ("README.md", 3),
+    ("docs/metrics.md", 0),
+    ("docs/metrics.md", 1),
+    ("docs/metrics.md", 2),
     ("docs/testing.md", 0),
     ("docs/testing.md", 1),
 ]
@@ -39,6 +42,8 @@ def test_example_prints_what_the_page_says(page: str, number: int) -> None:
     code, printed = blocks(page)[number]
     if "request_purgatory.broker" in code:
         pytest.importorskip("kafka", reason="the extra [broker] is not installed")
+    if "prometheus_client" in code:
+        pytest.importorskip("prometheus_client", reason="the extra [metrics] is not installed")
     command = [sys.executable, "-c", code]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     # A machine with other work beside may log that a timeout was late.

@@ -1,0 +1,118 @@
+"""The metrics of all purgatories and timers of a process, by name."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Iterable
+from dataclasses import dataclass, fields, replace
+
+from request_purgatory._native import primitives
+from request_purgatory._native.forks import living, register_for_forks
+from request_purgatory.purgatory.core import PurgatoryCore
+from request_purgatory.purgatory.counters import PurgatoryCounters, PurgatoryMetrics
+from request_purgatory.timer.timer import SystemTimer
+
+#: Fields of which the largest value counts where several purgatories have one name.
+_MAXIMA = frozenset({"max_late_ms", "max_callback_ms"})
+
+
+@dataclass(frozen=True, slots=True)
+class TimerMetrics:
+    """One reading of the timers of one name.
+
+    Attributes:
+        pending: The number of pending tasks.
+        callback_errors: The number of exceptions that tasks raised.
+    """
+
+    pending: int
+    callback_errors: int
+
+
+class ProcessMetrics:
+    """Reads all purgatories of the process, those of threads and those of event loops.
+
+    Purgatories of one name are added up. What is counted does not fall when one of them is freed:
+    its counts stay in the sum as long as there is another purgatory of the name. So a counter falls
+    only where it begins anew. Counts of a purgatory that was made and freed between two readings
+    are missing.
+
+    Each reader has an object of its own. Readings reset nothing, so two readers do not disturb one
+    another. Any thread may read.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        # The counters outlive their purgatory, which ends what is pending when it is freed.
+        self._known: dict[weakref.ref[PurgatoryCore], tuple[str, PurgatoryCounters]] = {}
+        self._freed: dict[str, PurgatoryMetrics] = {}
+        register_for_forks(self)
+
+    def purgatories(self) -> dict[str, PurgatoryMetrics]:
+        """Return the metrics of all purgatories, by name in the alphabet's order.
+
+        O(keys) for each purgatory, as its `metrics`.
+        """
+        # Freed after the lock is released, in case this has the last references.
+        cores = living(PurgatoryCore)
+        with self._lock:
+            found: dict[str, PurgatoryMetrics] = {}
+            for core in cores:
+                self._known[weakref.ref(core)] = (core.name, core._counters)
+                _add(found, core.name, core.metrics())
+            for reference in [each for each in self._known if each() is None]:
+                name, counters = self._known.pop(reference)
+                # What was pending when it was freed has been dropped.
+                _add(
+                    self._freed,
+                    name,
+                    replace(counters.snapshot(0), num_delayed_operations=0, estimated_operations=0),
+                )
+            self._freed = {name: self._freed[name] for name in self._freed if name in found}
+            for name, metrics in self._freed.items():
+                _add(found, name, metrics)
+        return dict(sorted(found.items()))
+
+    def timers(self) -> dict[str, TimerMetrics]:
+        """Return the metrics of all timers that exist, by name in the alphabet's order.
+
+        The timers of purgatories are among them, under their purgatories' names.
+        """
+        found: dict[str, TimerMetrics] = {}
+        for timer in sorted(living(SystemTimer), key=lambda timer: timer.name):
+            before = found.get(timer.name, TimerMetrics(0, 0))
+            found[timer.name] = TimerMetrics(
+                before.pending + timer.size, before.callback_errors + timer.callback_errors
+            )
+        return found
+
+    # -- in a forked child
+
+    def _fork_locks(self) -> Iterable[primitives.CoreLock]:
+        return []
+
+    def _reinit_locks(self) -> None:
+        self._lock = threading.Lock()
+
+    def _reset_in_child(self) -> None:
+        """Begin at 0, as the purgatories do: the parent reports what it has counted."""
+        self._known = {}
+        self._freed = {}
+
+
+def _add(found: dict[str, PurgatoryMetrics], name: str, metrics: PurgatoryMetrics) -> None:
+    before = found.get(name)
+    if before is None:
+        found[name] = metrics
+        return
+    both = {
+        field.name: (getattr(before, field.name), getattr(metrics, field.name))
+        for field in fields(metrics)
+        if field.name != "wait_histogram_ms"
+    }
+    waits = zip(before.wait_histogram_ms, metrics.wait_histogram_ms, strict=True)
+    found[name] = PurgatoryMetrics(
+        wait_histogram_ms=tuple(one + other for one, other in waits),
+        **{key: max(pair) if key in _MAXIMA else sum(pair) for key, pair in both.items()},
+    )
