@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -22,20 +23,22 @@ FULL = BatchProgress(0, 100, 2.0, "2024-01-01T00:00:10.500Z", 60, 5, 2, 35, 1_00
 QUIET = BatchProgress(1, 0, 0.5, "2024-01-01T00:00:12.000Z", 0, 7, 0, 28, 2_000_000)
 
 
-def values(text: str) -> dict[str, float]:
-    """Return the metrics of a page, without their prefix."""
-    lines = [line.split() for line in text.splitlines() if not line.startswith("#")]
-    return {name.removeprefix("purgatory_stream_"): float(value) for name, value in lines}
+def values(metrics: StreamMetrics) -> dict[str, float]:
+    """Return the samples by name, without their prefix."""
+    return {
+        sample.name.removeprefix("purgatory_stream_"): sample.value
+        for family in metrics.collect()
+        for sample in family.samples
+    }
 
 
 def test_counters_are_sums_and_gauges_latest_values() -> None:
     """A batch without rows does not change the rate of rows."""
     metrics = StreamMetrics()
-    assert set(values(metrics.prometheus_text()).values()) == {0}
+    assert set(values(metrics).values()) == {0}
     metrics.add(FULL)
     metrics.add(QUIET)
-    found = values(metrics.prometheus_text())
-    assert found == {
+    assert values(metrics) == {
         "batches_total": 2,
         "rows_total": 100,
         "completed_total": 60,
@@ -45,27 +48,36 @@ def test_counters_are_sums_and_gauges_latest_values() -> None:
         "batch": 1,
         "state_bytes": 2_000_000,
         "rows_per_second": 50,
-        "batch_seconds": 0.5,
+        "last_batch_seconds": 0.5,
         "watermark_timestamp_seconds": 1704067212,
         "pending": 28,
     }
-    assert all(
-        f"# TYPE purgatory_stream_{name} {'counter' if name.endswith('_total') else 'gauge'}"
-        in metrics.prometheus_text()
-        for name in found
-    )
 
 
-def test_metrics_are_served_while_the_context_is_open() -> None:
-    """Any other path is not found."""
+@pytest.mark.parametrize(
+    ("accepted", "format_", "suffix"),
+    [
+        ("text/plain", "text/plain; version=0.0.4", "_total"),
+        ("application/openmetrics-text; version=1.0.0", "application/openmetrics-text", ""),
+    ],
+)
+def test_metrics_are_served_while_the_context_is_open(
+    accepted: str, format_: str, suffix: str
+) -> None:
+    """In both formats, with a type for each; an address that is taken is refused."""
     metrics = StreamMetrics()
     metrics.add(FULL)
     with serve_metrics(metrics, "127.0.0.1", 0) as port:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as response:
-            assert response.headers["Content-Type"].startswith("text/plain; version=0.0.4")
-            assert values(response.read().decode())["rows_total"] == 100
-        with pytest.raises(urllib.error.HTTPError, match="404"):
-            urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=10)
+        url = f"http://127.0.0.1:{port}/metrics"
+        request = urllib.request.Request(url, headers={"Accept": accepted})
+        with urllib.request.urlopen(request, timeout=10) as response:
+            assert response.headers["Content-Type"].startswith(format_)
+            text = response.read().decode()
+        assert "purgatory_stream_rows_total 100.0\n" in text
+        for family in metrics.collect():
+            kept = suffix if family.type == "counter" else ""
+            assert text.count(f"# TYPE {family.name}{kept} {family.type}\n") == 1
+        assert len(re.findall("^# TYPE ", text, re.MULTILINE)) == 12
         with (
             pytest.raises(
                 InvalidArgumentError, match="metrics_listen must be an address to listen on"
@@ -74,7 +86,7 @@ def test_metrics_are_served_while_the_context_is_open() -> None:
         ):
             pass
     with pytest.raises(urllib.error.URLError):
-        urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10)
+        urllib.request.urlopen(url, timeout=10)
 
 
 def test_lines_are_appended_to_a_file(tmp_path: Path) -> None:

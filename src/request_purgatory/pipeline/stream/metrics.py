@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
-import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, TextIO
+
+from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
 
 from request_purgatory.errors import InvalidArgumentError
 from request_purgatory.pipeline.stream.progress import BatchProgress
@@ -19,11 +21,11 @@ from request_purgatory.pipeline.stream.progress import BatchProgress
 _PREFIX = "purgatory_stream_"
 #: Sums over all batches: metric name to field of `BatchProgress` and help text.
 _COUNTERS = {
-    "rows_total": ("rows", "Rows read."),
-    "completed_total": ("completed", "Requests that completed."),
-    "expired_total": ("expired", "Requests that expired."),
-    "late_total": ("late", "Rows that were late or rejected."),
-    "batch_seconds_total": ("seconds", "Seconds spent in batches, from trigger to commit."),
+    "rows": ("rows", "Rows read."),
+    "completed": ("completed", "Requests that completed."),
+    "expired": ("expired", "Requests that expired."),
+    "late": ("late", "Rows that were late or rejected."),
+    "batch_seconds": ("seconds", "Seconds spent in batches, from trigger to commit."),
 }
 #: Latest values: metric name to help text. A metric without a value yet is left out.
 _GAUGES = {
@@ -31,12 +33,12 @@ _GAUGES = {
     "pending": "Requests that have arrived and not ended.",
     "state_bytes": "Compressed bytes that the state remembers.",
     "rows_per_second": "Rows per second of the last batch that had any.",
-    "batch_seconds": "Seconds that the last batch took.",
+    "last_batch_seconds": "Seconds that the last batch took.",
     "watermark_timestamp_seconds": "The watermark, in seconds since 1970.",
 }
 
 
-class StreamMetrics:
+class StreamMetrics(Collector):
     """Metrics of all batches since the start. Any thread may add and read."""
 
     def __init__(self) -> None:
@@ -53,7 +55,7 @@ class StreamMetrics:
             for name, (field, _) in _COUNTERS.items():
                 self._sums[name] += fields[field]
             self._latest |= {name: fields[name] for name in _GAUGES if fields.get(name) is not None}
-            self._latest["batch_seconds"] = batch.seconds
+            self._latest["last_batch_seconds"] = batch.seconds
             if batch.rows:
                 self._latest["rows_per_second"] = batch.rows_per_second
             if batch.watermark:
@@ -61,21 +63,22 @@ class StreamMetrics:
                     batch.watermark
                 ).timestamp()
 
-    def prometheus_text(self) -> str:
-        """Return the metrics in Prometheus' text format, version 0.0.4."""
+    def collect(self) -> Iterable[Metric]:
+        """Return the metrics, as a registry of prometheus-client asks for them."""
         with self._lock:
-            lines = _metric("batches_total", "counter", "Batches committed.", self._batches)
-            for name, (_, description) in _COUNTERS.items():
-                lines += _metric(name, "counter", description, self._sums[name])
-            for name, description in _GAUGES.items():
-                if name in self._latest:
-                    lines += _metric(name, "gauge", description, self._latest[name])
-        return "\n".join(lines) + "\n"
-
-
-def _metric(name: str, kind: str, description: str, value: float) -> list[str]:
-    name = _PREFIX + name
-    return [f"# HELP {name} {description}", f"# TYPE {name} {kind}", f"{name} {value}"]
+            sums = {"batches": self._batches, **self._sums}
+            latest = dict(self._latest)
+        texts = {"batches": "Batches committed."} | {
+            name: text for name, (_, text) in _COUNTERS.items()
+        }
+        return [
+            *(CounterMetricFamily(_PREFIX + name, texts[name], sums[name]) for name in sums),
+            *(
+                GaugeMetricFamily(_PREFIX + name, text, latest[name])
+                for name, text in _GAUGES.items()
+                if name in latest
+            ),
+        ]
 
 
 def parse_listen_address(text: str) -> tuple[str, int]:
@@ -97,7 +100,7 @@ def parse_listen_address(text: str) -> tuple[str, int]:
 
 @contextmanager
 def serve_metrics(metrics: StreamMetrics, host: str, port: int) -> Iterator[int]:
-    """Answer `GET /metrics` while the context is open.
+    """Serve the metrics for Prometheus while the context is open.
 
     Args:
         metrics: what to serve.
@@ -110,37 +113,17 @@ def serve_metrics(metrics: StreamMetrics, host: str, port: int) -> Iterator[int]
     Raises:
         InvalidArgumentError: the address can't be listened on.
     """
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            """Answer with the metrics, or with 404."""
-            if self.path.partition("?")[0] != "/metrics":
-                self.send_error(404)
-                return
-            body = metrics.prometheus_text().encode()
-            self.send_response(200)
-            self.send_header("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, format: str, *args: Any) -> None:
-            """Do not write a line for each scrape."""
-
-    class Server(ThreadingHTTPServer):
-        daemon_threads = True
-        address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
-
+    # Not the library's global registry, to which the process may have added other metrics.
+    registry = CollectorRegistry()
+    registry.register(metrics)
     try:
-        server = Server((host, port), Handler)
+        server, thread = start_http_server(port, addr=host, registry=registry)
     except OSError as error:
         raise InvalidArgumentError(
             "metrics_listen", f"an address to listen on ({error})", f"{host}:{port}"
         ) from error
-    thread = threading.Thread(target=server.serve_forever, name="stream-metrics", daemon=True)
-    thread.start()
     try:
-        yield server.server_address[1]
+        yield server.server_port
     finally:
         server.shutdown()
         server.server_close()
