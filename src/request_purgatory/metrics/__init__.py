@@ -1,6 +1,7 @@
 """The metrics of purgatories: read as one object, and exported by the ecosystem's libraries.
 
-`prometheus` needs the extra `[metrics]`. docs/metrics.md has all names.
+`prometheus` needs the extra `[metrics]`, and `opentelemetry` the package `opentelemetry-api`.
+docs/metrics.md has all names.
 """
 
 from request_purgatory.purgatory.counters import WAIT_BUCKETS, PurgatoryMetrics

@@ -20,47 +20,9 @@ except ModuleNotFoundError as error:
         name=error.name,
     ) from error
 
+from request_purgatory.metrics.instruments import OF_PURGATORIES, OF_TIMERS, WAIT, Instrument
 from request_purgatory.metrics.process_metrics import ProcessMetrics, TimerMetrics
 from request_purgatory.purgatory.counters import PurgatoryMetrics
-
-#: Metrics of a purgatory with one value, by name: the field of PurgatoryMetrics, what one unit of
-#: the field is in the metric's unit, and the help text.
-_GAUGES = {
-    "purgatory_pending": (
-        "num_delayed_operations",
-        1,
-        "Operations that wait (Kafka: NumDelayedOperations).",
-    ),
-    "purgatory_watched": (
-        "purgatory_size",
-        1,
-        "Entries in watcher lists, ended operations until the next purge included "
-        "(Kafka: PurgatorySize).",
-    ),
-    "purgatory_longest_callback_seconds": (
-        "max_callback_ms",
-        0.001,
-        "Longest run of one expiration's callbacks since the start.",
-    ),
-    "purgatory_reaper_lateness_seconds": (
-        "max_late_ms",
-        0.001,
-        "Largest delay of an expiration behind its deadline since the start.",
-    ),
-}
-_COUNTERS = {
-    "purgatory_completed": ("completions", "Operations that completed."),
-    "purgatory_expired": ("expirations", "Operations that expired (Kafka: ExpiresPerSec)."),
-    "purgatory_cancelled": ("cancellations", "Operations that were cancelled."),
-    "purgatory_purges": ("purges", "Purges of the watcher lists."),
-    "purgatory_purged_entries": ("purged_entries", "Entries that purges removed."),
-    "purgatory_callback_errors": (
-        "callback_errors",
-        "Exceptions that operations' code raised and the purgatory logged.",
-    ),
-}
-_LABELS = ["purgatory"]
-_TIMER_LABELS = ["timer"]
 
 
 class PurgatoryCollector(Collector):
@@ -96,37 +58,24 @@ class PurgatoryCollector(Collector):
 def _families(
     purgatories: Mapping[str, PurgatoryMetrics], timers: Mapping[str, TimerMetrics]
 ) -> Iterator[Metric]:
-    for name, (field, unit, text) in _GAUGES.items():
-        gauge = GaugeMetricFamily(name, text, labels=_LABELS)
-        for purgatory, metrics in purgatories.items():
-            gauge.add_metric([purgatory], getattr(metrics, field) * unit)
-        yield gauge
-    for name, (field, text) in _COUNTERS.items():
-        counter = CounterMetricFamily(name, text, labels=_LABELS)
-        for purgatory, metrics in purgatories.items():
-            counter.add_metric([purgatory], getattr(metrics, field))
-        yield counter
-    waits = HistogramMetricFamily(
-        "purgatory_wait_seconds",
-        "How long operations waited until they ended in any way.",
-        labels=_LABELS,
-    )
+    for instrument in OF_PURGATORIES:
+        yield _family(instrument, "purgatory", purgatories)
+    waits = HistogramMetricFamily("purgatory_wait_seconds", WAIT.text, labels=["purgatory"])
     for purgatory, metrics in purgatories.items():
-        waits.add_metric([purgatory], _buckets(metrics), metrics.total_wait_ms / 1000)
+        waits.add_metric([purgatory], _buckets(metrics), WAIT.value(metrics))
     yield waits
-    pending = GaugeMetricFamily(
-        "purgatory_timer_pending", "Tasks that are pending in timers.", labels=_TIMER_LABELS
-    )
-    errors = CounterMetricFamily(
-        "purgatory_timer_callback_errors",
-        "Exceptions that timers' tasks raised and the timer logged.",
-        labels=_TIMER_LABELS,
-    )
-    for timer, reading in timers.items():
-        pending.add_metric([timer], reading.pending)
-        errors.add_metric([timer], reading.callback_errors)
-    yield pending
-    yield errors
+    for instrument in OF_TIMERS:
+        yield _family(instrument, "timer", timers)
+
+
+def _family(instrument: Instrument, label: str, readings: Mapping[str, object]) -> Metric:
+    """Return one metric of all purgatories, or of all timers."""
+    name = f"purgatory_{instrument.name}{'_seconds' if instrument.in_seconds else ''}"
+    kind = CounterMetricFamily if instrument.is_counter else GaugeMetricFamily
+    family = kind(name, instrument.text, labels=[label])
+    for labelled, metrics in readings.items():
+        family.add_metric([labelled], instrument.value(metrics))
+    return family
 
 
 def _buckets(metrics: PurgatoryMetrics) -> list[tuple[str, float]]:
