@@ -17,7 +17,7 @@ from cyclopts import App, Group, Parameter
 from request_purgatory.broker.cluster.admin_server import ControlClient, ControlServer
 from request_purgatory.broker.cluster.async_cluster import AsyncCluster
 from request_purgatory.broker.cluster.cluster_client import ClusterClient
-from request_purgatory.broker.cluster.collector import collect_less
+from request_purgatory.broker.cluster.collector import collecting_less
 from request_purgatory.broker.cluster.commands import COMMANDS
 from request_purgatory.broker.cluster.json_values import to_json
 from request_purgatory.broker.metadata.controller import ControllerError
@@ -161,8 +161,8 @@ def serve(
     if port is None:
         port = PORT if settings.listeners is None else 0
     settings = replace(settings, port=port)
-    collect_less()
-    stop = asyncio.run(_serve(settings, topics, control_port, record, output))
+    with collecting_less():
+        stop = asyncio.run(_serve(settings, topics, control_port, record, output))
     if record is not None:
         output.console.print(
             f"recorded; next: purgatory import {record} --out NAME", soft_wrap=True, markup=False

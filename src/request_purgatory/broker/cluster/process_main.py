@@ -15,7 +15,7 @@ from pathlib import Path
 
 from request_purgatory.broker.cluster.admin_server import ControlServer
 from request_purgatory.broker.cluster.async_cluster import AsyncCluster
-from request_purgatory.broker.cluster.collector import collect_less
+from request_purgatory.broker.cluster.collector import collecting_less
 from request_purgatory.broker.replication.recorder import Recorder
 from request_purgatory.broker.settings import ClusterSettings, settings_from
 from request_purgatory.errors import PurgatoryError
@@ -68,10 +68,10 @@ def main() -> int:
     """
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     given = json.loads(_read_first_line())
-    collect_less()
     try:
         settings = settings_from(given["settings"].pop("nodes"), given["settings"])
-        asyncio.run(serve(settings, given["record"]))
+        with collecting_less():
+            asyncio.run(serve(settings, given["record"]))
     except (PurgatoryError, OSError) as error:
         print(json.dumps({"error": str(error)}), flush=True)
         return 1
