@@ -53,7 +53,8 @@ def make_kafka_cluster(pytestconfig: pytest.Config) -> Iterator[Callable[..., Cl
     except ModuleNotFoundError as missing:
         from request_purgatory.extras import install_command
 
-        pytest.skip(f"{missing.name!r} is not installed: {install_command('broker')}")
+        package = (missing.name or "").partition(".")[0]
+        pytest.skip(f"{package!r} is not installed: {install_command('broker')}")
     in_subprocess = pytestconfig.getini("kafka_subprocess")
     with ExitStack() as running:
 
