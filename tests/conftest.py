@@ -97,11 +97,16 @@ def make_wheel_purgatory(clock: ManualClock) -> Iterator[MakePurgatory]:
     made: list[tuple[DelayedOperationPurgatory, SystemTimer]] = []
 
     def make(
-        *, tick_ms: int = 1, wheel_size: int = 20, reaper: bool = False, **arguments: Any
+        name: str = "test",
+        *,
+        tick_ms: int = 1,
+        wheel_size: int = 20,
+        reaper: bool = False,
+        **arguments: Any,
     ) -> DelayedOperationPurgatory:
-        timer = SystemTimer("test", tick_ms=tick_ms, wheel_size=wheel_size, clock=clock)
+        timer = SystemTimer(name, tick_ms=tick_ms, wheel_size=wheel_size, clock=clock)
         made.append((
-            DelayedOperationPurgatory("test", timer=timer, reaper=reaper, **arguments),
+            DelayedOperationPurgatory(name, timer=timer, reaper=reaper, **arguments),
             timer,
         ))
         return made[-1][0]

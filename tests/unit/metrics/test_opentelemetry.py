@@ -34,14 +34,14 @@ def read(reader: InMemoryMetricReader) -> dict[str, Metric]:
 
 
 def value(metric: Metric, attribute: str) -> float:
-    """Return the value for the purgatory or timer `test`."""
+    """Return the value for the purgatory or timer `observed`."""
     assert isinstance(metric.data, (Gauge, Sum))
     (found,) = (
         point.value
         for point in metric.data.data_points
         if isinstance(point, NumberDataPoint)
         and point.attributes is not None
-        and point.attributes[attribute] == "test"
+        and point.attributes[attribute] == "observed"
     )
     return found
 
@@ -53,7 +53,7 @@ def test_instruments_are_those_of_prometheus(
     readers = [InMemoryMetricReader(), InMemoryMetricReader()]
     provider = MeterProvider(readers)
     observe_purgatories(provider.get_meter("test"))
-    purgatory = make_wheel_purgatory()
+    purgatory = make_wheel_purgatory("observed")
     purgatory._counters.record_callback_times(1_500, 20)
     completed, cancelled = Request(), Request()
     for request in (completed, cancelled, Request(60_000)):

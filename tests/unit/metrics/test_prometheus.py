@@ -66,7 +66,7 @@ def registry() -> CollectorRegistry:
 def value(registry: CollectorRegistry) -> Value:
     """Return a function that reads a sample of one purgatory."""
 
-    def read(name: str, purgatory: str = "test", **labels: str) -> float | None:
+    def read(name: str, purgatory: str, **labels: str) -> float | None:
         return registry.get_sample_value(name, {"purgatory": purgatory, **labels})
 
     return read
@@ -76,7 +76,8 @@ def test_counters_are_exported_with_units(
     make_wheel_purgatory: MakePurgatory, clock: ManualClock, value: Value
 ) -> None:
     """Each metric is the counter of this name."""
-    purgatory = make_wheel_purgatory(purge_interval=0)
+    # Other tests may have left purgatories of the usual name, which would be added up.
+    purgatory = make_wheel_purgatory("exported", purge_interval=0)
     requests = [Request(delay_ms) for delay_ms in (1_000, 1_000, 1_000, 10, 10, 500, 500)]
     requests[3].during["complete"] = fail
     for request in requests:
@@ -89,7 +90,7 @@ def test_counters_are_exported_with_units(
     clock.advance(7)
     purgatory.advance_clock(0)
     assert {
-        name: value(name)
+        name: value(name, "exported")
         for name in (
             "purgatory_pending",
             "purgatory_watched",
@@ -116,11 +117,10 @@ def test_counters_are_exported_with_units(
     }
     # One at once, two after 3 ms and two after 10 ms.
     limits = ("0.001", "0.002", "0.004", "0.008", "0.016", "+Inf")
-    assert [value("purgatory_wait_seconds_bucket", le=limit) for limit in limits] == [
-        *(1, 1, 3, 3, 5, 5)
-    ]
-    assert value("purgatory_wait_seconds_count") == 5
-    assert value("purgatory_wait_seconds_sum") == pytest.approx(0.026)
+    waits = [value("purgatory_wait_seconds_bucket", "exported", le=limit) for limit in limits]
+    assert waits == [1, 1, 3, 3, 5, 5]
+    assert value("purgatory_wait_seconds_count", "exported") == 5
+    assert value("purgatory_wait_seconds_sum", "exported") == pytest.approx(0.026)
 
 
 def test_reaper_s_lateness_and_callbacks_are_in_seconds(value: Value) -> None:
@@ -217,8 +217,9 @@ def test_counters_do_not_fall_when_one_of_several_purgatories_is_freed(value: Va
     again.close()
 
 
-def test_readers_do_not_disturb_one_another(purgatory: DelayedOperationPurgatory) -> None:
+def test_readers_do_not_disturb_one_another(make_wheel_purgatory: MakePurgatory) -> None:
     """Two registries, and two readings of each, have the same values."""
+    purgatory = make_wheel_purgatory("read")
     purgatory.try_complete_else_watch(Request(ready=True), ["a"])
     purgatory.try_complete_else_watch(Request(), ["a"])
     readings: list[list[Sample]] = []
@@ -231,7 +232,7 @@ def test_readers_do_not_disturb_one_another(purgatory: DelayedOperationPurgatory
             sample
             for family in families
             for sample in family.samples
-            if sample.labels.get("purgatory") == "test"
+            if sample.labels.get("purgatory") == "read"
         ])
     assert readings[0]
     assert all(reading == readings[0] for reading in readings)
@@ -259,10 +260,10 @@ def test_forked_child_begins_at_0() -> None:
 
 
 def test_metrics_are_served_by_the_library(
-    purgatory: DelayedOperationPurgatory, registry: CollectorRegistry
+    make_wheel_purgatory: MakePurgatory, registry: CollectorRegistry
 ) -> None:
     """As docs/metrics.md has it, with OpenMetrics for those who ask for it."""
-    purgatory.try_complete_else_watch(Request(), ["a"])
+    make_wheel_purgatory("served").try_complete_else_watch(Request(), ["a"])
     server, thread = start_http_server(0, addr="127.0.0.1", registry=registry)
     try:
         request = urllib.request.Request(
@@ -276,11 +277,11 @@ def test_metrics_are_served_by_the_library(
         server.server_close()
         thread.join(10)
     samples = {sample.labels["purgatory"]: sample for sample in found["purgatory_pending"].samples}
-    assert samples["test"].value == 1
+    assert samples["served"].value == 1
     limits = [
         float(sample.labels["le"])
         for sample in found["purgatory_wait_seconds"].samples
-        if sample.name.endswith("_bucket") and sample.labels["purgatory"] == "test"
+        if sample.name.endswith("_bucket") and sample.labels["purgatory"] == "served"
     ]
     assert limits == [*(2**index / 1000 for index in range(31)), math.inf]
 
