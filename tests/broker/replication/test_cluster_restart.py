@@ -31,7 +31,7 @@ def test_topics_records_and_settings_survive_a_restart(tmp_path: Path) -> None:
         controller = harness.cluster.controller
         for value in (b"a", b"b", b"c"):
             await harness.produce(0, value, producer=(controller.new_producer_id(), 0, 0)).get()
-        controller.alter_configs("orders", {"retention.ms": "123456789"})
+        controller.topic_changes.alter_configs("orders", {"retention.ms": "123456789"})
         harness.cluster.create_topic("other", partitions=5, replication_factor=2)
         await asyncio.sleep(1)
         await harness.delete(0, 1).get()
@@ -159,7 +159,7 @@ def test_deleted_topic_stays_deleted_after_a_restart(tmp_path: Path) -> None:
     async def before(harness: ClusterHarness) -> None:
         await harness.produce(0, b"a").get()
         harness.cluster.kill(2)
-        harness.cluster.controller.delete_topic("orders")
+        harness.cluster.controller.topic_changes.delete("orders")
         await harness.settle()
         assert (tmp_path / "node-2" / str(KEY)).exists()
         assert not (tmp_path / "node-0" / str(KEY)).exists()
@@ -167,7 +167,7 @@ def test_deleted_topic_stays_deleted_after_a_restart(tmp_path: Path) -> None:
     async def after(harness: ClusterHarness) -> None:
         # The harness creates the topic if it does not exist.
         assert [harness.values(node) for node in range(3)] == [[]] * 3
-        harness.cluster.controller.delete_topic("orders")
+        harness.cluster.controller.topic_changes.delete("orders")
         await harness.settle()
         assert not list(tmp_path.glob("node-*/orders*"))
 

@@ -113,7 +113,7 @@ def test_new_leader_or_deleted_topic_ends_the_wait(deleted: bool) -> None:
         harness.cluster.pause_replication(2)
         reply = harness.delete(0, 2)
         if deleted:
-            harness.cluster.controller.delete_topic("orders")
+            harness.cluster.controller.topic_changes.delete("orders")
             await harness.create_topic()
         else:
             harness.cluster.move_leader("orders", 0, 1)

@@ -462,7 +462,7 @@ def test_enabling_unclean_elections_elects_a_leader_at_once() -> None:
         harness.cluster.kill(0)
         await harness.settle()
         assert harness.leader == NO_LEADER
-        harness.cluster.controller.alter_configs(
+        harness.cluster.controller.topic_changes.alter_configs(
             "orders", {"unclean.leader.election.enable": "true"}
         )
         await harness.settle()

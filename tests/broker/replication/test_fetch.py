@@ -173,7 +173,7 @@ def test_deleted_topic_ends_the_wait() -> None:
 
     async def scenario(harness: ClusterHarness) -> None:
         reply = harness.fetch(0, 0, max_wait_ms=60_000)
-        harness.cluster.controller.delete_topic("orders")
+        harness.cluster.controller.topic_changes.delete("orders")
         await harness.settle()
         assert error(await reply.get()) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         assert reply.waited_ms <= 1
@@ -381,7 +381,7 @@ def test_fetch_after_a_change_is_read_again(changed: str) -> None:
         elif changed == "start":
             harness.delete(0, 1)
         else:
-            harness.cluster.controller.delete_topic(KEY.topic)
+            harness.cluster.controller.topic_changes.delete(KEY.topic)
             await harness.create_topic()
         after = (await harness.fetch(0, 0).get())[0]
         expected = {

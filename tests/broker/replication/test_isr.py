@@ -132,19 +132,19 @@ def test_alter_partition_of_an_earlier_state_is_refused() -> None:
             KEY, topic_id, 0, partition.leader_epoch, partition.partition_epoch, [0, 1, 2]
         )
         controller.fence_broker(2)
-        assert not controller.alter_partition(
+        assert not controller.leaders.alter_partition(
             request._replace(partition_epoch=partition.partition_epoch)
         ), "node 2 is not alive"
         controller.register_broker(2)
-        assert not controller.alter_partition(request), "the partition has changed"
-        assert not controller.alter_partition(
+        assert not controller.leaders.alter_partition(request), "the partition has changed"
+        assert not controller.leaders.alter_partition(
             request._replace(partition_epoch=partition.partition_epoch, leader=1)
         )
-        assert not controller.alter_partition(
+        assert not controller.leaders.alter_partition(
             request._replace(partition_epoch=partition.partition_epoch, topic_id=partition.key)
         )
         assert harness.isr == {0, 1}
-        assert controller.alter_partition(
+        assert controller.leaders.alter_partition(
             request._replace(partition_epoch=partition.partition_epoch)
         )
         assert harness.isr == {0, 1, 2}
@@ -227,7 +227,9 @@ def test_changed_setting_keeps_the_pending_request() -> None:
     async def scenario(harness: ClusterHarness) -> None:
         replica = harness.replica(0)
         replica.pending_isr = [0, 1, 2]
-        harness.cluster.controller.alter_configs("orders", {"min.insync.replicas": "2"})
+        harness.cluster.controller.topic_changes.alter_configs(
+            "orders", {"min.insync.replicas": "2"}
+        )
         await harness.settle()
         assert (replica.pending_isr, replica.min_insync_replicas) == ([0, 1, 2], 2)
         replica.pending_isr = None

@@ -38,10 +38,10 @@ def test_change_that_can_not_be_stored_is_refused(
         controller = harness.cluster.controller
         changes: list[Callable[[], object]] = [
             lambda: harness.cluster.create_topic("more"),
-            lambda: controller.create_partitions("orders", 4, None),
-            lambda: controller.alter_configs("orders", {"retention.ms": "5"}),
+            lambda: controller.topic_changes.add_partitions("orders", 4, None),
+            lambda: controller.topic_changes.alter_configs("orders", {"retention.ms": "5"}),
             lambda: harness.cluster.move_leader("orders", 0, 1),
-            lambda: controller.delete_topic("orders"),
+            lambda: controller.topic_changes.delete("orders"),
         ]
         before = copy.deepcopy(controller.topics)
         stored = (tmp_path / "cluster.json").read_bytes()

@@ -246,7 +246,7 @@ def test_deleted_topic_answers_waiting_requests() -> None:
     async def scenario(harness: ClusterHarness) -> None:
         harness.cluster.pause_replication(2)
         replies = [harness.produce(0, b"a") for _ in range(3)]
-        harness.cluster.controller.delete_topic("orders")
+        harness.cluster.controller.topic_changes.delete("orders")
         await harness.create_topic()
         assert [error(await reply.get()) for reply in replies] == [
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -309,7 +309,7 @@ def test_response_names_a_limited_number_of_invalid_records(
     monkeypatch.setattr(appends, "MAX_FAULTS", 5)
 
     async def scenario(harness: ClusterHarness) -> None:
-        harness.cluster.controller.create_partitions("orders", 2, [[0, 1, 2]])
+        harness.cluster.controller.topic_changes.add_partitions("orders", 2, [[0, 1, 2]])
         await harness.settle()
         late = batch(*[b"x"] * 4, timestamps=[NOW + 10**9] * 4)
         keys = [KEY, OTHER]

@@ -25,7 +25,7 @@ MOVED = TopicPartition("moved", 0)
 
 async def create(harness: ClusterHarness, *nodes: int, **configs: str) -> None:
     """Create the topic `moved` with one partition on some nodes."""
-    harness.cluster.controller.create_topic(
+    harness.cluster.controller.topic_changes.create(
         MOVED.topic, assignment={0: list(nodes)}, configs=dict(configs)
     )
     await harness.settle()
@@ -330,7 +330,7 @@ def test_unclean_cancellation_is_refused() -> None:
         refused = await reassign(harness, None, node=1)
         assert refused is ErrorCode.INVALID_REPLICA_ASSIGNMENT
         configs = {"unclean.leader.election.enable": "true"}
-        harness.cluster.controller.alter_configs(MOVED.topic, configs)
+        harness.cluster.controller.topic_changes.alter_configs(MOVED.topic, configs)
         assert await reassign(harness, None, node=1) is ErrorCode.NONE
         assert (partition(harness).replicas, partition(harness).leader) == ([0], -1)
         await harness.cluster.restart(0)

@@ -29,7 +29,7 @@ class ReassignedReplication(Replication):
     def reassign_now(self, replicas: list[int] | None) -> bool:
         """Begin or cancel a reassignment; return whether it was accepted."""
         controller = self.cluster.controller
-        (refusal,) = controller.alter_reassignments([Reassignment(KEY, replicas)])
+        (refusal,) = controller.reassignments.alter([Reassignment(KEY, replicas)])
         return refusal is None
 
     @rule(replicas=REPLICAS)

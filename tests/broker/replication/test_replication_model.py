@@ -255,7 +255,7 @@ class Replication(RuleBasedStateMachine):
         """Delete the topic, and create another with the same name."""
 
         async def step() -> None:
-            self.cluster.controller.delete_topic(KEY.topic)
+            self.cluster.controller.topic_changes.delete(KEY.topic)
             self.cluster.create_topic(KEY.topic, replication_factor=3)
 
         self.run(step())

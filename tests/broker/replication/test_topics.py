@@ -21,7 +21,7 @@ def data_dir(request: pytest.FixtureRequest, tmp_path: Path) -> Path | None:
 
 async def recreate_topic(harness: ClusterHarness) -> None:
     """Delete the topic, and create another with the same name."""
-    harness.cluster.controller.delete_topic("orders")
+    harness.cluster.controller.topic_changes.delete("orders")
     alive = len(harness.cluster.controller.alive)
     harness.cluster.create_topic("orders", partitions=1, replication_factor=alive)
     await harness.settle()
@@ -52,8 +52,8 @@ def test_recreated_topic_is_empty_on_every_node(data_dir: Path | None, state: st
         if state in ("killed", "stopped"):
             # By a manual assignment the new topic has a replica on the stopped node.
             await harness.settle()
-            cluster.controller.delete_topic("orders")
-            cluster.controller.create_topic("orders", assignment={0: [0, 1, 2]})
+            cluster.controller.topic_changes.delete("orders")
+            cluster.controller.topic_changes.create("orders", assignment={0: [0, 1, 2]})
             await harness.settle()
         else:
             await recreate_topic(harness)
@@ -98,7 +98,7 @@ def test_partitioned_node_deletes_the_topic_when_it_is_healed(
         )
         harness.cluster.partition_node(2)
         reply = harness.produce(2, b"a", key=key, timeout_ms=60_000)
-        harness.cluster.controller.delete_topic("other")
+        harness.cluster.controller.topic_changes.delete("other")
         await asyncio.sleep(1)
         assert not reply.done
         assert harness.node(2).metadata.partition_exists(key)
@@ -126,8 +126,8 @@ def test_requests_for_a_deleted_topic_are_not_answered_by_its_successor() -> Non
         fetched = harness.fetch(0, 2, max_wait_ms=60_000)
         deletion = harness.delete(0, 1, timeout_ms=60_000)
         await harness.settle()
-        harness.cluster.controller.delete_topic("orders")
-        harness.cluster.controller.create_topic("orders", assignment={0: [0, 1, 2]})
+        harness.cluster.controller.topic_changes.delete("orders")
+        harness.cluster.controller.topic_changes.create("orders", assignment={0: [0, 1, 2]})
         harness.cluster.heal_node(0)
         assert (harness.replica(0).is_leader, harness.replica(0).log.end_offset) == (True, 0)
         assert (produced.done, fetched.done, deletion.done) == (True, True, True)
@@ -144,8 +144,8 @@ def test_follower_of_a_recreated_topic_ignores_the_old_leader() -> None:
         for value in (b"old", b"older"):
             await harness.produce(0, value).get()
         harness.cluster.set_latency(0, 2_000)
-        harness.cluster.controller.delete_topic("orders")
-        harness.cluster.controller.create_topic("orders", assignment={0: [0, 1, 2]})
+        harness.cluster.controller.topic_changes.delete("orders")
+        harness.cluster.controller.topic_changes.create("orders", assignment={0: [0, 1, 2]})
         await harness.settle()
         assert harness.replica(1).topic_id != harness.replica(0).topic_id
         assert harness.replica(1).leader_epoch == harness.replica(0).leader_epoch == 0
@@ -171,7 +171,7 @@ def test_added_partitions_are_replicated() -> None:
     """The partitions that existed before continue."""
 
     async def scenario(harness: ClusterHarness) -> None:
-        harness.cluster.controller.create_partitions("orders", 4, None)
+        harness.cluster.controller.topic_changes.add_partitions("orders", 4, None)
         await harness.settle()
         for state in harness.cluster.describe_topic("orders"):
             key = TopicPartition("orders", state["partition"])

@@ -46,7 +46,7 @@ def alter_client_quotas(broker: BrokerApi, context: RequestContext, request: Req
         context.reply(error_response(request, ErrorCode.REQUEST_TIMED_OUT))
         return
     try:
-        results = broker.controller.alter_client_quotas(
+        results = broker.controller.quotas.alter(
             request.alterations, validate_only=request.validate_only
         )
     except ControllerError as error:

@@ -59,7 +59,7 @@ def alter_partition_reassignments(
         return
     wanted = [each for _, reassignments in request.topics for each in reassignments]
     try:
-        refusals = broker.controller.alter_reassignments(
+        refusals = broker.controller.reassignments.alter(
             wanted, may_change_factor=request.may_change_factor
         )
     except ControllerError as error:

@@ -174,7 +174,7 @@ def _alter_other(broker: BrokerApi, request: Request, resource: ConfigResource) 
     present = controller.resource_configs.get((kind, resource.name), {})
     configs = dict(present) if request.is_incremental else {}
     _apply(configs, resource, lambda _name: None)
-    controller.alter_resource_configs(
+    controller.config_changes.alter(
         kind, resource.name, configs, validate_only=request.validate_only
     )
 
@@ -198,7 +198,7 @@ def _alter_topic(broker: BrokerApi, request: Request, resource: ConfigResource) 
         if error is not None and change.name in configs:
             raise ControllerError(ErrorCode.INVALID_CONFIG, error)
     if not request.validate_only:
-        broker.controller.alter_configs(topic.name, configs)
+        broker.controller.topic_changes.alter_configs(topic.name, configs)
 
 
 def _apply(

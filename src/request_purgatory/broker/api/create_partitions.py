@@ -108,7 +108,7 @@ def _grow(
     if requested.assignments is not None:
         assignments = [list(nodes) for nodes in requested.assignments]
     try:
-        broker.controller.create_partitions(
+        broker.controller.topic_changes.add_partitions(
             requested.name, requested.count, assignments, validate_only=validate_only
         )
     except ControllerError as error:

@@ -131,7 +131,7 @@ def _create(broker: BrokerApi, requested: NewTopic, *, validate_only: bool) -> A
             return _refused(requested.name, ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
         assignment[index] = list(nodes)
     try:
-        topic = broker.controller.create_topic(
+        topic = broker.controller.topic_changes.create(
             requested.name,
             partitions=requested.num_partitions,
             replication_factor=requested.replication_factor,

@@ -81,7 +81,7 @@ def _delete(broker: BrokerApi, name: str | None, topic_id: UUID | None) -> Any:
         return result(ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified.")
     topic = controller.topics.get(name)
     try:
-        controller.delete_topic(name)
+        controller.topic_changes.delete(name)
     except ControllerError as error:
         return result(error.code, str(error))
     topic_id = topic.topic_id if topic is not None else None

@@ -68,7 +68,9 @@ def elect_leaders(broker: BrokerApi, context: RequestContext, request: Request) 
         )
     keys = dict.fromkeys(TopicPartition(name, each) for name, indexes in wanted for each in indexes)
     try:
-        results = controller.elect_leaders(keys, is_unclean=request.election_type == _UNCLEAN)
+        results = controller.leaders.elect_leaders(
+            keys, is_unclean=request.election_type == _UNCLEAN
+        )
     except ControllerError as error:
         context.reply(error_response(request, error.code))
         return

@@ -48,7 +48,7 @@ def list_partition_reassignments(
     keys = None
     if request.topics is not None:
         keys = [TopicPartition(name, each) for name, indexes in request.topics for each in indexes]
-    ongoing = broker.controller.ongoing_reassignments(keys)
+    ongoing = broker.controller.reassignments.ongoing(keys)
     by_topic: dict[str, list[Partition]] = {}
     for partition in ongoing:
         by_topic.setdefault(partition.topic, []).append(partition)

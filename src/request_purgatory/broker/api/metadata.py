@@ -158,7 +158,7 @@ def _create_topic(broker: BrokerApi, name: str) -> ErrorCode:
         elif available_partitions(broker) < broker.settings.num_partitions:
             return ErrorCode.POLICY_VIOLATION
         else:
-            broker.controller.create_topic(name)
+            broker.controller.topic_changes.create(name)
     except ControllerError as error:
         return error.code
     return ErrorCode.NONE

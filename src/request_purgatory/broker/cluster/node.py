@@ -410,7 +410,7 @@ class Node:
         controller, network = self.controller, self._cluster.network
 
         def handle_request() -> None:
-            if not controller.alter_partition(request):
+            if not controller.leaders.alter_partition(request):
                 network.send(CONTROLLER, self.node_id, handle_refusal)
 
         def handle_refusal() -> None:

@@ -7,26 +7,23 @@ so the controller never fails alone.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 from request_purgatory.broker.metadata.client_quotas import (
     ClientQuotas,
     ClientQuotaValues,
-    QuotaAlteration,
 )
 from request_purgatory.broker.metadata.controller_error import ControllerError
-from request_purgatory.broker.metadata.metadata_file import QuotaEntity
 from request_purgatory.broker.metadata.metadata_store import MetadataStore
 from request_purgatory.broker.metadata.partition_leaders import (
     AlterPartitionRequest,
-    ElectionResult,
     PartitionLeaders,
 )
-from request_purgatory.broker.metadata.reassignment import Reassignment, Reassignments
+from request_purgatory.broker.metadata.reassignment import Reassignments
 from request_purgatory.broker.metadata.resource_configs import ResourceConfigs
 from request_purgatory.broker.metadata.scram_credentials import ScramCredentials
 from request_purgatory.broker.metadata.topic_changes import TopicChanges, warn_about_compaction
-from request_purgatory.broker.metadata.topic_configs import ResourceType, topic_config_error
+from request_purgatory.broker.metadata.topic_configs import topic_config_error
 from request_purgatory.broker.metadata.topics import Partition, Topic, TopicPartition
 from request_purgatory.broker.settings import ClusterSettings
 from request_purgatory.errors import InvalidArgumentError
@@ -61,11 +58,11 @@ class Controller:
         self.controller_epoch = 0
         self._store = MetadataStore(settings)
         self.scram_credentials = ScramCredentials(settings.sasl_users, self._store)
-        self._leaders = PartitionLeaders(self._store)
-        self._changes = TopicChanges(self._store, self._leaders)
-        self._quotas = ClientQuotas(self._store)
-        self._resource_configs = ResourceConfigs(self._store)
-        self._reassignments = Reassignments(self._store, self._leaders)
+        self.leaders = PartitionLeaders(self._store)
+        self.topic_changes = TopicChanges(self._store, self.leaders)
+        self.quotas = ClientQuotas(self._store)
+        self.config_changes = ResourceConfigs(self._store)
+        self.reassignments = Reassignments(self._store, self.leaders)
 
     def notify(
         self,
@@ -131,49 +128,6 @@ class Controller:
         """Return a topic; raise `ControllerError` if there is none of this name."""
         return self._store.require_topic(name)
 
-    # -- topics
-
-    def create_topic(
-        self,
-        name: str,
-        *,
-        partitions: int = -1,
-        replication_factor: int = -1,
-        assignment: dict[int, list[int]] | None = None,
-        configs: dict[str, str | None] | None = None,
-        validate_only: bool = False,
-        internal: bool = False,
-    ) -> Topic:
-        """Return a new topic; see `TopicChanges.create`."""
-        return self._changes.create(
-            name,
-            partitions=partitions,
-            replication_factor=replication_factor,
-            assignment=assignment,
-            configs=configs,
-            validate_only=validate_only,
-            internal=internal,
-        )
-
-    def create_partitions(
-        self,
-        name: str,
-        count: int,
-        assignments: list[list[int]] | None,
-        *,
-        validate_only: bool = False,
-    ) -> None:
-        """Add partitions to a topic; see `TopicChanges.add_partitions`."""
-        self._changes.add_partitions(name, count, assignments, validate_only=validate_only)
-
-    def delete_topic(self, name: str) -> None:
-        """Delete a topic and its records; see `TopicChanges.delete`."""
-        self._changes.delete(name)
-
-    def alter_configs(self, name: str, configs: dict[str, str]) -> None:
-        """Replace a topic's settings; see `TopicChanges.alter_configs`."""
-        self._changes.alter_configs(name, configs)
-
     def reset(self) -> None:
         """Delete all topics and fence all nodes, without notice to the nodes, which are to restart.
 
@@ -183,50 +137,8 @@ class Controller:
             ControllerError: the change can't be stored.
         """
         self._store.clear()
-        self._changes.reset()
-        self._leaders.forget()
-
-    # -- leaders and in-sync replicas
-
-    def alter_partition(self, request: AlterPartitionRequest) -> bool:
-        """Return whether a leader's request to change the in-sync replicas was granted."""
-        return self._leaders.alter_partition(request)
-
-    def move_leader(self, key: TopicPartition, node: int) -> None:
-        """Make another in-sync replica the leader; see `PartitionLeaders.move_leader`."""
-        self._leaders.move_leader(key, node)
-
-    def elect_leaders(
-        self, keys: Iterable[TopicPartition], *, is_unclean: bool
-    ) -> dict[TopicPartition, ElectionResult]:
-        """Return the results of elections; see `PartitionLeaders.elect_leaders`."""
-        return self._leaders.elect_leaders(keys, is_unclean=is_unclean)
-
-    def alter_reassignments(
-        self, wanted: Iterable[Reassignment], *, may_change_factor: bool = True
-    ) -> list[ControllerError | None]:
-        """Return why reassignments are refused, or None; see `Reassignments.alter`."""
-        return self._reassignments.alter(wanted, may_change_factor=may_change_factor)
-
-    def ongoing_reassignments(
-        self, keys: Iterable[TopicPartition] | None = None
-    ) -> list[Partition]:
-        """Return the partitions, of `keys` or of all, that are being reassigned."""
-        return self._reassignments.ongoing(keys)
-
-    # -- quotas and settings
-
-    def alter_client_quotas(
-        self, alterations: Sequence[QuotaAlteration], *, validate_only: bool
-    ) -> dict[QuotaEntity, str | None]:
-        """Return why changes of quotas are invalid, or None; see `ClientQuotas.alter`."""
-        return self._quotas.alter(alterations, validate_only=validate_only)
-
-    def alter_resource_configs(
-        self, kind: ResourceType, name: str, configs: dict[str, str], *, validate_only: bool
-    ) -> None:
-        """Replace the settings of a group or a broker; see `ResourceConfigs.alter`."""
-        self._resource_configs.alter(kind, name, configs, validate_only=validate_only)
+        self.topic_changes.reset()
+        self.leaders.forget()
 
     # -- nodes
 
@@ -242,7 +154,7 @@ class Controller:
         before = self.controller_id
         self.alive.update(nodes)
         self.controller_epoch += self.controller_id != before
-        self._leaders.update()
+        self.leaders.update()
 
     def fence_broker(self, node: int) -> None:
         """Mark a node as dead, and elect other leaders for the partitions that it led.
@@ -256,7 +168,7 @@ class Controller:
         before = self.controller_id
         self.alive.discard(node)
         self.controller_epoch += self.controller_id != before
-        self._leaders.update()
+        self.leaders.update()
 
     # -- producer ids
 

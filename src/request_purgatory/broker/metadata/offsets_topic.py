@@ -24,7 +24,7 @@ def create_offsets_topic(controller: Controller, settings: ClusterSettings) -> N
         ControllerError: No node is alive that could have a replica.
     """
     if OFFSETS_TOPIC not in controller.topics:
-        controller.create_topic(
+        controller.topic_changes.create(
             OFFSETS_TOPIC,
             partitions=settings.offsets_topic_num_partitions,
             replication_factor=min(settings.replication_factor, len(controller.alive)),

@@ -39,7 +39,7 @@ class Reassignments:
         self._leaders = leaders
 
     def alter(
-        self, wanted: Iterable[Reassignment], *, may_change_factor: bool
+        self, wanted: Iterable[Reassignment], *, may_change_factor: bool = True
     ) -> list[ControllerError | None]:
         """Begin or cancel reassignments, all in one change.
 

@@ -198,7 +198,7 @@ class NodeCommands(CommandGroup):
             node: the number of the new leader's node.
         """
         key = TopicPartition(topic, partition)
-        self.controller.move_leader(key, self._node(node).node_id)
+        self.controller.leaders.move_leader(key, self._node(node).node_id)
 
     @command
     def advance_time(self, by_ms: int) -> None:

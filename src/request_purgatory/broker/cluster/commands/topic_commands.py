@@ -58,7 +58,7 @@ class TopicCommands(CommandGroup):
             replication_factor: replicas of each partition; -1 is the cluster's default.
             configs: topic settings by Kafka's names.
         """
-        self.controller.create_topic(
+        self.controller.topic_changes.create(
             name, partitions=partitions, replication_factor=replication_factor, configs=configs
         )
 
@@ -104,7 +104,7 @@ class TopicCommands(CommandGroup):
         Args:
             name: the topic's name.
         """
-        self.controller.delete_topic(name)
+        self.controller.topic_changes.delete(name)
 
     @command
     async def truncate(
