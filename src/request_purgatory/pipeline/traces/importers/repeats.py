@@ -97,11 +97,9 @@ def repeated_in_table(
 
 def _numbered(names: pa.ChunkedArray) -> tuple[Ints, int]:
     """Return a number for each name, equal for equal ones, and how many there are."""
-    chunks = names.dictionary_encode().unify_dictionaries().chunks
-    if not chunks:
-        return np.zeros(0, dtype=np.int64), 0
-    numbers = np.concatenate([chunk.indices.to_numpy() for chunk in chunks])
-    return numbers.astype(np.int64), len(chunks[0].dictionary)
+    # Unifying the dictionaries of chunks takes many times as long as encoding the names.
+    encoded = pa.concat_arrays([*names.chunks, pa.array([], names.type)]).dictionary_encode()
+    return encoded.indices.to_numpy().astype(np.int64), len(encoded.dictionary)
 
 
 def mark_chains(
