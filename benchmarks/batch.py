@@ -185,8 +185,9 @@ def _windowed(requests: DataFrame, events: DataFrame) -> DataFrame:
     ahead = (
         Window
         .partitionBy("host", "key")
-        .orderBy("at")
-        .rangeBetween(Window.currentRow, Window.unboundedFollowing)
+        .orderBy(F.desc("at"))
+        # A frame that grows takes one step a row, one that shrinks goes over all its rows again.
+        .rangeBetween(Window.unboundedPreceding, Window.currentRow)
     )
     found = rows.withColumn("satisfied_at", F.min("occurred_at").over(ahead)).where(
         F.col("request_id").isNotNull()
