@@ -1,11 +1,12 @@
 """Outcomes of a whole trace: rows per second from Parquet files to counted rows.
 
-Each request waits for one event, so other tools can compute the outcomes, too; our side supports
-the whole schema. Spark's own side is one window over requests and events together, by key and in
-order of time: a request gets the time of the next event. DuckDB's is an ASOF join, and Polars' is
-`join_asof`, both without Spark. Ours reads the files in Python workers, or gets DataFrames. All
-sides have two cores. Rows are requests and events. "Cold" is the first pass of a process, after the
-session has started; the other figure is that of the fastest further pass.
+Each request waits for one event of each of its keys, so other tools can compute the outcomes, too;
+our side supports the whole schema. Spark's own side is one window over requests and events
+together, by key and in order of time: a request gets the time of the next event. DuckDB's is an
+ASOF join, and Polars' is `join_asof`, both without Spark. With several keys a request, all three
+take the keys apart and group by request. Ours reads the files in Python workers, or gets
+DataFrames. All sides have two cores. Rows are requests and events. "Cold" is the first pass of a
+process, after the session has started; the other figure is that of the fastest further pass.
 """
 
 from __future__ import annotations
@@ -39,10 +40,15 @@ Answer = tuple[int, int, int]
 
 
 def cases(quick: bool) -> list[Case]:
-    """Return a case with one key for each request and one with shared keys."""
-    requests = 100_000 if quick else 10_000_000
+    """Return cases with one key for each request, with shared keys, and with several keys."""
+    rows = 200_000 if quick else 20_000_000
     return [
-        Case({"requests": requests, "keys": keys}, requests, max_rounds=3) for keys in (0, 10_000)
+        Case({"requests": requests, "keys": keys, "watched": watched}, requests, max_rounds=3)
+        for requests, keys, watched in (
+            (rows // 2, 0, 1),
+            (rows // 2, 10_000, 1),
+            (rows // 8, 0, 3),
+        )
     ]
 
 
@@ -51,13 +57,16 @@ def skip_reason(side: str, case: Case) -> str | None:  # noqa: ARG001 - every si
     return None
 
 
-def measure(side: str, requests: int, keys: int, passes: int = 3) -> dict[str, float]:
+def measure(
+    side: str, requests: int, keys: int, watched: int = 1, passes: int = 3
+) -> dict[str, float]:
     """Measure the outcomes of a trace.
 
     Args:
         side: One of `SIDES`.
-        requests: The number of requests in the trace, and of events.
-        keys: The number of shared keys; 0 for one key for each request.
+        requests: The number of requests in the trace.
+        keys: The number of shared keys; 0 for keys of each request's own.
+        watched: The number of keys of each request.
         passes: The number of passes in this process, at least 2.
 
     Returns:
@@ -66,25 +75,26 @@ def measure(side: str, requests: int, keys: int, passes: int = 3) -> dict[str, f
     Raises:
         RuntimeError: The answer is not that of the side that was measured first.
     """
-    data = StreamData(requests, _PENDING, keys)
+    data = StreamData(requests, _PENDING, keys, watched=watched)
     if side in peers.ON_TABLES and data.folder.exists():
-        answer = _without_spark(side, data.folder)
+        answer = _without_spark(side, data)
     else:
         spark = create_session("request-purgatory benchmarks", master=f"local[{_CORES}]")
-        folder = data.make(spark)
+        data.make(spark)
         if side in peers.ON_TABLES:
-            answer = _without_spark(side, folder)
+            answer = _without_spark(side, data)
         else:
-            answer = partial(_on_spark, spark, side, folder)
+            answer = partial(_on_spark, spark, side, data)
     seconds = []
+    rows = requests * (1 + watched)
     for _ in range(passes):
         begun = perf_counter()
         found = answer()
         seconds.append(perf_counter() - begun)
         _require_equal(data.folder, found)
     return {
-        "rows_per_second": 2 * requests / min(seconds[1:]),
-        "cold_rows_per_second": 2 * requests / seconds[0],
+        "rows_per_second": rows / min(seconds[1:]),
+        "cold_rows_per_second": rows / seconds[0],
     }
 
 
@@ -98,15 +108,19 @@ def _require_equal(folder: Path, found: Answer) -> None:
         raise RuntimeError(f"wrong outcomes in {folder}: {found}, other sides: {expected}")
 
 
-def _on_spark(spark: SparkSession, side: str, folder: Path) -> Answer:
+def _on_spark(spark: SparkSession, side: str, data: StreamData) -> Answer:
     if side == peers.OURS:
-        outcomes = trace_outcomes(spark, folder)
+        outcomes = trace_outcomes(spark, data.folder)
     else:
-        tables = [
-            spark.read.schema(schema).parquet(str(folder / kind))
+        requests, events = (
+            spark.read.schema(schema).parquet(str(data.folder / kind))
             for kind, schema in (("requests", REQUESTS), ("events", EVENTS))
-        ]
-        outcomes = (_windowed if side == peers.SPARK_SQL else batch_outcomes)(*tables)
+        )
+        outcomes = (
+            _windowed(requests, events, data.watched)
+            if side == peers.SPARK_SQL
+            else batch_outcomes(requests, events)
+        )
     found = outcomes.agg(
         F.count("*"),
         F.count_if(F.col("outcome") == EXPIRED),
@@ -115,20 +129,30 @@ def _on_spark(spark: SparkSession, side: str, folder: Path) -> Answer:
     return found[0], found[1], found[2]
 
 
-def _without_spark(side: str, folder: Path) -> Callable[[], Answer]:
-    return partial(_asof_in_duckdb if side == peers.DUCKDB else _asof_in_polars, folder)
+def _without_spark(side: str, data: StreamData) -> Callable[[], Answer]:
+    return partial(_asof_in_duckdb if side == peers.DUCKDB else _asof_in_polars, data)
 
 
-def _asof_in_duckdb(folder: Path) -> Answer:
+def _asof_in_duckdb(data: StreamData) -> Answer:
     import duckdb  # Optional.
 
+    folder = data.folder
+    source, key, found, grouped = f"read_parquet('{folder}/requests/*.parquet')", "", "", ""
+    if data.watched == 1:
+        key, found = "r.watch_keys[1]", "e.occurred_at"
+    else:
+        source = f"(SELECT *, unnest(watch_keys) AS key FROM {source})"
+        # The maximum leaves nulls out, and one key without an event is enough to expire.
+        key, found = "r.key", "CASE WHEN bool_and(e.key IS NOT NULL) THEN max(e.occurred_at) END"
+        grouped = "GROUP BY r.host, r.request_id, r.arrived_at, r.timeout_ms"
     query = f"""
         WITH ended AS (
-            SELECT epoch_us(r.arrived_at) AS arrived, epoch_us(e.occurred_at) AS occurred,
+            SELECT epoch_us(r.arrived_at) AS arrived, epoch_us({found}) AS occurred,
                    epoch_us(r.arrived_at) + r.timeout_ms * 1000 AS deadline
-            FROM read_parquet('{folder}/requests/*.parquet') r
+            FROM {source} r
             ASOF LEFT JOIN read_parquet('{folder}/events/*.parquet') e
-            ON r.host = e.host AND r.watch_keys[1] = e.key AND r.arrived_at <= e.occurred_at
+            ON r.host = e.host AND {key} = e.key AND r.arrived_at <= e.occurred_at
+            {grouped}
         )
         SELECT count(*), count(*) FILTER (WHERE NOT coalesce(occurred <= deadline, false)),
                sum(least(coalesce(occurred, deadline), deadline) - arrived)::BIGINT
@@ -139,19 +163,24 @@ def _asof_in_duckdb(folder: Path) -> Answer:
     return int(requests), int(expired), int(waited_us)
 
 
-def _asof_in_polars(folder: Path) -> Answer:
+def _asof_in_polars(data: StreamData) -> Answer:
     os.environ["POLARS_MAX_THREADS"] = str(_CORES)
     import polars as pl  # Optional, and reads the variable when it is imported.
 
     requests = (
         pl
-        .scan_parquet(folder / "requests" / "*.parquet")
-        .select("host", "arrived_at", "timeout_ms", key=pl.col("watch_keys").list.first())
+        .scan_parquet(data.folder / "requests" / "*.parquet")
+        .select("host", "request_id", "arrived_at", "timeout_ms", key=pl.col("watch_keys"))
         .sort("arrived_at")
+    )
+    requests = (
+        requests.with_columns(pl.col("key").list.first())
+        if data.watched == 1
+        else requests.explode("key")
     )
     events = (
         pl
-        .scan_parquet(folder / "events" / "*.parquet")
+        .scan_parquet(data.folder / "events" / "*.parquet")
         .select("host", "key", "occurred_at")
         .sort("occurred_at")
     )
@@ -163,6 +192,11 @@ def _asof_in_polars(folder: Path) -> Answer:
         strategy="forward",
         check_sortedness=False,
     )
+    if data.watched > 1:
+        joined = joined.group_by("host", "request_id", "arrived_at", "timeout_ms").agg(
+            # The maximum leaves nulls out, and one key without an event is enough to expire.
+            pl.when(pl.col("occurred_at").null_count() == 0).then(pl.col("occurred_at").max())
+        )
     arrived, occurred = (pl.col(f"{name}_at").dt.epoch("us") for name in ("arrived", "occurred"))
     deadline = arrived + pl.col("timeout_ms").cast(pl.Int64) * 1000
     answer = joined.select(
@@ -174,10 +208,9 @@ def _asof_in_polars(folder: Path) -> Answer:
     return int(row[0]), int(row[1]), int(row[2])
 
 
-def _windowed(requests: DataFrame, events: DataFrame) -> DataFrame:
-    arrivals = requests.withColumn("key", F.col("watch_keys")[0]).withColumn(
-        "at", F.col("arrived_at")
-    )
+def _windowed(requests: DataFrame, events: DataFrame, watched: int) -> DataFrame:
+    key = F.col("watch_keys")[0] if watched == 1 else F.explode("watch_keys")
+    arrivals = requests.withColumn("key", key).withColumn("at", F.col("arrived_at"))
     occurrences = events.select(
         "host", "key", F.col("occurred_at").alias("at"), F.col("occurred_at")
     )
@@ -192,6 +225,12 @@ def _windowed(requests: DataFrame, events: DataFrame) -> DataFrame:
     found = rows.withColumn("satisfied_at", F.min("occurred_at").over(ahead)).where(
         F.col("request_id").isNotNull()
     )
+    if watched > 1:
+        last = F.max("satisfied_at")
+        found = found.groupBy("host", "request_id", "request_type", "arrived_at", "timeout_ms").agg(
+            # The maximum leaves nulls out, and one key without an event is enough to expire.
+            F.when(F.count("satisfied_at") == watched, last).alias("satisfied_at")
+        )
     deadline_us = F.unix_micros("arrived_at") + F.col("timeout_ms") * 1000
     completed = F.coalesce(F.unix_micros("satisfied_at") <= deadline_us, F.lit(False))
     ended_us = F.when(completed, F.unix_micros("satisfied_at")).otherwise(deadline_us)

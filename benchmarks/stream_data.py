@@ -4,8 +4,9 @@ A request arrives every millisecond of event time. Its event follows after at mo
 milliseconds, uniformly distributed, and the timeout is nine tenths of that. So a tenth of the
 requests expire and `pending` of them wait at a time. With `keys`, requests share keys, and the
 first event of a key completes all requests that wait for it; then at most as many requests wait as
-there are keys. Every column is a function of the request's number and Spark's hash, so the rows are
-the same on every machine. Files are in order of time.
+there are keys. With `watched`, a request has that many keys of its own, and waits for all of them.
+Every column is a function of the request's number and Spark's hash, so the rows are the same on
+every machine. Files are in order of time.
 """
 
 from __future__ import annotations
@@ -30,17 +31,25 @@ class StreamData:
     """One data set.
 
     Attributes:
-        requests: The number of requests, and of events.
+        requests: The number of requests.
         pending: The number of requests that wait at a time.
         keys: The number of shared keys; 0 for one key for each request.
         per_file: The number of requests in a file; another file has the events of the same span of
             time.
+        watched: The number of keys of a request, and of events for it. Shared keys are watched one
+            by one.
     """
 
     requests: int
     pending: int
     keys: int = 0
     per_file: int = 400_000
+    watched: int = 1
+
+    def __post_init__(self) -> None:
+        """Check that the keys of a request are on one host."""
+        if self.keys and self.watched != 1:
+            raise ValueError(f"watched must be 1 with shared keys, not {self.watched}")
 
     @property
     def timeout_ms(self) -> int:
@@ -50,42 +59,62 @@ class StreamData:
     @property
     def folder(self) -> Path:
         """The folder of `requests` and `events`, which `make` writes."""
-        return _BASE_FOLDER / f"{self.requests}-{self.pending}-{self.keys}-{self.per_file}"
+        name = f"{self.requests}-{self.pending}-{self.keys}-{self.per_file}-{self.watched}"
+        return _BASE_FOLDER / name
 
     def tables(self, spark: SparkSession) -> tuple[DataFrame, DataFrame]:
         """Return requests and events of the schema, each with a file number."""
-        numbers = spark.range(self.requests)
-        arrived = (
-            F.lit(_BEGIN_US)
-            + F.col("id") * GAP_US
-            + F.pmod(F.xxhash64("id", F.lit(1)), F.lit(GAP_US))
+        request, event = F.col("id"), F.col("id")
+        requests = self._requests(spark.range(self.requests), request)
+        of_request = F.floor(event / self.watched) if self.watched > 1 else event
+        wait = F.pmod(F.xxhash64(event, F.lit(2)), F.lit(2 * self.pending * GAP_US)) + 1
+        occurred = self._arrived_us(of_request) + wait
+        events = spark.range(self.requests * self.watched).select(
+            self._host(of_request).alias("host"),
+            self._key_name(event).alias("key"),
+            F.timestamp_micros(occurred).alias("occurred_at"),
+            F.lit(1.0).alias("amount"),
+            self._file(occurred),
         )
-        wait = F.pmod(F.xxhash64("id", F.lit(2)), F.lit(2 * self.pending * GAP_US)) + 1
-        key = F.col("id") if not self.keys else F.pmod(F.xxhash64("id", F.lit(3)), F.lit(self.keys))
-        host = F.format_string(
-            "host-%02d", F.pmod(F.xxhash64("id" if not self.keys else key, F.lit(4)), F.lit(_HOSTS))
-        )
-        name = F.format_string("key-%d", key)
-        requests = numbers.select(
-            host.alias("host"),
-            F.format_string("r%011d", "id").alias("request_id"),
+        return requests, events
+
+    def _requests(self, numbers: DataFrame, request: Column) -> DataFrame:
+        arrived = self._arrived_us(request)
+        names = [
+            self._key_name(request * self.watched + at if self.watched > 1 else request)
+            for at in range(self.watched)
+        ]
+        return numbers.select(
+            self._host(request).alias("host"),
+            F.format_string("r%011d", request).alias("request_id"),
             F.lit("benchmark").alias("request_type"),
             F.timestamp_micros(arrived).alias("arrived_at"),
             F.lit(self.timeout_ms).cast("int").alias("timeout_ms"),
-            F.array(name).alias("watch_keys"),
+            F.array(*names).alias("watch_keys"),
             F.lit("count").alias("aggregate"),
             F.lit(1.0).alias("threshold"),
             F.lit("all").alias("quantifier"),
             self._file(arrived),
         )
-        events = numbers.select(
-            host.alias("host"),
-            name.alias("key"),
-            F.timestamp_micros(arrived + wait).alias("occurred_at"),
-            F.lit(1.0).alias("amount"),
-            self._file(arrived + wait),
+
+    def _arrived_us(self, request: Column) -> Column:
+        return (
+            F.lit(_BEGIN_US)
+            + request * GAP_US
+            + F.pmod(F.xxhash64(request, F.lit(1)), F.lit(GAP_US))
         )
-        return requests, events
+
+    def _key(self, event: Column) -> Column:
+        return F.pmod(F.xxhash64(event, F.lit(3)), F.lit(self.keys)) if self.keys else event
+
+    def _key_name(self, event: Column) -> Column:
+        return F.format_string("key-%d", self._key(event))
+
+    def _host(self, request: Column) -> Column:
+        # Whoever shares a key shares its host.
+        return F.format_string(
+            "host-%02d", F.pmod(F.xxhash64(self._key(request), F.lit(4)), F.lit(_HOSTS))
+        )
 
     def _file(self, us: Column) -> Column:
         return ((us - _BEGIN_US) / F.lit(GAP_US * self.per_file)).cast("int").alias("file")

@@ -213,7 +213,7 @@ TARGETS += [
         Target(
             f"batch outcomes, {what}: rows a second",
             "batch",
-            "requests=10000000 keys=0",
+            "requests=10000000 keys=0 watched=1",
             metric,
             least,
             None,

@@ -50,7 +50,10 @@ _TINY: Mapping[str, list[dict[str, Parameter]]] = {
     "aio_echo": [{"clients": 2, "requests": 40}],
     "stream": [{"requests": 3_000, "pending": 50, "per_file": 2_000}],
     # The next two questions read the same files.
-    "batch": [{"requests": 2_000, "keys": 0, "passes": 2}],
+    "batch": [
+        {"requests": 2_000, "keys": 0, "passes": 2},
+        {"requests": 2_000, "keys": 0, "watched": 3, "passes": 2},
+    ],
     "replay": [
         {"source": "files", "requests": 2_000, "pending": 1_000, "passes": 1},
         {"source": "made", "requests": 3_200, "passes": 1},
@@ -94,7 +97,9 @@ def _cases(*names: str) -> list[object]:
 
 def _is_slow(name: str, side: str, params: Mapping[str, Parameter]) -> bool:
     """Return True for the additional cases of a question on Spark; one stays in the fast tier."""
-    return (name == "stream" and side != peers.OURS) or params.get("source") == "made"
+    if name == "stream":
+        return side != peers.OURS
+    return params.get("source") == "made" or "watched" in params
 
 
 def _process_state() -> dict[str, object]:
