@@ -101,7 +101,7 @@ bench: $(VENV)/.test ## all benchmarks against all peers, into one report (most 
 	@code=0; $(BIN)/python -m benchmarks --out $(BENCH) $(ARGS) || code=$$?; \
 	$(BIN)/purgatory report --bench $(BENCH) --out $(BENCH)/report.html --force && exit $$code
 
-bench-docs: $(VENV)/.test ## the last run's figures and pictures into docs/benchmarks.md
+bench-docs: $(VENV)/.test ## the last run's figures and pictures into docs/explanation/benchmarks.md
 	$(BIN)/python -m benchmarks.page $(BENCH) --pictures
 
 archive: $(VENV)/.extras ## what the machines of a Spark cluster need, into dist/purgatory.tar.gz

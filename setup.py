@@ -73,7 +73,7 @@ DIRECTIVES = {
     "boundscheck": False,
     "wraparound": False,
     "initializedcheck": False,
-    # No module relies on the GIL: see docs/design.md, "Free-threaded Python".
+    # No module relies on the GIL: see docs/explanation/design.md, "Free-threaded Python".
     "freethreading_compatible": True,
 }
 

@@ -1,4 +1,4 @@
-"""Write a run's figures into docs/benchmarks.md: `python -m benchmarks.page DIR`.
+"""Write a run's figures into docs/explanation/benchmarks.md: `python -m benchmarks.page DIR`.
 
 The text between the two marks of the page is replaced by the machine, the main figures, a table
 for each question, and the skipped cases. `--pictures` also redraws the published figures as
@@ -45,7 +45,7 @@ def main(arguments: list[str] | None = None) -> int:
     except FileNotFoundError as missing:
         print(f"{options.folder} is not the folder of a run: {missing}", file=sys.stderr)
         return 2
-    page = _DOCS / "benchmarks.md"
+    page = _DOCS / "explanation" / "benchmarks.md"
     before, _, rest = page.read_text().partition(_BEGIN)
     page.write_text(f"{before}{_BEGIN}\n\n{text}\n{_END}{rest.partition(_END)[2]}")
     if options.pictures:

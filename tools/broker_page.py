@@ -1,4 +1,4 @@
-"""Writes the table of commands into docs/broker.md, from the commands' docstrings.
+"""Writes the table of commands into docs/reference/broker_commands.md, from the commands' docstrings.
 
     python tools/broker_page.py            write it
     python tools/broker_page.py --check    exit code 1 if it is out of date
@@ -17,7 +17,7 @@ from typing import Any
 
 from request_purgatory.broker.cluster.commands import COMMANDS
 
-PAGE = Path(__file__).parents[1] / "docs" / "broker.md"
+PAGE = Path(__file__).parents[1] / "docs" / "reference" / "broker_commands.md"
 BEGIN = "<!-- This table is made by tools/broker_page.py. -->\n"
 END = "<!-- The end of the table. -->\n"
 

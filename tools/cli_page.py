@@ -1,4 +1,4 @@
-"""Writes the reference of the command into docs/cli.md, from the command's own help.
+"""Writes the reference of the command into docs/reference/command.md, from the command's own help.
 
     python tools/cli_page.py            write it
     python tools/cli_page.py --check    exit code 1 if it is out of date
@@ -15,7 +15,7 @@ from pathlib import Path
 
 from request_purgatory.cli.app import make_app
 
-PAGE = Path(__file__).parents[1] / "docs" / "cli.md"
+PAGE = Path(__file__).parents[1] / "docs" / "reference" / "command.md"
 BEGIN = "<!-- What follows is made by tools/cli_page.py. -->\n"
 _COLUMNS = 100
 

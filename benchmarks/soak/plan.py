@@ -45,7 +45,7 @@ class Plan:
 def can_interrupt() -> bool:
     """Return whether signal handlers may raise anywhere: on the compiled build.
 
-    See "Signals" in docs/design.md.
+    See "Signals" in docs/explanation/design.md.
     """
     return hasattr(os, "fork") and request_purgatory.__compiled__
 

@@ -1,6 +1,7 @@
 """What waits in all purgatories of the process: for a debugger, a page, or on a signal.
 
-`purgatory.snapshot()` is one purgatory's, this module has all of them. docs/metrics.md shows both.
+`purgatory.snapshot()` is one purgatory's, this module has all of them. docs/how_to/metrics.md shows
+both.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from request_purgatory.cli.main import main
 from request_purgatory.extras import install_command
 from tests.support.command import Purgatory
 
-CLI_PAGE = Path(__file__).parents[2] / "docs" / "cli.md"
+CLI_PAGE = Path(__file__).parents[2] / "docs" / "reference" / "command.md"
 
 
 def forget(monkeypatch: pytest.MonkeyPatch, prefix: str, but: tuple[str, ...] = ()) -> None:

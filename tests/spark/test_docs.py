@@ -15,7 +15,7 @@ from request_purgatory.pipeline.traces.workload_blocks import workload_trace
 from tests.spark.foreign_sessions import foreign_session
 from tests.unit.test_readme import blocks
 
-PAGE = "docs/pipeline.md"
+PAGE = "docs/explanation/pipeline.md"
 ZONE = {"session__timeZone": "America/New_York", "ansi__enabled": "false"}
 
 

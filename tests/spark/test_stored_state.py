@@ -26,7 +26,7 @@ from tests.spark.stream_files import StreamTrace, expected_outcomes, stream_trac
 from tests.spark.test_layouts import STORED, resumed
 from tests.support.command import command_runner
 
-PAGE = Path(__file__).parents[2] / "docs" / "stream_state.md"
+PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "stream_state.md"
 
 
 def pending_stream(spark: SparkSession, folder: Path) -> tuple[StreamTrace, BatchProgress]:

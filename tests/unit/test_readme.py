@@ -15,11 +15,11 @@ EXAMPLES = [
     ("README.md", 1),
     ("README.md", 2),
     ("README.md", 3),
-    ("docs/metrics.md", 0),
-    ("docs/metrics.md", 1),
-    ("docs/metrics.md", 2),
-    ("docs/testing.md", 0),
-    ("docs/testing.md", 1),
+    ("docs/how_to/metrics.md", 0),
+    ("docs/how_to/metrics.md", 1),
+    ("docs/how_to/metrics.md", 2),
+    ("docs/how_to/virtual_time.md", 0),
+    ("docs/how_to/virtual_time.md", 1),
 ]
 
 

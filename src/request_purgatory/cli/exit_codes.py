@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class ExitCode(IntEnum):
-    """What the command's exit code means; docs/cli.md has the same table."""
+    """What the command's exit code means; docs/reference/command.md has the same table."""
 
     #: The command did what it was asked to do.
     OK = 0

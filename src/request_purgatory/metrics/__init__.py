@@ -1,7 +1,7 @@
 """The metrics of purgatories: read as one object, and exported by the ecosystem's libraries.
 
 `prometheus` needs the extra `[metrics]`, and `opentelemetry` the package `opentelemetry-api`.
-docs/metrics.md has all names.
+docs/how_to/metrics.md has all names.
 """
 
 from request_purgatory.purgatory.counters import WAIT_BUCKETS, PurgatoryMetrics

@@ -37,7 +37,7 @@ class PurgatoryCore(OperationHost):
     """Operations with their watch table, timer, counters and purge, under Kafka's names.
 
     `DelayedOperationPurgatory` adds futures for threads, `request_purgatory.aio.Purgatory` those of
-    an event loop. docs/design.md, "Locks", describes the races and how each is decided.
+    an event loop. docs/explanation/design.md, "Locks", describes the races and how each is decided.
     """
 
     #: The longest sleep of the reaper in ms of the timer's clock. None is without a limit: an idle

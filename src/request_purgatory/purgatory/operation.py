@@ -33,7 +33,7 @@ class OperationHost:
     """The interface of a purgatory to the operations in it.
 
     Operations and the futures made of them call nothing else. Private, as its methods belong to the
-    purgatory's own machinery; docs/design.md, "The host interface", lists them.
+    purgatory's own machinery; docs/explanation/design.md, "The host interface", lists them.
 
     Attributes:
         name: The purgatory's name.

@@ -31,8 +31,8 @@ class DelayedOperationPurgatory(PurgatoryCore):
     `metrics` has the longest of both.
 
     Any thread may call every method, also from callbacks of operations. Bring events while holding
-    no lock that a `try_complete` or `on_complete` needs. docs/design.md, "Locks", describes the
-    races and how each is decided.
+    no lock that a `try_complete` or `on_complete` needs. docs/explanation/design.md, "Locks",
+    describes the races and how each is decided.
 
     >>> with DelayedOperationPurgatory("orders") as purgatory:
     ...     acks = set()

@@ -262,7 +262,7 @@ def test_forked_child_begins_at_0() -> None:
 def test_metrics_are_served_by_the_library(
     make_wheel_purgatory: MakePurgatory, registry: CollectorRegistry
 ) -> None:
-    """As docs/metrics.md has it, with OpenMetrics for those who ask for it."""
+    """As docs/how_to/metrics.md has it, with OpenMetrics for those who ask for it."""
     make_wheel_purgatory("served").try_complete_else_watch(Request(), ["a"])
     server, thread = start_http_server(0, addr="127.0.0.1", registry=registry)
     try:

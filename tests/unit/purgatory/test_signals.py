@@ -33,7 +33,8 @@ pytestmark = pytest.mark.skipif(
 
 compiled_only = pytest.mark.skipif(
     not request_purgatory.__compiled__,
-    reason="a handler may raise between any two bytecodes of the interpreted core (docs/design.md)",
+    reason="a handler may raise between any two bytecodes of the interpreted core "
+    "(docs/explanation/design.md)",
 )
 
 
