@@ -1,4 +1,4 @@
-"""Writes the table of commands into docs/reference/broker_commands.md, from the commands' docstrings.
+"""Writes the table of docs/reference/broker_commands.md, from the commands' docstrings.
 
     python tools/broker_page.py            write it
     python tools/broker_page.py --check    exit code 1 if it is out of date
