@@ -1,98 +1,90 @@
-"""The Python examples of the pipeline's page, in a session that the package did not make."""
+"""The pages whose Python blocks need Spark, in sessions that the package did not make."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+import io
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
-from request_purgatory.pipeline.stream.endpoints.address import parse_endpoints
-from request_purgatory.pipeline.traces.workload import Workload
-from request_purgatory.pipeline.traces.workload_blocks import workload_trace
+import request_purgatory.pipeline
+from tests.docs.test_snippets import NOT_RUN, RUN_ELSEWHERE
 from tests.spark.foreign_sessions import foreign_session
-from tests.unit.test_readme import blocks
+from tests.support import snippets
 
-PAGE = "docs/explanation/pipeline.md"
+STREAMS = "docs/explanation/streams.md"
+ANALYZE = "docs/how_to/analyze_from_python.md"
+TUTORIAL = "docs/tutorials/data_engineer.md"
+
 ZONE = {"session__timeZone": "America/New_York", "ansi__enabled": "false"}
 
 
-def run_example(
-    number: int, names: dict[str, Any], changes: Mapping[str, str] | None = None
-) -> dict[str, Any]:
-    """Run an example of the page with these names and changes, and return the names after it."""
-    code, _ = blocks(PAGE)[number]
-    for old, new in (changes or {}).items():
-        code = code.replace(old, new)
-    exec(compile(code, f"{PAGE} {number}", "exec"), names)
-    return names
+def run_page(
+    page: str,
+    session: SparkSession,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    files: Sequence[str] = (),
+) -> None:
+    """Run a page's blocks in `session` and `folder`, and compare what they print.
+
+    Args:
+        page: The page.
+        session: What `create_session` returns.
+        folder: The working directory.
+        monkeypatch: Undoes the changes.
+        files: Names of files that the page gives to Spark. They become absolute, as the JVM of the
+            tests has a working directory of its own.
+    """
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(
+        request_purgatory.pipeline, "create_session", lambda: session, raising=False
+    )
+    names: dict[str, object] = {}
+    for number, block in enumerate(snippets.blocks(page), 1):
+        code = block.code
+        for file in files:
+            code = code.replace(f'"{file}"', f'"{folder / file}"')
+        with contextlib.redirect_stdout(io.StringIO()) as out:
+            exec(compile(code, f"{page} {number}", "exec"), names)
+        assert block.difference(out.getvalue()) is None, block.difference(out.getvalue())
 
 
-def test_stream_example_runs(
+def test_page_on_streams_runs(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The session is the user's own, as the page says."""
-    monkeypatch.chdir(tmp_path)
-    for name, table in zip(
-        ("requests", "events"), workload_trace(spark, Workload(requests=50)), strict=True
-    ):
-        table.write.parquet(str(tmp_path / name))
+    """The session is the user's own."""
     own = spark.newSession()
     for name, value in (("session.timeZone", "America/New_York"), ("ansi.enabled", "false")):
         own.conf.set(f"spark.sql.{name}", value)
-    requests, events = parse_endpoints("requests", "events", "unused").read(own)
-    # The JVM has a working directory of its own.
-    names = {"spark": own, "requests": requests, "events": events}
-    query = run_example(0, names, {'"out': f'"{tmp_path}/out'})["query"]
-    try:
-        query.processAllAvailable()
-        assert query.exception() is None
-        assert query.lastProgress.stateOperators[0].numRowsTotal > 0
-    finally:
-        query.stop()
-    assert (tmp_path / "out").is_dir()
+    files = ["in/requests", "in/events", "out", "out.checkpoint"]
+    run_page(STREAMS, own, tmp_path, monkeypatch, files)
+    assert list((tmp_path / "out" / "kind=outcomes").glob("*.parquet"))
+
+
+def test_page_on_analyses_from_python_runs(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The session is the user's own, and is not changed."""
+    (tmp_path / "calls.csv").write_text("start,took\n2024-03-10 02:30:00,12\nsoon,1\n")
+    with foreign_session(spark, **ZONE) as session:
+        run_page(ANALYZE, session, tmp_path, monkeypatch)
 
 
 @pytest.mark.slow
-def test_trace_example_runs(
-    spark: SparkSession,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+def test_tutorial_runs(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The session is the user's own, and is not changed."""
-    monkeypatch.chdir(tmp_path)
+    """In the user's own session, too; the report is there at the end."""
     with foreign_session(spark, **ZONE) as session:
-        run_example(1, {"running": session}, {"= create_session()": "= running"})
-    shown = capsys.readouterr().out
-    assert "| web|completed|    1|" in shown
-    assert " wheel|   2|        0|   NULL|" in shown
+        run_page(TUTORIAL, session, tmp_path, monkeypatch, ["calls.csv"])
     assert (tmp_path / "report" / "report.html").exists()
 
 
-def test_batch_and_import_examples_run(
-    spark: SparkSession,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    """Each goes on where the one before ends."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "calls.csv").write_text("start,took\n2024-03-10 02:30:00,12\nsoon,1\n")
-    with foreign_session(spark, **ZONE) as session:
-        names = run_example(2, {"spark": session})
-        names = run_example(3, names)
-        run_example(4, names)
-    shown = capsys.readouterr().out
-    assert "|completed|" in shown
-    assert "unparsable start" in shown
-    # The first write has two acknowledgements in time, the second one has none.
-    ended = shown.rpartition("waited_ms")[2]
-    assert ("|completed|     20.0|" in ended, "|  expired|    250.0|" in ended) == (True, True)
-
-
-def test_every_example_is_run() -> None:
+def test_every_page_that_needs_spark_is_run() -> None:
     """None is left out."""
-    assert len(blocks(PAGE)) == 5
+    found = {page for page in snippets.pages() if snippets.needs_spark(page)}
+    assert found - {*NOT_RUN, *RUN_ELSEWHERE} == {STREAMS, ANALYZE, TUTORIAL}

@@ -1,0 +1,55 @@
+"""Each command line of the documentation is one that the command, or the Makefile, knows."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from cyclopts import CycloptsError
+
+from request_purgatory.cli.app import make_app
+from tests.support import snippets
+
+#: Made from the command's own help, with `[OPTIONS]` in its lines.
+GENERATED = "docs/reference/command.md"
+#: Lines that are what a reader types: in pages, and in the two documents of the repository.
+DOCUMENTS = [*snippets.pages(), "CONTRIBUTING.md", "examples/docker/README.md"]
+
+
+def command_lines(program: str) -> list[tuple[str, list[str]]]:
+    """Return the arguments of each line that starts a program, with its page."""
+    return [
+        (page, words[1:])
+        for page in DOCUMENTS
+        if page != GENERATED
+        for words in snippets.commands(page)
+        if words[0] == program
+    ]
+
+
+@pytest.mark.parametrize(
+    ("page", "arguments"), command_lines("purgatory"), ids=lambda value: " ".join(value)[:60]
+)
+def test_command_line_is_understood(page: str, arguments: list[str]) -> None:
+    """Nothing is run."""
+    pytest.importorskip("pyspark", reason="the extra [spark] is not installed")
+    pytest.importorskip("kafka", reason="the extra [broker] is not installed")
+    try:
+        make_app().parse_args(arguments, exit_on_error=False, print_error=False)
+    except CycloptsError as error:
+        pytest.fail(f"{page}: purgatory {' '.join(arguments)}: {error}")
+
+
+def test_there_are_command_lines() -> None:
+    """Of both kinds."""
+    assert len(command_lines("purgatory")) > 20
+    assert len(command_lines("make")) > 10
+
+
+def test_targets_of_make_exist() -> None:
+    """Each word without a `=` is a target."""
+    makefile = (snippets.ROOT / "Makefile").read_text(encoding="utf-8")
+    targets = set(re.findall(r"^([a-z-]+):", makefile, re.MULTILINE))
+    for page, arguments in command_lines("make"):
+        named = {word for word in arguments if "=" not in word and "/" not in word}
+        assert named <= targets, f"{page}: make {' '.join(arguments)}"
