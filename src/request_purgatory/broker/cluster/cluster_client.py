@@ -49,9 +49,10 @@ def _method(command: Callable[..., Any]) -> Any:
 
 
 class ClusterClient(ABC):
-    """Start a cluster, run commands on it, and stop it: `with ... as cluster:`.
+    """Start a cluster, run commands on it, and stop it.
 
-    Any thread may call the methods. Each returns when its command is done.
+    `with Cluster() as cluster:` starts and stops a cluster of this process. Any thread may call the
+    methods. Each returns when its command is done.
 
     Every command raises ClusterError or InvalidArgumentError, with the offending value, if the
     cluster refuses it.
