@@ -78,13 +78,18 @@ def _machine(machine: dict[str, Any]) -> str:
     )
     core = "compiled" if machine["request_purgatory_compiled"] else "interpreted"
     loads = ", ".join(f"{load:.2f}" for load in machine["load_average"] or [])
-    return (
-        f"Measured on {machine['date'][:10]}: {machine['cpu']}, {machine['usable_cores']} cores, "
-        f"{machine['kernel']}; {machine['python_implementation']} {machine['python']}, "
-        f"where a plain object with three method calls takes {machine['python_reference_ns']:.0f} "
-        f"ns; core {core}; {versions}. "
-        f"Load average when it began: {loads}. {machine['rounds']} rounds.\n"
-    )
+    rows = {
+        "measured on": machine["date"][:10],
+        "machine": f"{machine['cpu']}, {machine['usable_cores']} cores, {machine['kernel']}",
+        "interpreter": f"{machine['python_implementation']} {machine['python']}; a plain object "
+        f"with three method calls takes {machine['python_reference_ns']:.0f} ns",
+        "core": core,
+        "versions": versions,
+        "load average at the start": loads,
+        "rounds": machine["rounds"],
+    }
+    lines = [f"| {name} | {value} |" for name, value in rows.items()]
+    return "\n".join(["| | |", "|---|---|", *lines, ""])
 
 
 def _findings(found: Medians) -> str:
