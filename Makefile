@@ -119,6 +119,7 @@ types: $(VENV)/.types ## mypy --strict
 
 docs: $(VENV)/.docs $(INTERPRETED)/.copied ## the documentation, into build/docs; warnings are errors
 	PYTHONPATH=$(INTERPRETED) $(BIN)/sphinx-build -q -W --keep-going -b html docs build/docs
+	$(BIN)/python tools/check_site.py build/docs
 	@echo "documentation: build/docs/index.html"
 
 check: test lint types docs ## the fast tier, lint, types and documentation

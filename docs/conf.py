@@ -23,9 +23,12 @@ exclude_patterns = ["_build", "_templates"]
 templates_path = ["_templates"]
 html_theme = "furo"
 html_title = "request-purgatory"
+html_show_copyright = False
 # Single backticks in docstrings are code, as in Markdown.
 default_role = "code"
 autodoc_member_order = "bysource"
+# The description of a class, and the arguments of its constructor.
+autoclass_content = "both"
 autodoc_typehints = "description"
 autodoc_typehints_description_target = "documented"
 # A page for each class, from docs/_templates/autosummary.
