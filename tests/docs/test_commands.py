@@ -28,7 +28,9 @@ def command_lines(program: str) -> list[tuple[str, list[str]]]:
 
 
 @pytest.mark.parametrize(
-    ("page", "arguments"), command_lines("purgatory"), ids=lambda value: " ".join(value)[:60]
+    ("page", "arguments"),
+    command_lines("purgatory"),
+    ids=lambda value: value if isinstance(value, str) else " ".join(value)[:40],
 )
 def test_command_line_is_understood(page: str, arguments: list[str]) -> None:
     """Nothing is run."""

@@ -147,9 +147,9 @@ def import_source(
     """Import a recorded trace: make requests and events of it.
 
     Args:
-        source: A file, or a folder of files: CSV, JSON lines (both also .gz, .bz2), Parquet or ORC;
-            a URI; or `FORMAT:NAME_OR_PATH` with csv, json, parquet, orc, delta, iceberg, or table
-            for a table of the catalog.
+        source: A file, a folder of files, or a URI. Formats are CSV, JSON lines (both also .gz,
+            .bz2), Parquet and ORC. Or `FORMAT:NAME_OR_PATH` with csv, json, parquet, orc, delta,
+            iceberg, or table for a table of the catalog.
         out: The trace folder to make.
         settings: How to import it.
         force: See `Force`.

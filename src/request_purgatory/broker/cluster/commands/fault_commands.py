@@ -27,7 +27,7 @@ class FaultCommands(CommandGroup):
         """Answer the next requests of an API with an error, without handling them.
 
         A request that names several topics, partitions or groups has the fault if one of them is
-        the given one, and is answered with the error for all. A fetch names those of its session.
+        the given one. It is answered with the error for all. A fetch names those of its session.
 
         Args:
             api: Kafka's name of the API, such as "Produce".

@@ -112,8 +112,8 @@ class TopicCommands(CommandGroup):
     ) -> None:
         """Delete a topic's records, up to an offset or all, as Kafka's DeleteRecords does.
 
-        Offsets continue where they were. Returns when every live replica has deleted the records;
-        the error REQUEST_TIMED_OUT after 30 s means that a follower has not, and will when it
+        Offsets continue where they were. Returns when every live replica has deleted the records.
+        The error REQUEST_TIMED_OUT after 30 s means that a follower has not; it will when it
         fetches again.
 
         Args:
