@@ -15,6 +15,8 @@ from tests.support import snippets
 #: Pages that no test runs, with the reason. There is none.
 NOT_RUN: dict[str, str] = {}
 
+_PYTHON = re.compile(r" *(import \w|from [\w.]+ import|(async )?(def|with) .*:$|class \w+.*:$)")
+
 #: Pages whose blocks another test runs.
 RUN_ELSEWHERE = {"docs/explanation/stream_state.md": "tests/spark/test_stored_state.py"}
 
@@ -75,7 +77,7 @@ def test_code_is_in_fences_that_say_python() -> None:
         (page, line)
         for page in snippets.pages()
         for line in snippets.indented_lines(page)
-        if re.match(r" *(import \w|from \w+ import|(async )?(def|with) .*:$|class \w+.*:$)", line)
+        if _PYTHON.match(line)
     ]
     assert found == []
 
