@@ -26,7 +26,7 @@ from request_purgatory.purgatory.operation import DelayedOperation, Outcome
 from request_purgatory.purgatory.purgatory import DelayedOperationPurgatory
 from request_purgatory.purgatory.purgatory_snapshot import PurgatorySnapshot
 from request_purgatory.purgatory.quorum import Quorum, QuorumFailedError, QuorumTimeoutError
-from request_purgatory.timer import SystemTimer, TimerHandle, TimerTask
+from request_purgatory.timer import SystemTimer, TimerHandle, TimerTask, WheelOccupancy
 
 __version__ = "0.1.0"
 __compiled__ = primitives.COMPILED
@@ -61,6 +61,7 @@ __all__ = [
     "TimerClosedError",
     "TimerHandle",
     "TimerTask",
+    "WheelOccupancy",
     "__compiled__",
     "__version__",
 ]

@@ -197,6 +197,8 @@ class TimerMachine(RuleBasedStateMachine):
     def agrees(self) -> None:
         self.timer.check()
         assert self.timer.size == len(self.model.pending)
+        in_wheels = sum(sum(wheel.counts) for wheel in self.timer.occupancy())
+        assert in_wheels + len(self.timer._due.tasks()) == self.timer.size
         assert self.timer.callback_errors == self.raised
         first_due_ms = self.model.first_due_ms
         next_ms = self.timer.next_expiration_ms

@@ -86,6 +86,15 @@ cdef inline list objects_in(object linked_list):
     return found
 
 
+cdef inline Py_ssize_t count(object linked_list, Py_ssize_t at_most) noexcept:
+    cdef Py_ssize_t found = 0
+    cdef Node *node = (<ListOwner *> linked_list).nodes.head
+    while node != NULL and found < at_most:
+        node = node.next
+        found += 1
+    return found
+
+
 cdef inline Py_ssize_t check(object linked_list) except -1:
     cdef Py_ssize_t count = 0
     cdef Node *before = NULL

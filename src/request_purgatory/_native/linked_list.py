@@ -102,6 +102,16 @@ def objects_in(linked_list: Any) -> list[Any]:
     return found
 
 
+def count(linked_list: Any, at_most: int) -> int:
+    """Return the number of objects in a list, or `at_most` if there are as many or more."""
+    found = 0
+    linked = linked_list.head
+    while linked is not None and found < at_most:
+        linked = linked.node_next
+        found += 1
+    return found
+
+
 def check(linked_list: Any) -> int:
     """Assert that the links of a list agree with one another.
 

@@ -24,3 +24,6 @@ cdef class Bucket:
     cdef bint remove_if_linked(self, task) noexcept
 
     cpdef pop_first(self)
+
+    @cython.locals(pending=PendingTasks, found=Py_ssize_t)
+    cpdef Py_ssize_t count_tasks(self, Py_ssize_t at_most) noexcept

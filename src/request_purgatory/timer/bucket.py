@@ -26,8 +26,8 @@ class PendingTasks:
 class Bucket:
     """The tasks of one slot of a wheel, in the order in which they were added.
 
-    Tasks are typed as Any, because `task.py` imports this module. Only `remove_if_linked` is
-    thread-safe. Callers of the other methods hold `pending.lock`.
+    Tasks are typed as Any, because `task.py` imports this module. Only `remove_if_linked`
+    and `count_tasks` are thread-safe. Callers of the other methods hold `pending.lock`.
 
     Attributes:
         pending: The state shared by all buckets of the timer.
@@ -83,6 +83,18 @@ class Bucket:
     def tasks(self) -> list[Any]:
         """Return the tasks, in order."""
         return linked_list.objects_in(self)
+
+    def count_tasks(self, at_most: int) -> int:
+        """Return the number of tasks, counted under the timer's lock.
+
+        Args:
+            at_most: Count no further, so that the lock is not held for long.
+        """
+        pending = self.pending
+        pending.lock.acquire()
+        found = linked_list.count(self, at_most)
+        pending.lock.release()
+        return found
 
     def check(self) -> int:
         """Assert that the links are consistent.

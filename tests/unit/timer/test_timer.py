@@ -17,6 +17,7 @@ from request_purgatory import (
     TimerTask,
 )
 from request_purgatory.aio.loop_handle import schedule_handle, shutdown_and_release
+from request_purgatory.timer.occupancy import WheelOccupancy
 from request_purgatory.timer.task import MAX_DELAY_MS
 from tests.support.interleaving import InterleavedClock, interleave_tasks, interpreted_only
 from tests.support.requests import fail
@@ -106,6 +107,31 @@ def test_short_delay_after_an_idle_hour_enters_the_finest_wheel(
     timer.call_later_ms(7, fail)
     assert timer.next_expiration_ms == HOUR_MS + 20
     assert timer.used_buckets() == [(1, 1)]
+    timer.check()
+
+
+def test_occupancy_counts_the_tasks_of_each_bucket(clock: ManualClock) -> None:
+    """Up to a limit; the position is that of the present time, also of an idle wheel."""
+    timer = SystemTimer("test", tick_ms=10, wheel_size=4, clock=clock)
+    (wheel,) = timer.occupancy()
+    assert wheel == WheelOccupancy(tick_ms=10, position=0, counts=(0, 0, 0, 0))
+    handles = [timer.call_later_ms(delay_ms, fail) for delay_ms in (15, 20, 20, 100, 1_000)]
+    assert timer.occupancy() == [
+        WheelOccupancy(10, 0, (0, 0, 3, 0)),
+        WheelOccupancy(40, 0, (0, 0, 1, 0)),
+        WheelOccupancy(160, 0, (0, 0, 0, 0)),
+        WheelOccupancy(640, 0, (0, 1, 0, 0)),
+    ]
+    assert timer.occupancy(at_most=2)[0].counts == (0, 0, 2, 0)
+    handles[1].cancel()
+    assert timer.occupancy()[0].counts == (0, 0, 2, 0)
+    for handle in handles:
+        handle.cancel()
+    clock.advance(70)
+    assert [each.position for each in timer.occupancy()[:2]] == [3, 1]
+    for invalid in (0, -1, 1.5, None):
+        with pytest.raises(InvalidArgumentError, match="at_most must be"):
+            timer.occupancy(invalid)  # type: ignore[arg-type]
     timer.check()
 
 
