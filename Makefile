@@ -29,7 +29,7 @@ INTERPRETED_TESTS := $(CORE_TESTS) --ignore tests/unit/aio/test_cpython.py --ign
 	--ignore tests/unit/test_readme.py --ignore tests/unit/test_published.py --ignore tests/unit/test_doctests.py \
 	--ignore tests/unit/test_leftovers.py
 # The core's modules in the report of `make coverage`: neither the commands nor the fixtures for users.
-CORE_FILES := --include 'src/request_purgatory/*.py,src/request_purgatory/_native/*,src/request_purgatory/metrics/*,src/request_purgatory/purgatory/*,src/request_purgatory/timer/*' \
+CORE_FILES := --include 'src/request_purgatory/*.py,src/request_purgatory/_native/*,src/request_purgatory/dashboard/*,src/request_purgatory/metrics/*,src/request_purgatory/purgatory/*,src/request_purgatory/timer/*' \
 	--omit 'src/request_purgatory/__main__.py'
 # What `make explore` draws its examples from, below 2**32; the same number gives the same examples, in sets' order too.
 # Assigned once: each use of a recursive variable would be another number.

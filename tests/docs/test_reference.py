@@ -15,6 +15,7 @@ PAGES = {
     "request_purgatory": "request_purgatory",
     "request_purgatory.aio": "aio",
     "request_purgatory.broker": "broker",
+    "request_purgatory.dashboard": "observing",
     "request_purgatory.pipeline": "pipeline",
     "request_purgatory.pipeline.stream": "streams",
     "request_purgatory.snapshot": "observing",

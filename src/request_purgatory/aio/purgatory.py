@@ -455,6 +455,11 @@ class Purgatory:
         """Return the number of entries in the watcher list of `key`. O(1)."""
         return 0 if self._core is None else self._core.num_watchers(key)
 
+    @property
+    def timer(self) -> SystemTimer | None:
+        """The timer of the timeouts; None until the block is entered."""
+        return None if self._core is None else self._timer
+
     def metrics(self) -> PurgatoryMetrics:
         """Return one consistent reading of the counters.
 

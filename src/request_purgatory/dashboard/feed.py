@@ -1,0 +1,185 @@
+"""What the open pages are sent: readings of what is shown, as JSON."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import platform
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import request_purgatory
+from request_purgatory._native.failsafe import log_contained
+from request_purgatory.clock import Clock
+from request_purgatory.dashboard.panel import Panel
+from request_purgatory.dashboard.present import present
+from request_purgatory.dashboard.sample_history import SampleHistory
+from request_purgatory.dashboard.shown import Shown
+from request_purgatory.errors import InvalidArgumentError, PurgatoryError
+
+logger = logging.getLogger(__name__)
+
+#: The most pages that are open at a time.
+MAX_PAGES = 16
+#: Seconds for a panel's reading, and for an action.
+_PANEL_TIMEOUT = 5.0
+_ACTION_TIMEOUT = 30.0
+
+
+class Feed:
+    """Takes readings, and announces them to the connections of open pages.
+
+    It belongs to one event loop, that of the dashboard's thread.
+
+    Attributes:
+        pages: The number of open pages. What waits is only looked at if there are any; the counts
+            for the pictures over time always are.
+    """
+
+    def __init__(self, shown: Shown, clock: Clock, panels: Sequence[Panel], title: str) -> None:
+        """Begin to count.
+
+        Args:
+            shown: What to read.
+            clock: The time of the readings.
+            panels: Further parts of the page.
+            title: What the page is about; the process if it is empty.
+        """
+        self._shown = shown
+        self._clock = clock
+        self._panels = {panel.name: panel for panel in panels}
+        self._title = title
+        self._history = SampleHistory(shown, clock)
+        self._present = "{}"
+        self._news: asyncio.Future[None] | None = None
+        self.pages = 0
+
+    async def read(self) -> float:
+        """Take a sample and, if there are pages, look at what waits; then announce both.
+
+        Returns:
+            How many seconds of this thread that took.
+        """
+        began_ns = self._clock.now_ns
+        try:
+            self._history.take()
+        except Exception as error:
+            log_contained(logger, error, "a sample for the dashboard has failed")
+        return (self._clock.now_ns - began_ns) / 1e9 + await self.look()
+
+    async def look(self) -> float:
+        """Look at what waits if there are pages, and announce it without a sample.
+
+        Returns:
+            How many seconds of this thread that took.
+        """
+        took = 0.0
+        if self.pages:
+            began_ns = self._clock.now_ns
+            try:
+                found = present(self._shown)
+            except Exception as error:
+                log_contained(logger, error, "a reading for the dashboard has failed")
+                found = {"error": f"the reading has failed: {error}"}
+            took = (self._clock.now_ns - began_ns) / 1e9
+            found["panels"] = {name: await self._read(name) for name in self._panels}
+            found["at_ms"] = self._clock.now_ms
+            self._present = _json(found)
+        news, self._news = self._news, None
+        if news is not None:
+            news.set_result(None)
+        return took
+
+    async def _read(self, name: str) -> Any:
+        """Return a panel's state, or an object with the error."""
+        try:
+            async with asyncio.timeout(_PANEL_TIMEOUT):
+                return await self._panels[name].read()
+        except TimeoutError:
+            return {"error": f"the {name} has not answered for {_PANEL_TIMEOUT:.0f} s"}
+        except Exception as error:
+            # It may have stopped, which is no fault of the page.
+            logger.info("the panel %r has no reading: %s", name, error)
+            return {"error": str(error) or type(error).__name__}
+
+    def news(self) -> asyncio.Future[None]:
+        """Return a future that is done with the next announcement."""
+        if self._news is None:
+            self._news = asyncio.get_running_loop().create_future()
+        return self._news
+
+    @property
+    def taken(self) -> int:
+        """The number of samples that were taken."""
+        return self._history.taken
+
+    def hello(self) -> str:
+        """Return what a page is sent first, as JSON: all samples, and what does not change."""
+        about = {
+            "title": self._title or f"process {os.getpid()}",
+            "pid": os.getpid(),
+            "program": _program(),
+            "python": platform.python_version(),
+            "version": request_purgatory.__version__,
+            "compiled": request_purgatory.__compiled__,
+            "panels": {name: dict(panel.about) for name, panel in self._panels.items()},
+        }
+        return f'{{"about":{_json(about)},{self._reading(0)}}}'
+
+    def reading(self, seen: int) -> str:
+        """Return what waits, and the samples that a page has not seen, as JSON.
+
+        Args:
+            seen: The value of `taken` when the page was last sent samples.
+        """
+        return f"{{{self._reading(seen)}}}"
+
+    def _reading(self, seen: int) -> str:
+        return f'"samples":{self._history.since(seen)},"now":{self._present}'
+
+    async def act(self, panel: object, action: object, arguments: object) -> object:
+        """Do what a button says, and announce what came of it.
+
+        Args:
+            panel: The panel's name.
+            action: The action's name.
+            arguments: Its arguments, by name.
+
+        Returns:
+            The result, as JSON has it.
+
+        Raises:
+            InvalidArgumentError: There is no such panel, it has no actions, or the arguments are no
+                object.
+            PurgatoryError: The panel refuses.
+        """
+        found = self._panels.get(panel) if isinstance(panel, str) else None
+        if found is None or found.act is None:
+            known = [name for name, each in self._panels.items() if each.act is not None]
+            raise InvalidArgumentError("panel", f"one of {known}", panel)
+        if not isinstance(action, str):
+            raise InvalidArgumentError("action", "a name", action)
+        if not isinstance(arguments, dict):
+            raise InvalidArgumentError("arguments", "an object", arguments)
+        try:
+            async with asyncio.timeout(_ACTION_TIMEOUT):
+                return await found.act(action, arguments)
+        except TimeoutError:
+            raise PurgatoryError(f"{action}: no answer for {_ACTION_TIMEOUT:.0f} s") from None
+        finally:
+            await self.look()
+
+
+def _program() -> str:
+    """Return the name of the program, or of the package that was run as one."""
+    path = Path(sys.argv[0] if sys.argv else "")
+    return path.parent.name if path.name == "__main__.py" else path.name
+
+
+def _json(value: object) -> str:
+    """Return a value as JSON; what JSON does not have, as text."""
+    return json.dumps(value, separators=(",", ":"), default=str)
