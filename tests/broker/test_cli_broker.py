@@ -6,8 +6,10 @@ import gc
 import json
 import re
 import signal
+import socket
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +23,7 @@ from request_purgatory.cli.main import main
 from request_purgatory.extras import install_command
 from tests.broker.parity.raw import RawClient
 from tests.broker.raw_requests import produce
+from tests.support.live_page import LivePage, port_of, press
 
 TIME_LIMIT = 60.0
 SERVE = (
@@ -130,6 +133,53 @@ def test_served_cluster_prints_its_addresses_as_json_and_stops_on_sigterm() -> N
     rest, _ = process.communicate(timeout=TIME_LIMIT)
     assert sorted(addresses) == ["bootstrap_servers", "control"]
     assert (process.returncode, rest) == (ExitCode.TERMINATED, "")
+
+
+def test_served_cluster_serves_metrics_and_a_live_page(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A button of the page puts a fault in force; all ends with the cluster."""
+    pages = ("--metrics-listen", "0", "--dashboard", "0")
+    with subprocess.Popen(
+        [*SERVE, "--json", "--topic", "orders", *pages],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        served = json.loads(process.stdout.readline())
+        assert sorted(served) == ["bootstrap_servers", "control", "dashboard", "metrics"]
+        with urllib.request.urlopen(served["metrics"], timeout=TIME_LIMIT) as response:
+            assert 'purgatory_pending{purgatory="Produce-0"} 0.0' in response.read().decode()
+        port = port_of(served["dashboard"])
+        with LivePage(port) as page:
+            assert "NOT_ENOUGH_REPLICAS" in page.hello["about"]["panels"]["broker"]["errors"]
+            panel = page.hello["now"]["panels"]["broker"]
+            assert [each["topic"] for each in panel["partitions"]] == ["orders"]
+            fault = {"api": "Produce", "error": "NOT_ENOUGH_REPLICAS"}
+            assert press(port, "broker", "inject_request_error", fault) == (200, {"result": 1})
+            (listed,) = run_command(capsys, served["control"], "faults")
+            assert (listed["api"], listed["error"]) == ("Produce", "NOT_ENOUGH_REPLICAS")
+            process.terminate()
+            assert page.ends()
+        printed, _ = process.communicate(timeout=TIME_LIMIT)
+    assert (process.returncode, printed) == (ExitCode.TERMINATED, "")
+
+
+def test_page_at_a_taken_port_is_refused() -> None:
+    """Before the cluster is announced."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        ran = subprocess.run(
+            [*SERVE, "--dashboard", port],
+            capture_output=True,
+            text=True,
+            timeout=TIME_LIMIT,
+            check=False,
+        )
+    assert (ran.returncode, ran.stdout) == (ExitCode.BAD_INPUT, "")
+    assert "port must be free on 127.0.0.1" in ran.stderr
+    assert port in ran.stderr
 
 
 def test_results_are_tables_unless_json_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:

@@ -83,6 +83,7 @@ def folder(tmp_path: Path) -> Path:
             "metrics_listen must be",
         ),
         ("stream requests events --out new --checkpoint c --metrics full", "metrics must be"),
+        ("stream requests events --out new --checkpoint c --dashboard 65536", "port must be"),
         ("stream-state nowhere", "nowhere: no such folder"),
         ("archive new.zip", "a file whose name ends with .tar.gz or .tgz"),
     ],

@@ -46,6 +46,7 @@ from tests.spark.stream_files import (
 )
 from tests.spark.trace_strategies import EVENTS as ANY_EVENT
 from tests.spark.trace_strategies import events_table, requests, requests_table
+from tests.support.live_page import LivePage, port_of
 from tests.support.profiles import IRRELEVANT, examples
 
 TIME_LIMIT = 120.0
@@ -128,12 +129,23 @@ def test_stream_and_batch_agree_row_for_row(
 
 @pytest.mark.jvm
 def test_killed_stream_resumes_at_its_checkpoint(tmp_path: Path) -> None:
-    """The driver is killed after the first batch, and the second start runs to the end."""
+    """The driver is killed after the first batch, and the second start runs to the end.
+
+    A live page shows the batch.
+    """
     trace = stream_trace(hosts=2, requests=1_000)
     write_trace(tmp_path, trace, files=3)
     environment = quick_spark(tmp_path)
-    with job(stream_command(tmp_path, tmp_path), tmp_path / "first.log", **environment) as first:
+    command = stream_command(tmp_path, tmp_path, "--dashboard", "0")
+    with job(command, tmp_path / "first.log", **environment) as first:
+        url = first.wait_for_line("dashboard: ").split()[1]
         first.wait_for_line("batch 0:")
+        port = port_of(url)
+        with LivePage(port) as page:
+            shown = page.hello["now"]
+            while not shown["panels"]["stream"]["batches"]:
+                shown = page.next()["now"]
+            assert shown["panels"]["stream"]["batches"][0]["batch"] == 0
     assert len(written_outcomes(tmp_path)) < 1_000
     with job(
         stream_command(tmp_path, tmp_path, "--drain"), tmp_path / "second.log", **environment

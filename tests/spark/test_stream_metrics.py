@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from request_purgatory.errors import InvalidArgumentError
-from request_purgatory.pipeline.stream.metrics import (
-    StreamMetrics,
-    open_metrics_file,
+from request_purgatory.metrics.metrics_server import (
+    metrics_url,
     parse_listen_address,
     serve_metrics,
 )
+from request_purgatory.pipeline.stream.metrics import StreamMetrics, open_metrics_file
 from request_purgatory.pipeline.stream.progress import BatchProgress
 
 FULL = BatchProgress(0, 100, 2.0, "2024-01-01T00:00:10.500Z", 60, 5, 2, 35, 1_000_000)
@@ -68,7 +68,7 @@ def test_metrics_are_served_while_the_context_is_open(
     metrics = StreamMetrics()
     metrics.add(FULL)
     with serve_metrics(metrics, "127.0.0.1", 0) as port:
-        url = f"http://127.0.0.1:{port}/metrics"
+        url = metrics_url("127.0.0.1", port)
         request = urllib.request.Request(url, headers={"Accept": accepted})
         with urllib.request.urlopen(request, timeout=10) as response:
             assert response.headers["Content-Type"].startswith(format_)

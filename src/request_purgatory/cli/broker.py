@@ -6,8 +6,8 @@ import asyncio
 import inspect
 import re
 import signal
-from collections.abc import Callable, Sequence
-from contextlib import AsyncExitStack, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AsyncExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,6 +16,7 @@ from cyclopts import App, Group, Parameter
 
 from request_purgatory.broker.cluster.admin_server import ControlClient, ControlServer
 from request_purgatory.broker.cluster.async_cluster import AsyncCluster
+from request_purgatory.broker.cluster.broker_panel import broker_panel
 from request_purgatory.broker.cluster.cluster_client import ClusterClient
 from request_purgatory.broker.cluster.collector import collecting_less
 from request_purgatory.broker.cluster.commands import COMMANDS
@@ -30,6 +31,7 @@ from request_purgatory.cli.exit_codes import ExitCode
 from request_purgatory.cli.output import Output, OutputOptions
 from request_purgatory.cli.settings_options import FieldsOf, option_type
 from request_purgatory.cli.stop_signals import StopRequest
+from request_purgatory.dashboard import serve_dashboard
 from request_purgatory.errors import InvalidArgumentError, PurgatoryError
 
 #: Kafka's port, and the one below it for the control commands.
@@ -42,7 +44,8 @@ NewTopic = tuple[str, int, int]
 
 def describe_failure(error: Exception) -> tuple[ExitCode, str]:
     """Return the exit code of a failed command on the broker, and the message for its user."""
-    if isinstance(error, RecorderError):  # pyarrow is not installed
+    # pyarrow, or prometheus-client, is not installed.
+    if isinstance(error, (RecorderError, ModuleNotFoundError)):
         return ExitCode.MISSING_DEPENDENCY, str(error)
     if isinstance(error, (InvalidArgumentError, ControllerError)):
         return ExitCode.BAD_INPUT, str(error)
@@ -126,6 +129,8 @@ def serve(
     port: Annotated[int | None, Parameter(converter=whole_number, metavar="N")] = None,
     control_port: Annotated[int, Parameter(converter=whole_number, metavar="N")] = CONTROL_PORT,
     record: LocalPath | None = None,
+    metrics_listen: Annotated[str | None, Parameter(metavar="[HOST:]PORT")] = None,
+    dashboard: Annotated[int | None, Parameter(converter=whole_number, metavar="PORT")] = None,
     settings: Annotated[
         ClusterSettings,
         FieldsOf(
@@ -151,6 +156,10 @@ def serve(
             ports.
         control_port: The port for the other commands of `purgatory broker`; 0 is a free one.
         record: Record requests that wait as a trace in this folder, for `purgatory import`.
+        metrics_listen: Serve /metrics for Prometheus at this address; the host is 127.0.0.1 unless
+            given, port 0 is a free port.
+        dashboard: Serve a live page of the cluster, with buttons for faults, at this port of
+            127.0.0.1; 0 is a free port.
         settings: The cluster.
         output: See `Output`.
 
@@ -162,7 +171,8 @@ def serve(
         port = PORT if settings.listeners is None else 0
     settings = replace(settings, port=port)
     with collecting_less():
-        stop = asyncio.run(_serve(settings, topics, control_port, record, output))
+        serving = _serve(settings, topics, control_port, record, output, metrics_listen, dashboard)
+        stop = asyncio.run(serving)
     if record is not None:
         output.console.print(
             f"recorded; next: purgatory import {record} --out NAME", soft_wrap=True, markup=False
@@ -176,6 +186,8 @@ async def _serve(
     control_port: int,
     record: Path | None,
     output: Output,
+    metrics_listen: str | None,
+    dashboard: int | None,
 ) -> StopRequest:
     """Run a cluster until a signal, and print its metrics.
 
@@ -199,7 +211,15 @@ async def _serve(
             control = await stack.enter_async_context(ControlServer(cluster, control_port))
             for topic in topics:
                 _create_topic(cluster, *topic)
-            _print_addresses(output, cluster, control.address)
+            pages: dict[str, str] = {}
+            if metrics_listen is not None:
+                pages["metrics"] = stack.enter_context(_serve_metrics(metrics_listen))
+            if dashboard is not None:
+                page = serve_dashboard(
+                    port=dashboard, title="broker", panels=[broker_panel(cluster)]
+                )
+                pages["dashboard"] = stack.enter_context(page).url
+            _print_addresses(output, cluster, control.address, pages)
             await stopped.wait()
             metrics = cluster.metrics()
     finally:
@@ -207,6 +227,30 @@ async def _serve(
             recorder.close()
     print_metrics(output.console, metrics)
     return stop
+
+
+@contextmanager
+def _serve_metrics(address: str) -> Iterator[str]:
+    """Serve the metrics of all purgatories while the context is open.
+
+    Yields:
+        Where they are served.
+
+    Raises:
+        InvalidArgumentError: The address is not one, or can't be listened on.
+        ModuleNotFoundError: The extra `metrics` is not installed.
+    """
+    # Only here: the extra `broker` does not have prometheus-client.
+    from request_purgatory.metrics.metrics_server import (
+        metrics_url,
+        parse_listen_address,
+        serve_metrics,
+    )
+    from request_purgatory.metrics.prometheus import PurgatoryCollector
+
+    host, port = parse_listen_address(address)
+    with serve_metrics(PurgatoryCollector(), host, port) as bound:
+        yield metrics_url(host, bound)
 
 
 def _create_topic(cluster: AsyncCluster, name: str, partitions: int, replicas: int) -> None:
@@ -230,10 +274,12 @@ def _create_topic(cluster: AsyncCluster, name: str, partitions: int, replicas: i
             )
 
 
-def _print_addresses(output: Output, cluster: AsyncCluster, control: str) -> None:
-    """Print where the cluster can be reached."""
+def _print_addresses(
+    output: Output, cluster: AsyncCluster, control: str, pages: dict[str, str]
+) -> None:
+    """Print where the cluster can be reached, and what else is served, by name."""
     addresses = {"bootstrap_servers": cluster.bootstrap_servers, "control": control}
-    output.print_result(addresses, indent=None)
+    output.print_result(addresses | pages, indent=None)
     folder = cluster.settings.data_dir
     storage = "in memory" if folder is None else f"in {folder}"
     output.console.print(f"bootstrap servers: [bold]{cluster.bootstrap_servers}[/]", soft_wrap=True)
@@ -241,6 +287,8 @@ def _print_addresses(output: Output, cluster: AsyncCluster, control: str) -> Non
         f"nodes: {cluster.settings.nodes}, data {storage}; control: {control}; Ctrl-C ends it",
         soft_wrap=True,
     )
+    for name, url in pages.items():
+        output.console.print(f"{name}: {url}", soft_wrap=True)
 
 
 # -- control

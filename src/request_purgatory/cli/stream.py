@@ -12,13 +12,24 @@ from rich.markup import escape
 
 from request_purgatory.cli import session
 from request_purgatory.cli.command import command, print_error
-from request_purgatory.cli.converters import LocalPath, column_mapping, name_value_pairs
+from request_purgatory.cli.converters import (
+    LocalPath,
+    column_mapping,
+    name_value_pairs,
+    whole_number,
+)
 from request_purgatory.cli.exit_codes import ExitCode
 from request_purgatory.cli.failures import describe_failure
 from request_purgatory.cli.output import Output, OutputOptions
 from request_purgatory.cli.settings_options import FieldsOf, Given
 from request_purgatory.cli.stop_signals import stop_on_signals
+from request_purgatory.dashboard import serve_dashboard
 from request_purgatory.errors import InvalidArgumentError
+from request_purgatory.metrics.metrics_server import (
+    metrics_url,
+    parse_listen_address,
+    serve_metrics,
+)
 from request_purgatory.pipeline.spark.console_filter import silence_spark
 from request_purgatory.pipeline.spark.session import create_session
 from request_purgatory.pipeline.stream.endpoints.address import (
@@ -35,14 +46,10 @@ from request_purgatory.pipeline.stream.endpoints.connector import (
 from request_purgatory.pipeline.stream.endpoints.folders import FORMATS, FolderSource
 from request_purgatory.pipeline.stream.endpoints.kafka import KEYS
 from request_purgatory.pipeline.stream.job import ROUTES, StreamSettings
-from request_purgatory.pipeline.stream.metrics import (
-    StreamMetrics,
-    open_metrics_file,
-    parse_listen_address,
-    serve_metrics,
-)
+from request_purgatory.pipeline.stream.metrics import StreamMetrics, open_metrics_file
 from request_purgatory.pipeline.stream.progress import BatchProgress, print_batch
 from request_purgatory.pipeline.stream.run import StreamPlan, run_stream
+from request_purgatory.pipeline.stream.stream_panel import StreamPanel
 from request_purgatory.pipeline.traces.importers.imported_trace import TraceFormatError
 from request_purgatory.pipeline.traces.importers.mapping import TableMapping
 from request_purgatory.pipeline.traces.importers.row_checks import TIME_UNITS
@@ -127,6 +134,9 @@ def stream(
     ] = None,
     metrics: Annotated[LocalPath | None, Parameter(group=_METRICS)] = None,
     metrics_listen: Annotated[str | None, Parameter(group=_METRICS, metavar="[HOST:]PORT")] = None,
+    dashboard: Annotated[
+        int | None, Parameter(group=_METRICS, converter=whole_number, metavar="PORT")
+    ] = None,
     output: OutputOptions,
 ) -> ExitCode:
     """Compute how requests end while they arrive, with a streaming job.
@@ -145,6 +155,7 @@ def stream(
         metrics: A file to append a line of JSON to for each batch.
         metrics_listen: Serve /metrics for Prometheus at this address; the host is 127.0.0.1 unless
             given, port 0 is a free port.
+        dashboard: Serve a live page of the stream at this port of 127.0.0.1; 0 is a free port.
         output: See `Output`.
 
     Returns:
@@ -163,6 +174,12 @@ def stream(
         # Before Spark starts: a file that can't be written and an address that is taken are
         # refused.
         observers = _open_metrics(metrics, metrics_listen, output, stack)
+        if dashboard is not None:
+            panel = StreamPanel({"requests": requests, "events": events, "out": out})
+            page = serve_dashboard(port=dashboard, title="stream", panels=[panel.panel()])
+            stack.enter_context(page)
+            output.console.print(f"dashboard: {page.url}", soft_wrap=True)
+            observers.append(panel.add)
         spark = stack.enter_context(session.open_session(create))
         stop = stack.enter_context(stop_on_signals())
 
@@ -242,8 +259,7 @@ def _open_metrics(
         metrics = StreamMetrics()
         host, port = parse_listen_address(address)
         bound = stack.enter_context(serve_metrics(metrics, host, port))
-        url = f"http://{f'[{host}]' if ':' in host else host}:{bound}/metrics"
-        output.console.print(f"metrics: {url}", soft_wrap=True)
+        output.console.print(f"metrics: {metrics_url(host, bound)}", soft_wrap=True)
         observers.append(metrics.add)
     if file is not None:
         observers.append(stack.enter_context(open_metrics_file(file)).add)

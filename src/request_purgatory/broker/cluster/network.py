@@ -94,6 +94,10 @@ class Network:
         """The nodes that are partitioned."""
         return frozenset(self._partitioned)
 
+    def latency_ms(self, node: int) -> int:
+        """Return the delay of messages from and to a node, in each direction."""
+        return self._latency_ms.get(node, 0)
+
     def set_latency(self, node: int, latency_ms: int) -> None:
         """Delay every later message from and to a node.
 

@@ -1,4 +1,4 @@
-"""A stream's progress as metrics: for Prometheus over HTTP, and as a file of JSON lines."""
+"""A stream's progress as metrics: for Prometheus, and as a file of JSON lines."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TextIO
 
-from prometheus_client import CollectorRegistry, start_http_server
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
@@ -79,55 +78,6 @@ class StreamMetrics(Collector):
                 if name in latest
             ),
         ]
-
-
-def parse_listen_address(text: str) -> tuple[str, int]:
-    """Parse `PORT`, which is on loopback, or `HOST:PORT`, with an IPv6 host in brackets.
-
-    Returns:
-        Host and port.
-
-    Raises:
-        InvalidArgumentError: the text is neither.
-    """
-    host, _, port = text.rpartition(":")
-    if not port.isdecimal() or int(port) > 65_535:
-        raise InvalidArgumentError(
-            "metrics_listen", "PORT or HOST:PORT, the port at most 65535", text
-        )
-    return host.strip("[]") or "127.0.0.1", int(port)
-
-
-@contextmanager
-def serve_metrics(metrics: StreamMetrics, host: str, port: int) -> Iterator[int]:
-    """Serve the metrics for Prometheus while the context is open.
-
-    Args:
-        metrics: what to serve.
-        host: the address to listen on.
-        port: the port; 0 lets the system choose a free one.
-
-    Yields:
-        The port.
-
-    Raises:
-        InvalidArgumentError: the address can't be listened on.
-    """
-    # Not the library's global registry, to which the process may have added other metrics.
-    registry = CollectorRegistry()
-    registry.register(metrics)
-    try:
-        server, thread = start_http_server(port, addr=host, registry=registry)
-    except OSError as error:
-        raise InvalidArgumentError(
-            "metrics_listen", f"an address to listen on ({error})", f"{host}:{port}"
-        ) from error
-    try:
-        yield server.server_port
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join(5)
 
 
 class MetricsFile:

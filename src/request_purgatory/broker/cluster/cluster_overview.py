@@ -1,0 +1,102 @@
+"""The state of a cluster at one moment, as its panel on the live page shows it."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Any
+
+from request_purgatory.broker.cluster.commands import ClusterCommands
+from request_purgatory.broker.cluster.group_snapshot import GroupSnapshot
+from request_purgatory.broker.cluster.node import Node
+from request_purgatory.broker.listeners import join_address
+from request_purgatory.broker.metadata.topics import TopicPartition
+
+#: The most partitions, groups and faults, and members of a group, that are listed.
+MAX_PARTITIONS = 200
+MAX_GROUPS = 50
+MAX_FAULTS = 50
+MAX_MEMBERS = 10
+
+Row = dict[str, Any]
+
+
+def cluster_overview(cluster: ClusterCommands) -> Row:
+    """Return nodes, partitions, groups and injected faults, bounded in size.
+
+    Called on the cluster's event loop.
+
+    Returns:
+        `nodes`; `partitions`, as `describe_topic` returns them, with their `topic`; `groups`;
+        `faults`, as the command of this name returns them, the newest first; and the numbers of all
+        partitions, groups and faults, some of which may be left out.
+    """
+    topics = cluster.controller.topics
+    partitions = (
+        {"topic": name, **each}
+        # Topics of the broker itself last.
+        for name in sorted(topics, key=lambda name: (topics[name].is_internal, name))
+        for each in cluster.describe_topic(name)
+    )
+    groups = cluster.groups()
+    faults = cluster.faults()
+    return {
+        "nodes": [_node(cluster, node) for node in cluster.nodes],
+        "partitions": list(islice(partitions, MAX_PARTITIONS)),
+        "num_partitions": sum(len(topic.partitions) for topic in topics.values()),
+        "groups": [_group(cluster, groups[name]) for name in sorted(groups)[:MAX_GROUPS]],
+        "num_groups": len(groups),
+        "faults": faults[: -MAX_FAULTS - 1 : -1],
+        "num_faults": len(faults),
+    }
+
+
+def _node(cluster: ClusterCommands, node: Node) -> Row:
+    """Return a node with the faults that are in force on it."""
+    number = node.node_id
+    partitions = [each for topic in cluster.controller.topics.values() for each in topic.partitions]
+    return {
+        "node": number,
+        "address": join_address(*node.server.advertised(node.server.listeners[0].name)),
+        "is_stopped": node.is_stopped,
+        # The controller has fenced it: it leads nothing.
+        "is_fenced": number not in cluster.controller.alive,
+        "is_partitioned": number in cluster.network.partitioned_nodes,
+        "is_replication_paused": node.fetchers.is_paused,
+        "latency_ms": cluster.network.latency_ms(number),
+        "leads": sum(each.leader == number for each in partitions),
+        "replicas": sum(number in each.replicas for each in partitions),
+        "in_sync": sum(number in each.isr for each in partitions),
+    }
+
+
+def _group(cluster: ClusterCommands, group: GroupSnapshot) -> Row:
+    """Return a group, and how far its committed offsets are behind the high watermarks."""
+    lag = 0
+    for topic, offsets in group.offsets.items():
+        for partition, offset in offsets.items():
+            lag += max(0, _high_watermark(cluster, TopicPartition(topic, partition)) - offset)
+    return {
+        "group_id": group.group_id,
+        "state": group.state,
+        "generation": group.generation,
+        "protocol": group.protocol,
+        "coordinator": group.coordinator,
+        "members": [
+            {
+                "client_id": member.client_id,
+                "partitions": sum(len(numbers) for numbers in member.assignment.values()),
+            }
+            for member in group.members[:MAX_MEMBERS]
+        ],
+        "num_members": len(group.members),
+        "lag": lag,
+    }
+
+
+def _high_watermark(cluster: ClusterCommands, key: TopicPartition) -> int:
+    """Return a partition's high watermark on its leader; 0 if no leader runs."""
+    partition = cluster.controller.partition(key)
+    if partition is None or partition.leader < 0 or cluster.nodes[partition.leader].is_stopped:
+        return 0
+    replica = cluster.nodes[partition.leader].replicas.find(key)
+    return 0 if replica is None else replica.high_watermark

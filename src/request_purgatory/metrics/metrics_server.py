@@ -1,0 +1,69 @@
+"""Serves metrics for Prometheus over HTTP: the option `--metrics-listen` of commands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+# Before the library itself: it says what to install where that is missing.
+from request_purgatory.metrics import prometheus as _prometheus  # noqa: F401
+
+# isort: split
+from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client.registry import Collector
+
+from request_purgatory.errors import InvalidArgumentError
+
+
+def parse_listen_address(text: str) -> tuple[str, int]:
+    """Parse `PORT`, which is on loopback, or `HOST:PORT`, with an IPv6 host in brackets.
+
+    Returns:
+        Host and port.
+
+    Raises:
+        InvalidArgumentError: the text is neither.
+    """
+    host, _, port = text.rpartition(":")
+    if not port.isdecimal() or int(port) > 65_535:
+        raise InvalidArgumentError(
+            "metrics_listen", "PORT or HOST:PORT, the port at most 65535", text
+        )
+    return host.strip("[]") or "127.0.0.1", int(port)
+
+
+def metrics_url(host: str, port: int) -> str:
+    """Return the address at which `serve_metrics` serves."""
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}/metrics"
+
+
+@contextmanager
+def serve_metrics(collector: Collector, host: str, port: int) -> Iterator[int]:
+    """Serve metrics for Prometheus while the context is open.
+
+    Args:
+        collector: what to serve.
+        host: the address to listen on.
+        port: the port; 0 lets the system choose a free one.
+
+    Yields:
+        The port.
+
+    Raises:
+        InvalidArgumentError: the address can't be listened on.
+    """
+    # Not the library's global registry, to which the process may have added other metrics.
+    registry = CollectorRegistry()
+    registry.register(collector)
+    try:
+        server, thread = start_http_server(port, addr=host, registry=registry)
+    except OSError as error:
+        raise InvalidArgumentError(
+            "metrics_listen", f"an address to listen on ({error})", f"{host}:{port}"
+        ) from error
+    try:
+        yield server.server_port
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join(5)
