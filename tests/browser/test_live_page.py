@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from request_purgatory import ManualClock
+from request_purgatory import ManualClock, SystemTimer
 from request_purgatory.dashboard import Dashboard, serve_dashboard
 from request_purgatory.testing import ManualPurgatory
 from tests.browser.conftest import PHONE, OpenPage
@@ -185,6 +185,42 @@ def test_page_fits_a_phone(dashboard: Dashboard, open_page: OpenPage) -> None:
         assert box["height"] >= 40
         assert box["x"] >= 0
         assert box["x"] + box["width"] <= PHONE["width"]
+
+
+def test_timers_alone_are_shown_without_purgatories(
+    clock: ManualClock, open_page: OpenPage
+) -> None:
+    """Their wheels are all that there is."""
+    timer = SystemTimer("retries", wheel_size=20, clock=clock)
+    for delay_ms in (5, 70, 70, 3_000):
+        timer.call_later_ms(delay_ms, never)
+    with serve_dashboard(timer, clock=clock, interval=NEVER) as dashboard:
+        page = open_page(dashboard.url)
+        expect(page, "#purgatories-h").to_have_text("Timers")
+        expect(page, "#wheels .wheel li").to_have_text([
+            "20 × 1 ms1 task",
+            "20 × 20 ms2 tasks",
+            "20 × 400 ms1 task",
+        ])
+        expect(page, "#wheels .bucket").to_have_count(3)
+        expect(page, ".tile:visible").to_have_count(0)
+
+
+def test_pointer_on_a_picture_shows_the_values_there(
+    dashboard: Dashboard, clock: ManualClock, open_page: OpenPage
+) -> None:
+    """Of each line, at the nearest reading."""
+    page = open_page(dashboard.url)
+    for _ in range(3):
+        clock.advance(10_000)
+        dashboard.refresh()
+    expect(page, "#c-pending .tip").to_be_hidden()
+    box = page.locator("#c-pending svg").bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + box["width"] - 15, box["y"] + 50)
+    expect(page, "#c-pending .tip").to_have_text("noworders2other-01")
+    page.mouse.move(0, 0)
+    expect(page, "#c-pending .tip").to_be_hidden()
 
 
 def test_paused_page_stands_still(
