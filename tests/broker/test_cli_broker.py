@@ -229,6 +229,7 @@ def test_invalid_command_line_is_refused(
     [
         ("kafka", [], install_command("broker")),
         ("pyarrow", ["--record", "traffic"], "pip install pyarrow"),
+        ("prometheus_client", ["--metrics-listen", "0"], install_command("metrics")),
     ],
 )
 def test_missing_package_is_named(

@@ -44,8 +44,7 @@ NewTopic = tuple[str, int, int]
 
 def describe_failure(error: Exception) -> tuple[ExitCode, str]:
     """Return the exit code of a failed command on the broker, and the message for its user."""
-    # pyarrow, or prometheus-client, is not installed.
-    if isinstance(error, (RecorderError, ModuleNotFoundError)):
+    if isinstance(error, RecorderError):  # pyarrow is not installed
         return ExitCode.MISSING_DEPENDENCY, str(error)
     if isinstance(error, (InvalidArgumentError, ControllerError)):
         return ExitCode.BAD_INPUT, str(error)

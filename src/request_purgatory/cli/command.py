@@ -29,7 +29,7 @@ NO_NEGATIVES = Parameter(negative_bool=(), negative_iterable=())
 
 logger = logging.getLogger(__name__)
 #: The extra that each Python package comes with; all others come with `spark`.
-_EXTRAS = {"kafka": "broker", "crc32c": "broker"}
+_EXTRAS = {"kafka": "broker", "crc32c": "broker", "prometheus_client": "metrics"}
 
 
 def command(describe_failure: DescribeFailure) -> Callable[[F], F]:
