@@ -10,7 +10,6 @@ import platform
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import request_purgatory
 from request_purgatory._native.failsafe import log_contained
@@ -86,25 +85,25 @@ class Feed:
                 log_contained(logger, error, "a reading for the dashboard has failed")
                 found = {"error": f"the reading has failed: {error}"}
             took = (self._clock.now_ns - began_ns) / 1e9
-            found["panels"] = {name: await self._read(name) for name in self._panels}
+            panels = [f"{_json(name)}:{await self._read(name)}" for name in self._panels]
             found["at_ms"] = self._clock.now_ms
-            self._present = _json(found)
+            self._present = f'{_json(found)[:-1]},"panels":{{{",".join(panels)}}}}}'
         news, self._news = self._news, None
         if news is not None:
             news.set_result(None)
         return took
 
-    async def _read(self, name: str) -> Any:
-        """Return a panel's state, or an object with the error."""
+    async def _read(self, name: str) -> str:
+        """Return a panel's state, or an object with the error, as JSON."""
         try:
             async with asyncio.timeout(_PANEL_TIMEOUT):
-                return await self._panels[name].read()
+                return _json(await self._panels[name].read())
         except TimeoutError:
-            return {"error": f"the {name} has not answered for {_PANEL_TIMEOUT:.0f} s"}
+            return _json({"error": f"the {name} has not answered for {_PANEL_TIMEOUT:.0f} s"})
         except Exception as error:
             # It may have stopped, which is no fault of the page.
             logger.info("the panel %r has no reading: %s", name, error)
-            return {"error": str(error) or type(error).__name__}
+            return _json({"error": str(error) or type(error).__name__})
 
     def news(self) -> asyncio.Future[None]:
         """Return a future that is done with the next announcement."""

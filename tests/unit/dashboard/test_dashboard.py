@@ -263,6 +263,21 @@ def test_unknown_action_is_refused(serve: Serve, asked: tuple[Any, Any, Any], me
     assert message in answer["error"]
 
 
+def test_panel_whose_state_is_no_json_is_reported(serve: Serve) -> None:
+    """The other parts of the page are shown."""
+
+    async def read() -> dict[Any, Any]:
+        return {("a", "tuple"): 1}
+
+    purgatory = ManualPurgatory("orders")
+    dashboard = serve(purgatory, panels=[Panel("odd", read), Lamp().panel()])
+    with LivePage(port_of(dashboard.url)) as page:
+        now = refreshed(dashboard, page)["now"]
+        assert "keys must be str" in now["panels"]["odd"]["error"]
+        assert now["panels"]["lamp"] == {"is_on": False}
+        assert [each["name"] for each in now["purgatories"]] == ["orders"]
+
+
 def test_panel_that_does_not_answer_is_reported(
     serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
