@@ -2,7 +2,7 @@
 
     spark-submit ... submit.py stream requests events --out ...
 
-For the options of spark-submit, see "On a cluster" in docs/explanation/pipeline.md.
+For the options of spark-submit, see docs/how_to/run_on_a_cluster.md.
 """
 
 from __future__ import annotations
