@@ -123,8 +123,15 @@ def test_bin_width_suits_the_span(span_us: int) -> None:
 
 def test_marks_split_by_arrival(analysis: Analysis) -> None:
     """A request that arrives at the mark is after the mark."""
-    marks = {row["side"]: (row["requests"], row["expired"]) for row in analysis.rows("marks")}
-    assert marks == {"before": (3, 1), "after": (2, 1)}
+    marks = {
+        (row["dimension"], row["value"], row["side"]): (row["requests"], row["expired"])
+        for row in analysis.rows("marks")
+    }
+    assert (marks["all", "", "before"], marks["all", "", "after"]) == ((3, 1), (2, 1))
+    assert (marks["host", "h", "before"], marks["host", "h", "after"]) == ((3, 1), (2, 1))
+    assert marks["request_type", "max", "after"] == (1, 0)
+    (before, after) = analysis.rows("marks", dimension="all")
+    assert [(side["p50_ms"], side["p99_ms"]) for side in (before, after)] == [(2, 3), (0, 3)]
 
 
 def test_what_if_has_the_given_timeouts(analysis: Analysis) -> None:

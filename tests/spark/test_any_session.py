@@ -253,7 +253,9 @@ def test_folders_have_the_same_tables(foreign: SparkSession, tmp_path: Path) -> 
         schema = pq.read_metadata(file).schema
         types = {schema.column(number).physical_type for number in range(len(schema))}
         assert "INT96" not in types, file
-    (before, after) = sorted(analysis.rows("marks"), key=lambda row: str(row["side"]))[::-1]
+    (before, after) = sorted(
+        analysis.rows("marks", dimension="all"), key=lambda row: str(row["side"])
+    )[::-1]
     assert (before["at"], before["requests"], after["requests"]) == (mark.at, 3, 2)
     assert mark.label in write_report(foreign, [analysis], tmp_path / "report.html").read_text()
 

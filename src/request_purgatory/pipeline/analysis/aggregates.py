@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812
@@ -39,7 +39,12 @@ def summarize_outcomes(counts: DataFrame) -> DataFrame:
         The columns of `UNCUT_QUANTILES` are of the time from the arrival until the condition
         holds; null if it never does for that share of the requests.
     """
-    group = ("dimension", "value")
+    return _summarize(_without_time(counts), ())
+
+
+def _summarize(counts: DataFrame, columns: Sequence[str]) -> DataFrame:
+    """Return the summary of `summarize_outcomes` for each combination of further columns."""
+    group = (*columns, "dimension", "value")
     dimensions = {"all": F.lit(""), "request_type": F.col("request_type"), "host": F.col("host")}
     none = F.lit(0).cast("bigint")
     rows = F.array(*[
@@ -59,7 +64,7 @@ def summarize_outcomes(counts: DataFrame) -> DataFrame:
             (True, "uncut", "longest_uncut_us"),
         )
     ])
-    waits = _without_time(counts).select(F.inline(rows))
+    waits = counts.select(*columns, F.inline(rows))
     # All waits are ranked before all uncut ones, of which there are as many.
     in_order = ranked(waits, group, ("is_uncut", "bucket"), ("expired", "waited_us"))
     half = (F.sum("number").over(Window.partitionBy(*group)) / 2).cast("bigint")
@@ -220,15 +225,15 @@ def timeline(counts: DataFrame, bins: TimeBins) -> DataFrame:
 
 
 def compare_marks(counts: DataFrame, marks: list[Mark]) -> DataFrame:
-    """Compute the expired share of the requests that arrived before and after each mark.
+    """Summarize the outcomes of the requests that arrived before and after each mark.
 
     Args:
         counts: Rows of `count_outcomes` with these marks.
         marks: At least one.
 
     Returns:
-        `label`, `at`, `side` (before or after; a request that arrives at the mark is after it),
-        `requests`, `expired`, `expired_share`.
+        `label`, `at`, `side` (before or after; a request that arrives at the mark is after it), and
+        the columns of `summarize_outcomes`.
     """
     eras = {at: number for number, at in enumerate(sorted({mark.at for mark in marks}), start=1)}
     sides = F.array(*[
@@ -239,17 +244,11 @@ def compare_marks(counts: DataFrame, marks: list[Mark]) -> DataFrame:
         )
         for mark in marks
     ])
+    by_side = _without_time(counts).select("*", F.inline(sides))
     return (
-        _without_time(counts)
-        .select("requests", "expired", F.inline(sides))
-        .groupBy("label", "at", "side")
-        .agg(
-            F.sum("requests").alias("requests"),
-            F.sum("expired").alias("expired"),
-            (F.sum("expired") / F.sum("requests")).alias("expired_share"),
-        )
+        _summarize(by_side, ("label", "at", "side"))
         .coalesce(1)
-        .sortWithinPartitions("at", F.desc("side"))
+        .sortWithinPartitions("at", "label", F.desc("side"), "dimension", "value")
     )
 
 

@@ -20,10 +20,15 @@ from request_purgatory.pipeline.analysis.aggregates import (
     timeline,
 )
 from request_purgatory.pipeline.analysis.agreement import compare_replays, summarize_lateness
+from request_purgatory.pipeline.analysis.contributors import find_contributors
 from request_purgatory.pipeline.analysis.outcome_counts import count_outcomes
 from request_purgatory.pipeline.analysis.replay_folder import ReplayFolder, label_replays
 from request_purgatory.pipeline.analysis.time_bins import TimeBins
-from request_purgatory.pipeline.analysis.what_if import SUGGESTED_SPAN, steps_for, what_if
+from request_purgatory.pipeline.analysis.what_if import (
+    SUGGESTED_QUANTILES,
+    timeouts_for,
+    what_if,
+)
 from request_purgatory.pipeline.outcomes.batch import trace_satisfactions
 from request_purgatory.pipeline.outcomes.results import (
     outcomes_of,
@@ -51,7 +56,17 @@ _MOST = 0.95
 _REACH = 2
 #: The small tables of an analysis. `marks` needs a trace with marks; `agreement`, `lateness` and
 #: `hosts` need replays.
-TABLES = ("summary", "waits", "timeline", "marks", "lateness", "hosts", "agreement", "what_if")
+TABLES = (
+    "summary",
+    "waits",
+    "timeline",
+    "marks",
+    "contributors",
+    "lateness",
+    "hosts",
+    "agreement",
+    "what_if",
+)
 
 
 @dataclass(frozen=True)
@@ -85,7 +100,7 @@ class Analysis:
     def rows(self, name: str, **where: str) -> list[dict[str, Any]]:
         """Read rows of a table into memory, without a Spark job.
 
-        `summary` and `hosts` have a row for each host, so select rows of them with `where`.
+        `summary`, `marks` and `hosts` have rows for each host, so select rows with `where`.
 
         Args:
             name: One of `TABLES`.
@@ -150,7 +165,7 @@ def analyze(
     bytes_per_operation = bytes_per_pending_operation(keys_per_request)
     bins = TimeBins.covering(*_timeline_span(written.get))
     counts = count_outcomes(outcomes, bins, trace.marks).persist()
-    suggested = timeouts or steps_for(satisfied_quantiles_ms(counts, SUGGESTED_SPAN))
+    suggested = timeouts or timeouts_for(satisfied_quantiles_ms(counts, SUGGESTED_QUANTILES))
     timeouts_ms = sorted({*suggested, shortest_ms, longest_ms})
     tables: dict[str, DataFrame] = {
         # Its groups are ranked by several tasks, and written by one.
@@ -166,6 +181,13 @@ def analyze(
     for name, table in tables.items():
         write_spark_table(table.coalesce(1), target / name)
     counts.unpersist()
+    # From the tables as they were written, which are small.
+    summary, marks = (
+        read_spark_table(spark, target / name) if name in tables else None
+        for name in ("summary", "marks")
+    )
+    assert summary is not None
+    write_spark_table(find_contributors(summary, marks), target / "contributors")
     write_json(
         target / _MANIFEST,
         {
@@ -174,9 +196,10 @@ def analyze(
             "timeouts_ms": timeouts_ms,
             "timeout_ms": [shortest_ms, longest_ms],
             "bin_ms": bins.width_us / 1000,
+            "arrivals_us": [written.get["first_us"], written.get["last_arrival_us"]],
             "keys_per_request": keys_per_request,
             "bytes_per_operation": bytes_per_operation,
-            "tables": sorted(tables),
+            "tables": sorted([*tables, "contributors"]),
         },
     )
     return Analysis(target)
@@ -187,6 +210,7 @@ def _span() -> list[Column]:
     arrived_us, ended_us = F.unix_micros("arrived_at"), F.unix_micros("ended_at")
     return [
         F.min(arrived_us).alias("first_us"),
+        F.max(arrived_us).alias("last_arrival_us"),
         F.max(ended_us).alias("last_us"),
         # Each task sends its digest to the driver; those of this accuracy are of about 2 kB.
         F.percentile_approx(arrived_us, 1 - _MOST, 100).alias("most_from_us"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -37,8 +38,13 @@ _Bounds = dict[str, list[int]]
 #: Default candidates for timeouts: 1, 2, 5, 10, ... ms up to about 83 minutes.
 STEPS = tuple(digit * 10**power for power in range(7) for digit in (1, 2, 5))
 
-#: The quantiles of the service times between which timeouts are suggested.
-SUGGESTED_SPAN = [0.25, 0.9995]
+#: The quantiles of the service times that timeouts are suggested by: the first and the last one
+#: bound the `STEPS`, and the others are suggested themselves.
+SUGGESTED_QUANTILES = [0.25, 0.99, 0.999, 0.9995]
+
+#: The longest suggestion is at most so many times the last quantile. From one step to the next it
+#: is 2.5 times at most, so there is one that is longer than all quantiles.
+_REACH = 3
 
 
 def suggest_timeouts(satisfactions: DataFrame) -> list[int]:
@@ -48,31 +54,39 @@ def suggest_timeouts(satisfactions: DataFrame) -> list[int]:
         satisfactions: Rows of `batch.SATISFACTIONS`.
 
     Returns:
-        The `STEPS` from the first quartile of the service times to twice their 99.95th percentile,
-        in ms, ascending; at least one.
+        The `STEPS` from the first quartile of the service times to three times their 99.95th
+        percentile, and their 99th and 99.9th percentiles, rounded up to two digits; in ms,
+        ascending; at least one.
     """
     service_ms = (F.unix_micros("satisfied_at") - F.unix_micros("arrived_at")) / 1000
     row = (
         outcomes_of(satisfactions)
         .select(service_ms.alias("service_ms"))
-        .agg(F.percentile_approx("service_ms", SUGGESTED_SPAN, 100_000).alias("span"))
+        .agg(F.percentile_approx("service_ms", SUGGESTED_QUANTILES, 100_000).alias("found"))
         .first()
     )
-    return steps_for(row["span"] if row is not None else None)
+    return timeouts_for(row["found"] if row is not None else None)
 
 
-def steps_for(span_ms: Sequence[float] | None) -> list[int]:
+def timeouts_for(quantiles_ms: Sequence[float] | None) -> list[int]:
     """Choose timeouts to try.
 
     Args:
-        span_ms: The quantiles `SUGGESTED_SPAN` of the service times; None if there are none.
+        quantiles_ms: The `SUGGESTED_QUANTILES` of the service times; None if there are none.
 
     Returns:
         As of `suggest_timeouts`.
     """
-    low, high = span_ms or (1.0, 1000.0)
-    chosen = [step for step in STEPS if low <= step <= 2 * max(high, 1.0)]
-    return chosen or [STEPS[0]]
+    low, *between, high = quantiles_ms or (1.0, 1000.0)
+    chosen = [step for step in STEPS if low <= step <= _REACH * max(high, 1.0)]
+    chosen += [_rounded_up(quantile) for quantile in between]
+    return sorted(set(chosen)) or [STEPS[0]]
+
+
+def _rounded_up(ms: float) -> int:
+    """Return the next whole number of milliseconds with two digits, at least 1."""
+    unit = int(10 ** max(0, math.floor(math.log10(max(ms, 1.0))) - 1))
+    return min(MAX_TIMEOUT_MS, max(1, math.ceil(ms / unit) * unit))
 
 
 def what_if(
