@@ -177,7 +177,7 @@ $(VENV)/.docs: pyproject.toml | $(VENV)/.built
 	$(PIP) install 'request-purgatory[spark,broker]' --group docs
 	@touch $@
 
-$(INTERPRETED)/.copied: $(shell find src -name '*.py' -o -name '*.html' -o -name '*.pxd')
+$(INTERPRETED)/.copied: $(shell find src -name '*.py' -o -name '*.html' -o -name '*.css' -o -name '*.js' -o -name '*.pxd')
 	rm -rf $(INTERPRETED) && mkdir -p build && cp -r src $(INTERPRETED)
 	find $(INTERPRETED) -name '*.so' -delete
 	@touch $@

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.support.browser import open_browser
+
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 #: The width of a small phone, in CSS pixels.
 PHONE = {"width": 375, "height": 812}
 
@@ -21,15 +21,8 @@ OpenPage = Callable[..., "Page"]
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     """Start Chromium without a window; skip where there is none."""
-    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    program = next(filter(None, map(shutil.which, PROGRAMS)), None)
-    if program is None:
-        pytest.skip(f"no browser is installed: {', '.join(PROGRAMS)}")
-    with api.sync_playwright() as playwright:
-        # Its sandbox does not work for root, nor in most containers. It only opens our own page.
-        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+    with open_browser() as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture

@@ -19,8 +19,10 @@ from request_purgatory.pipeline.analysis.charts import (
     waiting_times,
     what_if_curve,
 )
+from request_purgatory.pipeline.analysis.palette import themed, variables
 from request_purgatory.pipeline.analysis.time_charts import (
     arrivals_over_time,
+    complete_bins,
     expired_over_time,
     pending_over_time,
     waits_over_time,
@@ -102,7 +104,7 @@ def test_timelines_of_any_length_are_drawn(count: int, values: dict[str, float])
     """A timeline may have a single bin, and bins without requests."""
     rows = rows_at(count, **values)
     for draw in (
-        pending_over_time,
+        lambda rows, marks: pending_over_time(rows, 60_000.0, NOON, marks),
         expired_over_time,
         waits_over_time,
         lambda rows, marks: arrivals_over_time(rows, 60_000.0, marks),
@@ -110,6 +112,31 @@ def test_timelines_of_any_length_are_drawn(count: int, values: dict[str, float])
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             assert draw(rows, [{"at": NOON}]).startswith('<svg role="img" aria-label="')
+
+
+def test_bins_that_a_trace_covers_in_part_are_left_out() -> None:
+    """Five requests a second from 12:00:30 to 12:04:30 are no fewer in the first and last bin."""
+    rows = rows_at(7, arrived=300)
+    rows[0]["arrived"] = rows[4]["arrived"] = 150
+    rows[5]["arrived"] = rows[6]["arrived"] = 0
+    first, last = NOON + timedelta(seconds=30), NOON + timedelta(seconds=270)
+    complete = complete_bins(rows, 60_000.0, first, last)
+    assert complete == rows[1:4]
+    assert complete_bins(rows, 60_000.0, NOON, last) == rows[:4]
+    assert complete_bins(rows, 60_000.0, NOON, NOON + timedelta(minutes=5)) == rows[:5]
+    # Too short a trace has no other bins.
+    assert complete_bins(rows[:1], 60_000.0, first, first) == rows[:1]
+
+
+def test_colors_follow_the_page() -> None:
+    """A chart has variables in place of colors; a text that is a color stays one."""
+    svg = themed(by_type("#d1495b", "other"))
+    assert "var(--expired, #d1495b)" in svg
+    assert "fill: var(--soft, currentColor)" in svg
+    assert "#d1495b" in texts(svg)
+    for ground in (0, 1):
+        declared = set(re.findall(r"--[a-z-]+(?=:)", variables(ground)))
+        assert set(re.findall(r"var\((--[a-z-]+)", svg)) <= declared
 
 
 @pytest.mark.parametrize(

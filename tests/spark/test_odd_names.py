@@ -74,12 +74,13 @@ def page(
     """Write the report on a machine that is far from UTC, once for the tests that read it."""
     with far_west():
         file = write_report(spark, [odd[1]], tmp_path_factory.mktemp("page") / "report.html")
-    return file.read_text(encoding="utf-8")
+    # Without the values that cells have beside their texts.
+    return re.sub("<(td|tr) [^>]*>", r"<\1>", file.read_text(encoding="utf-8"))
 
 
 def test_times_are_utc_wherever_the_report_is_written(page: str) -> None:
     """Times in tables and on axes are in UTC."""
-    assert '<td class="text">2022-08-22 12:00:00</td>' in page
+    assert ">2022-08-22 12:00:00</td>" in page
     assert ">2022-Aug-22 12:00<" in page
     assert "02:30" not in page
 
@@ -102,7 +103,7 @@ def test_console_shows_names_as_they_are(
     console = Console(file=text, width=200)
     print_row_counts(console, trace)
     assert print_summary(console, spark, [analysis]) == 0
-    assert f"after {NAME}: 50.0 % of 4 requests expired" in text.getvalue()
+    assert f"All requests of the trace arrived after {NAME} (" in text.getvalue()
     assert NAME.replace("/", "|")[:20] in text.getvalue()
 
 

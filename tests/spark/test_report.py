@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -14,6 +16,7 @@ from request_purgatory.pipeline.analysis.report import write_report
 from request_purgatory.pipeline.outcomes.replay import DESIGNS, LEGACY, WHEEL
 from tests.model.naive_trace import TraceEvent, TraceRequest
 from tests.spark.small_analyses import replay_and_analyze, write_trace
+from tests.support.browser import open_browser
 
 #: A request of 1999, in a trace of 1970.
 FAR = TraceRequest("far", 920_000_000_000_000, 3, ["k"], "count", 1.0, "all")
@@ -83,13 +86,17 @@ def analyses(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> l
 
 
 @pytest.fixture(scope="module")
-def report(
+def report_file(
     spark: SparkSession, analyses: list[Analysis], tmp_path_factory: pytest.TempPathFactory
-) -> str:
+) -> Path:
     """Write the report of all analyses."""
-    return write_report(
-        spark, analyses, tmp_path_factory.mktemp("report") / "report.html"
-    ).read_text(encoding="utf-8")
+    return write_report(spark, analyses, tmp_path_factory.mktemp("report") / "report.html")
+
+
+@pytest.fixture(scope="module")
+def report(report_file: Path) -> str:
+    """Return the text of the report of all analyses."""
+    return report_file.read_text(encoding="utf-8")
 
 
 def test_report_is_self_contained(report: str) -> None:
@@ -102,9 +109,9 @@ def test_report_is_self_contained(report: str) -> None:
 
 
 def test_report_has_the_charts_of_each_trace(report: str) -> None:
-    """Each trace has six charts, and one by type if requests expired."""
+    """Each trace has six charts in two widths, and one by type if requests expired."""
     page = Page(report)
-    assert page.tags.count("svg") >= 6 * 5
+    assert page.tags.count("svg") >= 2 * 6 * 5
     for title in (
         "Arrivals over time",
         "Waiting times over time",
@@ -112,7 +119,15 @@ def test_report_has_the_charts_of_each_trace(report: str) -> None:
         "Waiting times on a log scale",
         "Effect of other timeouts",
     ):
-        assert report.count(f'aria-label="{title}"') == 5
+        assert report.count(f'aria-label="{title}"') == 2 * 5
+
+
+def test_report_begins_with_its_findings(report: str) -> None:
+    """The timeout to choose, or why there is none, is above all pictures, for each trace."""
+    top = re.sub(r"\s+", " ", Page(report[: report.index("<svg")]).text)
+    assert top.count("Which timeout") == 5
+    assert "3 ms answers 20 requests, and at least 300 are needed" in top
+    assert top.index("Which timeout") < top.index("expired (")
 
 
 def test_far_timestamp_does_not_flatten_the_pictures(analyses: list[Analysis], report: str) -> None:
@@ -129,7 +144,8 @@ def test_far_timestamp_does_not_flatten_the_pictures(analyses: list[Analysis], r
 def test_names_from_the_trace_are_text_and_not_markup(report: str) -> None:
     """Names of traces, hosts and types are escaped in tables and charts."""
     page = Page(report)
-    assert "script" not in page.tags
+    assert page.tags.count("script") == 1
+    assert page.tags[-1] == "script"
     assert "alert('x')" in page.text
 
 
@@ -160,3 +176,92 @@ def test_report_without_replays(
     ).text
     assert "What if the timeout were different?" in text
     assert "The purgatory at work" not in text
+
+
+def csv_rows(text: str) -> list[list[str]]:
+    """Parse CSV as other programs do."""
+    return list(csv.reader(io.StringIO(text)))
+
+
+@pytest.mark.slow
+def test_tables_are_sorted_and_copied_in_a_browser(report_file: Path) -> None:
+    """By mouse and keyboard, by value and not by text; CSV has the values and their units."""
+    with open_browser() as browser:
+        context = browser.new_context(accept_downloads=True)
+        requested: list[str] = []
+        failures: list[str] = []
+        page = context.new_page()
+        page.on("request", lambda request: requested.append(request.url))
+        page.on("console", lambda message: failures.append(message.text))
+        page.on("pageerror", lambda error: failures.append(str(error)))
+        page.goto(report_file.as_uri())
+
+        table = page.locator("#trace-1-what-if .table")
+        timeouts = table.locator("tbody td:first-child")
+        expired = table.get_by_role("columnheader", name="expired", exact=True)
+        before = timeouts.all_inner_texts()
+        assert before == ["1 ms", "3 ms (in use)", "1 s"]
+        assert expired.get_attribute("aria-sort") == "none"
+        expired.get_by_role("button").click()
+        assert expired.get_attribute("aria-sort") == "ascending"
+        counts = table.locator("tbody td:nth-child(2)").all_inner_texts()
+        assert counts == sorted(counts, key=int)
+        heading = table.get_by_role("columnheader", name="timeout").get_by_role("button")
+        heading.focus()
+        page.keyboard.press("Enter")
+        page.keyboard.press("Space")
+        assert timeouts.all_inner_texts() == before[::-1]
+        assert expired.get_attribute("aria-sort") == "none"
+
+        with page.expect_download() as downloading:
+            table.get_by_role("button", name="Download CSV").click()
+        assert downloading.value.suggested_filename.endswith("what_if.csv")
+        headings, *rows = csv_rows(downloading.value.path().read_text())
+        assert headings[:3] == ["timeout (ms)", "expired", "expired share (0 to 1)"]
+        assert [row[0] for row in rows] == ["1000", "3", "1"]
+        assert float(rows[0][2]) == 1 / 21
+
+        context.grant_permissions(["clipboard-read", "clipboard-write"])
+        hosts = page.locator("#trace-1-hosts .table")
+        hosts.get_by_role("button", name="Copy as CSV").click()
+        hosts.get_by_role("status").filter(has_text="copied").wait_for()
+        copied = csv_rows(page.evaluate("navigator.clipboard.readText()"))
+        assert copied[1][:2] == [HOSTILE, "21"]
+        assert copied[1][-1] == "", "the 99th percentile is never"
+        # As in a page without a clipboard.
+        page.evaluate("delete Navigator.prototype.clipboard; document.execCommand = () => false")
+        with page.expect_download():
+            hosts.get_by_role("button", name="Copy as CSV").click()
+
+        assert requested == [report_file.as_uri()]
+        assert failures == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [375, 1280])
+def test_report_fits_its_window(report_file: Path, width: int) -> None:
+    """Only tables scroll sideways, and a chart's text is as large as other small text."""
+    with open_browser() as browser:
+        page = browser.new_page(viewport={"width": width, "height": 800}, color_scheme="dark")
+        page.goto(report_file.as_uri())
+        assert page.evaluate("document.documentElement.scrollWidth") == width
+        texts = "[...document.querySelectorAll('svg')].filter(svg => svg.clientWidth)"
+        heights = page.evaluate(
+            f"{texts}.map(svg => svg.querySelector('text').getBoundingClientRect().height)"
+        )
+        assert len(heights) >= 30
+        assert min(heights) > 9
+        ground, ink = page.evaluate(
+            "[getComputedStyle(document.body).backgroundColor, "
+            f"getComputedStyle({texts}[0].querySelector('text')).fill]"
+        )
+        assert brightness(ground) < 40 < 150 < brightness(ink)
+        page.emulate_media(media="print", color_scheme="dark")
+        printed = page.evaluate("getComputedStyle(document.body).backgroundColor")
+        assert brightness(printed) == 255
+
+
+def brightness(color: str) -> float:
+    """Return the mean of the channels of `rgb(...)`."""
+    channels = [int(channel) for channel in re.findall(r"\d+", color)][:3]
+    return sum(channels) / 3

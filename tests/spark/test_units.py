@@ -10,6 +10,7 @@ from request_purgatory.pipeline.analysis.units import (
     format_ms,
     format_number,
     format_share,
+    unbroken,
 )
 
 
@@ -65,3 +66,11 @@ def test_small_shares_are_not_rounded_to_zero(share: float, text: str) -> None:
 def test_numbers_have_significant_digits(value: float, text: str) -> None:
     """Small numbers have two or three digits, large ones all before the point."""
     assert format_number(value) == text
+
+
+def test_lines_break_nowhere_between_a_number_and_its_unit() -> None:
+    """A word that begins like a unit is none."""
+    text = unbroken("From 3.6 s down to 5 ms, 0.10 % of 5 services are in 1.2 KiB.")
+    assert text.replace("\N{NO-BREAK SPACE}", "_") == (
+        "From 3.6_s down to 5_ms, 0.10_% of 5 services are in 1.2_KiB."
+    )

@@ -11,25 +11,32 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
-from request_purgatory.pipeline.analysis.charts import STYLE, new_figure, to_svg
+from request_purgatory.pipeline.analysis.charts import (
+    NARROW,
+    STYLE,
+    WIDE,
+    new_figure,
+    to_svg,
+)
+from request_purgatory.pipeline.analysis.palette import light_color
 
 Row = dict[str, Any]
 
 #: Our color is the strongest and our baseline's a lighter shade of it; other sides' are distinct.
 _COLORS = {
-    "request_purgatory": "#d1495b",
-    "request_purgatory (manual clock)": "#e79aa5",
-    "request_purgatory (0.8 design)": "#e79aa5",
-    "the loop without a purgatory": "#8a94a3",
-    "kafka": "#30507a",
-    "kafka (tight heap)": "#7f97b8",
-    "netty": "#2f7d6d",
-    "asyncio": "#8a6d3b",
-    "uvloop": "#c98a1b",
-    "heapq": "#6b5b95",
-    "trio": "#4aa3a2",
-    "sched": "#8a94a3",
-    "threading.Timer": "#5a6475",
+    "request_purgatory": light_color("expired"),
+    "request_purgatory (manual clock)": light_color("expired-light"),
+    "request_purgatory (0.8 design)": light_color("expired-light"),
+    "the loop without a purgatory": light_color("muted"),
+    "kafka": light_color("line"),
+    "kafka (tight heap)": light_color("line-light"),
+    "netty": light_color("completed"),
+    "asyncio": light_color("brown"),
+    "uvloop": light_color("amber"),
+    "heapq": light_color("violet"),
+    "trio": light_color("teal"),
+    "sched": light_color("muted"),
+    "threading.Timer": light_color("soft"),
 }
 #: Metrics that grow with the number of requests in a run.
 _PER_RUN = ("gc_seconds",)
@@ -37,7 +44,9 @@ _PER_RUN = ("gc_seconds",)
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*")
 
 
-def published_figure(rows: Sequence[Row], metric: str, label: str, title: str) -> str:
+def published_figure(
+    rows: Sequence[Row], metric: str, label: str, title: str, width: float = WIDE
+) -> str:
     """Draw a metric of the published benchmark against the target rate.
 
     Low and high latencies have a panel each.
@@ -48,6 +57,7 @@ def published_figure(rows: Sequence[Row], metric: str, label: str, title: str) -
         metric: The metric.
         label: Label of the vertical axis.
         title: Text for readers who can't see the chart.
+        width: Inches. On a `NARROW` chart the panels are one below the other.
 
     Returns:
         SVG text.
@@ -56,9 +66,11 @@ def published_figure(rows: Sequence[Row], metric: str, label: str, title: str) -
         case for case in ("low", "high") if any(f"case={case} " in row["case"] for row in rows)
     ]
     with plt.rc_context(STYLE):
-        figure = Figure(figsize=(9.0, 3.3), layout="constrained")
-        grid = figure.subplots(1, len(cases), sharey=True, squeeze=False)
-    panels = list(grid[0])
+        rows_of_panels = len(cases) if width <= NARROW else 1
+        figure = Figure(figsize=(width, 3.3 * rows_of_panels), layout="constrained")
+        columns = len(cases) // rows_of_panels
+        grid = figure.subplots(rows_of_panels, columns, sharey=True, squeeze=False)
+    panels = list(grid.flat)
     for axes, case in zip(panels, cases, strict=True):
         chosen = [
             row
@@ -77,7 +89,9 @@ def published_figure(rows: Sequence[Row], metric: str, label: str, title: str) -
             ],
         )
         if metric == "enqueue_rate" and rates:
-            axes.plot(rates, rates, color="#8a94a3", linewidth=1, linestyle=":", label="target")
+            axes.plot(
+                rates, rates, color=light_color("muted"), linewidth=1, linestyle=":", label="target"
+            )
             axes.set_yscale("log")
             axes.set_yticks([*rates, last])
             axes.minorticks_off()
@@ -98,7 +112,7 @@ def _per_million(row: Row) -> Row:
     return row | {name: row[name] * scale for name in ("median", "min", "max")}
 
 
-def curve(rows: Sequence[Row], unit: str, title: str, label: str) -> str:
+def curve(rows: Sequence[Row], unit: str, title: str, label: str, width: float = WIDE) -> str:
     """Draw medians against the size, a line for each side, with logarithmic axes.
 
     Args:
@@ -106,11 +120,13 @@ def curve(rows: Sequence[Row], unit: str, title: str, label: str) -> str:
         unit: Label of the vertical axis.
         title: Text for readers who can't see the chart.
         label: Label of the horizontal axis.
+        width: Inches. On a `NARROW` chart the legend is below it.
 
     Returns:
         SVG text.
     """
-    figure, axes = new_figure(3.4)
+    is_narrow = width <= NARROW
+    figure, axes = new_figure(4.4 if is_narrow else 3.4, width)
     _lines(axes, rows)
     axes.set_xscale("log")
     axes.set_yscale("log")
@@ -118,7 +134,10 @@ def curve(rows: Sequence[Row], unit: str, title: str, label: str) -> str:
     axes.yaxis.set_major_formatter(FuncFormatter(_short_number))
     axes.set_xlabel(label)
     axes.set_ylabel(unit)
-    axes.legend(frameon=False, fontsize=8.5, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    if is_narrow:
+        figure.legend(frameon=False, fontsize=8.5, loc="outside lower left", ncols=2)
+    else:
+        axes.legend(frameon=False, fontsize=8.5, loc="center left", bbox_to_anchor=(1.0, 0.5))
     return to_svg(figure, title)
 
 
@@ -133,17 +152,17 @@ def _lines(axes: Axes, rows: Sequence[Row]) -> None:
             if row["side"] == side
         )
         sizes, medians, lowest, highest = zip(*points, strict=True)
-        color = _COLORS.get(side, "#8a94a3")
+        shade = _COLORS.get(side, light_color("muted"))
         axes.plot(
             sizes,
             medians,
-            color=color,
+            color=shade,
             marker=_MARKERS[number % len(_MARKERS)],
             markersize=4.5,
             linewidth=1.8,
             label=side,
         )
-        axes.fill_between(sizes, lowest, highest, color=color, alpha=0.12, linewidth=0)
+        axes.fill_between(sizes, lowest, highest, color=shade, alpha=0.12, linewidth=0)
 
 
 def _short_number(value: float, _position: int) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
-from markupsafe import Markup
 from pyspark.sql import SparkSession
 from rich.console import Console
 from rich.table import Table
 
+from request_purgatory.pipeline.analysis.charts import page_chart
 from request_purgatory.pipeline.analysis.units import format_number
 from request_purgatory.published_benchmark import charts, results
 from request_purgatory.published_benchmark.results import PUBLISHED, Row
@@ -45,9 +46,13 @@ def benchmark_section(spark: SparkSession, folder: Path) -> Row:
     by_question: dict[str, list[Row]] = {}
     for row in rows:
         by_question.setdefault(row["question"], []).append(row)
-    # Markup is safe: matplotlib escapes the names in its charts.
     figures = [
-        (title, Markup(charts.published_figure(by_question[PUBLISHED], metric, label, title)))
+        (
+            title,
+            page_chart(
+                partial(charts.published_figure, by_question[PUBLISHED], metric, label, title)
+            ),
+        )
         for metric, label, title in (PUBLISHED_CHARTS if PUBLISHED in by_question else ())
     ]
     return {
@@ -75,12 +80,12 @@ def _question(name: str, rows: list[Row]) -> Row:
         }
         for metric, unit, case in sorted(cases, key=lambda line: metrics.index(line[0]))
     ]
-    chart = ""
+    chart = None
     if name in _CURVES:
         metric, label = _CURVES[name]
         chosen = [row for row in rows if row["metric"] == metric]
         if len({row["size"] for row in chosen}) > 1:
-            chart = Markup(charts.curve(chosen, "ns", name, label))
+            chart = page_chart(partial(charts.curve, chosen, "ns", name, label))
     return {
         "name": name,
         "sides": sides,

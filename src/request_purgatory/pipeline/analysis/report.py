@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import os
 import platform
-from collections.abc import Sequence
-from datetime import UTC, datetime
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -15,21 +19,23 @@ from markupsafe import Markup
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from request_purgatory.pipeline.analysis import charts, time_charts
+from request_purgatory.pipeline.analysis import charts, report_tables, time_charts
 from request_purgatory.pipeline.analysis.aggregates import QUANTILES
 from request_purgatory.pipeline.analysis.analysis import Analysis
-from request_purgatory.pipeline.analysis.units import (
-    format_bytes,
-    format_ms,
-    format_number,
-    format_share,
-)
+from request_purgatory.pipeline.analysis.charts import PageChart, page_chart
+from request_purgatory.pipeline.analysis.findings import find
+from request_purgatory.pipeline.analysis.palette import variables
+from request_purgatory.pipeline.analysis.report_tables import Table
+from request_purgatory.pipeline.analysis.units import format_ms, format_share, unbroken
 from request_purgatory.pipeline.analysis.wait_buckets import BINS_PER_DECADE
 
 Row = dict[str, Any]
 
 #: Maximum rows in a table of hosts or request types; the Parquet tables have all.
 _MAX_ROWS = 40
+
+#: Times in rows are in UTC and without a zone.
+_EPOCH = datetime(1970, 1, 1)
 
 _QUANTILE_LABELS = {"p50_ms": "p50", "p99_ms": "p99", "p999_ms": "p99.9"}
 
@@ -46,29 +52,36 @@ def write_report(
     Args:
         spark: The session to read the analyses with.
         analyses: One section each.
-        target: The HTML file to write.
+        target: The HTML file to write. Folders are named in it relative to this file's.
         title: The page's title.
         benchmarks: Ready sections, from `published_benchmark.report_section.benchmark_section`.
 
     Returns:
         `target`.
     """
+    folder = Path(__file__).parent
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent),
+        loader=jinja2.FileSystemLoader(folder),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
     )
     environment.filters.update(
-        integer=lambda value: f"{value:,}",
-        ms=format_ms,
-        share=format_share,
-        bytes=format_bytes,
-        number=format_number,
+        integer=lambda value: f"{value:,}", ms=format_ms, share=format_share, unbroken=unbroken
     )
+    script = (folder / "report.js").read_text(encoding="utf-8")
+    digest = hashlib.sha256(script.encode()).digest()
     page = environment.get_template("report.html").render(
         title=title,
-        traces=[_trace_section(spark, analysis) for analysis in analyses],
+        traces=[_trace_section(spark, analysis, target.parent) for analysis in analyses],
         benchmarks=benchmarks,
+        targets_table=report_tables.targets_table,
+        question_table=report_tables.question_table,
+        not_measured_table=report_tables.not_measured_table,
+        light=variables(0),
+        dark=variables(1),
+        script=Markup(script),
+        # The page runs this script alone, and loads nothing.
+        script_hash=f"sha256-{base64.b64encode(digest).decode()}",
         version=version("request-purgatory"),
         spark_version=pyspark.__version__,
         python_version=platform.python_version(),
@@ -77,21 +90,26 @@ def write_report(
     return target
 
 
-def _trace_section(spark: SparkSession, analysis: Analysis) -> Row:
+def _trace_section(spark: SparkSession, analysis: Analysis, folder: Path) -> Row:
     """Return the template's values for one trace.
 
     The rows collected here are few whatever the trace's size: bins, timeouts, and the first
     `_MAX_ROWS` hosts and types.
+
+    Args:
+        spark: The session.
+        analysis: The analysis.
+        folder: The folder of the page.
     """
     manifest = analysis.manifest
     trace = manifest["trace"]
     in_use = sorted(set(manifest["timeout_ms"]))
     section: Row = {
         "name": trace["name"],
+        "folder": Path(os.path.relpath(analysis.path, folder)).as_posix(),
         "format": trace["format"],
         "notes": trace["notes"],
-        "rows": trace["rows"],
-        "rejected": trace["rejected"],
+        "findings": find(analysis),
         "parameters": ", ".join(
             f"{name}={value}" for name, value in _given(trace["parameters"]).items()
         ),
@@ -102,7 +120,7 @@ def _trace_section(spark: SparkSession, analysis: Analysis) -> Row:
         "bytes_per_operation": manifest["bytes_per_operation"],
         "keys_per_request": manifest["keys_per_request"],
         "all": analysis.rows("summary", dimension="all")[0],
-        "marks": _optional_rows(analysis, "marks"),
+        "marks": _optional_rows(analysis, "marks", dimension="all"),
         "timeline": sorted(_optional_rows(analysis, "timeline"), key=lambda row: row["from_at"]),
         "what_if": sorted(
             _optional_rows(analysis, "what_if"), key=lambda row: int(row["timeout_ms"])
@@ -110,10 +128,40 @@ def _trace_section(spark: SparkSession, analysis: Analysis) -> Row:
         **_summaries(spark, analysis),
         **_replays(spark, analysis),
     }
+    first, last = (_EPOCH + timedelta(microseconds=us) for us in manifest["arrivals_us"])
+    section["last_arrival"] = last
+    section["complete_bins"] = time_charts.complete_bins(
+        section["timeline"], section["bin_ms"], first, last
+    )
     section["charts"] = _charts(analysis, section)
+    section["tables"] = _tables(manifest, section)
     drawn = sum(row["arrived"] for row in section["timeline"])
     section["not_drawn"] = section["all"]["requests"] - drawn
     return section
+
+
+def _tables(manifest: Row, section: Row) -> dict[str, Table]:
+    trace = manifest["trace"]
+    wheel_sizes = [
+        settings["wheel_size"] for settings in manifest["replays"] if settings["design"] == "wheel"
+    ]
+    return {
+        "what_if": report_tables.what_if_table(
+            section["what_if"], section["timeouts_in_use"], section["findings"].timeout.timeout_ms
+        ),
+        "marks": report_tables.marks_table(section["marks"]),
+        "waits": report_tables.waits_table(section["all"]),
+        "types": report_tables.summary_table("types", "request type", section["types"]),
+        "hosts": report_tables.summary_table("hosts", "host", section["hosts"]),
+        "rows": report_tables.rows_table(trace["rows"], trace["rejected"]),
+        "settings": report_tables.settings_table(section["settings"]),
+        **report_tables.replay_tables(
+            section["designs"],
+            section["lateness"],
+            section["replayed_hosts"],
+            str(wheel_sizes[0]) if wheel_sizes else "",
+        ),
+    }
 
 
 def _summaries(spark: SparkSession, analysis: Analysis) -> Row:
@@ -131,13 +179,9 @@ def _summaries(spark: SparkSession, analysis: Analysis) -> Row:
 
 
 def _replays(spark: SparkSession, analysis: Analysis) -> Row:
-    manifest = analysis.manifest
-    wheel_sizes = [
-        settings["wheel_size"] for settings in manifest["replays"] if settings["design"] == "wheel"
-    ]
     designs: list[Row] = []
     hosts: list[Row] = []
-    if "hosts" in manifest["tables"]:
+    if "hosts" in analysis.manifest["tables"]:
         table = analysis.table(spark, "hosts")
         designs = _collect(_by_design(table))
         hosts = _top_rows(table, ["requests"], "host", F.desc("design"))
@@ -146,35 +190,36 @@ def _replays(spark: SparkSession, analysis: Analysis) -> Row:
         "lateness": [row for row in _optional_rows(analysis, "lateness") if row["expired"]],
         "designs": designs,
         "replayed_hosts": hosts,
-        "wheel_size": wheel_sizes[0] if wheel_sizes else "",
     }
 
 
-def _charts(analysis: Analysis, section: Row) -> dict[str, Markup]:
-    # Markup is safe: these charts are our own, and matplotlib escapes the trace's names in them.
-    timeline, marks = section["timeline"], section["marks"]
+def _charts(analysis: Analysis, section: Row) -> dict[str, PageChart | None]:
+    timeline, marks, bin_ms = section["timeline"], section["marks"], section["bin_ms"]
+    complete, last = section["complete_bins"], section["last_arrival"]
     waits = sorted(_optional_rows(analysis, "waits"), key=lambda row: int(row["bin"]))
-    overall, types = section["all"], section["types"]
+    overall, types, what_if = section["all"], section["types"], section["what_if"]
     quantiles = {
         _QUANTILE_LABELS[name]: overall[name] for name in QUANTILES if name in _QUANTILE_LABELS
     }
-    by_type = charts.expired_by_type(types) if len(types) > 1 and overall["expired"] else ""
-    return {
-        "arrivals": Markup(time_charts.arrivals_over_time(timeline, section["bin_ms"], marks)),
-        "pending": Markup(time_charts.pending_over_time(timeline, marks)),
-        "expired": Markup(time_charts.expired_over_time(timeline, marks)),
-        "waits_over_time": Markup(time_charts.waits_over_time(timeline, marks)),
-        "waits": Markup(charts.waiting_times(waits, BINS_PER_DECADE, quantiles)),
-        "what_if": Markup(charts.what_if_curve(section["what_if"], section["timeouts_in_use"])),
-        "types": Markup(by_type),
+    recommended = section["findings"].timeout.timeout_ms
+    draw: dict[str, Callable[[float], str]] = {
+        "arrivals": partial(time_charts.arrivals_over_time, complete, bin_ms, marks),
+        "pending": partial(time_charts.pending_over_time, timeline, bin_ms, last, marks),
+        "expired": partial(time_charts.expired_over_time, timeline, marks),
+        "waits_over_time": partial(time_charts.waits_over_time, timeline, marks),
+        "waits": partial(charts.waiting_times, waits, BINS_PER_DECADE, quantiles),
+        "what_if": partial(charts.what_if_curve, what_if, section["timeouts_in_use"], recommended),
+        "types": partial(charts.expired_by_type, types, 12),
     }
+    is_empty = {"types": len(types) <= 1 or not overall["expired"]}
+    return {name: None if is_empty.get(name) else page_chart(draw[name]) for name in draw}
 
 
-def _optional_rows(analysis: Analysis, name: str) -> list[Row]:
+def _optional_rows(analysis: Analysis, name: str, **where: str) -> list[Row]:
     """Return a small table's rows; none if the analysis does not have the table."""
     if name not in analysis.manifest["tables"]:
         return []
-    return _in_utc(analysis.rows(name))
+    return _in_utc(analysis.rows(name, **where))
 
 
 def _top_rows(table: DataFrame, largest: list[str], *then: str | Column) -> list[Row]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
@@ -16,7 +18,10 @@ from matplotlib.ticker import (
 
 from request_purgatory.pipeline.analysis.charts import (
     EXPIRED_COLOR,
+    INK_COLOR,
     LINE_COLOR,
+    NARROW,
+    WIDE,
     Row,
     new_figure,
     to_svg,
@@ -29,40 +34,86 @@ _WIDE = 30
 
 def _mark_lines(axes: Axes, marks: Sequence[Row]) -> None:
     for at in {mark["at"] for mark in marks}:
-        axes.axvline(at, color="#222", linewidth=1, linestyle=(0, (4, 3)))
+        axes.axvline(at, color=INK_COLOR, linewidth=1, linestyle=(0, (4, 3)))
 
 
-def _dates(axes: Axes) -> None:
-    locator = AutoDateLocator()  # type: ignore[no-untyped-call]
+def _dates(axes: Axes, label: str = "time of arrival (UTC)") -> None:
+    is_narrow = axes.figure.get_figwidth() <= NARROW  # type: ignore[union-attr]
+    locator = AutoDateLocator(minticks=3, maxticks=5 if is_narrow else 12)  # type: ignore[no-untyped-call]
+    axes.set_xlabel(label)
     axes.xaxis.set_major_locator(locator)
     axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
 
 
-def pending_over_time(timeline: list[Row], marks: Sequence[Row]) -> str:
-    """Draw the pending requests over time.
+def complete_bins(timeline: list[Row], bin_ms: float, first: datetime, last: datetime) -> list[Row]:
+    """Return the bins that a trace covers as a whole.
+
+    A trace begins and ends within a bin, whose counts are smaller for that alone.
 
     Args:
         timeline: Rows of the table `timeline`, in order of time.
+        bin_ms: The width of its bins.
+        first: The first arrival.
+        last: The last one.
+
+    Returns:
+        The bins between the two arrivals; all if the trace is so short that there is none.
+    """
+    width = timedelta(milliseconds=bin_ms)
+    complete = [row for row in timeline if first <= row["from_at"] <= last - width]
+    return complete or timeline
+
+
+def _steps(
+    rows: Sequence[Row], values: Sequence[float], bin_ms: float
+) -> tuple[list[Any], list[float]]:
+    """Return the points of steps that are as wide as the bins, the last one too."""
+    end = rows[-1]["from_at"] + timedelta(milliseconds=bin_ms)
+    return [*(row["from_at"] for row in rows), end], [*values, values[-1]]
+
+
+def pending_over_time(
+    timeline: list[Row],
+    bin_ms: float,
+    last_arrival: datetime,
+    marks: Sequence[Row],
+    width: float = WIDE,
+) -> str:
+    """Draw the pending requests over time.
+
+    After the last arrival the line is dotted: the trace has no requests any more.
+
+    Args:
+        timeline: Rows of the table `timeline`, in order of time.
+        bin_ms: The width of its bins.
+        last_arrival: The last arrival.
         marks: Rows of the table `marks`: a dashed line at each `at`.
+        width: Inches.
 
     Returns:
         SVG text.
     """
-    figure, axes = new_figure()
-    times = [row["from_at"] for row in timeline]
-    pending = [row["pending"] for row in timeline]
+    figure, axes = new_figure(3.1, width)
+    # The number is that at the end of a bin.
+    covered = last_arrival - timedelta(milliseconds=bin_ms)
+    known = [row for row in timeline if row["from_at"] <= covered] or timeline
+    rest = timeline[len(known) :]
+    times, pending = _steps(known, [row["pending"] for row in known], bin_ms)
     axes.fill_between(times, pending, step="post", color=LINE_COLOR, alpha=0.18, linewidth=0)
     axes.step(times, pending, where="post", color=LINE_COLOR, linewidth=1.3)
+    if rest:
+        times, pending = _steps(rest, [row["pending"] for row in rest], bin_ms)
+        axes.step(times, pending, where="post", color=LINE_COLOR, linewidth=1.1, linestyle=":")
     axes.set_ylim(bottom=0)
     axes.set_ylabel("pending requests")
     axes.yaxis.set_major_locator(MaxNLocator(integer=True))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
     _mark_lines(axes, marks)
-    _dates(axes)
+    _dates(axes, "time (UTC)")
     return to_svg(figure, "Pending requests over time")
 
 
-def expired_over_time(timeline: list[Row], marks: Sequence[Row]) -> str:
+def expired_over_time(timeline: list[Row], marks: Sequence[Row], width: float = WIDE) -> str:
     """Draw the expired share of the requests that arrived in each bin of time.
 
     The line has a gap at each bin without arrivals.
@@ -70,11 +121,12 @@ def expired_over_time(timeline: list[Row], marks: Sequence[Row]) -> str:
     Args:
         timeline: Rows of the table `timeline`, in order of time.
         marks: Rows of the table `marks`: a dashed line at each `at`.
+        width: Inches.
 
     Returns:
         SVG text.
     """
-    figure, axes = new_figure(2.5)
+    figure, axes = new_figure(2.7, width)
     times = [row["from_at"] for row in timeline]
     share = [
         row["expired"] / row["arrived"] if row["arrived"] else float("nan") for row in timeline
@@ -82,27 +134,30 @@ def expired_over_time(timeline: list[Row], marks: Sequence[Row]) -> str:
     axes.step(times, share, where="post", color=EXPIRED_COLOR, linewidth=1.3)
     axes.plot(times, share, ".", color=EXPIRED_COLOR, markersize=2)
     axes.set_ylim(bottom=0)
-    axes.set_ylabel("expired, by arrival")
+    axes.set_ylabel("expired share")
     axes.yaxis.set_major_formatter(PercentFormatter(1.0))
     _mark_lines(axes, marks)
     _dates(axes)
     return to_svg(figure, "Share of requests that expired, over time")
 
 
-def arrivals_over_time(timeline: list[Row], bin_ms: float, marks: Sequence[Row]) -> str:
+def arrivals_over_time(
+    timeline: list[Row], bin_ms: float, marks: Sequence[Row], width: float = WIDE
+) -> str:
     """Draw how many requests arrived a second, over time.
 
     Args:
-        timeline: Rows of the table `timeline`, in order of time.
+        timeline: Rows of the table `timeline`, in order of time: those of `complete_bins`.
         bin_ms: The width of its bins.
         marks: Rows of the table `marks`: a dashed line at each `at`.
+        width: Inches.
 
     Returns:
         SVG text.
     """
-    figure, axes = new_figure(2.5)
-    times = [row["from_at"] for row in timeline]
+    figure, axes = new_figure(2.7, width)
     rates = [row["arrived"] / bin_ms * 1000 for row in timeline]
+    times, rates = _steps(timeline, rates, bin_ms)
     axes.fill_between(times, rates, step="post", color=LINE_COLOR, alpha=0.18, linewidth=0)
     axes.step(times, rates, where="post", color=LINE_COLOR, linewidth=1.3)
     axes.set_ylim(bottom=0)
@@ -113,7 +168,7 @@ def arrivals_over_time(timeline: list[Row], bin_ms: float, marks: Sequence[Row])
     return to_svg(figure, "Arrivals over time")
 
 
-def waits_over_time(timeline: list[Row], marks: Sequence[Row]) -> str:
+def waits_over_time(timeline: list[Row], marks: Sequence[Row], width: float = WIDE) -> str:
     """Draw the median and the 99th percentile of the waiting times over time, on a log scale.
 
     The lines have a gap at each bin without arrivals, and where a quantile is 0.
@@ -121,11 +176,12 @@ def waits_over_time(timeline: list[Row], marks: Sequence[Row]) -> str:
     Args:
         timeline: Rows of the table `timeline`, in order of time.
         marks: Rows of the table `marks`: a dashed line at each `at`.
+        width: Inches.
 
     Returns:
         SVG text.
     """
-    figure, axes = new_figure(2.7)
+    figure, axes = new_figure(2.9, width)
     times = [row["from_at"] for row in timeline]
     for name, label, color in (("p99_ms", "p99", EXPIRED_COLOR), ("p50_ms", "p50", LINE_COLOR)):
         waits = [row[name] or float("nan") for row in timeline]
@@ -133,7 +189,7 @@ def waits_over_time(timeline: list[Row], marks: Sequence[Row]) -> str:
         axes.plot(times, waits, ".", color=color, markersize=2)
     if any(row["p99_ms"] for row in timeline):
         axes.set_yscale("log")
-    axes.set_ylabel("waiting time, by arrival")
+    axes.set_ylabel("waiting time")
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: format_ms(value)))
     low, high = axes.get_ylim()
     if low > 0 and high / low > _WIDE:

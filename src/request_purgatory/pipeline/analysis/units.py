@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
+_BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:%|\N{MICRO SIGN}s|ms|s|min|h|B|[KMGT]iB)(?!\w))")
+
 
 def format_ms(ms: float) -> str:
     """Format a duration in the unit that suits it, with three significant digits.
@@ -85,3 +89,15 @@ def format_number(number: float) -> str:
     if number == 0 or abs(number) >= 100:
         return f"{number:,.0f}"
     return f"{number:.1f}" if abs(number) >= 10 else f"{number:.2g}"
+
+
+def unbroken(text: str) -> str:
+    """Put a no-break space between each number and its unit.
+
+    Args:
+        text: For example a sentence with `1.5 ms` in it.
+
+    Returns:
+        The text, in which lines break elsewhere.
+    """
+    return _BEFORE_UNIT.sub("\N{NO-BREAK SPACE}", text)
