@@ -101,7 +101,10 @@ def test_results_are_json_on_request(purgatory: Purgatory, tmp_path: Path) -> No
     assert made["agreement"][0]["differing"] == 0
     report = tmp_path / "report.html"
     ran = purgatory("report", analysis, "--out", report, "--json")
-    assert json.loads(ran.out) == {"report": str(report)}
+    made = json.loads(ran.out)
+    assert made["report"] == str(report)
+    assert made["analyses"][0]["recommended_timeout_ms"] is None
+    assert "at least 300 are needed" in made["analyses"][0]["findings"][0]
 
 
 def test_run_imports_replays_and_reports(purgatory: Purgatory, tmp_path: Path) -> None:
@@ -117,8 +120,8 @@ def test_run_imports_replays_and_reports(purgatory: Purgatory, tmp_path: Path) -
     assert "6 spans in, 4 spans kept, 2 rejected, 2 requests out, 2 events out" in ran.out
     assert "rejected 1: end before start" in ran.out
     assert "rejected 1: repeated SpanID" in ran.out
-    assert "before middle: 0.0 % of 1 requests expired" in ran.out
-    assert "after middle: 100.0 % of 1 requests expired" in ran.out
+    assert "(0.0 % of 1 requests before, 100.0 % of 1 requests after)" in ran.out
+    assert "No timeout is recommended: " in ran.out
     assert f"report: {out}/report.html" in ran.out
     assert (out / "report.html").stat().st_size > 50_000
     assert read_json(out / "traces" / "spans" / "trace.json")["rejected"] == {

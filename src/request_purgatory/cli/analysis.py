@@ -20,11 +20,12 @@ from request_purgatory.cli.settings_options import FieldsOf, Given
 from request_purgatory.cli.traces import ImportOptions
 from request_purgatory.errors import InvalidArgumentError
 from request_purgatory.pipeline.analysis.analysis import Analysis, analyze
+from request_purgatory.pipeline.analysis.findings import find
 from request_purgatory.pipeline.analysis.replay_folder import ReplayFolder
 from request_purgatory.pipeline.analysis.report import write_report
 from request_purgatory.pipeline.outcomes.replay import DESIGNS, ReplaySettings
 from request_purgatory.pipeline.output_folder import OutputExistsError, output_folder
-from request_purgatory.pipeline.run import RunPlan, print_summary, run
+from request_purgatory.pipeline.run import RunPlan, print_findings, print_summary, run
 from request_purgatory.pipeline.spark.job_progress import step
 from request_purgatory.pipeline.traces.trace_folder import TraceFolder
 from request_purgatory.pipeline.traces.trace_reader import check_source
@@ -185,7 +186,9 @@ def report(
             write_report(spark, analyses, partial, benchmarks=sections).replace(out)
     finally:
         partial.unlink(missing_ok=True)
-    _print_report(output, out, {})
+    for each in analyses:
+        print_findings(output.console, each)
+    _print_report(output, out, {"analyses": [_analysis_result(each) for each in analyses]})
     return ExitCode.OK
 
 
@@ -208,14 +211,18 @@ def _require_free_file(out: Path, *, force: bool) -> None:
 def _analysis_result(analysis: Analysis) -> dict[str, Any]:
     """Return what the JSON document has of an analysis."""
     manifest = analysis.manifest
+    findings = find(analysis)
     result = {
         "path": str(analysis.path),
         "trace": manifest["trace"]["name"],
+        "recommended_timeout_ms": findings.timeout.timeout_ms,
+        "findings": findings.sentences,
         "summary": analysis.rows("summary", dimension="all")[0],
     }
-    for name in ("agreement", "marks"):
-        if name in manifest["tables"]:
-            result[name] = analysis.rows(name)
+    if "agreement" in manifest["tables"]:
+        result["agreement"] = analysis.rows("agreement")
+    if "marks" in manifest["tables"]:
+        result["marks"] = analysis.rows("marks", dimension="all")
     return result
 
 

@@ -14,6 +14,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from request_purgatory.pipeline.analysis.analysis import Analysis, analyze
+from request_purgatory.pipeline.analysis.findings import find
 from request_purgatory.pipeline.analysis.replay_folder import ReplayFolder, write_replays
 from request_purgatory.pipeline.analysis.report import write_report
 from request_purgatory.pipeline.analysis.units import format_ms, format_share
@@ -175,7 +176,7 @@ def print_row_counts(console: Console, trace: TraceFolder) -> None:
 
 
 def print_summary(console: Console, spark: SparkSession, analyses: list[Analysis]) -> int:
-    """Print a table of the analyses, and the expired shares before and after marks.
+    """Print a table of the analyses, and what each of them found.
 
     Args:
         console: Where to print.
@@ -218,11 +219,17 @@ def print_summary(console: Console, spark: SparkSession, analyses: list[Analysis
         "differ: rows of the replay that differ from the batch outcomes[/]"
     )
     for analysis in analyses:
-        if "marks" in analysis.manifest["tables"]:
-            for mark in analysis.rows("marks"):
-                expired = f"{format_share(mark['expired_share'])} of {mark['requests']:,}"
-                console.print(f"{mark['side']} {escape(mark['label'])}: {expired} requests expired")
+        print_findings(console, analysis)
     return differing
+
+
+def print_findings(console: Console, analysis: Analysis) -> None:
+    """Print which timeout to choose, what changed at marks, and which hosts and types expired."""
+    findings = find(analysis)
+    name = escape(analysis.manifest["trace"]["name"])
+    console.print(f"{name}: [bold]{escape(findings.timeout.reason)}[/]", soft_wrap=True)
+    for sentence in findings.sentences[1:]:
+        console.print(f"  {escape(sentence)}", soft_wrap=True)
 
 
 def _by_design(analysis: Analysis, spark: SparkSession) -> list[Row]:

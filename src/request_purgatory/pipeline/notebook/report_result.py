@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from urllib.parse import quote
 
@@ -11,6 +12,7 @@ from markupsafe import Markup
 
 from request_purgatory.errors import InvalidArgumentError
 from request_purgatory.pipeline.analysis.analysis import Analysis
+from request_purgatory.pipeline.analysis.findings import Findings, find
 from request_purgatory.pipeline.analysis.units import format_ms, format_share
 from request_purgatory.pipeline.notebook.html import html_table
 from request_purgatory.pipeline.output_folder import OutputExistsError
@@ -55,6 +57,11 @@ class Report:
     page: Path
     analysis: Analysis
 
+    @cached_property
+    def findings(self) -> Findings:
+        """Which timeout to choose, what changed at marks, and which hosts and types expired."""
+        return find(self.analysis)
+
     def _repr_html_(self) -> str:
         overall = self.analysis.rows("summary", dimension="all")[0]
         rows = [
@@ -72,8 +79,10 @@ class Report:
         path = os.path.relpath(self.page)
         name = self.analysis.manifest["trace"]["name"]
         link = Markup('<a href="{}" target="_blank">{}</a>').format(quote(path), path)
-        return Markup("<p><b>{}</b>: {}</p>{}").format(
-            name, link, html_table(("", "of all requests"), rows)
+        first, *others = (Markup.escape(each) for each in self.findings.sentences)
+        sentences = Markup("<br>").join([Markup("<b>{}</b>").format(first), *others])
+        return Markup("<p><b>{}</b>: {}</p><p>{}</p>{}").format(
+            name, link, sentences, html_table(("", "of all requests"), rows)
         )
 
     def __repr__(self) -> str:

@@ -10,6 +10,8 @@ from markupsafe import Markup
 from pyspark.sql import DataFrame
 
 from request_purgatory.pipeline.analysis.charts import what_if_curve
+from request_purgatory.pipeline.analysis.palette import themed
+from request_purgatory.pipeline.analysis.recommendation import Recommendation, recommend
 from request_purgatory.pipeline.analysis.units import format_bytes, format_ms, format_share
 from request_purgatory.pipeline.notebook.html import html_table
 
@@ -40,13 +42,21 @@ class WhatIf:
         rows: list[dict[str, Any]] = self.table.toArrow().to_pylist()
         return sorted(rows, key=lambda row: int(row["timeout_ms"]))
 
+    @cached_property
+    def recommendation(self) -> Recommendation:
+        """The timeout to choose of those tried, and why; computed at the first use."""
+        return recommend(self.rows, self.timeouts_in_use)
+
     def _repr_html_(self) -> str:
         if not self.rows:
             return "<p>The trace has no requests.</p>"
+        found = self.recommendation
         # Markup is safe: the chart is our own, and has no text of the trace.
-        chart = Markup(what_if_curve(self.rows, self.timeouts_in_use))
+        chart = Markup(themed(what_if_curve(self.rows, self.timeouts_in_use, found.timeout_ms)))
         table = html_table(_HEADINGS, [self._cells(row) for row in self.rows])
-        return Markup('<div style="max-width: 900px">{}</div>{}').format(chart, table)
+        return Markup('<p><b>{}</b> {}</p><div style="max-width: 900px">{}</div>{}').format(
+            found.reason, " ".join(found.details), chart, table
+        )
 
     def _cells(self, row: dict[str, Any]) -> list[str]:
         in_use = " (in use)" if row["timeout_ms"] in self.timeouts_in_use else ""
@@ -61,4 +71,4 @@ class WhatIf:
 
     def __repr__(self) -> str:
         # Not the table: where a session evaluates eagerly, its text is its rows.
-        return f"WhatIf(timeouts={self.timeouts}; use table, or rows)"
+        return f"WhatIf(timeouts={self.timeouts}; use table, rows or recommendation)"
