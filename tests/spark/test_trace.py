@@ -6,14 +6,16 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import fields
+from datetime import datetime
 from pathlib import Path
 
 import pytest
+from markupsafe import Markup
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from request_purgatory.errors import InvalidArgumentError
-from request_purgatory.pipeline import Trace
+from request_purgatory.pipeline import Mark, Trace
 from request_purgatory.pipeline.notebook.html import html_table
 from request_purgatory.pipeline.notebook.replay_result import Replay
 from request_purgatory.pipeline.output_folder import OutputExistsError, output_folder
@@ -51,6 +53,7 @@ def trace_of(calls: DataFrame) -> Trace:
         service_ms="took",
         timeout_ms=100,
         time_unit="ms",
+        marks=[Mark.parse("1970-01-01T00:00:01.020=noon")],
     )
 
 
@@ -120,11 +123,16 @@ def test_replay_agrees_and_what_if_is_shown(spark: SparkSession, calls: DataFram
         (500, 1),
     ]
     assert what_if.timeouts_in_use == [100]
-    assert repr(trace.what_if([50, 7])) == "WhatIf(timeouts=[7, 50]; use table, or rows)"
+    assert (
+        repr(trace.what_if([50, 7]))
+        == "WhatIf(timeouts=[7, 50]; use table, rows or recommendation)"
+    )
     with jobs(spark) as made:
         page = what_if._repr_html_()
     assert made == []
     assert "<svg" in page
+    assert what_if.recommendation.timeout_ms is None
+    assert "and at least 300 are needed to compare shares." in page
     assert "<td>100 ms (in use)</td><td>2</td><td>40.0 %</td>" in page
     assert len(cached_tables(spark) - before) == 2
     replay.unpersist()
@@ -149,6 +157,9 @@ def test_report_is_a_folder_with_a_page(
     shown = report._repr_html_()
     assert '<a href="my%20report/report.html" target="_blank">my report/report.html</a>' in shown
     assert "<td>expired</td><td>40.0 % (2)</td>" in shown
+    (change, *_) = report.findings.changes
+    assert "(0.0 % of 2 requests before, 66.7 % of 3 requests after)" in change
+    assert str(Markup.escape(change)) in shown
     assert "<td>wheel replay</td><td>0 of 5 rows differ</td>" in shown
     assert [row["timeout_ms"] for row in report.analysis.rows("what_if")] == [50, 100]
     assert repr(trace) == "Trace('calls <1>', 5 requests, 4 events, 1 rejects)"
@@ -313,3 +324,9 @@ def test_package_has_no_other_name() -> None:
 
     with pytest.raises(AttributeError, match="has no attribute 'Tracer'"):
         _ = request_purgatory.pipeline.Tracer
+
+
+def test_marks_need_a_zone() -> None:
+    """Without one, each session would take its own."""
+    with pytest.raises(InvalidArgumentError, match="at must be a time with a zone"):
+        Mark(datetime(2026, 3, 2), "deployment")

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         TraceFormatError,
     )
     from request_purgatory.pipeline.traces.importers.mapping import TableMapping
+    from request_purgatory.pipeline.traces.marks import Mark
     from request_purgatory.pipeline.traces.schema import SchemaError
     from request_purgatory.pipeline.traces.trace_folder import TraceFolder
     from request_purgatory.pipeline.traces.trace_reader import ImportSettings, read_trace
@@ -54,6 +55,7 @@ __all__ = [
     "HostTooLargeError",
     "ImportSettings",
     "ImportedTrace",
+    "Mark",
     "Replay",
     "ReplaySettings",
     "Report",
@@ -114,6 +116,7 @@ _MODULES = {
     "traces.importers.columns": ("map_tables",),
     "traces.importers.imported_trace": ("ImportedTrace", "TraceFormatError"),
     "traces.importers.mapping": ("TableMapping",),
+    "traces.marks": ("Mark",),
     "traces.schema": ("SchemaError",),
     "traces.trace_folder": ("TraceFolder",),
     "traces.trace_reader": ("ImportSettings", "read_trace"),

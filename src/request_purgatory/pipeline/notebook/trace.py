@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -46,7 +46,7 @@ from request_purgatory.pipeline.spark.memory import bytes_per_pending_operation
 from request_purgatory.pipeline.traces.importers.columns import map_tables
 from request_purgatory.pipeline.traces.importers.mapping import TableMapping
 from request_purgatory.pipeline.traces.importers.recorded import check_tables
-from request_purgatory.pipeline.traces.marks import known_incidents
+from request_purgatory.pipeline.traces.marks import Mark, known_incidents
 from request_purgatory.pipeline.traces.schema import EVENTS, REQUESTS, require
 from request_purgatory.pipeline.traces.trace_folder import (
     TraceFolder,
@@ -89,6 +89,7 @@ class Trace:
         events: DataFrame,
         *,
         name: str = "trace",
+        marks: Iterable[Mark] = (),
         max_worker_mb: int = MAX_WORKER_MB,
     ) -> None:
         """Make a trace of DataFrames in the schema; rows that break a rule become rejects.
@@ -97,6 +98,7 @@ class Trace:
             requests: Rows of `schema.REQUESTS`, with or without further columns.
             events: Rows of `schema.EVENTS`, with or without further columns.
             name: Name of the trace in reports.
+            marks: Moments that reports compare before and after.
             max_worker_mb: Memory limit for one host in a Python worker, in MiB.
 
         Raises:
@@ -107,7 +109,10 @@ class Trace:
         self.name = name
         self.max_worker_mb = max_worker_mb
         checked = partial(check_tables, self.requests, self.events, cache=True)
-        self._origin: Origin = Tables(self.requests, self.events, None, checked)
+        given = tuple(marks)
+        self._origin: Origin = Tables(
+            self.requests, self.events, None, checked, marks=lambda: given
+        )
 
     @classmethod
     def from_table(
@@ -117,6 +122,7 @@ class Trace:
         *,
         events: DataFrame | None = None,
         name: str = "trace",
+        marks: Iterable[Mark] = (),
         max_worker_mb: int = MAX_WORKER_MB,
         **fields: Unpack[TableFields],
     ) -> Self:
@@ -128,6 +134,7 @@ class Trace:
             events: A table with a row for each event. Without it, the end of a request
                 (`ended_at`, or `service_ms` after its arrival) is an event on each of its keys.
             name: Name of the trace in reports.
+            marks: Moments that reports compare before and after.
             max_worker_mb: Memory limit for one host in a Python worker, in MiB.
             **fields: What the columns mean (`TableFields`). `timeout_ms`, `aggregate`, `threshold`
                 and `quantifier` are names of columns, or one value for all requests.
@@ -150,6 +157,7 @@ class Trace:
         require_time_unit(mapping, requests, events)
         tables = map_tables(requests, mapping, events=events)
         trace = cls(tables.requests, tables.events, name=name, max_worker_mb=max_worker_mb)
+        given = tuple(marks)
         trace._origin = Tables(
             trace.requests,
             trace.events,
@@ -157,6 +165,7 @@ class Trace:
             partial(map_tables, requests, mapping, events=events, cache=True),
             parameters=vars(mapping)
             | {"columns": dict(mapping.columns), "event_columns": dict(mapping.event_columns)},
+            marks=lambda: given,
         )
         return trace
 

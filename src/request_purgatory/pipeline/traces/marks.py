@@ -24,6 +24,10 @@ class Mark:
     at: datetime
     label: str
 
+    def __post_init__(self) -> None:
+        if self.at.tzinfo is None:
+            raise InvalidArgumentError("at", "a time with a zone", self.at)
+
     @classmethod
     def parse(cls, text: str) -> Mark:
         """Parse `TIME` or `TIME=LABEL`.
