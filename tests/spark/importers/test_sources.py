@@ -97,6 +97,7 @@ def test_every_kind_of_source_gives_the_same_rows(spark: SparkSession, tmp_path:
     ("text", "message"),
     [
         ("delta:{}", "this session has no data source 'delta'; add its package"),
+        ("avro:{}", "this session has no data source 'avro'; add its package"),
         ("iceberg:db.calls", "this session has no data source 'iceberg'"),
         ("table:no_such_table_here", r"can't be read as table \(.*TABLE_OR_VIEW_NOT_FOUND"),
         ("orc:file:///no/such.orc", r"can't be read as orc \(.*PATH_NOT_FOUND"),

@@ -48,6 +48,7 @@ SUFFIXES: Mapping[str, tuple[str, ...]] = {
     "parquet": (PARQUET_SUFFIX,),
     "json": _JSON_SUFFIXES,
     "orc": (".orc",),
+    "avro": (".avro",),
 }
 #: The key of the table's schema, as JSON, in the footers of Parquet files that Spark wrote.
 SPARK_SCHEMA = b"org.apache.spark.sql.parquet.row.metadata"

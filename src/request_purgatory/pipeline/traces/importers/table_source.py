@@ -33,12 +33,17 @@ from request_purgatory.pipeline.traces.importers.table_files import (
 from request_purgatory.pipeline.traces.schema import JSON_OPTIONS
 
 #: The formats that can be named before a colon; `table` is a table of the session's catalog.
-SOURCE_FORMATS = ("csv", "json", "parquet", "orc", "delta", "iceberg", "table")
+SOURCE_FORMATS = ("csv", "json", "parquet", "orc", "avro", "delta", "iceberg", "table")
 
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 # PySpark converts the errors that it knows; a class that is missing is none of them.
 _SPARK_ERRORS = (PySparkException, Py4JJavaError)
-_MISSING_SOURCE = ("DATA_SOURCE_NOT_FOUND", "ClassNotFoundException", "NoClassDefFoundError")
+_MISSING_SOURCE = (
+    "DATA_SOURCE_NOT_FOUND",
+    "Failed to find data source",
+    "ClassNotFoundException",
+    "NoClassDefFoundError",
+)
 
 
 @dataclass(frozen=True)
