@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from request_purgatory.pipeline.analysis.units import format_ms
 from tests.spark.job import TIME_LIMIT, clean_environment, quick_spark
 
 NOTEBOOK = Path(__file__).parents[2] / "examples" / "which_timeout.ipynb"
@@ -22,7 +23,8 @@ usable["minute"] = usable.start.dt.strftime("%H:%M")
 usable["expired"] = ~(usable.took_ms <= 500)
 counted = usable.groupby(["service", "minute"]).expired.agg(["size", "sum"]).reset_index()
 shares = {
-    timeout: float((~(usable.took_ms <= timeout)).mean()) for timeout in (500, 1_000, 2_000, 5_000)
+    timeout: float((~(usable.took_ms <= timeout)).mean())
+    for timeout in (500, 1_000, 2_000, 5_000, 10_000)
 }
 print(json.dumps([counted.astype(str).values.tolist(), shares, len(usable)]))
 """
@@ -85,6 +87,9 @@ def test_notebook_shows_what_pandas_computes(
     expired = sum(int(row[3]) for row in by_minute)
     (in_use,) = [row for row in table_in(pages["what-if"]) if "in use" in row[0]]
     assert in_use[:2] == ["500 ms (in use)", f"{expired:,}"]
+    answered = {int(timeout): 1 - share for timeout, share in shares.items()}
+    best = next(timeout for timeout in answered if answered[timeout] >= 0.999 * answered[10_000])
+    assert pages["what-if"].startswith(f"<p><b>Choose {format_ms(best)}: it answers ")
     (enough,) = table_in(pages["enough"])
     shortest = next(int(timeout) for timeout, share in shares.items() if share <= 0.03)
     assert int(enough[0]) == shortest
@@ -96,6 +101,10 @@ def test_notebook_shows_what_pandas_computes(
 
     assert [path.name for path in folder.iterdir()] == ["calls-report"]
     assert 'href="calls-report/report.html"' in pages["report"]
+    assert (
+        "stock becomes slow (2026-03-02 09:01:00): the expired share rose from" in pages["report"]
+    )
+    assert "Host stock accounts for " in pages["report"]
     assert ["wheel replay", f"0 of {size:,} rows differ"] in table_in(pages["report"])
     page = (folder / "calls-report" / "report.html").read_text()
     assert f"of {size:,} rows: wheel replay = batch" in page
