@@ -30,6 +30,8 @@ cdef class DelayedOperation(TimerTask):
     cdef readonly long long _entered_ms
     cdef readonly signed char _state
     cdef readonly signed char _try_state
+    # In the two bytes that would be padding.
+    cdef readonly unsigned short _tries
     cdef readonly unsigned int _trier
 
     cpdef bint force_complete(self) except -1
@@ -49,6 +51,9 @@ cdef class DelayedOperation(TimerTask):
     @cython.final
     @cython.locals(pending=bint)
     cdef bint _renew(self, long long now_ms, object timeout_ms) except -1
+
+    @cython.final
+    cdef void _count_try(self) noexcept
 
     @cython.final
     @cython.locals(answer=int, alone=bint, mark=cython.uint)

@@ -103,7 +103,15 @@ class DelayedOperation(TimerTask):
     True
     """
 
-    __slots__ = ("_entered_ms", "_purgatory", "_state", "_trier", "_try_state", "_watches")
+    __slots__ = (
+        "_entered_ms",
+        "_purgatory",
+        "_state",
+        "_trier",
+        "_tries",
+        "_try_state",
+        "_watches",
+    )
 
     # The state, the try state and the deadline (`_entered_ms`, `timer_delay_ms`) change under
     # `primitives.lock_object(self)`, which is held for a few loads and stores.
@@ -119,6 +127,7 @@ class DelayedOperation(TimerTask):
         if not primitives.COMPILED:  # A constant: compiled, the fields begin with these values.
             self._state = states.PENDING
             self._try_state = states.IDLE
+            self._tries = 0  # for snapshots
             self._trier = 0  # the thread that is inside a try
             self._entered_ms = 0
             self._purgatory: OperationHost | None = None
@@ -306,6 +315,11 @@ class DelayedOperation(TimerTask):
 
     # -- one try at a time
 
+    def _count_try(self) -> None:
+        """Count a try that begins, up to the most that two bytes hold; the caller has the lock."""
+        if self._tries < 65_535:
+            self._tries += 1
+
     def _try(self) -> bool:
         """Call `try_complete`, never in two threads at a time.
 
@@ -336,6 +350,7 @@ class DelayedOperation(TimerTask):
             return False
         self._try_state = states.TRYING
         self._trier = mark
+        self._count_try()
         primitives.unlock_object(self)
         # An exception is kept aside, as a handler would cost more than all else here.
         answer = primitives.try_complete(self)
@@ -380,6 +395,8 @@ class DelayedOperation(TimerTask):
                 self_notifications += 1
                 again = self_notifications < _MAX_SELF_NOTIFICATIONS
             self._try_state = states.TRYING if again else states.IDLE
+            if again:
+                self._count_try()
             primitives.unlock_object(self)
             if isinstance(error, (KeyboardInterrupt, SystemExit)):
                 # The program is to end, but may also go on. So another thread's event is looked at

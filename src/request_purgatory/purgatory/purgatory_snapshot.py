@@ -28,16 +28,19 @@ class WaitingGroup:
         oldest_ms: How long the oldest of them has waited, since it came or was last renewed.
         next_deadline_ms: The milliseconds until the first of them expires, below 0 where it should
             have; None where none of them has a timeout.
+        tries: How often their conditions were tried so far, in all. Of one operation at most 65,535
+            tries are counted.
     """
 
     name: str
     count: int
     oldest_ms: int
     next_deadline_ms: int | None
+    tries: int
 
     def __str__(self) -> str:
-        deadline = _deadline(self.next_deadline_ms)
-        return f"{self.count:>9,}  {self.name}: oldest {_duration(self.oldest_ms)}, {deadline}"
+        details = f"{_deadline(self.next_deadline_ms)}, {_times_tried(self.tries)}"
+        return f"{self.count:>9,}  {self.name}: oldest {_duration(self.oldest_ms)}, {details}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,16 +53,18 @@ class WaitingOperation:
         waited_ms: How long it has waited, since it came or was last renewed.
         deadline_ms: The milliseconds until it expires, below 0 where it should have; None without a
             timeout.
+        tries: How often its condition was tried so far, at most 65,535.
     """
 
     name: str
     key: str
     waited_ms: int
     deadline_ms: int | None
+    tries: int
 
     def __str__(self) -> str:
-        waited = _duration(self.waited_ms)
-        return f"{waited:>9}  {self.name} under {self.key}: {_deadline(self.deadline_ms)}"
+        details = f"{_deadline(self.deadline_ms)}, {_times_tried(self.tries)}"
+        return f"{_duration(self.waited_ms):>9}  {self.name} under {self.key}: {details}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,16 +111,18 @@ class PurgatorySnapshot:
 class _Group:
     """Sums up operations."""
 
-    __slots__ = ("count", "deadline_ms", "entered_ms")
+    __slots__ = ("count", "deadline_ms", "entered_ms", "tries")
 
     def __init__(self) -> None:
         self.count = 0
         self.entered_ms = primitives.LIMIT
         self.deadline_ms = primitives.LIMIT
+        self.tries = 0
 
-    def add(self, entered_ms: int, deadline_ms: int) -> None:
+    def add(self, entered_ms: int, deadline_ms: int, tries: int) -> None:
         """Add an operation."""
         self.count += 1
+        self.tries += tries
         if entered_ms < self.entered_ms:
             self.entered_ms = entered_ms
         if deadline_ms < self.deadline_ms:
@@ -124,7 +131,11 @@ class _Group:
     def named(self, name: str, now_ms: int) -> WaitingGroup:
         """Return the sums under a name."""
         return WaitingGroup(
-            name, self.count, now_ms - self.entered_ms, _remaining_ms(self.deadline_ms, now_ms)
+            name=name,
+            count=self.count,
+            oldest_ms=now_ms - self.entered_ms,
+            next_deadline_ms=_remaining_ms(self.deadline_ms, now_ms),
+            tries=self.tries,
         )
 
 
@@ -138,7 +149,7 @@ class _Walk:
         # Heaps of at most `top` entries, the least one first. What comes before the key differs in
         # all entries, so that no key is compared, whose comparison is user code.
         self.keys: list[tuple[int, int, object, _Group]] = []
-        self.longest: list[tuple[int, int, str, int, object]] = []
+        self.longest: list[tuple[int, int, str, int, int, object]] = []
         self._table = table
         self._top = top
 
@@ -155,7 +166,7 @@ class _Walk:
             deadline_ms = primitives.LIMIT
             if operation.timer_delay_ms < primitives.MAX_DELAY_MS:
                 deadline_ms = entered_ms + operation.timer_delay_ms
-            group.add(entered_ms, deadline_ms)
+            group.add(entered_ms, deadline_ms, operation._tries)
             if self._table.is_first_list(operation, watchers):
                 self._add_once(operation, key, entered_ms, deadline_ms)
         if group.count:
@@ -170,9 +181,10 @@ class _Walk:
         group = self.types.get(kind)
         if group is None:
             group = self.types[kind] = _Group()
-        group.add(entered_ms, deadline_ms)
+        group.add(entered_ms, deadline_ms, operation._tries)
         if len(self.longest) < self._top or -entered_ms > self.longest[0][0]:
-            self._keep(self.longest, (-entered_ms, -group.count, kind, deadline_ms, key))
+            entry = (-entered_ms, -group.count, kind, deadline_ms, operation._tries, key)
+            self._keep(self.longest, entry)
 
     def _keep(self, heap: list[T], entry: T) -> None:
         if len(heap) < self._top:
@@ -220,9 +232,15 @@ def take_snapshot(
         ),
         longest=tuple(
             WaitingOperation(
-                kind, _shown(key), now_ms + minus_entered_ms, _remaining_ms(deadline_ms, now_ms)
+                name=kind,
+                key=_shown(key),
+                waited_ms=now_ms + minus_entered_ms,
+                deadline_ms=_remaining_ms(deadline_ms, now_ms),
+                tries=tries,
             )
-            for minus_entered_ms, _, kind, deadline_ms, key in sorted(walk.longest, reverse=True)
+            for minus_entered_ms, _, kind, deadline_ms, tries, key in sorted(
+                walk.longest, reverse=True
+            )
         ),
     )
 
@@ -250,6 +268,10 @@ def _duration(ms: int) -> str:
     if seconds < 7200:
         return f"{seconds / 60:.1f} min"
     return f"{seconds / 3600:,.1f} h"
+
+
+def _times_tried(tries: int) -> str:
+    return "tried once" if tries == 1 else f"tried {tries:,} times"
 
 
 def _deadline(remaining_ms: int | None) -> str:

@@ -81,6 +81,7 @@ def test_page_shows_what_waits_and_what_ended(serve: Serve, clock: ManualClock) 
                 "key": "'orders-0'",
                 "waited_ms": 5_000,
                 "deadline_ms": 25_000,
+                "tries": 1,
             }
         ]
         (total,) = now["purgatories"]

@@ -40,6 +40,7 @@ def test_waiting_operations_are_counted_by_type_and_key(
     purgatory.try_complete_else_watch(Request(5_000), ["a", "b", "b", "c", "d"])
     clock.advance(1_000)
     purgatory.try_complete_else_watch(Fetch(500), ["a"])
+    purgatory.check_and_complete("a")
     purgatory.try_complete_else_watch(Fetch(9_000), ["a"])
     clock.advance(100)
     found = purgatory.snapshot(top=2)
@@ -48,19 +49,34 @@ def test_waiting_operations_are_counted_by_type_and_key(
         pending=3,
         watched=7,
         num_keys=4,
-        by_type=(WaitingGroup("Fetch", 2, 100, 400), WaitingGroup("Request", 1, 1_100, 3_900)),
+        by_type=(
+            WaitingGroup("Fetch", 2, 100, 400, 3),
+            WaitingGroup("Request", 1, 1_100, 3_900, 2),
+        ),
         by_key=(
-            WaitingGroup("'a'", 3, 1_100, 400),
-            WaitingGroup(found.by_key[1].name, 1, 1_100, 3_900),  # One of three keys.
+            WaitingGroup("'a'", 3, 1_100, 400, 5),
+            WaitingGroup(found.by_key[1].name, 1, 1_100, 3_900, 2),  # One of three keys.
         ),
         longest=(
-            WaitingOperation("Request", "'a'", 1_100, 3_900),
-            WaitingOperation("Fetch", "'a'", 100, 400),
+            WaitingOperation("Request", "'a'", 1_100, 3_900, 2),
+            WaitingOperation("Fetch", "'a'", 100, 400, 2),
         ),
     )
     by_key = {group.name: group.count for group in purgatory.snapshot().by_key}
     assert by_key == {"'a'": 3, "'b'": 1, "'c'": 1, "'d'": 1}
     assert len(purgatory.snapshot().longest) == 3
+
+
+def test_tries_are_counted_up_to_a_limit(purgatory: DelayedOperationPurgatory) -> None:
+    """Those that a try causes itself, too; more than two bytes can hold are not."""
+    request = Request()
+    events = iter([True, False])
+    request.during["try"] = lambda: next(events, False) and purgatory.check_and_complete("a")
+    purgatory.try_complete_else_watch(request, ["a"])
+    assert purgatory.snapshot().longest[0].tries == 2
+    for _ in range(65_536):
+        purgatory.check_and_complete("a")
+    assert purgatory.snapshot().longest[0].tries == 65_535
 
 
 def test_operation_that_has_ended_does_not_wait(purgatory: DelayedOperationPurgatory) -> None:
@@ -97,8 +113,8 @@ def test_holds_are_named_by_their_conditions(
     purgatory.hold(["a"], until=partial(bool, 0))
     found = purgatory.snapshot()
     assert found.by_type == (
-        WaitingGroup("hold(never)", 2, 210, 2_990),
-        WaitingGroup("hold(partial)", 1, 0, None),
+        WaitingGroup("hold(never)", 2, 210, 2_990, 2),
+        WaitingGroup("hold(partial)", 1, 0, None, 1),
     )
     assert [each.deadline_ms for each in found.longest] == [None, 2_990, None]
 
@@ -125,7 +141,7 @@ def test_renewed_operation_counts_from_its_renewal(
     purgatory.try_complete_else_watch(lease, ["a"])
     clock.advance(900)
     purgatory.renew(lease, 2)
-    assert purgatory.snapshot().by_key == (WaitingGroup("'a'", 1, 0, 2_000),)
+    assert purgatory.snapshot().by_key == (WaitingGroup("'a'", 1, 0, 2_000, 1),)
 
 
 def test_snapshot_is_shown_in_lines(
@@ -142,16 +158,16 @@ def test_snapshot_is_shown_in_lines(
     assert str(purgatory.snapshot()) == "\n".join([
         "purgatory 'test': 3 pending, 3 watched under 2 keys",
         "  by type:",
-        "          1  Fetch: oldest 2.0 h, overdue by 2.0 h",
-        "          1  Request: oldest 2.0 h, expires in 45.2 min",
-        "          1  hold(never): oldest 2.0 h, without a timeout",
+        "          1  Fetch: oldest 2.0 h, overdue by 2.0 h, tried once",
+        "          1  Request: oldest 2.0 h, expires in 45.2 min, tried once",
+        "          1  hold(never): oldest 2.0 h, without a timeout, tried once",
         "  by key:",
-        "          2  'a': oldest 2.0 h, overdue by 2.0 h",
-        "          1  'b': oldest 2.0 h, without a timeout",
+        "          2  'a': oldest 2.0 h, overdue by 2.0 h, tried 2 times",
+        "          1  'b': oldest 2.0 h, without a timeout, tried once",
         "  longest waits:",
-        "      2.0 h  Request under 'a': expires in 45.2 min",
-        "      2.0 h  Fetch under 'a': overdue by 2.0 h",
-        "      2.0 h  hold(never) under 'b': without a timeout",
+        "      2.0 h  Request under 'a': expires in 45.2 min, tried once",
+        "      2.0 h  Fetch under 'a': overdue by 2.0 h, tried once",
+        "      2.0 h  hold(never) under 'b': without a timeout, tried once",
     ])
     empty = make_wheel_purgatory()
     assert str(empty.snapshot()) == "purgatory 'test': 0 pending, 0 watched under 0 keys"
