@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from request_purgatory._native.failsafe import log_contained
+from request_purgatory._native.failsafe import ErrorLog, log_contained
 from tests.support.requests import Fault
 
 logger = logging.getLogger("tests.contained")
@@ -86,3 +86,74 @@ def test_exit_while_logging_propagates(refusing: type[BaseException]) -> None:
     """KeyboardInterrupt and SystemExit propagate."""
     with pytest.raises(refusing):
         log_contained(logger, Fault(), "%s raised", "it")
+
+
+class Operation:
+    """What an error is logged with."""
+
+    def __repr__(self) -> str:
+        return "<operation>"
+
+
+def raised_by(error: Exception, code: str = "raise error") -> Exception:
+    """Return an error that was raised by a line of code of its own."""
+    try:
+        exec(code, {"error": error})
+    except Exception as caught:
+        return caught
+    raise AssertionError("the code raises")
+
+
+def test_kind_that_repeats_is_logged_at_powers_of_ten(caplog: pytest.LogCaptureFixture) -> None:
+    """The first with its traceback, the others as one line with the number."""
+    errors = ErrorLog(logger)
+    for number in range(1, 1101):
+        errors.log(raised_by(Fault(f"reason {number}")), "%s raised", Operation())
+    assert [record.getMessage() for record in caplog.records] == [
+        "<operation> raised",
+        *(
+            f"<operation> raised: Fault('reason {number}') "
+            f"(number {number} of its kind; the first one has a traceback)"
+            for number in (10, 100, 1000)
+        ),
+    ]
+    assert [record.exc_info is not None for record in caplog.records] == [True, False, False, False]
+    assert {record.levelname for record in caplog.records} == {"ERROR"}
+
+
+def test_kind_is_the_event_the_exception_and_its_line(caplog: pytest.LogCaptureFixture) -> None:
+    """What differs in one of them has a traceback of its own."""
+    errors = ErrorLog(logger)
+    for _ in range(3):
+        errors.log(raised_by(Fault()), "%s raised", Operation())
+        errors.log(raised_by(Fault()), "%s raised", object())
+        errors.log(raised_by(Fault()), "%s failed", Operation())
+        errors.log(raised_by(ValueError()), "%s raised", Operation())
+        errors.log(raised_by(Fault(), "\nraise error"), "%s raised", Operation())
+        errors.log(Fault(), "%s raised", Operation())
+    assert len([record for record in caplog.records if record.exc_info]) == 6
+    assert len(caplog.records) == 6
+
+
+def test_kinds_beyond_the_limit_count_as_one(caplog: pytest.LogCaptureFixture) -> None:
+    """So a program that raises from ever new lines does not fill the memory, or the log."""
+    errors = ErrorLog(logger)
+    for line in range(ErrorLog.MAX_KINDS + 100):
+        errors.log(raised_by(Fault(), "\n" * line + "raise error"), "%s raised", Operation())
+    full = [record for record in caplog.records if record.exc_info]
+    assert len(full) == ErrorLog.MAX_KINDS + 1
+    assert [record.getMessage() for record in caplog.records if not record.exc_info] == [
+        f"<operation> raised: Fault() (number {number} of its kind; the first one has a traceback)"
+        for number in (10, 100)
+    ]
+
+
+def test_warning_that_repeats_is_logged_at_powers_of_ten(caplog: pytest.LogCaptureFixture) -> None:
+    """As errors are."""
+    errors = ErrorLog(logger)
+    for _ in range(20):
+        errors.warn("dropped %s", Operation())
+    assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
+        ("WARNING", "dropped <operation>"),
+        ("WARNING", "dropped <operation> (number 10 of its kind)"),
+    ]

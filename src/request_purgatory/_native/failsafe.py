@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import sys
+from types import FrameType, TracebackType
 
 
 def warn(logger: logging.Logger, message: str, *args: object) -> None:
@@ -37,6 +39,84 @@ def log_contained(
         SystemExit: Logging raised it.
     """
     _log(logger, logging.ERROR, error, message, args)
+
+
+class ErrorLog:
+    """Logs the exceptions that one owner contains, each kind of them in full only once.
+
+    The first of a kind is logged with its traceback, and the 10th, the 100th, the 1,000th and so on
+    as one line with the number. So an operation that fails 10,000 times leaves a traceback and four
+    lines; counting all is left to metrics. A kind is the message, the types of its arguments, the
+    exception's type and the line that raised it.
+
+    Any thread may call it, without a lock.
+    """
+
+    __slots__ = ("_counts", "_logger")
+
+    #: The most kinds to tell apart. All further ones count as one kind.
+    MAX_KINDS = 100
+
+    def __init__(self, logger: logging.Logger) -> None:
+        """Make a log that has seen no exception.
+
+        Args:
+            logger: The logger of the module that catches the exceptions.
+        """
+        self._logger = logger
+        self._counts: dict[tuple[object, ...], itertools.count[int]] = {}
+
+    def log(self, error: BaseException, message: str, *args: object) -> None:
+        """Log an exception that was caught, unless many of its kind were; as `log_contained`.
+
+        Args:
+            error: The exception.
+            message: The message, with %-placeholders.
+            args: The message's arguments.
+        """
+        number = self._count((message, *map(type, args), type(error), *_place(error)))
+        if number == 1:
+            log_contained(self._logger, error, message, *args)
+        elif _is_power_of_ten(number):
+            line = f"{message}: %s (number %d of its kind; the first one has a traceback)"
+            _log(self._logger, logging.ERROR, None, line, (*args, error, number))
+
+    def warn(self, message: str, *args: object) -> None:
+        """Log a warning, unless many of its kind were; as `warn`.
+
+        Args:
+            message: The message, with %-placeholders.
+            args: The message's arguments.
+        """
+        number = self._count((message, *map(type, args)))
+        if number == 1:
+            warn(self._logger, message, *args)
+        elif _is_power_of_ten(number):
+            warn(self._logger, f"{message} (number %d of its kind)", *args, number)
+
+    def _count(self, kind: tuple[object, ...]) -> int:
+        """Return how many of a kind there are by now."""
+        counts = self._counts
+        if kind not in counts and len(counts) >= self.MAX_KINDS:
+            kind = ()
+        # Each step is atomic: threads get different numbers.
+        return next(counts.setdefault(kind, itertools.count(1)))
+
+
+def _place(error: BaseException) -> tuple[object, ...]:
+    """Return the file and line that raised an exception; nothing where it was not raised."""
+    traceback: TracebackType | None = error.__traceback__
+    if traceback is None:
+        return ()
+    while traceback.tb_next is not None:
+        traceback = traceback.tb_next
+    frame: FrameType = traceback.tb_frame
+    return (frame.f_code.co_filename, traceback.tb_lineno)
+
+
+def _is_power_of_ten(number: int) -> bool:
+    text = str(number)
+    return text == "1".ljust(len(text), "0")
 
 
 def _log(

@@ -7,6 +7,8 @@ from collections import deque
 from collections.abc import Callable
 from types import TracebackType
 
+from request_purgatory._native.failsafe import ErrorLog
+
 logger = logging.getLogger(__name__)
 
 
@@ -41,6 +43,7 @@ class ActionQueue:
 
     def __init__(self) -> None:
         self._actions: deque[Callable[[], object]] = deque()
+        self._errors = ErrorLog(logger)
         self._depth = 0
 
     def add(self, action: Callable[[], object]) -> None:
@@ -65,7 +68,7 @@ class ActionQueue:
                 action = self._actions.popleft()
                 try:
                     action()
-                except Exception:
-                    logger.exception("deferred action %r failed", action)
+                except Exception as error:
+                    self._errors.log(error, "deferred action %s failed", action)
         finally:
             self._depth -= 1

@@ -13,6 +13,7 @@ from contextlib import suppress
 from types import TracebackType
 
 from request_purgatory._native import primitives
+from request_purgatory._native.failsafe import ErrorLog
 from request_purgatory._native.forks import register_for_forks
 from request_purgatory.clock import Clock, MonotonicClock
 from request_purgatory.dashboard.connection import serve_connection
@@ -109,6 +110,7 @@ class Dashboard:
         self._loop: asyncio.AbstractEventLoop
         self._stopping: asyncio.Event
         self._connections: set[asyncio.Task[None]] = set()
+        self._errors = ErrorLog(logger)
         self._closed = False
         started: Future[None] = Future()
         self._thread = threading.Thread(
@@ -209,8 +211,8 @@ class Dashboard:
             await serve_connection(reader, writer, self._feed)
         except asyncio.CancelledError:
             pass  # The dashboard is closed.
-        except Exception:
-            logger.exception("a connection to %r has failed", self)
+        except Exception as error:
+            self._errors.log(error, "a connection to %s has failed", self)
         finally:
             self._connections.discard(task)
             with suppress(OSError):

@@ -27,6 +27,7 @@ cdef class PurgatoryCore(OperationHost):
     cdef public long long warn_after_ms
     cdef bint _measures
     cdef long long _warned_ms
+    cdef readonly object _errors
     cdef readonly object _reaper
     cdef bint _reaper_unstarted
     cdef object __weakref__

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Self
 
 from request_purgatory._native import hiding, linked_list, primitives, states
-from request_purgatory._native.failsafe import log_contained, warn
+from request_purgatory._native.failsafe import ErrorLog, warn
 from request_purgatory._native.forks import register_for_forks
 from request_purgatory.clock import ManualClock
 from request_purgatory.errors import (
@@ -103,6 +103,7 @@ class PurgatoryCore(OperationHost):
         self._backlog = PurgeBacklog(self._table)
         self._closed = False
         self._purge_requested = False
+        self._errors = ErrorLog(logger)
         self.on_end = on_end
         if self._hides:
             hiding.register(self)  # From here on a collection may ask for all of the above.
@@ -643,7 +644,7 @@ class PurgatoryCore(OperationHost):
         if isinstance(error, (KeyboardInterrupt, SystemExit)):
             raise error
         self._counters.count_callback_error()
-        log_contained(logger, error, "purgatory %r: %s raised", self.name, operation)
+        self._errors.log(error, "purgatory %r: %s raised", self.name, operation)
 
     def _now_ms(self) -> int:
         return primitives.floor_ms(self._clock.read_ns())
@@ -690,6 +691,7 @@ class PurgatoryCore(OperationHost):
             if isinstance(task, DelayedOperation) and task._purgatory is self
         ]
         self._counters.reset()
+        self._errors = ErrorLog(logger)
         self._backlog.clear()
         self._purge_requested = False
         for operation in operations:

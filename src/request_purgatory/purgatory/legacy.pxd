@@ -13,6 +13,7 @@ cdef class DelayQueueTimer:
     cdef readonly str name
     cdef readonly Clock clock
     cdef public Py_ssize_t callback_errors
+    cdef object _errors
     cdef object _lock
     cdef readonly SleepingThreads _sleepers
     cdef list _heap

@@ -12,7 +12,7 @@ import logging
 import threading
 
 from request_purgatory._native import primitives, states
-from request_purgatory._native.failsafe import log_contained
+from request_purgatory._native.failsafe import ErrorLog
 from request_purgatory._native.forks import register_for_forks
 from request_purgatory.clock import Clock, MonotonicClock
 from request_purgatory.errors import TimerClosedError
@@ -35,6 +35,7 @@ class DelayQueueTimer:
         self.name = name
         self.clock: Clock = clock if clock is not None else MonotonicClock()
         self.callback_errors = 0
+        self._errors = ErrorLog(logger)
         self._lock = threading.Lock()
         self._sleepers = SleepingThreads()
         # The number in the middle keeps equal deadlines in order of arrival, and tasks from being
@@ -103,7 +104,7 @@ class DelayQueueTimer:
             except Exception as error:
                 with self._lock:
                     self.callback_errors += 1
-                log_contained(logger, error, "timer %r: %s raised", self.name, task)
+                self._errors.log(error, "timer %r: %s raised", self.name, task)
             # The last reference to the task may go here, and its finalizer is user code: not under
             # the lock.
             del task
@@ -148,7 +149,8 @@ class DelayQueueTimer:
         self._lock = threading.Lock()
 
     def _reset_in_child(self) -> None:
-        """Forget the threads that slept here."""
+        """Forget the threads that slept here, and the errors that the parent has logged."""
+        self._errors = ErrorLog(logger)
         self._sleepers = SleepingThreads()
         self._wake_requested = False
 

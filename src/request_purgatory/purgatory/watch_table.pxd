@@ -23,6 +23,7 @@ cdef class WatchShard:
     cdef readonly int index
     cdef dict _lists
     cdef WatcherList _spare
+    cdef object _errors
     cdef primitives.CoreLock _lock
 
     cpdef WatcherList get(self, object key)

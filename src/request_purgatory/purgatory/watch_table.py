@@ -9,6 +9,7 @@ import logging
 from collections.abc import Hashable
 
 from request_purgatory._native import linked_list, primitives, states
+from request_purgatory._native.failsafe import ErrorLog
 from request_purgatory.purgatory.operation import DelayedOperation
 from request_purgatory.purgatory.watch import Watch, WatcherList
 
@@ -27,11 +28,12 @@ class WatchShard:
     freed after the lock is released, because finalizers are user code.
     """
 
-    __slots__ = ("_lists", "_lock", "index")
+    __slots__ = ("_errors", "_lists", "_lock", "index")
 
-    def __init__(self, index: int = 0) -> None:
-        """Make the shard that has this index in its table."""
+    def __init__(self, index: int, errors: ErrorLog) -> None:
+        """Make the shard that has this index in its table, whose shards share a log of errors."""
         self.index = index
+        self._errors = errors
         self._lock = primitives.CoreLock()
         self._lists: dict[Hashable, WatcherList] = {}
 
@@ -144,10 +146,10 @@ class WatchShard:
         if failed is not None:
             # Raised by the key's own __hash__ or __eq__. The map keeps an empty list of the key
             # until the key is watched again or the table is emptied.
-            logger.error(
+            self._errors.log(
+                failed,
                 "the __hash__ or __eq__ of a watch key of type %s raises: its list stays",
                 type(key).__name__,
-                exc_info=failed,
             )
             failed = None  # Its traceback refers to this frame.
         return True
@@ -231,7 +233,8 @@ class WatchTable:
         """Make a table of at least `num_shards` empty shards: the next power of two."""
         num_shards = 1 << (num_shards - 1).bit_length()
         self._mask = num_shards - 1
-        self.shards = [WatchShard(index) for index in range(num_shards)]
+        errors = ErrorLog(logger)
+        self.shards = [WatchShard(index, errors) for index in range(num_shards)]
 
     def shard_of(self, key: Hashable) -> WatchShard:
         """Return the shard that has the watcher list of `key`."""

@@ -24,6 +24,7 @@ from request_purgatory._native.linked_list cimport (
     remove_node,
     set_shard,
 )
+from request_purgatory._native.failsafe import ErrorLog
 from request_purgatory.purgatory.operation cimport NODES_INSIDE, DelayedOperation
 
 cdef extern from "Python.h":
@@ -109,9 +110,10 @@ cdef class WatcherList:
 cdef class WatchShard:
     """The watcher lists of the keys that hash to one shard."""
 
-    def __init__(self, int index=0):
-        """Make the shard that has this index in its table."""
+    def __init__(self, int index, errors):
+        """Make the shard that has this index in its table, whose shards share a log of errors."""
         self.index = index
+        self._errors = errors
         self._lock = primitives.CoreLock()
         self._lists = {}
 
@@ -244,10 +246,10 @@ cdef class WatchShard:
                 raise failed
             # Raised by the key's own __hash__ or __eq__. The map keeps an empty list of the key
             # until the key is watched again or the table is emptied.
-            logger.error(
+            self._errors.log(
+                failed,
                 "the __hash__ or __eq__ of a watch key of type %s raises: its list stays",
                 type(key).__name__,
-                exc_info=failed,
             )
         return True
 
@@ -340,7 +342,8 @@ cdef class WatchTable:
         """Make a table of at least `num_shards` empty shards: the next power of two."""
         num_shards = 1 << primitives.bit_length(num_shards - 1)
         self._mask = num_shards - 1
-        self.shards = [WatchShard(index) for index in range(num_shards)]
+        errors = ErrorLog(logger)
+        self.shards = [WatchShard(index, errors) for index in range(num_shards)]
 
     cpdef WatchShard shard_of(self, object key):
         """Return the shard that has the watcher list of `key`."""

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 
+from request_purgatory._native.failsafe import ErrorLog
 from request_purgatory.errors import PurgatoryClosedError, TimerClosedError
 
 logger = logging.getLogger(__name__)
@@ -29,6 +30,7 @@ class ClockThread:
         self._advance = advance
         self._wake = wake
         self._stopped = False
+        self._errors = ErrorLog(logger)
         self._starting = threading.Lock()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
@@ -44,10 +46,10 @@ class ClockThread:
                 self._advance()
             except (PurgatoryClosedError, TimerClosedError):
                 return
-            except BaseException:
+            except BaseException as error:
                 # The timer logs what callbacks raise. What still arrives here, such as a callback's
                 # SystemExit, must not silently end all timeouts of the process.
-                logger.exception("%s: advancing the clock raised", self._thread.name)
+                self._errors.log(error, "%s: advancing the clock raised", self._thread.name)
 
     def stop(self, join_timeout: float = 10.0) -> bool:
         """Stop the thread and wait for its end.

@@ -26,6 +26,7 @@ cdef class SystemTimer:
     cdef bint _closed
     cdef readonly object _clock_thread
     cdef bint _starts_with_first_task
+    cdef readonly object _errors
     cdef object __weakref__
 
     cpdef add(self, TimerTask task)

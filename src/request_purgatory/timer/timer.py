@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any
 
 from request_purgatory._native import hiding, linked_list, primitives
-from request_purgatory._native.failsafe import log_contained, warn
+from request_purgatory._native.failsafe import ErrorLog
 from request_purgatory._native.forks import register_for_forks
 from request_purgatory.clock import Clock, MonotonicClock, check_range
 from request_purgatory.errors import (
@@ -100,6 +100,7 @@ class SystemTimer:
         check_range(self.clock)
         self._is_monotonic = type(self.clock) is MonotonicClock
         self.callback_errors = 0
+        self._errors = ErrorLog(logger)
         self._executor = executor
         self._pending = PendingTasks()
         self._lock = self._pending.lock
@@ -529,8 +530,7 @@ class SystemTimer:
             accepted = executor.submit(self._run_task, task)
         except BaseException as error:
             # The executor was shut down, or its queue is full, say. The task must not be lost.
-            log_contained(
-                logger,
+            self._errors.log(
                 error,
                 "timer %r: the executor refused %s, which runs on the clock's thread instead",
                 self.name,
@@ -548,11 +548,13 @@ class SystemTimer:
     def _on_executor_done(self, task: TimerTask, accepted: Future[object]) -> None:
         """Call `task.drop()` if the executor was shut down before it ran the task."""
         if accepted.cancelled():
-            warn(logger, "timer %r: the executor dropped %s, which will not run", self.name, task)
+            self._errors.warn(
+                "timer %r: the executor dropped %s, which will not run", self.name, task
+            )
             try:
                 task.drop()
             except Exception as error:
-                log_contained(logger, error, "timer %r: %s raised", self.name, task)
+                self._errors.log(error, "timer %r: %s raised", self.name, task)
 
     def _run_task(self, task: TimerTask) -> None:
         """Run the task; log and count the exception that it raises.
@@ -573,7 +575,7 @@ class SystemTimer:
             self._lock.acquire()
             self.callback_errors += 1
             self._lock.release()
-            log_contained(logger, error, "timer %r: %s raised", self.name, task)
+            self._errors.log(error, "timer %r: %s raised", self.name, task)
 
     def wake(self) -> None:
         """End the sleep of a thread in `advance_clock`; if none sleeps, the next call returns."""
@@ -646,6 +648,7 @@ class SystemTimer:
         """
         self._sleepers = SleepingThreads()
         self._wake_requested = False
+        self._errors = ErrorLog(logger)
         if self._clock_thread is not None:
             # The first task starts the thread: a child that never uses the timer has none.
             self._clock_thread = self._make_clock_thread()

@@ -144,6 +144,19 @@ def test_try_that_raises_in_a_check_harms_no_other_operation(
     assert_nothing_is_left_but_queue_entries(purgatory)
 
 
+def test_callbacks_that_all_raise_leave_one_traceback(
+    purgatory: DelayedOperationPurgatory, clock: ManualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The log has a line at each power of ten; the counter has them all."""
+    for _ in range(1000):
+        purgatory.try_complete_else_watch(Request(10, complete=fail), ["a"])
+    clock.advance(10)
+    purgatory.advance_clock(0)
+    assert purgatory.metrics().callback_errors == 1000
+    assert [record.exc_info is not None for record in caplog.records] == [True, False, False, False]
+    assert "(number 1000 of its kind; the first one has a traceback)" in caplog.text
+
+
 def assert_nothing_is_left_but_queue_entries(purgatory: DelayedOperationPurgatory) -> None:
     """0.8's delay queue keeps what has ended."""
     assert (purgatory.num_delayed, purgatory.operations()) == (0, [])

@@ -42,6 +42,18 @@ def test_task_that_raises_is_counted_and_the_next_one_runs(
     assert "Fault" in caplog.text
 
 
+def test_tasks_that_all_raise_leave_one_traceback(
+    clock: ManualClock, timer: SystemTimer, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The log has a line at each power of ten; the counter has them all."""
+    for _ in range(100):
+        timer.call_later_ms(1, fail)
+    clock.advance(1)
+    timer.advance_clock(0)
+    assert timer.callback_errors == 100
+    assert [record.exc_info is not None for record in caplog.records] == [True, False, False]
+
+
 def test_exception_of_a_task_without_a_delay_is_logged(
     timer: SystemTimer, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import request_purgatory.broker.api as package
+from request_purgatory._native.failsafe import ErrorLog
 from request_purgatory.broker.api.broker_api import BrokerApi
 from request_purgatory.broker.api.served_api import R, ServedApi
 from request_purgatory.broker.request_context import RequestContext
@@ -17,6 +18,7 @@ from request_purgatory.broker.wire.errors import WireError
 from request_purgatory.errors import InvalidArgumentError
 
 logger = logging.getLogger(__name__)
+_errors = ErrorLog(logger)
 
 
 def _apis() -> Iterator[ServedApi[Any]]:
@@ -65,7 +67,7 @@ def decode(api: ServedApi[R], message: Any, context: RequestContext) -> R:
         raise
     except Exception as error:
         shown = "(hidden)" if api.secrets else message
-        logger.exception("can't decode a %s request: %r", api.name, shown)
+        _errors.log(error, "can't decode a %s request: %s", api.name, shown)
         raise WireError(f"a {api.name} request can't be decoded: {error!r}") from error
 
 
@@ -91,7 +93,9 @@ def handle(broker: BrokerApi, api: ServedApi[R], context: RequestContext, reques
     except Exception as error:
         if context.answered:
             raise
-        logger.exception("node %d can't handle a %s request: %r", broker.node_id, api.name, request)
+        _errors.log(
+            error, "node %d can't handle a %s request: %s", broker.node_id, api.name, request
+        )
         try:
             response = api.error_response(request, ErrorCode.UNKNOWN_SERVER_ERROR)
         except Exception:

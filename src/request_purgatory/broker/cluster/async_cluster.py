@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections.abc import Callable
 from functools import partial
@@ -23,8 +22,6 @@ from request_purgatory.broker.replication.recorder import Recorder
 from request_purgatory.broker.server.faults import Faults
 from request_purgatory.broker.server.security import Security, warn_if_reachable
 from request_purgatory.broker.settings import ClusterSettings
-
-logger = logging.getLogger(__name__)
 
 
 def wall_clock_ms() -> int:

@@ -6,10 +6,12 @@ import logging
 from dataclasses import dataclass
 from typing import Any
 
+from request_purgatory._native.failsafe import ErrorLog
 from request_purgatory.broker.cluster.json_values import to_json
 from request_purgatory.broker.server.request_log import LoggedRequest
 
 logger = logging.getLogger(__name__)
+_errors = ErrorLog(logger)
 
 #: A response frame's size and correlation id.
 _RESPONSE_HEADER_BYTES = 8
@@ -80,8 +82,8 @@ def _fields(
     try:
         decoded = message.decode(body, version=version).to_dict()
         fields: dict[str, Any] = to_json(_without(secrets, decoded) if secrets else decoded)
-    except Exception:  # It raises whatever the bytes lead to.
-        logger.exception("can't show a %s of version %d", message.__name__, version)
+    except Exception as error:  # It raises whatever the bytes lead to.
+        _errors.log(error, "can't show a %s of version %d", message.__name__, version)
         return None
     return fields
 

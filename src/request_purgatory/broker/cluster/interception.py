@@ -11,6 +11,7 @@ from enum import Enum
 from types import TracebackType
 from typing import Any, TypeAlias
 
+from request_purgatory._native.failsafe import ErrorLog
 from request_purgatory.broker.api.broker_api import BrokerApi
 from request_purgatory.broker.api.registry import decode
 from request_purgatory.broker.api.served_api import ServedApi
@@ -160,6 +161,7 @@ class Interception:
         self.hits = 0
         self.errors: list[Exception] = []
         self.is_removed = False
+        self._error_log = ErrorLog(logger)
         self._api = api
         self._function = function
 
@@ -195,12 +197,14 @@ class Interception:
             answer = self._function(request)
             return await answer if inspect.isawaitable(answer) else answer
         except Exception as error:
-            logger.exception("the function that intercepts %s requests failed", request.api)
+            self._error_log.log(
+                error, "the function that intercepts %s requests failed", request.api
+            )
             self.errors.append(error)
             try:
                 return request.error_response(ErrorCode.UNKNOWN_SERVER_ERROR)
-            except Exception:
-                logger.exception("the request has no error response")
+            except Exception as no_response:
+                self._error_log.log(no_response, "the request has no error response")
                 return Unanswered.DISCONNECT
 
     def describe(self) -> FaultDescription:

@@ -93,10 +93,13 @@ class NodePartitions:
                 else:
                     try:
                         self._apply_partition(partition, topic)
-                    except RecordError:
+                    except RecordError as error:
                         # The other partitions go on. This one is tried again at its next change.
-                        logger.exception(
-                            "node %d: can't open the log of %s", self.node_id, partition.key
+                        logger.error(
+                            "node %d: can't open the log of %s: %s",
+                            self.node_id,
+                            partition.key,
+                            error,
                         )
 
     def _apply_partition(self, partition: Partition, topic: Topic) -> None:
@@ -134,11 +137,12 @@ class NodePartitions:
     def _load_groups(self, replica: Replica) -> None:
         try:
             self._groups.load(replica.key.partition, stored_records(replica.log))
-        except RecordError:
-            logger.exception(
-                "node %d: can't read %s; its groups have no coordinator",
+        except RecordError as error:
+            logger.error(
+                "node %d: can't read %s, so its groups have no coordinator: %s",
                 self.node_id,
                 replica.key,
+                error,
             )
             self._groups.unload(replica.key.partition)
 
@@ -181,9 +185,12 @@ class NodePartitions:
         for replica in self._replicas.replicas.values():
             try:
                 deleted = replica.log.delete_old_segments(now_ms, replica.high_watermark)
-            except RecordError:
-                logger.exception(
-                    "node %d: can't delete old segments of %s", self.node_id, replica.key
+            except RecordError as error:
+                logger.error(
+                    "node %d: can't delete old segments of %s: %s",
+                    self.node_id,
+                    replica.key,
+                    error,
                 )
                 continue
             if deleted:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Protocol
 
+from request_purgatory._native.failsafe import ErrorLog
 from request_purgatory.broker.deferred_actions import ActionQueue
 from request_purgatory.broker.groups.committed_offsets import CommittedOffsets
 from request_purgatory.broker.groups.errors import GroupError
@@ -116,9 +117,11 @@ class Shard:
         for raw_key, raw_value in records:
             try:
                 self._replay(raw_key, raw_value, now_ms)
-            except RecordFormatError:
-                logger.exception(
-                    "skipped a record of partition %d of the offsets topic", self.partition
+            except RecordFormatError as error:
+                logger.error(
+                    "skipped a record of partition %d of the offsets topic: %s",
+                    self.partition,
+                    error,
                 )
         self.is_loading = False
 
@@ -146,6 +149,7 @@ class Shards:
         self._store = store
         self._actions = actions
         self._shards: dict[int, Shard] = {}
+        self._errors = ErrorLog(logger)
 
     def __iter__(self) -> Iterator[Shard]:
         return iter(list(self._shards.values()))
@@ -223,8 +227,9 @@ class Shards:
             return
         try:
             self._store.append(shard.partition, raw, appended)
-        except Exception:
-            logger.exception(
+        except Exception as error:
+            self._errors.log(
+                error,
                 "cannot append %d records to partition %d of the offsets topic",
                 len(raw),
                 shard.partition,

@@ -139,7 +139,7 @@ class MetadataStore:
             self._save()
         except OSError as error:
             undo()
-            logger.exception("can't write the cluster's metadata to %s", self._path)
+            logger.error("can't write the cluster's metadata to %s: %s", self._path, error)
             raise ControllerError(
                 ErrorCode.KAFKA_STORAGE_ERROR,
                 f"The metadata can't be written to {self._path}: {error}",

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Protocol, TypeVar
 
+from request_purgatory._native.failsafe import ErrorLog
 from request_purgatory.broker.deferred_actions import ActionQueue
 from request_purgatory.broker.log import RecordError
 from request_purgatory.broker.metadata.topics import TopicPartition
@@ -79,6 +80,7 @@ class Fetcher:
         self.is_paused = is_paused
         self._replicas = replicas
         self._leader = leader
+        self._errors = ErrorLog(logger)
         #: The partitions, and the loop's time in milliseconds from which each may be fetched.
         self._partitions: dict[TopicPartition, int] = {}
         #: The last request's targets, if no partition is in its backoff, and the node's
@@ -307,8 +309,9 @@ class Fetcher:
                 error,
             )
             self._back_off(target.key)
-        except Exception:
-            logger.exception(
+        except Exception as error:
+            self._errors.log(
+                error,
                 "node %d can't follow node %d in %s",
                 self._replicas.node_id,
                 self._leader.leader,

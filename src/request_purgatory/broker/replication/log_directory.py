@@ -118,8 +118,8 @@ class LogDirectory:
             return
         try:
             log.close(clean=True)
-        except RecordError:
-            logger.exception("node %d can't flush %s", self.node_id, log.name)
+        except RecordError as error:
+            logger.error("node %d can't flush %s: %s", self.node_id, log.name, error)
 
     def abandon(self, log: PartitionLog) -> None:
         """Close a log's files without a flush, when the node is killed."""
@@ -136,10 +136,10 @@ class LogDirectory:
         self._high_watermarks.pop((topic_id, key.partition), None)
         try:
             log.delete()
-        except RecordError:
+        except RecordError as error:
             # The files that are left have the deleted topic's id. They are deleted when the node
             # restarts, or when the name is used again.
-            logger.exception("node %d can't delete %s", self.node_id, key)
+            logger.error("node %d can't delete %s: %s", self.node_id, key, error)
         if is_large:
             release_free_memory()
 
@@ -194,10 +194,10 @@ class LogDirectory:
         try:
             partial.write_text(json.dumps(rows))
             partial.replace(self.folder / _CHECKPOINT_FILE)
-        except OSError:
+        except OSError as error:
             # An older checkpoint is correct too: a leader learns its high watermark from its
             # followers.
-            logger.exception("node %d can't save its high watermarks", self.node_id)
+            logger.error("node %d can't save its high watermarks: %s", self.node_id, error)
 
     def _read_high_watermarks(self) -> dict[tuple[uuid.UUID, int], int]:
         assert self.folder is not None

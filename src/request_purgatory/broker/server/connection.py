@@ -8,6 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Protocol, TypeAlias, cast
 
+from request_purgatory._native.failsafe import ErrorLog
 from request_purgatory.broker.listeners import Listener
 from request_purgatory.broker.request_context import Client, LoginFailedError, RequestContext
 from request_purgatory.broker.server.distinguished_name import distinguished_name
@@ -28,6 +29,7 @@ from request_purgatory.broker.wire.messages import (
 )
 
 logger = logging.getLogger(__name__)
+_errors = ErrorLog(logger)
 
 #: Answers a request that is not allowed with an error, without handling it.
 RefuseRequest: TypeAlias = Callable[[RequestContext, Any, ErrorCode], None]
@@ -338,10 +340,14 @@ class Connection(asyncio.BufferedProtocol):
         except WireError as error:
             self.close(str(error))
             return
-        except Exception:
+        except Exception as error:
             shown = "(hidden)" if api.secrets else response
-            logger.exception(
-                "node %d can't encode its %s response: %r", self._server.node_id, api.name, shown
+            _errors.log(
+                error,
+                "node %d can't encode its %s response: %s",
+                self._server.node_id,
+                api.name,
+                shown,
             )
             self.close(f"the {api.name} response can't be encoded")
             return

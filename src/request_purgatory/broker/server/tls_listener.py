@@ -76,9 +76,9 @@ class TlsListener:
             accepted, (host, *_) = self._bound.accept()
         except (BlockingIOError, InterruptedError, ConnectionAbortedError):
             return
-        except OSError:
+        except OSError as error:
             # There are too many files, for instance; the socket stays readable.
-            logger.exception("node %d can't accept connections", self._server.node_id)
+            logger.error("node %d can't accept connections: %s", self._server.node_id, error)
             self._loop.remove_reader(self._bound)
             self._retry = self._loop.call_later(
                 _ACCEPT_RETRY_DELAY, self._loop.add_reader, self._bound, self._accept

@@ -1,0 +1,60 @@
+"""docs/reference/logging.md lists what the source logs: each logger with its levels."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import request_purgatory
+
+PACKAGE = Path(request_purgatory.__file__).parent
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "logging.md"
+
+LEVELS = {
+    "debug": "DEBUG",
+    "info": "INFO",
+    "warning": "WARNING",
+    "warn": "WARNING",
+    "error": "ERROR",
+    "exception": "ERROR",
+    "log": "ERROR",  # ErrorLog's
+}
+
+
+def logged_by(path: Path) -> Iterator[tuple[str, str]]:
+    """Yield (logger, level) for each call in a module that logs."""
+    tree = ast.parse(path.read_text())
+    assigned = [
+        (ast.unparse(node.targets[0]), ast.unparse(node.value))
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign)
+    ]
+    logger = ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
+    logs = {"logger", "_log"}
+    for target, value in assigned:
+        if target == "logger" and value != "logging.getLogger(__name__)":
+            logger = ast.literal_eval(value.removeprefix("logging.getLogger(").removesuffix(")"))
+        # What a constructor is given is the log of whoever made it.
+        if value in {"ErrorLog(logger)", "errors"}:
+            logs.add(target)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            owner, _, method = ast.unparse(node.func).rpartition(".")
+            if (owner in logs and method in LEVELS) or (owner, method) == ("", "warn"):
+                yield logger, LEVELS[method]
+
+
+def test_page_lists_every_logger_with_its_levels() -> None:
+    """Neither more nor less: a new event needs a line, a removed one takes its line away."""
+    listed = re.findall(r"^\| `(request_purgatory[\w.]*)` \| ([A-Z]+) \|", PAGE.read_text(), re.M)
+    assert len(listed) == len(set(listed)), "a row is there twice"
+    logged = {
+        event
+        for path in PACKAGE.rglob("*.py")
+        if path.parent.name != "_native"  # The loggers there are their callers'.
+        for event in logged_by(path)
+    }
+    assert len(logged) > 40, "the search finds the loggers"
+    assert sorted(listed) == sorted(logged)
