@@ -1,0 +1,361 @@
+"""Spans of OpenTelemetry for what waits."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+
+import pytest
+
+pytest.importorskip("opentelemetry.sdk", reason="the package opentelemetry-sdk is not installed")
+
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import StatusCode, Tracer, get_current_span
+
+from request_purgatory import DelayedOperation, DelayedOperationPurgatory, ManualClock
+from request_purgatory.aio import Purgatory
+from request_purgatory.errors import InvalidArgumentError, PurgatoryClosedError, TaskInUseError
+from request_purgatory.testing import run
+from request_purgatory.tracing import trace_purgatory
+from tests.conftest import MakePurgatory
+from tests.support.children import in_child
+from tests.support.requests import Fault, Request, fail
+
+exporter = InMemorySpanExporter()
+provider = TracerProvider()
+provider.add_span_processor(SimpleSpanProcessor(exporter))
+
+
+@pytest.fixture
+def tracer() -> Iterator[Tracer]:
+    """Return a tracer whose spans `ended` returns."""
+    exporter.clear()
+    yield provider.get_tracer("test")
+    exporter.clear()
+
+
+@pytest.fixture
+def purgatory(make_wheel_purgatory: MakePurgatory) -> DelayedOperationPurgatory:
+    """Return a purgatory without a reaper, on the test's clock."""
+    return make_wheel_purgatory()
+
+
+def ended() -> list[ReadableSpan]:
+    """Return the spans that have ended, the earliest first."""
+    return list(exporter.get_finished_spans())
+
+
+def events(span: ReadableSpan) -> list[str]:
+    """Return the names of a span's events."""
+    return [event.name for event in span.events]
+
+
+class Plain(DelayedOperation):
+    """An operation with a `__dict__`, which notes the span that its callbacks run in."""
+
+    ready = False
+
+    def try_complete(self) -> bool:
+        return self.ready and self.force_complete()
+
+    def on_complete(self) -> None:
+        self.seen = get_current_span()
+
+
+class Lean(DelayedOperation):
+    """An operation without a `__dict__`."""
+
+    __slots__ = ("ready", "seen")
+
+    def __init__(self) -> None:
+        super().__init__(1000)
+        self.ready = False
+
+    def try_complete(self) -> bool:
+        return self.ready and self.force_complete()
+
+    def on_complete(self) -> None:
+        self.seen = get_current_span()
+
+
+def test_hold_has_a_span_with_its_watch_tries_and_end(
+    purgatory: DelayedOperationPurgatory, tracer: Tracer
+) -> None:
+    """A child of the span in which the request came."""
+    answers: list[str] = []
+
+    def answered() -> list[str]:
+        return answers
+
+    traced = trace_purgatory(purgatory, tracer)
+    with tracer.start_as_current_span("request") as request:
+        held = traced.hold(["orders-0", 7, "orders-0"], until=answered, timeout=5)
+    purgatory.notify("orders-0")
+    assert purgatory.snapshot().by_type[0].name.startswith("hold(")
+    answers.append("ack")
+    traced.notify(7)
+    assert held.result(0) == ["ack"]
+    parent, span = ended()
+    assert parent.name == "request"
+    assert span.name == "purgatory.wait"
+    assert span.parent == request.get_span_context()
+    assert events(span) == ["watch", "try", "try", "try", "end"]
+    assert dict(span.events[0].attributes or {}) == {"purgatory.keys": ("orders-0", "7")}
+    name = test_hold_has_a_span_with_its_watch_tries_and_end.__name__
+    assert dict(span.attributes or {}) == {
+        "purgatory": "test",
+        "purgatory.operation": f"hold({name}.<locals>.answered)",
+        "purgatory.timeout_ms": 5000,
+        "purgatory.outcome": "completed",
+    }
+    assert span.status.status_code is StatusCode.UNSET
+
+
+def test_expired_hold_ends_its_span(
+    purgatory: DelayedOperationPurgatory, clock: ManualClock, tracer: Tracer
+) -> None:
+    """With the outcome, which is no error."""
+    held: Future[bool] = trace_purgatory(purgatory, tracer).hold(
+        ["a"], until=lambda: False, timeout=0.01
+    )
+    assert ended() == []
+    clock.advance(10)
+    purgatory.advance_clock(0)
+    assert isinstance(held.exception(0), TimeoutError)
+    (span,) = ended()
+    assert events(span) == ["watch", "try", "end"]
+    assert (span.attributes or {})["purgatory.outcome"] == "expired"
+    assert span.status.status_code is StatusCode.UNSET
+
+
+@pytest.mark.parametrize("how", ["future", "key", "close"])
+def test_cancelled_hold_ends_its_span(
+    purgatory: DelayedOperationPurgatory, tracer: Tracer, how: str
+) -> None:
+    """However it is cancelled."""
+    held: Future[bool] = trace_purgatory(purgatory, tracer).hold(["a"], until=lambda: False)
+    if how == "future":
+        held.cancel()
+    elif how == "key":
+        purgatory.cancel_for_key("a")
+    else:
+        purgatory.close()
+    (span,) = ended()
+    assert events(span) == ["watch", "try", "end"]
+    assert (span.attributes or {})["purgatory.outcome"] == "cancelled"
+
+
+def test_condition_that_raises_is_recorded(
+    purgatory: DelayedOperationPurgatory, tracer: Tracer
+) -> None:
+    """The span's status is an error."""
+    held: Future[bool] = trace_purgatory(purgatory, tracer).hold(["a"], until=fail)
+    assert isinstance(held.exception(0), Fault)
+    (span,) = ended()
+    assert events(span) == ["watch", "try", "end", "exception"]
+    assert span.status.status_code is StatusCode.ERROR
+
+
+@pytest.mark.parametrize("make", [lambda: Plain(1000), Lean], ids=["plain", "lean"])
+def test_callbacks_of_an_operation_run_inside_of_its_span(
+    purgatory: DelayedOperationPurgatory, tracer: Tracer, make: Callable[[], Plain | Lean]
+) -> None:
+    """So what they do belongs to the request's trace."""
+    operation = make()
+    kind = type(operation)
+    traced = trace_purgatory(purgatory, tracer)
+    assert traced.try_complete_else_watch(operation, ["a"]) is False
+    assert isinstance(operation, kind)
+    assert type(operation).__qualname__ == kind.__qualname__
+    operation.ready = True
+    assert purgatory.check_and_complete("a") == 1
+    (span,) = ended()
+    assert events(span) == ["watch", "try", "try", "end"]
+    assert operation.seen.get_span_context() == span.get_span_context()
+    assert (span.attributes or {})["purgatory.operation"] == kind.__qualname__
+    purgatory._check_invariants()
+
+
+def test_callbacks_that_raise_are_recorded(
+    purgatory: DelayedOperationPurgatory, clock: ManualClock, tracer: Tracer
+) -> None:
+    """Both of an expiration, and the span ends once."""
+    request = Request(10, complete=fail, expiration=fail)
+    trace_purgatory(purgatory, tracer).try_complete_else_watch(request, ["a"])
+    clock.advance(10)
+    purgatory.advance_clock(0)
+    assert purgatory.metrics().callback_errors == 1
+    (span,) = ended()
+    assert events(span) == ["watch", "try", "end", "exception", "exception"]
+    assert span.status.status_code is StatusCode.ERROR
+
+
+def test_try_that_raises_is_recorded_and_the_wait_goes_on(
+    purgatory: DelayedOperationPurgatory, tracer: Tracer
+) -> None:
+    """An operation stays pending then."""
+
+    class Odd(Plain):
+        tries = 0
+
+        def try_complete(self) -> bool:
+            self.tries += 1
+            if self.tries == 2:
+                raise Fault
+            return super().try_complete()
+
+    odd = Odd(1000)
+    trace_purgatory(purgatory, tracer).try_complete_else_watch(odd, ["a"])
+    purgatory.notify("a")
+    odd.ready = True
+    purgatory.notify("a")
+    (span,) = ended()
+    assert events(span) == ["watch", "try", "try", "exception", "try", "end"]
+
+
+def test_request_that_is_refused_ends_its_span_with_the_error(
+    purgatory: DelayedOperationPurgatory, tracer: Tracer
+) -> None:
+    """Of a closed purgatory, and of a try that raises where its caller gets the error."""
+    traced = trace_purgatory(purgatory, tracer)
+    with pytest.raises(Fault):
+        traced.try_complete_else_watch(Request(complete=fail, ready=True), ["a"])
+    purgatory.close()
+    with pytest.raises(PurgatoryClosedError):
+        traced.hold(["a"], until=lambda: False)
+    spans = ended()
+    assert [events(span)[-1] for span in spans] == ["exception", "exception"]
+    assert {span.status.status_code for span in spans} == {StatusCode.ERROR}
+
+
+def test_misuse_is_refused_as_by_the_purgatory(
+    purgatory: DelayedOperationPurgatory, tracer: Tracer
+) -> None:
+    """A second use ends no span of the first one."""
+    traced = trace_purgatory(purgatory, tracer)
+    request = Request()
+    traced.try_complete_else_watch(request, ["a"])
+    with pytest.raises(TaskInUseError):
+        traced.try_complete_else_watch(request, ["a"])
+    with pytest.raises(InvalidArgumentError, match="not one string"):
+        traced.hold("orders", until=lambda: True)
+    assert ended() == []
+    request.cancel()
+    assert len(ended()) == 1
+    ended_before = Request()
+    ended_before.force_complete()
+    assert traced.try_complete_else_watch(ended_before, ["a"]) is False
+    assert len(ended()) == 1
+
+
+def test_quorum_has_a_span(purgatory: DelayedOperationPurgatory, tracer: Tracer) -> None:
+    """With a try for each future that is done."""
+    futures: list[Future[int]] = [Future(), Future()]
+    gathered = trace_purgatory(purgatory, tracer).gather(futures)
+    for future in futures:
+        future.set_result(1)
+    assert len(gathered.result(0).succeeded) == 2
+    (span,) = ended()
+    assert events(span) == ["watch", "try", "try", "try", "end"]
+
+
+def test_what_enters_through_the_purgatory_has_no_span(
+    purgatory: DelayedOperationPurgatory, tracer: Tracer
+) -> None:
+    """Nor is its class another one."""
+    traced = trace_purgatory(purgatory, tracer)
+    through_double, through_itself = Plain(1000), Plain(1000)
+    traced.try_complete_else_watch(through_double, ["a"])
+    purgatory.try_complete_else_watch(through_itself, ["a"])
+    assert type(through_itself) is Plain
+    through_itself.force_complete()
+    assert ended() == []
+    assert not get_current_span().is_recording()
+
+
+def test_double_has_all_methods_and_its_block(tracer: Tracer) -> None:
+    """`with` closes the purgatory."""
+    purgatory = DelayedOperationPurgatory("block", reaper=False)
+    with trace_purgatory(purgatory, tracer) as traced:
+        assert "block" in repr(traced)
+        held: Future[bool] = traced.hold(["a"], until=lambda: False)
+        assert (traced.num_delayed, traced.watched) == (1, 1)
+    assert purgatory.is_closed
+    assert isinstance(held.exception(0), PurgatoryClosedError)
+    assert len(ended()) == 1
+
+
+def test_purgatory_that_is_freed_ends_its_spans(tracer: Tracer) -> None:
+    """As cancelled, though no callback runs."""
+    purgatory = DelayedOperationPurgatory("freed", reaper=False)
+    traced = trace_purgatory(purgatory, tracer)
+    traced.try_complete_else_watch(Plain(1000), ["a"])
+    del purgatory, traced
+    gc.collect()
+    (span,) = ended()
+    assert (span.attributes or {})["purgatory.outcome"] == "cancelled"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_forked_child_ends_no_span_of_its_parent(
+    purgatory: DelayedOperationPurgatory, tracer: Tracer
+) -> None:
+    """Its own operations have spans of their own."""
+    traced = trace_purgatory(purgatory, tracer)
+    traced.try_complete_else_watch(Plain(1000), ["a"])
+
+    def child() -> None:
+        assert ended() == []
+        traced.try_complete_else_watch(Request(ready=True), ["a"])
+        assert len(ended()) == 1
+
+    in_child(child)
+    assert ended() == []
+
+
+def test_requests_of_an_event_loop_have_spans(tracer: Tracer) -> None:
+    """Each in the context of its own task."""
+
+    async def request(traced: Purgatory, number: int) -> int:
+        with tracer.start_as_current_span(f"request {number}"):
+            return await traced.hold([number], until=lambda: number, timeout=1)
+
+    async def main() -> None:
+        acks: list[int] = []
+        loop = asyncio.get_running_loop()
+        async with trace_purgatory(Purgatory("loop"), tracer) as traced:
+            assert await asyncio.gather(*(request(traced, number) for number in (1, 2))) == [1, 2]
+            loop.call_later(0.4, acks.append, 1)
+            loop.call_later(0.5, traced.notify, "a")
+            assert await traced.hold(["a"], until=lambda: acks, timeout=1) == [1]
+            with pytest.raises(TimeoutError):
+                await traced.hold(["a"], until=lambda: False, timeout=0.01)
+            waited = traced.wait(Plain(20), ["a"])
+            assert await waited == "expired"
+            futures = [loop.create_future(), loop.create_future()]
+            loop.call_later(0.1, futures[0].set_result, 1)
+            assert len((await traced.gather(futures, quorum=1)).succeeded) == 1
+            cancelled: asyncio.Future[bool] = traced.hold(["a"], until=lambda: False)
+            cancelled.cancel()
+
+    run(main())
+    spans = [span for span in ended() if span.name == "purgatory.wait"]
+    outcomes = [(span.attributes or {})["purgatory.outcome"] for span in spans]
+    assert outcomes == [*["completed"] * 3, "expired", "expired", "completed", "cancelled"]
+    assert [events(span) for span in spans] == [
+        ["watch", "try", "end"],
+        ["watch", "try", "end"],
+        ["watch", "try", "try", "end"],
+        ["watch", "try", "end"],
+        ["watch", "try", "end"],
+        ["watch", "try", "try", "end"],
+        ["watch", "try", "end"],
+    ]
+    requests = {span.context.span_id for span in ended() if span.name.startswith("request")}
+    assert {span.parent.span_id for span in spans[:2] if span.parent} == requests
