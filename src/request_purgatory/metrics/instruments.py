@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import request_purgatory
+
 
 @dataclass(frozen=True, slots=True)
 class Instrument:
@@ -79,6 +81,16 @@ WAIT = Instrument(
     is_counter=True,
     in_seconds=True,
 )
+
+#: The version and the build of the package, as labels. The value is 1.
+BUILD = Instrument("build", "", "Version and build (compiled or interpreted) of the package.")
+
+
+def build_labels() -> dict[str, str]:
+    """Return the labels of `BUILD`."""
+    build = "compiled" if request_purgatory.__compiled__ else "interpreted"
+    return {"version": request_purgatory.__version__, "build": build}
+
 
 OF_TIMERS = (
     Instrument("timer_pending", "pending", "Tasks that are pending in timers."),

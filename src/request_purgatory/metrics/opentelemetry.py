@@ -6,7 +6,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from opentelemetry.metrics import CallbackOptions, Meter, Observation
 
-from request_purgatory.metrics.instruments import OF_PURGATORIES, OF_TIMERS, WAIT, Instrument
+from request_purgatory.metrics.instruments import (
+    BUILD,
+    OF_PURGATORIES,
+    OF_TIMERS,
+    WAIT,
+    Instrument,
+    build_labels,
+)
 from request_purgatory.metrics.process_metrics import ProcessMetrics
 
 
@@ -27,6 +34,12 @@ def observe_purgatories(meter: Meter) -> None:
         _observe(meter, instrument, "purgatory", process.purgatories)
     for instrument in OF_TIMERS:
         _observe(meter, instrument, "timer", process.timers)
+    meter.create_observable_gauge(
+        f"purgatory.{BUILD.name}",
+        [lambda _: [Observation(1, build_labels())]],
+        unit="1",
+        description=BUILD.text,
+    )
 
 
 def _observe(

@@ -11,6 +11,7 @@ try:
         CounterMetricFamily,
         GaugeMetricFamily,
         HistogramMetricFamily,
+        InfoMetricFamily,
         Metric,
     )
     from prometheus_client.registry import Collector
@@ -20,7 +21,14 @@ except ModuleNotFoundError as error:
         name=error.name,
     ) from error
 
-from request_purgatory.metrics.instruments import OF_PURGATORIES, OF_TIMERS, WAIT, Instrument
+from request_purgatory.metrics.instruments import (
+    BUILD,
+    OF_PURGATORIES,
+    OF_TIMERS,
+    WAIT,
+    Instrument,
+    build_labels,
+)
 from request_purgatory.metrics.process_metrics import ProcessMetrics, TimerMetrics
 from request_purgatory.purgatory.counters import PurgatoryMetrics
 
@@ -66,6 +74,7 @@ def _families(
     yield waits
     for instrument in OF_TIMERS:
         yield _family(instrument, "timer", timers)
+    yield InfoMetricFamily(f"purgatory_{BUILD.name}", BUILD.text, value=build_labels())
 
 
 def _family(instrument: Instrument, label: str, readings: Mapping[str, object]) -> Metric:

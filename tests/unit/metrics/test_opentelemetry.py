@@ -16,6 +16,7 @@ from opentelemetry.sdk.metrics.export import (
 )
 
 from request_purgatory import ManualClock
+from request_purgatory.metrics.instruments import build_labels
 from request_purgatory.metrics.opentelemetry import observe_purgatories
 from tests.conftest import MakePurgatory
 from tests.support.requests import Request
@@ -75,6 +76,8 @@ def test_instruments_are_those_of_prometheus(
     }
     for reader in readers:
         found = read(reader)
+        (build,) = found.pop("purgatory.build").data.data_points
+        assert build.attributes == build_labels()
         timers = {name: value(found.pop(name), "timer") for name in list(found) if "timer" in name}
         assert timers == {"purgatory.timer.pending": 2, "purgatory.timer.callback_errors": 0}
         assert {name: value(metric, "purgatory") for name, metric in found.items()} == expected

@@ -22,7 +22,14 @@ from prometheus_client.openmetrics import exposition
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
-from request_purgatory import DelayedOperationPurgatory, ManualClock, SystemTimer, aio
+from request_purgatory import (
+    DelayedOperationPurgatory,
+    ManualClock,
+    SystemTimer,
+    __compiled__,
+    __version__,
+    aio,
+)
 from request_purgatory.metrics.process_metrics import ProcessMetrics
 from request_purgatory.metrics.prometheus import PurgatoryCollector
 from tests.conftest import MakePurgatory
@@ -43,6 +50,7 @@ NAMES = {
     "purgatory_wait_seconds": "histogram",
     "purgatory_timer_pending": "gauge",
     "purgatory_timer_callback_errors": "counter",
+    "purgatory_build": "info",
 }
 
 Value = Callable[..., float | None]
@@ -139,7 +147,9 @@ def test_formats_are_valid(
     purgatory.try_complete_else_watch(Request(), ["a"])
     text = generate_latest(registry).decode()
     for name, kind in NAMES.items():
-        suffix = "_total" if kind == "counter" else ""
+        # Its own format has no infos: they are gauges there.
+        suffix = {"counter": "_total", "info": "_info"}.get(kind, "")
+        kind = kind.replace("info", "gauge")
         assert f"# TYPE {name}{suffix} {kind}" in text
     generate: Any = exposition.generate_latest  # The library has no types for it.
     families = parsed(generate(registry).decode())
@@ -284,6 +294,13 @@ def test_metrics_are_served_by_the_library(
         if sample.name.endswith("_bucket") and sample.labels["purgatory"] == "served"
     ]
     assert limits == [*(2**index / 1000 for index in range(31)), math.inf]
+
+
+def test_build_is_exported(registry: CollectorRegistry) -> None:
+    """So a service that runs the slow, interpreted build by accident is seen."""
+    build = "compiled" if __compiled__ else "interpreted"
+    labels = {"version": __version__, "build": build}
+    assert registry.get_sample_value("purgatory_build_info", labels) == 1
 
 
 def test_missing_library_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
