@@ -99,8 +99,9 @@ def extension(source: str) -> Extension:
     """
     options: dict[str, Any] = {}
     if os.name != "nt":
-        # Python's own flags add debug information, which would be most of a wheel's size.
-        options["extra_compile_args"] = ["-O3", "-g0"]
+        # Python's own flags add debug information, which would be most of a wheel's size. -O3 takes
+        # a fifth longer than -O2 to compile, and its code runs no fewer instructions.
+        options["extra_compile_args"] = ["-O2", "-g0"]
     if BUILD == "sanitized":
         sanitize = f"-fsanitize={SANITIZERS}"
         options["extra_compile_args"] = [
@@ -129,10 +130,12 @@ def extensions() -> list[Extension]:
 
     Options.get_directive_defaults().update(no_gc=False, no_gc_clear=False, freelist=0)
     modules: list[Extension] = []
-    for source in MODULES:
+    # One call for all modules with the same directives: it looks at what depends on what once.
+    for directives in ({}, *MODULE_DIRECTIVES.values()):
+        sources = [each for each in MODULES if MODULE_DIRECTIVES.get(each, {}) == directives]
         modules += cythonize(
-            [extension(source)],
-            compiler_directives=DIRECTIVES | MODULE_DIRECTIVES.get(source, {}),
+            [extension(source) for source in sources],
+            compiler_directives=DIRECTIVES | directives,
             build_dir="build/cython",
             include_path=["src"],
         )

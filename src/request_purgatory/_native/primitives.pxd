@@ -1,5 +1,6 @@
 # The functions of primitives.pyx, inlined where they are used.
 cimport cython
+from cpython.bytearray cimport PyByteArray_AS_STRING
 from cpython.object cimport PyObject
 
 cdef extern from "primitives.h":
@@ -151,6 +152,23 @@ cdef inline void set_postponed(bint value) noexcept:
 
 cdef inline bint has_postponed() noexcept:
     return rp_postponed
+
+
+# As a typed memoryview would do, whose code is longer than all else in a module that has one.
+cdef inline bytearray zeros(Py_ssize_t size):
+    return bytearray(8 * size)
+
+
+cdef inline long long number_at(bytearray numbers, Py_ssize_t index) noexcept:
+    return (<long long *> PyByteArray_AS_STRING(numbers))[index]
+
+
+cdef inline void count_at(bytearray numbers, Py_ssize_t index) noexcept:
+    (<long long *> PyByteArray_AS_STRING(numbers))[index] += 1
+
+
+cdef inline void set_number(bytearray numbers, Py_ssize_t index, long long number) noexcept:
+    (<long long *> PyByteArray_AS_STRING(numbers))[index] = number
 
 
 cdef inline void reinit_locks() noexcept:

@@ -8,6 +8,7 @@ reads the clock without a call into Python. All other modules have one text for 
 from __future__ import annotations
 
 import threading
+from array import array
 from threading import get_ident
 from time import monotonic_ns
 from typing import Any, TypeVar
@@ -32,6 +33,7 @@ __all__ = [
     "call_run",
     "ceil_ms",
     "clamp",
+    "count_at",
     "dict_get",
     "enter_check",
     "floor_ms",
@@ -41,14 +43,17 @@ __all__ = [
     "leave_check",
     "lock_object",
     "monotonic_ns",
+    "number_at",
     "reinit_locks",
     "release_after_fork",
     "seconds_to_ms",
+    "set_number",
     "set_postponed",
     "take_error",
     "thread_tag",
     "try_complete",
     "unlock_object",
+    "zeros",
 ]
 
 COMPILED = False
@@ -133,6 +138,27 @@ def acquire_for_fork(lock: CoreLock) -> None:
 def release_after_fork(lock: CoreLock) -> None:
     """Release a lock that `acquire_for_fork` acquired."""
     lock._lock.release()
+
+
+def zeros(size: int) -> Any:
+    """Return memory for numbers of 64 bits, which NumPy can look at; all are 0."""
+    return array("q", [0]) * size
+
+
+def number_at(numbers: Any, index: int) -> int:
+    """Return the number at an index of what `zeros` returned; the index has to be valid."""
+    number: int = numbers[index]
+    return number
+
+
+def count_at(numbers: Any, index: int) -> None:
+    """Add 1 to the number at an index of what `zeros` returned; the index has to be valid."""
+    numbers[index] += 1
+
+
+def set_number(numbers: Any, index: int, number: int) -> None:
+    """Set the number at an index of what `zeros` returned; the index has to be valid."""
+    numbers[index] = number
 
 
 def reinit_locks() -> None:

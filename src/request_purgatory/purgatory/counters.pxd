@@ -6,7 +6,7 @@ from request_purgatory._native cimport primitives, states
 @cython.final
 cdef class PurgatoryCounters:
     cdef primitives.CoreLock _lock
-    cdef long long[::1] _waits
+    cdef bytearray _waits
     cdef readonly long long entered
     cdef readonly long long completed
     cdef readonly long long expired
@@ -24,6 +24,7 @@ cdef class PurgatoryCounters:
     cpdef primitives.CoreLock fork_lock(self)
     cdef long long pending_unlocked(self) noexcept
     cpdef long long count_entered(self) noexcept
+    @cython.locals(bucket=int, unpurged=longlong)
     cpdef long long count_ended(self, int state, long long waited_ms) noexcept
     cpdef count_ended_at_once(self, int state)
     cdef void _count_end(self, int state) noexcept

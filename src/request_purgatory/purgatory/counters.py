@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from dataclasses import dataclass
 
 from request_purgatory._native import primitives, states
@@ -105,7 +104,7 @@ class PurgatoryCounters:
     def reset(self) -> None:
         """Set all counters to 0, with a new lock."""
         self._lock = primitives.CoreLock()
-        self._waits = array("q", [0]) * WAIT_BUCKETS
+        self._waits = primitives.zeros(WAIT_BUCKETS)
         self.entered = 0
         self.completed = 0
         self.expired = 0
@@ -171,7 +170,7 @@ class PurgatoryCounters:
         if bucket >= 32:  # WAIT_BUCKETS: a constant for the compiler, too
             bucket = 31
         self._lock.acquire()
-        self._waits[bucket] += 1
+        primitives.count_at(self._waits, bucket)
         self.total_wait_ms += waited_ms
         self._count_end(state)
         unpurged = self.estimate - self.pending_unlocked()
@@ -186,7 +185,7 @@ class PurgatoryCounters:
         """
         self._lock.acquire()
         self.entered += 1
-        self._waits[0] += 1
+        primitives.count_at(self._waits, 0)
         self._count_end(state)
         self._lock.release()
 
@@ -241,7 +240,7 @@ class PurgatoryCounters:
         waits = [0] * WAIT_BUCKETS
         self._lock.acquire()
         for bucket in range(WAIT_BUCKETS):
-            waits[bucket] = self._waits[bucket]
+            waits[bucket] = primitives.number_at(self._waits, bucket)
         pending = self.pending_unlocked()
         estimate = self.estimate
         total_wait_ms = self.total_wait_ms

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from request_purgatory._native import primitives
 from request_purgatory.pipeline.outcomes.condition import Bools, Ints
 
 
@@ -48,10 +49,11 @@ class EndRecorder:
     def allocate(self, size: int) -> None:
         """Drop what was recorded, and make room for `size` further ends."""
         self._num_ended = 0
-        self._columns = tuple(np.empty(size, dtype=np.int64) for _ in range(5))
-        self._rows, self._arrived_us, self._deadlines_us, self._ended_us, self._expired = (
-            self._columns
-        )
+        self._rows = primitives.zeros(size)
+        self._arrived_us = primitives.zeros(size)
+        self._deadlines_us = primitives.zeros(size)
+        self._ended_us = primitives.zeros(size)
+        self._expired = primitives.zeros(size)
 
     def record(self, row: int, arrived_us: int, deadline_us: int, expired: bool) -> None:
         """Record that a request ends now.
@@ -63,16 +65,23 @@ class EndRecorder:
             expired: Whether it expired.
         """
         at = self._num_ended
-        self._rows[at] = row
-        self._arrived_us[at] = arrived_us
-        self._deadlines_us[at] = deadline_us
-        self._ended_us[at] = self.now_us
-        self._expired[at] = expired
+        primitives.set_number(self._rows, at, row)
+        primitives.set_number(self._arrived_us, at, arrived_us)
+        primitives.set_number(self._deadlines_us, at, deadline_us)
+        primitives.set_number(self._ended_us, at, self.now_us)
+        primitives.set_number(self._expired, at, expired)
         self._num_ended = at + 1
 
     def ended(self) -> EndedRequests:
         """Return what was recorded since the latest `allocate`."""
         rows, arrived, deadlines, ended, expired = [
-            column[: self._num_ended] for column in self._columns
+            np.frombuffer(column, dtype=np.int64)[: self._num_ended]
+            for column in (
+                self._rows,
+                self._arrived_us,
+                self._deadlines_us,
+                self._ended_us,
+                self._expired,
+            )
         ]
         return EndedRequests(rows, arrived, deadlines, ended, expired.astype(bool))
