@@ -6,17 +6,21 @@ import ast
 import importlib
 import inspect
 import os
+import platform
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from request_purgatory import __compiled__, __version__
 from request_purgatory.broker.cluster.cluster_client import ClusterClient
 from request_purgatory.broker.cluster.commands import COMMANDS as CLUSTER_COMMANDS
+from request_purgatory.cli import version
 from request_purgatory.cli.app import COMMANDS, make_app
 from request_purgatory.cli.broker import control_commands
 from request_purgatory.cli.exit_codes import ExitCode
+from request_purgatory.cli.main import main
 from tests.support.command import Purgatory
 
 WORDS = [entry.name for entry in COMMANDS]
@@ -82,8 +86,45 @@ def test_version_names_the_build(purgatory: Purgatory) -> None:
     """The package's version, and whether its core is compiled."""
     ran = purgatory("--version")
     assert ran.code == ExitCode.OK
-    assert ran.out.startswith("request-purgatory ")
-    assert ran.out.rstrip().endswith(("core compiled", "core interpreted"))
+    build = "compiled" if __compiled__ else "interpreted"
+    assert ran.out.startswith(f"request-purgatory {__version__}, core {build}")
+
+
+@pytest.mark.parametrize(
+    ("is_compiled", "implementation", "build"),
+    [
+        (True, "CPython", "compiled"),
+        (False, "PyPy", "interpreted"),
+        (
+            False,
+            "CPython",
+            "interpreted, several times slower than compiled: install a C compiler, and then this "
+            "package again with --force-reinstall",
+        ),
+    ],
+)
+def test_version_says_what_an_interpreted_core_costs(
+    monkeypatch: pytest.MonkeyPatch, is_compiled: bool, implementation: str, build: str
+) -> None:
+    """On CPython, where it could be compiled."""
+    monkeypatch.setattr(version, "__compiled__", is_compiled)
+    monkeypatch.setattr(platform, "python_implementation", lambda: implementation)
+    assert version.version_text() == f"request-purgatory {__version__}, core {build}"
+
+
+@pytest.mark.parametrize("is_compiled", [True, False])
+def test_version_and_note_need_no_extra(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], is_compiled: bool
+) -> None:
+    """Most who install the core alone have none. Only a slow core is worth a note."""
+    monkeypatch.setattr(version, "__compiled__", is_compiled)
+    monkeypatch.setattr(platform, "python_implementation", lambda: "CPython")
+    monkeypatch.setitem(sys.modules, "cyclopts", None)
+    monkeypatch.delitem(sys.modules, "request_purgatory.cli.run", raising=False)
+    assert main(["--version"]) == ExitCode.OK
+    assert capsys.readouterr().out == f"{version.version_text()}\n"
+    assert main([]) == ExitCode.MISSING_DEPENDENCY
+    assert (version.version_text() in capsys.readouterr().err) == (not is_compiled)
 
 
 @pytest.mark.parametrize(

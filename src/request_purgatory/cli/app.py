@@ -13,9 +13,9 @@ from typing import Annotated
 
 from cyclopts import App, Group, Parameter
 
-from request_purgatory import __compiled__, __version__
 from request_purgatory.cli.command import NO_NEGATIVES, print_error
 from request_purgatory.cli.exit_codes import ExitCode
+from request_purgatory.cli.version import version_text
 from request_purgatory.extras import install_command
 
 _TRACES = Group("Traces and analysis", sort_key=1)
@@ -149,12 +149,11 @@ def make_app() -> App:
 
     Commands whose extra is not installed are in it, and say what to install.
     """
-    build = "compiled" if __compiled__ else "interpreted"
     app = App(
         name="purgatory",
         help="Make, import, replay and analyze request traces, and run a light Kafka cluster.",
         help_epilogue=_EPILOGUE,
-        version=f"request-purgatory {__version__}, core {build}",
+        version=version_text(),
         group_commands=_PROGRAM,
         default_parameter=NO_NEGATIVES,
     )

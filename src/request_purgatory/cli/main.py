@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from request_purgatory.cli.exit_codes import ExitCode
+from request_purgatory.cli.version import is_needlessly_slow, version_text
 from request_purgatory.extras import install_command
 
 #: What the command needs itself; both extras have them.
@@ -24,6 +25,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Raises:
         ModuleNotFoundError: A module of this package is missing.
     """
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    if not given and is_needlessly_slow():
+        print(version_text(), file=sys.stderr)
+    elif given == ["--version"]:  # Also where the command itself needs an extra.
+        print(version_text())
+        return ExitCode.OK
     try:
         from request_purgatory.cli.run import run
     except ModuleNotFoundError as error:
@@ -35,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             file=sys.stderr,
         )
         return ExitCode.MISSING_DEPENDENCY
-    return run(sys.argv[1:] if arguments is None else list(arguments))
+    return run(given)
 
 
 if __name__ == "__main__":
