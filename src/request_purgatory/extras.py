@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
@@ -26,9 +27,11 @@ def install_command(extra: str) -> str:
     """
     try:
         noted = distribution(_NAME).read_text("direct_url.json")
+        origin: dict[str, Any] = json.loads(noted) if noted else {}
     except PackageNotFoundError:  # The sources are on the path, and nothing is installed.
-        noted = None
-    origin: dict[str, Any] = json.loads(noted) if noted else {}
+        checkout = Path(__file__).parents[2]
+        is_checkout = (checkout / "pyproject.toml").exists()
+        origin = {"url": checkout.as_uri()} if is_checkout else {}
     url = str(origin.get("url", ""))
     needed = f"{_NAME}[{extra}]"
     if url.startswith("file://"):

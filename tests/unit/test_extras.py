@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from importlib.metadata import PackageNotFoundError
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -45,13 +46,18 @@ def test_command_names_where_the_package_came_from(
     assert extras.install_command("broker") == command
 
 
-def test_sources_that_are_not_installed_have_the_name_of_the_index(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("is_checkout", [True, False])
+def test_sources_that_are_not_installed_are_named_by_their_checkout(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, is_checkout: bool
 ) -> None:
-    """As on PYTHONPATH."""
+    """As on PYTHONPATH. Without a checkout only the package index is left."""
 
     def distribution(name: str) -> None:
         raise PackageNotFoundError(name)
 
+    if is_checkout:
+        (tmp_path / "pyproject.toml").touch()
     monkeypatch.setattr(extras, "distribution", distribution)
-    assert extras.install_command("spark") == "pip install 'request-purgatory[spark]'"
+    monkeypatch.setattr(extras, "__file__", str(tmp_path / "src" / "request_purgatory" / "x.py"))
+    needed = tmp_path if is_checkout else "request-purgatory"
+    assert extras.install_command("spark") == f"pip install '{needed}[spark]'"
