@@ -107,11 +107,12 @@ bench-docs: $(VENV)/.test ## the last run's figures and pictures into docs/expla
 archive: $(VENV)/.extras ## what the machines of a Spark cluster need, into dist/purgatory.tar.gz
 	$(BIN)/purgatory archive dist/purgatory.tar.gz --force
 
-lint: $(VENV)/.lint ## ruff, import-linter's contracts on the layers, and zizmor on the workflows
+lint: $(VENV)/.lint ## ruff, import-linter's contracts on the layers, zizmor on the workflows, and the changelog's files
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	PYTHONPATH=src $(BIN)/lint-imports --no-cache
 	$(BIN)/zizmor --offline --quiet .github
+	$(BIN)/towncrier build --draft --version next >/dev/null
 
 types: $(VENV)/.types ## mypy --strict
 	$(BIN)/mypy
