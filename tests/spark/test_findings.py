@@ -62,14 +62,15 @@ def test_contributors_are_ranked_by_what_they_add(spark: SparkSession) -> None:
     )  # fmt: skip
     marks = spark.createDataFrame(
         [
-            ("slow", AT, side_of, "host", name, requests, expired)
+            (label, AT, side_of, "host", name, requests, expired)
+            for label, sides in (("slow", ("before", "after")), ("quick", ("after", "before")))
             for name, before, after in (
                 ("a", (300, 9), (300, 1)),
                 ("b", (100, 10), (100, 50)),
                 ("c", (100, 20), None),
                 ("d", None, (100, 10)),
             )
-            for side_of, counted in (("before", before), ("after", after))
+            for side_of, counted in zip(sides, (before, after), strict=True)
             if counted is not None
             for requests, expired in [counted]
         ]
@@ -91,7 +92,7 @@ def test_contributors_are_ranked_by_what_they_add(spark: SparkSession) -> None:
     # 60 - 200 * 40 / 800.
     assert of_trace[0]["extra"] == pytest.approx(50)
     # a: 1 - 9; b: 50 - 10; c has no requests any more; d has none before.
-    at_mark = {row["value"]: row for row in found if row["at"] is not None}
+    at_mark = {row["value"]: row for row in found if row["label"] == "slow"}
     assert [(value, row["extra"]) for value, row in at_mark.items()] == [
         ("b", pytest.approx(40)),
         ("d", pytest.approx(10)),
@@ -99,8 +100,7 @@ def test_contributors_are_ranked_by_what_they_add(spark: SparkSession) -> None:
     ]
     assert all(row["extra_of_all"] == pytest.approx(42) for row in at_mark.values())
     # Where fewer expired, what lost most is first.
-    swapped = marks.replace({"before": "after", "after": "before"}, subset="side")
-    fewer = [row for row in rows_of(find_contributors(summary, swapped)) if row["at"] is not None]
+    fewer = [row for row in found if row["label"] == "quick"]
     assert fewer[0]["value"] == "b"
     assert fewer[0]["extra"] == pytest.approx(-40)
 

@@ -45,23 +45,18 @@ def find_contributors(summary: DataFrame, marks: DataFrame | None) -> DataFrame:
         first.
     """
     is_part = F.col("dimension") != "all"
-    totals = summary.where(F.col("dimension") == "all").select(
-        F.col("requests").alias("all_requests"), F.col("expired").alias("all_expired")
-    )
     no_mark = (F.lit(None).cast("string").alias("label"), F.lit(None).cast("timestamp").alias("at"))
-    compared = (
-        summary
-        .where(is_part)
-        .crossJoin(totals)
-        .select(
-            *no_mark,
-            "dimension",
-            "value",
-            "requests",
-            "expired",
-            (F.col("all_requests") - F.col("requests")).alias("other_requests"),
-            (F.col("all_expired") - F.col("expired")).alias("other_expired"),
-        )
+    of_dimension = Window.partitionBy("dimension")
+    compared = summary.where(is_part).select(
+        *no_mark,
+        "dimension",
+        "value",
+        "requests",
+        "expired",
+        *[
+            (F.sum(name).over(of_dimension) - F.col(name)).alias(f"other_{name}")
+            for name in ("requests", "expired")
+        ],
     )
     if marks is not None:
         compared = compared.unionByName(
@@ -70,24 +65,15 @@ def find_contributors(summary: DataFrame, marks: DataFrame | None) -> DataFrame:
     other_share = F.coalesce(
         F.try_divide(F.col("other_expired"), F.col("other_requests")), F.lit(0.0)
     )
-    extra = F.col("expired") - F.col("requests") * other_share
-    compared = compared.withColumn("extra", extra)
-    # A row for each comparison, and so few that they are sent to all tasks.
-    sums = F.broadcast(
-        compared
-        .groupBy(*_GROUP)
-        .agg(F.sum("extra").alias("extra_of_all"))
-        .select(F.struct(*_GROUP).alias("comparison"), "extra_of_all")
-    )
-    joined = compared.join(sums, F.struct(*_GROUP).eqNullSafe(F.col("comparison")))
+    extra, extra_of_all = F.col("extra"), F.col("extra_of_all")
     # Without a mark, only what expires more often than the others is of interest.
-    size = F.when(F.col("at").isNotNull() & (F.col("extra_of_all") < 0), -F.col("extra")).otherwise(
-        F.col("extra")
-    )
-    rank = F.row_number().over(Window.partitionBy(*_GROUP).orderBy(F.desc(size), "value"))
+    size = F.when(F.col("at").isNotNull() & (extra_of_all < 0), -extra).otherwise(extra)
+    comparison = Window.partitionBy(*_GROUP)
     return (
-        joined
-        .withColumn("rank", rank)
+        compared
+        .withColumn("extra", F.col("expired") - F.col("requests") * other_share)
+        .withColumn("extra_of_all", F.sum("extra").over(comparison))
+        .withColumn("rank", F.row_number().over(comparison.orderBy(F.desc(size), "value")))
         .where(F.col("rank") <= _MOST)
         .select(*_GROUP, "rank", "value", *_COUNTS, "extra", "extra_of_all")
         .coalesce(1)
