@@ -134,6 +134,12 @@ def test_colors_follow_the_page() -> None:
     assert "var(--expired, #d1495b)" in svg
     assert "fill: var(--soft, currentColor)" in svg
     assert "#d1495b" in texts(svg)
+    waits = {"from_ms": 5.0, "completed": 5, "expired": 1, "satisfied_late": 1}
+    histogram = themed(waiting_times([waits], BINS_PER_DECADE, {"p50": 5.0}))
+    for chart in (svg, histogram):
+        styles = re.findall('<text style="([^"]*)"', chart)
+        assert len(styles) > 5
+        assert all("fill: var(--" in style for style in styles), "black on a dark page"
     for ground in (0, 1):
         declared = set(re.findall(r"--[a-z-]+(?=:)", variables(ground)))
         assert set(re.findall(r"var\((--[a-z-]+)", svg)) <= declared

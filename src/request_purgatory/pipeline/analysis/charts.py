@@ -14,6 +14,7 @@ import matplotlib.pyplot as plt
 from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 from matplotlib.ticker import (
     FuncFormatter,
     LogLocator,
@@ -116,6 +117,10 @@ def to_svg(figure: Figure, title: str) -> str:
         An `<svg>` element without a size of its own: the page sets the width. The same figure
         always gives the same text.
     """
+    for each in figure.findobj(Text):
+        # Those that are added outside of `STYLE`, such as a legend's.
+        if isinstance(each, Text) and each.get_color() == "black":
+            each.set_color(INK_COLOR)
     text = io.StringIO()
     with plt.rc_context(STYLE), warnings.catch_warnings():
         # The reader's browser draws the text, so glyphs that this machine's fonts lack do not
