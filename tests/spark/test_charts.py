@@ -128,6 +128,15 @@ def test_bins_that_a_trace_covers_in_part_are_left_out() -> None:
     assert complete_bins(rows[:1], 60_000.0, first, first) == rows[:1]
 
 
+def test_pending_requests_are_dotted_after_the_last_arrival() -> None:
+    """They fall to 0 because the trace ends, and not because the service became quicker."""
+    rows = rows_at(5, arrived=1, pending=3)
+    ended = pending_over_time(rows, 60_000.0, NOON + timedelta(minutes=3), [])
+    going_on = pending_over_time(rows, 60_000.0, NOON + timedelta(minutes=5), [])
+    assert "stroke-dasharray" in ended
+    assert "stroke-dasharray" not in going_on
+
+
 def test_colors_follow_the_page() -> None:
     """A chart has variables in place of colors; a text that is a color stays one."""
     svg = themed(by_type("#d1495b", "other"))
@@ -140,6 +149,7 @@ def test_colors_follow_the_page() -> None:
         styles = re.findall('<text style="([^"]*)"', chart)
         assert len(styles) > 5
         assert all("fill: var(--" in style for style in styles), "black on a dark page"
+        assert "#ffffff" not in chart, "white on a dark page"
     for ground in (0, 1):
         declared = set(re.findall(r"--[a-z-]+(?=:)", variables(ground)))
         assert set(re.findall(r"var\((--[a-z-]+)", svg)) <= declared

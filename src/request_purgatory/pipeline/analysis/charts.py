@@ -181,7 +181,11 @@ def waiting_times(
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: format_ms(value)))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
     _mark_quantiles(axes, quantiles)
-    axes.legend(loc="upper left")
+    if width > NARROW:
+        axes.legend(loc="upper left", frameon=False)
+    else:
+        # Below the bars, which leave no room.
+        figure.legend(loc="outside lower left", frameon=False, ncols=2)
     return to_svg(figure, "Waiting times on a log scale")
 
 

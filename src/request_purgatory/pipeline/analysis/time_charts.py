@@ -199,7 +199,7 @@ def waits_over_time(timeline: list[Row], marks: Sequence[Row], width: float = WI
         axes.yaxis.set_minor_locator(LogLocator(subs=(1.5, 2, 3, 5, 7)))
         axes.yaxis.set_minor_formatter(FuncFormatter(lambda value, _: format_ms(value)))
     # Above the lines, as the 99th percentile is at the top.
-    axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, borderaxespad=0)
+    axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, borderaxespad=0, frameon=False)
     _mark_lines(axes, marks)
     _dates(axes)
     return to_svg(figure, "Waiting times over time")
