@@ -11,7 +11,6 @@ import os
 import reprlib
 import types
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from concurrent.futures import Future
 from contextlib import contextmanager
 from datetime import timedelta
 from types import TracebackType
@@ -64,9 +63,11 @@ def trace_purgatory(purgatory: P, tracer: Tracer) -> P:
     """
     double: object
     if isinstance(purgatory, Purgatory):
-        double = _TracedLoopPurgatory(purgatory, tracer)
+        double = _TracedLoopPurgatory(
+            purgatory, tracer, lambda: LoopFuture(loop=asyncio.get_running_loop())
+        )
     else:
-        double = _TracedThreadPurgatory(purgatory, tracer)
+        double = _TracedThreadPurgatory(purgatory, tracer, HoldFuture)
     return cast("P", double)
 
 
@@ -169,9 +170,10 @@ def _traced_class(kind: type[DelayedOperation]) -> type[DelayedOperation]:
 class _TracedPurgatory:
     """What both doubles have: the entries with spans; everything else is the purgatory's own."""
 
-    def __init__(self, purgatory: Any, tracer: Tracer) -> None:
+    def __init__(self, purgatory: Any, tracer: Tracer, new_future: Callable[[], Any]) -> None:
         self._purgatory = purgatory
         self._tracer = tracer
+        self._new_future = new_future
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._purgatory, name)
@@ -257,15 +259,9 @@ class _TracedPurgatory:
                 span.end()
             raise
 
-    def _new_future(self) -> Any:
-        raise NotImplementedError
-
 
 class _TracedThreadPurgatory(_TracedPurgatory):
     """The double of a purgatory of threads."""
-
-    def _new_future(self) -> Future[Any]:
-        return HoldFuture()
 
     def __enter__(self) -> _TracedThreadPurgatory:
         self._purgatory.__enter__()
@@ -289,9 +285,6 @@ class _TracedLoopPurgatory(_TracedPurgatory):
         """Return a future of an operation's outcome, as the purgatory's `wait`."""
         future: asyncio.Future[Outcome] = self._enter(self._purgatory.wait, operation, keys)
         return future
-
-    def _new_future(self) -> asyncio.Future[Any]:
-        return LoopFuture(loop=asyncio.get_running_loop())
 
     async def __aenter__(self) -> _TracedLoopPurgatory:
         await self._purgatory.__aenter__()

@@ -264,6 +264,26 @@ def test_quorum_has_a_span(purgatory: DelayedOperationPurgatory, tracer: Tracer)
     assert events(span) == ["watch", "try", "try", "try", "end"]
 
 
+def test_methods_of_an_ended_operation_can_be_called(
+    purgatory: DelayedOperationPurgatory, tracer: Tracer
+) -> None:
+    """By its own program, which gets what they raise. The span has ended."""
+
+    class Once(Plain):
+        def try_complete(self) -> bool:
+            if self.is_completed:
+                raise Fault
+            return self.force_complete()
+
+    once = Once(1000)
+    trace_purgatory(purgatory, tracer).try_complete_else_watch(once, ["a"])
+    once.on_complete()
+    with pytest.raises(Fault):
+        once.try_complete()
+    (span,) = ended()
+    assert events(span) == ["watch", "try", "end"]
+
+
 def test_what_enters_through_the_purgatory_has_no_span(
     purgatory: DelayedOperationPurgatory, tracer: Tracer
 ) -> None:
