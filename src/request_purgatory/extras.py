@@ -42,3 +42,17 @@ def install_command(extra: str) -> str:
         needed += f" @ {url}"
     option = "--editable " if origin.get("dir_info", {}).get("editable") else ""
     return f"pip install {option}'{needed}'"
+
+
+def missing_package(error: ModuleNotFoundError, extra: str) -> ModuleNotFoundError:
+    """Return an error that says how to install what an import did not find.
+
+    Args:
+        error: What the import raised.
+        extra: The extra that has the package.
+    """
+    package = (error.name or "").partition(".")[0]
+    return ModuleNotFoundError(
+        f"the Python package {package!r} is not installed: {install_command(extra)}",
+        name=error.name,
+    )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from types import SimpleNamespace
@@ -61,3 +63,25 @@ def test_sources_that_are_not_installed_are_named_by_their_checkout(
     monkeypatch.setattr(extras, "__file__", str(tmp_path / "src" / "request_purgatory" / "x.py"))
     needed = tmp_path if is_checkout else "request-purgatory"
     assert extras.install_command("spark") == f"pip install '{needed}[spark]'"
+
+
+@pytest.mark.parametrize(
+    ("package", "use", "extra"),
+    [
+        ("kafka", "from request_purgatory.broker import Cluster", "broker"),
+        ("crc32c", "import request_purgatory.broker", "broker"),
+        ("pyspark", "from request_purgatory.pipeline import Trace", "spark"),
+        ("pyspark", "import request_purgatory.pipeline.stream", "spark"),
+    ],
+)
+def test_import_that_needs_an_extra_says_how_to_install_it(
+    package: str, use: str, extra: str
+) -> None:
+    """The name of a module, such as `kafka`, is not what to install."""
+    blocked = f"import sys; sys.modules[{package!r}] = None; {use}"
+    ran = subprocess.run(
+        [sys.executable, "-c", blocked], capture_output=True, text=True, timeout=60, check=False
+    )
+    last = ran.stderr.splitlines()[-1]
+    needed = f"the Python package {package!r} is not installed: {extras.install_command(extra)}"
+    assert last == f"ModuleNotFoundError: {needed}"

@@ -3,10 +3,16 @@
 Not for production.
 """
 
-# Before anything else imports kafka-python.
-from request_purgatory.broker.wire import kafka_python as _kafka_python  # noqa: F401
+try:
+    import crc32c as _crc32c  # noqa: F401
 
-# isort: split
+    # Before anything else imports kafka-python.
+    from request_purgatory.broker.wire import kafka_python as _kafka_python  # noqa: F401
+except ModuleNotFoundError as error:
+    from request_purgatory.extras import missing_package
+
+    raise missing_package(error, "broker") from error
+
 from request_purgatory.broker.cluster.async_cluster import AsyncCluster
 from request_purgatory.broker.cluster.client_request import ClientRequest
 from request_purgatory.broker.cluster.cluster import Cluster

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from request_purgatory.extras import install_command
+from request_purgatory.extras import missing_package
 
 try:
     from prometheus_client.core import (
@@ -16,10 +16,7 @@ try:
     )
     from prometheus_client.registry import Collector
 except ModuleNotFoundError as error:
-    raise ModuleNotFoundError(
-        f"the Python package {error.name!r} is not installed: {install_command('metrics')}",
-        name=error.name,
-    ) from error
+    raise missing_package(error, "metrics") from error
 
 from request_purgatory.metrics.instruments import (
     BUILD,

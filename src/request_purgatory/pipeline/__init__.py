@@ -128,7 +128,13 @@ _MODULE_OF = {name: module for module, names in _MODULES.items() for name in nam
 
 def __getattr__(name: str) -> Any:
     if name in _MODULE_OF:
-        return getattr(importlib.import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+        try:
+            module = importlib.import_module(f"{__name__}.{_MODULE_OF[name]}")
+        except ModuleNotFoundError as error:
+            from request_purgatory.extras import missing_package
+
+            raise missing_package(error, "spark") from error
+        return getattr(module, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -5,9 +5,14 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from request_purgatory.pipeline.stream.job import StreamSettings, delayed_operations
-from request_purgatory.pipeline.stream.mapped_streams import map_streams
-from request_purgatory.pipeline.stream.stored_state import read_stream_state
+try:
+    from request_purgatory.pipeline.stream.job import StreamSettings, delayed_operations
+    from request_purgatory.pipeline.stream.mapped_streams import map_streams
+    from request_purgatory.pipeline.stream.stored_state import read_stream_state
+except ModuleNotFoundError as error:
+    from request_purgatory.extras import missing_package
+
+    raise missing_package(error, "spark") from error
 
 if TYPE_CHECKING:
     from request_purgatory.pipeline.stream.endpoints.address import AddressOptions, parse_endpoints
