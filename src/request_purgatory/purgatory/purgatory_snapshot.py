@@ -250,11 +250,14 @@ def _remaining_ms(deadline_ms: int, now_ms: int) -> int | None:
 
 
 def _shown(key: object) -> str:
-    """Return a key's `repr`, which is user code, cut to a length that fits in a line."""
+    """Return a key's `repr`, which is user code, as printable text that fits in a line."""
     try:
-        shown = repr(key)
+        shown = repr(key)[: _MAX_REPR + 1]
     except Exception as failure:
         return f"<{type(key).__name__} whose repr raises {type(failure).__name__}>"
+    if not shown.isprintable():
+        # A terminal would obey it, and a lone surrogate has no encoding.
+        shown = "".join(each if each.isprintable() else repr(each)[1:-1] for each in shown)
     return shown if len(shown) <= _MAX_REPR else shown[: _MAX_REPR - 3] + "..."
 
 

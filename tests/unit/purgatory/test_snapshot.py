@@ -199,6 +199,20 @@ def test_keys_are_cut_and_may_fail_to_be_shown(purgatory: DelayedOperationPurgat
     assert names == {"'" + "x" * 76 + "...", "<BadKey whose repr raises ValueError>"}
 
 
+class Unprintable:
+    """A key whose `repr` has a line feed, a terminal's escape, a lone surrogate and more."""
+
+    def __repr__(self) -> str:
+        return "two\nlines \x1b[31mred\ud800 \u202eкурица"
+
+
+def test_shown_keys_are_printable(purgatory: DelayedOperationPurgatory) -> None:
+    """A snapshot goes to terminals, logs and pages, line by line."""
+    purgatory.try_complete_else_watch(Request(), [Unprintable()])
+    (group,) = purgatory.snapshot().by_key
+    assert group.name == r"two\nlines \x1b[31mred\ud800 \u202eкурица"
+
+
 def test_keys_are_not_compared(purgatory: DelayedOperationPurgatory) -> None:
     """Keys need no order; that of equals is the tables'."""
     for key in (object(), object(), "a", 1, None):
