@@ -66,7 +66,7 @@ class Feed:
         began_ns = self._clock.now_ns
         try:
             self._history.take()
-        except Exception as error:
+        except BaseException as error:
             log_contained(logger, error, "a sample for the dashboard has failed")
         return (self._clock.now_ns - began_ns) / 1e9 + await self.look()
 
@@ -81,9 +81,10 @@ class Feed:
             began_ns = self._clock.now_ns
             try:
                 found = present(self._shown)
-            except Exception as error:
+            except BaseException as error:
+                # Also SystemExit, as of a key's `repr`: on this thread it ends the server alone.
                 log_contained(logger, error, "a reading for the dashboard has failed")
-                found = {"error": f"the reading has failed: {error}"}
+                found = {"error": f"the reading has failed: {str(error) or type(error).__name__}"}
             took = (self._clock.now_ns - began_ns) / 1e9
             panels = [f"{_json(name)}:{await self._read(name)}" for name in self._panels]
             found["at_ms"] = self._clock.now_ms

@@ -205,6 +205,29 @@ def test_reading_that_fails_is_reported_and_the_next_one_works(
     assert "a sample for the dashboard has failed" in caplog.text
 
 
+@pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt])
+def test_exit_in_the_users_code_does_not_end_the_server(
+    serve: Serve, caplog: pytest.LogCaptureFixture, kind: type[BaseException]
+) -> None:
+    """On its thread there is no program to end: a key's `repr`, for example, has failed."""
+
+    class Exits(ManualPurgatory):
+        exits = True
+
+        def snapshot(self, top: int = 10) -> Any:
+            if self.exits:
+                raise kind
+            return super().snapshot(top)
+
+    purgatory = Exits()
+    dashboard = serve(purgatory)
+    with LivePage(port_of(dashboard.url)) as page:
+        assert page.hello["now"]["error"] == f"the reading has failed: {kind.__name__}"
+        purgatory.exits = False
+        assert "error" not in refreshed(dashboard, page)["now"]
+    assert "a reading for the dashboard has failed" in caplog.text
+
+
 # -- panels and actions
 
 
