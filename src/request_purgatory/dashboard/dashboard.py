@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+import os
 import socket
 import threading
 from collections.abc import Iterable, Sequence
@@ -87,9 +88,9 @@ def _listen(port: int) -> socket.socket:
     try:
         return socket.create_server((LOOPBACK, port))
     except OSError as error:
-        raise InvalidArgumentError(
-            "port", f"free on {LOOPBACK} ({error.strerror})", port
-        ) from error
+        # The error's own text has the address once more.
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        raise InvalidArgumentError("port", f"free on {LOOPBACK} ({reason})", port) from error
 
 
 class Dashboard:
