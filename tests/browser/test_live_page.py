@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from request_purgatory import ManualClock, SystemTimer
+from request_purgatory import DelayedOperation, ManualClock, SystemTimer
 from request_purgatory.dashboard import Dashboard, serve_dashboard
 from request_purgatory.testing import ManualPurgatory
 from tests.browser.conftest import PHONE, OpenPage
@@ -33,6 +33,14 @@ HOSTILE = "<img src=x onerror=document.title='owned'>"
 def never() -> bool:
     """Return False: a condition."""
     return False
+
+
+class Waiting(DelayedOperation):
+    """Waits for nothing."""
+
+    def try_complete(self) -> bool:
+        """Return False."""
+        return False
 
 
 @pytest.fixture
@@ -185,6 +193,30 @@ def test_page_fits_a_phone(dashboard: Dashboard, open_page: OpenPage) -> None:
         assert box["height"] >= 40
         assert box["x"] >= 0
         assert box["x"] + box["width"] <= PHONE["width"]
+
+
+@pytest.mark.parametrize("width", [PHONE["width"], 1280])
+def test_long_names_do_not_widen_the_page(open_page: OpenPage, width: int) -> None:
+    """A name without a space breaks, and the figures beside it stay in view."""
+    purgatory = ManualPurgatory("shop.example.orders.v2." * 12)
+    operation = type("Produce" * 30, (Waiting,), {})(60_000)
+    purgatory.try_complete_else_watch(operation, ["k" * 70])
+    with serve_dashboard(purgatory, interval=NEVER) as dashboard:
+        page = open_page(dashboard.url, viewport={"width": width, "height": 800})
+        expect(page, "#t-pending").to_have_text("1")
+        dashboard.refresh()
+        expect(page, "#c-pending .legend span").to_have_count(1)
+        assert page.evaluate("document.documentElement.scrollWidth") == width
+        page.locator("#c-pending").scroll_into_view_if_needed()
+        picture = page.locator("#c-pending svg").bounding_box()
+        assert picture is not None
+        page.mouse.move(picture["x"] + picture["width"] / 2, picture["y"] + 50)
+        expect(page, "#c-pending .tip").to_be_visible()
+        assert page.evaluate("document.documentElement.scrollWidth") == width
+        for table in page.locator("table:visible").all():
+            box = table.bounding_box()
+            assert box is not None
+            assert box["x"] + box["width"] <= width
 
 
 def test_timers_alone_are_shown_without_purgatories(
