@@ -203,8 +203,8 @@ class Purgatory:
             `timeout`, and otherwise what the future of `hold` raises.
 
         Raises:
-            InvalidArgumentError: The quorum is negative or more than there are futures, or the
-                timeout is negative or not a finite number.
+            InvalidArgumentError: The quorum is negative or more than there are futures, one is no
+                future, or the timeout is negative or not a finite number.
             PurgatoryClosedError: The block was left.
             RuntimeError: The block was not entered, or on another loop or thread.
         """

@@ -105,8 +105,8 @@ class DelayedOperationPurgatory(PurgatoryCore):
             `timeout`, and otherwise what the future of `hold` raises.
 
         Raises:
-            InvalidArgumentError: The quorum is negative or more than there are futures, or the
-                timeout is negative or not a finite number.
+            InvalidArgumentError: The quorum is negative or more than there are futures, one is no
+                future, or the timeout is negative or not a finite number.
             PurgatoryClosedError: The purgatory is closed.
         """
         future: HoldFuture[Quorum] = HoldFuture()

@@ -169,8 +169,12 @@ class QuorumOperation(FutureOperation):
             answer: The future to end.
 
         Raises:
-            InvalidArgumentError: `needed` is negative or more than there are futures.
+            InvalidArgumentError: `needed` is negative or more than there are futures, or one is
+                no future.
         """
+        for each in futures:
+            if not callable(getattr(each, "add_done_callback", None)):
+                raise InvalidArgumentError("futures", "futures or tasks, no coroutines", each)
         super().__init__(timeout_ms, answer)
         self._futures = futures
         self._needed = len(futures) if needed is None else needed

@@ -181,6 +181,22 @@ def test_impossible_quorum_is_refused(purgatory: DelayedOperationPurgatory, quor
     assert purgatory.num_delayed == 0
 
 
+def test_what_is_no_future_is_refused(purgatory: DelayedOperationPurgatory) -> None:
+    """Such as a coroutine, which `asyncio.gather` takes; no other future has a callback then."""
+
+    async def acknowledge() -> None: ...
+
+    coroutine, (ack,) = acknowledge(), futures(1)
+    with pytest.raises(
+        InvalidArgumentError,
+        match=r"futures must be futures or tasks, no coroutines, got <coroutine .*acknowledge",
+    ):
+        purgatory.gather([ack, coroutine], timeout=5)  # type: ignore[list-item]
+    coroutine.close()
+    assert purgatory.num_delayed == 0
+    assert ack._done_callbacks == []
+
+
 def test_future_that_is_done_after_the_close_changes_nothing(
     purgatory: DelayedOperationPurgatory, answers: Answers, caplog: pytest.LogCaptureFixture
 ) -> None:
