@@ -166,6 +166,25 @@ def test_served_cluster_serves_metrics_and_a_live_page(
     assert (process.returncode, printed) == (ExitCode.TERMINATED, "")
 
 
+@pytest.mark.parametrize(
+    ("option", "other"), [("--port", "--control-port"), ("--control-port", "--port")]
+)
+def test_taken_port_names_the_options_that_choose_another(option: str, other: str) -> None:
+    """The default ports are those of a Kafka that may run on the same machine."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        ran = subprocess.run(
+            [*SERVE[:-4], option, port, other, "0"],
+            capture_output=True,
+            text=True,
+            timeout=TIME_LIMIT,
+            check=False,
+        )
+    assert (ran.returncode, ran.stdout) == (ExitCode.FAILED, "")
+    assert port in ran.stderr
+    assert ran.stderr.endswith("; --port and --control-port choose others, 0 free ones\n")
+
+
 def test_page_at_a_taken_port_is_refused() -> None:
     """Before the cluster is announced."""
     with socket.create_server(("127.0.0.1", 0)) as taken:

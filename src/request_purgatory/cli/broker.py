@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import inspect
 import re
 import signal
@@ -48,6 +49,9 @@ def describe_failure(error: Exception) -> tuple[ExitCode, str]:
         return ExitCode.MISSING_DEPENDENCY, str(error)
     if isinstance(error, (InvalidArgumentError, ControllerError)):
         return ExitCode.BAD_INPUT, str(error)
+    if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
+        options = "--port and --control-port choose others, 0 free ones"
+        return ExitCode.FAILED, f"{str(error).strip()}; {options}"
     if isinstance(error, (PurgatoryError, OSError)):
         return ExitCode.FAILED, str(error)
     return ExitCode.FAILED, f"{type(error).__name__}: {error}\n(-v shows the traceback)"
