@@ -22,6 +22,8 @@ source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 exclude_patterns = ["_build", "_templates"]
 templates_path = ["_templates"]
 html_theme = "furo"
+html_static_path = ["_static"]
+html_css_files = ["code.css"]
 html_title = "request-purgatory"
 html_show_copyright = False
 # Single backticks in docstrings are code, as in Markdown.
