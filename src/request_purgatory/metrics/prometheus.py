@@ -67,7 +67,7 @@ def _families(
         yield _family(instrument, "purgatory", purgatories)
     waits = HistogramMetricFamily("purgatory_wait_seconds", WAIT.text, labels=["purgatory"])
     for purgatory, metrics in purgatories.items():
-        waits.add_metric([purgatory], _buckets(metrics), WAIT.value(metrics))
+        waits.add_metric([_label(purgatory)], _buckets(metrics), WAIT.value(metrics))
     yield waits
     for instrument in OF_TIMERS:
         yield _family(instrument, "timer", timers)
@@ -80,8 +80,13 @@ def _family(instrument: Instrument, label: str, readings: Mapping[str, object]) 
     kind = CounterMetricFamily if instrument.is_counter else GaugeMetricFamily
     family = kind(name, instrument.text, labels=[label])
     for labelled, metrics in readings.items():
-        family.add_metric([labelled], instrument.value(metrics))
+        family.add_metric([_label(labelled)], instrument.value(metrics))
     return family
+
+
+def _label(name: str) -> str:
+    """Return a name as UTF-8 can have it: one lone surrogate would end the whole reading."""
+    return name.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _buckets(metrics: PurgatoryMetrics) -> list[tuple[str, float]]:

@@ -296,6 +296,13 @@ def test_metrics_are_served_by_the_library(
     assert limits == [*(2**index / 1000 for index in range(31)), math.inf]
 
 
+def test_name_that_no_encoding_has_is_escaped(registry: CollectorRegistry) -> None:
+    """As one from a file name may be: the other purgatories are exported, too."""
+    with DelayedOperationPurgatory("half \ud800", reaper=False):
+        page = generate_latest(registry).decode()
+    assert r'purgatory_pending{purgatory="half \\ud800"} 0.0' in page
+
+
 def test_build_is_exported(registry: CollectorRegistry) -> None:
     """So a service that runs the slow, interpreted build by accident is seen."""
     build = "compiled" if __compiled__ else "interpreted"
