@@ -15,6 +15,7 @@ interpreted. Environment variables:
 from __future__ import annotations
 
 import os
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -142,6 +143,17 @@ def extensions() -> list[Extension]:
     return modules
 
 
+def readme() -> str:
+    """Return the README as a package index shows it, which has no other files of the repository.
+
+    Pictures among them are left out, and links to them become text: the project has no address
+    yet that they could point to.
+    """
+    text = Path("README.md").read_text(encoding="utf-8")
+    text = re.sub(r"^!\[[^]]*\]\((?!https?:)[^)]*\)\n\n?", "", text, flags=re.MULTILINE)
+    return re.sub(r"\[([^]]*)\]\((?!https?:|#)[^)]*\)", r"\1", text)
+
+
 def warn(error: BaseException) -> None:
     """Print to stderr why the core stays interpreted."""
     print(
@@ -215,6 +227,8 @@ def main() -> None:
         ext_modules=modules,
         cmdclass={"build_ext": BuildCompiled, "bdist_wheel": BuildWheel},
         options=options,
+        long_description=readme(),
+        long_description_content_type="text/markdown",
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -57,6 +58,7 @@ def test_wheel_without_a_compiler_says_so(checkout: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = {name for name in archive.namelist() if ".dist-info/" not in name}
         about = archive.read(f"request_purgatory-{version}.dist-info/WHEEL").decode()
+        metadata = archive.read(f"request_purgatory-{version}.dist-info/METADATA").decode()
     assert "Root-Is-Purelib: true" in about
     built_from = {".pyx", ".pxd", ".h"}
     sources = {path.relative_to(checkout / "src") for path in (checkout / "src").rglob("*.*")}
@@ -66,6 +68,10 @@ def test_wheel_without_a_compiler_says_so(checkout: Path) -> None:
         if path.suffix not in built_from and ".egg-info" not in path.parts[0]
     }
     assert names == wanted
+    readme = metadata.partition("\n\n")[2]
+    assert readme.startswith("# request-purgatory\n")
+    links = re.findall(r"\]\(([^)]*)\)", readme)
+    assert [link for link in links if not link.startswith(("https:", "#"))] == []
 
 
 def test_source_distribution_has_what_its_tests_need(checkout: Path) -> None:
