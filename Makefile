@@ -26,7 +26,7 @@ FAST := not jvm and not slow
 CORE_TESTS := tests/unit tests/model
 # What the interpreted build can't do otherwise than the compiled one is tested on the latter alone.
 INTERPRETED_TESTS := $(CORE_TESTS) --ignore tests/unit/aio/test_cpython.py --ignore tests/unit/aio/test_examples.py \
-	--ignore tests/unit/test_readme.py --ignore tests/unit/test_published.py --ignore tests/unit/test_doctests.py \
+	--ignore tests/unit/test_published.py --ignore tests/unit/test_doctests.py \
 	--ignore tests/unit/test_leftovers.py
 # The core's modules in the report of `make coverage`: neither the commands nor the fixtures for users.
 CORE_FILES := --include 'src/request_purgatory/*.py,src/request_purgatory/_native/*,src/request_purgatory/dashboard/*,src/request_purgatory/metrics/*,src/request_purgatory/purgatory/*,src/request_purgatory/timer/*' \
