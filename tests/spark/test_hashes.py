@@ -1,0 +1,50 @@
+"""Spark's hash functions in Python, against Spark."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from request_purgatory.pipeline.spark.hashes import SEED, int_with_hash, xxhash64
+
+_LETTERS = "aZ0 \0éß€文😀"
+
+
+def test_strings_have_the_hashes_that_spark_gives_them(spark: SparkSession) -> None:
+    """Of every length around the steps of the function, and in any mixture of lengths."""
+    draw = random.Random(3)
+    texts = ["".join(draw.choices(_LETTERS, k=size)) for size in [*range(140), *range(40)]]
+    texts.append("long" * 5_000)
+    draw.shuffle(texts)
+    pairs = list(zip(texts, reversed(texts), strict=True))
+    rows = [(number, *pair) for number, pair in enumerate(pairs)]
+    hashed = (
+        spark
+        .createDataFrame(rows, "number int, first string, second string")
+        .select("number", F.xxhash64("first").alias("one"), F.xxhash64("first", "second"))
+        .orderBy("number")
+        .collect()
+    )
+    # A slice, whose buffers begin before it and end after it.
+    first = pa.array(["before", *texts, "after"]).slice(1, len(texts))
+    ones = xxhash64(first, np.full(len(texts), SEED))
+    assert ones.view(np.int64).tolist() == [row[1] for row in hashed]
+    twos = xxhash64(pa.array(texts[::-1]), ones)
+    assert twos.view(np.int64).tolist() == [row[2] for row in hashed]
+    assert xxhash64(pa.array([], pa.string()), np.zeros(0, np.uint64)).tolist() == []
+    for text, one in zip(texts, ones, strict=True):
+        assert xxhash64(pa.array([text]), np.full(1, SEED)).tolist() == [one]
+
+
+def test_integer_with_a_hash_is_the_one_that_spark_hashes_to_it(spark: SparkSession) -> None:
+    """For the numbers of shards, and for all other hashes."""
+    draw = random.Random(4)
+    wanted = [*range(300), 65_535, 2**31 - 1, -(2**31), -1]
+    wanted += [draw.randrange(-(2**31), 2**31) for _ in range(300)]
+    rows = [(number, int_with_hash(number)) for number in wanted]
+    hashed = spark.createDataFrame(rows, "wanted int, found int").select("wanted", F.hash("found"))
+    assert [tuple(row) for row in hashed.collect()] == [(number, number) for number in wanted]
