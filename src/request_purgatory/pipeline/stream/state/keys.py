@@ -83,9 +83,9 @@ class KeyedEvents:
         order = np.lexsort((amount, us, number))
         number, self.us, amount = number[order], us[order], amount[order]
         self.initial = initial
-        numbers = np.arange(len(initial.key))
-        self.starts: Ints = np.searchsorted(number, numbers, side="left")
-        self.ends: Ints = np.searchsorted(number, numbers, side="right")
+        counts = np.bincount(number, minlength=len(initial.key))
+        self.ends: Ints = np.cumsum(counts)
+        self.starts: Ints = self.ends - counts
         position = np.arange(len(number))
         counts = initial.count[number] + (position - self.starts[number] + 1)
         self.running: list[Floats] = [

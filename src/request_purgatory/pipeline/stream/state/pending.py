@@ -142,29 +142,34 @@ class Generation:
         rows = np.flatnonzero(affected)
         if not len(rows):
             return RESULT_SCHEMA.empty_table(), Generation.empty()
-        chosen = self.requests.take(pa.array(rows)).combine_chunks()
         at = np.searchsorted(rows, request)
-        needed, counts = numpy_column(chosen, "left"), np.bincount(at, minlength=len(rows))
+        needed, arrived_us, deadline_us = (
+            numpy_column(self.requests, name)[rows]
+            for name in ("left", "arrived_us", "deadline_us")
+        )
+        counts = np.bincount(at, minlength=len(rows))
         left = (needed - counts).astype(np.int32)
         # What is needed of no keys is met at the arrival.
-        met_us = np.where(needed == 0, numpy_column(chosen, "arrived_us"), NEVER)
+        met_us = np.where(needed == 0, arrived_us, NEVER)
         is_met = (needed > 0) & (left <= 0)
         in_order = times[np.lexsort((times, at))]
         met_us[is_met] = in_order[(np.cumsum(counts) - counts + needed - 1)[is_met]]
 
-        deadline_us = numpy_column(chosen, "deadline_us")
         completed = met_us <= deadline_us
         ended = completed | (deadline_us <= watermark_us)
         outcomes = _outcomes(
-            chosen.filter(pa.array(ended)),
+            self._take(rows[ended]),
             np.where(completed, met_us, deadline_us)[ended],
             completed[ended],
         )
         self.alive[rows] = False
         if ended.all():
             return outcomes, Generation.empty()
-        changed = _with_left(chosen, left).filter(pa.array(~ended))
+        changed = _with_left(self._take(rows[~ended]), left[~ended])
         return outcomes, Generation(changed, self._unsatisfied_pairs(rows[~ended], satisfied))
+
+    def _take(self, rows: Ints) -> pa.Table:
+        return self.requests.take(pa.array(rows)).combine_chunks()
 
     def _unsatisfied_pairs(self, rows: Ints, satisfied: Ints) -> Pairs:
         """Return the pairs of the requests `rows` without the `satisfied` ones."""
