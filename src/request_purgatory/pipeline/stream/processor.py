@@ -96,14 +96,16 @@ class ShardProcessor(StatefulProcessor):
         Args:
             key: the shard's number.
             timerValues: Spark's clock and watermark.
-            expiredTimerInfo: the timer.
+            expiredTimerInfo: the timer, which Spark deletes afterwards.
 
         Yields:
             One row with a blob of results.
         """
-        yield from self._step({}, timerValues.getCurrentWatermarkInMs())
+        yield from self._step({}, timerValues.getCurrentWatermarkInMs(), has_expired=True)
 
-    def _step(self, inputs: dict[str, list[pa.Table]], watermark_ms: int) -> Iterator[pd.DataFrame]:
+    def _step(
+        self, inputs: dict[str, list[pa.Table]], watermark_ms: int, *, has_expired: bool = False
+    ) -> Iterator[pd.DataFrame]:
         store = ShardStore(SparkBlobStore(self._state), use_local_cache=True)
         shard = Shard(
             store,
@@ -112,7 +114,7 @@ class ShardProcessor(StatefulProcessor):
         )
         # Spark's watermark is 0 until there is one.
         result = shard.step(inputs, watermark_ms * 1000 if watermark_ms > 0 else NO_WATERMARK_US)
-        self._set_timer(store, result, watermark_ms)
+        self._set_timer(store, result, watermark_ms, has_expired=has_expired)
         self._add_changes(store, result)
         store.save()
         yield pd.DataFrame({"blob": [to_blob(pa.concat_tables(result.tables).combine_chunks())]})
@@ -134,11 +136,13 @@ class ShardProcessor(StatefulProcessor):
         for kind, change in changes.items():
             result.tables.append(result_rows(kind=kind, waited_ms=pa.array([float(change)])))
 
-    def _set_timer(self, store: ShardStore, result: StepResult, watermark_ms: int) -> None:
+    def _set_timer(
+        self, store: ShardStore, result: StepResult, watermark_ms: int, *, has_expired: bool
+    ) -> None:
         """Move the shard's timer to the time at which it is due next."""
         before = store.head.get("timer_ms")
         # Rounded up, because the watermark is in whole milliseconds. At least one millisecond ahead
-        # of the watermark, because Spark has already checked the timers up to it.
+        # of the watermark, because everything up to it has been done.
         after = (
             None
             if result.next_due_us is None
@@ -146,7 +150,9 @@ class ShardProcessor(StatefulProcessor):
         )
         if before == after:
             return
-        if before is not None and before > watermark_ms:
+        # Spark looks for expired timers after a batch's rows. One that is due now is deleted as
+        # well: it would only step the shard a second time.
+        if before is not None and not has_expired:
             self._handle.deleteTimer(before)
         if after is not None:
             self._handle.registerTimer(after)
