@@ -79,7 +79,7 @@ def _request_checks(rows: pa.RecordBatch) -> Iterator[_Check]:
         "unknown quantifier",
         lambda text: text not in QUANTIFIERS and not _WHOLE_NUMBER.fullmatch(text),
     )
-    yield from _values(rows, quantifier, "quorum below 1", lambda text: _quorum(text) == 0)
+    yield from _values(rows, quantifier, "quorum below 1", lambda text: quorum_of(text) == 0)
     too_many = _quorum_exceeds_keys(rows)
     if too_many is not None:
         yield "quorum of more keys than the request has", too_many
@@ -121,7 +121,7 @@ def _values(
         yield reason, np.array(bad)[column.indices.to_numpy()]
 
 
-def _quorum(quantifier: str | None) -> int | None:
+def quorum_of(quantifier: str | None) -> int | None:
     """Return the number that a quantifier is, None for others; less than 1 becomes 0."""
     if quantifier is None or not _WHOLE_NUMBER.fullmatch(quantifier):
         return None
@@ -134,7 +134,7 @@ def _quorum(quantifier: str | None) -> int | None:
 def _quorum_exceeds_keys(rows: pa.RecordBatch) -> Bools | None:
     """Return which requests need more keys than they have; None if there is no quorum."""
     column = rows.column("quantifier")
-    quorums = np.array([_quorum(text) or 0 for text in column.dictionary.to_pylist()], dtype=int)
+    quorums = np.array([quorum_of(text) or 0 for text in column.dictionary.to_pylist()], dtype=int)
     if not quorums.any():
         return None
     needed: Ints = quorums[column.indices.to_numpy()]

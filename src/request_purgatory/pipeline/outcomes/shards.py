@@ -128,7 +128,7 @@ def pack_batches(
         Rows of `PACKED_SCHEMA`, of this kind and of the kind "rejects".
     """
     for table in _buffered(batches):
-        rows = _encoded_rows(table, kind)
+        rows = encoded_rows(table, kind)
         reasons = reject_reasons(rows, kind)
         if reasons is not None:
             is_bad = reasons.is_valid()
@@ -153,7 +153,7 @@ def _buffered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
         yield pa.Table.from_batches(waiting)
 
 
-def _encoded_rows(table: pa.Table, kind: str) -> pa.RecordBatch:
+def encoded_rows(table: pa.Table, kind: str) -> pa.RecordBatch:
     """Return rows in one chunk, with dictionaries in place of columns with few values."""
     columns = {name: _one_chunk(table.column(name)) for name in INPUT_SCHEMAS[kind].names}
     for name in ENCODED[kind]:

@@ -131,7 +131,7 @@ class ShardStore:
         self.head["next"] += 1
         for part, table in parts.items():
             table = table.combine_chunks()
-            blob = to_blob(table)
+            blob = to_blob(table, stored=True)
             segment["bytes"] += len(blob)
             self._blobs.put(_blob_name(kind, segment, part), blob)
             if self._cache is not None:
