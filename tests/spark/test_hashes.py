@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from request_purgatory.pipeline.spark.hashes import SEED, int_with_hash, xxhash64
+from request_purgatory.pipeline.stream.packing import shard_labels
 
 _LETTERS = "aZ0 \0éß€文😀"
 
@@ -48,3 +49,21 @@ def test_integer_with_a_hash_is_the_one_that_spark_hashes_to_it(spark: SparkSess
     rows = [(number, int_with_hash(number)) for number in wanted]
     hashed = spark.createDataFrame(rows, "wanted int, found int").select("wanted", F.hash("found"))
     assert [tuple(row) for row in hashed.collect()] == [(number, number) for number in wanted]
+
+
+def test_shards_go_round_the_partitions(spark: SparkSession) -> None:
+    """With any number of shards and partitions, and no label is one of uneven shards."""
+    for shards, partitions in ((2, 2), (4, 4), (8, 2), (16, 4), (16, 200), (7, 3)):
+        rows = [(label,) for label in shard_labels(shards, even=True)]
+        counts = (
+            spark
+            .createDataFrame(rows, "label int")
+            .groupBy(F.pmod(F.hash("label"), F.lit(partitions)))
+            .count()
+            .collect()
+        )
+        sizes = [row["count"] for row in counts]
+        assert len(sizes) == min(shards, partitions)
+        assert max(sizes) - min(sizes) <= 1
+    assert shard_labels(3, even=False) == (0, 1, 2)
+    assert all(not 0 <= label < 65_536 for label in shard_labels(65_536, even=True))

@@ -15,11 +15,11 @@ import pytest
 
 from request_purgatory.pipeline.outcomes.shards import INPUT_SCHEMAS
 from request_purgatory.pipeline.spark.hashes import SEED, xxhash64
-from request_purgatory.pipeline.stream.packing import Packer
+from request_purgatory.pipeline.stream.packing import Packer, shard_labels
 from request_purgatory.pipeline.stream.state import rows
 from request_purgatory.pipeline.traces.importers.row_checks import CORRUPT, RAW
 
-SHARDS = 4
+LABELS = shard_labels(4, even=True)
 AT_US = 1_700_000_000_000_000
 
 
@@ -52,7 +52,7 @@ def pack(
     if described:
         schema = schema.append(pa.field(CORRUPT, pa.string())).append(pa.field(RAW, pa.string()))
     batch = pa.RecordBatch.from_pylist(found, schema)
-    packer = Packer(kind, SHARDS, by_key=by_key, file_columns=())
+    packer = Packer(kind, LABELS, by_key=by_key, file_columns=())
     return [
         row | {"blob": rows.from_blob(row["blob"]).to_pylist()}
         for packed in packer([batch, batch.slice(0, 0)])
@@ -84,7 +84,7 @@ def test_requests_are_packed_as_their_shard_stores_them() -> None:
     by_id = {row["request_id"]: row | {"shard": p["shard"]} for p in packed for row in p["blob"]}
     assert len(by_id) == sum(len(row["blob"]) for row in packed) == len(found)
     for name, row in by_id.items():
-        assert row["shard"] == hashed(row["host"]) % SHARDS
+        assert row["shard"] == LABELS[hashed(row["host"]) % len(LABELS)]
         assert row["id"] == hashed(row["host"], name)
         assert row["deadline_us"] - row["arrived_us"] == 1_000_000
     x, y, z = (hashed("a", key) for key in "xyz")
@@ -115,7 +115,7 @@ def test_events_are_packed_with_their_names() -> None:
     by_key = pack(rows.EVENTS, [event(key=key) for key in "uvwxyz"], by_key=True)
     for row in by_key:
         for packed_event in row["blob"]:
-            assert row["shard"] == packed_event["key"] % SHARDS
+            assert row["shard"] == LABELS[packed_event["key"] % len(LABELS)]
     assert len(by_key) > 1
 
 
@@ -128,7 +128,7 @@ def test_unusable_rows_are_packed_apart_and_tell_no_time() -> None:
         request("worse", host=None, arrived_at=late) | {CORRUPT: "malformed row", RAW: "a;b"},
     ]
     rejects, good = pack(rows.REQUESTS, found, described=True)
-    assert (rejects["kind"], rejects["shard"]) == (rows.REJECTS, 0)
+    assert (rejects["kind"], rejects["shard"]) == (rows.REJECTS, LABELS[0])
     assert [row["request_id"] for row in good["blob"]] == ["good"]
     assert rejects["event_us"] == good["event_us"] == AT_US
     assert [row["reason"] for row in rejects["blob"]] == ["negative timeout", "malformed row"]
@@ -169,6 +169,6 @@ def test_request_routed_by_key_has_exactly_one() -> None:
     ]
     rejects, good = pack(rows.REQUESTS, found, by_key=True)
     assert [row["request_id"] for row in good["blob"]] == ["one"]
-    assert good["shard"] == hashed("a", "x") % SHARDS
+    assert good["shard"] == LABELS[hashed("a", "x") % len(LABELS)]
     reason = "not exactly one watch key (route by key)"
     assert [row["reason"] for row in rejects["blob"]] == [reason, reason, "null watch_keys"]

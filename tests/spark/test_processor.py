@@ -7,11 +7,15 @@ from typing import Any
 
 import pandas as pd
 import pyarrow as pa
+import pytest
 
 from request_purgatory.pipeline.stream.processor import COUNTS, ShardProcessor
 from request_purgatory.pipeline.stream.state import rows
+from request_purgatory.pipeline.stream.state.layout import StateLayoutError
 from tests.model.naive_trace import TraceEvent, TraceRequest
 from tests.spark.test_shard import event_rows, request_rows
+
+LABEL = -1_693_959_553
 
 
 class SparkTask:
@@ -21,12 +25,12 @@ class SparkTask:
     up after the rows of the batch, and each is deleted once it has been handled.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, label: int = LABEL) -> None:
         self.timers: set[int] = set()
         self.steps = 0
-        self._key = (0,)
+        self._label = (label,)
         self._blobs: dict[tuple[str], tuple[str]] = {}
-        self.processor = ShardProcessor(key_retention_ms=0, max_shard_mb=100)
+        self.processor = ShardProcessor(labels=(LABEL,), key_retention_ms=0, max_shard_mb=100)
         self.processor.init(self)
 
     def getMapState(self, *_: Any) -> Any:  # noqa: N802 - the names are Spark's
@@ -54,9 +58,9 @@ class SparkTask:
         if inputs:
             packed = [(kind, rows.to_blob(table)) for kind, table in inputs.items()]
             frame = pd.DataFrame(packed, columns=["kind", "blob"])
-            frames += self.processor.handleInputRows(self._key, iter([frame]), now)
+            frames += self.processor.handleInputRows(self._label, iter([frame]), now)
         for at_ms in sorted(at_ms for at_ms in self.timers if at_ms <= watermark_ms):
-            frames += self.processor.handleExpiredTimer(self._key, now, SimpleNamespace())
+            frames += self.processor.handleExpiredTimer(self._label, now, SimpleNamespace())
             self.timers.remove(at_ms)
         self.steps += len(frames)
         found = [row for frame in frames for row in pa.Table.from_pandas(frame).to_pylist()]
@@ -111,3 +115,11 @@ def test_due_shard_without_rows_is_stepped_by_its_timer() -> None:
     assert (task.counts["completed"], task.counts["pending_change"]) == (1, -1)
     assert task.counts["state_change"] < 0
     assert (task.steps, task.timers) == (4, set())
+
+
+def test_state_of_a_shard_that_the_stream_does_not_have_is_an_error() -> None:
+    """As that of a checkpoint of version 0.1.0, whose labels are the shards' numbers."""
+    task = SparkTask(label=0)
+    task.batch(0, {rows.REQUESTS: request_rows([waiting("first", 5_000)])})
+    with pytest.raises(StateLayoutError, match=r"a shard with the label 0, .* even_shards=False"):
+        task.batch(8_000)

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import time
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -29,6 +30,7 @@ from request_purgatory.pipeline.stream.checkpoint import (
 )
 from request_purgatory.pipeline.stream.endpoints import clock_ticks
 from request_purgatory.pipeline.stream.endpoints.address import AddressOptions, parse_endpoints
+from request_purgatory.pipeline.stream.processor import STATE_NAME
 from request_purgatory.pipeline.stream.progress import BatchProgress
 from request_purgatory.pipeline.stream.run import DrainError, StreamPlan, run_stream
 from request_purgatory.pipeline.stream.state.layout import STATE_VERSION
@@ -211,6 +213,43 @@ def test_restarted_stream_keeps_its_partitions_and_reports_what_is_pending(
     assert batches[0].pending > pending // 2
     assert batches[-1].pending == 0
     assert written_outcomes(tmp_path) == expected_outcomes(trace)
+
+
+@pytest.mark.slow
+def test_checkpoint_of_version_0_1_0_keeps_its_shards(
+    streaming: SparkSession, tmp_path: Path
+) -> None:
+    """Its record does not say how shards are spread, and Spark knows them by their numbers."""
+    trace = stream_trace(hosts=4, requests=2_000)
+    write_trace(tmp_path, trace, files=2)
+    later = {
+        name: (tmp_path / name / "001.parquet").rename(tmp_path / f"{name}.parquet")
+        for name in ("requests", "events")
+    }
+    chosen = plan(
+        tmp_path, settings=StreamSettings(shards=4, watermark_delay_ms=20), available_now=True
+    )
+    identities = chosen.endpoints.identities(streaming) | {"ticks": FOLDER_TICKS}
+    assert require_compatible_checkpoint(chosen.checkpoint, chosen.settings, identities)
+    file = chosen.checkpoint / "purgatory-stream.json"
+    record = json.loads(file.read_text())
+    del record["even_shards"]
+    file.write_text(json.dumps(record | {"state_version": 3}))
+    run_stream(streaming, chosen, lambda batch: None)
+    stored = (
+        streaming.read
+        .format("statestore")
+        .option("stateVarName", STATE_NAME)
+        .load(str(chosen.checkpoint))
+    )
+    numbers = {row["shard"] for row in stored.select("key.shard").distinct().collect()}
+    assert numbers
+    assert numbers <= {0, 1, 2, 3}
+    for name, moved in later.items():
+        moved.rename(tmp_path / name / "001.parquet")
+    run_stream(streaming, replace(chosen, available_now=False, drain=True), lambda batch: None)
+    assert written_outcomes(tmp_path) == expected_outcomes(trace)
+    assert json.loads(file.read_text())["even_shards"] is False
 
 
 def test_drain_after_a_kill_ends_all_requests(streaming: SparkSession, tmp_path: Path) -> None:
@@ -405,6 +444,15 @@ def test_checkpoint_is_resumed_only_with_compatible_settings(tmp_path: Path) -> 
     file.write_text(json.dumps(record | {"state_version": 2}))
     require_compatible_checkpoint(tmp_path / "checkpoint", StreamSettings(), endpoints)
     assert json.loads(file.read_text())["state_version"] == STATE_VERSION
+    # What is not recorded was so before it was.
+    assert json.loads(file.read_text())["even_shards"] is True
+    record = {name: value for name, value in record.items() if name != "even_shards"}
+    for _ in range(2):
+        file.write_text(json.dumps(record | {"state_version": 3}))
+        assert not require_compatible_checkpoint(
+            tmp_path / "checkpoint", StreamSettings(), endpoints
+        )
+        record = json.loads(file.read_text())
     file.write_text("{")
     with pytest.raises(CheckpointError, match=r"purgatory-stream\.json: damaged"):
         require_compatible_checkpoint(tmp_path / "checkpoint", StreamSettings(), endpoints)

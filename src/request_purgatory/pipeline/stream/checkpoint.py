@@ -27,7 +27,7 @@ class CheckpointError(ValueError):
 
 def require_compatible_checkpoint(
     folder: Path, settings: StreamSettings, endpoints: dict[str, Any]
-) -> None:
+) -> bool:
     """Check that a checkpoint was made with these settings and endpoints, and record them.
 
     Args:
@@ -35,6 +35,9 @@ def require_compatible_checkpoint(
         settings: the stream's settings.
         endpoints: identities of the stream's inputs and output, by name; and, as `ticks`,
             FOLDER_TICKS or CLOCK_TICKS.
+
+    Returns:
+        `even_shards` of `delayed_operations`: false for a checkpoint that version 0.1.0 began.
 
     Raises:
         CheckpointError: the folder is not a stream's checkpoint; its state has a layout that this
@@ -45,6 +48,7 @@ def require_compatible_checkpoint(
         "state_version": STATE_VERSION,
         "settings": _recorded(settings),
         "endpoints": endpoints,
+        "even_shards": True,
     }
     if file.exists():
         try:
@@ -55,6 +59,7 @@ def require_compatible_checkpoint(
                 "choose another checkpoint and another output"
             ) from error
         _require_equal(folder, recorded, requested)
+        requested["even_shards"] = recorded.get("even_shards", False)
     elif folder.is_dir() and any(folder.iterdir()):
         raise CheckpointError(
             f"{folder}: not a checkpoint of a purgatory stream, and not empty; choose another "
@@ -62,6 +67,7 @@ def require_compatible_checkpoint(
         )
     folder.mkdir(parents=True, exist_ok=True)
     write_json(file, requested)
+    return bool(requested["even_shards"])
 
 
 def _recorded(settings: StreamSettings) -> dict[str, Any]:

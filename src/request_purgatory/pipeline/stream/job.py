@@ -10,7 +10,7 @@ from pyspark.sql import types as T  # noqa: N812
 
 from request_purgatory.errors import InvalidArgumentError
 from request_purgatory.pipeline.spark.session import require_stream_settings
-from request_purgatory.pipeline.stream.packing import Packer
+from request_purgatory.pipeline.stream.packing import Packer, shard_labels
 from request_purgatory.pipeline.stream.processor import (
     STEPPED,
     ShardProcessor,
@@ -92,6 +92,7 @@ def delayed_operations(
     *,
     settings: StreamSettings | None = None,
     ticks: DataFrame | None = None,
+    even_shards: bool = True,
 ) -> DataFrame:
     """Return how every request of a stream ends, by the same rules as `batch_outcomes`.
 
@@ -107,6 +108,8 @@ def delayed_operations(
         ticks: a streaming DataFrame with a column `at TIMESTAMP`. A row states that, apart from the
             watermark delay, neither input will have further rows before that time. So the
             watermark advances even while an input is quiet.
+        even_shards: whether shards are spread evenly over Spark's partitions. False resumes a
+            checkpoint of version 0.1.0. (`run_stream` knows by itself.)
 
     Returns:
         A streaming DataFrame of `results.RESULTS`. Late and rejected rows have the `kind` "late".
@@ -120,8 +123,9 @@ def delayed_operations(
     """
     settings = settings or StreamSettings()
     require_stream_settings(requests.sparkSession)
+    labels = shard_labels(settings.shards, even=even_shards)
     packed = [
-        _packed(table, schema, kind, settings, ticks)
+        _packed(table, schema, kind, labels, settings, ticks)
         for table, schema, kind in (
             (requests, REQUESTS, rows.REQUESTS),
             (events, EVENTS, rows.EVENTS),
@@ -132,6 +136,7 @@ def delayed_operations(
     )
     marked = packed[0].unionByName(packed[1]).select("shard", "kind", "blob", never_late)
     processor = ShardProcessor(
+        labels=labels,
         key_retention_ms=settings.key_retention_ms,
         max_shard_mb=settings.max_shard_mb,
     )
@@ -145,6 +150,7 @@ def _packed(
     table: DataFrame,
     schema: T.StructType,
     kind: str,
+    labels: tuple[int, ...],
     settings: StreamSettings,
     ticks: DataFrame | None,
 ) -> DataFrame:
@@ -158,7 +164,7 @@ def _packed(
     metadata = (table.schema[SOURCE].metadata or {}) if SOURCE in described else {}
     packer = Packer(
         kind,
-        settings.shards,
+        labels,
         by_key=settings.route == BY_KEY,
         file_columns=tuple(metadata.get(FILE_COLUMNS, schema.names)),
     )

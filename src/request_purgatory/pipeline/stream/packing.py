@@ -19,7 +19,7 @@ from request_purgatory.pipeline.outcomes.condition import Bools, Ints
 from request_purgatory.pipeline.outcomes.results import DEFAULT_TYPE, rows_as_json
 from request_purgatory.pipeline.outcomes.shards import encoded_rows
 from request_purgatory.pipeline.spark.arrow_times import batch_to_micros
-from request_purgatory.pipeline.spark.hashes import SEED, Words, xxhash64
+from request_purgatory.pipeline.spark.hashes import SEED, Words, int_with_hash, xxhash64
 from request_purgatory.pipeline.spark.worker_gc import freeze_imported_objects
 from request_purgatory.pipeline.stream.state import rows
 from request_purgatory.pipeline.traces.importers.row_checks import CORRUPT, RAW, SOURCE
@@ -30,19 +30,33 @@ from request_purgatory.pipeline.traces.schema import AGGREGATES
 _ALL, _ANY = 0, -1
 
 
+def shard_labels(shards: int, *, even: bool) -> tuple[int, ...]:
+    """Return the number by which Spark knows each shard: it groups blobs by it, and stores state.
+
+    Spark sends a label to the partition `hash(label) mod partitions`. So the labels 0, 1, 2 and so
+    on are spread by chance: of 4 shards in 4 partitions, two partitions have none.
+
+    Args:
+        shards: the number of shards.
+        even: whether the hashes of the labels are 0, 1, 2 and so on, so that the shards go round
+            the partitions.
+    """
+    return tuple(int_with_hash(shard) if even else shard for shard in range(shards))
+
+
 @dataclass(frozen=True)
 class Packer:
     """Checks the rows of one input, and packs them into a blob for each shard.
 
     Attributes:
         kind: `rows.REQUESTS` or `rows.EVENTS`.
-        shards: the number of shards.
+        labels: of the shards; see `shard_labels`.
         by_key: whether a row's shard is chosen by its key, and not by its host.
         file_columns: the columns that the Parquet files named by the column `SOURCE` must have.
     """
 
     kind: str
-    shards: int
+    labels: tuple[int, ...]
     by_key: bool
     file_columns: tuple[str, ...]
 
@@ -75,7 +89,7 @@ class Packer:
             is_bad = reasons.is_valid()
             # An unusable row may lack the columns that decide its shard. Any shard can report it.
             rejects = _rejects(batch.filter(is_bad), found.filter(is_bad), reasons.filter(is_bad))
-            packed.append((0, rows.REJECTS, rows.to_blob(rejects)))
+            packed.append((self.labels[0], rows.REJECTS, rows.to_blob(rejects)))
             found = found.filter(pc.invert(is_bad))
         if found.num_rows:
             if self.kind == rows.REQUESTS:
@@ -83,13 +97,14 @@ class Packer:
             else:
                 good, shard_hashes, event_us = self._event_columns(found)
             # Spark's `pmod` of the hash as a signed number.
-            shards = shard_hashes.view(np.int64) % self.shards
+            shards = shard_hashes.view(np.int64) % len(self.labels)
             packed += [
-                (shard, self.kind, blob) for shard, blob in rows.blobs_by_shard(good, shards)
+                (self.labels[shard], self.kind, blob)
+                for shard, blob in rows.blobs_by_shard(good, shards)
             ]
-        numbers, kinds, blobs = zip(*packed, strict=True)
+        labels, kinds, blobs = zip(*packed, strict=True)
         return pa.record_batch(
-            [numbers, kinds, blobs, [event_us] * len(packed)], schema=rows.PACKED_SCHEMA
+            [labels, kinds, blobs, [event_us] * len(packed)], schema=rows.PACKED_SCHEMA
         )
 
     def _reasons(self, batch: pa.RecordBatch, found: pa.RecordBatch) -> pa.Array:

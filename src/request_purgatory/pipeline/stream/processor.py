@@ -22,6 +22,7 @@ from request_purgatory.pipeline.spark.arrow_times import (
     micros_schema,
 )
 from request_purgatory.pipeline.spark.worker_gc import freeze_imported_objects
+from request_purgatory.pipeline.stream.state.layout import StateLayoutError
 from request_purgatory.pipeline.stream.state.rows import RESULT_SCHEMA, from_blob
 from request_purgatory.pipeline.stream.state.shard import NO_WATERMARK_US, Shard, StepResult
 from request_purgatory.pipeline.stream.state.store import ShardStore
@@ -85,9 +86,12 @@ class ShardProcessor(StatefulProcessor):
     The timer is set to the event time at which something of the shard is due next.
     """
 
-    def __init__(self, *, key_retention_ms: int, max_shard_mb: int) -> None:
+    def __init__(
+        self, *, labels: tuple[int, ...], key_retention_ms: int, max_shard_mb: int
+    ) -> None:
         # The driver makes one processor for each start of a stream.
         self._start = secrets.token_hex(8)
+        self._labels = frozenset(labels)
         self._key_retention_ms = key_retention_ms
         self._max_shard_mb = max_shard_mb
 
@@ -103,7 +107,7 @@ class ShardProcessor(StatefulProcessor):
         """Step a shard that has rows.
 
         Args:
-            key: the shard's number.
+            key: the shard's label.
             rows: frames of `rows.PACKED_SCHEMA`.
             timerValues: Spark's clock and watermark.
 
@@ -122,13 +126,23 @@ class ShardProcessor(StatefulProcessor):
         """Step a shard whose timer the watermark has reached, after the rows of the same batch.
 
         Args:
-            key: the shard's number.
+            key: the shard's label.
             timerValues: Spark's clock and watermark.
             expiredTimerInfo: the timer, which Spark deletes afterwards.
 
         Yields:
             Rows of `STEPPED`.
+
+        Raises:
+            StateLayoutError: this stream has no such shard.
         """
+        (label,) = key
+        if label not in self._labels:
+            raise StateLayoutError(
+                f"the state has a shard with the label {label}, and this stream has none: the "
+                "checkpoint is of another number of shards, or of version 0.1.0, which resumes "
+                "with even_shards=False"
+            )
         yield from self._step({}, timerValues.getCurrentWatermarkInMs(), has_expired=True)
 
     def _step(

@@ -134,7 +134,9 @@ def run_stream(
     identities = plan.endpoints.identities(spark)
     plan.endpoints.read(spark)
     ticks = FOLDER_TICKS if plan.idle_timeout is None else CLOCK_TICKS
-    require_compatible_checkpoint(plan.checkpoint, plan.settings, identities | {"ticks": ticks})
+    even_shards = require_compatible_checkpoint(
+        plan.checkpoint, plan.settings, identities | {"ticks": ticks}
+    )
     require_workers(spark, plan.checkpoint)
     require_driver_python(spark)
     own = session_beside(spark, local_checkpoint_settings(spark))
@@ -142,10 +144,10 @@ def run_stream(
     listener = ProgressListener(on_batch)
     own.streams.addListener(listener)
     try:
-        _run_query(own, plan, listener, should_stop)
+        _run_query(own, plan, listener, should_stop, even_shards=even_shards)
         if plan.drain and not should_stop():
             _end_time(plan)
-            watermark = _run_query(own, plan, listener, should_stop)
+            watermark = _run_query(own, plan, listener, should_stop, even_shards=even_shards)
             if not should_stop():
                 _require_drained(plan, watermark, listener.pending)
     finally:
@@ -188,6 +190,8 @@ def _run_query(
     plan: StreamPlan,
     listener: ProgressListener,
     should_stop: Callable[[], object],
+    *,
+    even_shards: bool,
 ) -> str:
     """Run the query once, until it ends or is stopped.
 
@@ -200,7 +204,9 @@ def _run_query(
         if plan.idle_timeout is None
         else clock_ticks(spark, plan.idle_timeout)
     )
-    results = delayed_operations(requests, events, settings=plan.settings, ticks=ticks)
+    results = delayed_operations(
+        requests, events, settings=plan.settings, ticks=ticks, even_shards=even_shards
+    )
     trigger: dict[str, Any] = {"processingTime": f"{plan.trigger_interval} seconds"}
     if plan.available_now or plan.drain:
         trigger = {"availableNow": True}

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
@@ -104,7 +104,7 @@ def read_stream_state(spark: SparkSession, checkpoint: str | Path) -> DataFrame:
     name, blob = F.col("user_map_key.name"), F.col("user_map_value.blob")
     is_needed = name.rlike(rf"^({HEAD}|({pending.KIND}|{key_history.KIND})-\d+-rows)$")
     blobs = stored.select(
-        F.col("key.shard").alias("shard"),
+        _shard_number(F.col("key.shard")).alias("shard"),
         name.alias("name"),
         F.octet_length(blob).cast("bigint").alias("bytes"),
         F.when(is_needed, blob).alias("blob"),
@@ -117,6 +117,14 @@ def read_stream_state(spark: SparkSession, checkpoint: str | Path) -> DataFrame:
     return described.select([
         columns.get(name, F.col(name)).alias(name) for name in SHARD_STATE.names
     ])
+
+
+def _shard_number(label: Column) -> Column:
+    """Return a shard's number; see `packing.shard_labels`.
+
+    No label of `even` shards is among the labels of the others, up to this number of shards.
+    """
+    return F.when(label.between(0, 65_535), label).otherwise(F.hash(label))
 
 
 def _find_operator(spark: SparkSession, location: str, checkpoint: str) -> Row:

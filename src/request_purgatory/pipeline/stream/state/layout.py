@@ -10,6 +10,7 @@ a migration beforehand, whatever the size of its state.
 | 3 | requests ahead of the watermark: `needed`, a number, in place of `every`, a flag |
 |   | pending requests: `left` counts the keys that are needed, not all unsatisfied ones; without |
 |   | `every` and `latest_us` |
+| 4 | the labels by which Spark knows the shards; tables as before |
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import pyarrow.compute as pc
 
 #: The layout of a shard's state: names of blobs, keys of the head and of segments, and columns of
 #: tables. A change gets the next number, and a function in `upgrade`.
-STATE_VERSION = 3
+STATE_VERSION = 4
 #: The earliest layout that can be read; also of heads and segments without a number, which the code
 #: of this layout wrote. (Some code of layout 3 did so, too. Their columns tell them apart.)
 OLDEST_VERSION = 2

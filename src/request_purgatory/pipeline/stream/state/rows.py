@@ -69,7 +69,7 @@ RESULT_SCHEMA = pa.schema({
     "kind": pa.string(),
 })
 
-#: A blob on its way to its shard: `event_us`
+#: A blob on its way to its shard: `shard` is the number by which Spark knows the shard, `event_us`
 #: the time of the last good row that was packed with it, in microseconds since the epoch, or null.
 PACKED_SCHEMA = pa.schema({
     "shard": pa.int32(),
