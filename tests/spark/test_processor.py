@@ -60,7 +60,8 @@ class SparkTask:
             frame = pd.DataFrame(packed, columns=["kind", "blob"])
             frames += self.processor.handleInputRows(self._label, iter([frame]), now)
         for at_ms in sorted(at_ms for at_ms in self.timers if at_ms <= watermark_ms):
-            frames += self.processor.handleExpiredTimer(self._label, now, SimpleNamespace())
+            expired = SimpleNamespace(getExpiryTimeInMs=lambda at_ms=at_ms: at_ms)
+            frames += self.processor.handleExpiredTimer(self._label, now, expired)
             self.timers.remove(at_ms)
         self.steps += len(frames)
         found = [row for frame in frames for row in pa.Table.from_pandas(frame).to_pylist()]

@@ -143,10 +143,14 @@ class ShardProcessor(StatefulProcessor):
                 "checkpoint is of another number of shards, or of version 0.1.0, which resumes "
                 "with even_shards=False"
             )
-        yield from self._step({}, timerValues.getCurrentWatermarkInMs(), has_expired=True)
+        yield from self._step(
+            {},
+            timerValues.getCurrentWatermarkInMs(),
+            expired_ms=expiredTimerInfo.getExpiryTimeInMs(),
+        )
 
     def _step(
-        self, inputs: dict[str, list[pa.Table]], watermark_ms: int, *, has_expired: bool = False
+        self, inputs: dict[str, list[pa.Table]], watermark_ms: int, *, expired_ms: int | None = None
     ) -> Iterator[pd.DataFrame]:
         store = ShardStore(SparkBlobStore(self._state), use_local_cache=True)
         shard = Shard(
@@ -156,7 +160,7 @@ class ShardProcessor(StatefulProcessor):
         )
         # Spark's watermark is 0 until there is one.
         result = shard.step(inputs, watermark_ms * 1000 if watermark_ms > 0 else NO_WATERMARK_US)
-        self._set_timer(store, result, watermark_ms, has_expired=has_expired)
+        self._set_timer(store, result, watermark_ms, expired_ms)
         tables = [RESULT_SCHEMA.empty_table(), *result.tables]
         results = pa.concat_tables(tables)
         counts = _count_results(results) | self._changes(store, result)
@@ -179,7 +183,7 @@ class ShardProcessor(StatefulProcessor):
         }
 
     def _set_timer(
-        self, store: ShardStore, result: StepResult, watermark_ms: int, *, has_expired: bool
+        self, store: ShardStore, result: StepResult, watermark_ms: int, expired_ms: int | None
     ) -> None:
         """Move the shard's timer to the time at which it is due next."""
         before = store.head.get("timer_ms")
@@ -194,7 +198,7 @@ class ShardProcessor(StatefulProcessor):
             return
         # Spark looks for expired timers after a batch's rows. One that is due now is deleted as
         # well: it would only step the shard a second time.
-        if before is not None and not has_expired:
+        if before not in (None, expired_ms):
             self._handle.deleteTimer(before)
         if after is not None:
             self._handle.registerTimer(after)
