@@ -6,14 +6,16 @@ import base64
 import json
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from request_purgatory.pipeline.stream.state.layout import STATE_VERSION, StateLayoutError
+from request_purgatory.pipeline.stream.state.rows import REQUEST_SCHEMA, REQUESTS
 from request_purgatory.pipeline.stream.state.shard import Shard
 from request_purgatory.pipeline.stream.state.store import MemoryBlobStore, ShardStore
-from tests.model.naive_trace import outcome
+from tests.model.naive_trace import TraceRequest, outcome
 from tests.spark.layout_fixtures import FOLDER, STOPS, history
-from tests.spark.test_shard import END_US, ShardHarness
+from tests.spark.test_shard import END_US, ShardHarness, request_rows
 
 STORED = json.loads((FOLDER / "layout_2.json").read_text(encoding="utf-8"))
 
@@ -66,6 +68,29 @@ def test_stored_shards_have_pending_requests_and_rows_ahead_of_the_watermark() -
         assert kinds == {"head", "requests", "events", "pending", "keys", "ids"}
         assert stop["pending"] > 5
     assert len(STORED[-1]["ended"]) > 100
+
+
+def test_rows_that_spark_had_described_are_read_like_others() -> None:
+    """Until layout 3, rows ahead of the watermark had the names and nulls of Spark's Arrow."""
+    rows = request_rows([
+        TraceRequest("r", 5_000_000, 100, ["k1", "k2"], "count", 1.0, "all"),
+    ]).select(REQUEST_SCHEMA.names)
+    hashes = pa.list_(pa.field("element", pa.int64(), nullable=False))
+    described = [
+        field.with_type(hashes) if field.name == "keys" else field.with_nullable(False)
+        for field in REQUEST_SCHEMA
+    ]
+    stream = ShardHarness()
+    store = ShardStore(stream.blobs)
+    span = {"first_us": 5_000_000, "last_us": 5_000_000}
+    store.add_segment(REQUESTS, metadata=span, rows=rows.cast(pa.schema(described)))
+    store.segments(REQUESTS)[0]["layout"] = 3
+    store.save()
+    stream.step(1_000_000, [TraceRequest("s", 6_000_000, 100, ["k3"], "count", 1.0, "all")], [])
+    (old, new) = ShardStore(stream.blobs).segments(REQUESTS)
+    assert (old["layout"], new["layout"]) == (3, STATE_VERSION)
+    stream.step(END_US)
+    assert set(stream.ended()) == {"r", "s"}
 
 
 def test_state_of_a_newer_layout_is_refused() -> None:

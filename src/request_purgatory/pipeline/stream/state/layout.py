@@ -10,7 +10,8 @@ a migration beforehand, whatever the size of its state.
 | 3 | requests ahead of the watermark: `needed`, a number, in place of `every`, a flag |
 |   | pending requests: `left` counts the keys that are needed, not all unsatisfied ones; without |
 |   | `every` and `latest_us` |
-| 4 | the labels by which Spark knows the shards; tables as before |
+| 4 | the labels by which Spark knows the shards; rows ahead of the watermark: fields that may be |
+|   | null, and lists of `item`, where Spark had fields that may not, and lists of `element` |
 """
 
 from __future__ import annotations
@@ -50,7 +51,9 @@ def upgrade(table: pa.Table, layout: int) -> pa.Table:
         table: as it was written.
         layout: the layout of the code that wrote it, which must be readable.
     """
-    return _from_layout_2(table) if layout < 3 else table
+    if layout < 3:
+        table = _from_layout_2(table)
+    return _without_spark_fields(table) if layout < 4 else table
 
 
 def _from_layout_2(table: pa.Table) -> pa.Table:
@@ -66,3 +69,14 @@ def _from_layout_2(table: pa.Table) -> pa.Table:
     # A pending request without `every` needs one key: with a satisfied one it would have ended.
     left = pc.if_else(every, table.column("left"), one)
     return table.set_column(names.index("left"), "left", left).drop_columns(["every", "latest_us"])
+
+
+def _without_spark_fields(table: pa.Table) -> pa.Table:
+    fields = [
+        pa.field(
+            field.name,
+            pa.list_(field.type.value_type) if pa.types.is_list(field.type) else field.type,
+        )
+        for field in table.schema
+    ]
+    return table.cast(pa.schema(fields))
