@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-Words = np.ndarray[Any, np.dtype[np.uint64]]
+from request_purgatory.pipeline.spark.hashes import Words, words_of
+
 Ints = np.ndarray[Any, np.dtype[np.int64]]
 
 # Odd numbers with bits all over, which are those of xxHash.
@@ -38,19 +39,9 @@ def hash_strings(strings: pa.Array, seeds: Words) -> Words:
     Returns:
         The hashes.
     """
-    _, offsets, data = strings.buffers()
-    count = len(strings)
-    if not count:
+    if not len(strings):
         return np.zeros(0, dtype=np.uint64)
-    ends = np.frombuffer(offsets, dtype=np.int32)[strings.offset : strings.offset + count + 1]
-    first, last = int(ends[0]), int(ends[-1])
-    # One word at every byte, also at the last ones.
-    text = np.zeros(last - first + _WORD_BYTES, dtype=np.uint8)
-    if last > first:
-        text[: last - first] = np.frombuffer(data, dtype=np.uint8)[first:last]
-    words = np.ndarray((last - first + 1,), dtype="<u8", buffer=text, strides=(1,))
-    at = ends[:-1] - first
-    left = np.diff(ends)
+    words, at, left = words_of(strings)
     hashes: Words = _mixed(left.astype(np.uint64) + seeds)
     # The first words of all strings are mixed in, then the second words of those that have one.
     longer = None

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 Words = np.ndarray[Any, np.dtype[np.uint64]]
 _Ints = np.ndarray[Any, np.dtype[np.int64]]
+_Sizes = np.ndarray[Any, np.dtype[np.int32]]
 
 #: The seed of the first column of `xxhash64`. The hash of a column is the seed of the next one.
 SEED = np.uint64(42)
@@ -45,19 +46,10 @@ def xxhash64(strings: pa.StringArray, seeds: Words) -> Words:
     Returns:
         The hashes, whose bits as a signed number are Spark's bigint.
     """
-    count = len(strings)
-    if not count:
+    if not len(strings):
         return np.zeros(0, dtype=np.uint64)
-    _, offsets, data = strings.buffers()
-    ends = np.frombuffer(offsets, dtype=np.int32)[strings.offset : strings.offset + count + 1]
-    first, last = int(ends[0]), int(ends[-1])
-    # One little-endian word at every byte, also at the last ones.
-    text = np.zeros(last - first + _WORD_BYTES, dtype=np.uint8)
-    if last > first:
-        text[: last - first] = np.frombuffer(data, dtype=np.uint8)[first:last]
-    words = np.ndarray((last - first + 1,), dtype="<u8", buffer=text, strides=(1,))
-    at, lengths = (ends[:-1] - first).astype(np.int64), np.diff(ends).astype(np.int64)
-
+    words, *places = words_of(strings)
+    at, lengths = (numbers.astype(np.int64) for numbers in places)
     hashes: Words = seeds + _P5
     long = np.flatnonzero(lengths >= _STRIPE_BYTES)
     if len(long):
@@ -84,6 +76,27 @@ def xxhash64(strings: pa.StringArray, seeds: Words) -> Words:
         hashes *= prime
     hashes ^= hashes >> np.uint64(32)
     return hashes
+
+
+def words_of(strings: pa.StringArray) -> tuple[Words, _Sizes, _Sizes]:
+    """Return the text of strings as words.
+
+    Args:
+        strings: at least one string.
+
+    Returns:
+        The little-endian word of 8 bytes at each byte of the text, where zeros follow the text;
+        where each string begins; and their numbers of bytes.
+    """
+    _, offsets, data = strings.buffers()
+    begin, end = strings.offset, strings.offset + len(strings)
+    ends = np.frombuffer(offsets, dtype=np.int32)[begin : end + 1]
+    first, last = int(ends[0]), int(ends[-1])
+    text = np.zeros(last - first + _WORD_BYTES, dtype=np.uint8)
+    if last > first:
+        text[: last - first] = np.frombuffer(data, dtype=np.uint8)[first:last]
+    words: Words = np.ndarray((last - first + 1,), dtype="<u8", buffer=text, strides=(1,))
+    return words, ends[:-1] - np.int32(first), np.diff(ends)
 
 
 def _some(chosen: np.ndarray[Any, np.dtype[np.bool_]]) -> Any:
