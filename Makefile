@@ -119,7 +119,7 @@ types: $(VENV)/.types ## mypy --strict
 	$(BIN)/mypy -p benchmarks
 
 docs: $(VENV)/.docs $(INTERPRETED)/.copied ## the documentation, into build/docs; warnings are errors
-	@rm -rf docs/reference/generated
+	@rm -rf docs/reference/generated build/docs
 	PYTHONPATH=$(INTERPRETED) $(BIN)/sphinx-build -q -W --keep-going -b html docs build/docs
 	$(BIN)/python tools/check_site.py build/docs
 	@echo "documentation: build/docs/index.html"
