@@ -11,7 +11,7 @@ requests or events of one shard, as one binary value.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -179,7 +179,9 @@ def _pack_rows(rows: pa.RecordBatch, kind: str, sharding: Sharding) -> pa.Record
     number = hosts.indices.to_numpy()
     seeds = host_hashes[number]
     if kind == "requests":
-        columns["watch_keys"], first_keys = _hash_watch_keys(columns["watch_keys"], seeds)
+        columns["watch_keys"], first_keys = hash_watch_keys(
+            columns["watch_keys"], seeds, hash_strings
+        )
         types = columns["request_type"]
         columns["request_type"] = pa.DictionaryArray.from_arrays(
             types.indices, pc.fill_null(types.dictionary, DEFAULT_TYPE)
@@ -277,18 +279,21 @@ def unpack(packed: pa.Table, kind: str) -> pa.Table:
     return pa.Table.from_batches(batches, schema)
 
 
-def _hash_watch_keys(watch_keys: pa.ListArray, seeds: Words) -> tuple[pa.ListArray, Words]:
+def hash_watch_keys(
+    watch_keys: pa.ListArray, seeds: Words, hash_of: Callable[[pa.Array, Words], Words]
+) -> tuple[pa.ListArray, Words]:
     """Hash all watch keys.
 
     Args:
         watch_keys: A list of strings for each request; null is an empty list.
         seeds: The hash of each request's host.
+        hash_of: Returns the hashes of strings with these seeds.
 
     Returns:
         The lists of hashes, and the first hash of each request, or its seed without keys.
     """
     lengths = np.asarray(pc.fill_null(pc.list_value_length(watch_keys), 0), dtype=np.int64)
-    hashes = hash_strings(watch_keys.flatten().cast(pa.string()), np.repeat(seeds, lengths))
+    hashes = hash_of(watch_keys.flatten().cast(pa.string()), np.repeat(seeds, lengths))
     ends = np.cumsum(lengths)
     offsets = np.concatenate([[0], ends]).astype(np.int32)
     first_keys = seeds.copy()

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from request_purgatory.pipeline.outcomes.column_checks import quorum_of, reject_reasons
 from request_purgatory.pipeline.outcomes.condition import Bools, Ints
 from request_purgatory.pipeline.outcomes.results import DEFAULT_TYPE, rows_as_json
-from request_purgatory.pipeline.outcomes.shards import encoded_rows
+from request_purgatory.pipeline.outcomes.shards import encoded_rows, hash_watch_keys
 from request_purgatory.pipeline.spark.arrow_times import batch_to_micros
 from request_purgatory.pipeline.spark.hashes import SEED, Words, int_with_hash, xxhash64
 from request_purgatory.pipeline.spark.worker_gc import freeze_imported_objects
@@ -127,7 +127,11 @@ class Packer:
         """
         hosts = _host_hashes(found)
         needed = _values(found.column("quantifier"), _needed, np.int32)
-        keys, first_keys = _hash_watch_keys(found.column("watch_keys"), hosts, needed > 0)
+        keys, first_keys = hash_watch_keys(found.column("watch_keys"), hosts, xxhash64)
+        is_quorum = needed > 0
+        if is_quorum.any():
+            # With a number, a key that is listed several times counts once.
+            keys = _distinct(keys, is_quorum)
         # "all" needs as many as there are, "any" needs one.
         needed = np.where(needed == _ALL, np.diff(keys.offsets.to_numpy()), abs(needed))
         arrived_us = found.column("arrived_at").to_numpy()
@@ -143,7 +147,7 @@ class Packer:
             "request_type": types.cast(pa.string()),
             "arrived_us": arrived_us,
             "deadline_us": arrived_us + timeout_us,
-            "keys": keys,
+            "keys": pa.ListArray.from_arrays(keys.offsets, keys.values.view(pa.int64())),
             "aggregate": _values(found.column("aggregate"), _aggregate, np.int8),
             "threshold": found.column("threshold"),
             "needed": needed.astype(np.int32),
@@ -212,33 +216,15 @@ def _needed(quantifier: str | None) -> int:
     return {"all": _ALL, "any": _ANY}.get(quantifier or "", quorum_of(quantifier) or _ALL)
 
 
-def _hash_watch_keys(
-    watch_keys: pa.ListArray, hosts: Words, is_quorum: Bools
-) -> tuple[pa.ListArray, Words]:
-    """Hash all watch keys.
-
-    Args:
-        watch_keys: a list of keys for each request.
-        hosts: the hash of each request's host.
-        is_quorum: for which requests a key that is listed several times counts once.
-
-    Returns:
-        The lists of hashes, and the first hash of each request; without keys, that of its host.
-    """
-    lengths = pc.list_value_length(watch_keys).to_numpy()
+def _distinct(keys: pa.ListArray, chosen: Bools) -> pa.ListArray:
+    """Return the lists of hashes, without repetitions in the chosen ones."""
+    lengths = np.diff(keys.offsets.to_numpy())
     parent = np.repeat(np.arange(len(lengths)), lengths)
-    hashes = xxhash64(watch_keys.flatten().cast(pa.string()), hosts[parent])
-    starts = np.cumsum(lengths) - lengths
-    first = hosts.copy()
-    first[lengths > 0] = hashes[starts[lengths > 0]]
-    if np.any(is_quorum & (lengths > 1)):
-        by_key = np.lexsort((hashes, parent))
-        is_again = np.zeros(len(hashes), dtype=bool)
-        is_again[by_key[1:]] = (np.diff(parent[by_key]) == 0) & (
-            hashes[by_key[1:]] == hashes[by_key[:-1]]
-        )
-        kept = ~(is_again & is_quorum[parent])
-        hashes, parent = hashes[kept], parent[kept]
-        lengths = np.bincount(parent, minlength=len(lengths))
-    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
-    return pa.ListArray.from_arrays(pa.array(offsets), pa.array(hashes.view(np.int64))), first
+    hashes = keys.values.to_numpy()
+    order = np.lexsort((hashes, parent))
+    is_again = np.zeros(len(hashes), dtype=bool)
+    is_again[order[1:]] = (np.diff(parent[order]) == 0) & (np.diff(hashes[order]) == 0)
+    kept = ~(is_again & chosen[parent])
+    counts = np.bincount(parent[kept], minlength=len(lengths))
+    offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+    return pa.ListArray.from_arrays(pa.array(offsets), pa.array(hashes[kept]))
