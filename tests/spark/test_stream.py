@@ -62,6 +62,14 @@ def plan(folder: Path, **options: Any) -> StreamPlan:
     return StreamPlan(found, folder / "checkpoint", **options)
 
 
+def hold_back(folder: Path, file: str) -> dict[str, Path]:
+    """Move a file of requests and one of events aside, and return where they are."""
+    return {
+        name: (folder / name / file).rename(folder / f"{name}.parquet")
+        for name in ("requests", "events")
+    }
+
+
 def outcomes(spark: SparkSession, folder: Path) -> list[Any]:
     """Return the outcomes that the stream wrote, in order."""
     found = spark.read.parquet(str(folder / "out" / "kind=outcomes")).select(*OUTCOMES.names)
@@ -193,10 +201,7 @@ def test_restarted_stream_keeps_its_partitions_and_reports_what_is_pending(
     """A changed number of partitions has no effect; the number of pending requests starts anew."""
     trace = stream_trace(hosts=4, requests=4_000)
     write_trace(tmp_path, trace, files=4)
-    later = {
-        name: (tmp_path / name / "003.parquet").rename(tmp_path / f"{name}.parquet")
-        for name in ("requests", "events")
-    }
+    later = hold_back(tmp_path, "003.parquet")
     chosen = StreamSettings(shards=4, watermark_delay_ms=20)
     batches: list[BatchProgress] = []
     streaming.conf.set("spark.sql.shuffle.partitions", "2")
@@ -222,10 +227,7 @@ def test_checkpoint_of_version_0_1_0_keeps_its_shards(
     """Its record does not say how shards are spread, and Spark knows them by their numbers."""
     trace = stream_trace(hosts=4, requests=2_000)
     write_trace(tmp_path, trace, files=2)
-    later = {
-        name: (tmp_path / name / "001.parquet").rename(tmp_path / f"{name}.parquet")
-        for name in ("requests", "events")
-    }
+    later = hold_back(tmp_path, "001.parquet")
     chosen = plan(
         tmp_path, settings=StreamSettings(shards=4, watermark_delay_ms=20), available_now=True
     )
