@@ -153,9 +153,8 @@ def _outcomes(side: str, data: StreamData, requests: DataFrame, events: DataFram
         return _joined(data, requests, events)
     if side == peers.STREAM_TIMERS:
         return _timed(requests, events)
-    streamed = delayed_operations(
-        requests, events, settings=StreamSettings(shards=_SHARDS, watermark_delay_ms=_DELAY_MS)
-    )
+    settings = StreamSettings(shards=_SHARDS, watermark_delay_ms=_DELAY_MS)
+    streamed = delayed_operations(requests, events, settings=settings, even_shards=True)
     return streamed.select("host", "request_id", "arrived_at", "ended_at", "outcome")
 
 

@@ -92,7 +92,7 @@ def delayed_operations(
     *,
     settings: StreamSettings | None = None,
     ticks: DataFrame | None = None,
-    even_shards: bool = True,
+    even_shards: bool = False,
 ) -> DataFrame:
     """Return how every request of a stream ends, by the same rules as `batch_outcomes`.
 
@@ -108,8 +108,9 @@ def delayed_operations(
         ticks: a streaming DataFrame with a column `at TIMESTAMP`. A row states that, apart from the
             watermark delay, neither input will have further rows before that time. So the
             watermark advances even while an input is quiet.
-        even_shards: whether shards are spread evenly over Spark's partitions. False resumes a
-            checkpoint of version 0.1.0. (`run_stream` knows by itself.)
+        even_shards: whether shards are spread evenly over Spark's partitions, which is faster. A
+            checkpoint keeps the value that it began with, which is False for those of version
+            0.1.0. (`run_stream` knows by itself.)
 
     Returns:
         A streaming DataFrame of `results.RESULTS`. Late and rejected rows have the `kind` "late".

@@ -140,8 +140,7 @@ class ShardProcessor(StatefulProcessor):
         if label not in self._labels:
             raise StateLayoutError(
                 f"the state has a shard with the label {label}, and this stream has none: the "
-                "checkpoint is of another number of shards, or of version 0.1.0, which resumes "
-                "with even_shards=False"
+                "checkpoint began with another number of shards, or another even_shards"
             )
         yield from self._step(
             {},
