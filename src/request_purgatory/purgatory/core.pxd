@@ -32,7 +32,7 @@ cdef class PurgatoryCore(OperationHost):
     cdef bint _reaper_unstarted
     cdef object __weakref__
 
-    @cython.locals(completed=bint, counted=bint, now_ns=longlong)
+    @cython.locals(completed=bint, counted=bint, now_ns=longlong, now_ms=longlong)
     cpdef bint try_complete_else_watch(self, DelayedOperation operation, watch_keys) except -1
 
     @cython.final
@@ -40,7 +40,21 @@ cdef class PurgatoryCore(OperationHost):
     cdef bint _count_in(self, DelayedOperation operation, long long now_ms) except -1
 
     @cython.final
-    cdef _start_timeout(self, DelayedOperation operation, long long start_ms)
+    @cython.locals(delay_ms=longlong)
+    cdef _start_timeout(self, DelayedOperation operation, long long entered_ms, long long start_ms)
+
+    @cython.final
+    cdef _add_to_timer(self, DelayedOperation operation, long long start_ms)
+
+    @cython.final
+    cdef _follow_renewals(self, DelayedOperation operation, long long entered_ms, long long delay_ms)
+
+    @cython.final
+    @cython.locals(timer=SystemTimer)
+    cdef _move_in_timer(self, DelayedOperation operation, long long start_ms)
+
+    @cython.locals(entered_ms=longlong, delay_ms=longlong)
+    cpdef _ran_early(self, DelayedOperation operation)
 
     @cython.final
     cdef bint _withdraw(self, DelayedOperation operation) except -1
@@ -48,7 +62,7 @@ cdef class PurgatoryCore(OperationHost):
     @cython.final
     cdef bint _abandon(self, DelayedOperation operation, error, bint counted) except -1
 
-    @cython.locals(now_ns=longlong)
+    @cython.locals(now_ns=longlong, now_ms=longlong, timeout_ms=longlong)
     cpdef bint renew(self, DelayedOperation operation, timeout) except -1
 
     cdef _defer_purge(self, DelayedOperation operation)

@@ -29,6 +29,7 @@ from request_purgatory.purgatory.watch_table import WatcherList, WatchShard, Wat
 from request_purgatory.timer.clock_thread import ClockThread
 from request_purgatory.timer.interface import Timer
 from request_purgatory.timer.timer import SystemTimer
+from request_purgatory.timer.task import whole_ms
 
 logger = logging.getLogger("request_purgatory.purgatory")
 
@@ -159,8 +160,9 @@ class PurgatoryCore(OperationHost):
             # A clock may be anything. So it is read, as all that may raise, before the counts.
             now_ns = self._clock.read_ns()
             counted = True
-            if self._count_in(operation, primitives.floor_ms(now_ns)):
-                self._start_timeout(operation, primitives.ceil_ms(now_ns))
+            now_ms = primitives.floor_ms(now_ns)
+            if self._count_in(operation, now_ms):
+                self._start_timeout(operation, now_ms, primitives.ceil_ms(now_ns))
                 if self._closed and self._withdraw(operation):
                     raise PurgatoryClosedError(self.name)
         except BaseException as error:
@@ -187,21 +189,72 @@ class PurgatoryCore(OperationHost):
             self._request_purge()
         return True
 
-    def _start_timeout(self, operation: DelayedOperation, start_ms: int) -> None:
+    def _start_timeout(self, operation: DelayedOperation, entered_ms: int, start_ms: int) -> None:
         """Add the operation to the timer; expire it at once if it has no timeout."""
-        if operation.timer_delay_ms <= 0:
+        delay_ms = operation.timer_delay_ms
+        if delay_ms <= 0:
             # The timer would contain what the callbacks raise; here it reaches the caller.
             operation._expire(primitives.LIMIT)
             return
-        if self._wheel_timer is not None and not linked_list.is_linked(operation):
+        self._add_to_timer(operation, start_ms)
+        self._follow_renewals(operation, entered_ms, delay_ms)
+        if self._hides and operation._state == states.PENDING:
+            hiding.hide(operation)  # No other thread runs between the look and this.
+
+    def _add_to_timer(self, operation: DelayedOperation, start_ms: int) -> None:
+        """Add the operation to the timer, or move it there, with a timeout from about now on."""
+        if self._wheel_timer is not None:
             self._wheel_timer.add_from(operation, start_ms)
         else:
             self.timer.add(operation)
         if operation._state != states.PENDING:
             # An end between the last look and the adding found nothing in the timer to remove.
             operation.remove_from_timer()
-        elif self._hides:
-            hiding.hide(operation)  # No other thread runs between the look and this.
+
+    def _move_in_timer(self, operation: DelayedOperation, start_ms: int) -> None:
+        """Add the operation to the timer, or move it there, with its timeout from then on."""
+        if isinstance(self.timer, SystemTimer):
+            timer: SystemTimer = self.timer
+            timer.add_from(operation, start_ms)
+        else:
+            self.timer.add(operation)
+
+
+    def _follow_renewals(self, operation: DelayedOperation, entered_ms: int, delay_ms: int) -> None:
+        """Move the operation in the timer as long as it was renewed since it was added.
+
+        Another thread's renewal may come between a deadline and its addition to the timer, and be
+        undone there. So each thread looks after its own addition, and the last one finds the last
+        renewal. An operation that has ended meanwhile leaves the timer.
+
+        Args:
+            operation: One that was added to the timer.
+            entered_ms: The start of the timeout that it was added for.
+            delay_ms: The timeout that it was added for.
+        """
+        while operation._entered_ms != entered_ms or operation.timer_delay_ms != delay_ms:
+            entered_ms = operation._entered_ms
+            delay_ms = operation.timer_delay_ms
+            self._move_in_timer(operation, entered_ms + 1)
+    def _ran_early(self, operation: DelayedOperation) -> None:
+        """Put an operation back that the timer has run before its deadline.
+
+        A renewal was undone in the timer, and its thread has not looked yet or found no memory.
+        """
+        # 0.8's delay queue has an entry for each renewal: that of the last one is still there.
+        if not isinstance(self.timer, SystemTimer) or linked_list.is_linked(operation):
+            return
+        entered_ms = operation._entered_ms
+        delay_ms = operation.timer_delay_ms
+        try:
+            self._move_in_timer(operation, entered_ms + 1)
+            self._follow_renewals(operation, entered_ms, delay_ms)
+        except TimerClosedError:
+            pass  # `close` cancels it.
+        except MemoryError:
+            # The deadline is beyond the wheels that there are. The next tick, which is early as
+            # well, needs no further wheel.
+            self._move_in_timer(operation, self._now_ms() + 1 - operation.timer_delay_ms)
 
     def _withdraw(self, operation: DelayedOperation) -> bool:
         """Cancel the operation and remove it from every list.
@@ -210,6 +263,23 @@ class PurgatoryCore(OperationHost):
             True if this call ended it.
         """
         cancelled = operation._end(states.CANCELLED, 0)
+
+    def _follow_renewals(self, operation: DelayedOperation, entered_ms: int, delay_ms: int) -> None:
+        """Move the operation in the timer as long as it was renewed since it was added.
+
+        Another thread's renewal may come between a deadline and its addition to the timer, and be
+        undone there. So each thread looks after its own addition, and the last one finds the last
+        renewal. An operation that has ended meanwhile leaves the timer.
+
+        Args:
+            operation: One that was added to the timer.
+            entered_ms: The start of the timeout that it was added for.
+            delay_ms: The timeout that it was added for.
+        """
+        while operation._entered_ms != entered_ms or operation.timer_delay_ms != delay_ms:
+            entered_ms = operation._entered_ms
+            delay_ms = operation.timer_delay_ms
+            self._move_in_timer(operation, entered_ms + 1)
         self._table.drop_watches(operation)
         return cancelled
 
@@ -248,24 +318,23 @@ class PurgatoryCore(OperationHost):
         """
         if operation._purgatory is not self:
             raise InvalidArgumentError("operation", f"one of purgatory {self.name!r}", operation)
-        timeout_ms = timeout_to_ms(timeout)
+        timeout_ms = whole_ms("timeout_ms", timeout_to_ms(timeout))
         now_ns = self._clock.read_ns()
         # The deadline first: a timer that comes to the operation now finds it renewed.
-        if not operation._renew(primitives.floor_ms(now_ns), timeout_ms):
+        if not operation._renew(now_ms, timeout_ms):
             return False
         try:
-            self.timer.add(operation)
+            self._add_to_timer(operation, primitives.ceil_ms(now_ns))
+            self._follow_renewals(operation, now_ms, timeout_ms)
         except TimerClosedError:
             return False  # `close` cancels it.
-        if operation._state != states.PENDING:
-            operation.remove_from_timer()
-            return False
-        return True
+        return operation._state == states.PENDING
 
     def discard(self, operation: DelayedOperation) -> bool:
         """Cancel an operation and remove it from every watcher list at once.
 
         What its `on_cancellation` raises is logged and counted.
+        now_ms = primitives.floor_ms(now_ns)
 
         Returns:
             True if this call ended the operation.

@@ -18,6 +18,7 @@ cdef class OperationHost:
     cpdef _operation_ended(self, DelayedOperation operation, int state)
     cpdef _callback_failed(self, DelayedOperation operation, error)
     cpdef long long _now_ms(self) except? -1
+    cpdef _ran_early(self, DelayedOperation operation)
     cpdef _callbacks_ran(self, DelayedOperation operation, long long began_ms)
 
 
@@ -50,7 +51,7 @@ cdef class DelayedOperation(TimerTask):
 
     @cython.final
     @cython.locals(pending=bint)
-    cdef bint _renew(self, long long now_ms, object timeout_ms) except -1
+    cdef bint _renew(self, long long now_ms, long long timeout_ms) noexcept
 
     @cython.final
     cdef void _count_try(self) noexcept

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 from request_purgatory._native import hiding, primitives, states
 from request_purgatory.errors import NotCompletedError, NotificationLoopError
-from request_purgatory.timer.task import TimerTask, whole_ms
+from request_purgatory.timer.task import TimerTask
 
 #: How an operation ended.
 Outcome: TypeAlias = Literal["completed", "expired", "cancelled"]
@@ -75,6 +75,10 @@ class OperationHost:
 
     def _now_ms(self) -> int:
         """Return whole milliseconds on the clock that times operations out."""
+        raise NotImplementedError
+
+    def _ran_early(self, operation: DelayedOperation) -> None:
+        """Take back a pending operation that the timer has run before its deadline."""
         raise NotImplementedError
 
     def _callbacks_ran(self, operation: DelayedOperation, began_ms: int) -> None:
@@ -232,6 +236,8 @@ class DelayedOperation(TimerTask):
         except BaseException as error:
             purgatory._callback_failed(self, error)
         purgatory._callbacks_ran(self, began_ms)
+                if self._state == states.PENDING:
+                    purgatory._ran_early(self)
 
     def drop(self) -> None:
         """End as cancelled: the timer's executor dropped the expiration that it had accepted."""
@@ -249,7 +255,7 @@ class DelayedOperation(TimerTask):
 
         Args:
             now_ms: The clock's reading. An operation whose deadline is later was renewed, and stays
-                pending.
+                pending: the caller puts it back into the timer.
 
         Returns:
             True for the one caller that ended the operation.
@@ -304,7 +310,6 @@ class DelayedOperation(TimerTask):
         Returns:
             False if the operation has ended, or has not been counted in yet.
         """
-        timeout_ms = whole_ms("timeout_ms", timeout_ms)
         primitives.lock_object(self)
         pending = self._state == states.PENDING and self._entered_ms >= 0
         if pending:
