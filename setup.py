@@ -65,6 +65,8 @@ DIRECTIVES = {
     # The `.pxd` files declare the C types. Annotations are for readers and mypy, and allow values
     # that C types do not.
     "annotation_typing": False,
+    # A typed argument refuses None, whose fields C would read as those of the type.
+    "allow_none_for_extension_args": False,
     # Plain method descriptors: a call costs some 10 ns less than that of Cython's own functions.
     "binding": False,
     # Argument Clinic's format is the one that `inspect.signature` reads. It has no annotations.

@@ -44,6 +44,21 @@ def whole_number(name: str, value: object, requirement: str = "a whole number (a
     return operator.index(value)
 
 
+def require_type(name: str, value: object, kind: type) -> None:
+    """Check the type of an argument, as the compiled build does before a call.
+
+    Args:
+        name: The argument's name.
+        value: The argument.
+        kind: The class that it must be an instance of.
+
+    Raises:
+        TypeError: It is an instance of another class.
+    """
+    if not isinstance(value, kind):
+        raise TypeError(f"argument {name!r} must be a {kind.__name__}, got {value!r}")
+
+
 class TaskInUseError(PurgatoryError, RuntimeError):
     """A task or operation was added to a second timer or purgatory while the first still has it."""
 

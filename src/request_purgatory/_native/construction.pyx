@@ -64,6 +64,9 @@ cdef object make_as_cpython(
     )
 
 
-def construct_quickly(type kind):
-    """Give a class the quick way to make its objects."""
+def construct_quickly(kind):
+    """Give a class, whatever its metaclass, the quick way to make its objects.
+
+    CPython takes it only where the metaclass makes objects as `type` does.
+    """
     (<Type *> kind).tp_vectorcall = make

@@ -263,6 +263,26 @@ RP_METHOD(on_complete)
 RP_METHOD(on_expiration)
 RP_METHOD(run)
 
+/* ---- objects whose `__init__` did not run: kept out of line, so that the callers' check is a comparison */
+
+#if defined(__GNUC__)
+__attribute__((cold, noinline, unused))
+#endif
+static int rp_refuse_uninitialized(PyObject *target)
+{
+    PyObject *module = PyImport_ImportModule("request_purgatory.errors");
+    PyObject *kind = module == NULL ? NULL : PyObject_GetAttrString(module, "NotInitializedError");
+    PyObject *name = kind == NULL ? NULL : PyObject_GetAttrString((PyObject *)Py_TYPE(target), "__name__");
+    PyObject *error = name == NULL ? NULL : PyObject_CallOneArg(kind, name);
+    if (error != NULL)
+        PyErr_SetObject(kind, error);
+    Py_XDECREF(error);
+    Py_XDECREF(name);
+    Py_XDECREF(kind);
+    Py_XDECREF(module);
+    return -1;
+}
+
 /* ---- time: the clock of time.monotonic_ns, without its Python call and int */
 
 static inline long long rp_monotonic_ns(void)

@@ -26,6 +26,7 @@ cdef extern from "primitives.h":
     object rp_call_on_complete(object target)
     object rp_call_on_expiration(object target)
     object rp_call_run(object target)
+    int rp_refuse_uninitialized(object target) except -1
     bint rp_is_made_slowly(object target) noexcept
     bint rp_is_shared(object target) noexcept
     void rp_reinit_locks() noexcept
@@ -108,6 +109,10 @@ cdef inline PyObject *dict_replace(dict mapping, object key, object value) noexc
 
 cdef inline bint dict_discard(dict mapping, object key) noexcept:
     return rp_dict_discard(mapping, key)
+
+
+cdef inline int require_init(bint initialized, object target) except -1:
+    return 0 if initialized else rp_refuse_uninitialized(target)
 
 
 cdef inline bint is_made_slowly(object target) noexcept:

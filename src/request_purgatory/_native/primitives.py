@@ -13,7 +13,7 @@ from threading import get_ident
 from time import monotonic_ns
 from typing import Any, TypeVar
 
-from request_purgatory.errors import InterruptedUseError
+from request_purgatory.errors import InterruptedUseError, NotInitializedError
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
@@ -236,6 +236,17 @@ def call_on_expiration(operation: Any) -> None:
 def call_run(task: Any) -> None:
     """Call `task.run()`; compiled, without a look-up for most classes."""
     task.run()
+
+
+def require_init(initialized: bool, target: object) -> None:
+    """Check that an object's `__init__` has run.
+
+    Raises:
+        NotInitializedError: A subclass overrides `__init__` and does not call it, or goes on after
+            it raised.
+    """
+    if not initialized:
+        raise NotInitializedError(type(target).__name__)
 
 
 def is_made_slowly(target: object) -> bool:  # noqa: ARG001 - interpreted, there is no other way

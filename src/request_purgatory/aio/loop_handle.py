@@ -75,6 +75,7 @@ def schedule_handle(timer: SystemTimer, when: float, due: list[Any], handle: Any
     """
     # Compiled, this skips `__init__`, as all fields are set below.
     task = HandleTask.__new__(HandleTask) if primitives.COMPILED else HandleTask(0)
+    task.timer_expiration_ms = -1
     task.due = due
     task.handle = handle
     now_ms = primitives.floor_ms(timer.clock.read_ns())

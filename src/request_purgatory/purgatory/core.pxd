@@ -23,6 +23,7 @@ cdef class PurgatoryCore(OperationHost):
     cdef readonly PurgatoryCounters _counters
     cdef readonly PurgeBacklog _backlog
     cdef readonly bint _closed
+    cdef bint _initialized
     cdef readonly bint _purge_requested
     cdef public long long warn_after_ms
     cdef bint _measures
@@ -64,6 +65,8 @@ cdef class PurgatoryCore(OperationHost):
 
     @cython.locals(now_ns=longlong, now_ms=longlong, timeout_ms=longlong)
     cpdef bint renew(self, DelayedOperation operation, timeout) except -1
+
+    cpdef bint discard(self, DelayedOperation operation) except -1
 
     cdef _defer_purge(self, DelayedOperation operation)
 

@@ -12,12 +12,13 @@ from typing import Self
 from request_purgatory._native import hiding, linked_list, primitives, states
 from request_purgatory._native.failsafe import ErrorLog, warn
 from request_purgatory._native.forks import register_for_forks
-from request_purgatory.clock import ManualClock
+from request_purgatory.clock import Clock, ManualClock
 from request_purgatory.errors import (
     InvalidArgumentError,
     PurgatoryClosedError,
     TaskInUseError,
     TimerClosedError,
+    require_type,
 )
 from request_purgatory.purgatory import nested_checks
 from request_purgatory.purgatory.counters import PurgatoryCounters, PurgatoryMetrics
@@ -28,8 +29,8 @@ from request_purgatory.purgatory.purge_backlog import PurgeBacklog
 from request_purgatory.purgatory.watch_table import WatcherList, WatchShard, WatchTable
 from request_purgatory.timer.clock_thread import ClockThread
 from request_purgatory.timer.interface import Timer
-from request_purgatory.timer.timer import SystemTimer
 from request_purgatory.timer.task import whole_ms
+from request_purgatory.timer.timer import SystemTimer
 
 logger = logging.getLogger("request_purgatory.purgatory")
 
@@ -44,6 +45,8 @@ class PurgatoryCore(OperationHost):
     #: The longest sleep of the reaper in ms of the timer's clock. None is without a limit: an idle
     #: purgatory uses no CPU, and a purge that falls due wakes the reaper.
     reap_interval_ms: int | None = None
+
+    _initialized: bool
 
     def __init__(
         self,
@@ -76,12 +79,17 @@ class PurgatoryCore(OperationHost):
 
         Raises:
             InvalidArgumentError: purge_interval is below 0, shards is below 1, or both a timer and
-                an executor are given.
+                an executor are given, or the timer has no Clock.
+            RuntimeError: The purgatory has been initialized before.
         """
+        if self._initialized:
+            raise RuntimeError(f"{self!r} has been initialized before, and may hold operations")
         if timer is not None and executor is not None:
             raise InvalidArgumentError(
                 "executor", "None where a timer is given, which has its own", executor
             )
+        if timer is not None and not isinstance(getattr(timer, "clock", None), Clock):
+            raise InvalidArgumentError("timer", "one that has a Clock", timer)
         if purge_interval < 0:
             raise InvalidArgumentError("purge_interval", "at least 0", purge_interval)
         if shards < 1:
@@ -106,6 +114,7 @@ class PurgatoryCore(OperationHost):
         self._purge_requested = False
         self._errors = ErrorLog(logger)
         self.on_end = on_end
+        self._initialized = True
         if self._hides:
             hiding.register(self)  # From here on a collection may ask for all of the above.
         self._reaper: ClockThread | None = None
@@ -140,10 +149,13 @@ class PurgatoryCore(OperationHost):
             BaseException: What the operation's own code raises in these tries. The operation has
                 left the purgatory, as cancelled if it had not ended otherwise.
         """
+        primitives.require_init(self._initialized, self)
+        if not primitives.COMPILED:
+            require_type("operation", operation, DelayedOperation)
         keys = checked_keys("watch_keys", watch_keys)
         if self._closed:
             raise PurgatoryClosedError(self.name)
-        operation.require_init()
+        primitives.require_init(operation.timer_expiration_ms != 0, operation)
         if not operation._attach(self):
             name = getattr(operation._purgatory, "name", None)
             raise TaskInUseError(f"{operation!r} has been in purgatory {name!r}: use a new one")
@@ -207,18 +219,6 @@ class PurgatoryCore(OperationHost):
             self._wheel_timer.add_from(operation, start_ms)
         else:
             self.timer.add(operation)
-        if operation._state != states.PENDING:
-            # An end between the last look and the adding found nothing in the timer to remove.
-            operation.remove_from_timer()
-
-    def _move_in_timer(self, operation: DelayedOperation, start_ms: int) -> None:
-        """Add the operation to the timer, or move it there, with its timeout from then on."""
-        if isinstance(self.timer, SystemTimer):
-            timer: SystemTimer = self.timer
-            timer.add_from(operation, start_ms)
-        else:
-            self.timer.add(operation)
-
 
     def _follow_renewals(self, operation: DelayedOperation, entered_ms: int, delay_ms: int) -> None:
         """Move the operation in the timer as long as it was renewed since it was added.
@@ -236,6 +236,18 @@ class PurgatoryCore(OperationHost):
             entered_ms = operation._entered_ms
             delay_ms = operation.timer_delay_ms
             self._move_in_timer(operation, entered_ms + 1)
+        if operation._state != states.PENDING:
+            # An end between the last look and the adding found nothing in the timer to remove.
+            operation.remove_from_timer()
+
+    def _move_in_timer(self, operation: DelayedOperation, start_ms: int) -> None:
+        """Add the operation to the timer, or move it there, with its timeout from then on."""
+        if isinstance(self.timer, SystemTimer):
+            timer: SystemTimer = self.timer
+            timer.add_from(operation, start_ms)
+        else:
+            self.timer.add(operation)
+
     def _ran_early(self, operation: DelayedOperation) -> None:
         """Put an operation back that the timer has run before its deadline.
 
@@ -263,23 +275,6 @@ class PurgatoryCore(OperationHost):
             True if this call ended it.
         """
         cancelled = operation._end(states.CANCELLED, 0)
-
-    def _follow_renewals(self, operation: DelayedOperation, entered_ms: int, delay_ms: int) -> None:
-        """Move the operation in the timer as long as it was renewed since it was added.
-
-        Another thread's renewal may come between a deadline and its addition to the timer, and be
-        undone there. So each thread looks after its own addition, and the last one finds the last
-        renewal. An operation that has ended meanwhile leaves the timer.
-
-        Args:
-            operation: One that was added to the timer.
-            entered_ms: The start of the timeout that it was added for.
-            delay_ms: The timeout that it was added for.
-        """
-        while operation._entered_ms != entered_ms or operation.timer_delay_ms != delay_ms:
-            entered_ms = operation._entered_ms
-            delay_ms = operation.timer_delay_ms
-            self._move_in_timer(operation, entered_ms + 1)
         self._table.drop_watches(operation)
         return cancelled
 
@@ -316,10 +311,14 @@ class PurgatoryCore(OperationHost):
             InvalidArgumentError: The operation belongs to another purgatory, or the timeout is
                 negative or not a finite number.
         """
+        primitives.require_init(self._initialized, self)
+        if not primitives.COMPILED:
+            require_type("operation", operation, DelayedOperation)
         if operation._purgatory is not self:
             raise InvalidArgumentError("operation", f"one of purgatory {self.name!r}", operation)
         timeout_ms = whole_ms("timeout_ms", timeout_to_ms(timeout))
         now_ns = self._clock.read_ns()
+        now_ms = primitives.floor_ms(now_ns)
         # The deadline first: a timer that comes to the operation now finds it renewed.
         if not operation._renew(now_ms, timeout_ms):
             return False
@@ -334,7 +333,6 @@ class PurgatoryCore(OperationHost):
         """Cancel an operation and remove it from every watcher list at once.
 
         What its `on_cancellation` raises is logged and counted.
-        now_ms = primitives.floor_ms(now_ns)
 
         Returns:
             True if this call ended the operation.
@@ -342,6 +340,9 @@ class PurgatoryCore(OperationHost):
         Raises:
             InvalidArgumentError: The operation belongs to another purgatory.
         """
+        primitives.require_init(self._initialized, self)
+        if not primitives.COMPILED:
+            require_type("operation", operation, DelayedOperation)
         if operation._purgatory is not self:
             raise InvalidArgumentError("operation", f"one of purgatory {self.name!r}", operation)
         cancelled = self._cancel_all([operation])
@@ -356,6 +357,7 @@ class PurgatoryCore(OperationHost):
         Returns:
             The operations that this call cancelled; none after `close`.
         """
+        primitives.require_init(self._initialized, self)
         return self._cancel_all(self._table.shard_of(key).remove(key))
 
     def check_and_complete(self, key: Hashable) -> int:
@@ -377,6 +379,7 @@ class PurgatoryCore(OperationHost):
             KeyboardInterrupt, SystemExit: Raised by an operation, once all others were tried. No
                 event is lost if the program goes on.
         """
+        primitives.require_init(self._initialized, self)
         shard = self._table.shard_of(key)
         watchers = shard.get(key)
         if watchers is None:
@@ -472,6 +475,7 @@ class PurgatoryCore(OperationHost):
             PurgatoryClosedError: The purgatory is closed.
             TimerClosedError: The timer that the purgatory was given is shut down.
         """
+        primitives.require_init(self._initialized, self)
         if self._closed:
             raise PurgatoryClosedError(self.name)
         try:
@@ -502,6 +506,7 @@ class PurgatoryCore(OperationHost):
         Returns:
             The number of entries that were removed.
         """
+        primitives.require_init(self._initialized, self)
         if self._hides:
             hiding.keep_installed()
         # First the estimate, then the lists: what ends during the purge makes the estimate a little
@@ -568,11 +573,13 @@ class PurgatoryCore(OperationHost):
     @property
     def is_closed(self) -> bool:
         """True once `close` was called."""
+        primitives.require_init(self._initialized, self)
         return self._closed
 
     @property
     def num_delayed(self) -> int:
         """The exact number of pending operations."""
+        primitives.require_init(self._initialized, self)
         return self._counters.pending
 
     @property
@@ -581,23 +588,28 @@ class PurgatoryCore(OperationHost):
 
         An operation counts once for each key, and until a check or purge removes it after its end.
         """
+        primitives.require_init(self._initialized, self)
         return self._table.size
 
     @property
     def num_keys(self) -> int:
         """The number of watched keys. O(shards)."""
+        primitives.require_init(self._initialized, self)
         return self._table.num_keys
 
     def num_watchers(self, key: Hashable) -> int:
         """Return the number of entries in the watcher list of `key`, as `watched` counts. O(1)."""
+        primitives.require_init(self._initialized, self)
         return self._table.num_watchers(key)
 
     def operations(self) -> list[DelayedOperation]:
         """Return the operations in the watcher lists, ended ones too, each once. O(watched)."""
+        primitives.require_init(self._initialized, self)
         return self._table.operations()
 
     def metrics(self) -> PurgatoryMetrics:
         """Return one consistent reading of the counters."""
+        primitives.require_init(self._initialized, self)
         return self._counters.snapshot(self.watched)
 
     def snapshot(self, top: int = 10) -> PurgatorySnapshot:
@@ -614,9 +626,12 @@ class PurgatoryCore(OperationHost):
         Raises:
             InvalidArgumentError: `top` is below 1.
         """
+        primitives.require_init(self._initialized, self)
         return take_snapshot(self.name, self._table, self.num_delayed, self._now_ms(), top)
 
     def __repr__(self) -> str:
+        if not self._initialized:
+            return f"<{type(self).__name__} not initialized>"
         state = "closed" if self._closed else f"pending={self.num_delayed}"
         return f"<{type(self).__name__} {self.name!r} {state}>"
 
@@ -632,6 +647,7 @@ class PurgatoryCore(OperationHost):
             The operations that this call cancelled. A second call returns what an interrupted first
             one has left, usually nothing.
         """
+        primitives.require_init(self._initialized, self)
         # First closed, then emptied: an operation that is watched before the table is emptied is
         # cancelled here. One that is watched later is cancelled by the thread that watches it,
         # which looks whether the purgatory is closed at the end.
@@ -774,6 +790,7 @@ class PurgatoryCore(OperationHost):
 
         For tests, while no other thread uses the purgatory: O(watched).
         """
+        primitives.require_init(self._initialized, self)
         self.timer.check()
         self._table.check_invariants()
         pending = 0
@@ -790,6 +807,10 @@ class PurgatoryCore(OperationHost):
             assert self.timer.size == pending, (
                 f"the timer holds {self.timer.size} of {pending} pending operations"
             )
+
+
+if not primitives.COMPILED:  # Compiled, the field begins so by itself.
+    PurgatoryCore._initialized = False  # noqa: SLF001 - the class itself
 
 
 def checked_keys(name: str, keys: Iterable[Hashable], at_least: int = 1) -> list[Hashable]:

@@ -15,7 +15,7 @@ from request_purgatory._native import primitives, states
 from request_purgatory._native.failsafe import ErrorLog
 from request_purgatory._native.forks import register_for_forks
 from request_purgatory.clock import Clock, MonotonicClock
-from request_purgatory.errors import TimerClosedError
+from request_purgatory.errors import TimerClosedError, require_type
 from request_purgatory.purgatory.operation import DelayedOperation
 from request_purgatory.purgatory.purgatory import DelayedOperationPurgatory
 from request_purgatory.timer.sleeping_threads import SleepingThread, SleepingThreads
@@ -64,15 +64,17 @@ class DelayQueueTimer:
         Raises:
             TimerClosedError: after `shutdown`.
         """
+        if not primitives.COMPILED:
+            require_type("task", task, TimerTask)
         delay_ms = whole_ms("delay_ms", task.delay_ms)
         with self._lock:
             if self._closed:
                 raise TimerClosedError(self.name)
-            task.timer_expiration_ms = self.clock.ceil_ms + delay_ms
+            expiration_ms = self.clock.ceil_ms + delay_ms
+            task.timer_expiration_ms = expiration_ms or -1  # 0 is that of a task without `__init__`
             self._added += 1
-            entry = (task.timer_expiration_ms, self._added, task)
-            heapq.heappush(self._heap, entry)
-            too_late = task.timer_expiration_ms < self._sleepers.earliest_ms
+            heapq.heappush(self._heap, (expiration_ms, self._added, task))
+            too_late = expiration_ms < self._sleepers.earliest_ms
         if too_late:
             self._sleepers.wake_all()
 
@@ -254,6 +256,7 @@ class LegacyPurgatory(DelayedOperationPurgatory):
         Returns:
             The number of entries that were dropped.
         """
+        primitives.require_init(self._initialized, self)
         return self.delay_queue.purge() + DelayedOperationPurgatory.purge(self)
 
     def _defer_purge(self, operation: DelayedOperation) -> None:
@@ -279,6 +282,7 @@ class LegacyPurgatory(DelayedOperationPurgatory):
         Returns:
             The operations that this call cancelled.
         """
+        primitives.require_init(self._initialized, self)
         try:
             return super().close()
         finally:

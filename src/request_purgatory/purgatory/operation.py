@@ -174,16 +174,19 @@ class DelayedOperation(TimerTask):
     @property
     def timeout_ms(self) -> int:
         """The timeout in whole milliseconds, as given or as last renewed."""
+        primitives.require_init(self.timer_expiration_ms != 0, self)
         return self.timer_delay_ms
 
     @property
     def is_completed(self) -> bool:
         """True once the operation has ended in any way."""
+        primitives.require_init(self.timer_expiration_ms != 0, self)
         return self._state != states.PENDING
 
     @property
     def outcome(self) -> Outcome | None:
         """How the operation ended; None while it is pending."""
+        primitives.require_init(self.timer_expiration_ms != 0, self)
         return _OUTCOMES[self._state]
 
     def force_complete(self) -> bool:
@@ -194,6 +197,7 @@ class DelayedOperation(TimerTask):
         Returns:
             True for the one caller that ended the operation.
         """
+        primitives.require_init(self.timer_expiration_ms != 0, self)
         if not self._end(states.COMPLETED, 0):
             return False
         try:
@@ -208,6 +212,7 @@ class DelayedOperation(TimerTask):
         Returns:
             True for the one caller that ended the operation.
         """
+        primitives.require_init(self.timer_expiration_ms != 0, self)
         if not self._end(states.CANCELLED, 0):
             return False
         try:
@@ -223,6 +228,7 @@ class DelayedOperation(TimerTask):
             KeyboardInterrupt: Raised by a callback.
             SystemExit: Raised by a callback.
         """
+        primitives.require_init(self.timer_expiration_ms != 0, self)
         purgatory = self._purgatory
         if purgatory is None:
             self._expire(primitives.LIMIT)  # Alone on a timer, which contains what this raises.
@@ -230,14 +236,14 @@ class DelayedOperation(TimerTask):
         began_ms = purgatory._now_ms()
         try:
             if not self._expire(began_ms):
+                if self._state == states.PENDING:
+                    purgatory._ran_early(self)
                 return
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:
             purgatory._callback_failed(self, error)
         purgatory._callbacks_ran(self, began_ms)
-                if self._state == states.PENDING:
-                    purgatory._ran_early(self)
 
     def drop(self) -> None:
         """End as cancelled: the timer's executor dropped the expiration that it had accepted."""
@@ -245,6 +251,7 @@ class DelayedOperation(TimerTask):
 
     def abandon_in_child(self) -> None:
         """End in a forked child without a callback: the parent answers the request."""
+        primitives.require_init(self.timer_expiration_ms != 0, self)
         if self._state == states.PENDING:
             self._state = states.CANCELLED
         self.remove_from_timer()
@@ -462,6 +469,8 @@ class DelayedOperation(TimerTask):
         return self._purgatory is not None
 
     def __repr__(self) -> str:
+        if self.timer_expiration_ms == 0:
+            return f"<{type(self).__name__} not initialized>"
         return (
             f"<{type(self).__name__} timeout_ms={self.timer_delay_ms} {self.outcome or 'pending'}>"
         )

@@ -17,13 +17,8 @@ cdef class Bucket:
     cdef readonly PendingTasks pending
     cdef public long long expiration_ms
 
-    cpdef append(self, task)
-    cpdef remove(self, task)
-
     @cython.locals(pending=PendingTasks, found=bint)
     cdef bint remove_if_linked(self, task) noexcept
-
-    cpdef pop_first(self)
 
     @cython.locals(pending=PendingTasks, found=Py_ssize_t)
     cpdef Py_ssize_t count_tasks(self, Py_ssize_t at_most) noexcept

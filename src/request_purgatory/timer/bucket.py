@@ -44,14 +44,6 @@ class Bucket:
             self.head = None
             self.tail = None
 
-    def append(self, task: Any) -> None:
-        """Append a task that is in no bucket."""
-        linked_list.append(self, task)
-
-    def remove(self, task: Any) -> None:
-        """Remove a task that is in this bucket."""
-        linked_list.remove(self, task)
-
     def remove_if_linked(self, task: Any) -> bool:
         """Remove a task from this bucket and from the timer's count, under the timer's lock.
 
@@ -66,14 +58,6 @@ class Bucket:
             pending.count -= 1
         pending.lock.release()
         return found
-
-    def pop_first(self) -> Any:
-        """Remove the first task.
-
-        Returns:
-            The task; None if the bucket is empty.
-        """
-        return linked_list.pop_first(self)
 
     @property
     def is_empty(self) -> bool:

@@ -20,9 +20,6 @@ cdef class TimerTask:
     cdef _init_task(self, str name, object delay_ms)
 
     @cython.final
-    cdef require_init(self)
-
-    @cython.final
     @cython.locals(bucket=Bucket)
     cdef bint remove_from_timer(self) noexcept
 
@@ -38,3 +35,7 @@ cdef class TimerHandle(TimerTask):
 
     @cython.final
     cdef void _drop_references(self) noexcept
+
+
+cpdef append_to(Bucket bucket, TimerTask task)
+cpdef remove_from(Bucket bucket, TimerTask task)

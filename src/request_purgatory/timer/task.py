@@ -11,7 +11,6 @@ from typing import Any, NoReturn
 from request_purgatory._native import linked_list, primitives
 from request_purgatory.errors import (
     InvalidArgumentError,
-    NotInitializedError,
     TaskInUseError,
     whole_number,
 )
@@ -79,8 +78,8 @@ class TimerTask:
         # Subclasses call this instead of `super().__init__`, which would create a `super` object
         # and look the method up.
         self.timer_delay_ms = whole_ms(name, delay_ms)
-        # 0, the value of the field before any `__init__` ran in the compiled build, is never the
-        # expiration of a task: `require_init` recognizes a missing `__init__` by that.
+        # 0, the value of the field before any `__init__` ran, is never the expiration of a task:
+        # a missing `__init__` is recognized by that.
         self.timer_expiration_ms = -1
         if not primitives.COMPILED:  # A constant. Compiled links start as none by themselves.
             self.node_list: Bucket | None = None
@@ -90,6 +89,7 @@ class TimerTask:
     @property
     def timer_list(self) -> Bucket | None:
         """The bucket that holds the task; None while the task is not pending."""
+        primitives.require_init(self.timer_expiration_ms != 0, self)
         return linked_list.list_of(self)  # type: ignore[no-any-return]
 
     @property
@@ -104,10 +104,12 @@ class TimerTask:
             TaskInUseError: Set on an operation that is or was in a purgatory, which would ignore
                 the change.
         """
+        primitives.require_init(self.timer_expiration_ms != 0, self)
         return self.timer_delay_ms
 
     @delay_ms.setter
     def delay_ms(self, delay_ms: int) -> None:
+        primitives.require_init(self.timer_expiration_ms != 0, self)
         if self._is_in_use():
             raise TaskInUseError(
                 f"{self!r} is in use: its delay_ms can't be changed to {delay_ms!r} now"
@@ -120,20 +122,6 @@ class TimerTask:
         A task's delay is read each time the task is added, so a change always has one.
         """
         return False
-
-    def require_init(self) -> None:
-        """Check that `TimerTask.__init__` was called.
-
-        For this package only: the compiled build has this method in C only.
-
-        Raises:
-            NotInitializedError: A subclass overrides `__init__` and does not call it.
-        """
-        if primitives.COMPILED:
-            if self.timer_expiration_ms == 0:
-                raise NotInitializedError(type(self).__name__)
-        elif not hasattr(self, "timer_expiration_ms"):
-            raise NotInitializedError(type(self).__name__)
 
     def __copy__(self) -> NoReturn:
         """Refuse to be copied: a copy would share the original's links in timer and purgatory.
@@ -183,6 +171,7 @@ class TimerTask:
         Returns:
             True if the task was pending and will not run; False otherwise.
         """
+        primitives.require_init(self.timer_expiration_ms != 0, self)
         return self.remove_from_timer()
 
     def remove_from_timer(self) -> bool:
@@ -204,10 +193,22 @@ class TimerTask:
 
     def __repr__(self) -> str:
         kind = type(self).__name__
-        if not primitives.COMPILED and not hasattr(self, "node_list"):
+        if self.timer_expiration_ms == 0:
             return f"<{kind} not initialized>"
         state = "pending" if linked_list.is_linked(self) else "not pending"
         return f"<{kind} delay_ms={self.timer_delay_ms} {state}>"
+
+
+def _unset(self: TimerTask, name: str) -> Any:
+    if name == "timer_expiration_ms":
+        return 0
+    raise AttributeError(
+        f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self
+    )
+
+
+if not primitives.COMPILED:  # Compiled, the field begins so by itself.
+    TimerTask.__getattr__ = _unset  # type: ignore[attr-defined]
 
 
 class TimerHandle(TimerTask):
@@ -239,6 +240,7 @@ class TimerHandle(TimerTask):
 
     def run(self) -> None:
         """Call the callback, once."""
+        primitives.require_init(self.timer_expiration_ms != 0, self)
         callback = self.callback
         args = self.args
         self._drop_references()
@@ -254,6 +256,7 @@ class TimerHandle(TimerTask):
         Returns:
             True if the call was pending and will not happen; False otherwise.
         """
+        primitives.require_init(self.timer_expiration_ms != 0, self)
         if not self.remove_from_timer():
             return False
         self._drop_references()
@@ -266,8 +269,32 @@ class TimerHandle(TimerTask):
         self.args = None
 
     def __repr__(self) -> str:
+        if self.timer_expiration_ms == 0:
+            return f"<{type(self).__name__} not initialized>"
         state = "pending" if linked_list.is_linked(self) else "not pending"
         if primitives.COMPILED and primitives.FORKS_HOLD_LOCKS:
             # On free threads another thread may free the callback at this moment.
             return f"<TimerHandle delay_ms={self.timer_delay_ms} {state}>"
         return f"<TimerHandle delay_ms={self.timer_delay_ms} callback={self.callback!r} {state}>"
+
+
+def append_to(bucket: Bucket, task: TimerTask) -> None:
+    """Append a task to a bucket, for examples and tests; a timer does so under its lock.
+
+    Raises:
+        TaskInUseError: The task is in a bucket.
+    """
+    if linked_list.is_linked(task):
+        raise TaskInUseError(f"{task!r} is in a bucket")
+    linked_list.append(bucket, task)
+
+
+def remove_from(bucket: Bucket, task: TimerTask) -> None:
+    """Remove a task from a bucket, for examples and tests; a timer does so under its lock.
+
+    Raises:
+        InvalidArgumentError: The task is not in the bucket.
+    """
+    if not linked_list.is_in(bucket, task):
+        raise InvalidArgumentError("task", f"in {bucket!r}", task)
+    linked_list.remove(bucket, task)

@@ -24,6 +24,7 @@ cdef class SystemTimer:
     cdef readonly SleepingThreads _sleepers
     cdef bint _wake_requested
     cdef bint _closed
+    cdef bint _initialized
     cdef readonly object _clock_thread
     cdef bint _starts_with_first_task
     cdef readonly object _errors

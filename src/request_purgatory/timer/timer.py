@@ -17,6 +17,7 @@ from request_purgatory.errors import (
     InvalidArgumentError,
     TaskInUseError,
     TimerClosedError,
+    require_type,
     whole_number,
 )
 from request_purgatory.timer.bucket import Bucket, PendingTasks
@@ -70,6 +71,8 @@ class SystemTimer:
         callback_errors: The number of exceptions that tasks raised.
     """
 
+    _initialized: bool
+
     def __init__(
         self,
         name: str,
@@ -94,7 +97,10 @@ class SystemTimer:
         Raises:
             InvalidArgumentError: `tick_ms` or `wheel_size` is below its minimum, or the clock reads
                 less than 0 or more than 292 years.
+            RuntimeError: The timer has been initialized before.
         """
+        if self._initialized:
+            raise RuntimeError(f"{self!r} has been initialized before, and may hold tasks")
         self.name = name
         self.clock: Clock = clock if clock is not None else MonotonicClock()
         check_range(self.clock)
@@ -123,20 +129,25 @@ class SystemTimer:
         self._closed = False
         self._clock_thread: ClockThread | None = None
         self._starts_with_first_task = False
+        self._initialized = True
         register_for_forks(self)
 
     def __repr__(self) -> str:
+        if not self._initialized:
+            return f"<{type(self).__name__} not initialized>"
         closed = " closed" if self._closed else ""
         return f"<SystemTimer {self.name!r} size={self.size}{closed}>"
 
     @property
     def size(self) -> int:
         """The exact number of pending tasks."""
+        primitives.require_init(self._initialized, self)
         return self._pending.count
 
     @property
     def tick_ms(self) -> int:
         """The resolution in whole milliseconds."""
+        primitives.require_init(self._initialized, self)
         return self._wheel.tick_ms
 
     @property
@@ -157,6 +168,7 @@ class SystemTimer:
         Returns:
             Milliseconds on the timer's clock; -1 if no task is pending.
         """
+        primitives.require_init(self._initialized, self)
         now_ms = primitives.floor_ms(self.clock.read_ns())
         self._lock.acquire()
         expiration_ms = self._next_bucket_ms() if linked_list.is_empty(self._due) else now_ms
@@ -181,7 +193,10 @@ class SystemTimer:
             TaskInUseError: The task is pending in another timer.
             NotInitializedError: The task's class does not call `super().__init__(delay_ms)`.
         """
-        task.require_init()
+        primitives.require_init(self._initialized, self)
+        if not primitives.COMPILED:
+            require_type("task", task, TimerTask)
+        primitives.require_init(task.timer_expiration_ms != 0, task)
         self.add_from(task, primitives.ceil_ms(self.clock.read_ns()))
 
     def call_later_ms(
@@ -201,6 +216,7 @@ class SystemTimer:
             TimerClosedError: The timer has been shut down.
             InvalidArgumentError: `delay_ms` is not a whole number, or is more than 10,000 years.
         """
+        primitives.require_init(self._initialized, self)
         return self._call_later_ms(delay_ms, callback, args)
 
     def _call_later_ms(
@@ -215,8 +231,8 @@ class SystemTimer:
                 whole_ms("delay_ms", delay_ms)
         else:
             handle.timer_delay_ms = whole_ms("delay_ms", delay_ms)
-        if not primitives.COMPILED:  # A constant. Compiled fields start so by themselves.
-            handle.timer_expiration_ms = 0
+        handle.timer_expiration_ms = -1
+        if not primitives.COMPILED:  # A constant. Compiled links start as none by themselves.
             handle.node_list = None
             handle.node_prev = None
             handle.node_next = None
@@ -371,6 +387,7 @@ class SystemTimer:
         Raises:
             TimerClosedError: The timer has been shut down.
         """
+        primitives.require_init(self._initialized, self)
         if self._closed:
             raise TimerClosedError(self.name)
         came_due = self._collect_due()
@@ -394,6 +411,7 @@ class SystemTimer:
         Raises:
             TimerClosedError: The timer has been shut down.
         """
+        primitives.require_init(self._initialized, self)
         if self._closed:
             raise TimerClosedError(self.name)
         self._collect_due()
@@ -579,6 +597,7 @@ class SystemTimer:
 
     def wake(self) -> None:
         """End the sleep of a thread in `advance_clock`; if none sleeps, the next call returns."""
+        primitives.require_init(self._initialized, self)
         self._lock.acquire()
         self._wake_requested = True
         self._lock.release()
@@ -592,6 +611,7 @@ class SystemTimer:
         Returns:
             The tasks that were pending and will not run.
         """
+        primitives.require_init(self._initialized, self)
         self._lock.acquire()
         self._closed = True
         self._lock.release()
@@ -612,6 +632,7 @@ class SystemTimer:
         Raises:
             TimerClosedError: The timer has been shut down.
         """
+        primitives.require_init(self._initialized, self)
         if self._closed:
             raise TimerClosedError(self.name)
         if self._clock_thread is None:
@@ -659,6 +680,7 @@ class SystemTimer:
 
     def all_buckets(self) -> list[Bucket]:
         """Return every bucket, those of the coarsest wheel first and the one of due tasks last."""
+        primitives.require_init(self._initialized, self)
         return [
             *[bucket for wheel in reversed(list(self._wheel)) for bucket in wheel.buckets],
             self._due,
@@ -702,6 +724,7 @@ class SystemTimer:
 
     def used_buckets(self) -> list[tuple[int, int]]:
         """Return (tick_ms, number of buckets that hold tasks) of each wheel, finest first."""
+        primitives.require_init(self._initialized, self)
         return [(wheel.tick_ms, wheel.used_buckets) for wheel in self._wheel]
 
     def occupancy(self, at_most: int = 1000) -> list[WheelOccupancy]:
@@ -718,6 +741,7 @@ class SystemTimer:
         Raises:
             InvalidArgumentError: `at_most` is below 1 or not a whole number.
         """
+        primitives.require_init(self._initialized, self)
         if whole_number("at_most", at_most) < 1:
             raise InvalidArgumentError("at_most", "at least 1", at_most)
         now_ms = self.clock.now_ms
@@ -735,6 +759,7 @@ class SystemTimer:
 
         For tests and debugging, while no other thread uses the timer.
         """
+        primitives.require_init(self._initialized, self)
         held = self._wheel.check() + self._due.check()
         assert held == self._pending.count, (
             f"{held} tasks are linked but {self._pending.count} are counted"
@@ -742,3 +767,7 @@ class SystemTimer:
         assert max(self._wheel, key=lambda wheel: wheel.tick_ms) is self._coarsest, (
             "`_coarsest` is not the coarsest wheel"
         )
+
+
+if not primitives.COMPILED:  # Compiled, the field begins so by itself.
+    SystemTimer._initialized = False  # noqa: SLF001 - the class itself

@@ -54,7 +54,7 @@ class TimingWheel:
 
     >>> from request_purgatory.timer.bucket import PendingTasks
     >>> from request_purgatory.timer.delay_queue import DelayQueue
-    >>> from request_purgatory.timer.task import TimerTask
+    >>> from request_purgatory.timer.task import TimerTask, remove_from
     >>> queue = DelayQueue()
     >>> wheel = TimingWheel(1, 3, 0, PendingTasks(), queue)
     >>> task = TimerTask(13)
@@ -64,7 +64,7 @@ class TimingWheel:
     ...     print(f"in the bucket that is due at {bucket.expiration_ms}")
     ...     wheel.advance(bucket.expiration_ms)
     ...     bucket.expiration_ms = -1
-    ...     bucket.remove(task)
+    ...     remove_from(bucket, task)
     in the bucket that is due at 9
     in the bucket that is due at 12
     in the bucket that is due at 13

@@ -9,6 +9,7 @@ import pytest
 from request_purgatory import TimerTask
 from request_purgatory.timer.bucket import Bucket, PendingTasks
 from request_purgatory.timer.delay_queue import DelayQueue
+from request_purgatory.timer.task import append_to
 
 
 @pytest.fixture
@@ -21,7 +22,7 @@ def push(queue: DelayQueue, expiration_ms: int, tasks: int = 1) -> Bucket:
     """Push a new bucket with `tasks` tasks into the queue."""
     bucket = Bucket(PendingTasks())
     for _ in range(tasks):
-        bucket.append(TimerTask(1))
+        append_to(bucket, TimerTask(1))
     queue.push(bucket, expiration_ms)
     return bucket
 
@@ -71,7 +72,7 @@ def test_bucket_that_cancelling_emptied_is_dropped(queue: DelayQueue) -> None:
     assert queue.head() is kept
     assert emptied.expiration_ms == -1
     assert len(queue) == 1
-    emptied.append(TimerTask(1))
+    append_to(emptied, TimerTask(1))
     queue.push(emptied, 15)
     assert queue.head() is emptied
 

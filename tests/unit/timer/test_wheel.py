@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from request_purgatory import InvalidArgumentError, TimerTask
 from request_purgatory.timer.bucket import PendingTasks
 from request_purgatory.timer.delay_queue import DelayQueue
+from request_purgatory.timer.task import remove_from
 from request_purgatory.timer.wheel import TimingWheel
 
 
@@ -33,7 +34,7 @@ def way_of(wheel: TimingWheel, task: TimerTask) -> list[int]:
         way.append(bucket.expiration_ms)
         wheel.advance(bucket.expiration_ms)
         bucket.expiration_ms = -1
-        bucket.remove(task)
+        remove_from(bucket, task)
         wheel.check()
         if not wheel.add(task):
             return way
