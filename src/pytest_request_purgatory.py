@@ -14,7 +14,7 @@ it, and would import the core with it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
 from itertools import count
 from typing import TYPE_CHECKING, Any
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from request_purgatory.broker import ClusterClient
 
 _topic_numbers = count()
+#: The clusters that the fixtures have started.
+_clusters = pytest.StashKey[list["ClusterClient"]]()
 #: What a topic's name must not contain, and what its 249 characters have room for beside a number.
 _NOT_IN_A_NAME = re.compile(r"[^a-zA-Z0-9._-]")
 _MAX_TEST_NAME = 230
@@ -38,12 +40,50 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """Fail a test in which a function given to `intercept` has raised what nobody has seen.
+
+    Returns:
+        The hook's own result.
+    """
+    return (yield from _raising_unseen_errors(item))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object]:
+    """Raise what functions have raised since the end of the test, before the next one begins.
+
+    Returns:
+        The hook's own result.
+    """
+    return (yield from _raising_unseen_errors(item))
+
+
+def _raising_unseen_errors(item: pytest.Item) -> Generator[None, object, object]:
+    try:
+        result = yield
+    except (KeyboardInterrupt, pytest.exit.Exception):
+        raise
+    except BaseException:
+        _raise_unseen_errors(item.config)
+        raise
+    _raise_unseen_errors(item.config)
+    return result
+
+
+def _raise_unseen_errors(config: pytest.Config) -> None:
+    for cluster in config.stash.get(_clusters, ()):
+        cluster.raise_unseen_errors()
+
+
 @pytest.fixture(scope="session")
 def make_kafka_cluster(pytestconfig: pytest.Config) -> Iterator[Callable[..., ClusterClient]]:
     """Return a function that starts clusters, such as `make_kafka_cluster(nodes=3)`.
 
     Its arguments are those of `Cluster`. Every cluster that is still running is stopped at the end
-    of the session.
+    of the session. A test fails if a function given to `intercept` of one of them has raised an
+    exception during it, unless the test has seen the exception.
 
     Yields:
         The function.
@@ -56,6 +96,7 @@ def make_kafka_cluster(pytestconfig: pytest.Config) -> Iterator[Callable[..., Cl
         package = (missing.name or "").partition(".")[0]
         pytest.skip(f"{package!r} is not installed: {install_command('broker')}")
     in_subprocess = pytestconfig.getini("kafka_subprocess")
+    started = pytestconfig.stash.setdefault(_clusters, [])
     with ExitStack() as running:
 
         def make(**settings: Any) -> ClusterClient:
@@ -63,7 +104,8 @@ def make_kafka_cluster(pytestconfig: pytest.Config) -> Iterator[Callable[..., Cl
             cluster: ClusterClient = (
                 ClusterProcess(**settings) if in_subprocess else Cluster(**settings)
             )
-            return running.enter_context(cluster)
+            started.append(running.enter_context(cluster))
+            return cluster
 
         yield make
 

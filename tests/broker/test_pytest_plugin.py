@@ -176,3 +176,65 @@ def test_missing_extra_skips_only_the_tests_that_need_it(pytester: pytest.Pytest
     ran = pytester.runpytest_subprocess(*_WITHOUT, "-rs", "-W", "error")
     ran.assert_outcomes(passed=1, skipped=1)
     ran.stdout.re_match_lines([r".*'kafka' is not installed: pip install .*\[broker\]'"])
+
+
+@pytest.mark.parametrize(
+    "fixture", ["kafka_cluster", "empty_kafka_cluster", "kafka_cluster_of_session"]
+)
+def test_what_a_function_raises_fails_the_test_that_does_not_see_it(
+    pytester: pytest.Pytester, fixture: str
+) -> None:
+    pytester.makepyfile(
+        f"""
+        import pytest
+        import socket
+        import struct
+
+        def ask(cluster):
+            host, port = cluster.bootstrap_servers.split(":")
+            request = struct.pack(">hhihi", 3, 0, 1, -1, 0)  # Metadata, version 0, of all topics
+            with socket.create_connection((host, int(port)), 10) as client:
+                client.sendall(struct.pack(">i", len(request)) + request)
+                assert client.recv(4)
+
+        def must_not_happen(request):
+            pytest.fail("a client has asked for " + request.api)
+
+        def test_that_never_ends_the_interception({fixture}):
+            {fixture}.intercept("Metadata", must_not_happen)
+            ask({fixture})
+            {fixture}.clear_faults()
+
+        def test_that_is_innocent({fixture}):
+            assert {fixture}.bootstrap_servers
+
+        def test_that_has_seen_it({fixture}):
+            interception = {fixture}.intercept("Metadata", must_not_happen)
+            ask({fixture})
+            assert isinstance(interception.errors[0], pytest.fail.Exception)
+            {fixture}.clear_faults()
+
+        def test_whose_block_is_in_pytest_raises({fixture}):
+            with pytest.raises(OSError), {fixture}.intercept("Metadata", must_not_happen):
+                ask({fixture})
+                raise OSError("the client has failed")
+
+        @pytest.fixture
+        def client_that_leaves({fixture}):
+            yield
+            {fixture}.intercept("Metadata", must_not_happen)
+            ask({fixture})
+            {fixture}.clear_faults()
+
+        def test_whose_teardown_lets_it_happen(client_that_leaves):
+            pass
+        """
+    )
+    ran = pytester.runpytest_subprocess(*_WITHOUT, "-W", "error")
+    ran.assert_outcomes(passed=3, failed=2, errors=1)
+    ran.stdout.re_match_lines([
+        "E .*Failed: a client has asked for Metadata",
+        "FAILED .*::test_that_never_ends_the_interception.*",
+        "FAILED .*::test_whose_block_is_in_pytest_raises.*",
+        "ERROR .*::test_whose_teardown_lets_it_happen.*",
+    ])

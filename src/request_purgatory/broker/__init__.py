@@ -20,11 +20,8 @@ from request_purgatory.broker.cluster.cluster_client import ClusterClient
 from request_purgatory.broker.cluster.cluster_process import ClusterProcess
 from request_purgatory.broker.cluster.errors import ClusterError, ClusterTimeoutError
 from request_purgatory.broker.cluster.group_snapshot import GroupSnapshot, MemberSnapshot
-from request_purgatory.broker.cluster.interception import (
-    InterceptedRequest,
-    Interception,
-    Unanswered,
-)
+from request_purgatory.broker.cluster.intercepted_request import InterceptedRequest, Unanswered
+from request_purgatory.broker.cluster.interception import Interception
 from request_purgatory.broker.cluster.topic_records import TopicRecord
 from request_purgatory.broker.replication.recorder import Recorder, RecorderError
 from request_purgatory.broker.settings import ClusterSettings

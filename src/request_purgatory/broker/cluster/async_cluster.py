@@ -13,6 +13,7 @@ from request_purgatory.broker.cluster.data_dir import DataDir
 from request_purgatory.broker.cluster.interception import Interceptions
 from request_purgatory.broker.cluster.network import CONTROLLER, Network
 from request_purgatory.broker.cluster.node import ClusterParts, Node
+from request_purgatory.broker.cluster.unseen_errors import raise_first
 from request_purgatory.broker.cluster.wall_time import WallTime
 from request_purgatory.broker.metadata.controller import Controller
 from request_purgatory.broker.metadata.offsets_topic import create_offsets_topic
@@ -107,9 +108,29 @@ class AsyncCluster(ClusterCommands):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._stop_all()
-        # Let the closed transports run their last callbacks.
-        await asyncio.sleep(0)
+        try:
+            self._stop_all()
+            await self._interceptions.wait_cancelled()
+            # Let the closed transports run their last callbacks.
+            await asyncio.sleep(0)
+        finally:
+            raise_first(self._interceptions.take_unseen(), error)
+
+    @property
+    def is_calling_function(self) -> bool:
+        """Whether the caller is a function given to `intercept`."""
+        return self._interceptions.is_calling
+
+    def raise_unseen_errors(self) -> None:
+        """Raise what functions given to `intercept` have raised, unless somebody has seen it.
+
+        The end of the cluster's block does so, too. A cluster that serves several tests calls this
+        after each, so that the right one fails. Any thread may call it.
+
+        Raises:
+            BaseException: the first of them, with notes on the others.
+        """
+        raise_first(self._interceptions.take_unseen())
 
     def _stop_all(self) -> None:
         self.waits.purgatory.close()

@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError, Future
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Unpack
 
+from request_purgatory._native.failsafe import log_contained
 from request_purgatory.broker.cluster.async_cluster import AsyncCluster
 from request_purgatory.broker.cluster.cluster_client import ClusterClient
 from request_purgatory.broker.cluster.errors import ClusterError
 from request_purgatory.broker.cluster.interception import InterceptFunction, Interception
-from request_purgatory.broker.cluster.run_command import command_timeout, run_command
+from request_purgatory.broker.cluster.run_command import (
+    command_timeout,
+    run_command,
+    run_command_at_once,
+)
 from request_purgatory.broker.replication.recorder import Recorder
 from request_purgatory.broker.settings import ClusterOptions, settings_from
+
+logger = logging.getLogger(__name__)
 
 #: Seconds for the start, for the stop, and for each command beside its own timeout.
 _TIMEOUT = 60.0
@@ -57,6 +66,8 @@ class Cluster(ClusterClient):
         self._calls: dict[Future[Any], Coroutine[Any, Any, Any]] = {}
         self._is_running = False
         self._calls_lock = threading.Lock()
+        #: What has ended the thread, until `close` raises it.
+        self._failure: BaseException | None = None
 
     # -- start and stop
 
@@ -86,13 +97,40 @@ class Cluster(ClusterClient):
         return self
 
     def close(self) -> None:
-        """Stop all nodes and the thread. Further calls do nothing."""
-        if self._thread is None or not self._thread.is_alive():
+        """Stop all nodes and the thread. Further calls do nothing.
+
+        Raises:
+            BaseException: a function given to `intercept` has raised it, and nobody has seen it.
+            ClusterError: a function given to `intercept` called this, or blocks the thread.
+        """
+        if self._thread is None:
             return
-        assert self._loop is not None
-        assert self._stopping is not None
-        self._loop.call_soon_threadsafe(self._stopping.set)
-        self._thread.join(_TIMEOUT)
+        if self._is_own_thread:
+            raise ClusterError("close: the cluster's own thread can't wait for its end")
+        if self._thread.is_alive():
+            assert self._loop is not None
+            assert self._stopping is not None
+            with suppress(RuntimeError):  # the loop was closed just now
+                self._loop.call_soon_threadsafe(self._stopping.set)
+            self._thread.join(_TIMEOUT)
+            if self._thread.is_alive():
+                raise ClusterError(f"close: the cluster's thread is busy for {_TIMEOUT:g} s")
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
+
+    def raise_unseen_errors(self) -> None:
+        """Raise what functions given to `intercept` have raised, unless somebody has seen it.
+
+        Raises:
+            BaseException: the first of them, with notes on the others.
+        """
+        if self._cluster is not None:
+            self._cluster.raise_unseen_errors()
+
+    @property
+    def _is_own_thread(self) -> bool:
+        return threading.current_thread() is self._thread
 
     def _run(self, started: Future[None]) -> None:
         try:
@@ -100,8 +138,11 @@ class Cluster(ClusterClient):
                 runner.run(self._main(started))
         except BaseException as error:
             if started.done():
-                raise
-            started.set_exception(error)
+                self._failure = error
+                if self._stopping is None or not self._stopping.is_set():
+                    log_contained(logger, error, "the cluster's thread has failed")
+            else:
+                started.set_exception(error)
         finally:
             with self._calls_lock:
                 self._is_running = False
@@ -141,6 +182,8 @@ class Cluster(ClusterClient):
         Raises:
             ClusterError: the cluster is not running, or refused the command.
         """
+        if self._is_own_thread:
+            return run_command_at_once(self._cluster_of_function(command), command, arguments)
         limit = _TIMEOUT + command_timeout(arguments)
         return self._submit(
             command, lambda cluster: run_command(cluster, command, arguments), limit
@@ -152,7 +195,8 @@ class Cluster(ClusterClient):
         Args:
             api: Kafka's name of the API, such as "Produce"; None is every API.
             function: called on the cluster's thread, with an `InterceptedRequest`. It must not
-                block, nor wait for a client: the cluster stands still while it runs.
+                block, nor wait for a client: the cluster stands still while it runs. It may run
+                the commands that do not wait, such as `kill`.
 
         Returns:
             The interception, with its hits; `remove()` or the end of its `with` block ends it.
@@ -161,12 +205,27 @@ class Cluster(ClusterClient):
             ClusterError: the cluster is not running.
             InvalidArgumentError: no API has this name, or the function is not callable.
         """
+        if self._is_own_thread:
+            return self._cluster_of_function("intercept").intercept(api, function)
 
         async def intercept(cluster: AsyncCluster) -> Interception:
             return cluster.intercept(api, function)
 
         found: Interception = self._submit("intercept", intercept, _TIMEOUT)
         return found
+
+    def _cluster_of_function(self, command: str) -> AsyncCluster:
+        """Return the cluster, for a function given to `intercept`, on whose thread it runs.
+
+        Raises:
+            ClusterError: something else runs on this thread, such as a handler of logging.
+        """
+        if self._is_running and self._cluster is not None and self._cluster.is_calling_function:
+            return self._cluster
+        raise ClusterError(
+            f"{command}: the cluster's own thread can't wait for the cluster; only a function "
+            "given to intercept may run commands there"
+        )
 
     def _submit(
         self,
@@ -185,14 +244,15 @@ class Cluster(ClusterClient):
             Its result.
 
         Raises:
-            ClusterError: the cluster is not running.
+            ClusterError: the cluster is not running, or has not answered after `limit`.
+            TimeoutError: the coroutine has raised it.
         """
         # A forked child has no thread, and maybe a lock that nobody releases.
         if self._thread is None or not self._thread.is_alive():
-            raise ClusterError(f"{command}: the cluster is not running")
+            raise self._not_running(command)
         with self._calls_lock:
             if not self._is_running or self._cluster is None or self._loop is None:
-                raise ClusterError(f"{command}: the cluster is not running")
+                raise self._not_running(command)
             running = start(self._cluster)
             try:
                 future = asyncio.run_coroutine_threadsafe(running, self._loop)
@@ -204,6 +264,19 @@ class Cluster(ClusterClient):
             return future.result(limit)
         except CancelledError:
             raise ClusterError(f"{command}: the cluster has stopped") from None
+        except TimeoutError:
+            if future.done():
+                raise
+            future.cancel()
+            raise ClusterError(
+                f"{command}: no answer of the cluster for {limit:g} s; a function given to "
+                "intercept that blocks its thread stops the cluster"
+            ) from None
         finally:
             with self._calls_lock:
                 self._calls.pop(future, None)
+
+    def _not_running(self, command: str) -> ClusterError:
+        failure = self._failure
+        reason = "" if failure is None else f": it has failed with {failure!r}"
+        return ClusterError(f"{command}: the cluster is not running{reason}")

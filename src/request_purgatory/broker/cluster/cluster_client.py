@@ -13,6 +13,7 @@ from request_purgatory.broker.cluster.commands import ClusterCommands
 from request_purgatory.broker.cluster.errors import ClusterError
 from request_purgatory.broker.cluster.interception import InterceptFunction, Interception
 from request_purgatory.broker.cluster.json_values import from_json
+from request_purgatory.broker.cluster.unseen_errors import raise_first
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -64,7 +65,11 @@ class ClusterClient(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Stop all nodes in an orderly way. Further calls do nothing."""
+        """Stop all nodes in an orderly way. Further calls do nothing.
+
+        Raises:
+            BaseException: a function given to `intercept` has raised it, and nobody has seen it.
+        """
 
     def __enter__(self) -> Self:
         return self.start()
@@ -75,7 +80,10 @@ class ClusterClient(ABC):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self.close()
+        try:
+            self.close()
+        except BaseException as failure:
+            raise_first([failure], error)
 
     @property
     @abstractmethod
@@ -91,7 +99,8 @@ class ClusterClient(ABC):
 
         Args:
             api: Kafka's name of the API, such as "Produce"; None is every API.
-            function: called on the cluster's thread, with an `InterceptedRequest`.
+            function: called on the cluster's thread, with an `InterceptedRequest`. What it raises,
+                of whatever kind, is raised again at the end of the block; see `Interception`.
 
         Returns:
             The interception, with its hits; `remove()` or the end of its `with` block ends it.
@@ -105,6 +114,17 @@ class ClusterClient(ABC):
             f"intercept: the function {function!r} for {api or 'every API'} can't be called by a "
             "cluster in another process; use Cluster or AsyncCluster, or inject_request_error"
         )
+
+    def raise_unseen_errors(self) -> None:  # noqa: B027 - most clusters call no functions
+        """Raise what functions given to `intercept` have raised, unless somebody has seen it.
+
+        `close` does so, too. A fixture whose cluster serves several tests calls this after each, so
+        that the right one fails; the fixtures of the pytest plugin do. No-op if the cluster is in
+        another process.
+
+        Raises:
+            BaseException: the first of them, with notes on the others.
+        """
 
     # -- commands
 

@@ -5,168 +5,85 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
+import threading
+from collections import deque
 from collections.abc import Callable
-from dataclasses import replace
-from enum import Enum
 from types import TracebackType
 from typing import Any, TypeAlias
 
 from request_purgatory._native.failsafe import ErrorLog
-from request_purgatory.broker.api.broker_api import BrokerApi
-from request_purgatory.broker.api.registry import decode
 from request_purgatory.broker.api.served_api import ServedApi
-from request_purgatory.broker.request_context import RequestContext, RequestSubjects
-from request_purgatory.broker.server.faults import FaultDescription, Faults, error_code
+from request_purgatory.broker.cluster.errors import ClusterError
+from request_purgatory.broker.cluster.intercepted_request import InterceptedRequest, Unanswered
+from request_purgatory.broker.cluster.unseen_errors import UnseenErrors, raise_first
+from request_purgatory.broker.request_context import RequestContext
+from request_purgatory.broker.server.faults import FaultDescription, Faults
 from request_purgatory.broker.wire.error_code import ErrorCode
-from request_purgatory.broker.wire.errors import WireError
 from request_purgatory.errors import InvalidArgumentError
 
 logger = logging.getLogger(__name__)
 
-
-class Unanswered(Enum):
-    """What a function returns for a request that is to have no response."""
-
-    #: The request has no response, and no later one of the connection is handled.
-    DROP = "drop"
-    #: The connection is closed.
-    DISCONNECT = "disconnect"
-
+#: Seconds for functions to end that the stop of the cluster has cancelled.
+_CANCEL_TIMEOUT = 5.0
 
 #: Called with an InterceptedRequest. Returns a response, an `Unanswered`, or None; or an awaitable
 #: of one of these.
-InterceptFunction: TypeAlias = Callable[["InterceptedRequest"], Any]
-
-
-class InterceptedRequest:
-    """A request that a function intercepts before the broker handles it.
-
-    Attributes:
-        api: Kafka's name of the API.
-        version: the version of the request.
-        node: the number of the node that received it.
-        client_id: the client's id.
-        client_host: the client's address, as in "/127.0.0.1".
-        request: the decoded request, with the fields of Kafka's message; the broker handles it with
-            the function's changes.
-    """
-
-    def __init__(
-        self,
-        broker: BrokerApi,
-        api: ServedApi[Any],
-        context: RequestContext,
-        request: Any,
-        handle: Callable[[RequestContext, Any], None],
-    ) -> None:
-        self.api = api.name
-        self.version = context.version
-        self.node = broker.node_id
-        self.client_id = context.client.client_id
-        self.client_host = context.client.client_host
-        self.request = request
-        self._served_api = api
-        self._context = context
-        self._handle = handle
-        self._broker = broker
-        self._inner: RequestContext | None = None
-        self._response: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-
-    @property
-    def subjects(self) -> RequestSubjects:
-        """The `topics`, `partitions` and `groups` that the request names, with topic ids resolved.
-
-        A fetch names the partitions of its session as well.
-        """
-        return self._served_api.subjects(self._broker, self._decode())
-
-    @property
-    def is_handled(self) -> bool:
-        """Whether `handle` was called."""
-        return self._inner is not None
-
-    async def handle(self) -> Any:
-        """Let the broker handle the request, as far as it has not yet.
-
-        Returns:
-            The response, with the fields of Kafka's message; None for a request without one
-            (Produce with acks=0). The client gets it with the function's changes.
-        """
-        if self._inner is None:
-            # The handler's own context, since the function may answer before the handler does.
-            self._inner = replace(self._context, send=self._take_response, on_cancel=None)
-            try:
-                self._handle(self._inner, self.request)
-            except WireError as error:
-                self._context.close_connection(str(error))
-        return await asyncio.shield(self._response)
-
-    def error_response(self, error: str | int) -> Any:
-        """Return a response that reports an error for every part of the request.
-
-        Args:
-            error: Kafka's name of the error, such as "NOT_ENOUGH_REPLICAS", or its number.
-
-        Raises:
-            InvalidArgumentError: the error is unknown.
-            WireError: the function has broken the request.
-        """
-        return self._served_api.error_response(self._decode(), error_code(error))
-
-    def _decode(self) -> Any:
-        """Return what the broker's handler would get of the request in its present state."""
-        return decode(self._served_api, self.request, self._context)
-
-    def _take_response(self, _context: RequestContext, response: Any) -> None:
-        if not self._response.done():
-            self._response.set_result(response)
-
-    def cancel(self) -> None:
-        """Cancel what the request waits for in the broker, if anything."""
-        if self._inner is not None and not self._inner.answered:
-            self._inner.cancel()
-
-    def finish(self, answer: Any) -> None:
-        """Send the answer of a function, or do what it asks for instead.
-
-        Args:
-            answer: a response, or an `Unanswered`; None for a request without a response.
-        """
-        self.cancel()
-        if answer is Unanswered.DISCONNECT:
-            self._context.close_connection("an intercepted request is to be disconnected")
-        elif answer is not Unanswered.DROP:
-            if self._inner is not None:
-                self._context.throttle_ms = self._inner.throttle_ms
-            self._context.reply(answer)
+InterceptFunction: TypeAlias = Callable[[InterceptedRequest], Any]
 
 
 class Interception:
     """A function that intercepts requests, until `remove` or the end of its `with` block.
 
-    The block raises the first exception that the function has raised, unless it fails itself.
+    The block and `remove` raise the first exception that the function has raised, of whatever kind,
+    so that `pytest.fail()` in the function fails the test. An exception that leaves the block
+    becomes its context. What nobody has seen until then, such as an exception after the block's
+    end, is raised when the cluster stops.
 
     Attributes:
         id: as in `faults`.
         hits: the number of requests that the function was called with.
-        errors: what the function has raised; such a request gets UNKNOWN_SERVER_ERROR.
     """
 
     def __init__(
-        self, number: int, api: ServedApi[Any] | None, function: InterceptFunction
+        self,
+        number: int,
+        api: ServedApi[Any] | None,
+        function: InterceptFunction,
+        on_error: Callable[[UnseenErrors], None],
     ) -> None:
         if not callable(function):
             raise InvalidArgumentError("function", "callable", function)
         self.id = number
         self.hits = 0
-        self.errors: list[Exception] = []
         self.is_removed = False
+        self._errors: list[BaseException] = []
+        self._unseen = UnseenErrors()
+        self._on_error = on_error
         self._error_log = ErrorLog(logger)
         self._api = api
         self._function = function
 
+    @property
+    def errors(self) -> list[BaseException]:
+        """What the function has raised, which then counts as seen: it is not raised again.
+
+        A request whose function fails gets UNKNOWN_SERVER_ERROR.
+        """
+        for _ in self._unseen.take():
+            pass
+        return list(self._errors)
+
     def remove(self) -> None:
-        """Intercept no further request. Any thread may call this."""
+        """Intercept no further request. Any thread may call this.
+
+        Raises:
+            BaseException: the first that the function has raised, and nobody has seen.
+        """
+        self.end()
+        raise_first(list(self._unseen.take()))
+
+    def end(self) -> None:
+        """Intercept no further request; what the function has raised stays unseen."""
         self.is_removed = True
 
     def __enter__(self) -> Interception:
@@ -178,9 +95,8 @@ class Interception:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self.remove()
-        if error is None and self.errors:
-            raise self.errors[0]
+        self.end()
+        raise_first(list(self._unseen.take()), error)
 
     def matches(self, api: ServedApi[Any]) -> bool:
         """Return whether requests of an API are intercepted."""
@@ -192,20 +108,45 @@ class Interception:
         Returns:
             Its answer. If it fails, the error response, or DISCONNECT if it has changed the request
             so that there is none.
+
+        Raises:
+            CancelledError: the client has gone, or the cluster stops.
+            KeyboardInterrupt: the user has pressed Ctrl-C, which ends the loop of an AsyncCluster.
         """
+        task = asyncio.current_task()
+        assert task is not None
         try:
             answer = self._function(request)
             return await answer if inspect.isawaitable(answer) else answer
-        except Exception as error:
-            self._error_log.log(
-                error, "the function that intercepts %s requests failed", request.api
-            )
-            self.errors.append(error)
-            try:
-                return request.error_response(ErrorCode.UNKNOWN_SERVER_ERROR)
-            except Exception as no_response:
-                self._error_log.log(no_response, "the request has no error response")
-                return Unanswered.DISCONNECT
+        except asyncio.CancelledError as error:
+            if task.cancelling():
+                raise
+            failure = ClusterError(f"the function that intercepts {request.api} was cancelled")
+            failure.__cause__ = error
+            return self._failed(request, failure)
+        except KeyboardInterrupt as error:
+            if threading.current_thread() is threading.main_thread():
+                raise
+            return self._failed(request, error)
+        except BaseException as error:
+            if isinstance(error, GeneratorExit) and _task_that_runs() is not task:
+                raise  # The task is dropped, without a step.
+            return self._failed(request, error)
+
+    def _failed(self, request: InterceptedRequest, error: BaseException) -> Any:
+        self.fail(request.api, error)
+        try:
+            return request.error_response(ErrorCode.UNKNOWN_SERVER_ERROR)
+        except Exception as no_response:
+            self._error_log.log(no_response, "the request has no error response")
+            return Unanswered.DISCONNECT
+
+    def fail(self, api: str, error: BaseException) -> None:
+        """Keep what the function has raised, or what its answer has caused."""
+        self._error_log.log(error, "the function that intercepts %s requests failed", api)
+        self._errors.append(error)
+        self._unseen.add(error)
+        self._on_error(self._unseen)
 
     def describe(self) -> FaultDescription:
         """Return the interception as the command `faults` reports it."""
@@ -224,6 +165,19 @@ class Interception:
         }
 
 
+def _cancel_once(task: asyncio.Task[Any]) -> None:
+    # A further time would interrupt what the function does when it is cancelled.
+    if not task.cancelling():
+        task.cancel()
+
+
+def _task_that_runs() -> asyncio.Task[Any] | None:
+    try:
+        return asyncio.current_task()
+    except RuntimeError:  # There is no running loop.
+        return None
+
+
 class Interceptions:
     """The interceptions of a cluster, in the order in which they were added."""
 
@@ -236,6 +190,8 @@ class Interceptions:
         self._faults = faults
         self._all: list[Interception] = []
         self._tasks: set[asyncio.Task[None]] = set()
+        #: Of functions that have failed since the last `take_unseen`, also of removed ones.
+        self._unseen: deque[UnseenErrors] = deque()
 
     def add(self, api: ServedApi[Any] | None, function: InterceptFunction) -> Interception:
         """Intercept the requests of an API; None is every API.
@@ -246,20 +202,42 @@ class Interceptions:
         Raises:
             InvalidArgumentError: the function is not callable.
         """
-        made = Interception(next(self._faults.ids), api, function)
+        made = Interception(next(self._faults.ids), api, function, self._unseen.append)
         self._all.append(made)
         return made
 
     def clear(self) -> None:
-        """Remove all interceptions."""
+        """Remove all interceptions; what their functions have raised stays unseen."""
         for each in self._all:
-            each.remove()
+            each.end()
         self._all.clear()
+
+    @property
+    def is_calling(self) -> bool:
+        """Whether the caller is a function that intercepts a request."""
+        return _task_that_runs() in self._tasks
 
     def cancel(self) -> None:
         """End the functions that are running, since the cluster stops."""
         for task in self._tasks:
-            task.cancel()
+            _cancel_once(task)
+
+    async def wait_cancelled(self) -> None:
+        """Wait until the cancelled functions have ended."""
+        if self._tasks:
+            _, running = await asyncio.wait(self._tasks, timeout=_CANCEL_TIMEOUT)
+            for task in running:
+                logger.warning("a function given to intercept did not end: %s", task)
+
+    def take_unseen(self) -> list[BaseException]:
+        """Return what functions have raised and nobody has seen. Any thread may call this."""
+        found: list[BaseException] = []
+        while self._unseen:
+            try:
+                found += self._unseen.popleft().take()
+            except IndexError:  # Another thread has taken the last one.
+                break
+        return found
 
     def describe(self) -> list[FaultDescription]:
         """Return all interceptions with their hits."""
@@ -288,18 +266,24 @@ class Interceptions:
 
         def cancel() -> None:
             request.cancel()
-            task.cancel()
+            _cancel_once(task)
 
         context.on_cancel = cancel
 
     async def _answer(self, interceptions: list[Interception], request: InterceptedRequest) -> None:
         answer = None
-        for each in interceptions:
-            each.hits += 1
-            self._faults.on_hit(each.id)
-            answer = await each.answer(request)
-            if answer is not None or request.is_handled:
-                break
-        if answer is None:
-            answer = await request.handle()
-        request.finish(answer)
+        called = interceptions[0]
+        try:
+            for called in interceptions:
+                called.hits += 1
+                self._faults.on_hit(called.id)
+                answer = await called.answer(request)
+                if answer is not None or request.is_handled:
+                    break
+            if answer is None:
+                answer = await request.handle()
+            request.finish(answer)
+        except Exception as error:
+            # The broker can't handle what the function has made of the request, or of its answer.
+            called.fail(request.api, error)
+            request.finish(Unanswered.DISCONNECT)

@@ -9,7 +9,8 @@ from typing import Any
 from request_purgatory.broker.api.broker_api import BrokerApi
 from request_purgatory.broker.api.registry import APIS, decode, handle
 from request_purgatory.broker.api.served_api import R, ServedApi
-from request_purgatory.broker.cluster.interception import InterceptedRequest, Interceptions
+from request_purgatory.broker.cluster.intercepted_request import InterceptedRequest
+from request_purgatory.broker.cluster.interception import Interceptions
 from request_purgatory.broker.deferred_actions import ActionQueue
 from request_purgatory.broker.replication.recorder import Recorder
 from request_purgatory.broker.request_context import RequestContext

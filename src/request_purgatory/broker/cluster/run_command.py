@@ -21,6 +21,41 @@ _MAX_WAIT_S = 3e7
 _INT64 = range(-(2**63), 2**63)
 
 
+#: Commands that wait for what happens on the event loop later.
+WAITING_COMMANDS = frozenset({"reset", "restart", "truncate", "wait_for"})
+
+
+def run_command_at_once(cluster: ClusterCommands, name: str, arguments: dict[str, Any]) -> Any:
+    """Run one command for a function that runs on the cluster's event loop, and can't await.
+
+    Args:
+        cluster: the cluster.
+        name: the command's name.
+        arguments: its keyword arguments.
+
+    Returns:
+        The command's result, as `run_command` returns it.
+
+    Raises:
+        ClusterError: as `run_command`, and if the command waits.
+    """
+    refused = ClusterError(
+        f"{name}: a function given to intercept can't wait for the cluster, on whose thread it "
+        f"runs; in a coroutine function, use `await asyncio.to_thread(cluster.{name}, ...)`"
+    )
+    if name in WAITING_COMMANDS:
+        raise refused
+    running = run_command(cluster, name, arguments)
+    try:
+        # A command of many steps gives way to others between them, which yields None.
+        while running.send(None) is None:
+            pass
+    except StopIteration as done:
+        return done.value
+    running.close()
+    raise refused
+
+
 async def run_command(cluster: ClusterCommands, name: str, arguments: dict[str, Any]) -> Any:
     """Run one command on the cluster's event loop.
 

@@ -123,7 +123,8 @@ class FaultCommands(CommandGroup):
         Args:
             api: Kafka's name of the API, such as "Produce"; None is every API.
             function: called on the cluster's event loop, with an `InterceptedRequest`. It must not
-                block: the cluster stands still while it runs.
+                block: the cluster stands still while it runs. What it raises, of whatever kind, is
+                raised again at the end of the block; see `Interception`.
 
         Returns:
             The interception, with its hits; `remove()` or the end of its `with` block ends it.

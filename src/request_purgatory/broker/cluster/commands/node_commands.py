@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from request_purgatory.broker.cluster.commands.command_group import CommandGroup, command
+from request_purgatory.broker.cluster.errors import ClusterError
 from request_purgatory.broker.cluster.node import Node
 from request_purgatory.broker.listeners import join_address
 from request_purgatory.broker.metadata.topics import TopicPartition
@@ -234,9 +235,14 @@ class NodeCommands(CommandGroup):
         stays, and no producer id is assigned twice.
 
         Raises:
+            ClusterError: a function given to `intercept` called this on an AsyncCluster.
             ControllerError: the empty metadata can't be stored; nothing has changed.
             OSError: another process has taken a port; `reset` may be called again.
         """
+        if self._interceptions.is_calling:
+            raise ClusterError(
+                "reset: would end the function given to intercept that has called it"
+            )
         async with self._start_lock:
             self.controller.reset()
             for timer in self._fence_timers.values():
