@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Unpack
 
-from request_purgatory._native.failsafe import log_contained
+from request_purgatory._native.failsafe import ErrorLog
 from request_purgatory.broker.cluster.async_cluster import AsyncCluster
 from request_purgatory.broker.cluster.cluster_client import ClusterClient
 from request_purgatory.broker.cluster.errors import ClusterError
@@ -25,6 +25,7 @@ from request_purgatory.broker.replication.recorder import Recorder
 from request_purgatory.broker.settings import ClusterOptions, settings_from
 
 logger = logging.getLogger(__name__)
+_errors = ErrorLog(logger)
 
 #: Seconds for the start, for the stop, and for each command beside its own timeout.
 _TIMEOUT = 60.0
@@ -140,7 +141,7 @@ class Cluster(ClusterClient):
             if started.done():
                 self._failure = error
                 if self._stopping is None or not self._stopping.is_set():
-                    log_contained(logger, error, "the cluster's thread has failed")
+                    _errors.log(error, "the cluster's thread has failed")
             else:
                 started.set_exception(error)
         finally:
