@@ -7,6 +7,10 @@ A request is one line of JSON, and so is its answer, over a TCP connection on lo
 
 An answer has `result`, or `error` and `code` for a ClusterError, or `invalid` for an
 InvalidArgumentError. With `"timeout": true` the error is a ClusterTimeoutError.
+
+A line that is no command ends the connection. A web page can send requests to loopback, but not
+choose their first line, so that no command in such a request runs. An error with `"closed": true`
+is the connection's last line, and no later command of the connection has run.
 """
 
 from __future__ import annotations
@@ -18,6 +22,7 @@ import socket
 from contextlib import suppress
 from typing import Any, NoReturn
 
+from request_purgatory._native.failsafe import ErrorLog
 from request_purgatory.broker.cluster.commands import ClusterCommands
 from request_purgatory.broker.cluster.errors import ClusterError, ClusterTimeoutError
 from request_purgatory.broker.cluster.run_command import (
@@ -30,17 +35,41 @@ from request_purgatory.broker.listeners import LOOPBACK
 from request_purgatory.errors import InvalidArgumentError, PurgatoryError
 
 logger = logging.getLogger(__name__)
+_errors = ErrorLog(logger)
 
 #: The longest command. A connection buffers at most two lines, so all connections together buffer
 #: at most 64 MiB.
 MAX_LINE_BYTES = 2**20
 MAX_CONNECTIONS = 32
+#: Seconds for a client to read an answer.
+_READ_TIMEOUT = 60.0
+
+
+class _NoCommandError(Exception):
+    """A line is no command."""
+
+
+class _Connection:
+    """A connection, and whether it runs a command."""
+
+    def __init__(self, writer: asyncio.StreamWriter) -> None:
+        self.writer = writer
+        self.is_running = False
+        self.is_closed = False
+
+    def close(self, reason: str) -> None:
+        """Say why, and end the connection."""
+        self.is_closed = True
+        logger.info("control connection closed: %s", reason)
+        self.writer.write(_encode({"error": reason, "code": None, "closed": True}))
+        self.writer.close()
 
 
 class ControlServer:
     """Listens on loopback and runs commands on a cluster, for one `async with` block.
 
-    There is no authentication: every local process that can connect may run commands.
+    There is no authentication: every local process that can connect may run commands. Pages in a
+    browser can't, since the first line that is no command ends a connection.
     """
 
     def __init__(self, cluster: ClusterCommands, port: int = 0) -> None:
@@ -53,7 +82,8 @@ class ControlServer:
         self.cluster = cluster
         self.port = port
         self._server: asyncio.Server | None = None
-        self._connections = 0
+        #: Those that were idle the longest come first.
+        self._connections: dict[_Connection, None] = {}
 
     async def __aenter__(self) -> ControlServer:
         self._server = await asyncio.start_server(
@@ -74,29 +104,55 @@ class ControlServer:
     async def _serve_connection(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
-        if self._connections >= MAX_CONNECTIONS:
-            logger.info(
-                "control connection refused: %d are open, the most allowed", self._connections
+        connection = _Connection(writer)
+        if not self._make_room():
+            connection.close(
+                f"{MAX_CONNECTIONS} control connections run commands, the most allowed"
             )
-            writer.close()
             return
-        self._connections += 1
+        self._connections[connection] = None
         try:
-            while line := await reader.readline():
-                writer.write(json.dumps(await self._answer(line)).encode() + b"\n")
-                await writer.drain()
-        except (ConnectionError, ValueError) as error:
-            logger.info("control connection closed: %s", error)
+            while (line := await reader.readline()) and not connection.is_closed:
+                await self._run_line(connection, line)
+        except ValueError:
+            connection.close(f"the line is longer than {MAX_LINE_BYTES:,} bytes")
+        except (ConnectionError, TimeoutError) as error:
+            logger.info("control connection closed: %r", error)
+            writer.transport.abort()
         except asyncio.CancelledError:
             pass  # The cluster is stopping.
         finally:
-            self._connections -= 1
+            self._connections.pop(connection, None)
             writer.close()
 
-    async def _answer(self, line: bytes) -> dict[str, Any]:
+    def _make_room(self) -> bool:
+        """Return whether there is room for a connection; an idle one is closed if need be."""
+        if len(self._connections) < MAX_CONNECTIONS:
+            return True
+        idle = next((each for each in self._connections if not each.is_running), None)
+        if idle is None:
+            return False
+        del self._connections[idle]
+        idle.close("it was idle, and another one needs its place")
+        return True
+
+    async def _run_line(self, connection: _Connection, line: bytes) -> None:
+        connection.is_running = True
         try:
-            request = json.loads(line, parse_constant=_refuse)
-            name, arguments = request["command"], request["arguments"]
+            try:
+                name, arguments = _parse(line)
+            except _NoCommandError as error:
+                connection.close(f"invalid command: {error}")
+                return
+            connection.writer.write(_encode(await self._answer(name, arguments)))
+            async with asyncio.timeout(_READ_TIMEOUT):
+                await connection.writer.drain()
+        finally:
+            connection.is_running = False
+        self._connections[connection] = self._connections.pop(connection)
+
+    async def _answer(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        try:
             require_types(name, arguments)
             return {"result": await run_command(self.cluster, name, arguments)}
         except InvalidArgumentError as error:
@@ -107,12 +163,32 @@ class ControlServer:
             return {"error": str(error), "code": error.code}
         except (PurgatoryError, OSError) as error:
             return {"error": str(error), "code": None}
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
+        except Exception as error:
+            _errors.log(error, "%s failed", name[:QUOTED_CHARACTERS])
             reason = str(error)[:QUOTED_CHARACTERS]
-            return {
-                "error": f"invalid command: {type(error).__name__}: {reason}",
-                "code": None,
-            }
+            return {"error": f"{name}: {type(error).__name__}: {reason}", "code": None}
+
+
+def _encode(answer: dict[str, Any]) -> bytes:
+    return json.dumps(answer).encode() + b"\n"
+
+
+def _parse(line: bytes) -> tuple[str, dict[str, Any]]:
+    """Return the command and the arguments of a line.
+
+    Raises:
+        _NoCommandError: the line is something else.
+    """
+    try:
+        # As UTF-8 only: `loads` would guess the encoding of bytes.
+        request = json.loads(line.decode(), parse_constant=_refuse)
+        name, arguments = request["command"], request["arguments"]
+    except (ValueError, LookupError, TypeError, RecursionError) as error:
+        reason = str(error)[:QUOTED_CHARACTERS]
+        raise _NoCommandError(f"{type(error).__name__}: {reason}") from None
+    if not (isinstance(name, str) and isinstance(arguments, dict)):
+        raise _NoCommandError("expected the name of a command, and an object of arguments")
+    return name, arguments
 
 
 def _refuse(number: str) -> NoReturn:
@@ -133,16 +209,22 @@ class ControlClient:
             ClusterError: no server listens at the address.
             InvalidArgumentError: the address is not "host:port".
         """
-        self.address = address
         host, colon, port = address.rpartition(":")
         if not colon or not port.isdigit():
             raise InvalidArgumentError("address", "host:port", address)
+        self.address = address
+        self._timeout = timeout
+        self._host, self._port = host, int(port)
         try:
-            self._socket = socket.create_connection((host, int(port)), timeout)
+            self._connect()
         except OSError as error:
             raise ClusterError(f"no control server at {address}: {error}") from None
+
+    def _connect(self) -> None:
+        self._socket = socket.create_connection((self._host, self._port), self._timeout)
         self._file = self._socket.makefile("rb")
-        self._timeout = timeout
+        #: No command was answered yet.
+        self._is_new = True
 
     def call(self, command: str, arguments: dict[str, Any]) -> Any:
         """Run a command.
@@ -155,28 +237,44 @@ class ControlClient:
             The command's result.
 
         Raises:
-            ClusterError: the cluster refused the command, or has stopped.
+            ClusterError: the cluster refused the command, or has stopped, or has no room for
+                another connection.
             ClusterTimeoutError: `wait_for` has waited in vain.
             InvalidArgumentError: an argument's value is not allowed.
         """
-        try:
-            self._socket.settimeout(self._timeout + command_timeout(arguments))
-            self._socket.sendall(
-                json.dumps({"command": command, "arguments": arguments}).encode() + b"\n"
+        line = json.dumps({"command": command, "arguments": arguments}).encode() + b"\n"
+        if len(line) > MAX_LINE_BYTES:
+            raise ClusterError(
+                f"{command}: its arguments are longer than {MAX_LINE_BYTES:,} bytes of JSON"
             )
-            line = self._file.readline()
+        try:
+            if not self._is_new and self._is_closed_by_server():
+                # An idle connection is closed when another one needs its place.
+                self._file.close()
+                self._socket.close()
+                self._connect()
+            self._socket.settimeout(self._timeout + command_timeout(arguments))
+            self._socket.sendall(line)
+            answer = self._file.readline()
+        except ConnectionRefusedError:
+            raise ClusterError(f"{command}: the cluster has stopped") from None
         except (OSError, ValueError) as error:  # ValueError: another thread has closed it
             raise ClusterError(f"{command}: the cluster does not respond: {error}") from error
-        if not line:
+        if not answer.endswith(b"\n"):
             raise ClusterError(f"{command}: the cluster has stopped")
-        answer = json.loads(line)
-        if "invalid" in answer:
-            raise InvalidArgumentError(*answer["invalid"])
-        if "timeout" in answer:
-            raise ClusterTimeoutError(answer["error"])
-        if "error" in answer:
-            raise ClusterError(answer["error"], answer["code"])
-        return answer["result"]
+        self._is_new = False
+        return _result(command, json.loads(answer))
+
+    def _is_closed_by_server(self) -> bool:
+        """Return whether there is something to read, which only the end of a connection is."""
+        self._socket.settimeout(0)
+        try:
+            self._socket.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            return False
+        except ConnectionError:
+            pass
+        return True
 
     def close(self) -> None:
         """Close the connection; a command of another thread ends with an error."""
@@ -185,3 +283,22 @@ class ControlClient:
             self._socket.shutdown(socket.SHUT_RDWR)
         self._file.close()
         self._socket.close()
+
+
+def _result(command: str, answer: dict[str, Any]) -> Any:
+    """Return the result of an answer.
+
+    Raises:
+        ClusterError: the cluster refused the command.
+        ClusterTimeoutError: `wait_for` has waited in vain.
+        InvalidArgumentError: an argument's value is not allowed.
+    """
+    if "closed" in answer:
+        raise ClusterError(f"{command}: {answer['error']}")
+    if "invalid" in answer:
+        raise InvalidArgumentError(*answer["invalid"])
+    if "timeout" in answer:
+        raise ClusterTimeoutError(answer["error"])
+    if "error" in answer:
+        raise ClusterError(answer["error"], answer["code"])
+    return answer["result"]
