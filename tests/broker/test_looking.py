@@ -316,7 +316,9 @@ def test_too_many_records_need_a_limit(running: ClusterClient, connect: Connect)
     assert len(running.records("large", limit=20_000)) == 10_001
     with pytest.raises(InvalidArgumentError, match=r"limit must be at least 1, got '?0"):
         running.records("large", limit=0)
-    with pytest.raises(InvalidArgumentError, match=r"partition must be between 0 and 0, got '?1"):
+    with pytest.raises(
+        InvalidArgumentError, match=r"partition must be between 0 and 0 for topic '\w+', got '?1"
+    ):
         running.records("large", partition=1)
 
 
@@ -336,10 +338,17 @@ def test_records_of_many_bytes_need_a_limit() -> None:
 
 def test_what_does_not_exist_is_refused(running: ClusterClient) -> None:
     """With Kafka's error where there is one."""
-    with pytest.raises(ClusterError, match="does not host this topic"):
+    with pytest.raises(ClusterError, match="records: there is no topic 'none'"):
         running.records("none")
+    with pytest.raises(ClusterError, match="truncate: there is no topic 'none'") as refused:
+        running.truncate("none")
+    assert refused.value.code == "UNKNOWN_TOPIC_OR_PARTITION"
+    with pytest.raises(ClusterError, match="high_watermark: there is no topic 'none'"):
+        running.high_watermark("none")
     running.create_topic("small")
-    with pytest.raises(InvalidArgumentError, match=r"partition must be between 0 and 0, got '?1"):
+    with pytest.raises(
+        InvalidArgumentError, match=r"partition must be between 0 and 0 for topic '\w+', got '?1"
+    ):
         running.high_watermark("small", 1)
 
 

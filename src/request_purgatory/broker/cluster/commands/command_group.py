@@ -7,6 +7,9 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from request_purgatory.broker.cluster.node import ClusterParts, Node
+from request_purgatory.broker.metadata.controller import ControllerError
+from request_purgatory.broker.metadata.topics import Topic
+from request_purgatory.broker.wire.error_code import ErrorCode
 from request_purgatory.errors import InvalidArgumentError
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -63,3 +66,17 @@ class CommandGroup:
         if not 0 <= node < len(self.nodes):
             raise InvalidArgumentError("node", f"between 0 and {len(self.nodes) - 1}", node)
         return self.nodes[node]
+
+    def _topic(self, name: str) -> Topic:
+        """Return a topic.
+
+        Raises:
+            ControllerError: there is no such topic; Kafka's message for it, which clients get,
+                does not name the topic.
+        """
+        found = self.controller.topics.get(name)
+        if found is None:
+            raise ControllerError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}"
+            )
+        return found

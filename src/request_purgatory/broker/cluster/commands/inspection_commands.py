@@ -55,7 +55,7 @@ class InspectionCommands(CommandGroup):
                 many records.
         """
         if partition is None:
-            partitions = self.controller.require_topic(topic).partitions
+            partitions = self._topic(topic).partitions
         else:
             partitions = [self._require_partition(topic, partition)]
         leaders = [(each.index, self._require_leader(each)) for each in partitions]
@@ -85,10 +85,10 @@ class InspectionCommands(CommandGroup):
         Raises:
             InvalidArgumentError: there is no such partition.
         """
-        partitions = self.controller.require_topic(topic).partitions
+        partitions = self._topic(topic).partitions
         if not 0 <= partition < len(partitions):
             raise InvalidArgumentError(
-                "partition", f"between 0 and {len(partitions) - 1}", partition
+                "partition", f"between 0 and {len(partitions) - 1} for topic {topic!r}", partition
             )
         return partitions[partition]
 

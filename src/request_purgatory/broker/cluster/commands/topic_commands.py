@@ -74,7 +74,7 @@ class TopicCommands(CommandGroup):
             `offsets`: for each live replica's node its `log_start_offset`, `end_offset` and
             `high_watermark`.
         """
-        partitions = self.controller.require_topic(topic).partitions
+        partitions = self._topic(topic).partitions
         return [self._describe_partition(partition) for partition in partitions]
 
     def _describe_partition(self, partition: Partition) -> PartitionDescription:
@@ -104,7 +104,7 @@ class TopicCommands(CommandGroup):
         Args:
             name: the topic's name.
         """
-        self.controller.topic_changes.delete(name)
+        self.controller.topic_changes.delete(self._topic(name).name)
 
     @command
     async def truncate(
@@ -140,7 +140,7 @@ class TopicCommands(CommandGroup):
         Raises:
             ControllerError: records of a partition can't be deleted.
         """
-        found = self.controller.require_topic(topic)
+        found = self._topic(topic)
         if found.is_internal:
             raise ControllerError(
                 ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic} is the broker's own topic"
