@@ -1,20 +1,25 @@
-"""The Dockerfile and the compose file of `examples/docker`, as far as no container is needed."""
+"""The Dockerfile and the compose file of `examples/docker`, run without containers."""
 
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from request_purgatory.broker import ClusterSettings
+from request_purgatory.broker.cluster.admin_server import ControlClient
 from request_purgatory.broker.listeners import SecurityProtocol
 from request_purgatory.cli.broker import make_app
+from tests.support.ports import free_ports
 
 FOLDER = Path(__file__).parents[2] / "examples" / "docker"
 DOCKERFILE = FOLDER / "Dockerfile"
@@ -95,15 +100,68 @@ def test_compose_file_serves_both_kinds_of_clients() -> None:
     assert {each.protocol for each in inside} == {SecurityProtocol.SASL_PLAINTEXT}
 
 
-def test_client_of_the_compose_file_can_log_in() -> None:
-    """Its user, password and address are those of the broker."""
-    services = compose_services()
-    settings = settings_of(services["kafka"]["command"])
-    (script,) = services["client"]["command"]
-    found = dict(re.findall(r"-X ([\w.]+)=([\w-]+)", script))
-    assert settings.sasl_users == {found["sasl.username"]: found["sasl.password"]}
-    assert found["sasl.mechanism"] in settings.sasl_mechanisms
-    protocols = {each.protocol.value for each in settings.node_listeners()[0]}
-    assert found["security.protocol"] in protocols
-    assert "-b kafka:9092 " in script
-    assert services["client"]["depends_on"]["kafka"]["condition"] == "service_healthy"
+def consecutive_ports(count: int) -> int:
+    """Return the first of some free ports in a row."""
+    while True:
+        ports = free_ports(count)
+        if ports[-1] - ports[0] == count - 1:
+            return ports[0]
+
+
+@contextmanager
+def served_on_loopback() -> Iterator[tuple[str, str]]:
+    """Run the compose file's command on free ports; return the addresses for login and control."""
+    inside, outside = (str(consecutive_ports(3)) for _ in range(2))
+    replaced = {"0.0.0.0": "127.0.0.1", "kafka:": "127.0.0.1:", "29092": outside, "9092": inside}
+    command = compose_services()["kafka"]["command"]
+    for old, new in replaced.items():
+        command = [each.replace(old, new) for each in command]
+    executable = [sys.executable, "-m", "request_purgatory", "broker", "serve"]
+    process = subprocess.Popen(
+        [*executable, *command, "--control-port", "0", "--json"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    try:
+        served = json.loads(process.stdout.readline())
+        assert served["bootstrap_servers"].startswith(f"127.0.0.1:{inside},")
+        yield f"127.0.0.1:{inside}", served["control"]
+    finally:
+        process.terminate()
+        process.communicate(timeout=60)
+
+
+def test_client_of_the_compose_file_logs_in() -> None:
+    client = compose_services()["client"]
+    assert client["entrypoint"] == ["python", "client.py"]
+    assert client["command"] == []
+    assert client["volumes"] == ["./client.py:/home/purgatory/client.py:ro"]
+    with served_on_loopback() as (bootstrap_servers, control):
+        ran = subprocess.run(
+            [sys.executable, "client.py"],
+            cwd=FOLDER,
+            env=os.environ
+            | client["environment"]
+            | {"KAFKA_BOOTSTRAP_SERVERS": bootstrap_servers, "PYTHONWARNINGS": "ignore"},
+            capture_output=True,
+            text=True,
+            timeout=90,
+            check=False,
+        )
+        assert re.fullmatch(r"orders-[012]: two apples\n", ran.stdout), ran.stderr
+        with closing(ControlClient(control)) as commands:
+            logins = commands.call("requests", {"api": "SaslAuthenticate"})
+            handshakes = commands.call("requests", {"api": "SaslHandshake"})
+    assert len(logins) >= 2
+    assert {each["response"]["error_code"] for each in logins} == {0}
+    assert {each["request"]["mechanism"] for each in handshakes} == {"SCRAM-SHA-256"}
+
+
+def test_client_of_the_compose_file_connects_to_the_service() -> None:
+    client = compose_services()["client"]
+    inside = settings_of(compose_services()["kafka"]["command"]).node_listeners()[0][0]
+    host, port = inside.advertised
+    assert client["environment"]["KAFKA_BOOTSTRAP_SERVERS"] == f"{host}:{port}"
+    assert client["depends_on"]["kafka"]["condition"] == "service_healthy"
+    assert client["build"] == compose_services()["kafka"]["build"]
