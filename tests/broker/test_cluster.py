@@ -210,7 +210,7 @@ def test_producer_learns_of_its_new_topic_at_once(library: str, at_once: bool) -
         ("create_topic", {"name": "a/b"}, "contains one or more characters"),
         (
             "inject_request_error",
-            {"api": "Telepathy", "error": "NONE"},
+            {"api": "Telepathy", "error": "UNKNOWN_SERVER_ERROR"},
             "api must be one of Alter.*, .* got 'Telepathy'",
         ),
         (
@@ -220,7 +220,12 @@ def test_producer_learns_of_its_new_topic_at_once(library: str, at_once: bool) -
         ),
         (
             "inject_request_error",
-            {"api": "Fetch", "error": "NONE", "times": 0},
+            {"api": "Fetch", "error": "NONE"},
+            "error must be the name or number of an error .* other than NONE, got 'NONE'",
+        ),
+        (
+            "inject_request_error",
+            {"api": "Fetch", "error": "KAFKA_STORAGE_ERROR", "times": 0},
             "times must be at least 1, or -1 for always, got '?0",
         ),
         (

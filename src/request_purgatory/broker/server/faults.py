@@ -15,6 +15,7 @@ from request_purgatory.broker.wire.apis import Api
 from request_purgatory.broker.wire.error_code import ErrorCode
 from request_purgatory.errors import InvalidArgumentError, whole_number
 
+_CODES = frozenset(ErrorCode)
 RESPONSE_FAULTS = ("delay", "drop", "corrupt", "disconnect")
 #: The number of times of a fault that never ends.
 ALWAYS = -1
@@ -352,14 +353,18 @@ def error_code(error: str | int) -> ErrorCode:
     """Return an error of Kafka's protocol by its name or number.
 
     Raises:
-        InvalidArgumentError: There is no such error.
+        InvalidArgumentError: There is no such error, or it is NONE.
     """
-    try:
-        return ErrorCode[error.upper()] if isinstance(error, str) else ErrorCode(error)
-    except (KeyError, ValueError):
+    found: ErrorCode | None = None
+    if isinstance(error, str):
+        found = ErrorCode.__members__.get(error.upper())
+    elif isinstance(error, int) and not isinstance(error, bool) and error in _CODES:
+        found = ErrorCode(error)
+    if found is None or found is ErrorCode.NONE:
         raise InvalidArgumentError(
-            "error", "the name or number of an error of Kafka's protocol", error
-        ) from None
+            "error", "the name or number of an error of Kafka's protocol, other than NONE", error
+        )
+    return found
 
 
 def _times(times: int) -> int:
