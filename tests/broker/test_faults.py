@@ -116,12 +116,17 @@ def test_every_api_has_an_error_response(api: ServedApi) -> None:
 
 def example(api: ServedApi, version: int) -> Any:
     """Return a request with one element in each of its arrays."""
+    return api.request.decode(encoded_example(api, version), version=version)
+
+
+def encoded_example(api: ServedApi, version: int) -> bytes:
+    """Return the bytes of such a request, without its header."""
     made = api.request(**{
         name: field_value(field)
         for name, field in api.request.fields.items()
         if field.for_version_q(version)
     })
-    return api.request.decode(bytes(made.encode(version=version)), version=version)
+    return bytes(made.encode(version=version))
 
 
 def field_value(field: Any) -> Any:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import json
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -11,16 +13,29 @@ from typing import Any
 
 import pytest
 
-from request_purgatory.broker import Cluster, ClusterError, ClusterProcess, ClusterTimeoutError
+from request_purgatory.broker import (
+    ClientRequest,
+    Cluster,
+    ClusterError,
+    ClusterProcess,
+    ClusterTimeoutError,
+)
+from request_purgatory.broker.api.registry import APIS, find_api
+from request_purgatory.broker.api.served_api import ServedApi
+from request_purgatory.broker.cluster.client_request import client_request
 from request_purgatory.broker.cluster.cluster_client import ClusterClient
+from request_purgatory.broker.cluster.json_values import from_json, to_json
 from request_purgatory.broker.cluster.topic_records import MAX_BYTES, TopicRecord, take_records
 from request_purgatory.broker.groups.assignment import assigned_partitions
 from request_purgatory.broker.metadata.topics import OFFSETS_TOPIC, TopicPartition
+from request_purgatory.broker.server.request_log import LoggedRequest
+from request_purgatory.broker.wire.messages import Header
 from request_purgatory.errors import InvalidArgumentError
 from tests.broker.log.batches import NOW, batch
 from tests.broker.parity.raw import RawClient
-from tests.broker.raw_requests import produce
+from tests.broker.raw_requests import fetch, produce
 from tests.broker.replication.cluster_harness import ClusterHarness, run_scenario
+from tests.broker.test_faults import encoded_example
 
 TIME_LIMIT = 30.0
 LAG_MS = 200
@@ -418,6 +433,54 @@ def test_requests_show_what_was_asked_and_answered(
     assert all(each.request is not None for each in running.requests())
     with pytest.raises(ClusterTimeoutError, match="expected 1000 Produce requests, got"):
         running.wait_for(request=("Produce", 1000), timeout=0)
+
+
+def test_requests_have_the_bytes_that_went_over_the_wire(
+    running: ClusterClient, connect: Connect
+) -> None:
+    topic = "raw-bytes"
+    running.create_topic(topic)
+    client = leader_client(running, topic, connect)
+    sent = batch(b"text", b"\xff\xfe\\xff")
+    send(client, topic, sent)
+    fetched = bytes(fetch(client, topic, 0).records)
+    (produced,) = running.requests(api="Produce")[-1:]
+    (answered,) = running.requests(api="Fetch")[-1:]
+    assert produced.request is not None
+    assert answered.response is not None
+    assert produced.request["topic_data"][0]["partition_data"][0]["records"] == sent
+    assert answered.response["responses"][0]["partitions"][0]["records"] == fetched
+    as_json = running.call("requests", api="Produce")[-1]["request"]
+    assert as_json["topic_data"][0]["partition_data"][0] == {
+        "index": 0,
+        "records": {"base64": base64.b64encode(sent).decode()},
+    }
+
+
+def test_requests_of_an_async_cluster_have_bytes() -> None:
+    async def scenario(harness: ClusterHarness) -> None:
+        header = Header(find_api("JoinGroup"), 5, 7, "app", 0, is_supported=True)
+        frame = encoded_example(find_api("JoinGroup"), 5)
+        harness.cluster._parts.request_log.received(0, header, frame)
+        (found,) = harness.cluster.requests()
+        assert found.request is not None
+        assert found.request["protocols"] == [{"name": "x", "metadata": b"x"}]
+
+    run_scenario(scenario)
+
+
+@pytest.mark.parametrize("api", APIS.values(), ids=lambda api: api.name)
+def test_requests_of_every_api_are_the_same_after_json(api: ServedApi) -> None:
+    """Also bytes that are text, and ids of topics."""
+    for version in range(api.min_version, api.max_version + 1):
+        frame = encoded_example(api, version)
+        header = Header(api, version, 7, "app", 0, is_supported=True)
+        found = client_request(LoggedRequest(0, header, 0, frame, len(frame)))
+        assert found.request is not None
+        returned = from_json(json.loads(json.dumps(to_json(found))), ClientRequest)
+        assert returned == found, version
+        shown, sent = repr(found.request), repr(api.request.decode(frame, version=version))
+        assert shown.count("b'x'") + shown.count("[hidden]") == sent.count("b'x'"), version
 
 
 def test_wait_for_requests_counts_from_when_they_were_forgotten(

@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 from typing import Any
+from uuid import UUID
 
 from request_purgatory._native.failsafe import ErrorLog
-from request_purgatory.broker.cluster.json_values import to_json
 from request_purgatory.broker.server.request_log import LoggedRequest
 
 logger = logging.getLogger(__name__)
@@ -23,8 +23,9 @@ _HIDDEN = "[hidden]"
 class ClientRequest:
     """A request of a client, and its response.
 
-    Fields of `request` and `response` that are bytes are text where they are UTF-8, and
-    `{"base64": "..."}` otherwise. The tokens of logins and salted passwords are "[hidden]".
+    Fields of `request` and `response` that are bytes, such as a Produce request's `records`, are
+    bytes. In JSON they are `{"base64": "..."}`, also where they are text. Uuids are text. The
+    tokens of logins and salted passwords are "[hidden]".
 
     Attributes:
         node: the number of the node that has received it.
@@ -80,8 +81,9 @@ def _fields(
 ) -> dict[str, Any] | None:
     """Return the fields of a message; None if kafka-python can't decode it."""
     try:
-        decoded = message.decode(body, version=version).to_dict()
-        fields: dict[str, Any] = to_json(_without(secrets, decoded) if secrets else decoded)
+        # As JSON, kafka-python's fields lose all bytes that are no text.
+        decoded = message.decode(body, version=version).to_dict(json=False)
+        fields: dict[str, Any] = _plain(_without(secrets, decoded) if secrets else decoded)
     except Exception as error:  # It raises whatever the bytes lead to.
         _errors.log(error, "can't show a %s of version %d", message.__name__, version)
         return None
@@ -96,3 +98,14 @@ def _without(secrets: frozenset[str], value: Any) -> Any:
             for name, each in value.items()
         }
     return [_without(secrets, each) for each in value] if isinstance(value, list) else value
+
+
+def _plain(value: Any) -> Any:
+    """Return fields of numbers, texts, bytes and None in dicts and lists."""
+    if isinstance(value, dict):
+        return {name: _plain(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return list(map(_plain, value))
+    if isinstance(value, UUID):
+        return str(value)
+    return bytes(value) if isinstance(value, (bytearray, memoryview)) else value

@@ -2,7 +2,8 @@
 
 Dataclasses become objects, tuples and sets arrays, and the keys of objects text. Bytes become text
 where they are UTF-8, and `{"base64": "..."}` otherwise, so that a person can read most of them and
-none are lost. What a value was is known from the command's annotation.
+none are lost. What a value was is known from the command's annotation. Where the annotation is Any,
+as for the fields of a request, all bytes are `{"base64": "..."}`, which tells them from text.
 """
 
 from __future__ import annotations
@@ -18,28 +19,50 @@ from uuid import UUID
 _hints_of = functools.cache(get_type_hints)
 
 
-def to_json(value: Any) -> Any:
-    """Return a command's result as `json` can write it."""
-    if is_dataclass(value):
-        return {each.name: to_json(getattr(value, each.name)) for each in fields(value)}
+def to_json(value: Any, *, is_untyped: bool = False) -> Any:
+    """Return a command's result as `json` can write it.
+
+    Args:
+        value: the result.
+        is_untyped: no annotation tells bytes from text.
+    """
+    kind: type = type(value)
+    if is_dataclass(kind):
+        return {
+            name: to_json(getattr(value, name), is_untyped=untyped)
+            for name, untyped in _fields_of(kind)
+        }
     if isinstance(value, dict):
-        return {key: to_json(each) for key, each in value.items()}
+        return {key: to_json(each, is_untyped=is_untyped) for key, each in value.items()}
     if isinstance(value, (list, tuple)):
-        return [to_json(each) for each in value]
+        return [to_json(each, is_untyped=is_untyped) for each in value]
     if isinstance(value, (bytes, bytearray, memoryview)):
-        return _bytes_to_json(bytes(value))
+        return _bytes_to_json(bytes(value), is_untyped=is_untyped)
     if isinstance(value, (set, frozenset)):
-        return sorted(to_json(each) for each in value)
+        return sorted(to_json(each, is_untyped=is_untyped) for each in value)
     if isinstance(value, UUID):
         return str(value)
     return value
 
 
-def _bytes_to_json(value: bytes) -> str | dict[str, str]:
-    try:
-        return value.decode()
-    except UnicodeDecodeError:
-        return {"base64": b64encode(value).decode()}
+@functools.cache
+def _fields_of(kind: Any) -> tuple[tuple[str, bool], ...]:
+    """Return the names of a dataclass's fields, and whether their annotations have Any."""
+    hints = _hints_of(kind)
+    return tuple((each.name, _has_any(hints[each.name])) for each in fields(kind))
+
+
+def _has_any(hint: Any) -> bool:
+    return hint is Any or any(map(_has_any, get_args(hint)))
+
+
+def _bytes_to_json(value: bytes, *, is_untyped: bool) -> str | dict[str, str]:
+    if not is_untyped:
+        try:
+            return value.decode()
+        except UnicodeDecodeError:
+            pass
+    return {"base64": b64encode(value).decode()}
 
 
 def from_json(value: Any, hint: Any) -> Any:
@@ -48,8 +71,10 @@ def from_json(value: Any, hint: Any) -> Any:
     Args:
         value: the result.
         hint: its type; values of other types than dataclasses, bytes and their containers are
-            returned as they are.
+            returned as they are. With Any, every `{"base64": "..."}` becomes bytes.
     """
+    if hint is Any:
+        return _untyped_from_json(value)
     origin, arguments = get_origin(hint), get_args(hint)
     if value is None:
         return None
@@ -70,3 +95,13 @@ def from_json(value: Any, hint: Any) -> Any:
     if hint is bytes:
         return value.encode() if isinstance(value, str) else b64decode(value["base64"])
     return value
+
+
+def _untyped_from_json(value: Any) -> Any:
+    if isinstance(value, list):
+        return list(map(_untyped_from_json, value))
+    if not isinstance(value, dict):
+        return value
+    if value.keys() == {"base64"}:
+        return b64decode(value["base64"])
+    return {key: _untyped_from_json(each) for key, each in value.items()}

@@ -136,7 +136,8 @@ class InspectionCommands(CommandGroup):
         Returns:
             For each request `node`, `api`, `version`, `client_id`, `correlation_id`, `received_ms`,
             `answered_ms` (None while it waits), and `request` and `response` with the fields of
-            Kafka's protocol; None instead of more than 1 MiB.
+            Kafka's protocol; None instead of more than 1 MiB. Fields of bytes are bytes, and
+            `{"base64": "..."}` in JSON.
         """
         name = None if api is None else find_api(api).name
         return [
