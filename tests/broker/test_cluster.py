@@ -209,6 +209,17 @@ def test_producer_learns_of_its_new_topic_at_once(library: str, at_once: bool) -
         ),
         ("create_topic", {"name": "a/b"}, "contains one or more characters"),
         (
+            "create_topic",
+            {"name": "t", "partitions": 10**9},
+            "partitions was set to 1000000000; a topic is created with at most 10000",
+        ),
+        ("create_topic", {"name": "t", "partitions": 0}, "invalid non-positive value: 0"),
+        (
+            "create_topic",
+            {"name": "t", "replication_factor": 2**15},
+            "factor of 32768 cannot be reached because only 3",
+        ),
+        (
             "inject_request_error",
             {"api": "Telepathy", "error": "UNKNOWN_SERVER_ERROR"},
             "api must be one of Alter.*, .* got 'Telepathy'",

@@ -19,6 +19,9 @@ from request_purgatory.broker.listeners import (
 )
 from request_purgatory.errors import InvalidArgumentError, whole_number
 
+#: The most partitions that a topic is created with; Kafka's limit on one CreateTopics request
+#: (`MAX_PARTITIONS_PER_BATCH`).
+MAX_NEW_PARTITIONS = 10_000
 SASL_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 SSL_CLIENT_AUTH = ("required", "requested", "none")
 

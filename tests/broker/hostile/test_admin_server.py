@@ -314,12 +314,9 @@ def test_failure_of_a_command_is_told(
 
 
 def test_commands_with_any_arguments_get_a_response(run_scenario: RunScenario) -> None:
-    """Every command is called with values of every kind.
-
-    Commands are trusted: they may ask for more partitions than there is memory for.
-    """
+    """Every command is called with values of every kind."""
     names = ["", "hostile", "Produce", "NOT_CONTROLLER", "delay"]
-    values: list[Any] = [None, True, -1, 0, 1, 5_000, *names, [], {}, {"retention.ms": "1"}]
+    values: list[Any] = [None, True, -1, 0, 1, 2_000, 2**40, *names, [], {}, {"retention.ms": "1"}]
 
     async def scenario(cluster: AsyncCluster) -> None:
         chance = random.Random(1)
@@ -330,8 +327,6 @@ def test_commands_with_any_arguments_get_a_response(run_scenario: RunScenario) -
                     arguments = {
                         each: chance.choice(values) for each in parameters if chance.random() < 0.8
                     }
-                    if name == "create_topic" and arguments.get("partitions") == 2**40:
-                        continue  # It would fill the memory: commands are trusted.
                     line = json.dumps({"command": name, "arguments": arguments}).encode()
                     answer = await _send_line(control, line)
                     assert answer is not None, line

@@ -8,11 +8,12 @@ bytes that they send.
 from __future__ import annotations
 
 from request_purgatory.broker.api.broker_api import BrokerApi
+from request_purgatory.broker.settings import MAX_NEW_PARTITIONS
 
-#: Kafka's limit on one CreateTopics request (`MAX_PARTITIONS_PER_BATCH`).
-MAX_PARTITIONS_PER_REQUEST = 10_000
+#: All partitions of a CreateTopics request, and those that CreatePartitions adds to a topic.
+MAX_PARTITIONS_PER_REQUEST = MAX_NEW_PARTITIONS
 #: The most partitions of a cluster; they take up 60 MB on each broker. Kafka has no such limit.
-#: Topics that code and commands create are not limited.
+#: Topics that code and commands create are limited by `MAX_NEW_PARTITIONS` each.
 MAX_PARTITIONS = 20_000
 #: The most topics that one Metadata request creates. The client repeats the request until all its
 #: topics exist.

@@ -21,6 +21,7 @@ from request_purgatory.broker.metadata.topics import (
     Topic,
     topic_name_error,
 )
+from request_purgatory.broker.settings import MAX_NEW_PARTITIONS
 from request_purgatory.broker.wire.error_code import ErrorCode
 
 logger = logging.getLogger(__name__)
@@ -133,6 +134,12 @@ class TopicChanges:
             raise ControllerError(
                 ErrorCode.INVALID_PARTITIONS,
                 f"Number of partitions was set to an invalid non-positive value: {partitions}",
+            )
+        if partitions > MAX_NEW_PARTITIONS:
+            raise ControllerError(
+                ErrorCode.INVALID_PARTITIONS,
+                f"Number of partitions was set to {partitions}; a topic is created with at most "
+                f"{MAX_NEW_PARTITIONS}.",
             )
         if factor == -1:
             factor = self._store.settings.replication_factor

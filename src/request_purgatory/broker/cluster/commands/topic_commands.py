@@ -54,9 +54,12 @@ class TopicCommands(CommandGroup):
 
         Args:
             name: the topic's name.
-            partitions: their number; -1 is the cluster's default.
+            partitions: their number, at most 10,000; -1 is the cluster's default.
             replication_factor: replicas of each partition; -1 is the cluster's default.
             configs: topic settings by Kafka's names.
+
+        Raises:
+            ControllerError: with Kafka's error code, such as INVALID_PARTITIONS.
         """
         self.controller.topic_changes.create(
             name, partitions=partitions, replication_factor=replication_factor, configs=configs
