@@ -136,7 +136,7 @@ def test_page_can_run_the_commands_of_faults_alone() -> None:
                     await press(panel, action, name="orders", topic="orders")
             with pytest.raises(InvalidArgumentError, match="node must be between 0 and 0, got 7"):
                 await press(panel, "kill", node=7)
-            with pytest.raises(InvalidArgumentError, match="node must be of type"):
+            with pytest.raises(InvalidArgumentError, match="node must be a whole number"):
                 await press(panel, "kill", node="0")
             with pytest.raises(ClusterError, match="missing a required argument: 'node'"):
                 await press(panel, "kill")

@@ -85,7 +85,7 @@ def test_served_cluster_serves_clients_and_runs_commands(
         metrics = run_command(capsys, control, "metrics")
         assert metrics[str(leader)]["Produce"]["Completions"] == 1
         assert main(["broker", "pause-replication", "7", "--address", control]) == 2
-        assert "node must be between 0 and 1, got '7'" in capsys.readouterr().err
+        assert "node must be between 0 and 1, got 7" in capsys.readouterr().err
     assert sorted(path.name for path in data_dir.iterdir()) == [
         "cluster.json",
         "lock",

@@ -198,9 +198,13 @@ def test_producer_learns_of_its_new_topic_at_once(library: str, at_once: bool) -
 @pytest.mark.parametrize(
     ("command", "arguments", "message"),
     [
-        ("pause_replication", {"node": 3}, "node must be between 0 and 2, got '?3"),
-        ("set_latency", {"node": 0, "latency_ms": -1}, "latency_ms must be at least 0, got '?-1"),
-        ("restart", {"node": 0}, "node must be a killed or stopped node, got '?0"),
+        ("pause_replication", {"node": 3}, "node must be between 0 and 2, got 3"),
+        (
+            "set_latency",
+            {"node": 0, "latency_ms": -1},
+            "latency_ms must be between 0 and 2147483647, got -1",
+        ),
+        ("restart", {"node": 0}, "node must be a killed or stopped node, got 0"),
         ("describe_topic", {"topic": "none"}, "describe_topic: there is no topic 'none'"),
         (
             "move_leader",
@@ -237,7 +241,7 @@ def test_producer_learns_of_its_new_topic_at_once(library: str, at_once: bool) -
         (
             "inject_request_error",
             {"api": "Fetch", "error": "KAFKA_STORAGE_ERROR", "times": 0},
-            "times must be at least 1, or -1 for always, got '?0",
+            "times must be at least 1, or -1 for always, got 0",
         ),
         (
             "inject_response_fault",
@@ -247,7 +251,7 @@ def test_producer_learns_of_its_new_topic_at_once(library: str, at_once: bool) -
         (
             "inject_response_fault",
             {"api": "Fetch", "kind": "delay"},
-            "delay_ms must be at least 1, got '?0",
+            "delay_ms must be at least 1, got 0",
         ),
         ("dance", {}, "unknown command 'dance'; known: advance_time, bootstrap_servers, "),
         ("pause_replication", {}, "missing a required argument: 'node'"),
@@ -365,7 +369,6 @@ def test_keyword_arguments_are_the_settings() -> None:
     [
         ({"cleanup.polcy": "delete"}, "Unknown topic config name: cleanup.polcy"),
         ({"cleanup.policy": "nonsense"}, "Invalid value nonsense .* must be one of: compact"),
-        ({"retention.ms": 5}, "Invalid value 5 for configuration retention.ms: Expected text"),
         ({"retention.ms": None}, "Null value not supported"),
         ({"retention.ms": "1_000"}, "Invalid value 1_000 .* Not a number of type LONG"),
         ({"retention.ms": f"{2**63}"}, "Not a number of type LONG"),

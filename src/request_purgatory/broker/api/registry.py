@@ -42,10 +42,11 @@ def find_api(name: str) -> ServedApi[Any]:
     Raises:
         InvalidArgumentError: No API has this name. The message lists the names.
     """
-    plain = name.replace("_", "").replace("-", "").lower()
-    for api in APIS.values():
-        if api.name.lower() == plain:
-            return api
+    if isinstance(name, str):
+        plain = name.replace("_", "").replace("-", "").lower()
+        for api in APIS.values():
+            if api.name.lower() == plain:
+                return api
     known = ", ".join(sorted(api.name for api in APIS.values()))
     raise InvalidArgumentError("api", f"one of {known}", name)
 

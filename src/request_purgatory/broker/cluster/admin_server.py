@@ -24,11 +24,11 @@ from typing import Any, NoReturn
 
 from request_purgatory._native.failsafe import ErrorLog
 from request_purgatory.broker.cluster.commands import ClusterCommands
+from request_purgatory.broker.cluster.commands.arguments import QUOTED_CHARACTERS, quoted
 from request_purgatory.broker.cluster.errors import ClusterError, ClusterTimeoutError
 from request_purgatory.broker.cluster.run_command import (
-    QUOTED_CHARACTERS,
+    checked_arguments,
     command_timeout,
-    require_types,
     run_command,
 )
 from request_purgatory.broker.listeners import LOOPBACK
@@ -153,10 +153,9 @@ class ControlServer:
 
     async def _answer(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
         try:
-            require_types(name, arguments)
             return {"result": await run_command(self.cluster, name, arguments)}
         except InvalidArgumentError as error:
-            return {"invalid": [error.name, error.requirement, str(error.value)]}
+            return {"invalid": [error.name, error.requirement, _json_value(error.value)]}
         except ClusterTimeoutError as error:
             return {"error": str(error), "code": None, "timeout": True}
         except ClusterError as error:
@@ -189,6 +188,16 @@ def _parse(line: bytes) -> tuple[str, dict[str, Any]]:
     if not (isinstance(name, str) and isinstance(arguments, dict)):
         raise _NoCommandError("expected the name of a command, and an object of arguments")
     return name, arguments
+
+
+def _json_value(value: object) -> object:
+    """Return a refused value for the client's error: the value, or text if JSON can't have it."""
+    shown = quoted(value)
+    try:
+        json.dumps(shown)
+    except (TypeError, ValueError):
+        return repr(shown)
+    return shown
 
 
 def _refuse(number: str) -> NoReturn:
@@ -242,7 +251,8 @@ class ControlClient:
             ClusterTimeoutError: `wait_for` has waited in vain.
             InvalidArgumentError: an argument's value is not allowed.
         """
-        line = json.dumps({"command": command, "arguments": arguments}).encode() + b"\n"
+        checked = checked_arguments(command, arguments)
+        line = json.dumps({"command": command, "arguments": checked}).encode() + b"\n"
         if len(line) > MAX_LINE_BYTES:
             raise ClusterError(
                 f"{command}: its arguments are longer than {MAX_LINE_BYTES:,} bytes of JSON"
@@ -253,7 +263,7 @@ class ControlClient:
                 self._file.close()
                 self._socket.close()
                 self._connect()
-            self._socket.settimeout(self._timeout + command_timeout(arguments))
+            self._socket.settimeout(self._timeout + command_timeout(checked))
             self._socket.sendall(line)
             answer = self._file.readline()
         except ConnectionRefusedError:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from request_purgatory.broker.api.registry import APIS
 from request_purgatory.broker.cluster.cluster_overview import cluster_overview
 from request_purgatory.broker.cluster.commands import ClusterCommands
-from request_purgatory.broker.cluster.run_command import require_types, run_command
+from request_purgatory.broker.cluster.run_command import run_command
 from request_purgatory.broker.server.faults import RESPONSE_FAULTS
 from request_purgatory.broker.wire.error_code import ErrorCode
 from request_purgatory.dashboard.panel import Panel
@@ -60,7 +60,6 @@ def broker_panel(cluster: ClusterCommands) -> Panel:
     async def act(action: str, arguments: dict[str, Any]) -> object:
         if action not in ACTIONS:
             raise InvalidArgumentError("action", f"one of {', '.join(ACTIONS)}", action)
-        require_types(action, arguments)
         return await on_cluster(run_command(cluster, action, arguments))
 
     about = {

@@ -17,6 +17,7 @@ from request_purgatory.broker.cluster.cluster_client import ClusterClient
 from request_purgatory.broker.cluster.errors import ClusterError
 from request_purgatory.broker.cluster.interception import InterceptFunction, Interception
 from request_purgatory.broker.cluster.run_command import (
+    checked_arguments,
     command_timeout,
     run_command,
     run_command_at_once,
@@ -182,13 +183,13 @@ class Cluster(ClusterClient):
 
         Raises:
             ClusterError: the cluster is not running, or refused the command.
+            InvalidArgumentError: an argument's value is not allowed.
         """
         if self._is_own_thread:
             return run_command_at_once(self._cluster_of_function(command), command, arguments)
-        limit = _TIMEOUT + command_timeout(arguments)
-        return self._submit(
-            command, lambda cluster: run_command(cluster, command, arguments), limit
-        )
+        checked = checked_arguments(command, arguments)
+        limit = _TIMEOUT + command_timeout(checked)
+        return self._submit(command, lambda cluster: run_command(cluster, command, checked), limit)
 
     def intercept(self, api: str | None, function: InterceptFunction) -> Interception:
         """Call a function with each request of an API; see `ClusterCommands.intercept`.

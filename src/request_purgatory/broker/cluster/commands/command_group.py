@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import functools
+import inspect
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
+from request_purgatory.broker.cluster.commands.arguments import checked_call
 from request_purgatory.broker.cluster.node import ClusterParts, Node
 from request_purgatory.broker.metadata.controller import ControllerError
 from request_purgatory.broker.metadata.topics import Topic
@@ -22,10 +25,25 @@ def command(function: F) -> F:
     """Make a command of a method of a `CommandGroup`.
 
     Returns:
-        The method.
+        The method, which checks the types of its arguments. It raises InvalidArgumentError for
+        another type, and for a number that is not finite.
     """
-    setattr(function, _MARK, True)
-    return function
+    if inspect.iscoroutinefunction(function):
+
+        @functools.wraps(function)
+        async def checked(*args: Any, **kwargs: Any) -> Any:
+            bound = checked_call(function, *args, **kwargs)
+            return await function(*bound.args, **bound.kwargs)
+
+    else:
+
+        @functools.wraps(function)
+        def checked(*args: Any, **kwargs: Any) -> Any:
+            bound = checked_call(function, *args, **kwargs)
+            return function(*bound.args, **bound.kwargs)
+
+    setattr(checked, _MARK, True)
+    return cast(F, checked)
 
 
 class CommandGroup:

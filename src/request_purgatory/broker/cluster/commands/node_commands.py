@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+from request_purgatory.broker.cluster.commands.arguments import INT32_MAX, require_between
 from request_purgatory.broker.cluster.commands.command_group import CommandGroup, command
 from request_purgatory.broker.cluster.errors import ClusterError
 from request_purgatory.broker.cluster.node import Node
@@ -84,13 +85,12 @@ class NodeCommands(CommandGroup):
 
         Args:
             node: the node's number.
-            latency_ms: milliseconds in each direction; 0 removes the delay.
+            latency_ms: milliseconds in each direction, at most 2^31 - 1; 0 removes the delay.
 
         Raises:
-            InvalidArgumentError: there is no such node, or the latency is negative.
+            InvalidArgumentError: there is no such node, or the latency is negative or too long.
         """
-        if latency_ms < 0:
-            raise InvalidArgumentError("latency_ms", "at least 0", latency_ms)
+        require_between("latency_ms", latency_ms, 0, INT32_MAX)
         self.network.set_latency(self._node(node).node_id, latency_ms)
 
     @command
