@@ -251,7 +251,7 @@ def test_producer_learns_of_its_new_topic_at_once(library: str, at_once: bool) -
         (
             "inject_response_fault",
             {"api": "Fetch", "kind": "delay"},
-            "delay_ms must be at least 1, got 0",
+            "delay_ms must be between 1 and 2147483647, got 0",
         ),
         ("dance", {}, "unknown command 'dance'; known: advance_time, bootstrap_servers, "),
         ("pause_replication", {}, "missing a required argument: 'node'"),

@@ -13,7 +13,7 @@ from request_purgatory.broker import Cluster
 from request_purgatory.broker.api.registry import APIS, decode, find_api
 from request_purgatory.broker.metadata.topics import TopicPartition
 from request_purgatory.broker.replication.fetch_sessions import FetchSessions
-from request_purgatory.broker.request_context import Client, RequestContext
+from request_purgatory.broker.request_context import Client, RequestContext, Subject
 from request_purgatory.broker.wire.error_code import ErrorCode
 from request_purgatory.broker.wire.messages import Header
 from request_purgatory.errors import InvalidArgumentError
@@ -137,10 +137,87 @@ def test_response_fault_is_limited_to_a_topic(
     assert fetch(connect(client.address), "t", 0).high_watermark == 1
 
 
-def test_partition_needs_its_topic(cluster: Cluster) -> None:
-    """A number alone names nothing."""
-    with pytest.raises(InvalidArgumentError, match="partition must be given with its topic, got"):
-        cluster.inject_request_error("Produce", FAILED.name, partition=1)
+@pytest.mark.parametrize(
+    ("api", "limits", "message"),
+    [
+        ("Produce", {"node": 3}, "node must be between 0 and 2, got 3"),
+        ("Produce", {"node": -1}, "node must be between 0 and 2, got -1"),
+        (
+            "Produce",
+            {"group": "g"},
+            "group must be left out for Produce, whose requests name no gr",
+        ),
+        (
+            "Heartbeat",
+            {"topic": "t"},
+            "topic must be left out for Heartbeat, whose requests name no",
+        ),
+        (
+            "ApiVersions",
+            {"topic": "t"},
+            "topic must be left out for ApiVersions, whose requests na",
+        ),
+        ("Heartbeat", {"partition": 0}, "partition must be left out for Heartbeat, whose requests"),
+        (
+            "Metadata",
+            {"topic": "t", "partition": 0},
+            "partition must be left out for Metadata, whose requests name no partition, got 0",
+        ),
+        (
+            "Fetch",
+            {"topic": "t", "partition": -1},
+            "partition must be between 0 and 2147483647, got -1",
+        ),
+        (
+            "Fetch",
+            {"topic": "t", "partition": 2**31},
+            "partition must be between 0 and 2147483647, got 2147483648",
+        ),
+        ("Produce", {"topic": 3}, "topic must be a str or None, got 3"),
+        ("Produce", {"client_id": b"app"}, "client_id must be a str or None, got b'app'"),
+        ("Produce", {"partition": 1}, "partition must be given with its topic, got 1"),
+    ],
+)
+def test_fault_that_no_request_can_match_is_refused(
+    cluster: Cluster, api: str, limits: dict[str, Any], message: str
+) -> None:
+    """It would leave a test green whose fault never came."""
+    for inject, what in (
+        (cluster.inject_request_error, FAILED.name),
+        (cluster.inject_response_fault, "drop"),
+    ):
+        with pytest.raises(InvalidArgumentError) as caught:
+            inject(api, what, **limits)
+        assert str(caught.value).startswith(message)
+    assert cluster.faults() == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "arguments", "message"),
+    [
+        ("drop", {"delay_ms": 5}, "delay_ms must be left out for drop, got 5"),
+        ("delay", {"delay_ms": 5, "seed": 1}, "seed must be left out for delay, got 1"),
+        ("delay", {"delay_ms": 2**31}, "delay_ms must be between 1 and 2147483647, got 2147483648"),
+    ],
+)
+def test_argument_of_another_kind_of_fault_is_refused(
+    cluster: Cluster, kind: str, arguments: dict[str, int], message: str
+) -> None:
+    with pytest.raises(InvalidArgumentError) as caught:
+        cluster.inject_response_fault("Produce", kind, **arguments)  # type: ignore[arg-type]
+    assert str(caught.value) == message
+
+
+def test_fault_of_a_topic_and_a_partition_to_come_is_met(
+    cluster: Cluster, connect: Connect
+) -> None:
+    """A test injects its faults before its client creates the topic."""
+    cluster.inject_request_error("Produce", FAILED.name, topic="later", partition=1, node=0)
+    cluster.inject_request_error("JoinGroup", FAILED.name, group="later")
+    cluster.create_topic("later", partitions=2)
+    if cluster.describe_topic("later")[1]["leader"] != 0:
+        cluster.move_leader("later", 1, 0)
+    assert produced(connect(cluster.bootstrap_servers.split(",")[0]), "later", 1) == FAILED
 
 
 #: APIs whose requests name topics, partitions of them, and groups.
@@ -168,6 +245,20 @@ def test_subjects_of_every_api_at_every_version(api: Any) -> None:
         # Version 0 has no type of the key, which is a group's. In later ones the type is 1.
         is_group = api.name in NAMES_GROUPS or (api.name, version) == ("FindCoordinator", 0)
         assert found.groups == ({"x"} if is_group else set()), version
+        kinds = zip((Subject.TOPIC, Subject.PARTITION, Subject.GROUP), found, strict=True)
+        assert {kind for kind, named in kinds if named} <= api.names, version
+
+
+def test_apis_declare_what_their_requests_may_name() -> None:
+    """Those of configs and coordinators name a topic or a group in some requests only."""
+    configs = {"DescribeConfigs", "AlterConfigs", "IncrementalAlterConfigs"}
+    expected = {
+        Subject.TOPIC: NAMES_TOPICS | configs,
+        Subject.PARTITION: NAMES_PARTITIONS,
+        Subject.GROUP: NAMES_GROUPS | {"FindCoordinator"},
+    }
+    for subject, names in expected.items():
+        assert {api.name for api in APIS.values() if subject in api.names} == names
 
 
 def test_subjects_of_configs_and_coordinators() -> None:

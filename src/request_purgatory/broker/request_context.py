@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from request_purgatory.broker.metadata.topics import TopicPartition
@@ -59,6 +60,14 @@ class Login(Protocol):
         Raises:
             LoginFailedError: The client can't log in.
         """
+
+
+class Subject(Enum):
+    """A kind of what a request may name."""
+
+    TOPIC = "topic"
+    PARTITION = "partition"
+    GROUP = "group"
 
 
 class RequestSubjects(NamedTuple):

@@ -9,7 +9,7 @@ from uuid import UUID
 from request_purgatory.broker.api.broker_api import BrokerApi
 from request_purgatory.broker.api.request_subjects import request_subjects
 from request_purgatory.broker.api.served_api import ServedApi
-from request_purgatory.broker.request_context import RequestContext, RequestSubjects
+from request_purgatory.broker.request_context import RequestContext, RequestSubjects, Subject
 from request_purgatory.broker.wire.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
@@ -78,4 +78,5 @@ API = ServedApi(
     handle=consumer_group_heartbeat,
     error_response=error_response,
     subjects=subjects,
+    names=frozenset({Subject.TOPIC, Subject.PARTITION, Subject.GROUP}),
 )

@@ -10,7 +10,7 @@ from kafka.protocol.admin import DeleteGroupsRequest, DeleteGroupsResponse
 from request_purgatory.broker.api.broker_api import BrokerApi
 from request_purgatory.broker.api.request_subjects import request_subjects
 from request_purgatory.broker.api.served_api import ServedApi
-from request_purgatory.broker.request_context import RequestContext, RequestSubjects
+from request_purgatory.broker.request_context import RequestContext, RequestSubjects, Subject
 from request_purgatory.broker.wire.error_code import ErrorCode
 
 _Result = DeleteGroupsResponse.DeletableGroupResult
@@ -63,4 +63,5 @@ API = ServedApi(
     handle=delete_groups,
     error_response=error_response,
     subjects=subjects,
+    names=frozenset({Subject.GROUP}),
 )

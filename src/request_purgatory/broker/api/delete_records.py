@@ -13,7 +13,7 @@ from request_purgatory.broker.api.served_api import ServedApi
 from request_purgatory.broker.metadata.topic_configs import topic_value
 from request_purgatory.broker.metadata.topics import TopicPartition
 from request_purgatory.broker.replication.delayed_delete_records import DeletedPartition
-from request_purgatory.broker.request_context import RequestContext, RequestSubjects
+from request_purgatory.broker.request_context import RequestContext, RequestSubjects, Subject
 from request_purgatory.broker.wire.error_code import ErrorCode
 
 _DeletedTopic = DeleteRecordsResponse.DeleteRecordsTopicResult
@@ -133,4 +133,5 @@ API = ServedApi(
     handle=delete_records,
     error_response=error_response,
     subjects=subjects,
+    names=frozenset({Subject.TOPIC, Subject.PARTITION}),
 )

@@ -21,7 +21,7 @@ from request_purgatory.broker.metadata.topic_configs import (
     topic_value,
 )
 from request_purgatory.broker.metadata.topics import Topic, topic_name_error
-from request_purgatory.broker.request_context import RequestContext, RequestSubjects
+from request_purgatory.broker.request_context import RequestContext, RequestSubjects, Subject
 from request_purgatory.broker.wire.error_code import ErrorCode
 from request_purgatory.broker.wire.limits import truncate_message
 
@@ -246,4 +246,5 @@ API = ServedApi(
     handle=describe_configs,
     error_response=error_response,
     subjects=subjects,
+    names=frozenset({Subject.TOPIC}),
 )

@@ -12,7 +12,7 @@ from request_purgatory.broker.api.broker_api import BrokerApi
 from request_purgatory.broker.api.request_subjects import request_subjects
 from request_purgatory.broker.api.served_api import ServedApi
 from request_purgatory.broker.groups.results import GroupDescription
-from request_purgatory.broker.request_context import RequestContext, RequestSubjects
+from request_purgatory.broker.request_context import RequestContext, RequestSubjects, Subject
 from request_purgatory.broker.wire.error_code import ErrorCode
 
 _Group = DescribeGroupsResponse.DescribedGroup
@@ -109,4 +109,5 @@ API = ServedApi(
     handle=describe_groups,
     error_response=error_response,
     subjects=subjects,
+    names=frozenset({Subject.GROUP}),
 )

@@ -13,7 +13,7 @@ from request_purgatory.broker.api.requested_topic import RequestedTopic
 from request_purgatory.broker.api.served_api import ServedApi
 from request_purgatory.broker.metadata.topics import TopicPartition
 from request_purgatory.broker.replication.replica import Replica
-from request_purgatory.broker.request_context import RequestContext, RequestSubjects
+from request_purgatory.broker.request_context import RequestContext, RequestSubjects, Subject
 from request_purgatory.broker.wire.error_code import ErrorCode
 
 _Directory = DescribeLogDirsResponse.DescribeLogDirsResult
@@ -102,4 +102,5 @@ API = ServedApi(
     handle=describe_log_dirs,
     error_response=error_response,
     subjects=subjects,
+    names=frozenset({Subject.TOPIC, Subject.PARTITION}),
 )

@@ -24,7 +24,7 @@ from request_purgatory.broker.replication.fetch_sessions import (
     FetchSessionError,
     changed_partitions,
 )
-from request_purgatory.broker.request_context import RequestContext, RequestSubjects
+from request_purgatory.broker.request_context import RequestContext, RequestSubjects, Subject
 from request_purgatory.broker.wire.error_code import ErrorCode
 from request_purgatory.broker.wire.fetch_request import (
     FetchRequest,
@@ -344,4 +344,5 @@ API = ServedApi(
     handle=fetch,
     error_response=error_response,
     subjects=subjects,
+    names=frozenset({Subject.TOPIC, Subject.PARTITION}),
 )

@@ -15,7 +15,7 @@ from request_purgatory.broker.api.config_changes import (
 )
 from request_purgatory.broker.api.config_changes import decode as decode_changes
 from request_purgatory.broker.api.served_api import ServedApi
-from request_purgatory.broker.request_context import RequestContext
+from request_purgatory.broker.request_context import RequestContext, Subject
 from request_purgatory.broker.wire.error_code import ErrorCode
 
 
@@ -45,4 +45,5 @@ API = ServedApi(
     handle=incremental_alter_configs,
     error_response=error_response,
     subjects=subjects,
+    names=frozenset({Subject.TOPIC}),
 )

@@ -11,7 +11,7 @@ from request_purgatory.broker.api.request_subjects import request_subjects
 from request_purgatory.broker.api.served_api import ServedApi
 from request_purgatory.broker.groups.requests import JoinRequest
 from request_purgatory.broker.groups.results import JoinResult
-from request_purgatory.broker.request_context import RequestContext, RequestSubjects
+from request_purgatory.broker.request_context import RequestContext, RequestSubjects, Subject
 from request_purgatory.broker.wire.error_code import ErrorCode
 from request_purgatory.broker.wire.errors import WireError
 from request_purgatory.broker.wire.limits import MAX_TEXT_BYTES
@@ -128,4 +128,5 @@ API = ServedApi(
     handle=join_group,
     error_response=error_response,
     subjects=subjects,
+    names=frozenset({Subject.GROUP}),
 )

@@ -11,7 +11,7 @@ from request_purgatory.broker.api.broker_api import BrokerApi
 from request_purgatory.broker.api.request_subjects import request_subjects
 from request_purgatory.broker.api.served_api import ServedApi
 from request_purgatory.broker.groups.requests import LeavingMember
-from request_purgatory.broker.request_context import RequestContext, RequestSubjects
+from request_purgatory.broker.request_context import RequestContext, RequestSubjects, Subject
 from request_purgatory.broker.wire.error_code import ErrorCode
 
 _Member = LeaveGroupResponse.MemberResponse
@@ -95,4 +95,5 @@ API = ServedApi(
     handle=leave_group,
     error_response=error_response,
     subjects=subjects,
+    names=frozenset({Subject.GROUP}),
 )

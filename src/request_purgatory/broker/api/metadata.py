@@ -25,7 +25,7 @@ from request_purgatory.broker.metadata.topics import (
     Topic,
     topic_name_error,
 )
-from request_purgatory.broker.request_context import RequestContext, RequestSubjects
+from request_purgatory.broker.request_context import RequestContext, RequestSubjects, Subject
 from request_purgatory.broker.wire.error_code import ErrorCode
 
 _Broker = MetadataResponse.MetadataResponseBroker
@@ -219,4 +219,5 @@ API = ServedApi(
     handle=metadata,
     error_response=error_response,
     subjects=subjects,
+    names=frozenset({Subject.TOPIC}),
 )

@@ -12,7 +12,7 @@ from request_purgatory.broker.api.request_subjects import request_subjects
 from request_purgatory.broker.api.served_api import ServedApi
 from request_purgatory.broker.api.unknown_partitions import split_partitions, topic_results
 from request_purgatory.broker.groups.requests import CommitRequest, OffsetToCommit
-from request_purgatory.broker.request_context import RequestContext, RequestSubjects
+from request_purgatory.broker.request_context import RequestContext, RequestSubjects, Subject
 from request_purgatory.broker.wire.error_code import ErrorCode
 
 _Topic = OffsetCommitResponse.OffsetCommitResponseTopic
@@ -134,4 +134,5 @@ API = ServedApi(
     handle=offset_commit,
     error_response=error_response,
     subjects=subjects,
+    names=frozenset({Subject.TOPIC, Subject.PARTITION, Subject.GROUP}),
 )

@@ -16,7 +16,7 @@ from request_purgatory.broker.api.unknown_partitions import (
 )
 from request_purgatory.broker.groups.results import DeleteOffsetsResult
 from request_purgatory.broker.metadata.topics import TopicPartition
-from request_purgatory.broker.request_context import RequestContext, RequestSubjects
+from request_purgatory.broker.request_context import RequestContext, RequestSubjects, Subject
 from request_purgatory.broker.wire.error_code import ErrorCode
 
 _Topic = OffsetDeleteResponse.OffsetDeleteResponseTopic
@@ -88,4 +88,5 @@ API = ServedApi(
     handle=offset_delete,
     error_response=error_response,
     subjects=subjects,
+    names=frozenset({Subject.TOPIC, Subject.PARTITION, Subject.GROUP}),
 )

@@ -13,7 +13,7 @@ from request_purgatory.broker.api.request_subjects import request_subjects
 from request_purgatory.broker.api.requested_topic import RequestedTopic
 from request_purgatory.broker.api.served_api import ServedApi
 from request_purgatory.broker.groups.records import OffsetValue
-from request_purgatory.broker.request_context import RequestContext, RequestSubjects
+from request_purgatory.broker.request_context import RequestContext, RequestSubjects, Subject
 from request_purgatory.broker.wire.error_code import ErrorCode
 
 _Topic = OffsetFetchResponse.OffsetFetchResponseTopic
@@ -184,4 +184,5 @@ API = ServedApi(
     handle=offset_fetch,
     error_response=error_response,
     subjects=subjects,
+    names=frozenset({Subject.TOPIC, Subject.PARTITION, Subject.GROUP}),
 )

@@ -13,7 +13,7 @@ from request_purgatory.broker.api.request_subjects import request_subjects
 from request_purgatory.broker.api.served_api import ServedApi
 from request_purgatory.broker.metadata.topics import TopicPartition
 from request_purgatory.broker.replication.replica import ReplicaError
-from request_purgatory.broker.request_context import RequestContext, RequestSubjects
+from request_purgatory.broker.request_context import RequestContext, RequestSubjects, Subject
 from request_purgatory.broker.wire.error_code import ErrorCode
 
 _EpochTopic = OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult
@@ -123,4 +123,5 @@ API = ServedApi(
     handle=offset_for_leader_epoch,
     error_response=error_response,
     subjects=subjects,
+    names=frozenset({Subject.TOPIC, Subject.PARTITION}),
 )

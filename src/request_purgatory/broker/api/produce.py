@@ -12,7 +12,7 @@ from request_purgatory.broker.api.request_subjects import request_subjects
 from request_purgatory.broker.api.served_api import ServedApi
 from request_purgatory.broker.metadata.topics import TopicPartition
 from request_purgatory.broker.replication.delayed_produce import ProducedPartition
-from request_purgatory.broker.request_context import RequestContext, RequestSubjects
+from request_purgatory.broker.request_context import RequestContext, RequestSubjects, Subject
 from request_purgatory.broker.wire.error_code import ErrorCode
 from request_purgatory.broker.wire.leaders import LeaderIdAndEpoch, NodeEndpoint
 from request_purgatory.broker.wire.produce_request import ProduceRequest, read_produce_request
@@ -186,4 +186,5 @@ API = ServedApi(
     handle=produce,
     error_response=error_response,
     subjects=subjects,
+    names=frozenset({Subject.TOPIC, Subject.PARTITION}),
 )

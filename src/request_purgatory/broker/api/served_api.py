@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from request_purgatory.broker.api.broker_api import BrokerApi
-from request_purgatory.broker.request_context import RequestContext, RequestSubjects
+from request_purgatory.broker.request_context import RequestContext, RequestSubjects, Subject
 from request_purgatory.broker.wire.apis import Api
 from request_purgatory.broker.wire.error_code import ErrorCode
 
@@ -29,6 +29,7 @@ class ServedApi(Api, Generic[R]):
             `getErrorResponse` of Kafka's request classes; None if the request gets no response. For
             a request that is not handled, or whose handler fails.
         subjects: Returns the topics, partitions and groups that a request names.
+        names: The kinds of `subjects` that a request of any version may name.
         recorded_timeout_ms: Returns for how many milliseconds a request may wait for its response,
             for a recorded trace; None if such waits are not recorded.
     """
@@ -37,4 +38,5 @@ class ServedApi(Api, Generic[R]):
     handle: Callable[[BrokerApi, RequestContext, R], None]
     error_response: Callable[[R, ErrorCode], Any]
     subjects: Callable[[BrokerApi, R], RequestSubjects]
+    names: frozenset[Subject] = frozenset()
     recorded_timeout_ms: Callable[[R], int] | None = None

@@ -12,7 +12,7 @@ from request_purgatory.broker.api.request_subjects import request_subjects
 from request_purgatory.broker.api.served_api import ServedApi
 from request_purgatory.broker.groups.requests import SyncRequest
 from request_purgatory.broker.groups.results import SyncResult
-from request_purgatory.broker.request_context import RequestContext, RequestSubjects
+from request_purgatory.broker.request_context import RequestContext, RequestSubjects, Subject
 from request_purgatory.broker.wire.error_code import ErrorCode
 
 #: The first version that must name the protocol and its type.
@@ -74,4 +74,5 @@ API = ServedApi(
     handle=sync_group,
     error_response=error_response,
     subjects=subjects,
+    names=frozenset({Subject.GROUP}),
 )

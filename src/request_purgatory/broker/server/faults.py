@@ -17,6 +17,8 @@ from request_purgatory.errors import InvalidArgumentError, whole_number
 
 _CODES = frozenset(ErrorCode)
 RESPONSE_FAULTS = ("delay", "drop", "corrupt", "disconnect")
+#: The longest delay of a response, 24 days.
+MAX_DELAY_MS = 2**31 - 1
 #: The number of times of a fault that never ends.
 ALWAYS = -1
 #: The size and the correlation id, which precede the response itself.
@@ -270,13 +272,17 @@ class Faults:
             The fault's id.
 
         Raises:
-            InvalidArgumentError: The kind is unknown, `times` is 0 or below -1, or the delay is
-                below 1.
+            InvalidArgumentError: The kind is unknown, `times` is 0 or below -1, the delay is below
+                1, or an argument is of another kind.
         """
         if kind not in RESPONSE_FAULTS:
             raise InvalidArgumentError("kind", f"one of {', '.join(RESPONSE_FAULTS)}", kind)
-        if kind == "delay" and whole_number("delay_ms", delay_ms) < 1:
-            raise InvalidArgumentError("delay_ms", "at least 1", delay_ms)
+        if kind == "delay" and not 1 <= whole_number("delay_ms", delay_ms) <= MAX_DELAY_MS:
+            raise InvalidArgumentError("delay_ms", f"between 1 and {MAX_DELAY_MS}", delay_ms)
+        if kind != "delay" and delay_ms:
+            raise InvalidArgumentError("delay_ms", f"left out for {kind}", delay_ms)
+        if kind != "corrupt" and seed is not None:
+            raise InvalidArgumentError("seed", f"left out for {kind}", seed)
         fault = ResponseFault(
             times=_times(times),
             id=next(self.ids),

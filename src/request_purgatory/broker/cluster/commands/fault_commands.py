@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from request_purgatory.broker.api.registry import find_api
+from request_purgatory.broker.api.served_api import ServedApi
+from request_purgatory.broker.cluster.commands.arguments import INT32_MAX, require_between
 from request_purgatory.broker.cluster.commands.command_group import CommandGroup, command
 from request_purgatory.broker.cluster.interception import InterceptFunction, Interception
+from request_purgatory.broker.request_context import Subject
 from request_purgatory.broker.server.faults import FaultDescription, FaultFilter
+from request_purgatory.errors import InvalidArgumentError
 
 
 class FaultCommands(CommandGroup):
@@ -28,6 +34,7 @@ class FaultCommands(CommandGroup):
 
         A request that names several topics, partitions or groups has the fault if one of them is
         the given one. It is answered with the error for all. A fetch names those of its session.
+        A topic and a group need not exist yet.
 
         Args:
             api: Kafka's name of the API, such as "Produce".
@@ -41,11 +48,17 @@ class FaultCommands(CommandGroup):
 
         Returns:
             The fault's id, as in `faults`.
+
+        Raises:
+            InvalidArgumentError: the error is unknown or NONE, `times` is not allowed, or no
+                request can match: there is no such node, or requests of the API name no topic,
+                partition or group.
         """
-        only = FaultFilter(
-            node=node, topic=topic, partition=partition, group=group, client_id=client_id
+        found = find_api(api)
+        only = self._filter(
+            found, node=node, topic=topic, partition=partition, group=group, client_id=client_id
         )
-        return self._faults.add_request_error(find_api(api), error, times=times, only=only)
+        return self._faults.add_request_error(found, error, times=times, only=only)
 
     @command
     def inject_response_fault(
@@ -81,12 +94,45 @@ class FaultCommands(CommandGroup):
 
         Returns:
             The fault's id, as in `faults`.
+
+        Raises:
+            InvalidArgumentError: the kind is unknown, another value is not allowed, an argument is
+                of another kind, or no request can match.
         """
-        only = FaultFilter(
-            node=node, topic=topic, partition=partition, group=group, client_id=client_id
+        found = find_api(api)
+        only = self._filter(
+            found, node=node, topic=topic, partition=partition, group=group, client_id=client_id
         )
         return self._faults.add_response_fault(
-            find_api(api), kind, times=times, only=only, delay_ms=delay_ms, seed=seed
+            found, kind, times=times, only=only, delay_ms=delay_ms, seed=seed
+        )
+
+    def _filter(
+        self,
+        api: ServedApi[Any],
+        *,
+        node: int | None,
+        topic: str | None,
+        partition: int | None,
+        group: str | None,
+        client_id: str | None,
+    ) -> FaultFilter:
+        """Return the filter of a fault.
+
+        Raises:
+            InvalidArgumentError: no request can match it.
+        """
+        if node is not None:
+            self._node(node)
+        limits = {Subject.TOPIC: topic, Subject.PARTITION: partition, Subject.GROUP: group}
+        for subject, value in limits.items():
+            if value is not None and subject not in api.names:
+                requirement = f"left out for {api.name}, whose requests name no {subject.value}"
+                raise InvalidArgumentError(subject.value, requirement, value)
+        if partition is not None:
+            require_between("partition", partition, 0, INT32_MAX)
+        return FaultFilter(
+            node=node, topic=topic, partition=partition, group=group, client_id=client_id
         )
 
     @command
