@@ -99,15 +99,27 @@ def make_kafka_cluster(pytestconfig: pytest.Config) -> Iterator[Callable[..., Cl
     started = pytestconfig.stash.setdefault(_clusters, [])
     with ExitStack() as running:
 
-        def make(**settings: Any) -> ClusterClient:
-            settings.setdefault("nodes", int(pytestconfig.getini("kafka_nodes")))
-            cluster: ClusterClient = (
-                ClusterProcess(**settings) if in_subprocess else Cluster(**settings)
-            )
+        def make(*nodes: int, **settings: Any) -> ClusterClient:
+            if not nodes:
+                settings.setdefault("nodes", _default_nodes(pytestconfig))
+            kind = ClusterProcess if in_subprocess else Cluster
+            cluster: ClusterClient = kind(*nodes, **settings)
             started.append(running.enter_context(cluster))
             return cluster
 
         yield make
+
+
+def _default_nodes(pytestconfig: pytest.Config) -> int:
+    """Return the option `kafka_nodes`.
+
+    Raises:
+        pytest.UsageError: It is no whole number from 1 on.
+    """
+    nodes = str(pytestconfig.getini("kafka_nodes")).strip()
+    if not nodes.isdecimal() or int(nodes) < 1:
+        raise pytest.UsageError(f"kafka_nodes must be a whole number from 1 on, got {nodes!r}")
+    return int(nodes)
 
 
 @pytest.fixture(scope="session")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import subprocess
@@ -14,7 +15,13 @@ from typing import Any, Unpack, get_type_hints
 import numpy as np
 import pytest
 
-from request_purgatory.broker import Cluster, ClusterError, ClusterProcess, ClusterSettings
+from request_purgatory.broker import (
+    AsyncCluster,
+    Cluster,
+    ClusterError,
+    ClusterProcess,
+    ClusterSettings,
+)
 from request_purgatory.broker.cluster.cluster_client import ClusterClient
 from request_purgatory.broker.settings import ClusterOptions
 from request_purgatory.errors import InvalidArgumentError
@@ -217,6 +224,11 @@ def test_producer_learns_of_its_new_topic_at_once(library: str, at_once: bool) -
             {"name": "t", "partitions": 10**9},
             "partitions was set to 1000000000; a topic is created with at most 10000",
         ),
+        (
+            "create_topic",
+            {"name": "t", "configs": {"retention.ms": None}},
+            "Null value not supported",
+        ),
         ("create_topic", {"name": "t", "partitions": 0}, "invalid non-positive value: 0"),
         (
             "create_topic",
@@ -327,12 +339,58 @@ def test_data_directory_belongs_to_one_running_cluster(tmp_path: Path) -> None:
         ({"producer_byte_rate": False}, "must be a number or None, got False"),
         ({"data_dir": 5}, "data_dir must be a Path or None, got 5"),
         ({"topic_defaults": [("retention.ms", "5")]}, "topic_defaults must be a dict, got"),
+        ({"topic_defaults": {"retention.ms": 5}}, "topic_defaults must be a dict of str to str, g"),
+        ({"topic_defaults": {"retention.ms": None}}, "must be a dict of str to str, got"),
+        ({"topic_defaults": {5: "retention.ms"}}, "topic_defaults must be a dict of str to str, g"),
+        ({"sasl_users": {5: "secret"}}, "must be a dict of str to str, got 'another value'"),
+        ({"sasl_users": {"alice": 5}}, "must be a dict of str to str, got 'another value'"),
+        ({"producer_byte_rate": math.nan}, "must be a finite number or None, got nan"),
+        ({"consumer_byte_rate": math.inf}, "must be a finite number or None, got inf"),
+        ({"consumer_byte_rate": -0.5}, "consumer_byte_rate must be at least 0, got -0.5"),
+        ({"num_partitions": 10_001}, "num_partitions must be at most 10000, got 10001"),
+        ({"offsets_topic_num_partitions": 10**9}, "must be at most 10000, got 1000000000"),
+        ({"broker_session_timeout_ms": 2**31}, "must be at most 2147483647, got 2147483648"),
+        ({"log_retention_ms": 2**63}, f"must be at most {2**63 - 1}, got {2**63}"),
+        ({"log_retention_check_interval_ms": 0}, "must be at least 1, got 0"),
+        ({"max_connections": 10**5_000}, "must be at most 2147483647, got 'a number of 16610 bits"),
     ],
 )
 def test_invalid_settings_are_refused(settings: dict[str, Any], message: str) -> None:
     """When the settings are created."""
     with pytest.raises(InvalidArgumentError, match=message):
         ClusterSettings(**settings)
+
+
+def test_every_setting_refuses_values_of_other_types() -> None:
+    wrong = [b"x", object(), [], 1.5, math.nan, True, 10**400]
+    hints = get_type_hints(ClusterSettings)
+    for name, hint in hints.items():
+        for value in wrong:
+            if (value is True and hint is bool) or (value == 1.5 and hint == float | None):
+                continue
+            with pytest.raises(InvalidArgumentError, match=f"^{name} must be "):
+                ClusterSettings(**{name: value})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"settings": {}}, "settings must be a ClusterSettings or None, got {}"),
+        ({"settings": 3}, "settings must be a ClusterSettings or None, got 3"),
+        ({"recorder": "runs"}, "recorder must be a Recorder or None, got 'runs'"),
+        ({"wall_ms": 5}, "wall_ms must be callable, got 5"),
+    ],
+)
+def test_async_cluster_refuses_other_types(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidArgumentError) as caught:
+        AsyncCluster(**arguments)
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize("kind", [Cluster, ClusterProcess])
+def test_record_is_a_path(kind: type[Cluster]) -> None:
+    with pytest.raises(InvalidArgumentError, match="record must be a Path, a str or None, got 5"):
+        kind(record=5)  # type: ignore[arg-type]
 
 
 def test_settings_accept_every_whole_number(tmp_path: Path) -> None:
@@ -369,7 +427,6 @@ def test_keyword_arguments_are_the_settings() -> None:
     [
         ({"cleanup.polcy": "delete"}, "Unknown topic config name: cleanup.polcy"),
         ({"cleanup.policy": "nonsense"}, "Invalid value nonsense .* must be one of: compact"),
-        ({"retention.ms": None}, "Null value not supported"),
         ({"retention.ms": "1_000"}, "Invalid value 1_000 .* Not a number of type LONG"),
         ({"retention.ms": f"{2**63}"}, "Not a number of type LONG"),
         ({"retention.ms": "1" * 5_000}, "Not a number of type LONG"),

@@ -123,6 +123,42 @@ def test_reused_cluster_has_the_settings_of_the_conftest(pytester: pytest.Pytest
     pytester.runpytest_subprocess(*_WITHOUT).assert_outcomes(passed=1)
 
 
+def test_made_cluster_takes_the_arguments_of_a_cluster(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+        from request_purgatory.errors import InvalidArgumentError
+
+        def test_nodes_may_come_first(make_kafka_cluster):
+            assert make_kafka_cluster(2).bootstrap_servers.count(":") == 2
+
+        @pytest.mark.parametrize(
+            ("settings", "message"),
+            [
+                ({"nodes": None}, "nodes must be a whole number .* got None"),
+                ({"nodes": 1.5}, "nodes must be a whole number .* got 1.5"),
+                ({"num_partitions": "2"}, "num_partitions must be a whole number .* got '2'"),
+                ({"producer_byte_rate": float("nan")}, "must be a finite number or None, got nan"),
+                ({"record": 5}, "record must be a Path, a str or None, got 5"),
+            ],
+        )
+        def test_value_is_named(make_kafka_cluster, settings, message):
+            with pytest.raises(InvalidArgumentError, match=message):
+                make_kafka_cluster(**settings)
+        """
+    )
+    pytester.runpytest_subprocess(*_WITHOUT).assert_outcomes(passed=6)
+
+
+@pytest.mark.parametrize("nodes", ["three", "0", "-1", "1.5"])
+def test_option_that_is_no_number_is_named(pytester: pytest.Pytester, nodes: str) -> None:
+    pytester.makeini(f"[pytest]\nkafka_nodes = {nodes}\n")
+    pytester.makepyfile("def test_with(kafka_cluster):\n    pass\n")
+    ran = pytester.runpytest_subprocess(*_WITHOUT)
+    ran.assert_outcomes(errors=1)
+    ran.stdout.fnmatch_lines([f"*kafka_nodes must be a whole number from 1 on, got '{nodes}'*"])
+
+
 def test_plugin_imports_nothing_of_the_package(pytester: pytest.Pytester) -> None:
     """Until a test uses a fixture: every pytest in the environment imports the plugin."""
     pytester.makepyfile(

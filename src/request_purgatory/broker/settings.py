@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from types import NoneType
-from typing import Any, TypedDict, get_args, get_origin, get_type_hints
+from typing import Any, TypedDict, get_args, get_type_hints
 
 from request_purgatory.broker.listeners import (
     LOOPBACK,
@@ -17,11 +16,9 @@ from request_purgatory.broker.listeners import (
     join_address,
     listeners_from,
 )
-from request_purgatory.errors import InvalidArgumentError, whole_number
+from request_purgatory.broker.setting_values import checked_setting
+from request_purgatory.errors import InvalidArgumentError
 
-#: The most partitions that a topic is created with; Kafka's limit on one CreateTopics request
-#: (`MAX_PARTITIONS_PER_BATCH`).
-MAX_NEW_PARTITIONS = 10_000
 SASL_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 SSL_CLIENT_AUTH = ("required", "requested", "none")
 
@@ -167,28 +164,9 @@ class ClusterSettings:
     topic_defaults: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        minimums = {
-            "nodes": 1,
-            "port": 0,
-            "num_partitions": 1,
-            "min_insync_replicas": 1,
-            "offsets_topic_num_partitions": 1,
-            "quota_window_num": 2,
-            "quota_window_size_ms": 1,
-            "log_segment_bytes": 1_024,
-            "socket_request_max_bytes": 1_024,
-            "queued_max_request_bytes": 1_024,
-            "message_max_bytes": 64,
-            "replica_fetch_max_bytes": 1,
-            "max_connections": 1,
-        }
         for name in (each.name for each in fields(self)):
-            value = _checked_type(name, getattr(self, name))
+            value = checked_setting(name, getattr(self, name), _HINTS[name])
             object.__setattr__(self, name, value)
-            minimum = minimums.get(name, 0)
-            is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-            if is_number and value < minimum:
-                raise InvalidArgumentError(name, f"at least {minimum}", value)
         if self.port + self.nodes > 65_536:
             raise InvalidArgumentError(
                 "port", f"at most {65_536 - self.nodes} for {self.nodes} nodes", self.port
@@ -266,42 +244,8 @@ class ClusterSettings:
 
 
 _HINTS = get_type_hints(ClusterSettings)
-#: The fields with passwords.
-_SECRETS = frozenset({"sasl_users", "ssl_key_password"})
 #: The fields that are paths.
 PATHS = tuple(name for name, hint in _HINTS.items() if Path in get_args(hint))
-
-
-def _checked_type(name: str, value: Any) -> Any:
-    """Return the value of a field if it has the field's type, whole numbers as an int.
-
-    Raises:
-        InvalidArgumentError: It has another type.
-    """
-    kinds = get_args(_HINTS[name]) or (_HINTS[name],)
-    # Errors do not show values that have passwords.
-    shown = "another value" if name in _SECRETS else value
-    if get_origin(_HINTS[name]) is dict:
-        if not isinstance(value, dict):
-            raise InvalidArgumentError(name, "a dict", shown)
-        if name == "sasl_users" and not all(isinstance(text, str) for text in value.values()):
-            raise InvalidArgumentError(name, "a dict with passwords", shown)
-        return value
-    if value is None and NoneType in kinds:
-        return value
-    or_none = " or None" if NoneType in kinds else ""
-    if int in kinds:
-        return whole_number(name, value, f"a whole number (an int){or_none}")
-    is_flag = isinstance(value, bool)
-    if bool in kinds and not is_flag:
-        raise InvalidArgumentError(name, "True or False", value)
-    if float in kinds and (is_flag or not isinstance(value, (int, float))):
-        raise InvalidArgumentError(name, f"a number{or_none}", value)
-    if Path in kinds and not isinstance(value, Path):
-        raise InvalidArgumentError(name, f"a Path{or_none}", value)
-    if str in kinds and not isinstance(value, str):
-        raise InvalidArgumentError(name, f"a str{or_none}", shown)
-    return value
 
 
 class ClusterOptions(TypedDict, total=False):
@@ -378,3 +322,14 @@ def settings_from(nodes: int, options: ClusterOptions) -> ClusterSettings:
         if isinstance(values.get(name), str):
             values[name] = Path(values[name])
     return ClusterSettings(nodes=nodes, **values)
+
+
+def record_folder(record: Path | str | None) -> Path | None:
+    """Return the folder for a trace of a cluster's requests.
+
+    Raises:
+        InvalidArgumentError: it is no path.
+    """
+    if record is not None and not isinstance(record, (str, Path)):
+        raise InvalidArgumentError("record", "a Path, a str or None", record)
+    return None if record is None else Path(record)

@@ -23,6 +23,7 @@ from request_purgatory.broker.replication.recorder import Recorder
 from request_purgatory.broker.server.faults import Faults
 from request_purgatory.broker.server.security import Security, warn_if_reachable
 from request_purgatory.broker.settings import ClusterSettings
+from request_purgatory.errors import InvalidArgumentError
 
 
 def wall_clock_ms() -> int:
@@ -54,11 +55,19 @@ class AsyncCluster(ClusterCommands):
                 and groups.
 
         Raises:
-            InvalidArgumentError: another cluster uses the data directory, the directory has data of
-                more nodes than `settings.nodes`, or its metadata is damaged.
+            InvalidArgumentError: an argument has another type, another cluster uses the data
+                directory, the directory has data of more nodes than `settings.nodes`, or its
+                metadata is damaged.
             OSError: the data directory can't be read or written.
         """
-        settings = settings or ClusterSettings()
+        if settings is None:
+            settings = ClusterSettings()
+        if not isinstance(settings, ClusterSettings):
+            raise InvalidArgumentError("settings", "a ClusterSettings or None", settings)
+        if recorder is not None and not isinstance(recorder, Recorder):
+            raise InvalidArgumentError("recorder", "a Recorder or None", recorder)
+        if not callable(wall_ms):
+            raise InvalidArgumentError("wall_ms", "callable", wall_ms)
         folder = settings.data_dir
         self._data_dir = None if folder is None else DataDir(folder)
         try:

@@ -23,7 +23,7 @@ from request_purgatory.broker.cluster.run_command import (
     run_command_at_once,
 )
 from request_purgatory.broker.replication.recorder import Recorder
-from request_purgatory.broker.settings import ClusterOptions, settings_from
+from request_purgatory.broker.settings import ClusterOptions, record_folder, settings_from
 
 logger = logging.getLogger(__name__)
 _errors = ErrorLog(logger)
@@ -58,7 +58,7 @@ class Cluster(ClusterClient):
             TypeError: a setting is unknown.
         """
         self.settings = settings_from(nodes, settings)
-        self._record = None if record is None else Path(record)
+        self._record = record_folder(record)
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._cluster: AsyncCluster | None = None

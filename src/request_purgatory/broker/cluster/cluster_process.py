@@ -17,7 +17,7 @@ from typing import Any, Unpack
 from request_purgatory.broker.cluster.admin_server import ControlClient
 from request_purgatory.broker.cluster.cluster_client import ClusterClient
 from request_purgatory.broker.cluster.errors import ClusterError
-from request_purgatory.broker.settings import ClusterOptions, settings_from
+from request_purgatory.broker.settings import ClusterOptions, record_folder, settings_from
 
 #: Seconds for the start and for the stop.
 _TIMEOUT = 60.0
@@ -39,7 +39,7 @@ class ClusterProcess(ClusterClient):
     ) -> None:
         """Create a cluster; arguments and errors are those of `Cluster`."""
         self.settings = settings_from(nodes, settings)
-        self._record = None if record is None else str(record)
+        self._record = record_folder(record)
         self._process: subprocess.Popen[bytes] | None = None
         self._control: ControlClient | None = None
         self._call_lock = threading.Lock()

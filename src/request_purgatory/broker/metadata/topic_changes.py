@@ -21,7 +21,7 @@ from request_purgatory.broker.metadata.topics import (
     Topic,
     topic_name_error,
 )
-from request_purgatory.broker.settings import MAX_NEW_PARTITIONS
+from request_purgatory.broker.setting_values import MAX_NEW_PARTITIONS
 from request_purgatory.broker.wire.error_code import ErrorCode
 
 logger = logging.getLogger(__name__)

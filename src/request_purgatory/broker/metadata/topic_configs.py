@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from enum import IntEnum
 
+from request_purgatory.broker.setting_values import LONG_SETTINGS
 from request_purgatory.broker.settings import ClusterSettings
 
 
@@ -249,16 +250,6 @@ _NOT_IN_KAFKA = frozenset({
     "quota_window_size_ms",
     "auto_create_topics_at_once",
 })
-_LONG_SETTINGS = frozenset({
-    "connections_max_idle_ms",
-    "log_retention_bytes",
-    "log_retention_check_interval_ms",
-    "log_retention_ms",
-    "queued_max_request_bytes",
-    "replica_lag_time_max_ms",
-})
-
-
 _TEXT_SETTINGS = {
     "listeners": ConfigType.STRING,
     "advertised_listeners": ConfigType.STRING,
@@ -283,7 +274,7 @@ def broker_configs(settings: ClusterSettings, node_id: int) -> list[BrokerConfig
             ConfigType.BOOLEAN
             if isinstance(value, bool)
             else ConfigType.LONG
-            if name in _LONG_SETTINGS
+            if name in LONG_SETTINGS
             else _TEXT_SETTINGS.get(name, ConfigType.INT)
         )
         text = None
