@@ -134,7 +134,7 @@ def test_deleted_and_unreplicated_records_are_not_shown() -> None:
             harness.cluster.pause_replication(node)
         harness.produce(0, b"unreplicated")
         harness.log(0).advance_log_start_offset(1)
-        assert [each.value for each in harness.cluster.records("orders")] == [b"readable"]
+        assert [each.value for each in await harness.cluster.records("orders")] == [b"readable"]
         with pytest.raises(ClusterTimeoutError, match="expected 2 records in orders, got 1 "):
             await harness.cluster.wait_for(records=("orders", 2), timeout=1)
 
@@ -218,7 +218,7 @@ def test_wait_follows_the_leader() -> None:
         await harness.settle()
         await harness.produce(harness.leader, b"kept").get()
         await waiting
-        assert [each.value for each in harness.cluster.records("orders")] == [b"kept"]
+        assert [each.value for each in await harness.cluster.records("orders")] == [b"kept"]
 
     run_scenario(scenario)
 
@@ -345,10 +345,10 @@ def test_records_of_many_bytes_need_a_limit() -> None:
         TopicRecord(offset=offset, **fields, **size)  # type: ignore[arg-type]
         for offset, size in enumerate(sizes)
     ]
-    assert take_records(records[:1], None) == records[:1]
-    assert take_records(records, 2) == records
+    assert asyncio.run(take_records(records[:1], None)) == records[:1]
+    assert asyncio.run(take_records(records, 2)) == records
     with pytest.raises(InvalidArgumentError, match=f"or {MAX_BYTES} bytes of them"):
-        take_records(records, None)
+        asyncio.run(take_records(records, None))
 
 
 def test_what_does_not_exist_is_refused(running: ClusterClient) -> None:
@@ -462,7 +462,7 @@ def test_requests_of_an_async_cluster_have_bytes() -> None:
         header = Header(find_api("JoinGroup"), 5, 7, "app", 0, is_supported=True)
         frame = encoded_example(find_api("JoinGroup"), 5)
         harness.cluster._parts.request_log.received(0, header, frame)
-        (found,) = harness.cluster.requests()
+        (found,) = await harness.cluster.requests()
         assert found.request is not None
         assert found.request["protocols"] == [{"name": "x", "metadata": b"x"}]
 

@@ -19,6 +19,7 @@ import asyncio
 import json
 import logging
 import socket
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import Any, NoReturn
 
@@ -31,6 +32,7 @@ from request_purgatory.broker.cluster.run_command import (
     command_timeout,
     run_command,
 )
+from request_purgatory.broker.cluster.slices import VALUES_PER_SLICE, slices
 from request_purgatory.broker.listeners import LOOPBACK
 from request_purgatory.errors import InvalidArgumentError, PurgatoryError
 
@@ -144,9 +146,11 @@ class ControlServer:
             except _NoCommandError as error:
                 connection.close(f"invalid command: {error}")
                 return
-            connection.writer.write(_encode(await self._answer(name, arguments)))
-            async with asyncio.timeout(_READ_TIMEOUT):
-                await connection.writer.drain()
+            answer = await self._answer(name, arguments)
+            async for part in _encoded_parts(answer):
+                connection.writer.write(part)
+                async with asyncio.timeout(_READ_TIMEOUT):
+                    await connection.writer.drain()
         finally:
             connection.is_running = False
         self._connections[connection] = self._connections.pop(connection)
@@ -170,6 +174,23 @@ class ControlServer:
 
 def _encode(answer: dict[str, Any]) -> bytes:
     return json.dumps(answer).encode() + b"\n"
+
+
+async def _encoded_parts(answer: dict[str, Any]) -> AsyncIterator[bytes]:
+    """Iterate over the bytes of an answer, and give way between the parts of a list.
+
+    Yields:
+        A part, such as the start of the line.
+    """
+    result = answer.get("result")
+    if not isinstance(result, list):
+        yield _encode(answer)
+        return
+    before = b'{"result": ['
+    async for part in slices(result, VALUES_PER_SLICE):
+        yield before + json.dumps(part)[1:-1].encode()
+        before = b", "
+    yield b"]}\n" if result else before + b"]}\n"
 
 
 def _parse(line: bytes) -> tuple[str, dict[str, Any]]:

@@ -13,6 +13,8 @@ from request_purgatory.broker.server.request_log import LoggedRequest
 logger = logging.getLogger(__name__)
 _errors = ErrorLog(logger)
 
+#: The requests that are decoded before others have their turn on the event loop.
+REQUESTS_PER_SLICE = 4
 #: A response frame's size and correlation id.
 _RESPONSE_HEADER_BYTES = 8
 #: What stands for a secret, as for passwords in Kafka.

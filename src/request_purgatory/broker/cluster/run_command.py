@@ -10,6 +10,7 @@ from request_purgatory.broker.cluster.commands import COMMANDS, ClusterCommands
 from request_purgatory.broker.cluster.commands.arguments import checked_types, quoted
 from request_purgatory.broker.cluster.errors import ClusterError
 from request_purgatory.broker.cluster.json_values import to_json
+from request_purgatory.broker.cluster.slices import VALUES_PER_SLICE, slices
 from request_purgatory.broker.log import RecordError
 from request_purgatory.broker.metadata.controller import ControllerError
 from request_purgatory.errors import InvalidArgumentError, PurgatoryClosedError
@@ -80,7 +81,12 @@ async def run_command(cluster: ClusterCommands, name: str, arguments: dict[str, 
         raise ClusterError(f"{name}: {error}", error.code.name) from error
     except PurgatoryClosedError:
         raise ClusterError(f"{name}: the cluster has stopped") from None
-    return to_json(result)
+    if not isinstance(result, list):
+        return to_json(result)
+    shown: list[Any] = []
+    async for part in slices(result, VALUES_PER_SLICE):
+        shown += map(to_json, part)
+    return shown
 
 
 def checked_arguments(name: str, arguments: dict[str, Any]) -> dict[str, Any]:

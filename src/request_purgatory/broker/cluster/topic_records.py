@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 
+from request_purgatory.broker.cluster.slices import give_way
 from request_purgatory.broker.log import PartitionLog
 from request_purgatory.broker.log.record import read_records_with_headers
 from request_purgatory.errors import InvalidArgumentError
@@ -14,6 +15,8 @@ from request_purgatory.errors import InvalidArgumentError
 #: a limit is given.
 MAX_RECORDS = 10_000
 MAX_BYTES = 16 * 2**20
+#: The records that are read before others have their turn on the event loop.
+RECORDS_PER_SLICE = 250
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +48,10 @@ class TopicRecord:
         return len(self.key or b"") + len(self.value or b"") + headers
 
 
-def take_records(records: Iterable[TopicRecord], limit: int | None) -> list[TopicRecord]:
+async def take_records(records: Iterable[TopicRecord], limit: int | None) -> list[TopicRecord]:
     """Return the first records; without a limit all of them, unless they are too many.
+
+    Gives way to others on the event loop after each slice.
 
     Args:
         records: the records.
@@ -55,21 +60,21 @@ def take_records(records: Iterable[TopicRecord], limit: int | None) -> list[Topi
     Raises:
         InvalidArgumentError: there are too many, or the limit is below 1.
     """
-    if limit is not None:
-        if limit < 1:
-            raise InvalidArgumentError("limit", "at least 1", limit)
-        return list(islice(records, limit))
+    if limit is not None and limit < 1:
+        raise InvalidArgumentError("limit", "at least 1", limit)
     taken: list[TopicRecord] = []
     size_bytes = 0
-    for record in records:
+    for record in islice(records, limit):
         taken.append(record)
         size_bytes += record.size_bytes
-        if len(taken) > MAX_RECORDS or size_bytes > MAX_BYTES:
+        if limit is None and (len(taken) > MAX_RECORDS or size_bytes > MAX_BYTES):
             raise InvalidArgumentError(
                 "limit",
                 f"given for more than {MAX_RECORDS} records, or {MAX_BYTES} bytes of them",
                 limit,
             )
+        if len(taken) % RECORDS_PER_SLICE == 0:
+            await give_way()
     return taken
 
 
@@ -77,6 +82,8 @@ def readable_records(
     log: PartitionLog, partition: int, high_watermark: int, offset: int = 0
 ) -> Iterator[TopicRecord]:
     """Iterate over the records of a partition that consumers can read.
+
+    Records that are deleted in the meantime are left out.
 
     Args:
         log: the partition's log.
@@ -91,11 +98,15 @@ def readable_records(
         RecordError: a batch can't be read or decompressed.
     """
     start = max(log.log_start_offset, offset if offset >= 0 else high_watermark + offset)
-    if start >= high_watermark:
-        return
-    for header, batch in log.batches(start):
-        if header.base_offset >= high_watermark:
+    position = start
+    while position < high_watermark:
+        # The log is asked for one batch at a time: it may change while the caller gives way.
+        found = next(log.batches(position), None)
+        if found is None or found[0].base_offset >= high_watermark:
             return
+        header, batch = found[0], bytes(found[1])
+        del found
+        position = header.last_offset + 1
         if header.is_control:
             continue
         for record, headers in read_records_with_headers(header, batch):

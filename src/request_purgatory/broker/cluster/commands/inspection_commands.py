@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from request_purgatory.broker.api.registry import find_api
-from request_purgatory.broker.cluster.client_request import ClientRequest, client_request
+from request_purgatory.broker.cluster.client_request import (
+    REQUESTS_PER_SLICE,
+    ClientRequest,
+    client_request,
+)
 from request_purgatory.broker.cluster.commands.command_group import CommandGroup, command
 from request_purgatory.broker.cluster.conditions import (
     Conditions,
@@ -11,6 +15,7 @@ from request_purgatory.broker.cluster.conditions import (
     leader_replica,
 )
 from request_purgatory.broker.cluster.group_snapshot import GroupSnapshot, snapshot
+from request_purgatory.broker.cluster.slices import slices
 from request_purgatory.broker.cluster.topic_records import (
     TopicRecord,
     readable_records,
@@ -27,7 +32,7 @@ class InspectionCommands(CommandGroup):
     """The commands by which a test looks at a cluster, and waits for its state."""
 
     @command
-    def records(
+    async def records(
         self,
         topic: str,
         *,
@@ -64,7 +69,7 @@ class InspectionCommands(CommandGroup):
             for number, replica in leaders
             for record in readable_records(replica.log, number, replica.high_watermark, offset)
         )
-        return take_records(found, limit)
+        return await take_records(found, limit)
 
     @command
     def high_watermark(self, topic: str, partition: int = 0) -> int:
@@ -121,7 +126,7 @@ class InspectionCommands(CommandGroup):
         }
 
     @command
-    def requests(
+    async def requests(
         self, *, api: str | None = None, client_id: str | None = None
     ) -> list[ClientRequest]:
         """Return the last requests of clients with their responses, oldest first.
@@ -140,12 +145,16 @@ class InspectionCommands(CommandGroup):
             `{"base64": "..."}` in JSON.
         """
         name = None if api is None else find_api(api).name
-        return [
-            client_request(each)
+        logged = [
+            each
             for each in self._parts.request_log.requests
             if name in (None, each.header.api.name)
             and client_id in (None, each.header.client_id or "")
         ]
+        found: list[ClientRequest] = []
+        async for part in slices(logged, REQUESTS_PER_SLICE):
+            found += map(client_request, part)
+        return found
 
     @command
     def forget_requests(self) -> None:
