@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import Any, TypeVar
 
+from request_purgatory.aio.loop_clock import is_foreign_thread, running_loop
 from request_purgatory.purgatory.hold import discard, wrap_error
 from request_purgatory.purgatory.operation import DelayedOperation
 
@@ -27,14 +29,46 @@ class HoldFuture(asyncio.Future[T]):
 
         Returns:
             False if the future was done.
+
+        Raises:
+            RuntimeError: The loop runs on another thread.
         """
-        if not super().cancel(msg):
+        if self.done():
             return False
-        discard(self.operation)
-        return True
+        if is_foreign_thread(self.get_loop()):
+            purgatory = self.operation._purgatory
+            raise RuntimeError(
+                f"a future of purgatory {getattr(purgatory, 'name', None)!r} belongs to its loop's "
+                "thread: call loop.call_soon_threadsafe(future.cancel) from other threads"
+            )
+        try:
+            return super().cancel(msg)
+        finally:
+            # Also where a closed loop refuses the future's callbacks: it is cancelled all the same.
+            discard(self.operation)
 
     def answer(self, value: Any, error: BaseException | None) -> None:
-        """End the future with a value or an error; no-op if it was cancelled."""
+        """End the future with a value or an error; no-op if it was cancelled.
+
+        Any thread may call it. On another thread the future ends in the loop's next round.
+
+        Raises:
+            RuntimeError: The loop refuses callbacks, though it is not closed.
+        """
+        loop = self.get_loop()
+        if running_loop() is loop:
+            self._answer(value, error)
+            return
+        try:
+            loop.call_soon_threadsafe(self._answer, value, error)
+        except RuntimeError:
+            if not loop.is_closed():
+                raise
+            # It refuses the future's callbacks, too: no task is left that waits.
+            with suppress(RuntimeError):
+                self._answer(value, error)
+
+    def _answer(self, value: Any, error: BaseException | None) -> None:
         if self.done():
             return
         if error is None:

@@ -41,7 +41,7 @@ class LoopClock(Clock):
         raise RuntimeError("a thread can't sleep on an event loop's clock: use the loop's timers")
 
 
-__all__ = ["LoopClock", "clock_of", "running_loop"]
+__all__ = ["LoopClock", "clock_of", "is_foreign_thread", "running_loop"]
 
 
 def clock_of(loop: asyncio.AbstractEventLoop) -> Clock:
@@ -57,3 +57,8 @@ def clock_of(loop: asyncio.AbstractEventLoop) -> Clock:
         if time is asyncio.BaseEventLoop.time and "time" not in vars(loop)
         else LoopClock(loop)
     )
+
+
+def is_foreign_thread(loop: asyncio.AbstractEventLoop) -> bool:
+    """Return True if the loop runs, and on another thread than this one."""
+    return running_loop() is not loop and loop.is_running()

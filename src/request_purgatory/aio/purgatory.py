@@ -13,7 +13,7 @@ from typing import Literal, TypeVar
 from request_purgatory._native import primitives
 from request_purgatory._native.forks import register_for_forks
 from request_purgatory.aio.hold import HoldFuture
-from request_purgatory.aio.loop_clock import clock_of, running_loop
+from request_purgatory.aio.loop_clock import clock_of, is_foreign_thread, running_loop
 from request_purgatory.aio.sweep import Sweeper
 from request_purgatory.aio.wait_answers import WaitAnswers
 from request_purgatory.errors import (
@@ -37,8 +37,10 @@ class Purgatory:
 
     It has no thread: conditions, callbacks and the clock run on the event loop of its `async with`
     block. The loop has one timer for the whole purgatory, at the next bucket that is not empty.
-    Every method belongs to that loop's thread, except `notify_threadsafe`. The methods have the
-    names and errors of `request_purgatory.DelayedOperationPurgatory`.
+    Every method that changes something belongs to that loop's thread, except `notify_threadsafe`,
+    and so does cancelling a future: other threads get a RuntimeError, and use the loop's
+    `call_soon_threadsafe`. Any thread may end an operation, and read what the purgatory holds. The
+    methods have the names and errors of `request_purgatory.DelayedOperationPurgatory`.
 
     >>> import asyncio
     >>> async def main():
@@ -113,7 +115,7 @@ class Purgatory:
         # set the alarm.
         self._context = contextvars.copy_context()
         self._timer = SystemTimer(self.name, tick_ms=self._tick_ms, clock=clock_of(self._loop))
-        self._answers = WaitAnswers(self.name, self._loop, self._on_end)
+        self._answers = WaitAnswers(self.name, self._on_end)
         self._core = PurgatoryCore(
             self.name,
             timer=self._timer,
@@ -193,7 +195,7 @@ class Purgatory:
         Cancelling the returned future leaves the others alone.
 
         Args:
-            futures: Futures and tasks of this loop.
+            futures: Futures and tasks of this loop, or futures of `concurrent.futures`.
             quorum: The number of futures that have to succeed; all of them unless given.
             timeout: As for `hold`.
 
@@ -398,9 +400,13 @@ class Purgatory:
             The operations that this call cancelled; none after the block.
 
         Raises:
-            RuntimeError: The block was not entered.
+            RuntimeError: The block was not entered, or its loop runs on another thread.
         """
-        return self._entered().cancel_for_key(key)
+        core = self._entered()
+        if core.is_closed:
+            return []
+        self._refuse_other_threads("call_soon_threadsafe(purgatory.cancel_for_key, key)")
+        return core.cancel_for_key(key)
 
     # -- the clock
 
@@ -515,10 +521,16 @@ class Purgatory:
 
         Returns:
             The operations that this call cancelled; none if the purgatory was closed before.
+
+        Raises:
+            RuntimeError: The loop of the block runs on another thread.
         """
-        core = self._core
-        if core is None or core.is_closed:
+        if self._core is None or self._core.is_closed:
             return []
+        self._refuse_other_threads("call_soon_threadsafe(purgatory.close)")
+        return self._close(self._core)
+
+    def _close(self, core: PurgatoryCore) -> list[DelayedOperation]:
         self._answers.is_closed = True
         try:
             return core.close()
@@ -526,6 +538,13 @@ class Purgatory:
             self._timer.shutdown()
             self._sweeper.clear()
             self._set_alarm(math.inf)
+
+    def _refuse_other_threads(self, instead: str) -> None:
+        if is_foreign_thread(self._loop):
+            raise RuntimeError(
+                f"purgatory {self.name!r} belongs to its loop's thread: "
+                f"call loop.{instead} from other threads"
+            )
 
     def _here(self) -> PurgatoryCore:
         core = self._opened()
@@ -570,7 +589,8 @@ class Purgatory:
             self._answers.futures.clear()
             # Before `close`, whether or not the core was reset by itself already.
             self._core._reset_in_child()
-        self.close()
+            if not self._core.is_closed:
+                self._close(self._core)
 
 
 def _unique_keys(keys: Iterable[Hashable]) -> list[Hashable]:

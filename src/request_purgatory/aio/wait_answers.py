@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 
 from request_purgatory.aio.hold import HoldFuture
-from request_purgatory.aio.loop_clock import running_loop
 from request_purgatory.errors import PurgatoryClosedError
 from request_purgatory.purgatory.operation import DelayedOperation, Outcome
 
@@ -23,16 +21,10 @@ class WaitAnswers:
         is_closed: Whether the block was left.
     """
 
-    def __init__(
-        self,
-        name: str,
-        loop: asyncio.AbstractEventLoop,
-        on_end: Callable[[DelayedOperation], object] | None,
-    ) -> None:
+    def __init__(self, name: str, on_end: Callable[[DelayedOperation], object] | None) -> None:
         self.futures: dict[int, HoldFuture[Outcome]] = {}
         self.is_closed = False
         self._name = name
-        self._loop = loop
         self._on_end = on_end
 
     def operation_ended(self, operation: DelayedOperation) -> None:
@@ -50,17 +42,6 @@ class WaitAnswers:
         future = self.futures.pop(id(operation), None)
         if future is None:
             return
-        if running_loop() is self._loop:
-            self._answer(future, operation)
-            return
-        try:
-            self._loop.call_soon_threadsafe(self._answer, future, operation)
-        except RuntimeError:
-            # A closed loop has no task left that waits.
-            if not self._loop.is_closed():
-                raise
-
-    def _answer(self, future: HoldFuture[Outcome], operation: DelayedOperation) -> None:
         if operation.outcome == "cancelled" and self.is_closed:
             future.answer(None, PurgatoryClosedError(self._name))
         else:
