@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from request_purgatory._native.failsafe import ErrorLog, log_contained
+from tests.support.hostile_errors import HOSTILE_ERRORS
 from tests.support.requests import Fault
 
 logger = logging.getLogger("tests.contained")
@@ -157,3 +158,35 @@ def test_warning_that_repeats_is_logged_at_powers_of_ten(caplog: pytest.LogCaptu
         ("WARNING", "dropped <operation>"),
         ("WARNING", "dropped <operation> (number 10 of its kind)"),
     ]
+
+
+@pytest.mark.parametrize("refused", HOSTILE_ERRORS)
+def test_error_that_refuses_every_look_is_logged_or_named_on_stderr(
+    refused: str, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
+    errors = ErrorLog(logger)
+    for _ in range(10):
+        errors.log(HOSTILE_ERRORS[refused](), "%s raised", Operation())
+    if len(caplog.records) == 0:
+        assert "raised Un" in capsys.readouterr().err
+    else:
+        first, tenth = caplog.records
+        assert first.getMessage() == "<operation> raised"
+        assert "(number 10 of its kind;" in tenth.getMessage()
+
+
+def test_hostile_kinds_are_told_apart(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.handler.setFormatter(logging.Formatter("%(message)s"))
+    errors = ErrorLog(logger)
+    meta = type("Meta", (type,), {"__hash__": lambda kind: 1, "__eq__": lambda kind, other: True})
+    first, second = (meta(name, (Exception,), {}) for name in ("First", "Second"))
+    errors.log(first("one"), "it raised")
+    errors.log(second("two"), "it raised")
+    assert [record.getMessage() for record in caplog.records] == ["it raised", "it raised"]
+
+
+def test_kind_is_not_taken_for_that_of_a_freed_class(caplog: pytest.LogCaptureFixture) -> None:
+    errors = ErrorLog(logger)
+    for number in range(20):
+        errors.log(type("Passing", (Exception,), {})(number), "it raised")
+    assert len(caplog.records) == 20

@@ -5,7 +5,16 @@ from __future__ import annotations
 import itertools
 import logging
 import sys
+from collections.abc import Callable
 from types import FrameType, TracebackType
+from typing import Any
+
+# The fields themselves: a class may have its own `__traceback__`, and a metaclass its own
+# `__name__`, which raise.
+_get_traceback: Callable[[BaseException], TracebackType | None] = vars(BaseException)[
+    "__traceback__"
+].__get__
+_get_name: Callable[[type], str] = vars(type)["__name__"].__get__
 
 
 def warn(logger: logging.Logger, message: str, *args: object) -> None:
@@ -54,6 +63,10 @@ class ErrorLog:
 
     __slots__ = ("_counts", "_logger")
 
+    # By kinds. A kind has the ids of its types, as a metaclass may have a `__hash__` and `__eq__`
+    # that raise. The types are kept beside the number: a freed one's id is used again.
+    _counts: dict[tuple[object, ...], tuple[itertools.count[int], tuple[type, ...]]]
+
     #: The most kinds to tell apart. All further ones count as one kind.
     MAX_KINDS = 100
 
@@ -64,7 +77,7 @@ class ErrorLog:
             logger: The logger of the module that catches the exceptions.
         """
         self._logger = logger
-        self._counts: dict[tuple[object, ...], itertools.count[int]] = {}
+        self._counts = {}
 
     def log(self, error: BaseException, message: str, *args: object) -> None:
         """Log an exception that was caught, unless many of its kind were; as `log_contained`.
@@ -74,7 +87,7 @@ class ErrorLog:
             message: The message, with %-placeholders.
             args: The message's arguments.
         """
-        number = self._count((message, *map(type, args), type(error), *_place(error)))
+        number = self._count(message, (*map(type, args), type(error)), error)
         if number == 1:
             log_contained(self._logger, error, message, *args)
         elif _is_power_of_ten(number):
@@ -88,24 +101,37 @@ class ErrorLog:
             message: The message, with %-placeholders.
             args: The message's arguments.
         """
-        number = self._count((message, *map(type, args)))
+        number = self._count(message, tuple(map(type, args)), None)
         if number == 1:
             warn(self._logger, message, *args)
         elif _is_power_of_ten(number):
             warn(self._logger, f"{message} (number %d of its kind)", *args, number)
 
-    def _count(self, kind: tuple[object, ...]) -> int:
-        """Return how many of a kind there are by now."""
-        counts = self._counts
-        if kind not in counts and len(counts) >= self.MAX_KINDS:
-            kind = ()
-        # Each step is atomic: threads get different numbers.
-        return next(counts.setdefault(kind, itertools.count(1)))
+    def _count(self, message: str, types: tuple[type, ...], error: BaseException | None) -> int:
+        """Return how many of a kind there are by now; 1 where counting fails.
+
+        Raises:
+            KeyboardInterrupt: Raised by a signal handler.
+            SystemExit: Raised by a signal handler.
+        """
+        try:
+            counts = self._counts
+            place = () if error is None else _place(error)
+            kind: tuple[object, ...] = (message, *map(id, types), *place)
+            if kind not in counts and len(counts) >= self.MAX_KINDS:
+                kind, types = (), ()
+            # Each step is atomic: threads get different numbers.
+            numbers, _ = counts.setdefault(kind, (itertools.count(1), types))
+            return next(numbers)
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException:  # Such as at the recursion limit, where every call raises.
+            return 1
 
 
 def _place(error: BaseException) -> tuple[object, ...]:
     """Return the file and line that raised an exception; nothing where it was not raised."""
-    traceback: TracebackType | None = error.__traceback__
+    traceback = _get_traceback(error)
     if traceback is None:
         return ()
     while traceback.tb_next is not None:
@@ -127,25 +153,46 @@ def _log(
     args: tuple[object, ...],
 ) -> None:
     try:
+        # The parts of the exception, which logging would ask for by attributes.
+        parts: Any = None if error is None else (type(error), error, _get_traceback(error))
         # A record that is kept must not keep an operation, and with it its purgatory.
-        logger.log(level, message, *map(_shown, args), exc_info=error)
+        logger.log(level, message, *map(shown, args), exc_info=parts)
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as failure:
         try:
-            cause = "" if error is None else f"raised {type(error).__name__}, and "
+            cause = "" if error is None else f"raised {_type_name(error)}, and "
             sys.stderr.write(
-                f"{logger.name}: {message!r}: {cause}logging it raised {type(failure).__name__}\n"
+                f"{logger.name}: {message!r}: {cause}logging it raised {_type_name(failure)}\n"
             )
         except Exception:
             pass  # Nowhere is left to report it; the caller's work must go on.
 
 
-def _shown(value: object) -> object:
-    """Return a number or string as it is, and the `repr` of anything else."""
-    if isinstance(value, (str, int, float)):
+def shown(value: object) -> object:
+    """Return a number or string as it is, and the `repr` of anything else, a plain string.
+
+    Raises:
+        KeyboardInterrupt: The `repr` raised it.
+        SystemExit: The `repr` raised it.
+    """
+    if issubclass(type(value), (str, int, float)):
         return value
     try:
-        return repr(value)
-    except Exception as failure:
-        return f"<{type(value).__name__} whose repr raises {type(failure).__name__}>"
+        return str.__str__(repr(value))
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as failure:
+        return f"<{_type_name(value)} whose repr raises {_type_name(failure)}>"
+
+
+def ends_program(error: BaseException) -> bool:
+    """Return True for KeyboardInterrupt and SystemExit.
+
+    By the type: `isinstance` asks any other exception for its `__class__`, which may raise.
+    """
+    return issubclass(type(error), (KeyboardInterrupt, SystemExit))
+
+
+def _type_name(value: object) -> str:
+    return _get_name(type(value))

@@ -73,7 +73,7 @@ class HoldFuture(asyncio.Future[T]):
             return
         if error is None:
             self.set_result(value)
-        elif isinstance(error, (StopIteration, asyncio.CancelledError)):
+        elif issubclass(type(error), (StopIteration, asyncio.CancelledError)):
             self.set_exception(wrap_error(error))
         else:
             self.set_exception(error)

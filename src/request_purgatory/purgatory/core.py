@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Self
 
 from request_purgatory._native import hiding, linked_list, primitives, states
-from request_purgatory._native.failsafe import ErrorLog, warn
+from request_purgatory._native.failsafe import ErrorLog, ends_program, warn
 from request_purgatory._native.forks import register_for_forks
 from request_purgatory.clock import Clock, ManualClock
 from request_purgatory.errors import (
@@ -291,7 +291,7 @@ class PurgatoryCore(OperationHost):
         cancelled = self._withdraw(operation)
         if not counted:
             self._counters.count_ended_at_once(operation._state)
-        elif self._closed and isinstance(error, TimerClosedError):
+        elif self._closed and issubclass(type(error), TimerClosedError):
             if cancelled:
                 raise PurgatoryClosedError(self.name) from None
             return False
@@ -726,7 +726,7 @@ class PurgatoryCore(OperationHost):
             self._request_purge()
 
     def _callback_failed(self, operation: DelayedOperation, error: BaseException) -> None:
-        if isinstance(error, (KeyboardInterrupt, SystemExit)):
+        if ends_program(error):
             raise error
         self._counters.count_callback_error()
         self._errors.log(error, "purgatory %r: %s raised", self.name, operation)

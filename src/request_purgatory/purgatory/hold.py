@@ -11,6 +11,7 @@ from types import CoroutineType
 from typing import Any, Protocol, TypeVar
 
 from request_purgatory._native import states
+from request_purgatory._native.failsafe import shown
 from request_purgatory.errors import (
     InvalidArgumentError,
     OperationCancelledError,
@@ -210,7 +211,7 @@ def wrap_error(error: BaseException) -> RuntimeError:
     Returns:
         A RuntimeError with the error as its cause.
     """
-    wrapped = RuntimeError(f"the condition raised {error!r}")
+    wrapped = RuntimeError(f"the condition raised {shown(error)}")
     wrapped.__cause__ = error
     return wrapped
 
@@ -243,7 +244,7 @@ class HoldFuture(Future[T]):
             return
         if error is None:
             self.set_result(value)
-        elif isinstance(error, (StopIteration, CancelledError)):
+        elif issubclass(type(error), (StopIteration, CancelledError)):
             self.set_exception(wrap_error(error))
         else:
             self.set_exception(error)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Hashable, Iterable
 from typing import Any, Literal, TypeAlias
 
 from request_purgatory._native import hiding, primitives, states
+from request_purgatory._native.failsafe import ends_program
 from request_purgatory.errors import NotCompletedError, NotificationLoopError
 from request_purgatory.timer.task import TimerTask
 
@@ -410,7 +411,7 @@ class DelayedOperation(TimerTask):
             if again:
                 self._count_try()
             primitives.unlock_object(self)
-            if isinstance(error, (KeyboardInterrupt, SystemExit)):
+            if error is not None and ends_program(error):
                 # The program is to end, but may also go on. So another thread's event is looked at
                 # first.
                 leaving = error

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any
 
 from request_purgatory._native import hiding, linked_list, primitives
-from request_purgatory._native.failsafe import ErrorLog
+from request_purgatory._native.failsafe import ErrorLog, ends_program
 from request_purgatory._native.forks import register_for_forks
 from request_purgatory.clock import Clock, MonotonicClock, check_range
 from request_purgatory.errors import (
@@ -555,7 +555,7 @@ class SystemTimer:
                 task,
             )
             self._run_task(task)
-            if isinstance(error, (KeyboardInterrupt, SystemExit)):
+            if ends_program(error):
                 raise
             return
         # A user-defined executor may return an object that is not a future.
