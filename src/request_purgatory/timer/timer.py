@@ -23,6 +23,7 @@ from request_purgatory.errors import (
 from request_purgatory.timer.bucket import Bucket, PendingTasks
 from request_purgatory.timer.clock_thread import ClockThread
 from request_purgatory.timer.delay_queue import DelayQueue
+from request_purgatory.timer.executors import ParentsExecutor, Submission, check_executor
 from request_purgatory.timer.occupancy import WheelOccupancy
 from request_purgatory.timer.sleeping_threads import SleepingThread, SleepingThreads
 from request_purgatory.timer.task import TimerHandle, TimerTask, whole_ms
@@ -92,11 +93,11 @@ class SystemTimer:
             clock: The source of time, from 0 to 292 years; a MonotonicClock by default.
             executor: Runs the tasks; by default the thread that advances the clock does. A task
                 that the executor refuses runs on that thread. If the executor drops a task, the
-                timer calls `TimerTask.drop`.
+                timer calls `TimerTask.drop`. A forked child does not use its parent's executor.
 
         Raises:
-            InvalidArgumentError: `tick_ms` or `wheel_size` is below its minimum, or the clock reads
-                less than 0 or more than 292 years.
+            InvalidArgumentError: `tick_ms` or `wheel_size` is below its minimum, the clock reads
+                less than 0 or more than 292 years, or the executor runs tasks in other processes.
             RuntimeError: The timer has been initialized before.
         """
         if self._initialized:
@@ -104,10 +105,11 @@ class SystemTimer:
         self.name = name
         self.clock: Clock = clock if clock is not None else MonotonicClock()
         check_range(self.clock)
+        check_executor(executor)
         self._is_monotonic = type(self.clock) is MonotonicClock
         self.callback_errors = 0
         self._errors = ErrorLog(logger)
-        self._executor = executor
+        self._executor: Any = executor  # In a forked child, a ParentsExecutor.
         self._pending = PendingTasks()
         self._lock = self._pending.lock
         tick_ms = whole_ms("tick_ms", tick_ms)
@@ -544,34 +546,49 @@ class SystemTimer:
         if executor is None:
             self._run_task(task)
             return
+        submission: Submission | None = None
         try:
-            accepted = executor.submit(self._run_task, task)
+            submission = Submission(self._run_task, task)
+            accepted = executor.submit(submission)
+            # A user-defined executor may return an object that is not a future.
+            add_done_callback = getattr(accepted, "add_done_callback", None)
+            if add_done_callback is not None:
+                add_done_callback(partial(self._on_executor_done, submission))
         except BaseException as error:
-            # The executor was shut down, or its queue is full, say. The task must not be lost.
-            self._errors.log(
-                error,
-                "timer %r: the executor refused %s, which runs on the clock's thread instead",
-                self.name,
-                task,
-            )
-            self._run_task(task)
+            begun = submission is not None and not submission.claim()
+            if not begun:
+                # The executor was shut down, or its queue is full, say. The task must not be lost.
+                self._errors.log(
+                    error,
+                    "timer %r: the executor refused %s, which runs on the clock's thread instead",
+                    self.name,
+                    task,
+                )
+                self._run_task(task)
+            elif not ends_program(error):
+                self._errors.log(
+                    error, "timer %r: the executor raised after it had begun %s", self.name, task
+                )
             if ends_program(error):
                 raise
-            return
-        # A user-defined executor may return an object that is not a future.
-        add_done_callback = getattr(accepted, "add_done_callback", None)
-        if add_done_callback is not None:
-            add_done_callback(partial(self._on_executor_done, task))
 
-    def _on_executor_done(self, task: TimerTask, accepted: Future[object]) -> None:
-        """Call `task.drop()` if the executor was shut down before it ran the task."""
-        if accepted.cancelled():
+    def _on_executor_done(self, submission: Submission, accepted: Future[object]) -> None:
+        """Call `task.drop()` if the executor was shut down, or failed, before it ran the task.
+
+        Raises:
+            KeyboardInterrupt: `task.drop()` raised it.
+            SystemExit: `task.drop()` raised it.
+        """
+        if (accepted.cancelled() or accepted.exception() is not None) and submission.claim():
+            task = submission.task
             self._errors.warn(
                 "timer %r: the executor dropped %s, which will not run", self.name, task
             )
             try:
                 task.drop()
-            except Exception as error:
+            except (KeyboardInterrupt, SystemExit):
+                raise
+            except BaseException as error:
                 self._errors.log(error, "timer %r: %s raised", self.name, task)
 
     def _run_task(self, task: TimerTask) -> None:
@@ -670,6 +687,8 @@ class SystemTimer:
         self._sleepers = SleepingThreads()
         self._wake_requested = False
         self._errors = ErrorLog(logger)
+        if self._executor is not None:
+            self._executor = ParentsExecutor(self.name, self._executor)
         if self._clock_thread is not None:
             # The first task starts the thread: a child that never uses the timer has none.
             self._clock_thread = self._make_clock_thread()

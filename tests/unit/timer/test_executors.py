@@ -1,0 +1,226 @@
+"""Executors that fail in the middle, or belong to the parent process."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Callable
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from request_purgatory import (
+    DelayedOperationPurgatory,
+    InvalidArgumentError,
+    ManualClock,
+    SystemTimer,
+    TimerTask,
+)
+from tests.support.children import in_child
+from tests.support.requests import Request
+
+TIME_LIMIT = 20.0
+
+
+class Running(Executor):
+    """An executor that runs a call at once, and then raises."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+    def submit(self, call: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        call(*args, **kwargs)
+        raise self.error
+
+
+class Answering(Executor):
+    """An executor that keeps its calls, and answers with one future."""
+
+    def __init__(self, answer: object) -> None:
+        self.answer = answer
+        self.calls: list[Callable[[], object]] = []
+
+    def submit(self, call: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        self.calls.append(lambda: call(*args, **kwargs))
+        return self.answer
+
+
+class Noted(TimerTask):
+    """A task that notes what becomes of it."""
+
+    def __init__(self, delay_ms: int, told: list[str]) -> None:
+        super().__init__(delay_ms)
+        self.told = told
+
+    def run(self) -> None:
+        self.told.append("run")
+
+    def drop(self) -> None:
+        self.told.append("dropped")
+
+
+def test_executor_that_runs_a_task_and_raises_runs_it_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    clock = ManualClock()
+    timer = SystemTimer("test", clock=clock, executor=Running(ValueError("late")))
+    told: list[str] = []
+    for _ in range(2):
+        timer.add(Noted(1, told))
+    clock.advance(1)
+    assert timer.advance_clock(0)
+    assert told == ["run", "run"]
+    assert "timer 'test': the executor raised after it had begun <Noted" in caplog.text
+    assert "refused" not in caplog.text
+
+
+def test_exit_of_an_executor_that_ran_the_task_reaches_the_caller() -> None:
+    timer = SystemTimer("test", clock=ManualClock(), executor=Running(SystemExit(3)))
+    told: list[str] = []
+    with pytest.raises(SystemExit):
+        timer.add(Noted(0, told))
+    assert told == ["run"]
+
+
+def test_future_that_refuses_callbacks_loses_no_task_and_runs_none_twice(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Closed:
+        def add_done_callback(self, callback: object) -> None:
+            raise OSError("closed")
+
+    executor = Answering(Closed())
+    timer = SystemTimer("test", clock=ManualClock(), executor=executor)
+    told: list[str] = []
+    timer.add(Noted(0, told))
+    assert told == ["run"]
+    for call in executor.calls:
+        call()
+    assert told == ["run"]
+    assert "OSError: closed" in caplog.text
+
+
+def test_task_that_the_executor_lost_to_an_error_is_dropped() -> None:
+    answer: Future[None] = Future()
+    executor = Answering(answer)
+    timer = SystemTimer("test", clock=ManualClock(), executor=executor)
+    told: list[str] = []
+    timer.add(Noted(0, told))
+    answer.set_exception(OSError("broken"))
+    assert told == ["dropped"]
+    executor.calls[0]()
+    assert told == ["dropped"]
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_operation_of_a_pool_whose_initializer_fails_ends_as_cancelled(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    go_on = threading.Event()
+
+    def initialize() -> None:
+        assert go_on.wait(TIME_LIMIT)
+        raise ValueError("no database")
+
+    clock = ManualClock()
+    with ThreadPoolExecutor(1, initializer=initialize) as pool:
+        timer = SystemTimer("test", clock=clock, executor=pool)
+        with DelayedOperationPurgatory("test", timer=timer, reaper=False) as purgatory:
+            request = Request(1)
+            purgatory.try_complete_else_watch(request, ["a"])
+            clock.advance(1)
+            purgatory.advance_clock(0)
+            go_on.set()
+            pool.shutdown()
+            assert request.calls == ["cancellation"]
+            assert purgatory.num_delayed == 0
+    assert "the executor dropped <Request" in caplog.text
+
+
+def test_executor_of_other_processes_is_refused_by_name() -> None:
+    with (
+        ProcessPoolExecutor(1) as pool,
+        pytest.raises(
+            InvalidArgumentError,
+            match=r"executor must be one that runs tasks in this process, such as a Thread.*"
+            r"got <.*ProcessPoolExecutor",
+        ),
+    ):
+        DelayedOperationPurgatory("test", executor=pool)
+
+
+@pytest.mark.parametrize("executor", [7, "pool", ThreadPoolExecutor], ids=repr)
+def test_what_is_no_executor_is_refused_by_its_value(executor: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match="executor must be an Executor of concurrent"):
+        SystemTimer("test", executor=executor)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+@pytest.mark.parametrize("used", [True, False], ids=["used before", "fresh"])
+def test_timeouts_of_a_forked_child_run_without_the_executor_of_its_parent(
+    used: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    with (
+        ThreadPoolExecutor(1, "pool") as pool,
+        DelayedOperationPurgatory("shop", executor=pool) as purgatory,
+    ):
+        threads: list[str] = []
+
+        def expire() -> None:
+            note = Request(1, complete=lambda: threads.append(threading.current_thread().name))
+            purgatory.try_complete_else_watch(note, ["a"])
+            held = purgatory.hold(["a"], until=lambda: False, timeout=0.002)
+            assert isinstance(held.exception(TIME_LIMIT), TimeoutError)
+
+        def child() -> None:
+            threads.clear()
+            caplog.clear()
+            expire()
+            expire()
+            assert set(threads) == {"shop-reaper"}
+            warnings = [
+                record.getMessage()
+                for record in caplog.records
+                if record.levelno == logging.WARNING and "executor" in record.getMessage()
+            ]
+            assert warnings == [
+                "timer 'shop': the executor belongs to the parent process, so tasks run on the "
+                "clock's thread; make the timer or purgatory in this process to have one"
+            ]
+            purgatory.close()
+
+        if used:
+            expire()
+        in_child(child)
+        expire()
+        assert set(threads) == {"pool_0"}
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_task_of_a_forked_child_runs_without_a_users_executor() -> None:
+    clock = ManualClock()
+    executor = Answering(None)
+    timer = SystemTimer("test", clock=clock, executor=executor)
+    ran: list[str] = []
+    timer.call_later_ms(1, ran.append, "inherited")
+
+    def child() -> None:
+        clock.advance(1)
+        timer.advance_clock(0)
+        assert ran == ["inherited"]
+        if (grandchild := os.fork()) == 0:  # Not `in_child`, whose watchdog is a thread.
+            timer.call_later_ms(0, ran.append, "of the grandchild")
+            os._exit(ran != ["inherited", "of the grandchild"])
+        assert os.waitpid(grandchild, 0)[1] == 0
+        assert executor.calls == []
+
+    in_child(child)
+    clock.advance(1)
+    timer.advance_clock(0)
+    assert len(executor.calls) == 1
+    executor.calls[0]()
+    assert ran == ["inherited"]
