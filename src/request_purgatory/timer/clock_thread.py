@@ -7,10 +7,15 @@ import threading
 import time
 from collections.abc import Callable
 
-from request_purgatory._native.failsafe import ErrorLog
+from request_purgatory._native.failsafe import ErrorLog, ends_program
+from request_purgatory._native.parker import Parker
 from request_purgatory.errors import PurgatoryClosedError, TimerClosedError
 
 logger = logging.getLogger(__name__)
+
+#: Seconds of real time between an `advance` that raised and the next one: doubled for each that
+#: raises in a row, up to the second number.
+FIRST_PAUSE, LONGEST_PAUSE = 0.001, 1.0
 
 
 class ClockThread:
@@ -31,6 +36,7 @@ class ClockThread:
         self._wake = wake
         self._stopped = False
         self._errors = ErrorLog(logger)
+        self._pause = Parker()  # Where the thread waits after errors; `stop` ends the wait.
         self._starting = threading.Lock()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
@@ -41,15 +47,22 @@ class ClockThread:
                 self._thread.start()
 
     def _run(self) -> None:
+        pause = 0.0
         while not self._stopped:
             try:
                 self._advance()
+                pause = 0.0
             except (PurgatoryClosedError, TimerClosedError):
                 return
             except BaseException as error:
                 # The timer logs what callbacks raise. What still arrives here, such as a callback's
                 # SystemExit, must not silently end all timeouts of the process.
                 self._errors.log(error, "%s: advancing the clock raised", self._thread.name)
+                if ends_program(error):
+                    continue  # Out of a task, which is done: the next one need not wait.
+                # A clock that raises is likely to do so at once again.
+                pause = min(2 * pause or FIRST_PAUSE, LONGEST_PAUSE)
+                self._pause.park(pause)
 
     def stop(self, join_timeout: float = 10.0) -> bool:
         """Stop the thread and wait for its end.
@@ -64,6 +77,7 @@ class ClockThread:
         """
         with self._starting:
             self._stopped = True
+        self._pause.unpark()
         if threading.current_thread() is self._thread:
             return False
         deadline = time.monotonic() + join_timeout

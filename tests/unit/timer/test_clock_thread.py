@@ -8,6 +8,7 @@ import time
 import pytest
 
 from request_purgatory import PurgatoryClosedError, SystemTimer, TimerClosedError
+from request_purgatory._native.parker import Parker
 from request_purgatory.timer.clock_thread import ClockThread
 from tests.support.sleeping_threads import SleepRecordingClock
 from tests.support.thread_group import ThreadGroup
@@ -78,6 +79,60 @@ def test_error_does_not_end_the_thread(
     assert advance.calls == 2
     assert "a-reaper: advancing the clock raised" in caplog.text
     thread.stop()
+
+
+class RecordedPause(Parker):
+    """A place to pause that notes each pause, and makes none but the last."""
+
+    def __init__(self, until: int) -> None:
+        super().__init__()
+        self.until = until
+        self.pauses: list[float | None] = []
+        self.reached = threading.Event()
+
+    def park(self, timeout: float | None) -> bool:
+        self.pauses.append(timeout)
+        if len(self.pauses) < self.until:
+            return False
+        self.reached.set()
+        return super().park(TIME_LIMIT)
+
+
+def test_thread_pauses_ever_longer_while_advancing_raises() -> None:
+    advance = Advance(*(ValueError("no time") for _ in range(100)))
+    thread = ClockThread("a-reaper", advance, advance.wake)
+    thread._pause = pause = RecordedPause(until=13)
+    thread.start()
+    assert pause.reached.wait(TIME_LIMIT)
+    assert pause.pauses == [min(0.001 * 2**count, 1.0) for count in range(13)]
+    assert thread.stop(join_timeout=TIME_LIMIT / 2) is True  # It ends the pause.
+    assert advance.calls == 13
+
+
+def test_pauses_begin_anew_once_advancing_succeeds() -> None:
+    errors: list[BaseException | None] = [ValueError(), ValueError(), None, ValueError()]
+
+    def advance() -> None:
+        error = errors.pop(0)
+        if error is not None:
+            raise error
+
+    thread = ClockThread("a-reaper", advance, lambda: None)
+    thread._pause = pause = RecordedPause(until=3)
+    thread.start()
+    assert pause.reached.wait(TIME_LIMIT)
+    assert pause.pauses == [0.001, 0.002, 0.001]
+    assert thread.stop() is True
+
+
+def test_exit_of_a_task_delays_no_other() -> None:
+    advance = Advance(SystemExit(), KeyboardInterrupt(), SystemExit())
+    thread = ClockThread("a-reaper", advance, advance.wake)
+    thread._pause = pause = RecordedPause(until=1)
+    thread.start()
+    assert advance.called.wait(TIME_LIMIT)
+    assert pause.pauses == []
+    assert thread.stop() is True
 
 
 @pytest.mark.parametrize("error", [PurgatoryClosedError("p"), TimerClosedError("t")], ids=repr)
