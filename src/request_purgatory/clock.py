@@ -68,7 +68,7 @@ def check_range(clock: Clock) -> None:
         InvalidArgumentError: It reads less or more.
     """
     now_ns = clock.now_ns
-    if not 0 <= now_ns <= MAX_NOW_MS * NS_PER_MS:
+    if not now_ns >= 0 or now_ns > MAX_NOW_MS * NS_PER_MS:  # Also for NaN.
         raise InvalidArgumentError(
             "clock",
             f"one that reads from 0 to {MAX_NOW_MS * NS_PER_MS} ns (292 years)",
@@ -125,7 +125,7 @@ class ManualClock(Clock):
         """
         # A float here would make every later reading a float.
         now_ms = whole_number("now_ms", now_ms)
-        if not 0 <= now_ms <= MAX_NOW_MS:
+        if now_ms < 0 or now_ms > MAX_NOW_MS:
             raise InvalidArgumentError(
                 "now_ms", f"at least 0 and at most {MAX_NOW_MS} (292 years)", now_ms
             )

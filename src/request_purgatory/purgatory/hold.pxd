@@ -1,5 +1,10 @@
-from request_purgatory._native cimport states
+cimport cython
+
+from request_purgatory._native cimport primitives, states
 from request_purgatory.purgatory.operation cimport DelayedOperation, OperationHost
+
+@cython.locals(seconds=double)
+cpdef timeout_to_ms(timeout)
 
 
 cdef class FutureOperation(DelayedOperation):

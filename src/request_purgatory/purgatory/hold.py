@@ -10,7 +10,7 @@ from datetime import timedelta
 from types import CoroutineType
 from typing import Any, Protocol, TypeVar
 
-from request_purgatory._native import states
+from request_purgatory._native import primitives, states
 from request_purgatory._native.failsafe import shown
 from request_purgatory.errors import (
     InvalidArgumentError,
@@ -53,12 +53,15 @@ def timeout_to_ms(timeout: float | timedelta | None) -> int:
     """
     if timeout is None:
         return MAX_DELAY_MS
-    seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
-    if (
-        isinstance(seconds, bool)
-        or not isinstance(seconds, (int, float))
-        or not 0 <= seconds <= MAX_DELAY_MS / 1000
-    ):
+    given = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
+    seconds = -1.0
+    if isinstance(given, (int, float)) and not isinstance(given, bool):
+        try:
+            seconds = float(given)
+        except OverflowError:
+            seconds = math.inf
+    # Compiled, these are C numbers.
+    if not 0.0 <= seconds <= primitives.MAX_DELAY_MS / 1000:
         raise InvalidArgumentError(
             "timeout", "seconds or a timedelta, not negative and at most 10,000 years", timeout
         )

@@ -228,6 +228,17 @@ def test_timeout_that_is_no_span_of_time_is_refused(
         purgatory.hold(["a"], until=Condition(), timeout=timeout)
 
 
+def test_timeout_is_compared_as_a_number(purgatory: DelayedOperationPurgatory) -> None:
+    """In C where compiled: a comparison that raises in a chain gave a reference back twice."""
+
+    class Odd(float):
+        def __le__(self, other: object) -> bool:
+            raise ZeroDivisionError
+
+    for _ in range(100):
+        assert timeout_to_ms(Odd(0.25)) == 250
+
+
 def test_condition_that_cannot_be_called_is_refused(purgatory: DelayedOperationPurgatory) -> None:
     """Before anything is watched."""
     with pytest.raises(InvalidArgumentError, match="until must be callable, got 5"):
