@@ -127,7 +127,17 @@ class DelayedOperation(TimerTask):
         Args:
             timeout_ms: Whole milliseconds until the operation expires. 0 or less expires as soon as
                 one try has failed.
+
+        Raises:
+            InvalidArgumentError: `timeout_ms` is not a whole number, or is more than 10,000 years.
+            TaskInUseError: Called again, and the operation is or was in a purgatory.
         """
+        if primitives.COMPILED:  # A constant. Interpreted, there is no such field before.
+            in_use = self._purgatory is not None
+        else:
+            in_use = getattr(self, "_purgatory", None) is not None
+        if in_use:
+            self._refuse_init()
         self._init_task("timeout_ms", timeout_ms)
         if not primitives.COMPILED:  # A constant: compiled, the fields begin with these values.
             self._state = states.PENDING

@@ -17,6 +17,7 @@ cdef class TimerTask:
     cpdef bint cancel(self) except -1
 
     @cython.final
+    @cython.locals(pending=bint)
     cdef _init_task(self, str name, object delay_ms)
 
     @cython.final

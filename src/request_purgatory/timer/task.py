@@ -71,12 +71,19 @@ class TimerTask:
 
         Raises:
             InvalidArgumentError: `delay_ms` is not a whole number, or is more than 10,000 years.
+            TaskInUseError: Called again while the task is pending.
         """
         self._init_task("delay_ms", delay_ms)
 
     def _init_task(self, name: str, delay_ms: int) -> None:
         # Subclasses call this instead of `super().__init__`, which would create a `super` object
         # and look the method up.
+        if primitives.COMPILED:  # A constant. Interpreted, there are no links before.
+            pending = linked_list.is_linked(self)
+        else:
+            pending = getattr(self, "node_list", None) is not None
+        if pending:
+            self._refuse_init()
         self.timer_delay_ms = whole_ms(name, delay_ms)
         # 0, the value of the field before any `__init__` ran, is never the expiration of a task:
         # a missing `__init__` is recognized by that.
@@ -85,6 +92,9 @@ class TimerTask:
             self.node_list: Bucket | None = None
             self.node_prev: TimerTask | None = None
             self.node_next: TimerTask | None = None
+
+    def _refuse_init(self) -> NoReturn:
+        raise TaskInUseError(f"{self!r} is in use: its __init__ can't be called now")
 
     @property
     def timer_list(self) -> Bucket | None:
@@ -233,6 +243,7 @@ class TimerHandle(TimerTask):
 
         Raises:
             InvalidArgumentError: `delay_ms` is not a whole number, or is more than 10,000 years.
+            TaskInUseError: Called again while the handle is pending.
         """
         self._init_task("delay_ms", delay_ms)
         self.callback: Callable[..., object] | None = callback
