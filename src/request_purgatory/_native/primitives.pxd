@@ -32,6 +32,7 @@ cdef extern from "primitives.h":
     void rp_reinit_locks() noexcept
     int rp_enter_check() noexcept
     void rp_leave_check() noexcept
+    int rp_depth
     void rp_set_postponed(int value) noexcept
     int rp_postponed
     bint FORKS_HOLD_LOCKS "RP_FORKS_HOLD_LOCKS"
@@ -145,6 +146,10 @@ cdef inline object call_run(object task):
 
 cdef inline int enter_check() noexcept:
     return rp_enter_check()
+
+
+cdef inline int check_depth() noexcept:
+    return rp_depth
 
 
 cdef inline void leave_check() noexcept:

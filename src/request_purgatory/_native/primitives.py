@@ -32,6 +32,7 @@ __all__ = [
     "call_on_expiration",
     "call_run",
     "ceil_ms",
+    "check_depth",
     "clamp",
     "count_at",
     "dict_get",
@@ -188,6 +189,11 @@ def enter_check() -> int:
         The number of nested checks on this thread, with the new one.
     """
     _depth.value += 1
+    return _depth.value
+
+
+def check_depth() -> int:
+    """Return the number of nested checks on this thread."""
     return _depth.value
 
 

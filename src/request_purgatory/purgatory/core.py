@@ -387,15 +387,16 @@ class PurgatoryCore(OperationHost):
         depth = primitives.enter_check()
         try:
             if depth > primitives.MAX_CHECK_DEPTH:
-                nested_checks.postpone(self, key)
+                nested_checks.postpone(primitives.thread_tag(), self, key)
                 primitives.set_postponed(True)
                 return 0
             return self._try_all(shard, watchers)
         finally:
             try:
-                if depth == 1 and primitives.has_postponed():
+                # Not `depth`: of greenlets that share a thread, the first may not leave last.
+                if primitives.has_postponed() and primitives.check_depth() == 1:
                     primitives.set_postponed(False)
-                    nested_checks.check_postponed()
+                    nested_checks.check_postponed(primitives.thread_tag())
             finally:
                 primitives.leave_check()
 

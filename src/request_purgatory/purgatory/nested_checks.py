@@ -8,7 +8,6 @@ from __future__ import annotations
 import reprlib
 from collections import Counter
 from collections.abc import Hashable
-from threading import get_ident
 from typing import Protocol
 
 from request_purgatory.errors import NotificationLoopError
@@ -25,24 +24,28 @@ class Checking(Protocol):
         ...
 
 
-#: By thread, the checks that came too deep inside of others, each once, in the order in which they
-#: came.
+#: By the tags of threads, the checks that came too deep inside of others, each once, in the order
+#: in which they came.
 postponed: dict[int, dict[tuple[Checking, Hashable], None]] = {}
 
 
-def postpone(purgatory: Checking, key: Hashable) -> None:
+def postpone(thread: int, purgatory: Checking, key: Hashable) -> None:
     """Leave a check to the outermost one of this thread, which makes it before it returns."""
-    postponed.setdefault(get_ident(), {})[purgatory, key] = None
+    postponed.setdefault(thread, {})[purgatory, key] = None
 
 
-def check_postponed() -> None:
+def check_postponed(thread: int) -> None:
     """Make the checks that were postponed on this thread, and those that they postpone.
+
+    Args:
+        thread: `primitives.thread_tag()`, the identity by which the depth of checks is counted.
+            Python's `get_ident` may be another one: gevent replaces it by one for each greenlet.
 
     Raises:
         NotificationLoopError: One comes back again and again, and completes nothing.
         KeyboardInterrupt, SystemExit: Out of an operation, once all checks were made.
     """
-    checks = postponed.get(get_ident())
+    checks = postponed.get(thread)
     if checks is None:
         return
     leaving: BaseException | None = None
@@ -63,6 +66,6 @@ def check_postponed() -> None:
             leaving = NotificationLoopError(
                 f"the check of watch key {reprlib.repr(key)}", _MOST_IN_VAIN
             )
-    del postponed[get_ident()]
+    postponed.pop(thread, None)  # Another greenlet of the thread may have done so.
     if leaving is not None:
         raise leaving

@@ -85,6 +85,38 @@ def make_purgatory_pair() -> tuple[DelayedOperationPurgatory, DelayedOperationPu
     )
 
 
+@pytest.mark.parametrize("left_before", [False, True], ids=["stays", "leaves early"])
+def test_check_too_deep_among_greenlets_is_made_though_the_first_left(
+    purgatory: DelayedOperationPurgatory, left_before: bool
+) -> None:
+    """Greenlets share the depth of their thread, and leave in any order."""
+    greenlet = pytest.importorskip("greenlet")
+    main = greenlet.getcurrent()
+    requests = [Request(60_000) for _ in range(21)]
+    for number, request in enumerate(requests):
+        purgatory.try_complete_else_watch(request, [number])
+        request.during["try"] = main.switch
+    late = Request(60_000)
+    purgatory.try_complete_else_watch(late, ["late"])
+    late.ready = True
+
+    inside = [greenlet.greenlet(purgatory.check_and_complete) for _ in requests]
+    inside[0].switch(0)
+    inside[1].switch(1)
+    if left_before:
+        inside[0].switch()
+    for number in range(2, 21 if left_before else 20):
+        inside[number].switch(number)
+    assert purgatory.check_and_complete("late") == 0
+    assert not late.is_completed
+    for each in reversed(inside):
+        if each:
+            each.switch()
+    assert late.outcome == "completed"
+    assert nested_checks.postponed == {}
+    assert purgatory.num_delayed == len(requests)
+
+
 def test_exit_out_of_a_link_is_raised_when_the_chain_has_ended(
     purgatory: DelayedOperationPurgatory,
 ) -> None:
