@@ -7,10 +7,13 @@ reads the clock without a call into Python. All other modules have one text for 
 
 from __future__ import annotations
 
+import sys
 import threading
 from array import array
+from contextlib import suppress
 from threading import get_ident
 from time import monotonic_ns
+from types import CodeType, FrameType
 from typing import Any, TypeVar
 
 from request_purgatory.errors import InterruptedUseError, NotInitializedError
@@ -47,6 +50,7 @@ __all__ = [
     "number_at",
     "reinit_locks",
     "release_after_fork",
+    "require_init",
     "seconds_to_ms",
     "set_number",
     "set_postponed",
@@ -54,6 +58,7 @@ __all__ = [
     "thread_tag",
     "try_complete",
     "unlock_object",
+    "wrappers",
     "zeros",
 ]
 
@@ -75,8 +80,43 @@ LIMIT = 2**62 - 1
 #: The longest delay a timer takes: 10,000 years. Every sum with it fits 64 bits.
 MAX_DELAY_MS = 10_000 * 31_557_600_000
 
-#: The threads that hold a CoreLock.
-_holders: set[int] = set()
+
+class _Hold:
+    """A thread's acquisition of a CoreLock, from before it waits until after it releases.
+
+    Attributes:
+        lock: The lock.
+        frame: That of the function that changes something under the lock.
+    """
+
+    __slots__ = ("frame", "lock")
+
+    def __init__(self, lock: Any, frame: FrameType | None) -> None:
+        self.lock = lock
+        while frame is not None and frame.f_code in wrappers:
+            frame = frame.f_back
+        self.frame = frame
+
+    def give_up(self) -> None:
+        """Release the lock if the function has ended by an exception of a signal handler.
+
+        Raises:
+            InterruptedUseError: This thread is still inside of the function.
+        """
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None:
+            if frame is self.frame:
+                raise InterruptedUseError
+            frame = frame.f_back
+        with suppress(RuntimeError):  # It was still waiting for the lock.
+            self.lock.release()
+
+
+#: By thread, the acquisition of the CoreLock that it holds or waits for.
+_holds: dict[int, _Hold] = {}
+
+#: The code of functions that acquire a lock for their caller, and return.
+wrappers: set[CodeType] = set()
 
 
 class CoreLock:
@@ -84,13 +124,15 @@ class CoreLock:
 
     No thread ever holds two. A thread that acquires a second one was interrupted while it held the
     first, by a signal handler or by a finalizer of the cyclic collector. It would deadlock, or see
-    a change half done: `acquire` raises instead. The compiled build can't be interrupted there.
+    a change half done: `acquire` raises instead. A handler that raises ends the function that held
+    the lock, which the thread's next `acquire` releases. The compiled build can't be interrupted
+    there.
     """
 
     __slots__ = ("_lock",)
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # It knows its owner, which `give_up` needs.
 
     def acquire(self) -> None:
         """Acquire the lock; wait until it is free.
@@ -99,15 +141,16 @@ class CoreLock:
             InterruptedUseError: This thread was interrupted while it held a CoreLock.
         """
         thread = get_ident()
-        if thread in _holders:
-            raise InterruptedUseError
-        _holders.add(thread)
+        hold = _holds.get(thread)
+        if hold is not None:
+            hold.give_up()
+        _holds[thread] = _Hold(self._lock, sys._getframe(1))
         self._lock.acquire()
 
     def release(self) -> None:
         """Release the lock."""
         self._lock.release()
-        _holders.discard(get_ident())
+        _holds.pop(get_ident(), None)
 
 
 # Locks that objects share, as each is held for a few loads and stores without any call. 64 keep
@@ -118,6 +161,9 @@ _LOCKS = tuple(CoreLock() for _ in range(64))
 def lock_object(target: object) -> None:
     """Acquire the lock that guards the object's own fields; other objects share it."""
     _LOCKS[id(target) >> 5 & 63].acquire()
+
+
+wrappers.add(lock_object.__code__)
 
 
 def unlock_object(target: object) -> None:
@@ -131,8 +177,10 @@ def acquire_for_fork(lock: CoreLock) -> None:
     Raises:
         InterruptedUseError: This thread was interrupted while it held a CoreLock.
     """
-    if get_ident() in _holders:
-        raise InterruptedUseError
+    hold = _holds.get(get_ident())
+    if hold is not None:
+        hold.give_up()
+        del _holds[get_ident()]
     lock._lock.acquire()
 
 
@@ -166,7 +214,7 @@ def reinit_locks() -> None:
     """Replace the locks of `lock_object` in a forked child, where their holders don't exist."""
     global _LOCKS
     _LOCKS = tuple(CoreLock() for _ in _LOCKS)
-    _holders.clear()
+    _holds.clear()
 
 
 def thread_tag() -> int:

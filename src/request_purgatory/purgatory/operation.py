@@ -485,3 +485,7 @@ class DelayedOperation(TimerTask):
         return (
             f"<{type(self).__name__} timeout_ms={self.timer_delay_ms} {self.outcome or 'pending'}>"
         )
+
+
+if not primitives.COMPILED:
+    primitives.wrappers.add(vars(DelayedOperation)["_lock_fields"].__code__)

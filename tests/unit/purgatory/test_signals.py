@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -224,6 +225,89 @@ def test_interrupted_thread_is_told_what_it_may_not_do() -> None:
     assert request.outcome is None
     assert request.force_complete()
     purgatory._check_invariants()
+
+
+@pytest.mark.skipif(
+    primitives.COMPILED, reason="nothing interrupts the compiled core inside of a lock"
+)
+@pytest.mark.parametrize("lock", ["counters", "shard", "timer", "operation", "fields"])
+def test_thread_whose_handler_raised_inside_of_the_core_is_served_again(
+    thread_group: ThreadGroup, lock: str
+) -> None:
+    purgatory = DelayedOperationPurgatory("test", reaper=False)
+    operation = Request()
+
+    def interrupted() -> None:
+        if lock == "counters":
+            purgatory._counters._lock.acquire()
+        elif lock == "shard":
+            purgatory._table.shards[0]._lock.acquire()
+        elif lock == "timer":
+            purgatory.timer._lock.acquire()  # type: ignore[attr-defined]
+        elif lock == "operation":
+            primitives.lock_object(operation)
+        else:
+            operation._lock_fields()
+        raise Interrupted
+
+    with pytest.raises(Interrupted):
+        interrupted()
+
+    def use() -> None:
+        request = Request(60_000)
+        assert not purgatory.try_complete_else_watch(request, ["a"])
+        request.ready = True
+        assert purgatory.check_and_complete("a") == 1
+
+    use()
+    thread_group.start(use)
+    thread_group.join()
+    purgatory._check_invariants()
+    assert purgatory.close() == []
+
+
+@pytest.mark.skipif(
+    primitives.COMPILED, reason="nothing interrupts the compiled core inside of a lock"
+)
+def test_handler_that_raises_in_a_wait_for_a_lock_leaves_it_to_its_owner(
+    thread_group: ThreadGroup,
+) -> None:
+    lock = primitives.CoreLock()
+    held, go_on = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        lock.acquire()
+        held.set()
+        assert go_on.wait(TIME_LIMIT)
+        lock.release()
+
+    class Waiting:
+        """The lock of the other thread, in whose wait the handler raises."""
+
+        def acquire(self) -> None:
+            raise Interrupted
+
+        def release(self) -> None:
+            owned.release()
+
+    thread_group.start(hold)
+    assert held.wait(TIME_LIMIT)
+    owned, lock._lock = lock._lock, Waiting()  # type: ignore[assignment]
+
+    def interrupted() -> None:
+        lock.acquire()
+
+    with pytest.raises(Interrupted):
+        interrupted()
+    lock._lock = owned
+    other = primitives.CoreLock()
+    other.acquire()
+    other.release()
+    assert not owned.acquire(blocking=False)
+    go_on.set()
+    thread_group.join()
+    lock.acquire()
+    lock.release()
 
 
 @compiled_only
