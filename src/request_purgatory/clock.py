@@ -8,10 +8,16 @@ whole milliseconds and use two readings. `now_ms`, rounded down, decides whether
 from __future__ import annotations
 
 import threading
+from typing import NoReturn
 
 from request_purgatory._native import primitives
 from request_purgatory._native.parker import Parker
-from request_purgatory.errors import InvalidArgumentError, whole_number
+from request_purgatory.errors import (
+    InvalidArgumentError,
+    NotInitializedError,
+    require_type,
+    whole_number,
+)
 
 NS_PER_MS = 1_000_000
 
@@ -26,6 +32,9 @@ class Clock:
     """
 
     __slots__ = ("__weakref__",)
+
+    def __init__(self) -> None:
+        """Create a clock, without arguments: compiled, a class without this takes any."""
 
     @property
     def now_ns(self) -> int:
@@ -62,11 +71,13 @@ class Clock:
 
 
 def check_range(clock: Clock) -> None:
-    """Check that the clock reads from 0 to 292 years.
+    """Check that the clock is one, and reads from 0 to 292 years.
 
     Raises:
-        InvalidArgumentError: It reads less or more.
+        InvalidArgumentError: It is no Clock, or reads less or more.
     """
+    if not isinstance(clock, Clock):
+        raise InvalidArgumentError("clock", "a Clock", clock)
     now_ns = clock.now_ns
     if not now_ns >= 0 or now_ns > MAX_NOW_MS * NS_PER_MS:  # Also for NaN.
         raise InvalidArgumentError(
@@ -74,6 +85,13 @@ def check_range(clock: Clock) -> None:
             f"one that reads from 0 to {MAX_NOW_MS * NS_PER_MS} ns (292 years)",
             f"{now_ns} ns",
         )
+
+
+def _check_wait(parker: object, until_ms: object) -> None:
+    """Check the arguments of `wait_until`; InvalidArgumentError or TypeError."""
+    require_type("parker", parker, Parker)
+    if until_ms is not None and type(until_ms) is not int:
+        whole_number("until_ms", until_ms)
 
 
 class MonotonicClock(Clock):
@@ -95,6 +113,7 @@ class MonotonicClock(Clock):
 
     def wait_until(self, parker: Parker, until_ms: int | None) -> None:
         """Park until this clock reads `until_ms`, or until another thread unparks the parker."""
+        _check_wait(parker, until_ms)
         parker.park(
             None if until_ms is None else (until_ms * NS_PER_MS - primitives.monotonic_ns()) / 1e9
         )
@@ -134,15 +153,19 @@ class ManualClock(Clock):
         self._sleepers: list[Parker] = []
 
     def __repr__(self) -> str:
-        return f"<ManualClock now_ms={self.now_ms}>"
+        try:
+            return f"<{type(self).__name__} now_ms={self.now_ms}>"
+        except NotInitializedError:
+            return f"<{type(self).__name__} not initialized>"
 
     @property
     def now_ns(self) -> int:
         """Nanoseconds since the clock's origin."""
-        return self._now_ns
+        return self.read_ns()
 
     def read_ns(self) -> int:
         """Return `now_ns`."""
+        primitives.require_init(self._lock is not None, self)
         return self._now_ns
 
     def advance(self, ms: int) -> None:
@@ -155,6 +178,7 @@ class ManualClock(Clock):
             InvalidArgumentError: `ms` is negative or not a whole number, or the clock would pass
                 292 years.
         """
+        primitives.require_init(self._lock is not None, self)
         if type(ms) is not int:
             ms = whole_number("ms", ms)
         if ms < 0:
@@ -177,6 +201,7 @@ class ManualClock(Clock):
         Raises:
             InvalidArgumentError: `now_ns` is in the past, not a whole number, or beyond 292 years.
         """
+        primitives.require_init(self._lock is not None, self)
         if type(now_ns) is not int:
             now_ns = whole_number("now_ns", now_ns)
         with self._lock:
@@ -195,8 +220,8 @@ class ManualClock(Clock):
     def set_now_ns(self, now_ns: int) -> None:
         """Set the clock to `now_ns` without a check or a lock.
 
-        For a replay, which sets the clock at every instant, never to an earlier time, and is its
-        only user.
+        For this package only: a replay sets the clock at every instant, never to an earlier time,
+        and is its only user.
         """
         self._now_ns = now_ns
         if self._sleepers:
@@ -204,6 +229,8 @@ class ManualClock(Clock):
 
     def wait_until(self, parker: Parker, until_ms: int | None) -> None:
         """Park until this clock reads `until_ms`, or until another thread unparks the parker."""
+        primitives.require_init(self._lock is not None, self)
+        _check_wait(parker, until_ms)
         # Register before reading the time: a move after that reading finds the parker. So no move
         # is missed.
         with self._lock:
@@ -218,3 +245,15 @@ class ManualClock(Clock):
     def _wake_sleepers(self) -> None:
         for parker in list(self._sleepers):
             parker.unpark()
+
+
+def _unset(self: ManualClock, name: str) -> NoReturn:
+    if name in ManualClock.__slots__:
+        raise NotInitializedError(type(self).__name__)
+    raise AttributeError(
+        f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self
+    )
+
+
+if not primitives.COMPILED:  # Compiled, a field begins as None or 0.
+    ManualClock.__getattr__ = _unset  # type: ignore[attr-defined]

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable
+
+# The field itself: a metaclass may have a `__name__` of its own, which raises.
+_get_name: Callable[[type], str] = vars(type)["__name__"].__get__
 
 
 class PurgatoryError(Exception):
@@ -19,7 +23,7 @@ class InvalidArgumentError(PurgatoryError, ValueError):
     """
 
     def __init__(self, name: str, requirement: str, value: object) -> None:
-        super().__init__(f"{name} must be {requirement}, got {value!r}")
+        super().__init__(f"{name} must be {requirement}, got {shown(value)}")
         self.name = name
         self.requirement = requirement
         self.value = value
@@ -39,9 +43,61 @@ def whole_number(name: str, value: object, requirement: str = "a whole number (a
     Raises:
         InvalidArgumentError: `value` is not a whole number.
     """
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
+    # By the type, as `operator.index` does: the class `int` has a method of this name, too.
+    if isinstance(value, bool) or not hasattr(type(value), "__index__"):
         raise InvalidArgumentError(name, requirement, value)
-    return operator.index(value)
+    return operator.index(value)  # type: ignore[arg-type]
+
+
+def number_within(name: str, value: object, least: int, most: int) -> int:
+    """Return `value` as an int.
+
+    Args:
+        name: The argument's name, for the error message.
+        value: The argument. Floats and bools are refused.
+        least: The smallest number that is allowed.
+        most: The largest one.
+
+    Raises:
+        InvalidArgumentError: `value` is not a whole number, or out of range.
+    """
+    number = whole_number(name, value)
+    if number < least:
+        raise InvalidArgumentError(name, f"at least {least}", value)
+    if number > most:
+        raise InvalidArgumentError(name, f"at most {most}", value)
+    return number
+
+
+def checked_name(name: object) -> str:
+    """Return the name of a timer or purgatory, as a str and not as one of a subclass.
+
+    Raises:
+        InvalidArgumentError: It is not a str.
+    """
+    if not isinstance(name, str):
+        raise InvalidArgumentError("name", "a str", name)
+    return str.__str__(name)
+
+
+def shown(value: object) -> str:
+    """Return the `repr` of a value, which is user code and may raise, as a plain string.
+
+    Raises:
+        KeyboardInterrupt: The `repr` raised it.
+        SystemExit: The `repr` raised it.
+    """
+    try:
+        return str.__str__(repr(value))
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as failure:
+        return f"<{type_name(value)} whose repr raises {type_name(failure)}>"
+
+
+def type_name(value: object) -> str:
+    """Return the name of a value's class, whatever its metaclass says of `__name__`."""
+    return _get_name(type(value))
 
 
 def require_type(name: str, value: object, kind: type) -> None:
@@ -56,7 +112,7 @@ def require_type(name: str, value: object, kind: type) -> None:
         TypeError: It is an instance of another class.
     """
     if not isinstance(value, kind):
-        raise TypeError(f"argument {name!r} must be a {kind.__name__}, got {value!r}")
+        raise TypeError(f"argument {name!r} must be a {kind.__name__}, got {shown(value)}")
 
 
 class TaskInUseError(PurgatoryError, RuntimeError):
@@ -138,7 +194,7 @@ class OperationCancelledError(PurgatoryError, RuntimeError):
     """
 
     def __init__(self, name: str, operation: object) -> None:
-        super().__init__(f"purgatory {name!r}: {operation!r} was cancelled")
+        super().__init__(f"purgatory {name!r}: {shown(operation)} was cancelled")
         self.name = name
         self.operation = operation
 

@@ -13,7 +13,7 @@ import sys
 from types import FrameType
 
 from request_purgatory._native.forks import living
-from request_purgatory.errors import InvalidArgumentError
+from request_purgatory.errors import InvalidArgumentError, whole_number
 from request_purgatory.purgatory.core import PurgatoryCore
 from request_purgatory.purgatory.purgatory_snapshot import (
     PurgatorySnapshot,
@@ -78,11 +78,13 @@ def print_on_signal(signum: int | None = None) -> None:
         ValueError: Called on another thread than the main one.
     """
     if signum is None:
-        signum = getattr(signal, "SIGUSR1", None)
+        signum = getattr(signal, "SIGUSR1", None)  # None on Windows, which has no SIGUSR1.
+    number = whole_number("signum", signum, "a signal to handle")
+    if number not in signal.valid_signals():
+        raise InvalidArgumentError("signum", "a signal to handle", signum)
     try:
-        # None on Windows, which has no SIGUSR1.
-        signal.signal(signum, _on_signal)  # type: ignore[arg-type]
-    except (OSError, TypeError) as error:
+        signal.signal(number, _on_signal)
+    except OSError as error:
         raise InvalidArgumentError("signum", f"a signal to handle ({error})", signum) from error
 
 

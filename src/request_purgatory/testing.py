@@ -19,6 +19,7 @@ from datetime import timedelta
 from typing import Any, TypeVar
 
 from request_purgatory.clock import ManualClock
+from request_purgatory.errors import InvalidArgumentError, PurgatoryClosedError
 from request_purgatory.purgatory.hold import timeout_to_ms
 from request_purgatory.purgatory.operation import DelayedOperation
 from request_purgatory.purgatory.purgatory import DelayedOperationPurgatory
@@ -70,6 +71,8 @@ class ManualPurgatory(DelayedOperationPurgatory):
             InvalidArgumentError: `seconds` is negative or not a finite number.
             PurgatoryClosedError: The purgatory is closed.
         """
+        if self.is_closed:
+            raise PurgatoryClosedError(self.name)
         end_ms = self.clock.now_ms + timeout_to_ms(seconds)
         while True:
             next_ms = self.timer.next_expiration_ms
@@ -179,6 +182,11 @@ def run(main: Coroutine[Any, Any, T]) -> T:
 
     Returns:
         What the coroutine returned.
+
+    Raises:
+        InvalidArgumentError: `main` is no coroutine.
     """
+    if not asyncio.iscoroutine(main):
+        raise InvalidArgumentError("main", "a coroutine", main)
     with asyncio.Runner(loop_factory=VirtualTimeEventLoop) as runner:
         return runner.run(main)

@@ -20,6 +20,7 @@ from opentelemetry.trace import Span, Status, StatusCode, Tracer, use_span
 
 from request_purgatory.aio import Purgatory
 from request_purgatory.aio.hold import HoldFuture as LoopFuture
+from request_purgatory.errors import InvalidArgumentError, require_type
 from request_purgatory.purgatory.core import checked_keys
 from request_purgatory.purgatory.hold import HoldFuture, HoldOperation, timeout_to_ms
 from request_purgatory.purgatory.operation import DelayedOperation, Outcome
@@ -60,7 +61,14 @@ def trace_purgatory(purgatory: P, tracer: Tracer) -> P:
     Args:
         purgatory: One of threads or of asyncio; `with` and `async with` take the double, too.
         tracer: Makes the spans.
+
+    Raises:
+        InvalidArgumentError: `purgatory` is neither, or `tracer` is no Tracer.
     """
+    if not isinstance(tracer, Tracer):
+        raise InvalidArgumentError("tracer", "a Tracer of OpenTelemetry", tracer)
+    if not isinstance(purgatory, (Purgatory, DelayedOperationPurgatory, _TracedPurgatory)):
+        raise InvalidArgumentError("purgatory", "a purgatory", purgatory)
     double: object
     if isinstance(purgatory, Purgatory):
         double = _TracedLoopPurgatory(
@@ -231,7 +239,8 @@ class _TracedPurgatory:
         Returns:
             What `enter` returns of the operation.
         """
-        if operation._purgatory is not None or operation.is_completed:
+        require_type("operation", operation, DelayedOperation)
+        if operation.is_completed or operation._purgatory is not None:
             return enter(operation, keys)  # Refused, or ended before: nothing waits.
         keys = checked_keys("keys", keys)
         kind = type(operation)

@@ -9,12 +9,13 @@ from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import Any
 
-# The fields themselves: a class may have its own `__traceback__`, and a metaclass its own
-# `__name__`, which raise.
+from request_purgatory import errors
+from request_purgatory.errors import type_name
+
+# The field itself: a class may have its own `__traceback__`, which raises.
 _get_traceback: Callable[[BaseException], TracebackType | None] = vars(BaseException)[
     "__traceback__"
 ].__get__
-_get_name: Callable[[type], str] = vars(type)["__name__"].__get__
 
 
 def warn(logger: logging.Logger, message: str, *args: object) -> None:
@@ -161,9 +162,9 @@ def _log(
         raise
     except BaseException as failure:
         try:
-            cause = "" if error is None else f"raised {_type_name(error)}, and "
+            cause = "" if error is None else f"raised {type_name(error)}, and "
             sys.stderr.write(
-                f"{logger.name}: {message!r}: {cause}logging it raised {_type_name(failure)}\n"
+                f"{logger.name}: {message!r}: {cause}logging it raised {type_name(failure)}\n"
             )
         except Exception:
             pass  # Nowhere is left to report it; the caller's work must go on.
@@ -178,12 +179,7 @@ def shown(value: object) -> object:
     """
     if issubclass(type(value), (str, int, float)):
         return value
-    try:
-        return str.__str__(repr(value))
-    except (KeyboardInterrupt, SystemExit):
-        raise
-    except BaseException as failure:
-        return f"<{_type_name(value)} whose repr raises {_type_name(failure)}>"
+    return errors.shown(value)
 
 
 def ends_program(error: BaseException) -> bool:
@@ -192,7 +188,3 @@ def ends_program(error: BaseException) -> bool:
     By the type: `isinstance` asks any other exception for its `__class__`, which may raise.
     """
     return issubclass(type(error), (KeyboardInterrupt, SystemExit))
-
-
-def _type_name(value: object) -> str:
-    return _get_name(type(value))

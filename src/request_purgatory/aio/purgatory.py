@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Hashable, Iterable
 from datetime import timedelta
 from types import TracebackType
-from typing import Literal, TypeVar
+from typing import Literal, NoReturn, TypeVar
 
 from request_purgatory._native import primitives
 from request_purgatory._native.forks import register_for_forks
@@ -17,16 +17,25 @@ from request_purgatory.aio.loop_clock import clock_of, is_foreign_thread, runnin
 from request_purgatory.aio.sweep import Sweeper
 from request_purgatory.aio.wait_answers import WaitAnswers
 from request_purgatory.errors import (
-    InvalidArgumentError,
+    NotInitializedError,
     PurgatoryClosedError,
-    whole_number,
+    checked_name,
+    number_within,
+    require_type,
 )
-from request_purgatory.purgatory.core import PurgatoryCore, checked_keys, raise_last
+from request_purgatory.purgatory.core import (
+    PurgatoryCore,
+    checked_keys,
+    checked_purge_interval,
+    raise_last,
+    require_callback,
+)
 from request_purgatory.purgatory.counters import PurgatoryMetrics
 from request_purgatory.purgatory.hold import HoldOperation, timeout_to_ms
 from request_purgatory.purgatory.operation import DelayedOperation, Outcome
 from request_purgatory.purgatory.purgatory_snapshot import PurgatorySnapshot
 from request_purgatory.purgatory.quorum import FutureLike, Quorum, QuorumOperation
+from request_purgatory.timer.task import MAX_DELAY_MS
 from request_purgatory.timer.timer import SystemTimer
 
 T = TypeVar("T")
@@ -85,18 +94,14 @@ class Purgatory:
                 that ended it. It must not raise.
 
         Raises:
-            InvalidArgumentError: tick_ms or batch is below 1, or purge_interval below 0.
+            InvalidArgumentError: An argument is of another type than its description says, tick_ms
+                or batch is below 1, or purge_interval below 0.
         """
-        if whole_number("batch", batch) < 1:
-            raise InvalidArgumentError("batch", "at least 1", batch)
-        if whole_number("purge_interval", purge_interval) < 0:
-            raise InvalidArgumentError("purge_interval", "at least 0", purge_interval)
-        if whole_number("tick_ms", tick_ms) < 1:
-            raise InvalidArgumentError("tick_ms", "at least 1", tick_ms)
-        self.name = name
-        self.batch = batch
-        self._tick_ms = tick_ms
-        self._purge_interval = purge_interval
+        self.name = checked_name(name)
+        require_callback(on_end)
+        self.batch = number_within("batch", batch, 1, primitives.LIMIT)
+        self._tick_ms = number_within("tick_ms", tick_ms, 1, MAX_DELAY_MS)
+        self._purge_interval = checked_purge_interval(purge_interval)
         self._on_end = on_end
         self._core: PurgatoryCore | None = None
         # The keys that other threads have notified and the loop has not handled yet.
@@ -104,6 +109,14 @@ class Purgatory:
         self._in_child = False
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_ms: float = math.inf
+
+    def __getattr__(self, name: str) -> NoReturn:
+        # Called for missing fields alone; every method looks at this one first.
+        if name == "_core":
+            raise NotInitializedError(type(self).__name__)
+        raise AttributeError(
+            f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self
+        )
 
     async def __aenter__(self) -> Purgatory:
         if self._core is not None:
@@ -244,13 +257,14 @@ class Purgatory:
                 ended then.
         """
         core = self._here()
+        require_type("operation", operation, DelayedOperation)
         keys = _unique_keys(keys)
         future: HoldFuture[Outcome] = HoldFuture(loop=self._loop)
         future.operation = operation
         # Before the first try: from then on any thread may end the operation, and looks up the
         # future once the callbacks have run.
-        new = operation._purgatory is None
         ended_before = operation.is_completed
+        new = operation._purgatory is None
         if new:
             self._answers.futures[id(operation)] = future
         try:
@@ -490,6 +504,8 @@ class Purgatory:
         return self._entered().snapshot(top)
 
     def __repr__(self) -> str:
+        if "_core" not in vars(self):
+            return f"<{type(self).__module__}.{type(self).__name__} not initialized>"
         if self._core is None:
             state = "not entered"
         elif self.is_closed:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from opentelemetry.metrics import CallbackOptions, Meter, Observation
 
+from request_purgatory.errors import InvalidArgumentError
 from request_purgatory.metrics.instruments import (
     BUILD,
     OF_PURGATORIES,
@@ -28,7 +29,12 @@ def observe_purgatories(meter: Meter) -> None:
     Args:
         meter: What the instruments belong to. It reads them as often as its provider exports, each
             in O(watched keys) for each purgatory.
+
+    Raises:
+        InvalidArgumentError: `meter` is none.
     """
+    if not isinstance(meter, Meter):
+        raise InvalidArgumentError("meter", "a Meter of OpenTelemetry", meter)
     process = ProcessMetrics()
     for instrument in (*OF_PURGATORIES, WAIT):
         _observe(meter, instrument, "purgatory", process.purgatories)

@@ -18,7 +18,10 @@ from request_purgatory.errors import (
     PurgatoryClosedError,
     TaskInUseError,
     TimerClosedError,
+    checked_name,
+    number_within,
     require_type,
+    shown,
 )
 from request_purgatory.purgatory import nested_checks
 from request_purgatory.purgatory.counters import PurgatoryCounters, PurgatoryMetrics
@@ -33,6 +36,9 @@ from request_purgatory.timer.task import whole_ms
 from request_purgatory.timer.timer import SystemTimer
 
 logger = logging.getLogger("request_purgatory.purgatory")
+
+#: The most shards: many times the threads of any machine. A million take 200 MB.
+MAX_SHARDS = 2**20
 
 
 class PurgatoryCore(OperationHost):
@@ -78,8 +84,9 @@ class PurgatoryCore(OperationHost):
                 that ended it. It must not raise.
 
         Raises:
-            InvalidArgumentError: purge_interval is below 0, shards is below 1, or both a timer and
-                an executor are given, or the timer has no Clock.
+            InvalidArgumentError: An argument is of another type than its description says,
+                purge_interval is below 0, shards is below 1 or above 1,048,576, or both a timer and
+                an executor are given.
             RuntimeError: The purgatory has been initialized before.
         """
         if self._initialized:
@@ -90,10 +97,11 @@ class PurgatoryCore(OperationHost):
             )
         if timer is not None and not isinstance(getattr(timer, "clock", None), Clock):
             raise InvalidArgumentError("timer", "one that has a Clock", timer)
-        if purge_interval < 0:
-            raise InvalidArgumentError("purge_interval", "at least 0", purge_interval)
-        if shards < 1:
-            raise InvalidArgumentError("shards", "at least 1", shards)
+        name = checked_name(name)
+        purge_interval = checked_purge_interval(purge_interval)
+        shards = number_within("shards", shards, 1, MAX_SHARDS)
+        warn_after_ms = whole_ms("warn_after_ms", warn_after_ms)
+        require_callback(on_end)
         self.name = name
         self.timer: Timer = timer if timer is not None else SystemTimer(name, executor=executor)
         self.warn_after_ms = warn_after_ms
@@ -144,6 +152,7 @@ class PurgatoryCore(OperationHost):
             TaskInUseError: The operation is or was in a purgatory.
             NotInitializedError: The operation's class does not call
                 `super().__init__(timeout_ms)`.
+            TypeError: `operation` is no DelayedOperation.
             PurgatoryClosedError: The purgatory is closed. The operation has been cancelled if it
                 was watched already.
             BaseException: What the operation's own code raises in these tries. The operation has
@@ -158,7 +167,9 @@ class PurgatoryCore(OperationHost):
         primitives.require_init(operation.timer_expiration_ms != 0, operation)
         if not operation._attach(self):
             name = getattr(operation._purgatory, "name", None)
-            raise TaskInUseError(f"{operation!r} has been in purgatory {name!r}: use a new one")
+            raise TaskInUseError(
+                f"{shown(operation)} has been in purgatory {name!r}: use a new one"
+            )
         counted = False
         try:
             # One try is enough: an event before the watch is seen by the try, an event after it
@@ -310,10 +321,13 @@ class PurgatoryCore(OperationHost):
         Raises:
             InvalidArgumentError: The operation belongs to another purgatory, or the timeout is
                 negative or not a finite number.
+            NotInitializedError: As of `try_complete_else_watch`.
+            TypeError: `operation` is no DelayedOperation.
         """
         primitives.require_init(self._initialized, self)
         if not primitives.COMPILED:
             require_type("operation", operation, DelayedOperation)
+        primitives.require_init(operation.timer_expiration_ms != 0, operation)
         if operation._purgatory is not self:
             raise InvalidArgumentError("operation", f"one of purgatory {self.name!r}", operation)
         timeout_ms = whole_ms("timeout_ms", timeout_to_ms(timeout))
@@ -339,10 +353,13 @@ class PurgatoryCore(OperationHost):
 
         Raises:
             InvalidArgumentError: The operation belongs to another purgatory.
+            NotInitializedError: As of `try_complete_else_watch`.
+            TypeError: `operation` is no DelayedOperation.
         """
         primitives.require_init(self._initialized, self)
         if not primitives.COMPILED:
             require_type("operation", operation, DelayedOperation)
+        primitives.require_init(operation.timer_expiration_ms != 0, operation)
         if operation._purgatory is not self:
             raise InvalidArgumentError("operation", f"one of purgatory {self.name!r}", operation)
         cancelled = self._cancel_all([operation])
@@ -812,6 +829,21 @@ class PurgatoryCore(OperationHost):
 
 if not primitives.COMPILED:  # Compiled, the field begins so by itself.
     PurgatoryCore._initialized = False  # noqa: SLF001 - the class itself
+
+
+def checked_purge_interval(purge_interval: object) -> int:
+    """Return a purge interval; InvalidArgumentError unless it is a whole number from 0 on."""
+    return number_within("purge_interval", purge_interval, 0, primitives.LIMIT)
+
+
+def require_callback(on_end: object) -> None:
+    """Check a purgatory's `on_end`.
+
+    Raises:
+        InvalidArgumentError: It is neither callable nor None.
+    """
+    if on_end is not None and not callable(on_end):
+        raise InvalidArgumentError("on_end", "callable, or None", on_end)
 
 
 def checked_keys(name: str, keys: Iterable[Hashable], at_least: int = 1) -> list[Hashable]:

@@ -11,11 +11,11 @@ from types import CoroutineType
 from typing import Any, Protocol, TypeVar
 
 from request_purgatory._native import primitives, states
-from request_purgatory._native.failsafe import shown
 from request_purgatory.errors import (
     InvalidArgumentError,
     OperationCancelledError,
     PurgatoryClosedError,
+    shown,
 )
 from request_purgatory.purgatory.operation import DelayedOperation
 from request_purgatory.timer.task import MAX_DELAY_MS

@@ -14,8 +14,8 @@ import threading
 from request_purgatory._native import primitives, states
 from request_purgatory._native.failsafe import ErrorLog
 from request_purgatory._native.forks import register_for_forks
-from request_purgatory.clock import Clock, MonotonicClock
-from request_purgatory.errors import TimerClosedError, require_type
+from request_purgatory.clock import Clock, MonotonicClock, check_range
+from request_purgatory.errors import TimerClosedError, checked_name, require_type, whole_number
 from request_purgatory.purgatory.operation import DelayedOperation
 from request_purgatory.purgatory.purgatory import DelayedOperationPurgatory
 from request_purgatory.timer.sleeping_threads import SleepingThread, SleepingThreads
@@ -32,7 +32,9 @@ class DelayQueueTimer:
     """
 
     def __init__(self, name: str, clock: Clock | None = None) -> None:
-        self.name = name
+        self.name = checked_name(name)
+        if clock is not None:
+            check_range(clock)
         self.clock: Clock = clock if clock is not None else MonotonicClock()
         self.callback_errors = 0
         self._errors = ErrorLog(logger)
@@ -89,9 +91,12 @@ class DelayQueueTimer:
 
         Raises:
             TimerClosedError: After `shutdown`.
+            InvalidArgumentError: `timeout_ms` is neither None nor a whole number.
         """
         if self._closed:
             raise TimerClosedError(self.name)
+        if timeout_ms is not None and type(timeout_ms) is not int:
+            timeout_ms = whole_number("timeout_ms", timeout_ms)
         with self._lock:
             is_due = self._is_due()
         if not is_due and (timeout_ms == 0 or not self._wait(timeout_ms)):
@@ -117,7 +122,11 @@ class DelayQueueTimer:
         Returns:
             True if one is; False if the time ran out or the sleep was ended.
         """
-        give_up_ms = primitives.LIMIT if timeout_ms is None else self.clock.ceil_ms + timeout_ms
+        give_up_ms = (
+            primitives.LIMIT
+            if timeout_ms is None
+            else self.clock.ceil_ms + primitives.clamp(timeout_ms)
+        )
         with self._lock:
             spare = self._sleepers.take_free()
         sleeper = SleepingThread() if spare is None else spare

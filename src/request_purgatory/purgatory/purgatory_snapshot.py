@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from request_purgatory._native import primitives, states
-from request_purgatory.errors import InvalidArgumentError, whole_number
+from request_purgatory.errors import InvalidArgumentError, shown, whole_number
 from request_purgatory.purgatory.hold import HoldOperation
 from request_purgatory.purgatory.operation import DelayedOperation
 from request_purgatory.purgatory.watch_table import WatcherList, WatchTable
@@ -251,14 +251,11 @@ def _remaining_ms(deadline_ms: int, now_ms: int) -> int | None:
 
 def _shown(key: object) -> str:
     """Return a key's `repr`, which is user code, as printable text that fits in a line."""
-    try:
-        shown = repr(key)[: _MAX_REPR + 1]
-    except Exception as failure:
-        return f"<{type(key).__name__} whose repr raises {type(failure).__name__}>"
-    if not shown.isprintable():
+    text = shown(key)[: _MAX_REPR + 1]
+    if not text.isprintable():
         # A terminal would obey it, and a lone surrogate has no encoding.
-        shown = "".join(each if each.isprintable() else repr(each)[1:-1] for each in shown)
-    return shown if len(shown) <= _MAX_REPR else shown[: _MAX_REPR - 3] + "..."
+        text = "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
+    return text if len(text) <= _MAX_REPR else text[: _MAX_REPR - 3] + "..."
 
 
 def _duration(ms: int) -> str:

@@ -12,6 +12,7 @@ from request_purgatory._native import linked_list, primitives
 from request_purgatory.errors import (
     InvalidArgumentError,
     TaskInUseError,
+    shown,
     whole_number,
 )
 from request_purgatory.timer.bucket import Bucket
@@ -122,7 +123,7 @@ class TimerTask:
         primitives.require_init(self.timer_expiration_ms != 0, self)
         if self._is_in_use():
             raise TaskInUseError(
-                f"{self!r} is in use: its delay_ms can't be changed to {delay_ms!r} now"
+                f"{shown(self)} is in use: its delay_ms can't be changed to {shown(delay_ms)} now"
             )
         self.timer_delay_ms = whole_ms("delay_ms", delay_ms)
 
@@ -242,12 +243,15 @@ class TimerHandle(TimerTask):
             args: The callback's positional arguments.
 
         Raises:
-            InvalidArgumentError: `delay_ms` is not a whole number, or is more than 10,000 years.
+            InvalidArgumentError: `delay_ms` is not a whole number, or is more than 10,000 years, or
+                `args` is no tuple.
             TaskInUseError: Called again while the handle is pending.
         """
+        if not isinstance(args, tuple):
+            raise InvalidArgumentError("args", "a tuple", args)
         self._init_task("delay_ms", delay_ms)
         self.callback: Callable[..., object] | None = callback
-        self.args: tuple[Any, ...] | None = args
+        self.args: tuple[Any, ...] | None = tuple(args)
 
     def run(self) -> None:
         """Call the callback, once."""

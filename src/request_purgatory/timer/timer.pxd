@@ -64,7 +64,7 @@ cdef class SystemTimer:
     @cython.locals(came_due=bint)
     cpdef advance_clock(self, timeout_ms)
 
-    cpdef bint run_due(self, Py_ssize_t at_most) except -1
+    cpdef bint run_due(self, object at_most) except -1
 
     @cython.locals(task=TimerTask)
     cdef _run_due(self, Py_ssize_t at_most)

@@ -14,10 +14,12 @@ from request_purgatory._native.failsafe import ErrorLog, ends_program
 from request_purgatory._native.forks import register_for_forks
 from request_purgatory.clock import Clock, MonotonicClock, check_range
 from request_purgatory.errors import (
-    InvalidArgumentError,
     TaskInUseError,
     TimerClosedError,
+    checked_name,
+    number_within,
     require_type,
+    shown,
     whole_number,
 )
 from request_purgatory.timer.bucket import Bucket, PendingTasks
@@ -30,6 +32,9 @@ from request_purgatory.timer.task import TimerHandle, TimerTask, whole_ms
 from request_purgatory.timer.wheel import TimingWheel, max_buckets
 
 logger = logging.getLogger(__name__)
+
+#: The most buckets of a wheel. More would take gigabytes, and make no task move less often.
+MAX_WHEEL_SIZE = 2**20
 
 
 class SystemTimer:
@@ -88,23 +93,26 @@ class SystemTimer:
         Args:
             name: Shown in errors and logs.
             tick_ms: The resolution in whole milliseconds, at least 1.
-            wheel_size: Buckets per wheel, at least 2. Kafka has 20. With more, a task moves less
-                often before it is due: two wheels of 256 reach a minute at 1 ms, four of 20 do.
+            wheel_size: Buckets per wheel, from 2 to 1,048,576. Kafka has 20. With more, a task
+                moves less often before it is due: two wheels of 256 reach a minute at 1 ms, four of
+                20 do.
             clock: The source of time, from 0 to 292 years; a MonotonicClock by default.
             executor: Runs the tasks; by default the thread that advances the clock does. A task
                 that the executor refuses runs on that thread. If the executor drops a task, the
                 timer calls `TimerTask.drop`. A forked child does not use its parent's executor.
 
         Raises:
-            InvalidArgumentError: `tick_ms` or `wheel_size` is below its minimum, the clock reads
-                less than 0 or more than 292 years, or the executor runs tasks in other processes.
+            InvalidArgumentError: `name` is not a str, `tick_ms` or `wheel_size` is below its
+                minimum or above its maximum, `clock` is no Clock or reads less than 0 or more than
+                292 years, or `executor` is none or runs tasks in other processes.
             RuntimeError: The timer has been initialized before.
         """
         if self._initialized:
             raise RuntimeError(f"{self!r} has been initialized before, and may hold tasks")
-        self.name = name
+        self.name = checked_name(name)
+        if clock is not None:
+            check_range(clock)
         self.clock: Clock = clock if clock is not None else MonotonicClock()
-        check_range(self.clock)
         check_executor(executor)
         self._is_monotonic = type(self.clock) is MonotonicClock
         self.callback_errors = 0
@@ -113,7 +121,7 @@ class SystemTimer:
         self._pending = PendingTasks()
         self._lock = self._pending.lock
         tick_ms = whole_ms("tick_ms", tick_ms)
-        wheel_size = whole_number("wheel_size", wheel_size)
+        wheel_size = number_within("wheel_size", wheel_size, 2, MAX_WHEEL_SIZE)
         self._queue = DelayQueue(max_buckets(tick_ms, wheel_size))
         self._wheel = TimingWheel(
             tick_ms,
@@ -194,6 +202,7 @@ class SystemTimer:
             TimerClosedError: The timer has been shut down.
             TaskInUseError: The task is pending in another timer.
             NotInitializedError: The task's class does not call `super().__init__(delay_ms)`.
+            TypeError: `task` is no TimerTask.
         """
         primitives.require_init(self._initialized, self)
         if not primitives.COMPILED:
@@ -290,7 +299,7 @@ class SystemTimer:
             raise TimerClosedError(self.name)
         if linked_list.is_linked(task) and not self._take_out(task):
             self._lock.release()
-            raise TaskInUseError(f"{task!r} is pending in another timer than {self.name!r}")
+            raise TaskInUseError(f"{shown(task)} is pending in another timer than {self.name!r}")
         if start_ms > self._wheel.current_ms + self._wheel.tick_ms:
             self._skip_idle_time(start_ms - 1)
         task.timer_expiration_ms = expiration_ms
@@ -335,7 +344,7 @@ class SystemTimer:
         if closed:
             raise TimerClosedError(self.name)
         if not mine:
-            raise TaskInUseError(f"{task!r} is pending in another timer than {self.name!r}")
+            raise TaskInUseError(f"{shown(task)} is pending in another timer than {self.name!r}")
         self._execute(task)
 
     def _wake_sleepers(self) -> None:
@@ -388,10 +397,13 @@ class SystemTimer:
 
         Raises:
             TimerClosedError: The timer has been shut down.
+            InvalidArgumentError: `timeout_ms` is neither None nor a whole number.
         """
         primitives.require_init(self._initialized, self)
         if self._closed:
             raise TimerClosedError(self.name)
+        if timeout_ms is not None and type(timeout_ms) is not int:
+            timeout_ms = whole_number("timeout_ms", timeout_ms)
         came_due = self._collect_due()
         if not came_due and (timeout_ms is None or timeout_ms > 0):
             came_due = self._wait(timeout_ms)
@@ -412,12 +424,15 @@ class SystemTimer:
 
         Raises:
             TimerClosedError: The timer has been shut down.
+            InvalidArgumentError: `at_most` is not a whole number.
         """
         primitives.require_init(self._initialized, self)
         if self._closed:
             raise TimerClosedError(self.name)
+        if type(at_most) is not int:
+            at_most = whole_number("at_most", at_most)
         self._collect_due()
-        self._run_due(at_most)
+        self._run_due(primitives.clamp(at_most))
         return not linked_list.is_empty(self._due)
 
     def _run_due(self, at_most: int) -> None:
@@ -758,17 +773,16 @@ class SystemTimer:
             at_most: Count no further than this in a bucket.
 
         Raises:
-            InvalidArgumentError: `at_most` is below 1 or not a whole number.
+            InvalidArgumentError: `at_most` is not a whole number from 1 to 2**62 - 1.
         """
         primitives.require_init(self._initialized, self)
-        if whole_number("at_most", at_most) < 1:
-            raise InvalidArgumentError("at_most", "at least 1", at_most)
+        most = number_within("at_most", at_most, 1, primitives.LIMIT)
         now_ms = self.clock.now_ms
         return [
             WheelOccupancy(
                 wheel.tick_ms,
                 now_ms // wheel.tick_ms % wheel.wheel_size,
-                tuple([bucket.count_tasks(at_most) for bucket in wheel.buckets]),
+                tuple([bucket.count_tasks(most) for bucket in wheel.buckets]),
             )
             for wheel in self._wheel
         ]
