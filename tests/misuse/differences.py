@@ -6,9 +6,15 @@ from fnmatch import fnmatchcase
 
 from tests.misuse.calls import SET_TO
 
+_NEVER_SET = "a field that was never set is None or 0 when compiled, and missing when interpreted"
+
 #: Patterns of calls, as of `fnmatch`, with the reason.
 DIFFERENCES: dict[str, str] = {
-    f"* = {value}": "compiled, a field has a C type, or is read-only" for value in SET_TO
+    **{f"* = {value}": "compiled, a field has a C type, or is read-only" for value in SET_TO},
+    **{
+        f"*__init__*.{field}": _NEVER_SET
+        for field in ("args", "callback", "name", "on_end", "timer_delay_ms")
+    },
 }
 
 

@@ -70,8 +70,8 @@ _owners: list[DelayedOperationPurgatory] = []
 
 
 def _purgatory() -> DelayedOperationPurgatory:
-    timer = SystemTimer("another", clock=ManualClock())
-    _owners.append(DelayedOperationPurgatory("another", timer=timer, reaper=False))
+    timer = SystemTimer("another", wheel_size=20, clock=ManualClock())
+    _owners.append(DelayedOperationPurgatory("another", timer=timer, shards=4, reaper=False))
     return _owners[-1]
 
 
@@ -100,7 +100,7 @@ def _closed_purgatory() -> object:
 
 
 def _closed_timer() -> object:
-    timer = SystemTimer("closed", clock=ManualClock())
+    timer = SystemTimer("closed", wheel_size=20, clock=ManualClock())
     timer.shutdown()
     return timer
 

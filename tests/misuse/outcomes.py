@@ -8,6 +8,7 @@ import gc
 import inspect
 import json
 import os
+import resource
 import signal
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -27,6 +28,9 @@ from tests.misuse.subjects import PARTS, LoopWorld, Task, World
 
 #: Seconds that a call may take.
 TIME_LIMIT = 10.0
+
+#: Bytes of address space: a call that asks for more gets a MemoryError.
+MEMORY_LIMIT = 2**32
 
 RETURNED = "returned"
 TOOL_FAILED = "the tool failed"
@@ -88,6 +92,7 @@ def _in_child(calls: Sequence[Call]) -> list[Outcome]:
         os.close(reading)
         signal.signal(signal.SIGALRM, signal.SIG_DFL)  # pytest-timeout has a handler for it.
         faulthandler.disable()
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY_LIMIT, MEMORY_LIMIT))
         devnull = os.open(os.devnull, os.O_WRONLY)
         os.dup2(devnull, 1)
         os.dup2(devnull, 2)

@@ -42,11 +42,11 @@ class World:
 
     def __init__(self) -> None:
         self.clock = request_purgatory.ManualClock()
-        self.timer = request_purgatory.SystemTimer("misused", clock=self.clock)
+        self.timer = request_purgatory.SystemTimer("misused", wheel_size=20, clock=self.clock)
         self.task = Task()
         self.timer.add(self.task)
         self.timer.wake()  # A wait without a limit ends at once.
-        self.purgatory = testing.ManualPurgatory("misused")
+        self.purgatory = testing.ManualPurgatory("misused", shards=4)
         self.purgatory.timer.wake()
         self.legacy = request_purgatory.LegacyPurgatory("old", clock=self.clock, reaper=False)
         self.legacy.timer.wake()

@@ -70,12 +70,14 @@ def test_every_error_is_a_documented_one(table: Outcomes) -> None:
 def test_builds_agree(outcomes: dict[str, Outcomes]) -> None:
     if COMPILED not in outcomes:
         pytest.skip("the core is not compiled")
-    interpreted = outcomes[INTERPRETED]
+    compiled, interpreted = outcomes[COMPILED], outcomes[INTERPRETED]
 
     def differs(call: str, outcome: Outcome) -> bool:
-        other = interpreted.get(call)
         if is_of_a_part(call) or is_meant(call) or outcome.ended_process:
             return False
-        return other is None or other.kind != outcome.kind
+        if call in compiled and call in interpreted:
+            return compiled[call].kind != interpreted[call].kind
+        return call.endswith(")")  # The builds have the same methods, and fields of their own.
 
-    assert not findings(outcomes[COMPILED], differs)
+    assert not findings(compiled, differs)
+    assert not findings(interpreted, differs)
