@@ -103,6 +103,7 @@ class Trace:
 
         Raises:
             SchemaError: A column is missing or of another type; the message lists all of them.
+            InvalidArgumentError: A table is no DataFrame.
         """
         self.requests = require(requests, REQUESTS, "requests")
         self.events = require(events, EVENTS, "events")
@@ -154,6 +155,8 @@ class Trace:
             raise InvalidArgumentError(
                 "mapping", f"left out where fields are given ({', '.join(fields)})", mapping
             )
+        if not isinstance(mapping, TableMapping):
+            raise InvalidArgumentError("mapping", "a TableMapping", mapping)
         require_time_unit(mapping, requests, events)
         tables = map_tables(requests, mapping, events=events)
         trace = cls(tables.requests, tables.events, name=name, max_worker_mb=max_worker_mb)
@@ -196,8 +199,10 @@ class Trace:
             TraceFormatError: The input is not of the format, or of no known format; the message
                 names the file.
             SchemaError: A recorded trace lacks a column.
-            InvalidArgumentError: There are settings for a trace folder.
+            InvalidArgumentError: There are settings for a trace folder, or `settings` are none.
         """
+        if settings is not None and not isinstance(settings, ImportSettings):
+            raise InvalidArgumentError("settings", "an ImportSettings", settings)
         if is_trace_folder(source):
             if settings is not None:
                 raise InvalidArgumentError("settings", "None for a trace folder", settings)

@@ -25,6 +25,8 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import types as T  # noqa: N812 - as in Spark's documentation
 
+from request_purgatory.errors import InvalidArgumentError
+
 AGGREGATES = ("count", "sum", "max")
 #: The quantifiers that are words; others are whole numbers, in decimal.
 QUANTIFIERS = ("all", "any")
@@ -91,7 +93,10 @@ def require(table: DataFrame, schema: T.StructType, what: str) -> DataFrame:
 
     Raises:
         SchemaError: A column is missing or of another type; the message lists every difference.
+        InvalidArgumentError: `table` is no DataFrame.
     """
+    if not isinstance(getattr(table, "schema", None), T.StructType):
+        raise InvalidArgumentError(what, "a DataFrame", table)
     given = {field.name: field.dataType for field in table.schema}
     problems = []
     for field in schema:
