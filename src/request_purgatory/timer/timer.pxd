@@ -103,5 +103,7 @@ cdef class SystemTimer:
     @cython.locals(bucket=Bucket)
     cpdef list pending_tasks(self)
 
-    @cython.locals(bucket=Bucket, task=TimerTask)
+    @cython.locals(
+        bucket=Bucket, task=TimerTask, drained=list, count=Py_ssize_t, found=Py_ssize_t
+    )
     cdef list _drain(self)

@@ -734,11 +734,17 @@ class SystemTimer:
         Returns:
             The tasks.
         """
-        drained: list[TimerTask] = []
+        buckets = self.all_buckets()
+        self._lock.acquire()
+        count = self._pending.count
+        self._lock.release()
+        # All memory first: a task that has left its bucket is in the list that is returned.
+        drained: list[Any] = [None] * count
+        found = 0
         # After `shutdown`, tasks only move from a bucket to a finer one, by a thread that advances
         # the clock. So going from the coarsest wheel to the finest finds every task.
-        for bucket in self.all_buckets():
-            while True:
+        for bucket in buckets:
+            while found < count:
                 self._lock.acquire()
                 task: TimerTask | None = linked_list.pop_first(bucket)
                 if task is not None:
@@ -747,7 +753,10 @@ class SystemTimer:
                 if task is None:
                     break
                 hiding.show(task)
-                drained.append(task)  # Without the lock, as this may raise MemoryError.
+                drained[found] = task
+                found += 1
+        if found < count:  # Other tasks were cancelled or have run meanwhile.
+            del drained[found:]
         return drained
 
     def __del__(self) -> None:
