@@ -6,6 +6,7 @@ import logging
 import sys
 from collections import Counter
 from collections.abc import Hashable
+from functools import partial
 
 import pytest
 from hypothesis import strategies as st
@@ -25,6 +26,7 @@ from request_purgatory import (
 )
 from request_purgatory.purgatory import purge_backlog
 from request_purgatory.purgatory.watch_table import WatcherList, WatchShard, WatchTable
+from tests.support.chains import removed_by
 from tests.support.profiles import examples
 from tests.support.requests import Request
 
@@ -164,17 +166,18 @@ class OneShard(RuleBasedStateMachine):
         """Remove a key with all its watchers."""
         if self.is_lost(place):
             with pytest.raises(ValueError, match="no hash"):
-                self.lists.remove(self.keys[place])
+                removed_by(partial(self.lists.remove, self.keys[place]))
             return
         numbers = self.model.pop(2 if place == 5 else place, [])
-        assert self.lists.remove(self.keys[place]) == self.requests(numbers)
+        removed = removed_by(partial(self.lists.remove, self.keys[place]))
+        assert removed == self.requests(list(dict.fromkeys(numbers)))
 
     @rule()
     def remove_all(self) -> None:
         """Empty the table."""
-        removed = Counter(map(id, self.table.remove_all()))
-        everything = [number for numbers in self.model.values() for number in numbers]
-        assert removed == Counter(map(id, self.requests(everything)))
+        removed = removed_by(self.table.remove_all)
+        everything = {number for numbers in self.model.values() for number in numbers}
+        assert Counter(map(id, removed)) == Counter(map(id, self.requests(list(everything))))
         self.model.clear()
         self.left_behind = False
 
@@ -211,7 +214,7 @@ class OneShard(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         """Empty the table; no list has a reference to an operation any more."""
-        self.table.remove_all()
+        removed_by(self.table.remove_all)
         while self.operations:
             operation = self.operations.pop()
             assert sys.getrefcount(operation) == 2, "only this variable and the argument"

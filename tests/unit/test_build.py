@@ -22,6 +22,7 @@ CORE = (
         "purgatory.hold",
         "purgatory.legacy",
         "purgatory.operation",
+        "purgatory.operation_chain",
         "purgatory.purgatory",
     ),
     *("purgatory.purge_backlog", "purgatory.watch_table"),

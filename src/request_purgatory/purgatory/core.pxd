@@ -4,6 +4,7 @@ from request_purgatory._native cimport hiding, linked_list, primitives, states
 from request_purgatory.clock cimport Clock
 from request_purgatory.purgatory.counters cimport PurgatoryCounters
 from request_purgatory.purgatory.operation cimport DelayedOperation, OperationHost
+from request_purgatory.purgatory.operation_chain cimport OperationChain
 from request_purgatory.purgatory.purge_backlog cimport PurgeBacklog
 from request_purgatory.timer.timer cimport SystemTimer
 from request_purgatory.purgatory.watch_table cimport WatcherList, WatchShard, WatchTable
@@ -21,7 +22,9 @@ cdef class PurgatoryCore(OperationHost):
     cdef Clock _clock
     cdef readonly WatchTable _table
     cdef readonly PurgatoryCounters _counters
+    cdef primitives.CoreLock _chain_lock
     cdef readonly PurgeBacklog _backlog
+    cdef readonly OperationChain _leaving
     cdef readonly bint _closed
     cdef bint _initialized
     cdef readonly bint _purge_requested
@@ -54,8 +57,8 @@ cdef class PurgatoryCore(OperationHost):
     @cython.locals(timer=SystemTimer)
     cdef _move_in_timer(self, DelayedOperation operation, long long start_ms)
 
-    @cython.locals(entered_ms=longlong, delay_ms=longlong)
-    cpdef _ran_early(self, DelayedOperation operation)
+    @cython.locals(entered_ms=longlong, delay_ms=longlong, next_ms=longlong)
+    cdef _ran_early(self, DelayedOperation operation)
 
     @cython.final
     cdef bint _withdraw(self, DelayedOperation operation) except -1
@@ -96,6 +99,16 @@ cdef class PurgatoryCore(OperationHost):
 
     cdef _request_purge(self)
 
+    @cython.final
+    cdef bint _cancel_contained(self, DelayedOperation operation) except -1
+
+    @cython.final
+    @cython.locals(operation=DelayedOperation)
+    cdef _abandon_leaving(self)
+
+    @cython.locals(operation=DelayedOperation)
+    cdef _cancel_all(self, OperationChain leaving, list cancelled)
+
     cpdef purge(self)
 
     @cython.locals(operation=DelayedOperation)
@@ -107,11 +120,11 @@ cdef class PurgatoryCore(OperationHost):
     cdef _drop_ended(self)
 
     @cython.locals(waited_ms=longlong)
-    cpdef _operation_ended(self, DelayedOperation operation, int state)
+    cdef _operation_ended(self, DelayedOperation operation, int state)
 
-    cpdef _callback_failed(self, DelayedOperation operation, error)
+    cdef _callback_failed(self, DelayedOperation operation, error)
 
-    cpdef long long _now_ms(self) except? -1
+    cdef long long _now_or(self, long long otherwise_ms) except? -1
 
     @cython.locals(now_ms=longlong, late_ms=longlong, took_ms=longlong)
-    cpdef _callbacks_ran(self, DelayedOperation operation, long long began_ms)
+    cdef _callbacks_ran(self, DelayedOperation operation, long long began_ms)

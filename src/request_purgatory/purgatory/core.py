@@ -27,6 +27,7 @@ from request_purgatory.purgatory import nested_checks
 from request_purgatory.purgatory.counters import PurgatoryCounters, PurgatoryMetrics
 from request_purgatory.purgatory.hold import timeout_to_ms
 from request_purgatory.purgatory.operation import DelayedOperation, OperationHost
+from request_purgatory.purgatory.operation_chain import OperationChain
 from request_purgatory.purgatory.purgatory_snapshot import PurgatorySnapshot, take_snapshot
 from request_purgatory.purgatory.purge_backlog import PurgeBacklog
 from request_purgatory.purgatory.watch_table import WatcherList, WatchShard, WatchTable
@@ -117,7 +118,10 @@ class PurgatoryCore(OperationHost):
         self._measures = not isinstance(self._clock, ManualClock)
         self._table = WatchTable(shards)
         self._counters = PurgatoryCounters()
-        self._backlog = PurgeBacklog(self._table)
+        self._chain_lock = primitives.CoreLock()
+        self._backlog = PurgeBacklog(self._table, self._chain_lock)
+        # Out of the table, and about to be cancelled by `close`.
+        self._leaving = OperationChain(self._chain_lock)
         self._closed = False
         self._purge_requested = False
         self._errors = ErrorLog(logger)
@@ -277,7 +281,8 @@ class PurgatoryCore(OperationHost):
         except MemoryError:
             # The deadline is beyond the wheels that there are. The next tick, which is early as
             # well, needs no further wheel.
-            self._move_in_timer(operation, self._now_ms() + 1 - operation.timer_delay_ms)
+            next_ms = primitives.floor_ms(self._clock.read_ns()) + 1
+            self._move_in_timer(operation, next_ms - operation.timer_delay_ms)
 
     def _withdraw(self, operation: DelayedOperation) -> bool:
         """Cancel the operation and remove it from every list.
@@ -362,9 +367,10 @@ class PurgatoryCore(OperationHost):
         primitives.require_init(operation.timer_expiration_ms != 0, operation)
         if operation._purgatory is not self:
             raise InvalidArgumentError("operation", f"one of purgatory {self.name!r}", operation)
-        cancelled = self._cancel_all([operation])
-        self._table.drop_watches(operation)
-        return len(cancelled) > 0
+        try:
+            return self._cancel_contained(operation)
+        finally:
+            self._table.drop_watches(operation)
 
     # -- events
 
@@ -375,7 +381,14 @@ class PurgatoryCore(OperationHost):
             The operations that this call cancelled; none after `close`.
         """
         primitives.require_init(self._initialized, self)
-        return self._cancel_all(self._table.shard_of(key).remove(key))
+        # All memory first: an operation that has left its list must be cancelled.
+        cancelled: list[DelayedOperation] = []
+        leaving = OperationChain(self._chain_lock)
+        try:
+            self._table.shard_of(key).remove(key, leaving)
+        finally:
+            self._cancel_all(leaving, cancelled)
+        return cancelled
 
     def check_and_complete(self, key: Hashable) -> int:
         """Try the operations that watch `key`, in the order of their arrival.
@@ -555,7 +568,10 @@ class PurgatoryCore(OperationHost):
         if not self._purge_requested:
             self._purge_requested = True
             if self._reaper is not None:
-                self.timer.wake()
+                try:
+                    self.timer.wake()
+                except Exception:
+                    self._purge_requested = False  # The next end requests it again.
 
     def _drop_ended(self) -> int:
         """Remove ended operations from the watch table.
@@ -645,7 +661,13 @@ class PurgatoryCore(OperationHost):
             InvalidArgumentError: `top` is below 1.
         """
         primitives.require_init(self._initialized, self)
-        return take_snapshot(self.name, self._table, self.num_delayed, self._now_ms(), top)
+        return take_snapshot(
+            self.name,
+            self._table,
+            self.num_delayed,
+            primitives.floor_ms(self._clock.read_ns()),
+            top,
+        )
 
     def __repr__(self) -> str:
         if not self._initialized:
@@ -666,18 +688,21 @@ class PurgatoryCore(OperationHost):
             one has left, usually nothing.
         """
         primitives.require_init(self._initialized, self)
+        cancelled: list[DelayedOperation] = []
         # First closed, then emptied: an operation that is watched before the table is emptied is
         # cancelled here. One that is watched later is cancelled by the thread that watches it,
         # which looks whether the purgatory is closed at the end.
         self._closed = True
-        cancelled: list[DelayedOperation] = []
         try:
             if self._reaper is not None:
                 self._reaper.stop()
         finally:
             # Also where a Ctrl-C interrupts the wait for the reaper: no request may stay pending.
             try:
-                cancelled = self._cancel_all(self._table.remove_all())
+                try:
+                    self._table.remove_all(self._leaving)
+                finally:
+                    self._cancel_all(self._leaving, cancelled)
             finally:
                 self._backlog.purge()
                 if self._owns_timer:
@@ -709,35 +734,75 @@ class PurgatoryCore(OperationHost):
         self._closed = True  # A finalizer of the ring may bring the purgatory back.
         table = getattr(self, "_table", None)  # None if the arguments were refused.
         if table is not None:
-            for operation in table.remove_all():
-                operation.abandon_in_child()
+            try:
+                table.remove_all(self._leaving)
+            finally:
+                self._abandon_leaving()
+                # One by one: an operation that goes takes the next one of its chain with it.
+                self._backlog.clear()
 
-    def _cancel_all(self, operations: list[DelayedOperation]) -> list[DelayedOperation]:
+    def _abandon_leaving(self) -> None:
+        failure: BaseException | None = None
+        operation = self._leaving.pop()
+        while operation is not None:
+            try:
+                operation.abandon_in_child()
+            except BaseException as error:
+                failure = error
+            operation = self._leaving.pop()
+        if failure is not None:
+            raise failure
+
+    def _cancel_all(self, leaving: OperationChain, cancelled: list[DelayedOperation]) -> None:
         """Cancel operations.
 
-        Returns:
-            Those that this call ended.
+        Args:
+            leaving: The operations; empty afterwards.
+            cancelled: Extended by those that this call ended.
+
+        Raises:
+            BaseException: An operation raised an exit, or `cancelled` found no memory; raised once
+                all operations were cancelled.
         """
-        cancelled = []
-        leaving: BaseException | None = None
-        for operation in operations:
-            # Only the operation's own on_cancellation can raise, on the thread that ended it.
+        failure: BaseException | None = None
+        operation = leaving.pop()
+        while operation is not None:
             try:
-                if not operation.cancel():
-                    continue
-            except (KeyboardInterrupt, SystemExit) as error:
-                leaving = error  # The others are cancelled first: nothing else would do that.
+                if self._cancel_contained(operation):
+                    cancelled.append(operation)
+                else:
+                    # Ended by another thread, which found it in this chain, not in its lists.
+                    self._defer_purge(operation)
             except BaseException as error:
-                self._callback_failed(operation, error)
-            cancelled.append(operation)
-        if leaving is not None:
-            raise leaving
-        return cancelled
+                failure = error  # The others are cancelled first: nothing else would do that.
+            operation = leaving.pop()
+        if failure is not None:
+            raise failure
+
+    def _cancel_contained(self, operation: DelayedOperation) -> bool:
+        """Cancel an operation; log and count what its `on_cancellation` raises.
+
+        Returns:
+            True if this call ended it.
+
+        Raises:
+            KeyboardInterrupt: Raised by `on_cancellation`.
+            SystemExit: Raised by `on_cancellation`.
+        """
+        try:
+            return operation._cancel()
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:
+            # Only the operation's own code can raise, on the thread that ended it.
+            self._callback_failed(operation, error)
+        return True
 
     # -- the host interface: called by operations
 
     def _operation_ended(self, operation: DelayedOperation, state: int) -> None:
-        waited_ms = primitives.floor_ms(self._clock.read_ns()) - operation._entered_ms
+        # Compiled, nothing here needs memory. So no end stops between its state and its callbacks.
+        waited_ms = self._now_or(operation._entered_ms) - operation._entered_ms
         if operation._try_state == states.IDLE:
             self._defer_purge(operation)
         if self._purge_due(self._counters.count_ended(state, waited_ms)):
@@ -749,13 +814,17 @@ class PurgatoryCore(OperationHost):
         self._counters.count_callback_error()
         self._errors.log(error, "purgatory %r: %s raised", self.name, operation)
 
-    def _now_ms(self) -> int:
-        return primitives.floor_ms(self._clock.read_ns())
+    def _now_or(self, otherwise_ms: int) -> int:
+        try:
+            return primitives.floor_ms(self._clock.read_ns())
+        except Exception as error:  # A clock may be anything.
+            self._errors.log(error, "purgatory %r: its clock raised", self.name)
+            return otherwise_ms
 
     def _callbacks_ran(self, operation: DelayedOperation, began_ms: int) -> None:
         if not self._measures:
             return
-        now_ms = self._now_ms()
+        now_ms = self._now_or(began_ms)
         late_ms = began_ms - operation._entered_ms - operation.timer_delay_ms
         took_ms = now_ms - began_ms
         self._counters.record_callback_times(late_ms, took_ms)
@@ -775,30 +844,35 @@ class PurgatoryCore(OperationHost):
     # -- the host interface: in a forked child
 
     def _fork_locks(self) -> list[primitives.CoreLock]:
-        return [self._counters.fork_lock(), *(shard.fork_lock() for shard in self._table.shards)]
+        return [
+            self._counters.fork_lock(),
+            self._chain_lock,
+            *(shard.fork_lock() for shard in self._table.shards),
+        ]
 
     def _reinit_locks(self) -> None:
         for shard in self._table.shards:
             shard.renew_lock()
+        self._chain_lock = primitives.CoreLock()
+        self._leaving.lock = self._chain_lock
+        self._backlog.renew_lock(self._chain_lock)
 
     def _reset_in_child(self) -> None:
         """Begin empty: the parent answers what it holds.
 
         The first operation that waits starts the reaper.
         """
-        operations = self._table.remove_all()
-        # An operation that was about to be cancelled, or ended a moment ago, is in the timer alone.
-        operations += [
-            task
-            for task in self.timer.pending_tasks()
-            if isinstance(task, DelayedOperation) and task._purgatory is self
-        ]
         self._counters.reset()
         self._errors = ErrorLog(logger)
         self._backlog.clear()
         self._purge_requested = False
-        for operation in operations:
-            operation.abandon_in_child()
+        waiting = self.timer.pending_tasks()
+        self._table.remove_all(self._leaving)
+        self._abandon_leaving()
+        # An operation that was about to be cancelled, or ended a moment ago, is in the timer alone.
+        for task in waiting:
+            if isinstance(task, DelayedOperation) and task._purgatory is self:
+                task.abandon_in_child()
         if self._reaper is not None:
             self._reaper = self._make_reaper()
             self._reaper_unstarted = True

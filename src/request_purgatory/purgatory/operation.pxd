@@ -15,15 +15,18 @@ cdef class OperationHost:
 
     cpdef bint try_complete_else_watch(self, DelayedOperation operation, watch_keys) except -1
     cpdef Py_ssize_t check_and_complete(self, key) except -1
-    cpdef _operation_ended(self, DelayedOperation operation, int state)
-    cpdef _callback_failed(self, DelayedOperation operation, error)
-    cpdef long long _now_ms(self) except? -1
-    cpdef _ran_early(self, DelayedOperation operation)
-    cpdef _callbacks_ran(self, DelayedOperation operation, long long began_ms)
+    # In C only: the look for an override would make an object, and an end finds no memory for one.
+    cdef _operation_ended(self, DelayedOperation operation, int state)
+    cdef _callback_failed(self, DelayedOperation operation, error)
+    cdef long long _now_or(self, long long otherwise_ms) except? -1
+    cdef _ran_early(self, DelayedOperation operation)
+    cdef _callbacks_ran(self, DelayedOperation operation, long long began_ms)
 
 
 cdef class DelayedOperation(TimerTask):
     cdef readonly OperationHost _purgatory
+    # Belongs to `operation_chain.py`; None while the operation is in no chain.
+    cdef DelayedOperation _next_in_chain
     # Its places in watcher lists, which belong to `watch_table.pyx`. The bytes are the memory of
     # those that do not fit inside.
     cdef Node _nodes[NODES_INSIDE]
@@ -40,6 +43,9 @@ cdef class DelayedOperation(TimerTask):
     cpdef abandon_in_child(self)
 
     cpdef bint _expire(self, long long now_ms) except -1
+
+    @cython.final
+    cdef bint _cancel(self) except -1
 
     @cython.final
     @cython.locals(purgatory=OperationHost)

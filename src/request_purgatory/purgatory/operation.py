@@ -74,8 +74,12 @@ class OperationHost:
         """Log and count what an operation's own code raised where no caller can be told."""
         raise NotImplementedError
 
-    def _now_ms(self) -> int:
-        """Return whole milliseconds on the clock that times operations out."""
+    def _now_or(self, otherwise_ms: int) -> int:
+        """Return whole milliseconds on the clock that times operations out.
+
+        Args:
+            otherwise_ms: Returned where the clock raises an error, which is logged.
+        """
         raise NotImplementedError
 
     def _ran_early(self, operation: DelayedOperation) -> None:
@@ -110,6 +114,7 @@ class DelayedOperation(TimerTask):
 
     __slots__ = (
         "_entered_ms",
+        "_next_in_chain",
         "_purgatory",
         "_state",
         "_trier",
@@ -147,6 +152,7 @@ class DelayedOperation(TimerTask):
             self._entered_ms = 0
             self._purgatory: OperationHost | None = None
             self._watches: Any = None  # the first Watch of a chain
+            self._next_in_chain: DelayedOperation | None = None  # of an OperationChain
         elif primitives.is_made_slowly(self):
             # Once for each class. That module imports this one.
             construction = importlib.import_module("request_purgatory._native.construction")
@@ -224,6 +230,10 @@ class DelayedOperation(TimerTask):
             True for the one caller that ended the operation.
         """
         primitives.require_init(self.timer_expiration_ms != 0, self)
+        return self._cancel()
+
+    def _cancel(self) -> bool:
+        # Compiled, no override of `cancel` is looked for, which would need memory.
         if not self._end(states.CANCELLED, 0):
             return False
         try:
@@ -244,7 +254,8 @@ class DelayedOperation(TimerTask):
         if purgatory is None:
             self._expire(primitives.LIMIT)  # Alone on a timer, which contains what this raises.
             return
-        began_ms = purgatory._now_ms()
+        # Without a clock it is at least as late as the timer has found it.
+        began_ms = purgatory._now_or(self.timer_expiration_ms)
         try:
             if not self._expire(began_ms):
                 if self._state == states.PENDING:

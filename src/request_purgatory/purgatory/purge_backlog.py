@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from request_purgatory._native import hiding
+from request_purgatory._native import hiding, primitives
 from request_purgatory.purgatory.operation import DelayedOperation
+from request_purgatory.purgatory.operation_chain import OperationChain
 from request_purgatory.purgatory.watch_table import WatchTable
 
 #: The backlog is first shrunk when it is longer than this.
@@ -18,40 +19,49 @@ class PurgeBacklog:
     pending. Any thread may call every method.
     """
 
-    __slots__ = ("_max_length", "_operations", "_table")
+    __slots__ = ("_chain", "_max_length", "_table")
 
-    def __init__(self, table: WatchTable) -> None:
-        """Make an empty backlog of the operations that are watched in `table`."""
+    def __init__(self, table: WatchTable, lock: primitives.CoreLock) -> None:
+        """Make an empty backlog of the operations that are watched in `table`.
+
+        Args:
+            table: The watch table.
+            lock: The lock of the purgatory's chains.
+        """
         self._table = table
-        self._operations: list[DelayedOperation] = []
+        self._chain = OperationChain(lock)
         self._max_length = _MIN_SHRINK_LENGTH
 
     def clear(self) -> None:
         """Forget all operations, for a table that is empty."""
-        operations, self._operations = self._operations, []
-        for operation in operations:
+        operation = self._chain.pop()
+        while operation is not None:
             hiding.show(operation)
+            operation = self._chain.pop()
+
+    def renew_lock(self, lock: primitives.CoreLock) -> None:
+        """Replace the lock by a fresh one, in a forked child."""
+        self._chain.lock = lock
 
     def __len__(self) -> int:
-        return len(self._operations)
+        return self._chain.length
 
     def show_all(self) -> None:
         """Show all operations to the cyclic collector."""
-        for operation in self._operations:
-            hiding.show(operation)
+        self._chain.show_all()
 
     def hide_all(self) -> None:
         """Hide all operations from the cyclic collector."""
-        for operation in self._operations:
-            hiding.hide(operation)
+        self._chain.hide_all()
 
     def add(self, operation: DelayedOperation) -> None:
-        """Leave an operation that has ended to the next purge, if it is still watched."""
+        """Leave an operation that has ended to the next purge, if it is still watched.
+
+        No-op for one that is in a chain.
+        """
         if not self._table.is_watched(operation):
             hiding.show(operation)
-            return
-        self._operations.append(operation)
-        if len(self._operations) > self._max_length:
+        elif self._chain.push(operation) and self._chain.length > self._max_length:
             self._drop_already_removed()
 
     def _drop_already_removed(self) -> None:
@@ -59,19 +69,15 @@ class PurgeBacklog:
 
         With a large purge interval they would stay for a long time.
         """
-        operations = self._operations
-        kept: list[DelayedOperation] = []
-        for _ in range(len(operations)):
-            try:
-                operation = operations.pop()
-            except IndexError:
+        for _ in range(self._chain.length):
+            operation = self._chain.pop()
+            if operation is None:
                 break  # Another thread purges.
             if self._table.is_watched(operation):
-                kept.append(operation)
+                self._chain.push(operation)
             else:
                 hiding.show(operation)
-        operations += kept
-        self._max_length = max(_MIN_SHRINK_LENGTH, 2 * len(kept))
+        self._max_length = max(_MIN_SHRINK_LENGTH, 2 * self._chain.length)
 
     def purge(self) -> int:
         """Remove all remembered operations from their lists.
@@ -80,11 +86,9 @@ class PurgeBacklog:
             The number of entries that were removed.
         """
         dropped = 0
-        operations = self._operations
-        for _ in range(len(operations)):
-            try:
-                operation = operations.pop()
-            except IndexError:
+        for _ in range(self._chain.length):
+            operation = self._chain.pop()
+            if operation is None:
                 break  # Another thread purges, too.
             dropped += self._table.drop_watches(operation)
             hiding.show(operation)

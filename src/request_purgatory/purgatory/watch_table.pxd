@@ -4,6 +4,7 @@ from cpython.object cimport PyObject
 from request_purgatory._native cimport primitives
 from request_purgatory._native.linked_list cimport List, Node
 from request_purgatory.purgatory.operation cimport DelayedOperation
+from request_purgatory.purgatory.operation_chain cimport OperationChain
 
 
 cdef PyObject *operation_at(Node *node) noexcept
@@ -31,8 +32,8 @@ cdef class WatchShard:
     cpdef list operations_of(self, WatcherList watchers)
     cpdef bint drop(self, WatcherList watchers, DelayedOperation operation) except -1
     cpdef list lists(self)
-    cpdef list remove(self, object key)
-    cpdef list remove_all(self)
+    cpdef remove(self, object key, OperationChain removed)
+    cpdef remove_all(self, OperationChain removed)
     cpdef primitives.CoreLock fork_lock(self)
     cpdef renew_lock(self)
 
@@ -52,6 +53,6 @@ cdef class WatchTable:
     cpdef Py_ssize_t drop_watches(self, DelayedOperation operation) except -1
     cpdef bint is_watched(self, DelayedOperation operation) noexcept
     cpdef Py_ssize_t num_watchers(self, object key) except -1
-    cpdef list remove_all(self)
+    cpdef remove_all(self, OperationChain removed)
 
     cdef bint _drop_node(self, Node *node) except -1

@@ -11,6 +11,7 @@ from collections.abc import Hashable
 from request_purgatory._native import linked_list, primitives, states
 from request_purgatory._native.failsafe import ErrorLog
 from request_purgatory.purgatory.operation import DelayedOperation
+from request_purgatory.purgatory.operation_chain import OperationChain
 from request_purgatory.purgatory.watch import Watch, WatcherList
 
 __all__ = ["WatchShard", "WatchTable", "WatcherList"]
@@ -154,30 +155,20 @@ class WatchShard:
             failed = None  # Its traceback refers to this frame.
         return True
 
-    def remove(self, key: Hashable) -> list[DelayedOperation]:
-        """Remove `key`.
-
-        Returns:
-            The operations that watched it.
-        """
+    def remove(self, key: Hashable, removed: OperationChain) -> None:
+        """Remove `key`, and add the operations that watched it to `removed`."""
         watchers = primitives.dict_get(self._lists, key)
         if watchers is None:
-            return []
-        return [
-            operation
-            for operation in self.operations_of(watchers)
-            if self.drop(watchers, operation)
-        ]
+            return
+        for operation in self.operations_of(watchers):
+            if self.drop(watchers, operation):
+                removed.push(operation)
 
-    def remove_all(self) -> list[DelayedOperation]:
-        """Empty the shard.
+    def remove_all(self, removed: OperationChain) -> None:
+        """Empty the shard, and add the operations of all lists to `removed`.
 
         For a purgatory that is closed: an operation that is watched later is removed by its caller.
-
-        Returns:
-            The operations of all lists, once for each key.
         """
-        operations: list[DelayedOperation] = []
         for watchers in self.lists():
             watch = watchers.head
             while watch is not None:
@@ -189,11 +180,10 @@ class WatchShard:
                     watchers.remove(watch)
                 self._lock.release()
                 if operation is not None:
-                    operations.append(operation)
+                    removed.push(operation)
             watchers.key = None  # As in `_unlink`; the map still has the key.
         # Not key by key: a key's __hash__ may raise by now.
         self._lists.clear()
-        return operations
 
     def fork_lock(self) -> primitives.CoreLock:
         """Return the lock, which a fork holds."""
@@ -293,13 +283,10 @@ class WatchTable:
         watchers = self.shard_of(key).get(key)
         return 0 if watchers is None else watchers.size
 
-    def remove_all(self) -> list[DelayedOperation]:
-        """Empty the table.
-
-        Returns:
-            The operations of all lists, once for each key.
-        """
-        return [operation for shard in self.shards for operation in shard.remove_all()]
+    def remove_all(self, removed: OperationChain) -> None:
+        """Empty the table, and add the operations of all lists to `removed`."""
+        for shard in self.shards:
+            shard.remove_all(removed)
 
     def operations(self) -> list[DelayedOperation]:
         """Return the operations of all lists, each once, ended ones included."""

@@ -26,6 +26,7 @@ from request_purgatory._native.linked_list cimport (
 )
 from request_purgatory._native.failsafe import ErrorLog
 from request_purgatory.purgatory.operation cimport NODES_INSIDE, DelayedOperation
+from request_purgatory.purgatory.operation_chain cimport OperationChain
 
 cdef extern from "Python.h":
     # Macros for a list or a tuple.
@@ -257,51 +258,48 @@ cdef class WatchShard:
         """Return the lists of all keys."""
         return list(self._lists.values())
 
-    cpdef list remove(self, object key):
-        """Remove `key`.
-
-        Returns:
-            The operations that watched it.
-        """
+    cpdef remove(self, object key, OperationChain removed):
+        """Remove `key`, and add the operations that watched it to `removed`."""
         cdef WatcherList watchers = primitives.dict_get(self._lists, key)
+        cdef DelayedOperation operation
         if watchers is None:
-            return []
-        return [
-            operation for operation in self.operations_of(watchers) if self.drop(watchers, operation)
-        ]
+            return
+        for operation in self.operations_of(watchers):
+            if self.drop(watchers, operation):
+                removed.push(operation)
 
-    cpdef list remove_all(self):
-        """Empty the shard.
+    cpdef remove_all(self, OperationChain removed):
+        """Empty the shard, and add the operations of all lists to `removed`.
 
         For a purgatory that is closed: an operation that is watched later is removed by its caller.
-
-        Returns:
-            The operations of all lists, once for each key.
         """
-        cdef list operations = []
         cdef WatcherList watchers
         cdef DelayedOperation operation
+        cdef PyObject *found
         cdef Node *node
         cdef bint emptied
         for watchers in self.lists():
-            for operation in self.operations_of(watchers):
-                self._lock.acquire()
-                node = find_node(operation, watchers)
+            while True:
+                operation = None
                 emptied = False
+                self._lock.acquire()
+                node = watchers.nodes.head
                 if node != NULL:
+                    found = operation_at(node)
+                    operation = <DelayedOperation> found
                     remove_node(&watchers.nodes, node)
                     watchers._size -= 1
                     emptied = watchers._size == 0
                 self._lock.release()
-                if node != NULL:
-                    Py_DECREF(operation)
-                    operations.append(operation)
+                if operation is None:
+                    break
+                Py_DECREF(operation)
+                removed.push(operation)
                 if emptied:
                     Py_DECREF(watchers)
             watchers.key = None  # As in `_unlink`; the map still has the key.
         # Not key by key: a key's __hash__ may raise by now.
         self._lists.clear()
-        return operations
 
     cpdef primitives.CoreLock fork_lock(self):
         """Return the lock, which a fork holds."""
@@ -434,14 +432,11 @@ cdef class WatchTable:
         cdef WatcherList watchers = self.shard_of(key).get(key)
         return 0 if watchers is None else watchers._size
 
-    cpdef list remove_all(self):
-        """Empty the table.
-
-        Returns:
-            The operations of all lists, once for each key.
-        """
+    cpdef remove_all(self, OperationChain removed):
+        """Empty the table, and add the operations of all lists to `removed`."""
         cdef WatchShard shard
-        return [operation for shard in self.shards for operation in shard.remove_all()]
+        for shard in self.shards:
+            shard.remove_all(removed)
 
     def operations(self):
         """Return the operations of all lists, each once, ended ones included."""

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 import pytest
 
-from request_purgatory import DelayedOperationPurgatory, SystemTimer
+from request_purgatory import (
+    DelayedOperation,
+    DelayedOperationPurgatory,
+    ManualClock,
+    SystemTimer,
+)
 from request_purgatory._native import primitives
 from request_purgatory.timer.wheel import max_buckets
 from tests.support.requests import Request, fail
@@ -17,10 +23,12 @@ _testcapi = pytest.importorskip("_testcapi", reason="this Python has no tests of
 #: Allocations of a call, each of which fails once.
 MOST = 60
 
-
-@pytest.mark.skipif(
+compiled_only = pytest.mark.skipif(
     not primitives.COMPILED, reason="interpreted, each number is an object that needs memory"
 )
+
+
+@compiled_only
 def test_call_that_finds_no_memory_leaves_no_lock_held(thread_group: ThreadGroup) -> None:
     """Whichever allocation of it fails; others add, cancel and time out afterwards."""
     timer = SystemTimer("test", wheel_size=2)
@@ -50,9 +58,7 @@ def test_call_that_finds_no_memory_leaves_no_lock_held(thread_group: ThreadGroup
     timer.check()
 
 
-@pytest.mark.skipif(
-    not primitives.COMPILED, reason="interpreted, each number is an object that needs memory"
-)
+@compiled_only
 def test_shutdown_that_finds_no_memory_can_be_repeated(thread_group: ThreadGroup) -> None:
     failed = 0
     for number in range(1, MOST):
@@ -83,3 +89,73 @@ def test_delay_queue_has_room_for_every_bucket(tick_ms: int, wheel_size: int) ->
     timer.call_later_ms(primitives.MAX_DELAY_MS, fail)
     assert sum(len(wheel.buckets) for wheel in timer._wheel) <= max_buckets(tick_ms, wheel_size)
     timer.shutdown()
+
+
+class Counted(DelayedOperation):
+    """Counts its ends; small numbers need no memory."""
+
+    def __init__(self) -> None:
+        super().__init__(10)
+        self.ready = False
+        self.ended = 0
+
+    def try_complete(self) -> bool:
+        return self.ready and self.force_complete()
+
+    def on_complete(self) -> None:
+        self.ended += 1
+
+    def on_cancellation(self) -> None:
+        self.ended += 1
+
+
+class Subclass(DelayedOperationPurgatory):
+    """A class of Python, where every look for an override of a method makes an object."""
+
+
+ENDS: dict[str, Callable[[DelayedOperationPurgatory, list[Counted]], object]] = {
+    "complete": lambda purgatory, requests: requests[0].force_complete(),
+    "cancel": lambda purgatory, requests: requests[0].cancel(),
+    "discard": lambda purgatory, requests: purgatory.discard(requests[0]),
+    "check": lambda purgatory, requests: purgatory.check_and_complete("a"),
+    "expire": lambda purgatory, requests: purgatory.advance_clock(0),
+    "cancel_for_key": lambda purgatory, requests: purgatory.cancel_for_key("a"),
+    "close": lambda purgatory, requests: purgatory.close(),
+}
+
+
+@compiled_only
+@pytest.mark.parametrize("further", [1, 10**6], ids=["one", "all_further"])
+@pytest.mark.parametrize("kind", [DelayedOperationPurgatory, Subclass])
+@pytest.mark.parametrize("end", ENDS)
+def test_end_that_finds_no_memory_is_counted_and_told(
+    end: str, kind: type[DelayedOperationPurgatory], further: int
+) -> None:
+    for number in range(1, MOST):
+        clock = ManualClock()
+        purgatory = kind("test", timer=SystemTimer("test", clock=clock), reaper=False)
+        requests = [Counted() for _ in range(40)]
+        for request in requests:
+            purgatory.try_complete_else_watch(request, ["a", "b"])
+        requests[0].ready = requests[7].ready = True
+        if end == "expire":
+            clock.advance(10)
+        call = ENDS[end]
+        _testcapi.set_nomemory(number, number + further)
+        try:
+            call(purgatory, requests)
+        except MemoryError:
+            pass
+        finally:
+            _testcapi.remove_mem_hooks()
+        ended = [request for request in requests if request.is_completed]
+        assert sum(request.ended for request in requests) == len(ended)
+        assert purgatory.num_delayed == len(requests) - len(ended)
+        if not purgatory.is_closed:
+            purgatory._check_invariants()
+        clock.advance(10)
+        if end != "close":
+            purgatory.advance_clock(0)
+        purgatory.close()
+        assert [request.ended for request in requests] == [1] * len(requests)
+        assert (purgatory.num_delayed, purgatory.watched, purgatory.timer.size) == (0, 0, 0)

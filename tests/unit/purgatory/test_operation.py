@@ -23,7 +23,7 @@ from request_purgatory import (
     TaskInUseError,
     TimerTask,
 )
-from request_purgatory._native import states
+from request_purgatory._native import primitives, states
 from request_purgatory.purgatory.operation import OperationHost
 from tests.support.requests import Fault, Request, fail
 from tests.support.thread_group import ThreadGroup
@@ -131,14 +131,15 @@ def test_operation_without_its_methods_says_so(purgatory: DelayedOperationPurgat
 
 def test_host_is_an_interface() -> None:
     """Every method is to be overridden."""
-    with pytest.raises(NotImplementedError):
-        OperationHost()._operation_ended(Request(), states.COMPLETED)
-    with pytest.raises(NotImplementedError):
-        OperationHost()._callback_failed(Request(), Fault())
-    with pytest.raises(NotImplementedError):
-        OperationHost()._now_ms()
-    with pytest.raises(NotImplementedError):
-        OperationHost()._callbacks_ran(Request(), 0)
+    if not primitives.COMPILED:  # Compiled, these are in C only.
+        with pytest.raises(NotImplementedError):
+            OperationHost()._operation_ended(Request(), states.COMPLETED)
+        with pytest.raises(NotImplementedError):
+            OperationHost()._callback_failed(Request(), Fault())
+        with pytest.raises(NotImplementedError):
+            OperationHost()._now_or(0)
+        with pytest.raises(NotImplementedError):
+            OperationHost()._callbacks_ran(Request(), 0)
     with pytest.raises(NotImplementedError):
         OperationHost().try_complete_else_watch(Request(), ["a"])
     with pytest.raises(NotImplementedError):

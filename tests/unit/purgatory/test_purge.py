@@ -135,12 +135,12 @@ def test_finalizer_that_purges_while_met_operations_are_forgotten_loses_none(
     for key in ("b", "c"):
         purgatory.check_and_complete(key)
     del met
-    # One more than is remembered without a look: the met ones are forgotten, the newest first.
+    # One more than is remembered without a look: the met ones are forgotten, the oldest first.
     last = watch(purgatory, "d")
     assert purged == []
     last.force_complete()
-    # The newest and the one that is looked at when `met` goes are kept.
-    assert purged == [998]
-    assert (purgatory.watched, len(purgatory._backlog)) == (2, 2)
-    assert purgatory.purge() == 2
+    # `met` goes when the next one is looked at, which is kept.
+    assert purged == [999]
+    assert (purgatory.watched, len(purgatory._backlog)) == (1, 1)
+    assert purgatory.purge() == 1
     assert purgatory.watched == 0
