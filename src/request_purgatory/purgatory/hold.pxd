@@ -18,3 +18,5 @@ cdef class HoldOperation(FutureOperation):
     cdef public object _value
     cdef object _not_yet
     cdef public object _error
+
+    cdef _timeout_error(self)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import threading
 from collections.abc import Callable
@@ -11,6 +12,7 @@ from types import CoroutineType
 from typing import Any, Protocol, TypeVar
 
 from request_purgatory._native import primitives, states
+from request_purgatory._native.failsafe import log_contained
 from request_purgatory.errors import (
     InvalidArgumentError,
     OperationCancelledError,
@@ -21,6 +23,9 @@ from request_purgatory.purgatory.operation import DelayedOperation
 from request_purgatory.timer.task import MAX_DELAY_MS
 
 T = TypeVar("T")
+
+#: That of `concurrent.futures`, which logs what the callbacks of a future raise.
+logger = logging.getLogger("concurrent.futures")
 
 
 class Answerable(Protocol):
@@ -89,10 +94,15 @@ class FutureOperation(DelayedOperation):
         assert future is not None, "an operation ends once"
         purgatory = self._purgatory
         name = "" if purgatory is None else purgatory.name
-        if purgatory is not None and purgatory.is_closed:
-            future.answer(None, PurgatoryClosedError(name))
-        else:
-            future.answer(None, OperationCancelledError(name, self))
+        error: BaseException
+        try:
+            if purgatory is not None and purgatory.is_closed:
+                error = PurgatoryClosedError(name)
+            else:
+                error = OperationCancelledError(name, self)
+        except MemoryError as no_memory:
+            error = no_memory
+        future.answer(None, error)
 
     def abandon_in_child(self) -> None:
         """End in a forked child, and cancel the copy of the future."""
@@ -181,13 +191,22 @@ class HoldOperation(FutureOperation):
         future = self.detach()
         assert future is not None, "an operation ends once"
         if self._state == states.EXPIRED:
-            # Not `timeout_ms`, an int of Python's: CPython runs signal handlers while it makes a
-            # string of one, and the future would stay without an answer if one raises.
-            future.answer(
-                None, TimeoutError(f"the condition did not hold within {self.timer_delay_ms} ms")
-            )
+            future.answer(None, self._timeout_error())
         else:
             future.answer(self._value, self._error)
+
+    def _timeout_error(self) -> BaseException:
+        """Return a TimeoutError, without a text or a MemoryError where there is no memory."""
+        try:
+            # Not `timeout_ms`, an int of Python's: CPython runs signal handlers while it makes a
+            # string of one, and the future would stay without an answer if one raises.
+            return TimeoutError(f"the condition did not hold within {self.timer_delay_ms} ms")
+        except MemoryError:
+            pass
+        try:
+            return TimeoutError()
+        except MemoryError as error:
+            return error
 
     def detach(self) -> Answerable | None:
         """Return the future; forget it and the condition."""
@@ -227,6 +246,8 @@ class HoldFuture(Future[T]):
     """
 
     operation: DelayedOperation
+    # That of `Future`, since Python 3.2.
+    _done_callbacks: list[Callable[[Future[T]], object]]
 
     def cancel(self) -> bool:
         """Cancel the future and its operation, which leaves every watcher list and the timer.
@@ -241,9 +262,21 @@ class HoldFuture(Future[T]):
 
     def answer(self, value: Any, error: BaseException | None) -> None:
         """End the future with a value or an error; no-op if it was cancelled."""
+        try:
+            self._answer(value, error)
+        except MemoryError:
+            self._answer(value, error)  # Nothing else would; each step is made once.
+
+    def _answer(self, value: Any, error: BaseException | None) -> None:
+        # `Future` has had these methods and attributes since Python 3.2.
+        if self.done() and not self.cancelled():
+            with self._condition:
+                self._condition.notify_all()
+            self._invoke_callbacks()
+            return
         # Of a cancelled future this informs `concurrent.futures.wait` and `as_completed`, which
         # `cancel` alone does not.
-        if not self.set_running_or_notify_cancel():
+        if not self.running() and not self.set_running_or_notify_cancel():
             return
         if error is None:
             self.set_result(value)
@@ -251,6 +284,15 @@ class HoldFuture(Future[T]):
             self.set_exception(wrap_error(error))
         else:
             self.set_exception(error)
+
+    def _invoke_callbacks(self) -> None:
+        """Call each callback once, also where a call of this method could not go on."""
+        while self._done_callbacks:
+            callback = self._done_callbacks.pop(0)
+            try:
+                callback(self)
+            except Exception as error:
+                log_contained(logger, error, "exception calling callback for %r", self)
 
     def disown(self) -> None:
         """Cancel a forked child's copy of the future; its callbacks are not called."""

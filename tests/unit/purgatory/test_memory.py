@@ -11,6 +11,7 @@ from request_purgatory import (
     DelayedOperation,
     DelayedOperationPurgatory,
     ManualClock,
+    PurgatoryClosedError,
     SystemTimer,
 )
 from request_purgatory._native import primitives
@@ -159,3 +160,40 @@ def test_end_that_finds_no_memory_is_counted_and_told(
         purgatory.close()
         assert [request.ended for request in requests] == [1] * len(requests)
         assert (purgatory.num_delayed, purgatory.watched, purgatory.timer.size) == (0, 0, 0)
+
+
+@compiled_only
+@pytest.mark.parametrize(
+    ("end", "expected"),
+    [
+        ("expire", (TimeoutError, MemoryError)),
+        ("close", (PurgatoryClosedError, MemoryError)),
+    ],
+)
+def test_hold_whose_end_finds_no_memory_has_an_answer(
+    end: str, expected: tuple[type[BaseException], ...]
+) -> None:
+    for number in range(1, MOST):
+        clock = ManualClock()
+        purgatory = DelayedOperationPurgatory(
+            "test", timer=SystemTimer("test", clock=clock), reaper=False
+        )
+        held = purgatory.hold(["a", "b"], until=bool, timeout=0.01)
+        called = [0]
+
+        def note(_: object, called: list[int] = called) -> None:
+            called[0] += 1
+
+        held.add_done_callback(note)
+        clock.advance(10)
+        call = ENDS[end]
+        _testcapi.set_nomemory(number, number + 1)
+        try:
+            call(purgatory, [])
+        except MemoryError:
+            pass
+        finally:
+            _testcapi.remove_mem_hooks()
+        purgatory.close()
+        assert isinstance(held.exception(timeout=0), expected)
+        assert called == [1]
