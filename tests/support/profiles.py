@@ -10,12 +10,15 @@ import shlex
 from collections.abc import Iterable
 from typing import Any
 
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 import request_purgatory
 
 #: The factor by which `explore` has more examples.
 EXPLORE_TIMES = 20
+
+#: The share of the examples that `mutants` has.
+MUTANTS_SHARE = 5
 
 #: Health checks that depend on the machine's speed, or fail now and then by chance.
 IRRELEVANT = (HealthCheck.too_slow, HealthCheck.data_too_large)
@@ -30,6 +33,13 @@ settings.register_profile(
     settings.get_profile("suite"),
     derandomize=False,
     max_examples=EXPLORE_TIMES * settings.get_profile("suite").max_examples,
+)
+# Mutants fail at the first examples or survive, and the example is looked at by nobody.
+settings.register_profile(
+    "mutants",
+    settings.get_profile("suite"),
+    max_examples=settings.get_profile("suite").max_examples // MUTANTS_SHARE,
+    phases=(Phase.explicit, Phase.generate),
 )
 
 #: The profile of this process: `suite`, or the one that the variable HYPOTHESIS_PROFILE names.
@@ -48,7 +58,11 @@ def examples(count: int, *, times: int = EXPLORE_TIMES, **options: Any) -> setti
     Returns:
         The profile's settings with these changes.
     """
-    return settings(max_examples=count * (times if PROFILE == "explore" else 1), **options)
+    if PROFILE == "explore":
+        count *= times
+    elif PROFILE == "mutants":
+        count = -(-count // MUTANTS_SHARE)
+    return settings(max_examples=count, **options)
 
 
 def load_all_constants() -> None:

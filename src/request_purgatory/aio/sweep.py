@@ -119,8 +119,6 @@ class Sweeper:
         """Forget all sweeps, when the purgatory is closed; one that runs ends by itself."""
         self._sweeps.clear()
         self._rest.clear()
-        if not self._sweeping:
-            self._turn.clear()
 
     def _plan(self, key: Hashable) -> None:
         self._sweeps[key] = sweep = Sweep(self._core, key)

@@ -1,0 +1,234 @@
+"""Notifying keys in batches: who is tried in which of the loop's rounds."""
+
+from __future__ import annotations
+
+import asyncio
+import weakref
+from typing import Any
+
+import pytest
+
+from request_purgatory import PurgatoryClosedError
+from request_purgatory.aio import Purgatory
+from tests.unit.aio.scenes import Condition, Scenario, opened, turns
+
+
+def hold(purgatory: Purgatory, key: str, count: int) -> tuple[Condition, list[asyncio.Future[Any]]]:
+    """Have `count` waiters of a key with one condition, whose looks count from now on."""
+    condition = Condition()
+    held = [purgatory.hold([key], until=condition, timeout=1) for _ in range(count)]
+    condition.looks = 0
+    return condition, held
+
+
+def cancel(*groups: list[asyncio.Future[Any]]) -> None:
+    for group in groups:
+        for future in group:
+            future.cancel()
+
+
+def test_every_waiter_is_tried_once_in_batches(play: Scenario) -> None:
+    async def scenario() -> None:
+        async with opened(batch=11) as purgatory:
+            conditions = [Condition() for _ in range(20)]
+            held = [purgatory.hold(["a"], until=each, timeout=1) for each in conditions]
+            for condition in conditions:
+                condition.value, condition.looks = "answer", 0
+            purgatory.notify("a")
+            assert [future.done() for future in held] == [True] * 11 + [False] * 9
+            await turns(1)
+            assert [future.done() for future in held] == [True] * 20
+            assert [condition.looks for condition in conditions] == [1] * 20
+
+    play(scenario)
+
+
+def test_key_that_a_condition_notifies_twice_is_swept_once(play: Scenario) -> None:
+    async def scenario() -> None:
+        async with opened() as purgatory:
+            condition, held = hold(purgatory, "b", 2)
+            notifying = False
+
+            def until() -> bool:
+                if notifying:
+                    purgatory.notify("b")
+                    purgatory.notify("b")
+                    assert condition.looks == 0
+                return notifying
+
+            first = purgatory.hold(["a"], until=until, timeout=1)
+            notifying = True
+            purgatory.notify("a")
+            assert await first is True
+            assert condition.looks == 2
+            await turns()
+            assert condition.looks == 2
+            cancel(held)
+
+    play(scenario)
+
+
+def test_key_without_waiters_takes_no_share_of_a_batch(play: Scenario) -> None:
+    async def scenario() -> None:
+        async with opened(batch=2) as purgatory:
+            _, lost = hold(purgatory, "gone", 1)
+            condition, held = hold(purgatory, "b", 2)
+            notifying = False
+
+            def until() -> bool:
+                if notifying:
+                    purgatory.notify("gone")
+                    purgatory.notify("b")
+                    purgatory.cancel_for_key("gone")
+                return notifying
+
+            first = purgatory.hold(["a"], until=until, timeout=1)
+            notifying = True
+            purgatory.notify("a")
+            assert (first.done(), condition.looks) == (True, 1)
+            await turns(1)
+            assert condition.looks == 2
+            await asyncio.gather(*lost, return_exceptions=True)
+            cancel(held)
+
+    play(scenario)
+
+
+def test_rest_of_a_key_leaves_room_in_the_batch_for_the_next(play: Scenario) -> None:
+    async def scenario() -> None:
+        async with opened(batch=4) as purgatory:
+            first, held = hold(purgatory, "a", 6)
+            second, others = hold(purgatory, "b", 7)
+            purgatory.notify("a")
+            purgatory.notify("b")
+            assert (first.looks, second.looks) == (4, 4)
+            await turns(1)
+            assert (first.looks, second.looks) == (6, 6)
+            await turns(1)
+            assert (first.looks, second.looks) == (6, 7)
+            cancel(held, others)
+
+    play(scenario)
+
+
+def test_second_pass_tries_those_who_came_after_the_first(play: Scenario) -> None:
+    async def scenario() -> None:
+        async with opened(batch=2) as purgatory:
+            _, held = hold(purgatory, "a", 4)
+            purgatory.notify("a")
+            late, newcomers = hold(purgatory, "a", 1)
+            purgatory.notify("a")
+            late.value = "answer"
+            assert await newcomers[0] == "answer"
+            cancel(held)
+
+    play(scenario)
+
+
+def test_notify_between_two_passes_needs_no_third(play: Scenario) -> None:
+    async def scenario() -> None:
+        async with opened(batch=2) as purgatory:
+            condition, held = hold(purgatory, "a", 4)
+            purgatory.notify("a")
+            purgatory.notify("a")
+            await turns(1)
+            assert condition.looks == 4
+            purgatory.notify("a")
+            await turns(10)
+            assert condition.looks == 8
+            cancel(held)
+
+    play(scenario)
+
+
+def test_notify_that_nobody_waits_for_tries_no_later_waiter(play: Scenario) -> None:
+    async def scenario() -> None:
+        async with opened() as purgatory:
+            late = Condition()
+            held: list[asyncio.Future[Any]] = []
+            notifying = False
+
+            def until() -> bool:
+                if notifying:
+                    purgatory.notify("b")
+                    held.append(purgatory.hold(["b"], until=late, timeout=1))
+                return notifying
+
+            first = purgatory.hold(["a"], until=until, timeout=1)
+            notifying = True
+            purgatory.notify("a")
+            assert await first is True
+            await turns()
+            assert late.looks == 1
+            cancel(held)
+
+    play(scenario)
+
+
+def test_interrupted_notify_is_repeated_by_the_loop(play: Scenario) -> None:
+    """A caller that goes on after KeyboardInterrupt has lost no event."""
+
+    async def scenario() -> None:
+        async with opened() as purgatory:
+            other, others = hold(purgatory, "b", 1)
+            condition = Condition()
+            looks: list[bool] = []
+
+            def until() -> object:
+                looks.append(True)
+                if len(looks) == 2:
+                    raise KeyboardInterrupt
+                return condition()
+
+            held = purgatory.hold(["a"], until=until, timeout=1)
+            with pytest.raises(KeyboardInterrupt):
+                purgatory.notify("a")
+            condition.value = "answer"
+            purgatory.notify("b")
+            assert other.looks == 1
+            assert not held.done()
+            await turns(1)
+            assert held.result() == "answer"
+            cancel(others)
+
+    play(scenario)
+
+
+def test_purgatory_that_is_closed_forgets_what_it_was_to_try(play: Scenario) -> None:
+    async def scenario() -> None:
+        async with opened(batch=1) as purgatory:
+            condition, held = hold(purgatory, "a", 3)
+            ghost = weakref.ref(condition)
+            purgatory.notify("a")
+            purgatory.close()
+            await asyncio.gather(*held, return_exceptions=True)
+            del condition
+            held.clear()
+            assert ghost() is None
+
+    play(scenario)
+
+
+@pytest.mark.parametrize("batch", [1, 2, 1000])
+def test_condition_that_closes_the_purgatory_ends_the_sweep(play: Scenario, batch: int) -> None:
+    async def scenario() -> None:
+        async with opened(batch=batch) as purgatory:
+            closing = False
+
+            def until() -> None:
+                if closing:
+                    purgatory.close()
+
+            held = [purgatory.hold(["a"], until=until, timeout=1)]
+            condition, others = hold(purgatory, "a", 3)
+            other, more = hold(purgatory, "b", 3)
+            closing = True
+            purgatory.notify("a")
+            purgatory.notify("b")
+            await turns(5)
+            assert (condition.looks, other.looks) == (0, 0)
+            for future in [*held, *others, *more]:
+                with pytest.raises(PurgatoryClosedError):
+                    await future
+
+    play(scenario)
